@@ -34,7 +34,10 @@ def compile_kernel(kernel: Kernel, target: Target) -> ObjectCode:
 
 
 def lower_stages(kernel: Kernel, target: Target) -> dict[str, str]:
-    """Return a dict with the texts of the stages ``kernel``, ``llvm`` and ``asm``. On a GPU, ``asm`` is PTX."""
+    """Return the text of a kernel at each stage of compilation, by name: ``kernel``, ``llvm`` and ``asm``.
+
+    On a GPU, ``asm`` is PTX.
+    """
     verify_kernel(kernel)
     backend = _backend(target.kind)
     rest = backend.host_stages(kernel, target) if target.kind == "cpu" else backend.nvptx_stages(kernel, target)
@@ -42,7 +45,7 @@ def lower_stages(kernel: Kernel, target: Target) -> dict[str, str]:
 
 
 def show_stages(target: Target, kernel: Kernel, text: str) -> None:
-    """Print the stages of a kernel that WEFT_DEBUG names, and write all stages to the folder that WEFT_DUMP names."""
+    """Print the compilation stages of a kernel that WEFT_DEBUG names. Write all stages to the folder WEFT_DUMP."""
     wanted = [name for name in setting("debug") if name in ("kernel", "llvm", "asm")]
     folder = setting("dump")
     if not wanted and not folder:

@@ -26,12 +26,15 @@ def host_target() -> Target:
 
 
 def is_host_described() -> bool:
-    """Return whether `host_target` works without LLVM, because the machine's description is cached."""
+    """Return whether `host_target` works without loading LLVM, because the machine's description is on disk."""
     return _known() is not None
 
 
 def read_description_again() -> None:
-    """Read LLVM's description of this machine from disk again, because another process may have stored one."""
+    """Read LLVM's description of this machine from disk again.
+
+    Another process may have stored it.
+    """
     _without_description.clear()
 
 
@@ -68,7 +71,7 @@ def host_has_masks() -> bool:
 
 
 def order_target() -> Target:
-    """Return a target whose kernels reduce in the same order as those of `host_target`.
+    """Return a target with the reduction order of `host_target`, if possible without loading LLVM.
 
     LLVM is not loaded if Linux lists the features of the CPU. No code is generated for this target.
     """

@@ -26,7 +26,7 @@ _caches: weakref.WeakSet[CodeCache] = weakref.WeakSet()
 
 
 class CodeCache:
-    """A least-recently-used cache of at most `limit` functions.
+    """A cache of at most `limit` functions, which evicts the least recently used function.
 
     Threads that need the same function share one build, which runs outside the lock. A thread that waits for a build
     continues when the build ends, even if the build fails. A forked child does not wait for threads that exist only in
@@ -43,7 +43,7 @@ class CodeCache:
         _caches.add(self)
 
     def forget_builds(self) -> None:
-        """Reset the lock and the unfinished builds in a forked child, which lacks the threads that own them."""
+        """Discard unfinished builds in a forked child, which lacks the threads that perform them."""
         self._lock = threading.RLock()
         self._building.clear()
 
@@ -96,7 +96,7 @@ _functions = CodeCache()
 
 
 class CompileCounts:
-    """Counter of the kernels that this process compiled. Kernels that were found in a cache are not counted."""
+    """Counter of the kernels that this process has compiled, without kernels from a cache."""
 
     compiled = 0
 
@@ -128,7 +128,7 @@ def _key(target: Target, text: str) -> bytes:
 
 
 def obtain_function(device: Device, kernel: Kernel, digest: str = "") -> Any:
-    """Return the loaded function of `kernel` on `device`, after compiling the kernel if its code is not cached."""
+    """Return the loaded function of `kernel` on `device`, from a cache or newly compiled."""
     digest = digest or kernel_digest(device.target, kernel)
 
     def build() -> Any:
@@ -140,7 +140,7 @@ def obtain_function(device: Device, kernel: Kernel, digest: str = "") -> Any:
 
 
 def find_function(device: Device, digest: str) -> Any | None:
-    """Return the function with digest `digest` from memory or from the disk cache, or None if neither contains it."""
+    """Return the function with digest `digest` from memory or the disk cache, or None if it is in neither."""
 
     def build() -> Any | None:
         cache = disk_cache()
@@ -154,7 +154,7 @@ def find_function(device: Device, digest: str) -> Any | None:
 
 
 def obtain_code(target: Target, kernel: Kernel, text: str) -> Any:
-    """Return the object code of `kernel` for `target`, after compiling the kernel if its code is not cached on disk."""
+    """Return the object code of `kernel` for `target`, from the disk cache or newly compiled."""
     cache = disk_cache()
     key = _key(target, text)
     code = cache.get(key) if cache is not None else None

@@ -11,7 +11,7 @@ from dataclasses import dataclass
 
 from weft.codegen.kernel_ir.operation import Kernel
 from weft.codegen.passes.choose_lanes import choose_lanes
-from weft.codegen.passes.cut_scatters import cut_scatters, settle_scatters
+from weft.codegen.passes.cut_scatters import cut_scatters, serialize_inner_loops
 from weft.codegen.passes.expand_bfloat16 import expand_bfloat16
 from weft.codegen.passes.expand_complex import expand_complex
 from weft.codegen.passes.expand_division import expand_division
@@ -31,7 +31,7 @@ from weft.codegen.target import Target
 
 @dataclass(frozen=True, slots=True)
 class Pass:
-    """A pass of a pipeline: its name, its description, and the function that runs it.
+    """A pass of a pipeline: its name, description and function.
 
     A pass that is `fused` is skipped for kernels that a user wrote, which are threaded already.
     """
@@ -85,9 +85,9 @@ LOOPS = (
     ),
     Pass("choose_lanes", "Mark the loops that run in vectors.", lambda kernel, target: choose_lanes(kernel, target)),
     Pass(
-        "settle_scatters",
+        "serialize_inner_loops",
         "Make the blocks of scatter loops serial, after vector lanes have been chosen.",
-        lambda kernel, target: settle_scatters(kernel),
+        lambda kernel, target: serialize_inner_loops(kernel),
     ),
     Pass(
         "keep_rows",

@@ -73,7 +73,7 @@ class Target:
 
     @property
     def scheduled_for(self) -> Target:
-        """Return the target that provides a kernel's schedules, for passes that divide the work of a kernel."""
+        """Return the target whose schedules divide the work of a kernel."""
         return self.schedule or self
 
     @property
@@ -83,7 +83,7 @@ class Target:
 
     @property
     def extremes(self) -> frozenset[tuple[str, str]]:
-        """The (op, dtype) pairs of the float minima and maxima that are single instructions.
+        """The float minimum and maximum ops that are single instructions, as (op, dtype) pairs.
 
         `fmin` and `fmax` ignore NaN.
         """
@@ -96,7 +96,7 @@ class Target:
 
     @property
     def has_masks(self) -> bool:
-        """Return whether masked vector loads and stores cost the same as unmasked loads and stores."""
+        """Return whether masked vector accesses cost the same as unmasked accesses."""
         return self.kind == "cpu" and {f"+{name}" for name in MASKS} <= set(self.features.split(","))
 
     @property
@@ -113,7 +113,7 @@ def cuda_target(name: str) -> Target:
 
 
 def newest_architecture(name: str, newest_ptx: int) -> str:
-    """Return the newest architecture in the table that the GPU `name` supports.
+    """Return the newest architecture in the table that supports code for the GPU `name`.
 
     The architecture's PTX version is at most `newest_ptx`.
 

@@ -55,20 +55,20 @@ class Request:
         self._then = then
 
     def is_over(self) -> bool:
-        """Receive pending answers. Return True if the request has been answered or has been lost."""
+        """Receive pending answers. Return whether the request has been answered or lost."""
         if self.state == "waiting":
             exchange()
         return self.state != "waiting"
 
     def settle(self, state: str, result: object = None) -> None:
-        """Set the state and the result. If the state is "done", call `then` with the result."""
+        """Record the outcome of a request: its state and result. If the state is "done", call `then`."""
         self.state, self.result, self.data = state, result, b""
         if state == "done" and self._then is not None:
             self._then(result)
 
 
 class _Second:
-    """The second process, and the requests that are waiting for an answer."""
+    """The second process, with the requests that wait for an answer."""
 
     process: WorkerProcess | None = None
     ready = False  # whether the process has started
@@ -80,7 +80,7 @@ class _Second:
 
     @classmethod
     def settle(cls, state: str, result: object = None) -> None:
-        """Set the state and the result of the request that was sent to the process."""
+        """Record the outcome of the request that was sent to the process: its state and result."""
         if cls.sent is not None:
             request, cls.sent = cls.sent, None
             request.settle(state, result)
@@ -97,7 +97,9 @@ class _Second:
 def submit(
     function: str, arguments: tuple[Any, ...], then: Callable[[Any], None] | None = None, *, urgent: bool = False
 ) -> Request | None:
-    """Request a function call in the second process. Return None if there is no process or if too many requests wait.
+    """Request a function call in the second process. Return None if the request is not accepted.
+
+    That is the case if there is no process, or if too many requests wait.
 
     Parameters
     ----------
@@ -138,7 +140,7 @@ def prepare() -> None:
 
 
 def _is_late() -> bool:
-    """Return whether this program has run for so long that any request justifies starting the second process."""
+    """Return whether this program has run so long that it may start a second process for any request."""
     return time.monotonic() > _BEGIN + DELAY
 
 
@@ -179,7 +181,7 @@ def exchange() -> None:
 
 
 def _replace(process: WorkerProcess) -> None:
-    """Start a new second process if requests are waiting after the previous process has ended."""
+    """Start a new second process if the previous one has ended and requests are waiting."""
     process.close()
     _Second.process, _Second.ready = None, False
     if not _Second.left:
@@ -194,7 +196,7 @@ def _replace(process: WorkerProcess) -> None:
 
 @atexit.register
 def _leave() -> None:
-    """When this process ends, let a second process answer the waiting requests."""
+    """Let a second process answer the waiting requests after this process has ended."""
     with _Second.lock:
         waiting = [request.data for queue in _Second.queues for request in queue]
         if not waiting or not setting("background"):

@@ -111,7 +111,7 @@ class DiskCache:
         return self.usable and os.path.exists(self._path(key))
 
     def find(self, digest: str) -> ObjectCode | None:
-        """Return the object code for the key with the SHA-256 digest `digest`, given in hexadecimal digits.
+        """Return the object code for the key that has the given SHA-256 digest in hexadecimal digits.
 
         Return None if there is no entry.
         """
@@ -261,7 +261,7 @@ def _versions() -> str:
 
 
 def _version(name: str) -> str:
-    """Return an installed package's version, according to the name of the package's ``.dist-info`` folder.
+    """Return the version of an installed package, from the name of its ``.dist-info`` folder.
 
     Loading importlib.metadata would take 20 ms.
     """
@@ -284,7 +284,7 @@ def _version(name: str) -> str:
 
 
 def key_material(target: Any, text: str) -> bytes:
-    """Return the cache key for the compilation of a kernel's `text` for `target`.
+    """Return the disk cache key of a kernel's `text` compiled for `target`.
 
     The key consists of the kernel's text, the target, and the versions of the code generator.
     """

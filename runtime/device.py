@@ -61,7 +61,7 @@ class Buffer:
 
 
 class ReleasedBuffer(Buffer):
-    """A buffer whose memory was released while arrays still used it. The address raises ValueError."""
+    """A buffer whose memory was released while arrays still used it. Reading the address raises ValueError."""
 
     __slots__ = ()
 
@@ -81,7 +81,7 @@ class ReleasedBuffer(Buffer):
 
 
 class Requests:
-    """The buffers that a plan requests together in each run.
+    """The buffers that each run of a plan requests together.
 
     Attributes
     ----------
@@ -107,7 +107,7 @@ class Requests:
 
 
 class OptionalServices(Protocol):
-    """The methods of the device protocol that only some devices implement. The defaults apply to all other devices.
+    """Default implementations of the device methods that not all devices support.
 
     Attributes
     ----------
@@ -122,11 +122,17 @@ class OptionalServices(Protocol):
     fourier: Any = None
 
     def view_memory(self, buffer: Buffer, dtype: np.dtype, shape: tuple[int, ...]) -> np.ndarray:
-        """Return the leading elements of a buffer as a writable array without a copy. See `memory_on_host`."""
+        """Return the leading elements of a buffer as a writable array, without a copy.
+
+        Only devices with `memory_on_host` implement this method.
+        """
         raise TypeError(f"the host cannot access the memory of {self}")
 
     def prepare(self, launches: Sequence[Launch]) -> PreparedLaunches | None:
-        """Prepare the kernels of a plan to be started together. Return None if they must be started with `launch`."""
+        """Prepare the kernels of a plan to be started together.
+
+        Return None if they must be started one by one with `launch`.
+        """
         return None
 
     def prepare_grid(
@@ -209,14 +215,16 @@ class Device(Services, OptionalServices, Protocol):
         ...
 
     def completion_counter(self) -> Buffer:
-        """Return a 32-bit counter of the completed blocks of a launch. The counter is 0 before and after each launch.
+        """Return a 32-bit counter of the completed blocks of a launch.
+
+        The counter is 0 before and after each launch.
 
         Each thread or stream has its own counter.
         """
         ...
 
     def lookback_descriptors(self, nbytes: int) -> Buffer:
-        """Return memory for the look-back descriptors of a launch that computes a scan.
+        """Return zeroed memory in which the blocks of a scan exchange their totals.
 
         Only the calling thread or its stream uses the memory. At first, the memory is zero. Successive launches reuse
         the memory, and each launch leaves it ready for the next launch.
@@ -243,7 +251,10 @@ class Device(Services, OptionalServices, Protocol):
         ...
 
     def load(self, code: ObjectCode) -> Any:
-        """Load object code after all symbols have been checked. Return the kernel in the form that `launch` takes."""
+        """Load object code, and return the kernel in the form that `launch` takes.
+
+        All symbols are checked before.
+        """
         ...
 
     def launch(self, function: Any, parallel: tuple[int, ...], work: int, arguments: array[int]) -> None:
@@ -272,7 +283,7 @@ class Device(Services, OptionalServices, Protocol):
 
 
 class Registered:
-    """Functions of higher layers that devices call. The layers register these functions at import."""
+    """Functions of higher layers that devices call, registered when the layers are imported."""
 
     # the module with the function `resolve_target`
     target_module = ""

@@ -49,7 +49,10 @@ def get_device(name: str | Device) -> Device:
 
 
 def _made(what: str, *given: Any) -> Any:
-    """Import a module and call one of its functions, so that modules of unused devices are never loaded."""
+    """Import a module and call one of its functions.
+
+    Modules of unused devices are thus never loaded.
+    """
     module, _, name = what.rpartition(".")
     return getattr(import_module(f"weft.runtime.{module}"), name)(*given)
 
@@ -147,7 +150,10 @@ def set_default_device(name: str | Device | None) -> None:
 
 
 def select_device(name: str | Device | None) -> None:
-    """Set the default device of the calling thread. With None, the process's default applies again."""
+    """Set the default device of the calling thread.
+
+    With None, the process's default applies again.
+    """
     _stack.selected = None if name is None else get_device(name)
 
 

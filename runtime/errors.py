@@ -236,7 +236,7 @@ class CacheWarning(UserWarning):
 
 @public_error
 class VerificationError(WeftError, AssertionError):
-    """Raised if verification is enabled, and a plan and the interpreter compute different results.
+    """Raised if a plan and the interpreter compute different results while verification is enabled.
 
     Examples
     --------
@@ -297,7 +297,7 @@ class HostFallbackWarning(PerformanceWarning):
 
 
 def warn_user(message: str, category: type[Warning] = UserWarning) -> None:
-    """Emit a warning at the user's line, which is in the innermost frame outside of weft."""
+    """Emit a warning at the user's line, the innermost frame outside of weft."""
     level, frame = 2, sys._getframe(1)
     while frame.f_back is not None and frame.f_globals.get("__name__", "").startswith("weft."):
         level, frame = level + 1, frame.f_back

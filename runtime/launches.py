@@ -1,4 +1,4 @@
-"""The kernel launches of a plan. The arguments are prepared once for all runs.
+"""The kernel launches of a plan, whose arguments are prepared once for all runs.
 
 In: the launches of a plan. Out: `Launch` objects. A device that starts several launches in one call combines them
 into `PreparedLaunches`.
@@ -13,7 +13,7 @@ from typing import Any, Protocol
 
 @dataclass(slots=True)
 class Launch:
-    """One kernel launch of a plan. Each run takes the buffers of the launch from a table.
+    """One kernel launch of a plan, whose buffers are taken from a table in each run.
 
     Attributes
     ----------

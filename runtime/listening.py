@@ -51,7 +51,10 @@ class LaunchNote(NamedTuple):
 
 
 class BuildNote(NamedTuple):
-    """A description of a compilation or a load for the listeners. Times are from `time.perf_counter_ns`."""
+    """A description of a compilation or a load for the listeners.
+
+    Times are from `time.perf_counter_ns`.
+    """
 
     name: str
     target: str
@@ -98,7 +101,10 @@ def kernel_number(digest: str) -> int:
 
 
 def launch_heard(device: Any, note: LaunchNote, start: Callable[[], None]) -> None:
-    """Launch a kernel through the active listeners. Each listener calls the next, and the last launches the kernel."""
+    """Launch a kernel through the active listeners.
+
+    Each listener calls the next, and the last launches the kernel.
+    """
     for listener in reversed(Listening.listeners):
         start = partial(listener.launch, device, note, start)
     start()

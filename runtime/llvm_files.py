@@ -1,4 +1,4 @@
-"""LLVM text in files ``NAME.ll``, which are in the folder of the Python module that uses them.
+"""LLVM text in files ``NAME.ll`` next to the Python modules that use them.
 
 In: the Python file, the name, and the constants. Out: the text with each ``${CONSTANT}`` replaced. Invariant: the
 given constants are exactly those that the text names.
@@ -10,7 +10,7 @@ import os
 
 
 def read_llvm(beside: str, name: str, **constants: int | str) -> str:
-    """Return the LLVM text of a file in which the named constants have been replaced with values.
+    """Return the LLVM text of a file, with the named constants replaced by values.
 
     Parameters
     ----------

@@ -16,7 +16,7 @@ if TYPE_CHECKING:
 
 
 class NullDevice(SynchronousDevice):
-    """A device that compiles kernels, and counts launches instead of running kernels. All arrays contain zeros.
+    """A device that compiles kernels and counts launches but runs nothing. All arrays contain zeros.
 
     Parameters
     ----------

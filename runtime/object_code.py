@@ -1,4 +1,4 @@
-"""Object code: created by code generation, stored by the disk cache, and loaded by devices."""
+"""Object code, which code generation produces, the disk cache stores, and devices load."""
 
 from __future__ import annotations
 
@@ -87,7 +87,7 @@ class BlockSchedule(NamedTuple):
 
     @classmethod
     def of(cls, code: ObjectCode) -> BlockSchedule:
-        """Return the block schedule that object code contains. If the kernel is explicit, `threads` is 0."""
+        """Return the block schedule in object code. For an explicit kernel, `threads` is 0."""
         launch = code.launch
         most = launch.get("most_blocks", 0)
         limits = tuple(launch.get("row_limits", ()))
@@ -101,7 +101,7 @@ class BlockSchedule(NamedTuple):
         )
 
     def blocks(self, parallel: tuple[int, ...], work: int) -> int:
-        """Return the number of blocks for a launch whose parallel loops have the extents `parallel`.
+        """Return the number of blocks of a launch, given the extents `parallel` of the parallel loops.
 
         `work` is the total number of elements.
         """

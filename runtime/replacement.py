@@ -38,7 +38,9 @@ class Replacement:
         self._over = False  # whether it was due before
 
     def is_due(self, calls: int) -> bool:
-        """Return whether native code should replace Python after `calls` calls. The answer is True at most once.
+        """Return whether native code should replace Python now, after `calls` calls.
+
+        The answer is True at most once.
 
         Callers ask only after the number of calls that justifies loading code from disk. If the code is not on disk,
         the second process starts at once.

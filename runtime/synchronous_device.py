@@ -1,4 +1,4 @@
-"""Base class of synchronous devices (the CPU and the null device), whose methods return after their work has ended.
+"""Base class of synchronous devices (the CPU and the null device), on which no work is ever pending.
 
 Streams hold no work, events are times, and host memory is ordinary memory. Invariant: nothing here waits.
 """
@@ -40,7 +40,7 @@ class DoneStream:
         self.handle = handle
 
     def query(self) -> bool:
-        """Return True, since no work is ever pending."""
+        """Return True, since all work in the stream has ended."""
         return True
 
     def synchronize(self) -> None:
@@ -116,7 +116,7 @@ class NoMemory:
 
 
 class SynchronousDevice(Named):
-    """Base class of synchronous devices, whose methods return after their work has ended."""
+    """Base class of devices whose methods return after all work has ended."""
 
     memory: Any  # as `MemoryCount`
     small_on_host = host_math = True
@@ -136,7 +136,7 @@ class SynchronousDevice(Named):
         """Do nothing, since no work is ever pending."""
 
     def create_stream(self, handle: int | None = None, owner: object = None) -> DoneStream:
-        """Return a new stream, whose handle is never passed to CUDA."""
+        """Return a new stream. Its handle is never passed to CUDA."""
         if handle is None:
             SynchronousDevice._streams += 1
             handle = SynchronousDevice._streams

@@ -21,7 +21,7 @@ Result = TypeVar("Result")
 
 
 class _Work(Generic[Result]):
-    """A call that runs in a separate thread, with the result or exception of the call."""
+    """A call that runs in a separate thread, with its result or exception."""
 
     def __init__(self, work: Callable[[], Result]) -> None:
         self._work = work

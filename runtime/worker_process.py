@@ -29,14 +29,17 @@ _START = "import os, sys; os.closerange(3, 65536); sys.path[:0] = [{root!r}]; sy
 
 
 def can_start() -> bool:
-    """Return whether this process can start a second Python process. Workers of `multiprocessing` cannot."""
+    """Return whether this process may start a second Python process.
+
+    Workers of `multiprocessing` may not.
+    """
     processes = sys.modules.get("multiprocessing.process")
     worker = processes is not None and processes.parent_process() is not None
     return bool(sys.executable) and not getattr(sys, "frozen", False) and os.path.exists(SHELL) and not worker
 
 
 def _spawn(module: str, requests: int, answers: int) -> int:
-    """Start a Python process that runs the ``main`` function of a module. Return the number of the process group.
+    """Start a Python process that runs the ``main`` function of a module. Return the process group's number.
 
     `requests` and `answers` are the files of its standard input and output. Raises OSError.
     """
@@ -51,7 +54,7 @@ def _spawn(module: str, requests: int, answers: int) -> int:
 
 
 def start_detached(module: str, requests: Sequence[bytes]) -> None:
-    """Start a process that handles requests whose answers are discarded. Do nothing if the process cannot start."""
+    """Start a process for requests whose answers are discarded. Do nothing if no process can start."""
     with suppress(OSError), open(os.memfd_create("requests"), "w+b") as file, open(os.devnull, "wb") as answers:
         file.write(b"".join(map(_packed, requests)))
         file.seek(0)
@@ -117,7 +120,7 @@ class WorkerProcess:
         return found
 
     def leave(self, requests: Sequence[bytes]) -> None:
-        """Send as many requests as the connection can take, without waiting for the process."""
+        """Send requests without waiting for the process, as many as the connection can take."""
         os.set_blocking(self._requests, False)
         with suppress(OSError):
             for data in map(_packed, requests):
@@ -144,7 +147,7 @@ def _split(data: bytes) -> tuple[list[bytes], bytes]:
 
 
 def serve(answer: Callable[[bytes], bytes], hello: bytes, farewell: bytes, idle: float) -> None:
-    """Answer requests in the second process until the first process ends or has sent no request for `idle` seconds.
+    """Answer requests in the second process until the first process ends or is idle for `idle` seconds.
 
     The first message that this process sends is `hello`, and the last is `farewell` if it ends by itself.
     """

@@ -49,7 +49,9 @@ def _on_one_device(request: pytest.FixtureRequest, tmp_path_factory: pytest.Temp
 
 
 def _end_if_lost(config: pytest.Config) -> None:
-    """End a parallel worker after a test that has lost a GPU, as a new process starts for the next tests.
+    """End a parallel worker after a test that has lost a GPU.
+
+    A new process then runs the next tests.
 
     Tests of faults lose the GPU on purpose. On other devices, nothing is lost.
     """
@@ -66,14 +68,14 @@ def _end_if_lost(config: pytest.Config) -> None:
 
 @pytest.fixture
 def cold_cache(tmp_path: Path) -> Iterator[None]:
-    """Give a test an empty cache folder. Tests that count compilations need one."""
+    """Give a test an empty cache folder, so that it can count compilations."""
     with override(cache_dir=str(tmp_path / "cache")):
         yield
 
 
 @pytest.fixture(autouse=True, scope="module")
 def _release_memory() -> Iterator[None]:
-    """Free the plans of a module's tests, the devices that only plans refer to, and the blocks that pools keep."""
+    """Free the plans that the tests of a module have made, with their devices, and the free blocks of memory pools."""
     yield
     execute._plans.clear()
     plan_cache._known.clear()

@@ -39,7 +39,10 @@ class LoopBuilder:
         self.results: tuple[Value, ...] = ()
 
     def yield_(self, *values: Value) -> None:
-        """Set the values of `carried` for the next iteration. Call this method once, before the loop is closed."""
+        """Set the values that the loop passes to the next iteration (`carried`).
+
+        Call this method once, before the loop is closed.
+        """
         self.yielded = values
 
 
@@ -53,7 +56,12 @@ class BranchBuilder:
         self.yielded: tuple[Value, ...] = ()
 
     def yield_(self, *values: Value) -> None:
-        """End the open region with the results of its operation. Call this method once in each region."""
+        """End the open region of the `if`. The values become the results of the `if`.
+
+        Call this method once in each region.
+
+        Call this method once in each region.
+        """
         self.yielded = values
 
 
@@ -95,7 +103,7 @@ class KernelBuilder:
         return value
 
     def after(self, kernel: Kernel) -> None:
-        """Reserve the names that `kernel` uses, so that new names differ from them."""
+        """Reserve the names in `kernel`, so that new values get other names."""
         values = [v for f in kernel.functions for v in f.parameters]
         for o in kernel.walk():
             values += [*o.results, *(v for region in o.regions for v in region.parameters)]
@@ -161,7 +169,7 @@ class KernelBuilder:
         return found
 
     def op(self, name: str, *operands: Value, dtype: DTypeLike | None = None) -> Value:
-        """Append the op `name` of the op table. The operands must have the dtypes of one of the op's loops.
+        """Append an op of the op table. The operands must have the dtypes of one of its loops.
 
         `dtype` is the dtype of the result. The default is the dtype of the last operand, which is right for every op
         whose result has the dtype of its operands.
@@ -284,7 +292,7 @@ class KernelBuilder:
 
     @contextmanager
     def scope(self, label: str) -> Iterator[None]:
-        """Open a scope. A `leave` with the same label continues after the scope."""
+        """Open a scope: a block that a `leave` with the same label exits."""
         block = Block()
         with self._open(block):
             yield
@@ -293,7 +301,10 @@ class KernelBuilder:
 
     @contextmanager
     def repeat(self, most: int = 0) -> Iterator[None]:
-        """Open a loop that only a `leave` ends, after at most `most` iterations if `most` is not 0."""
+        """Open an endless loop, which only a `leave` ends.
+
+        If `most` is not 0, it is the maximum number of iterations.
+        """
         block = Block()
         with self._open(block):
             yield
@@ -302,7 +313,7 @@ class KernelBuilder:
         self.emit("repeat", regions=(block,), **attributes)
 
     def leave(self, label: str) -> None:
-        """End the open block and continue after the scope of `label`."""
+        """End the open block with a jump to the end of the scope `label`."""
         self.emit("leave", label=label)
 
     def yield_(self, *values: Value) -> None:
@@ -313,7 +324,9 @@ class KernelBuilder:
     def function(
         self, name: str, parameters: Sequence[Type], results: Sequence[Type] = ()
     ) -> Iterator[tuple[Value, ...]]:
-        """Context manager that builds a function of the kernel, while other open blocks stay open.
+        """Context manager that builds a separate function of the kernel.
+
+        Other open blocks stay open.
 
         The function can be called from here on, and it may call itself. Its body ends with a `yield_` of its results.
         """
@@ -341,7 +354,9 @@ class KernelBuilder:
 
     @contextmanager
     def at(self, depth: int) -> Iterator[None]:
-        """Context manager that appends to the open block at nesting depth `depth`, where 0 is the kernel's body.
+        """Context manager that appends operations to the open block at nesting depth `depth`.
+
+        Depth 0 is the kernel's body.
 
         The operations precede the loop that is open there, since a loop is appended when it closes.
         """

@@ -46,7 +46,7 @@ class Value:
 
 
 class Block:
-    """A list of operations, and the parameters that these operations may use.
+    """A list of operations, with the parameters that they may use.
 
     The regions of an operation are blocks.
     """
@@ -59,7 +59,7 @@ class Block:
 
 
 class Operation:
-    """An operation: an op of the op table, or an opcode of `STRUCTURAL`."""
+    """One operation of kernel IR, such as a load, a loop, or a scalar operation (op)."""
 
     __slots__ = ("attributes", "opcode", "operands", "regions", "results")
 
@@ -116,7 +116,7 @@ class Function:
 
 @dataclass(slots=True)
 class Kernel:
-    """A kernel: its parameters, body, level and the width of its index arithmetic.
+    """A kernel: its parameters, its body, its level, and the width of its indices.
 
     `index_dtype` is int32 or int64; every loop index, extent and address of the kernel has it.
     `attributes` is plain data (str, int, bool, tuples of them): ``fast``, ``block`` ... Those of explicit kernels:
@@ -149,7 +149,7 @@ class Kernel:
 
 
 def program_order(operations: Iterable[Operation]) -> Iterator[Operation]:
-    """Yield `operations`, and the operations in their regions, in program order: each operation before its regions."""
+    """Yield operations and all nested operations, each operation before those in its regions."""
     stack = [iter(operations)]
     while stack:
         operation = next(stack[-1], None)

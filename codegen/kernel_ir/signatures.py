@@ -167,7 +167,7 @@ def signature_fault(kernel: Kernel, operation: Operation) -> str:
 
 
 def attribute_fault(operation: Operation) -> str:
-    """Return a message about an attribute that is undeclared or has the wrong type, or "" if there is none."""
+    """Return a message about an undeclared attribute or one of the wrong type, or "" if there is none."""
     for key, value in operation.attributes.items():
         kind, opcodes = ATTRIBUTES.get(key, (object, "none"))
         if opcodes and operation.opcode not in opcodes.split():

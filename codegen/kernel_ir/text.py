@@ -83,7 +83,7 @@ def _show_attributes(attributes: dict[str, Any]) -> str:
 
 
 def _flat(attributes: dict[str, Any]) -> dict[str, Any]:
-    """Return a kernel's attributes combined with the attributes of its schedule.
+    """Return the attributes of a kernel, including those of its schedule.
 
     A schedule contributes its class name and the fields that differ from their defaults.
     """
@@ -165,7 +165,7 @@ def print_kernel(kernel: Kernel) -> str:
 
 
 def print_operations(kernel: Kernel) -> dict[Operation, str]:
-    """Return, for each operation, the line in the kernel's text, without the operation's regions."""
+    """Return the line of each operation in the text of a kernel, without nested operations."""
     printer = _Printer(kernel)
     printer.bodies(kernel)
     return {operation: printer.lines[line_number].strip() for operation, line_number in printer.line_numbers.items()}

@@ -92,7 +92,7 @@ def verify_kernel(kernel: Kernel) -> None:
 
 
 def parts_of(kernel: Kernel, block: Block) -> list[list[Operation]]:
-    """Return the operations of a block, divided into the parts that run one after another in a merged kernel.
+    """Split the operations of a block into the parts of a merged kernel, which run one after another.
 
     Only the body of a merged kernel has two parts. The first ends with the first parallel loop.
     """
@@ -130,7 +130,7 @@ class _Verifier:
             self.fail(operation, rule)
 
     def define(self, operation: Operation | None, values: tuple[Value, ...]) -> None:
-        """Record the definitions of values, which must be unique and have unique names."""
+        """Check that new values have unique names and one definition, and record them."""
         for value in values:
             if value in self.defined or value.name in self.names:
                 self.fail(operation, f"%{value.name} must not be defined twice")
@@ -282,7 +282,7 @@ class _Verifier:
         self.require(dtype_kind(kind) in "iuf", o, f"the operand must be a number, not {kind}")
 
     def derived(self, o: Operation) -> None:
-        """Check a pointer that is computed from another pointer."""
+        """Check an operation that computes a pointer from another pointer."""
         old, new = o.operands[0], o.results[0]
         assert isinstance(old.type, Pointer)
         assert isinstance(new.type, Pointer)
@@ -461,7 +461,7 @@ class _Verifier:
             self.fail(o, fault)
 
     def nothing(self, o: Operation) -> None:
-        """Check nothing, because the signature covers all rules of the operation."""
+        """Do nothing. The signature covers all rules of the operation."""
 
     def table_op(self, o: Operation) -> None:
         try:

@@ -34,7 +34,7 @@ class Dialect(Protocol):
         ...
 
     def outer_bounds(self, emitter: Emitter, operation: Operation) -> tuple[str, str] | None:
-        """Return new bounds for the outermost parallel loop, or None to keep the loop's bounds."""
+        """Return the part of the outermost parallel loop that this code runs, or None for the whole loop."""
         ...
 
     def math(self, emitter: Emitter, name: str, dtype: np.dtype, operands: list[str], lanes: int) -> str:
@@ -65,7 +65,7 @@ class Emitter(ValueEmitter, MemoryEmitter, LoopEmitter, ControlEmitter):
         return "\n".join(parts)
 
     def operation(self, operation: Operation) -> None:
-        """Emit an operation: in a target-specific form, as a structural operation, or else as an op of the op table."""
+        """Emit one operation, in a target-specific form if the target has one."""
         if self.dialect.operation(self, operation):
             return
         structural = _STRUCTURAL.get(operation.opcode)

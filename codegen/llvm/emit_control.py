@@ -8,7 +8,7 @@ from weft.runtime import CompileError
 
 
 class ControlEmitter(Writer):
-    """The emitter of control flow."""
+    """The part of the emitter for control flow."""
 
     def branch(self, operation: Operation) -> None:
         """Emit an `if`. If the condition differs between lanes, both regions are emitted under masks."""
@@ -78,7 +78,7 @@ class ControlEmitter(Writer):
         self.start_label(behind)
 
     def repeat(self, operation: Operation) -> None:
-        """Emit an endless loop."""
+        """Emit a loop that only a jump out of its body ends."""
         number = self.fresh_number()
         self.do(f"br label %again{number}")
         self.start_label(f"again{number}")

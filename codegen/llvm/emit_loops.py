@@ -20,7 +20,7 @@ EXPENSIVE = 8  # minimum cost of functions and divisions
 
 
 class LoopEmitter(StreamEmitter):
-    """The emitter of `for` loops."""
+    """The part of the emitter for `for` loops."""
 
     def loop(self, operation: Operation) -> None:
         """Emit a `for` loop, vectorized if it has lanes."""
@@ -58,7 +58,9 @@ class LoopEmitter(StreamEmitter):
         opaque: bool = False,
         apart: int = 0,
     ) -> list[str]:
-        """Emit ``for (i = start; i < stop; i += step)``.
+        """Emit a `for` loop over scalar or vector indices, without a remainder.
+
+        That is ``for (i = start; i < stop; i += step)``.
 
         `linear` means that the index grows by 1 from lane to lane. In the body, no index exceeds `last`. With `apart`,
         the carried values are vectors, and each iteration uses their next lane.
@@ -105,7 +107,7 @@ class LoopEmitter(StreamEmitter):
         return phis
 
     def body_of_one_lane(self, body: Block, index: str, phis: list[str], apart: int) -> list[str]:
-        """Emit a scalar loop body that updates one lane of the carried vectors `phis`. Return the updated vectors.
+        """Emit a scalar loop body for one lane. Return the carried vectors with this lane updated.
 
         The lane is the loop index `index` modulo the number of lanes, `apart`.
         """
@@ -120,7 +122,7 @@ class LoopEmitter(StreamEmitter):
         ]
 
     def opaque_index(self, kind: str, index: str) -> str:
-        """Return a copy of the index `index` whose value LLVM's optimizer cannot analyze.
+        """Return a copy of `index` whose value LLVM cannot analyze.
 
         Otherwise LLVM would keep and advance a 64-bit address for each array, although the machine computes an address
         from an index in one instruction.
@@ -135,7 +137,7 @@ class LoopEmitter(StreamEmitter):
         return f", !llvm.loop !{number}"
 
     def lanes_loop(self, operation: Operation, start: str, stop: str, lanes: int) -> None:
-        """Emit a vectorized loop and its remainder, which runs under a mask or element by element.
+        """Emit a vectorized loop, and a remainder that runs under a mask or element by element.
 
         A reduction has one accumulator per lane. The accumulators are combined in a fixed tree, after a masked
         remainder but before a remainder that runs element by element.
@@ -250,7 +252,10 @@ class LoopEmitter(StreamEmitter):
         ]
 
     def repeatable(self, body: Block) -> bool:
-        """Return whether the body may run twice for an index, because it reads no memory that the kernel writes."""
+        """Return whether a loop body may run twice for an index.
+
+        It must not read memory that the kernel writes.
+        """
         safe = {p.value for p in self.kernel.parameters if p.noalias and not p.writable}
         stack = [body]
         while stack:

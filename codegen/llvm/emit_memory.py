@@ -21,7 +21,7 @@ def array_alignment(dtype: np.dtype, count: int) -> int:
 
 
 class MemoryEmitter(StreamEmitter):
-    """The emitter of memory operations."""
+    """The part of the emitter for loads, stores and pointers."""
 
     def element(self, pointer: Value, index: str, kind: str) -> str:
         """Return the address of an element."""
@@ -135,7 +135,7 @@ class MemoryEmitter(StreamEmitter):
     def _masked_access(
         self, pointer: Value, index: Value, lanes: int, row: str, apart: str
     ) -> tuple[str, str, str, str]:
-        """Return the masked intrinsic and the address of a contiguous access, a gather or a scatter.
+        """Return the name of a masked intrinsic for an access, and the address: contiguous, gather or scatter.
 
         Return the intrinsic's name and type suffix, and the type and the text of the address.
         """

@@ -1,4 +1,4 @@
-"""Loops that access more memory than the caches hold, with prefetches and non-temporal stores.
+"""Prefetches and non-temporal stores, for loops that access more memory than the caches hold.
 
 In: a kernel with the ``streams`` attribute, as host code on x86-64. A normal store to memory outside the caches first
 reads the cache line. A non-temporal store does not, but needs whole lines. Invariant: such a kernel ends with a fence
@@ -20,7 +20,7 @@ STREAMS = 4  # maximum number of prefetched loads in a kernel; more prefetches c
 
 
 class StreamEmitter(Writer):
-    """The emitter of prefetches and non-temporal stores."""
+    """The part of the emitter for prefetches and non-temporal stores."""
 
     # Methods of subclasses: `LoopEmitter.plain_loop` and `MemoryEmitter.element`.
     plain_loop: Callable[..., list[str]]
@@ -32,7 +32,10 @@ class StreamEmitter(Writer):
         return self.kernel.level == "logical" and bool(self.kernel.attributes.get("streams"))
 
     def fetch_ahead(self, operation: Operation, address: str, nbytes: int) -> None:
-        """Prefetch the memory `AHEAD` bytes past the address of a vector load, for the kernel's first `STREAMS` loads."""
+        """Emit a prefetch of the memory that lies `AHEAD` bytes behind a vector load.
+
+        Only the kernel's first `STREAMS` loads have prefetches.
+        """
         self.fetched.add(operation)
         if len(self.fetched) > STREAMS:
             return
@@ -116,7 +119,7 @@ class StreamEmitter(Writer):
         self.start_label(after)
 
     def _distance(self, body: Block, start: str, stores: list[Operation]) -> tuple[str, str]:
-        """Emit the number of elements up to the next cache line, and a test that it is the same for all stores.
+        """Emit the distance in elements to the next cache line, and a test that all stores have this distance.
 
         The stores have elements of the same size. If an address is not a multiple of this size, the second result is
         false.

@@ -62,7 +62,7 @@ def memory_type(dtype: np.dtype) -> str:
 
 
 def wide(type_name: str, lanes: int) -> str:
-    """Return the type of a vector of `lanes` elements, or the element type itself if `lanes` is 0."""
+    """Return the LLVM type of a vector of `lanes` elements, or the element type if `lanes` is 0."""
     return f"<{lanes} x {type_name}>" if lanes else type_name
 
 
@@ -90,7 +90,7 @@ _FLOATS = re.compile(r"(%v\d+ = (?:fadd|fsub|fmul|fdiv|fneg|call(?= (?:float|dou
 
 
 def with_float_flags(text: str, flags: str) -> str:
-    """Add fast-math flags to all float instructions except those of function formulas, which must stay exact."""
+    """Add fast-math flags to float instructions, except in formulas of functions, which must stay exact."""
     return _FLOATS.sub(rf"\1 {flags}", text)
 
 
@@ -99,12 +99,12 @@ def _no_notes(operation: Operation) -> str:
 
 
 class NoPolls:
-    """Stand-in for `InterruptPolls` that emits no code, so that loops do not poll for interrupts."""
+    """Replacement for `InterruptPolls` that emits no polls."""
 
     fault = ""  # the address of the launch record, as a number
 
     def end_iteration(self, body: Block) -> None:
-        """Emit nothing, since iterations of a `for` loop are not counted."""
+        """Emit nothing at the end of an iteration of a `for` loop."""
 
     def end_repetition(self, repeat: Operation) -> None:
         """Emit nothing at the end of an iteration of a `repeat` loop."""
@@ -208,7 +208,7 @@ class Writer:
     # -- values ----------------------------------------------------------------------------
 
     def scalar_of(self, value: Value) -> str:
-        """Return the scalar text of a value that is the same in all lanes."""
+        """Return the text of a value as a scalar. The value must be the same in all lanes."""
         item = self.environment[value]
         if item.lanes:
             raise CompileError(f"%{value.name} differs between lanes where one value is needed")
@@ -243,7 +243,7 @@ class Writer:
         return self.line(f"shufflevector {vector} {first}, {vector} poison, <{lanes} x i32> zeroinitializer")
 
     def varying(self, operands: tuple[Value, ...]) -> bool:
-        """Return whether any of `operands` differs between lanes."""
+        """Return whether any of `operands` has different values in different lanes."""
         return any(self.environment[v].lanes for v in operands)
 
     def set(self, operation: Operation, item: Item) -> None:

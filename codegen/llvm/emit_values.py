@@ -16,7 +16,7 @@ def _flags(operation: Operation) -> str:
 
 
 class ValueEmitter(Writer):
-    """The emitter of values."""
+    """The part of the emitter for arithmetic, constants and casts."""
 
     def table_op(self, operation: Operation) -> None:
         """Emit an op of the op table according to its lowering."""
@@ -132,7 +132,9 @@ class ValueEmitter(Writer):
         self.set(operation, Item(self.convert(self.text_of(value, lanes), source, target, lanes), lanes, known=known))
 
     def _saturate(self, text: str, old: str, target: np.dtype, lanes: int) -> str:
-        """Convert floats to integers with saturation by comparisons, which LLVM vectorizes, unlike the intrinsic.
+        """Convert floats to integers with saturation, by comparisons that LLVM can vectorize.
+
+        LLVM does not vectorize its saturating intrinsic.
 
         Integers of 8 or 16 bits are converted through 32 bits. The maximum of other integers may be no float.
         """
@@ -162,7 +164,7 @@ class ValueEmitter(Writer):
         return self.line(f"trunc {wide(word, lanes)} {whole} to {wide(scalar_type(target), lanes)}")
 
     def _round_to_odd(self, text: str, lanes: int) -> str:
-        """Convert a double to a float such that both round to the same half.
+        """Convert a double to a float that rounds to the same half as the double.
 
         An inexact result is truncated, and its last bit is set (Boldo and Melquiond 2008).
         """

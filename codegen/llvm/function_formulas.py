@@ -115,7 +115,10 @@ class _Text:
         return self._line(f"call {self.kind} @{name}({', '.join(f'{self.kind} {v}' for v in (x, y, z))})")
 
     def test(self, word: str, x: str, value: float) -> str:
-        """Compare `x` with the constant `value`. `word` is the LLVM predicate. Ordered predicates are false for NaN."""
+        """Compare `x` with the constant `value` by the LLVM predicate `word`.
+
+        Ordered predicates are false for NaN.
+        """
         return self._line(f"fcmp {word} {self.kind} {x}, {self.number(value)}")
 
     def select(self, condition: str, x: str, y: str, kind: str = "") -> str:
@@ -173,14 +176,17 @@ class _Text:
 
     @property
     def anchor(self) -> float:
-        """Return the constant c for which x + c rounds x to an integer n.
+        """Return the constant that rounds x to an integer when it is added to x.
 
         The lowest bits of the sum contain n plus the exponent bias.
         """
         return 1.5 * 2.0**self.format.fraction + self.format.bias
 
     def split(self, x: str) -> tuple[str, str]:
-        """Decompose x into n ln(2) + r with an integer n. Return n + anchor, and r."""
+        """Split x into n ln(2) + r with an integer n. Return the encoded n, and r.
+
+        The encoding of n is n + anchor.
+        """
         anchored = self.fma(x, self.number(1 / math.log(2)), self.number(self.anchor))
         n = self.op("fsub", anchored, self.number(self.anchor))
         r = self.fma(n, self.number(-self.format.ln2_high), x)
@@ -192,13 +198,13 @@ class _Text:
         return self.fma(self.polynomial(r, square, self.format.exp), square, r)
 
     def power_of_two(self, anchored: str, more: str | int = 0) -> str:
-        """Return 2**(n + more), given n + anchor. The result must be a normal number."""
+        """Return 2**(n + more), where `anchored` is the encoded integer n. The result must be a normal number."""
         bits = self.as_bits(anchored)
         bits = bits if more == 0 else self.bits_op("add", bits, more)
         return self.as_float(self.bits_op("shl", bits, self.format.fraction))
 
     def scaled(self, value: str, anchored: str, x: str) -> str:
-        """Return value * 2**n, rounded once.
+        """Return value * 2**n, rounded once, where `anchored` is the encoded integer n.
 
         The result is computed by two multiplications, of which the first has a normal result.
         """
@@ -306,7 +312,9 @@ FORMULAS: dict[str, Callable[[_Text, str], str]] = {
 
 
 def formula(writer: Writer, target: Target, name: str, dtype: np.dtype, operands: list[str], lanes: int) -> str | None:
-    """Emit the formula of a C library function, on scalars if `lanes` is 0, otherwise on vectors.
+    """Emit the formula of a C library function, on vectors or on scalars.
+
+    It is on scalars if `lanes` is 0.
 
     Return None if there is no formula, or if the machine has no fused multiply-add.
     """

@@ -47,7 +47,7 @@ def describe_host() -> tuple[str, str, str]:
 
 @dataclass(frozen=True, slots=True)
 class HostText:
-    """The LLVM text of a kernel for the host, the external symbols that it calls, and the launch parameters."""
+    """The LLVM text of a kernel for the host, with the external symbols and the launch parameters."""
 
     text: str
     symbols: tuple[str, ...]
@@ -105,7 +105,7 @@ def _depends_on_order(o: Operation) -> bool:
 
 
 def _effort(target: Target) -> int:
-    """Return LLVM's optimization level, which is low for GPU schedules, since they run on the host only for testing."""
+    """Return LLVM's optimization level for a target. It is low for GPU schedules on the host, which are for tests."""
     return 2 if target.schedule is None else 0
 
 

@@ -1,4 +1,4 @@
-"""Atomic operations of explicit kernels on the host, as single instructions if possible, otherwise as loops."""
+"""Atomics of explicit kernels on the host, as single instructions or as loops."""
 
 from __future__ import annotations
 

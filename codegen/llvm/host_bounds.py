@@ -1,4 +1,4 @@
-"""Loops over the threads of a block that skip the threads without work.
+"""Loops over the threads of a block that omit the threads without work.
 
 In: bounds of the thread indices of a run. Out: the first and last thread index along each axis. A guard such as
 ``if i < n`` then needs no mask in the loop. On x86, a masked access to an unmapped page takes hundreds of cycles.
@@ -19,7 +19,7 @@ from weft.codegen.passes.find_guards import LARGEST_NUMBER, LARGEST_STEP, Bound,
 def thread_range(
     emitter: Writer, bounds: Iterable[Bound], threads: tuple[str, str], compute: Callable[[Value], str], longest: int
 ) -> tuple[str, str]:
-    """Emit the intersection of a range of thread indices along an axis with the bounds.
+    """Emit the range of thread indices along an axis that satisfy all bounds.
 
     Parameters
     ----------
@@ -68,7 +68,7 @@ def thread_range(
 def first_multiple(
     emitter: Writer, start: str, stop: str, multiples: ThreadMultiples, compute: Callable[[Value], str]
 ) -> tuple[str, str]:
-    """Emit the first thread index from `start` on at which a number is a multiple of a divisor, and the index step.
+    """Emit the first thread index at which a number is a multiple of a divisor, and the distance to the next.
 
     The indices are in the index dtype, and less than `stop`. `compute` emits the computation of a value for thread 0 of
     the axis, and returns its text.
@@ -95,7 +95,7 @@ def first_multiple(
 
 
 def _end(emitter: Writer, bound: Bound, sides: list[str], holds: str, stop: str, step: str) -> str:
-    """Emit code that computes how many threads are below an upper bound. The result is at most `stop`."""
+    """Emit the number of threads below an upper bound, at most `stop`."""
     if bound.step == 0:
         return emitter.line(f"select i1 {holds}, i64 {stop}, i64 0")
     last = _quotient(emitter, sides[1], sides[0], bound.strict, step)
@@ -113,7 +113,7 @@ def _first(emitter: Writer, bound: Bound, sides: list[str], holds: str, total: s
 
 
 def _quotient(emitter: Writer, larger: str, smaller: str, less_one: bool, step: str) -> str:
-    """Emit the number of steps from a value to a larger value, as an unsigned number."""
+    """Emit the number of steps from one value to a larger value, as an unsigned number."""
     distance = emitter.line(f"sub i64 {larger}, {smaller}")
     if less_one:
         distance = emitter.line(f"add i64 {distance}, -1")
@@ -121,7 +121,7 @@ def _quotient(emitter: Writer, larger: str, smaller: str, less_one: bool, step: 
 
 
 def _if_safe(emitter: Writer, bound: Bound, text: str, choices: tuple[str, str], longest: int) -> str:
-    """Emit the first choice if the value that depends on the axis cannot overflow, otherwise the second choice."""
+    """Emit the first of two choices if a number in a bound cannot overflow, otherwise the second."""
     if bound.exact:
         return choices[0]
     kind = (bound.smaller if bound.step > 0 else bound.larger).type

@@ -1,4 +1,4 @@
-"""Explicit kernels on the host as coroutines, one per thread. Threads may synchronize at any point.
+"""Explicit kernels on the host, with one coroutine per thread, which can synchronize at any point.
 
 In: a threaded kernel after the passes. Out: the entry, the coroutine of a thread and the scheduler. A thread suspends
 at each synchronization point, with the reason in its record, and at the end of each block. One set of coroutines runs
@@ -40,11 +40,11 @@ class CoroutineDialect(GridDialect):
         self.warp = ""  # the record of the warp's first lane
 
     def notes(self, operation: Operation) -> str:
-        """Return no metadata, since the accesses of different threads of a block may depend on each other."""
+        """Return no metadata, since threads of a block may depend on each other's memory accesses."""
         return ""
 
     def reserve_shared(self, emitter: Emitter) -> None:
-        """Assign shared memory to addresses within the block's memory, which the entry function passes."""
+        """Assign each shared array an address in the memory that the entry function passes for the block."""
         for operation in emitter.kernel.walk():
             if operation.opcode == "shared":
                 self.shared.append(operation)
@@ -59,7 +59,7 @@ class CoroutineDialect(GridDialect):
     # -- synchronization points ---------------------------------------------------------------
 
     def operation(self, emitter: Emitter, operation: Operation) -> bool:
-        """Emit a synchronization point. Other operations are left to `GridDialect`."""
+        """Emit a synchronization point, or pass any other operation to `GridDialect`."""
         if operation.opcode not in SYNCHRONIZATION:
             return super().operation(emitter, operation)
         texts = [emitter.scalar_of(v) for v in operation.operands]
@@ -135,7 +135,12 @@ class CoroutineDialect(GridDialect):
         return emitter.line(f"zext i1 {held} to i32")
 
     def votes(self, emitter: Emitter, kind: str) -> str:
-        """Return the result of `vote`. Bit k of the ballot is the vote of lane k."""
+        """Return the result of a warp vote, such as a ballot.
+
+        Bit k of the ballot is the vote of lane k.
+
+        Bit k of the ballot is the vote of lane k.
+        """
         ballot = self.field(emitter, scheduler.BALLOT)
         if kind == "ballot":
             return ballot
@@ -184,7 +189,10 @@ class CoroutineDialect(GridDialect):
         emitter.environment[second] = Item(same)
 
     def reduce(self, emitter: Emitter, operation: Operation, texts: list[str], dtype: np.dtype) -> None:
-        """Emit a reduction of the lanes' values: by halves if the warp is complete, otherwise in lane order."""
+        """Emit a reduction over the lanes of a warp.
+
+        A complete warp is reduced by halves, others in lane order.
+        """
         self.synchronize(emitter, operation, scheduler.WARP, texts[0], to_bits(emitter, texts[1], dtype))
         members = self.field(emitter, scheduler.MEMBERS)
         name, wide = operation.attributes["kind"], accumulator_type(dtype)

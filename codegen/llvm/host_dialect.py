@@ -57,7 +57,7 @@ class HostDialect:
             emitter.environment[parameter.value] = Item(text)
 
     def outer_bounds(self, emitter: Emitter, operation: Operation) -> tuple[str, str] | None:
-        """Return the range of the outermost parallel loop that one call to the entry function runs."""
+        """Return the part of the outermost parallel loop that one call to the entry function runs."""
         kind = scalar_type(emitter.kernel.index_dtype)
         if kind == "i64":
             return "%begin", "%end"

@@ -1,4 +1,4 @@
-"""Exchange of values among the threads of a warp on the host: encoding as 64 bits, and reductions."""
+"""Exchange of values among the threads of a warp on the host: 64-bit encodings, and reductions."""
 
 from __future__ import annotations
 
@@ -66,7 +66,7 @@ def reduce_by_halves(emitter: Emitter, name: str, dtype: np.dtype, values: list[
 def combine_next(
     emitter: Emitter, name: str, dtype: np.dtype, addresses: tuple[str, str], value: str, takes_part: str
 ) -> None:
-    """Combine a thread's value with the total in memory, if the thread participates in the reduction.
+    """Combine a thread's value with a reduction's total in memory, if the thread participates.
 
     `addresses` are the addresses of the total and of a flag, which is set once the total has a value.
     """

@@ -105,7 +105,7 @@ class GridDialect(HostDialect):
         return text if kind == "i64" else emitter.line(f"trunc nuw nsw i64 {text} to {kind}")
 
     def outer_bounds(self, emitter: Emitter, operation: Operation) -> tuple[str, str] | None:
-        """Return None, since each call to the entry function runs a range of blocks rather than of loop iterations."""
+        """Return None, since the entry function runs a range of blocks, not a part of a loop."""
         return None
 
     # -- memory -------------------------------------------------------------------------------
@@ -121,7 +121,7 @@ class GridDialect(HostDialect):
                 self.dynamic = emitter.line(f"alloca i8, i64 {self.shared_bytes}, align 64")
 
     def bind_shared(self, emitter: Emitter, operation: Operation, address: str) -> None:
-        """Use `address` as the result of `operation`, which allocates shared memory, in the following code."""
+        """Bind the result of a shared memory allocation to `address`."""
         if operation.opcode == "dynamic_shared":
             self.dynamic = address
         else:
@@ -137,7 +137,7 @@ class GridDialect(HostDialect):
     # -- functions ----------------------------------------------------------------------------
 
     def declare_context(self, emitter: Emitter) -> None:
-        """Add thread indices and shared memory to the parameters of all functions if any function uses them."""
+        """Pass thread indices and shared memory to the functions of a kernel, if they use them."""
         if not any(
             o.opcode in _ASKS for function in emitter.kernel.functions for o in program_order(function.body.operations)
         ):
@@ -198,7 +198,9 @@ class GridDialect(HostDialect):
         return True
 
     def position(self, emitter: Emitter, operation: Operation) -> bool:
-        """Emit a sum or product of thread and block indices with no-wrap flags. Return False for other operations.
+        """Emit a sum or product of thread and block indices, marked as free of overflow.
+
+        Return False for other operations.
 
         LLVM then knows that addresses grow with x.
         """
@@ -223,7 +225,7 @@ class GridDialect(HostDialect):
 
 
 def wraps(operation: Operation) -> bool:
-    """Return whether LLVM may analyze the result of an operation as a narrower index that wraps around on overflow."""
+    """Return whether LLVM might analyze an integer as a narrower one that wraps around."""
     kind = operation.results[0].type if len(operation.results) == 1 else None
     if not isinstance(kind, np.dtype) or kind.kind not in "iu":
         return False
@@ -235,7 +237,7 @@ def wraps(operation: Operation) -> bool:
 
 
 def hide_wrapping(emitter: Emitter, value: Value) -> None:
-    """Emit a bitwise AND of an integer with an all-ones mask whose value LLVM does not know.
+    """Hide the range of an integer from LLVM, by a bitwise AND with an opaque mask of ones.
 
     LLVM 22 analyzes ``t % 8`` as an index of three bits. A vectorized loop starts with a check that no index wraps
     around. LLVM omits this check if the loop checks an index with more bits, which may wrap around later
@@ -253,7 +255,7 @@ def hide_wrapping(emitter: Emitter, value: Value) -> None:
 
 
 def element(operation: Operation) -> tuple[str, int]:
-    """Return the LLVM element type and the number of elements that an operation allocates."""
+    """Return the LLVM element type and the number of elements of an allocation."""
     kind = operation.results[0].type
     assert isinstance(kind, Pointer)
     return memory_type(kind.dtype), operation.attributes["count"]
@@ -308,7 +310,7 @@ def thread_loops(
     note_outer = f", !llvm.loop {outer_loop}"
 
     def row(z: str, outer: str, over: int) -> str:
-        """Return the number of threads in the rows before row (z, outer)."""
+        """Return the number of threads in all rows before the row with the indices `z` and `outer`."""
         plane = emitter.line(f"mul nuw nsw {kind} {z}, {sizes[over]}")
         rows = emitter.line(f"add nuw nsw {kind} {plane}, {outer}")
         return emitter.line(f"mul nuw nsw {kind} {rows}, {sizes[1 - over]}")

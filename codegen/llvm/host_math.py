@@ -17,7 +17,7 @@ WIDTHS = (2, 4, 8, 16)
 
 
 class HostMath:
-    """The calls to the C library in a module, and wrapper functions that allow LLVM to vectorize the calls."""
+    """The C library calls of a module, with wrapper functions that let LLVM vectorize them."""
 
     def __init__(self, target: Target, symbols: set[str]) -> None:
         self.target = target

@@ -21,7 +21,7 @@ _ATTRIBUTES = "attributes #9 = { noinline cold nounwind memory(argmem: readwrite
 
 
 class InterruptPolls(NoPolls):
-    """Emitter of code that counts the loop iterations of a function and polls for interrupts at regular intervals.
+    """Emitter of interrupt polls, which count the loop iterations of a function and poll at regular intervals.
 
     Parameters
     ----------
@@ -41,12 +41,12 @@ class InterruptPolls(NoPolls):
         emitter.metadata.append(f'{_WEIGHTS} = !{{!"branch_weights", i32 1, i32 {INTERVAL}}}')
 
     def end_iteration(self, body: Block) -> None:
-        """Emit code that counts an iteration of a `for` loop, unless the iterations of the loop are short."""
+        """Emit code that counts an iteration of a `for` loop, unless each iteration is short."""
         if self._may_last(body):
             self.count(1)
 
     def end_repetition(self, repeat: Operation) -> None:
-        """Emit code that counts an iteration of a `repeat` loop. Loops with few iterations, all told, are not counted."""
+        """Emit code that counts an iteration of a `repeat` loop, unless the whole loop is short."""
         if _iterations(repeat) > SHORT:
             self.count(1)
 
@@ -66,7 +66,7 @@ class InterruptPolls(NoPolls):
         emitter.start_label(f"on{number}")
 
     def _may_last(self, body: Block) -> bool:
-        """Return whether an iteration may take long because it contains long loops, exits or synchronization.
+        """Return whether one iteration may take long, because of loops, exits or synchronization.
 
         LLVM does not vectorize such loops.
         """

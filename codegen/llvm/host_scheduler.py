@@ -23,7 +23,7 @@ POISON = -1
 
 
 def scheduler_text(backward: bool) -> str:
-    """Return the functions that run blocks. If `backward`, they start with the last runnable lane of the last warp."""
+    """Return the functions that run a block's coroutines, in the order of threads or, if `backward`, in reverse."""
     return read_llvm(
         __file__,
         "host_scheduler",

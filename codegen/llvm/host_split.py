@@ -1,4 +1,4 @@
-"""Explicit kernels on the host, as loops over the threads of a block between synchronization points.
+"""Emitter of explicit kernels on the host, as loops over threads between synchronization points.
 
 In: a kernel after the passes, and its split. Out: the text of a module. Invariant: a value that passes from one run
 to another is in an array with one element per thread, written where it is computed. A variable that outlives a run is
@@ -92,7 +92,7 @@ class SplitEmitter(BarrierEmitter):
         return self.text()
 
     def emit_threads(self) -> None:
-        """Emit the kernel's body for the threads that run in step: those of one block or of a group of blocks."""
+        """Emit the kernel's body as loops over the threads of one block or of a group of blocks."""
         if self.gone:
             self.declare("llvm.memset.p0.i64", "void", ["ptr", "i8", "i64", "i1"])
             self.do(f"call void @llvm.memset.p0.i64(ptr {self.gone}, i8 0, i64 {self.threads}, i1 false)")
@@ -101,7 +101,7 @@ class SplitEmitter(BarrierEmitter):
 
     @contextmanager
     def next_group(self) -> Iterator[str]:
-        """Context manager that emits a loop over groups of blocks, and yields the number of a group's first block."""
+        """Context manager that emits a loop over groups of blocks, and yields the first block of each group."""
         with range_loop(self, "i64", "%begin", "%end", step=lambda: "%group") as first:
             behind = self.line(f"add nuw nsw i64 {first}, %group")
             end = self.call("llvm.umin.i64", "i64", [("i64", behind), ("i64", "%end")])
@@ -112,7 +112,7 @@ class SplitEmitter(BarrierEmitter):
 
     @contextmanager
     def next_block(self, merges: bool) -> Iterator[str]:
-        """Context manager that emits a loop over blocks, sets the block indices, and yields the number of a block.
+        """Context manager that emits a loop over blocks, sets the block indices, and yields the block number.
 
         `merges` states whether adjacent blocks run as one block.
         """
@@ -124,7 +124,7 @@ class SplitEmitter(BarrierEmitter):
             yield block
 
     def merges_blocks(self, run: Run) -> bool:
-        """Return whether adjacent blocks can execute a run as one block.
+        """Return whether one loop over threads can execute a run (code without barriers) for several blocks.
 
         If blocks do not run in step, this must be the only run, and its threads need no memory of their own. Blocks
         with long strides are not merged, since they reuse cache lines as tiles do (``out[x, y] = a[y, x]``).
@@ -145,7 +145,7 @@ class SplitEmitter(BarrierEmitter):
         return not any(s == "symbolic" or (isinstance(s, int) and abs(s) > LONGEST_STRIDE) for s in strides)
 
     def recomputed(self, run: Run) -> list[Operation]:
-        """Return the operations of other runs that a run repeats, because it uses their results."""
+        """Return the operations of other runs that this run must repeat to have their results."""
         found: dict[Operation, None] = {}
         stack = [v for o in run.everything() for v in o.operands]
         while stack:
@@ -157,7 +157,7 @@ class SplitEmitter(BarrierEmitter):
         return list(found)
 
     def merge_blocks(self, block: str) -> str:
-        """Emit how many blocks, from `block` on along the axis of the innermost loop, run as one block.
+        """Emit the number of blocks, from `block` on, that run as one block.
 
         The block index along this axis becomes 0, and the thread index becomes the position in the grid. Of blocks in
         step, only those with one axis are merged, so that the threads keep their numbers.
@@ -183,7 +183,9 @@ class SplitEmitter(BarrierEmitter):
 
     @contextmanager
     def each_thread(self, independent: bool, guards: RunGuards, taken: tuple[str, str] | None = None) -> Iterator[None]:
-        """Emit loops over the threads of a block or of all blocks. Set `linear` to the position of the current thread.
+        """Emit loops over the threads of a block, or of several blocks that run as one.
+
+        Set `linear` to the position of the current thread.
 
         Threads outside the bounds of `guards`, or outside the range `taken` of the threads in step, are skipped.
         """
@@ -199,7 +201,7 @@ class SplitEmitter(BarrierEmitter):
                 yield
 
     def threads_before(self, block: str) -> str:
-        """Emit the difference between a thread's number among the threads in step and its position in the loops."""
+        """Emit the number of threads in the previous blocks of a group, which is added to a thread's position."""
         number = self.line(f"sub nuw nsw i64 {block}, {self.blocks[0]}")
         for operation, array, size in self.shared:
             offset = self.line(f"mul nuw nsw i64 {number}, {size}")
@@ -214,7 +216,7 @@ class SplitEmitter(BarrierEmitter):
         return self.line(f"sub nsw i64 {before}, {start}")
 
     def limits_of(self, guards: RunGuards, taken: tuple[str, str] | None, before: str) -> Range:
-        """Return a function that emits the range of thread indices along an axis.
+        """Return a function that emits the range of threads with work along an axis.
 
         A thread's number in the block, plus `before`, is the thread's number among the threads in step, which `taken`
         limits.
@@ -247,7 +249,7 @@ class SplitEmitter(BarrierEmitter):
         return limits
 
     def row_range(self, taken: tuple[str, str], before: str, start: str, stop: str) -> tuple[str, str]:
-        """Emit the part of a range of thread indices along x that is in the range `taken` of the threads in step."""
+        """Emit the part of a range of x thread indices whose threads are in the group's range `taken`."""
         kind, numbers = scalar_type(self.kernel.index_dtype), self.dialect.numbers
         y, z = numbers["thread_index", 1], numbers["thread_index", 2]
         plane = self.line(f"mul nuw nsw {kind} {z}, {numbers['block_size', 1]}")
@@ -274,7 +276,7 @@ class SplitEmitter(BarrierEmitter):
     # -- steps ----------------------------------------------------------------------------------
 
     def block(self, block: Block) -> list[Value]:
-        """Emit the steps of an IR block. Blocks inside a run have no steps: their operations are emitted in order."""
+        """Emit the steps of an IR block, or the operations of a block inside a run."""
         steps = self.split.steps.get(block)
         if steps is None:
             return super().block(block)
@@ -313,12 +315,12 @@ class SplitEmitter(BarrierEmitter):
             super().operation(operation)
 
     def allocate_common(self, root: Value) -> None:
-        """Allocate a `local` variable that all threads of the block share. Runs allocate the other variables."""
+        """Allocate a `local` variable that all threads of the block share."""
         if root in self.split.common and root not in self.environment:
             self.local(self.split.local_operations[root])
 
     def repeat_while_any(self, operation: Operation) -> None:
-        """Emit a `repeat` loop that contains synchronization points.
+        """Emit a `repeat` loop with synchronization points, which runs while any thread remains in the loop.
 
         The loop ends when all threads that execute it have left the kernel.
         """
@@ -345,7 +347,10 @@ class SplitEmitter(BarrierEmitter):
         self.start_label(f"never{number}")
 
     def branch_in_step(self, operation: Operation) -> None:
-        """Emit an `if` that contains synchronization points. A region runs if at least one thread takes it."""
+        """Emit an `if` that contains synchronization points.
+
+        A region runs if at least one thread takes it.
+        """
         for k, region in enumerate(operation.regions):
             if not self.split.steps[region]:
                 continue
@@ -361,7 +366,7 @@ class SplitEmitter(BarrierEmitter):
     # -- runs -----------------------------------------------------------------------------------
 
     def run(self, run: Run) -> None:
-        """Emit a loop over threads for a run: the operations between two synchronization points."""
+        """Emit a loop over the threads that execute a run, the code between two synchronization points."""
         for operation in run.sends:
             if operation in self.split.in_step:
                 self.clear_masks(operation)
@@ -383,7 +388,7 @@ class SplitEmitter(BarrierEmitter):
         self.settled, self.vectorizes = {}, False
 
     def emit_thread(self, run: Run, guards: RunGuards, done: str) -> None:
-        """Emit the work of one thread in a run. `done` is the label at the end of this work."""
+        """Emit the code of one thread in a run. `done` is the label at its end."""
         self.here = set()
         masks = [(self.gone, "eq")] if self.gone and run.late else []
         if run.branch is not None and not guards.entered:
@@ -420,7 +425,7 @@ class SplitEmitter(BarrierEmitter):
         self.linear = ""
 
     def open_variable(self, root: Value, run: Run) -> None:
-        """Bind the `local` variable `root` to memory for the run `run`."""
+        """Bind a thread's variable `root` to memory for the code of a run."""
         split = self.split
         dtype, count = self.element_type(root), split.local_operations[root].attributes["count"]
         kind = memory_type(dtype)
@@ -447,7 +452,7 @@ class SplitEmitter(BarrierEmitter):
             self.do(f"store {kind} {text}, ptr {address}, align {dtype.itemsize}")
 
     def close_variable(self, root: Value, run: Run) -> None:
-        """Store the variable `root` at the end of a run, if the run changes the variable and later runs load it."""
+        """Store the variable `root` at the end of a run that changes it, if later runs load it."""
         split = self.split
         if root not in split.kept or root not in split.single:
             return
@@ -463,7 +468,7 @@ class SplitEmitter(BarrierEmitter):
     # -- values of other runs -------------------------------------------------------------------
 
     def make_all_available(self, operations: Iterable[Operation]) -> None:
-        """Load or recompute all values that `operations` use and that other runs have computed."""
+        """Emit loads or recomputations of all values from other runs that `operations` use."""
         operations = list(operations)
         made = {v for o in operations for v in o.results}
         stack = list(reversed(operations))
@@ -476,7 +481,7 @@ class SplitEmitter(BarrierEmitter):
                 stack.extend(region.operations)
 
     def make_available(self, value: Value) -> None:
-        """Load or recompute a value that another run has computed."""
+        """Emit a load or a recomputation of a value from another run."""
         maker = self.split.maker.get(value)
         if maker is None or value in self.here or value in self.split.local_operations:
             return
@@ -495,7 +500,7 @@ class SplitEmitter(BarrierEmitter):
         self.operation(maker)
 
     def store_values(self, values: Iterable[Value]) -> None:
-        """Store, in arrays with one element per thread, those of `values` that later runs use."""
+        """Store the values that later runs use, in arrays with one element per thread."""
         for value in values:
             self.here.add(value)
             if value not in self.split.crossing:

@@ -21,7 +21,7 @@ NOTE = f", !llvm.access.group {GROUP}"
 
 
 def memory_of(value: Value) -> tuple[str, int]:
-    """Return the LLVM type with which an array stores a value, and the size of this type in bytes."""
+    """Return the LLVM type in which an array stores a value, and the size of the type in bytes."""
     if isinstance(value.type, Pointer):
         return "ptr", 8
     return memory_type(value.type), value.type.itemsize
@@ -64,7 +64,10 @@ class ArrayEmitter(Emitter):
         return name
 
     def _arena(self) -> str:
-        """Return the code that allocates the arrays and, if blocks run in step, computes the size of a group."""
+        """Return the code that allocates all arrays of a kernel.
+
+        If blocks run in step, the code also computes the size of a group.
+        """
         before, self.lines = self.lines, []
         threads = self._group() if self.grid_in_step else self.threads
         if self.arrays or self.shared:
@@ -85,7 +88,7 @@ class ArrayEmitter(Emitter):
         return text
 
     def _group(self) -> str:
-        """Emit the number of blocks in a group, and return the number of threads in these blocks.
+        """Emit the number of blocks in a group, and return the group's number of threads.
 
         A group is a single block if a warp could contain threads of two blocks.
         """

@@ -32,7 +32,7 @@ class BarrierEmitter(ArrayEmitter):
     """Emitter of synchronization points."""
 
     def clear_masks(self, operation: Operation) -> None:
-        """Clear the masks of a branch. A mask has one byte per thread, which is 1 if the thread takes the region.
+        """Clear the masks of a branch, which have one byte per thread: 1 if the thread takes the region.
 
         The masks are cleared before the run in which the threads evaluate the condition.
         """
@@ -45,7 +45,9 @@ class BarrierEmitter(ArrayEmitter):
                 self.do(f"call void @llvm.memset.p0.i64(ptr {array}, i8 0, i64 {many}, i1 false)")
 
     def find_range(self, branch: Branch) -> None:
-        """Emit the smallest range of warps that contains all threads that take a branch, or 0 and 0 if there are none.
+        """Emit the smallest range of warps with all threads that take a branch.
+
+        The range is 0 to 0 if there are none.
 
         Both ends are thread numbers that are multiples of 32.
         """
@@ -100,14 +102,14 @@ class BarrierEmitter(ArrayEmitter):
         return taken if stays == "true" else self.line(f"and i1 {stays}, {taken}")
 
     def is_running(self, operation: Operation, thread: str, gone: str = "", note: str = "") -> str:
-        """Emit a test of whether a thread is still in the kernel at a synchronization point."""
+        """Emit a test of whether a thread that reaches a synchronization point has not left the kernel."""
         if operation not in self.split.uniform.late:
             return "true"
         byte = self.line(f"load i8, ptr {self.slot(gone or self.gone, 'i8', thread)}, align 1{note}")
         return self.line(f"icmp eq i8 {byte}, 0")
 
     def combine_contributions(self, operation: Operation) -> None:
-        """Emit the computation that a synchronization point performs once, after all threads have arrived."""
+        """Emit the part of a synchronization point that runs once, after all threads have arrived."""
         if operation in self.split.strict:
             self.report_divergence(operation)
         match operation.opcode:
@@ -172,7 +174,7 @@ class BarrierEmitter(ArrayEmitter):
             self.start_label(f"whole{number}")
 
     def count_votes(self, operation: Operation) -> None:
-        """Emit the computation of a barrier vote: the number of true votes, or whether all or any votes are true."""
+        """Emit the result of a barrier vote: the number of true votes, or whether any or all are true."""
         votes, members = self.alloca("i32", 4), self.alloca("i32", 4)
         for address in (votes, members):
             self.do(f"store i32 0, ptr {address}, align 4")
@@ -205,7 +207,7 @@ class BarrierEmitter(ArrayEmitter):
         return self.stored_results[operation]
 
     def collect_ballots(self, operation: Operation) -> None:
-        """Emit code that computes two masks per warp: the lanes with true votes, and the participating lanes."""
+        """Emit two masks for each warp: the lanes with true votes, and the participating lanes."""
         arrays = self.result_arrays(operation, (4, 4))
         with range_loop(self, "i64", *self.warps_at(operation)) as warp:
             bits = [self.alloca("i32", 4), self.alloca("i32", 4)]
@@ -222,7 +224,10 @@ class BarrierEmitter(ArrayEmitter):
                 self.do(f"store i32 {text}, ptr {self.slot(array, 'i32', warp)}, align 4")
 
     def reduce_warps(self, operation: Operation) -> None:
-        """Emit the reduction of each warp: by halves if all 32 lanes participate, otherwise in lane order."""
+        """Emit a reduction over the lanes of each warp.
+
+        A complete warp is reduced by halves, others in lane order.
+        """
         dtype = operation.operands[1].type
         assert isinstance(dtype, np.dtype)
         name, wide = operation.attributes["kind"], accumulator_type(dtype)
@@ -259,7 +264,7 @@ class BarrierEmitter(ArrayEmitter):
             self.do(f"store {scalar_type(dtype)} {text}, ptr {address}, align {dtype.itemsize}")
 
     def warps_at(self, operation: Operation) -> tuple[str, str]:
-        """Emit the number of the first warp with threads at a synchronization point, and 1 + the number of the last."""
+        """Emit the range of warps with threads at a synchronization point, as the first warp and the end."""
         branch = self.split.branches[operation]
         first, end = self.ranges[branch] if branch is not None else ("0", self.threads)
         start = first if first == "0" else self.line(f"lshr i64 {first}, 5")
@@ -330,7 +335,7 @@ class BarrierEmitter(ArrayEmitter):
         return text
 
     def is_shift(self, operation: Operation, mode: str) -> bool:
-        """Return whether every lane of a shuffle reads the lane at the same distance above or below it."""
+        """Return whether all lanes of a shuffle read a lane at the same distance."""
         if operation.opcode == "shuffle_xor" or mode == "xor":
             mask = operation.attributes.get("mask")
             mask = self.constants.get(operation.operands[-1]) if mask is None else mask

@@ -23,7 +23,9 @@ from weft.codegen.target import Target
 
 
 def emit_threads(ready: Kernel, target: Target) -> tuple[str, set[str], dict[str, Any]]:
-    """Emit a threaded kernel as loops over threads if its synchronization points allow it, otherwise as coroutines.
+    """Emit a threaded kernel as loops over threads if possible, otherwise as coroutines.
+
+    Loops are possible if threads cannot diverge at synchronization points.
 
     Return the text, its external symbols, and additions to the launch parameters.
     """

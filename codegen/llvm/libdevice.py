@@ -72,7 +72,7 @@ def _extracted(name: str, library: tuple[str, int, int]) -> ObjectCode:
 
 @lru_cache(maxsize=1)
 def _whole(path: str) -> llvm.ModuleRef:
-    """Return the whole library as a module from which functions are extracted."""
+    """Load libdevice as an LLVM module, from which single functions are extracted."""
     with open(path, "rb") as file:
         return llvm.parse_bitcode(file.read())
 

@@ -179,7 +179,7 @@ def _bounds(kernel: Kernel) -> list[str]:
 
 
 def _annotations(kernel: Kernel) -> list[str]:
-    """Return the launch bounds as metadata for LLVM 20, which lacks attributes for them."""
+    """Return the launch bounds as metadata, because LLVM 20 lacks attributes for them."""
     said = (re.fullmatch(r'"nvvm\.(\w+)"="(\d+)"', bound) for bound in _bounds(kernel))
     names = {"maxntid": "maxntidx"}
     nodes = [
@@ -199,7 +199,7 @@ def _initialize() -> None:
 
 
 def emit_nvptx(kernel: Kernel, target: Target) -> tuple[str, Kernel, bool]:
-    """Return the LLVM text of a kernel, the kernel as it is after all passes, and whether the text needs libdevice."""
+    """Return the LLVM text of a kernel, the kernel after all passes, and whether the text needs libdevice."""
     ready = run_passes(kernel, target)
     dialect = NvptxDialect(target, ready)
     emitter = Emitter(ready, dialect)
@@ -254,7 +254,7 @@ def compile_nvptx(kernel: Kernel, target: Target) -> ObjectCode:
 
 
 def _assembly(machine: llvm.TargetMachine, module: llvm.ModuleRef, ready: Kernel) -> str:
-    """Return the PTX, followed by the limits on registers that the PTX assembler should try."""
+    """Return the PTX of a module, followed by the register limits that the PTX assembler should try."""
     ptx: str = machine.emit_assembly(module)
     aims = ready.attributes.get("register_aims", ())
     return ptx + f"{REGISTER_AIMS}{' '.join(map(str, aims))}\n" if aims else ptx

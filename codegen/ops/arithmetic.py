@@ -65,7 +65,7 @@ def either(b: KernelBuilder, x: Value, y: Value) -> Value:
 
 
 def _safe_divisor(b: KernelBuilder, x: Value, y: Value) -> tuple[Value, Value]:
-    """Return a divisor that does not trap (`y`, or 1 if `y` would trap), and whether `y` would trap.
+    """Return `y`, or 1 if a division by `y` would trap, and whether it would trap.
 
     The divisor `y` traps if it is 0, or if the division overflows.
     """
@@ -209,7 +209,7 @@ def _gcd(b: KernelBuilder, x: Value, y: Value) -> Value:
 
 
 def _lcm(b: KernelBuilder, x: Value, y: Value) -> Value:
-    """Return the least common multiple of two magnitudes, with wraparound."""
+    """Return the least common multiple of two non-negative integers, with wraparound."""
     assert isinstance(x.type, np.dtype)
     unsigned = np.dtype(f"u{x.type.itemsize}")
     a, c = (b.cast(b.op("absolute", v) if x.type.kind == "i" else v, unsigned) for v in (x, y))

@@ -1,4 +1,4 @@
-"""The definition of an op, which contains all properties of a scalar operation."""
+"""The definition of a scalar operation (op), with all its properties."""
 
 from __future__ import annotations
 

@@ -62,7 +62,7 @@ def _of_pi(quarter: int, b: KernelBuilder, x: Value) -> Value:
 
 
 def _of_pi_reference(quarter: int, x: np.ndarray) -> Any:
-    """Return the expected result of `_of_pi`, computed in more than float64 precision."""
+    """Return the expected result of `_of_pi`, computed with more precision than float64."""
     wide = np.asarray(x, np.longdouble)
     halves = np.rint(2 * wide)
     angle = (wide - halves / 2) * np.longdouble("3.14159265358979323846264338327950288")

@@ -44,7 +44,7 @@ def add_op(definition: OpDef) -> OpDef:
 
 
 def add_user_op(definition: OpDef) -> OpDef:
-    """Add an op for a user function, unless the table already has an op with its name. Return the op in the table."""
+    """Add the op of a user function, or find it by name. Return the op in the table."""
     return _ALIASES.setdefault(definition.name, definition)
 
 
@@ -62,7 +62,9 @@ def find_op(name: str) -> OpDef:
 def resolve_dtypes(
     op: OpDef, operands: tuple[Kind, ...], dtype: np.dtype | None = None
 ) -> tuple[tuple[np.dtype, ...], np.dtype]:
-    """Return the dtypes to which `op` converts operands, and the dtype of the result, by NumPy 2's promotion rules.
+    """Return the dtypes of an op's operands and result by NumPy's promotion rules.
+
+    The rules are those of NumPy 2. Operands are converted to these dtypes.
 
     `dtype` forces the result dtype, and thereby the ufunc loop. Raises TypeError (NumPy's own subclass) if there is no
     such loop.
@@ -169,7 +171,9 @@ def combine_accumulators(
 def combine_ascending(
     b: KernelBuilder, name: str, first: tuple[Value, ...], second: tuple[Value, ...]
 ) -> tuple[Value, ...]:
-    """Combine accumulators as `combine_accumulators` does, if all indices in `second` exceed those in `first`.
+    """Combine two sets of accumulators if all indices in `second` exceed those in `first`.
+
+    This is simpler than `combine_accumulators` for argmin and argmax.
 
     The initial index must be 0, because an element that equals the identity never replaces the initial value.
     """

@@ -31,7 +31,7 @@ class Real:
         self.value = value
 
     def of(self, name: str, *others: Real | float) -> Real:
-        """Apply the op `name` to this number and to the numbers `others`."""
+        """Apply the op `name` to this number and the further operands `others`."""
         operands = [self.value, *(self.like(o).value for o in others)]
         return Real(self.b, self.b.op(name, *operands))
 
@@ -108,13 +108,16 @@ class Real:
         return ~(abs(self) < math.inf)
 
     def choose(self, yes: Real | float, no: Real | float) -> Real:
-        """Return `yes` if this bool is true, otherwise `no`. At most one of the two may be a constant."""
+        """Return `yes` if this bool is true, otherwise `no`.
+
+        At most one of the two may be a constant.
+        """
         like = yes if isinstance(yes, Real) else no
         assert isinstance(like, Real)
         return Real(self.b, self.b.op("where", self.value, like.like(yes).value, like.like(no).value))
 
     def signed(self, other: Real | float) -> Real:
-        """Return this magnitude with the sign of `other`."""
+        """Return this non-negative number with the sign of `other`."""
         return self.of("copysign", other)
 
     @property
@@ -148,7 +151,10 @@ def _times_minus_i(z: Parts) -> Parts:
 
 
 def _overflow_bound(x: Real) -> float:
-    """Return a number c just below the overflow threshold of exp. Above c, use exp(x) = exp(x - c) * exp(c)."""
+    """Return a number c just below the overflow threshold of exp.
+
+    Above c, use exp(x) = exp(x - c) * exp(c).
+    """
     return float(math.floor(math.log(x.limits.max))) - 8
 
 
@@ -258,7 +264,10 @@ def sqrt(b: KernelBuilder, x: Pair) -> Pair:
 
 
 def power(b: KernelBuilder, x: Pair, y: Pair) -> Pair:
-    """Compute x to the power y as NumPy does: by products for small integer exponents, otherwise as exp(y log x)."""
+    """Compute x to the power y as NumPy does.
+
+    Small integer exponents use products, and all others exp(y log x).
+    """
     base, exponent = _parts(b, x), _parts(b, y)
     general = _exp(_parts(b, pairs.multiply(b, y, _pair(_log(base)))))
     count = abs(exponent[0])
@@ -295,7 +304,10 @@ def power(b: KernelBuilder, x: Pair, y: Pair) -> Pair:
 
 
 def _scaled_hyperbolic(x: Real) -> tuple[Real, Real, Real]:
-    """Return sinh and cosh, both divided by a scale factor, and this factor, which is 1 except near overflow."""
+    """Return sinh and cosh divided by a scale factor, and the factor.
+
+    The factor is 1 except near overflow.
+    """
     far = abs(x) > _overflow_bound(x)
     large = 0.5 * (abs(x) - _overflow_bound(x)).of("exp")
     scale = far.choose(x.like(math.exp(_overflow_bound(x))), 1.0)

@@ -1,4 +1,6 @@
-"""Ops that compute the random number at a given position: 128-bit arithmetic on pairs of words, and output functions.
+"""Ops that compute the random number at a given position of a generator's output.
+
+They consist of 128-bit arithmetic on pairs of words, and output functions.
 
 `weft.dsl.arrays.random_arrays` composes these ops. The ops whose names begin with "_random" return the numbers. An
 array of such numbers is cheap to recompute, so the array is not materialized for a variable that still refers to it.
@@ -174,7 +176,10 @@ def _triangular_reference(bits: np.ndarray, left: np.ndarray, mode: Any, right: 
 
 
 def _piece(bits: _Words, position: _Words, width: int) -> _Words:
-    """Return the `width` bits of the word `bits` for the draw at `position`. The first draw gets the lowest bits."""
+    """Return the bits of the word `bits` from which the draw at `position` takes its number.
+
+    Each draw takes `width` bits. The first draw takes the lowest bits.
+    """
     if width == 64:
         return bits
     return bits >> (position & 64 // width - 1) * width & (1 << width) - 1

@@ -1,4 +1,4 @@
-"""Choose the loops that are vectorized on the host, and set their `lanes` attribute.
+"""Choice of the loops that are vectorized on the host, as the `lanes` attribute of the loops.
 
 In: a logical kernel. Out: the kernel with marked loops, none inside another. The body of a loop with ``lanes=W`` runs
 for W consecutive indices at once. A reduction gets further operands (the identities of its accumulators, with which
@@ -22,7 +22,7 @@ from weft.codegen.target import Target
 
 
 def choose_lanes(kernel: Kernel, target: Target) -> Kernel:
-    """Mark one loop of each loop nest for vectorization: the loop along which most accesses are contiguous.
+    """Mark the loop of each loop nest with the most contiguous accesses for vectorization.
 
     The order of a rounding reduction does not depend on the other operations of its loop. The kernel's attributes
     state which reductions use lanes. If such a reduction has to run element by element, its elements are still
@@ -55,7 +55,7 @@ def choose_lanes(kernel: Kernel, target: Target) -> Kernel:
 
 
 def maskable(loop: Operation) -> bool:
-    """Return whether a loop's body can run under a mask.
+    """Return whether a loop's body can run under a mask that disables some lanes.
 
     It can if it contains no atomics, and no gathers or scatters of small elements. The body of a rounding reduction
     always can, since the order of the reduction must not depend on other code.
@@ -138,7 +138,7 @@ def _can_have_lanes(operation: Operation) -> bool:
 
 
 def chooses(operation: Operation) -> bool:
-    """Return whether an `if` only selects between two values, in which case lanes may compute both values."""
+    """Return whether an `if` only selects values, so that vector lanes may compute both regions."""
     if operation.opcode != "if" or not operation.results:
         return False
     inside = [o for region in operation.regions for o in region.operations]
@@ -157,7 +157,7 @@ _TURNS = 8
 
 
 def _serial_loops(loops: list[Operation], reductions: list[Operation]) -> set[Operation]:
-    """Return the loops that must not be vectorized, because this would change the order of a rounding reduction.
+    """Return the loops that must stay serial, because vectorization would change how a reduction rounds.
 
     These are the parallel loops around the reduction, or the reduction itself if it has the ``across`` attribute.
     """
@@ -171,7 +171,7 @@ def _serial_loops(loops: list[Operation], reductions: list[Operation]) -> set[Op
 
 
 def _unit_accesses(operation: Operation, depth: int) -> int:
-    """Return a score for how well a loop's memory accesses suit vectorization.
+    """Return a score of a loop for vectorization, which grows with the number of contiguous accesses.
 
     The score is 0 if the loop should not be vectorized.
 
@@ -237,12 +237,12 @@ def _enclosing_block(body: Block, wanted: Operation) -> Block:
 
 
 def find_reduction_lanes(kernel: Kernel, target: Target) -> tuple[int, bool] | None:
-    """Return the depth of the vectorized reduction loop, and whether its tail is also vectorized.
+    """Return the depth of the reduction loop to vectorize, and whether its remainder runs under a mask.
 
     Return None if no reduction is vectorized.
 
-    The depth is the number of enclosing reduction loops. The tail consists of the elements that do not fill a vector.
-    `kernel` is the result of lowering, before any pass.
+    The depth is the number of enclosing reduction loops. The remainder consists of the elements that do not fill a
+    vector. `kernel` is the result of lowering, before any pass.
     """
     ready = unroll_loops(expand_bfloat16(inline_rows(kernel, straight=True)))
     blocks = [(choose_lanes(ready, target).body, 0)]

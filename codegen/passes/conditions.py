@@ -29,7 +29,9 @@ INEQUALITIES = frozenset({*_NEGATED, "equal", "not_equal"})
 
 @dataclass(frozen=True, eq=False)
 class Merge:
-    """The contents of a variable after a branch. The contents are unknown if `condition` is None.
+    """The contents of a variable after a branch, which depend on `condition`.
+
+    The contents are unknown if `condition` is None.
 
     At the start of an iteration, `before` are the contents before the loop, and the loop stores the values in `stored`.
     """
@@ -112,7 +114,7 @@ class Implications:
     # -- values ---------------------------------------------------------------------------------
 
     def content(self, value: Value) -> Content:
-        """Return the stored value that a load returns, or a `Merge` if this value is unknown or depends on a branch."""
+        """Return the stored value that a load reads, or a `Merge` if it depends on a branch or is unknown."""
         found: Content = value
         while isinstance(found, Value) and found in self._loaded:
             found = self._loaded[found]
@@ -135,7 +137,7 @@ class Implications:
         return found
 
     def start_of(self, value: Value) -> tuple[Value, list[Value]] | None:
-        """Return the initial value of a variable that a loop changes only by additions, and the values that it adds.
+        """Return a variable's value before a loop that only adds to it, and the values that the loop adds.
 
         `value` is the value of the variable at the start of an iteration. Return None for other values.
         """
@@ -153,7 +155,10 @@ class Implications:
         return (content, list(steps)) if isinstance(content, Value) and steps else None
 
     def _begins_with(self, value: Value, start: Merge) -> bool:
-        """Return whether a value is a variable's value at the start of an iteration of a loop or of an inner loop."""
+        """Return whether a value is that of a variable at the start of a loop iteration.
+
+        The loop may also be an inner loop.
+        """
         content = self.content(value)
         while isinstance(content, Merge) and content is not start and content.before is not None:
             content = content.before
@@ -174,7 +179,7 @@ class Implications:
         return self._facts[content, truth]
 
     def _made(self, maker: Operation, truth: bool, depth: int) -> Facts:
-        """Return the inequalities that hold if the result of an operation has the given truth value."""
+        """Return the inequalities that hold if an operation's result has a given truth value."""
         match maker.opcode:
             case name if name in INEQUALITIES:
                 return self.compared(maker, truth)
@@ -188,7 +193,7 @@ class Implications:
                 return NOTHING
 
     def _merged(self, merge: Merge, truth: bool, depth: int) -> Facts:
-        """Return the inequalities that hold if the contents of a variable have the given truth value.
+        """Return the inequalities that hold if a variable that depends on a branch has a given truth value.
 
         For example, the result of ``x and y`` is stored in a variable, within a branch that depends on x.
         """
@@ -200,7 +205,7 @@ class Implications:
         return frozenset.intersection(*ends) if ends else NOTHING
 
     def is_certain(self, condition: Content, truth: bool, facts: Facts, depth: int = DEEPEST) -> bool:
-        """Return whether a condition has the given truth value wherever these inequalities hold."""
+        """Return whether a condition must have the value `truth` if the inequalities `facts` hold."""
         content = self.content(condition) if isinstance(condition, Value) else condition
         if not depth:
             return False
@@ -227,7 +232,7 @@ class Implications:
                 return False
 
     def _excludes(self, content: Content, truth: bool, condition: Value, taken: bool) -> bool:
-        """Return whether contents differ from `truth` whenever the condition has the value `taken`."""
+        """Return whether a variable cannot contain `truth` if `condition` has the value `taken`."""
         constant = self.truth(content) if isinstance(content, Value) else None
         if constant is not None:
             return constant != truth
@@ -235,7 +240,7 @@ class Implications:
         return one == other and (truth == positive) != (taken == alike)
 
     def _literal(self, content: Content) -> tuple[int | Merge, bool]:
-        """Return a condition without its negations, and whether the number of negations is even."""
+        """Return a condition without its negations, and whether it was not negated."""
         positive = True
         while True:
             content = self.content(content) if isinstance(content, Value) else content
@@ -253,7 +258,7 @@ class Implications:
         return bool(maker.attributes["value"]) if is_constant else None  # type: ignore[union-attr]
 
     def compared(self, o: Operation, truth: bool) -> Facts:
-        """Return the inequalities that hold if an integer comparison has the given truth value."""
+        """Return the inequalities that hold if a comparison of integers has a given result."""
         x, y = o.operands
         if not is_signed(x) or not is_signed(y):
             return NOTHING
@@ -269,14 +274,17 @@ class Implications:
 
 
 class FactWalk:
-    """A traversal of operations that tracks the inequalities that hold at each operation."""
+    """A traversal of a kernel that tracks the inequalities that hold at each operation."""
 
     def __init__(self, conditions: Implications) -> None:
         self.conditions = conditions
         self._left: dict[str, Facts | None] = {}  # label of an open scope -> the facts where it is left
 
     def visit(self, o: Operation, facts: Facts) -> None:
-        """Handle an operation, before the operations in its regions."""
+        """Process an operation. Subclasses override this method.
+
+        It is called before the operations in the operation's regions are visited.
+        """
         raise NotImplementedError
 
     def block(self, operations: Iterable[Operation], facts: Facts | None) -> Facts | None:
@@ -314,7 +322,10 @@ class FactWalk:
 
 
 def _joined(ends: Iterable[Facts | None]) -> Facts | None:
-    """Return the facts that hold at the end of every path. None in `ends` marks a path whose end is not reached."""
+    """Return the facts that hold where several paths join.
+
+    A path that does not reach this point is None.
+    """
     reached = [end for end in ends if end is not None]
     return frozenset.intersection(*reached) if reached else None
 

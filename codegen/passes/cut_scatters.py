@@ -1,8 +1,8 @@
-"""Vectorization of scatters on the host: a block's values are computed in vectors, then written one by one.
+"""Vectorization of scatters on the host: blocks of values are computed in vectors, then written one by one.
 
-In: a logical kernel, before `choose_lanes` and again for `settle_scatters`. Out: the kernel with certain serial loops
-split into blocks. Such a loop only writes, or combines, computed values at computed indices, and computing them takes
-some work. Each block first computes its indices and values into thread-local memory, then executes its writes.
+In: a logical kernel, before `choose_lanes` and again for `serialize_inner_loops`. Out: the kernel with certain serial
+loops split into blocks. Such a loop only writes, or combines, computed values at computed indices, and computing them
+takes some work. Each block first computes its indices and values into thread-local memory, then executes its writes.
 Invariant: the writes keep their order, and no memory that is read ahead is written.
 """
 
@@ -36,8 +36,11 @@ def cut_scatters(kernel: Kernel) -> Kernel:
     return _Cutter(kernel, found).run()
 
 
-def settle_scatters(kernel: Kernel) -> Kernel:
-    """Make parallel loops inside serial loops serial, after lanes are chosen. Only outer loops use several threads."""
+def serialize_inner_loops(kernel: Kernel) -> Kernel:
+    """Make parallel loops inside serial loops serial, since only outer loops use several threads.
+
+    This pass runs after lanes are chosen.
+    """
     for outer in kernel.walk():
         if outer.opcode == "for" and outer.attributes["role"] == "serial":
             for inner in outer.regions[0].operations:
@@ -47,7 +50,7 @@ def settle_scatters(kernel: Kernel) -> Kernel:
 
 
 class _Scatter:
-    """A serial loop whose last operation either stores a computed value in an element or combines the two."""
+    """A serial loop that ends with a store to, or an update of, an array element."""
 
     def __init__(self, loop: Operation, ahead: list[Operation], writes: list[Operation], kept: list[Value]) -> None:
         self.loop = loop
@@ -57,7 +60,7 @@ class _Scatter:
 
     @classmethod
     def find(cls, loop: Operation) -> _Scatter | None:
-        """Return the description of a loop, if it is a scatter loop.
+        """Return the description of a scatter loop, or None for other loops.
 
         Return None for other loops, and if the values are cheap to compute.
         """
@@ -132,4 +135,4 @@ def _copy(b: KernelBuilder, operations: list[Operation], known: dict[Value, Valu
         known.update(zip(o.results, results, strict=True))
 
 
-__all__ = ["cut_scatters", "settle_scatters"]
+__all__ = ["cut_scatters", "serialize_inner_loops"]

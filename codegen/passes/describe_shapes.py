@@ -1,4 +1,4 @@
-"""Set the attributes of a logical kernel that depend on the sizes in a launch.
+"""Addition of the attributes of a logical kernel that depend on the sizes in a launch.
 
 In: a logical kernel and the values of its index parameters. Out: the kernel with attributes that later passes use. The
 attributes have few distinct values, so that many sizes share a kernel:

@@ -1,4 +1,4 @@
-"""Replace bfloat16 with 16-bit integers in memory, and with float32 in computations.
+"""Replacement of bfloat16 by 16-bit integers in memory and by float32 in computations.
 
 Ops are computed in float32 and rounded once, as for float16. Moves, extrema and integers need no rounding. Afterwards
 no pointer, parameter or value of the kernel is bfloat16, except around ops of a user function that are not inlined

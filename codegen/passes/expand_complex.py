@@ -1,4 +1,4 @@
-"""Replace complex values with pairs of real values.
+"""Replacement of complex values by pairs of real values.
 
 Memory is interleaved: element i of a complex pointer is elements 2i and 2i+1 of a real pointer. Afterwards no value,
 parameter or pointer of the kernel is complex.
@@ -23,7 +23,10 @@ def is_complex(value: Value) -> bool:
 
 
 def retype(type: Type) -> tuple[Type, ...]:
-    """Return the types that replace a type: two real types for a complex type, and the type itself otherwise."""
+    """Return the types that replace a type in expanded kernels: two real types for a complex type.
+
+    Other types are unchanged.
+    """
     if isinstance(type, Pointer):
         return (Pointer(part_of(type.dtype), type.space) if type.dtype.kind == "c" else type,)
     return (part_of(type),) * 2 if type.kind == "c" else (type,)

@@ -1,4 +1,4 @@
-"""Expand exact float32 division and square roots on a GPU to inline instructions.
+"""Expansion of exact float32 divisions and square roots on a GPU to inline instructions.
 
 GPUs have only approximate instructions. NVIDIA's compiler refines their results by a short path, and calls a function
 for extreme numbers. A call costs every kernel the registers that the callee may use, and code for each of its
@@ -93,7 +93,10 @@ def _blocks(kernel: Kernel) -> Iterator[Block]:
 
 
 def _casts_from(kernel: Kernel, kinds: str) -> set[Value]:
-    """Return the float32 values that are casts from a dtype of at most 16 bits with a kind in `kinds`."""
+    """Return the float32 values that were cast from narrow dtypes with a kind in `kinds`.
+
+    Narrow dtypes have at most 16 bits.
+    """
     casts = [o for o in kernel.walk() if o.opcode == "cast" and o.results[0].type == _FLOAT32]
     before = [(o, o.operands[0].type) for o in casts]
     return {o.results[0] for o, type in before if type.kind in kinds and type.itemsize <= _FLOAT16.itemsize}  # type: ignore[union-attr]
@@ -109,7 +112,10 @@ def _is_narrow(o: Operation, narrow: set[Value]) -> bool:
 
 
 def _groups(block: Block, constants: dict[Value, float], narrow: set[Value]) -> Iterator[list[Operation]]:
-    """Yield groups of independent, consecutive quotients or roots. Each float16 quotient or root is its own group."""
+    """Yield groups of consecutive quotients or roots that do not depend on each other.
+
+    Each float16 quotient or root is its own group.
+    """
     group: list[Operation] = []
     for o in block.operations:
         if _is_expanded(o, constants) and _is_narrow(o, narrow):
@@ -189,7 +195,7 @@ class _Writer:
     def choose(
         self, good: Value, short: Callable[[], Sequence[Value]], pairs: Sequence[tuple[Value, ...]]
     ) -> Sequence[Value]:
-        """Return the results of `short` if `good` holds at run time, otherwise the quotients computed in float64."""
+        """Emit the quotients by the `short` code if `good` holds at run time, otherwise in float64."""
         with self.b.if_(good, [_FLOAT32] * len(pairs)) as branch:
             branch.yield_(*short())
         with self.b.else_() as branch:
@@ -197,7 +203,7 @@ class _Writer:
         return branch.results
 
     def safe_for(self, divisor: Value, dividends: Sequence[Value]) -> Iterator[Value]:
-        """Yield run-time conditions that, taken together, guarantee that the short path is exact.
+        """Yield run-time conditions that together guarantee that the short division is exact.
 
         Conditions on the divisor precede those on the dividends, so that quotients may reuse registers.
         """

@@ -1,4 +1,4 @@
-"""Expand composite ops to simpler ops, and float16 arithmetic to float32.
+"""Expansion of composite ops to simpler ops, and of float16 arithmetic to float32.
 
 Afterwards only ops with a lowering for their operands' dtype kind remain.
 """

@@ -1,4 +1,4 @@
-"""Prefetch the next row during the second pass over the current row.
+"""Prefetches of the next row during the second pass over the current row.
 
 In: a logical kernel with lanes, for a CPU. Out: the kernel with prefetches of the next row in a later loop over a
 row, if the first loop waits for memory and a later one computes. Invariant: the kernel does not write the prefetched

@@ -1,4 +1,4 @@
-"""Find user-written loops without synchronization that may run outside the loop over threads.
+"""Search for loops of explicit kernels that can run outside the loop over threads.
 
 In: a threaded kernel and its uniform values. Out: the loops inside which the loop over the threads should run,
 because LLVM vectorizes only innermost loops. Invariant: every access of such a loop is to one element for all
@@ -22,7 +22,9 @@ _BESIDE = frozenset({"atomic", "atomic_cas", "repeat", "for"})  # also allowed i
 
 
 def find_common_loops(kernel: Kernel, uniform: Uniformity, axis: int) -> list[Operation]:
-    """Return, in program order, the loops that become faster if they contain the loop over threads.
+    """Return the user-written loops that are faster outside the loop over threads than inside.
+
+    They are in program order.
 
     `axis` is the result of `innermost_axis`.
     """

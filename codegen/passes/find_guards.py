@@ -1,4 +1,4 @@
-"""Find the threads of a block that have work in a run, given guards such as ``if i < n`` and ``if i % n == 0``.
+"""Search for guards such as ``if i < n`` and ``if i % n == 0``, which limit the threads that have work.
 
 In: a kernel that is split into runs. Out: for each run, or for each of two parts of the run, bounds of the thread
 indices, and the comparisons that are constant within these bounds. A thread outside the bounds has no effect.
@@ -53,7 +53,7 @@ class Bound:
 
 @dataclass(frozen=True)
 class ThreadMultiples:
-    """The threads of the innermost loop whose `number` is a multiple of `divisor`.
+    """The threads for which the value `number` is a multiple of `divisor`.
 
     From each thread to the next, `number` increases by 1. If `divisor` is 0, all numbers are multiples.
     """
@@ -64,7 +64,7 @@ class ThreadMultiples:
 
 @dataclass
 class RunGuards:
-    """The bounds on the threads of a run, and the comparisons whose results are known within these bounds.
+    """The bounds on the threads of a run, and the comparisons that are known if the bounds hold.
 
     If `multiples` is set, only these threads within the bounds have work. `entered` states whether all these threads
     take the branch that contains the run.
@@ -77,7 +77,7 @@ class RunGuards:
 
 
 class GuardFinder:
-    """Finder of guards for the runs of a kernel.
+    """Finder of the guards of a kernel's runs, which restrict the threads that have work.
 
     Parameters
     ----------
@@ -152,7 +152,7 @@ class GuardFinder:
         return found
 
     def multiples(self, fact: Fact, run: Run) -> ThreadMultiples | None:
-        """Return the threads for which a remainder is 0 if `fact` is half of an equality that compares it with 0.
+        """Return the threads that satisfy a guard ``x % y == 0``, or None if `fact` is not from such a guard.
 
         `fact` is one of the two inequalities. A remainder is 0 if the divisor is 0.
         """
@@ -190,7 +190,7 @@ class GuardFinder:
         return ThreadMultiples(x, y)
 
     def settled(self, run: Run, facts: Facts) -> dict[Value, bool]:
-        """Return the comparisons in a run whose results follow from given inequalities."""
+        """Return the comparisons in a run whose results follow from the inequalities `facts`."""
         comparisons = [o.results[0] for o in run.everything() if o.opcode in INEQUALITIES]
         return {
             value: truth
@@ -200,7 +200,7 @@ class GuardFinder:
         }
 
     def divide(self, run: Run) -> list[RunGuards]:
-        """Return the guards of the two parts of a run: the threads for which a condition holds, and all others.
+        """Split the threads of a run by a condition, and return the guards of both parts.
 
         In each part, an access in a branch needs no mask, as in ``part[t] = x[i] if i < n else 0``. Return an empty list
         if there is no such condition.
@@ -216,7 +216,7 @@ class GuardFinder:
         return []
 
     def part(self, run: Run, condition: Value, truth: bool) -> RunGuards | None:
-        """Return the guards of the threads for which a comparison has a given result, or None for other conditions."""
+        """Return the guards of the threads with `truth` as the result of a comparison, or None for other conditions."""
         facts, others = (self.conditions.implied(condition, side) for side in (truth, not truth))
         if len(facts) != 1 or len(others) != 1:
             return None
@@ -230,7 +230,7 @@ class GuardFinder:
         return RunGuards([bound], settled={**settled, condition: truth})
 
     def branches(self, run: Run) -> Iterator[tuple[Value, bool]]:
-        """Yield the conditions of divergent branches that enclose a run, and whether each condition must hold."""
+        """Yield the conditions of the divergent branches around a run, each with the value that it must have."""
         branch = run.branch
         while branch is not None:
             operation, region = branch
@@ -238,7 +238,7 @@ class GuardFinder:
             branch = self.split.branches[operation]
 
     def is_available(self, value: Value, run: Run) -> bool:
-        """Return whether all values that are needed to compute a value are known before a run."""
+        """Return whether a value can be computed before a run (the code between two barriers)."""
         maker = self.makers.get(value)
         if maker is not None:
             return all(self.is_available(v, run) for v in maker.operands)
@@ -248,7 +248,7 @@ class GuardFinder:
         return block in around and position < start
 
     def bound(self, fact: Fact, order: tuple[int, ...]) -> Bound | None:
-        """Return the bound that an inequality places on the innermost thread index that it contains, or None."""
+        """Return the bound on a thread index that an inequality implies, or None."""
         strict, smaller, larger = fact[0], *(self.conditions.values[k] for k in fact[1:])
         first, second = self.index.axes(smaller), self.index.axes(larger)
         if first is None or second is None:
@@ -281,7 +281,7 @@ class _Effects(FactWalk):
         self.common: Facts | None = None
 
     def facts_of(self, run: Run, entry: Facts) -> Facts:
-        """Return the inequalities that hold at all effects of a run, if those in `entry` hold at its start."""
+        """Return the inequalities that hold at every observable effect of a run, given those at its start."""
         facts: Facts | None = entry
         for o in run.operations:
             facts = self.block([o], facts)

@@ -1,4 +1,4 @@
-"""Find kernels whose blocks along an axis can run as a single long block.
+"""Search for kernels whose blocks along an axis can run as a single long block.
 
 In: a threaded kernel without synchronization. Out: whether the kernel uses the indices of blocks and threads along an
 axis only as a thread's position in the grid, ``block_index * block_size + thread_index``. A loop over adjacent threads
@@ -17,7 +17,7 @@ _NUMBERS = frozenset({"thread_index", "block_index", "block_size", "grid_size", 
 
 
 def can_merge_blocks(kernel: Kernel, operations: list[Operation], axis: int) -> bool:
-    """Return whether adjacent blocks along an axis can run these operations of a kernel as a single block."""
+    """Return whether these operations allow adjacent blocks along an axis to run as a single block."""
     if any(o.opcode in _OF_BLOCK | _WAITS or o.attributes.get("volatile") for o in operations):
         return False
     loops = [o for o in operations if o.opcode == "repeat"]
@@ -30,7 +30,7 @@ def can_merge_blocks(kernel: Kernel, operations: list[Operation], axis: int) -> 
 
 
 class _Positions:
-    """The uses of the thread and block indices along an axis by some operations of a kernel."""
+    """The uses of thread and block indices along an axis, which must form positions in the grid."""
 
     def __init__(self, kernel: Kernel, operations: list[Operation], axis: int) -> None:
         self.axis = axis
@@ -53,7 +53,10 @@ class _Positions:
         return True
 
     def uses(self, value: Value) -> list[tuple[Operation, Value]]:
-        """Return the operations that use a value or a widened copy of it, each with the operand that it uses."""
+        """Return the operations that use a value, or a copy of the value with more bits.
+
+        Each is in a pair with the operand that it uses.
+        """
         found = []
         for use in self.users.get(value, ()):
             if use.opcode == "cast" and _is_wider(use):
@@ -63,7 +66,7 @@ class _Positions:
         return found
 
     def is_start_of_block(self, o: Operation, value: Value) -> bool:
-        """Return whether an operation is the block index times the block size, and only added to thread indices."""
+        """Return whether an operation computes block index times block size, only to add it to thread indices."""
         if o.opcode != "multiply" or not self.is_number(_other(o, value), "block_size"):
             return False
         return all(

@@ -1,4 +1,4 @@
-"""Find the arrays that a kernel changes only by atomics, of which each CPU thread may use a private copy.
+"""Search for arrays that a kernel changes only by atomics, so that CPU threads can use private copies.
 
 In: an explicit kernel. Out: for each atomic on such an array, a description of the array. A private copy needs no atomic
 instructions, and is combined with the array at the end (privatization). Invariant: the result depends on the order of
@@ -46,7 +46,7 @@ class ArrayBounds:
 
 @dataclass(frozen=True)
 class PrivateArray:
-    """An array that a kernel changes only by atomics of one kind, whose results it does not use.
+    """An array that a kernel only changes, by atomics of one kind, and never reads.
 
     Attributes
     ----------
@@ -104,7 +104,7 @@ def _known_arrays(kernel: Kernel) -> dict[Value, ArrayBounds]:
 
 
 def _atomics(pointer: Value, uses: dict[Value, list[Operation]]) -> list[Operation]:
-    """Return the atomics on an array if there are no other accesses, otherwise an empty list.
+    """Return the atomics on an array, or an empty list if the array has other accesses.
 
     All atomics must be of one kind and element type, and their results must be unused.
     """

@@ -1,4 +1,4 @@
-"""Find values that are the same in all threads of a block, and operations at which threads may diverge.
+"""Search for values that are the same in all threads of a block, and for operations at which threads may diverge.
 
 In: a threaded kernel. Out: the values and the local variables that may differ between threads, and the operations that
 not all threads of the block reach together. Invariant: every other value is the same in each thread that reaches it. If
@@ -25,7 +25,7 @@ _SHARED_RESULT = frozenset({"barrier_vote"})  # synchronization points that give
 
 @dataclass
 class Uniformity:
-    """Values that may differ between the threads of a block, and operations at which the threads may diverge.
+    """The values that differ between threads of a block, and the operations at which threads diverge.
 
     Attributes
     ----------
@@ -59,7 +59,10 @@ class Uniformity:
 
 
 def find_uniform(kernel: Kernel) -> Uniformity:
-    """Find, by iteration to a fixed point, the values that may differ between threads and the divergent operations."""
+    """Find the values that may differ between the threads of a block, and the operations at which threads diverge.
+
+    The analysis iterates to a fixed point.
+    """
     found = Uniformity(exit=_exit(kernel))
     own = _OWN | _OF_BLOCK if kernel.attributes.get("in_step") == "grid" else _OWN
     for operation in program_order(kernel.body.operations):
@@ -118,7 +121,7 @@ def _find_common_branches(body: Block) -> dict[Value, frozenset[Operation]]:
 
 
 def variables_read_first(block: Block, found: dict[Block, set[Value]]) -> set[Value]:
-    """Return the pointers from which a block loads before it stores through them.
+    """Return the variables that a block loads before it stores to them.
 
     The pointers of all regions are added to `found`.
     """
@@ -153,7 +156,7 @@ class _Walk:
         return gone
 
     def after_exit(self, gone: dict[str, Operation], apart: Causes, late: bool) -> tuple[Causes, bool]:
-        """Return the causes of divergence among the threads that remain after others have left.
+        """Return the causes of divergence among the remaining threads after some threads have left.
 
         Also return whether any thread has left the kernel.
         """
@@ -201,7 +204,10 @@ class _Walk:
         return {}
 
     def repeated_region(self, region: Block, apart: Causes, late: bool) -> dict[str, Operation]:
-        """Analyze a region that repeats. Threads that leave during an iteration are missing in the next iteration."""
+        """Analyze the region of a loop.
+
+        Threads that leave during an iteration are missing in the next iteration.
+        """
         gone = self.block(region, apart, late)
         if gone:
             inner, has_left = self.after_exit(gone, apart, late)

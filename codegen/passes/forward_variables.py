@@ -1,4 +1,4 @@
-"""Replace each variable that is stored only once with the stored value.
+"""Replacement of each variable that is stored only once by the stored value.
 
 In: a threaded kernel, with a user's variables as `local` memory of one element. Out: the kernel with fewer variables.
 If a variable has one store and all loads follow it, loads become the stored value. Later passes then see values that
@@ -15,7 +15,10 @@ from weft.codegen.passes.rewrite import Rewriter
 
 
 def forward_variables(kernel: Kernel) -> Kernel:
-    """Return the kernel with loads replaced by the stored value, for variables with one store before all loads."""
+    """Replace the loads of variables that have only one store by the stored value. Return the kernel.
+
+    The store must come before all loads.
+    """
     stored = _stored_once(kernel)
     if not stored:
         return kernel
@@ -30,7 +33,10 @@ def forward_variables(kernel: Kernel) -> Kernel:
 
 
 def _stored_once(kernel: Kernel) -> dict[Value, Value]:
-    """Return the variables that are stored once, before all loads, and not used otherwise, with the stored values."""
+    """Return the variables that have a single store before all loads, with the stored values.
+
+    Variables with other uses are excluded.
+    """
     variables: dict[Value, list[Value]] = {}
     for o in kernel.walk():
         if o.opcode == "local" and o.attributes["count"] == 1:

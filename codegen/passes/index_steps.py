@@ -1,4 +1,4 @@
-"""Strides of values with respect to a loop index, on which vectorization and coalescing depend."""
+"""Differences of values between iterations of a loop, which determine vectorization and coalescing."""
 
 from __future__ import annotations
 
@@ -56,7 +56,7 @@ def _result_step(operation: Operation, known: list[int | None], constants: dict[
 
 
 def constant_offsets(operations: Iterable[Operation]) -> dict[Value, tuple[Value, int]]:
-    """Return the base index and the offset of each value that is the sum of an index and a constant."""
+    """Return, for each sum of an index and a constant, the index and the constant."""
     constants: dict[Value, int] = {}
     found: dict[Value, tuple[Value, int]] = {}
     for operation in operations:

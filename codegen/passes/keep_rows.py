@@ -1,4 +1,4 @@
-"""Store values that several loops over a row use, so that each value is computed only once.
+"""Storage of values that several loops over a row use, so that each value is computed only once.
 
 In: a logical kernel. `describe_rows` gives it the ``kept`` attribute if its rows are short enough, and `keep_rows`
 receives it after lanes are chosen. Out: the first loop also writes values that later loops would recompute to
@@ -24,7 +24,7 @@ WORTH = 16  # number of instructions above which a store and loads cost less tha
 
 @dataclass(frozen=True, slots=True)
 class _Row:
-    """Loops over the same row, the block that contains these loops, and the values to keep.
+    """Several loops over the same row in one block, and the values to store for later loops.
 
     `kept` maps each value to the values that recompute it in later loops.
     """
@@ -40,7 +40,7 @@ class _Row:
 
 
 def describe_rows(kernel: Kernel, sizes: Mapping[str, int]) -> Kernel:
-    """Return the kernel with the ``kept`` attribute if loops over short rows compute the same values."""
+    """Mark a kernel with the ``kept`` attribute if several loops over short rows compute the same values."""
     room: dict[str, int] = {}
     for row in _rows(kernel):
         points = ROOM // sum(_itemsize(value) for value in row.kept)
@@ -51,7 +51,7 @@ def describe_rows(kernel: Kernel, sizes: Mapping[str, int]) -> Kernel:
 
 
 def keep_rows(kernel: Kernel) -> Kernel:
-    """Store values that several loops over a row compute, and load them in the later loops. Return the kernel.
+    """Store values that several loops over a row need, and load them in the later loops. Return the kernel.
 
     The ``kept`` attribute gives the rows that are short enough.
     """
@@ -150,7 +150,7 @@ def _number(kernel: Kernel) -> dict[Value, object]:
 
 
 def _used_beside(body: Block, known: set[Value]) -> list[Value]:
-    """Return the values in `known` that are used by operations whose results are not in `known`."""
+    """Return the values in `known` that operations outside `known` use."""
     return list(
         dict.fromkeys(v for o in body.operations if known.isdisjoint(o.results) for v in o.operands if v in known)
     )
@@ -175,7 +175,7 @@ def _cost(value: Value, made: Mapping[Value, Operation]) -> int:
 
 
 def _keep(builder: KernelBuilder, row: _Row, value: Value, again: list[Value], count: int) -> None:
-    """Store a value after its first computation, and load it where it would otherwise be recomputed."""
+    """Store a value after its first computation, and load it in the later loops."""
     assert not isinstance(value.type, Pointer)
     memory = builder.fresh(Pointer(value.type, "local"))
     row.block.operations.insert(0, Operation("local", (), (memory,), {"count": count, "align": LINE}))

@@ -1,4 +1,4 @@
-"""Find indices that are multiples of the vector length, because the alignment of accesses depends on them.
+"""Search for indices that are multiples of the vector length, which decide the alignment of accesses.
 
 In: a logical kernel and the values of its index parameters. Out: the pointers whose accesses are whole, aligned vectors, and the
 parameters that have to be multiples of a power of two for this. For exact sizes, there are no such parameters.
@@ -18,7 +18,7 @@ NONE: Names = frozenset()
 
 
 class Multiples:
-    """Analysis that finds the parameters whose divisibility by a power of two makes a value divisible by that power.
+    """Analysis of whether values are multiples of a power of two, given that some parameters are.
 
     Parameters
     ----------
@@ -36,7 +36,7 @@ class Multiples:
         self._found: dict[tuple[Value, int, Value | None], Names | None] = {}
 
     def needed(self, value: Value, divisor: int, index: Value | None = None) -> Names | None:
-        """Return the parameters that must be multiples of `divisor` for `value` to be a multiple of `divisor`.
+        """Return the parameters that must be multiples of `divisor` so that `value` is one too.
 
         `index` is assumed to be a multiple of `divisor`. Return None if no parameters suffice.
         """
@@ -101,21 +101,21 @@ def _walked(
 
 def aligned_vectors(
     kernel: Kernel,
-    walks: Sequence[tuple[Sequence[Operation], Value]],
+    loop_bodies: Sequence[tuple[Sequence[Operation], Value]],
     sizes: Mapping[str, int],
     lanes: int,
     *bounds: Value,
     exact: bool,
     strided: bool = False,
 ) -> tuple[tuple[str, ...], tuple[str, ...]]:
-    """Return the pointers that are accessed only by whole, aligned vectors.
+    """Return the pointers whose accesses are all by whole, aligned vectors.
 
     Also return the parameters that must be multiples of `lanes` for this.
 
     Parameters
     ----------
     kernel : Kernel
-    walks : sequence
+    loop_bodies : sequence
         Pairs of operations and the index along which they access memory in vectors.
     sizes : mapping
         The values of index parameters by name.
@@ -132,7 +132,7 @@ def aligned_vectors(
         return (), ()
     multiples = Multiples(kernel, sizes, exact=exact)
     needs: dict[str, Names | None] = {}
-    for operations, index in walks:
+    for operations, index in loop_bodies:
         for name, at, possible in _walked(kernel, operations, index, lanes, strided):
             found = multiples.needed(at, lanes, index) if possible else None
             needs[name] = _union((needs.get(name, NONE), found))

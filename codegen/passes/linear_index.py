@@ -24,7 +24,7 @@ _MOST = 48  # operations that compute a value
 
 
 class LinearIndex:
-    """Analysis of the linear dependence of a kernel's integer values on the thread indices.
+    """Analysis of how integer values change from each thread of a block to the next.
 
     Parameters
     ----------
@@ -50,7 +50,7 @@ class LinearIndex:
                 self.largest(value)
 
     def axes(self, value: Value) -> frozenset[int] | None:
-        """Return the axes of the thread indices from which a value can be computed.
+        """Return the axes of the thread indices on which a value depends.
 
         Return None for a value that also depends on something else, such as memory, or that takes many operations to
         compute.
@@ -112,7 +112,7 @@ class LinearIndex:
         return None
 
     def factor(self, value: Value, axis: int) -> Value | None:
-        """Return the value by which an integer differs between adjacent threads, or None if there is no such value.
+        """Return the factor of a product that equals its difference between adjacent threads, or None.
 
         The integer is the product of this value, which no thread index changes, and a number that increases by 1.
         """
@@ -151,7 +151,7 @@ class LinearIndex:
         return x * y if o.opcode == "multiply" else x + y
 
     def is_position(self, value: Value) -> bool:
-        """Return whether a value is a sum or product of indices in the index dtype, and so cannot overflow."""
+        """Return whether a value is a sum or product of indices, which cannot overflow."""
         return value in self._positions
 
     def _is_position(self, value: Value, maker: Operation) -> bool:

@@ -1,4 +1,4 @@
-"""Map the loops of a logical kernel to the threads of a GPU.
+"""Mapping of the loops of a logical kernel to the threads of a GPU.
 
 In: a logical kernel with the attributes of `describe_shapes`. Out: a threaded kernel with the same effect, and its launch
 data as attributes:
@@ -38,7 +38,7 @@ def launch_data(threaded: Kernel) -> dict[str, Any]:
 
 
 def map_axes(kernel: Kernel, target: Target) -> Kernel:
-    """Lower a logical kernel to a threaded kernel for a GPU target.
+    """Lower a logical kernel to a threaded kernel, which contains the code of one GPU thread.
 
     Raises ValueError for other targets, and for a kernel that is already threaded.
     """

@@ -1,4 +1,4 @@
-"""Mark index arithmetic that cannot overflow.
+"""Marking of index arithmetic that cannot overflow.
 
 In: a threaded kernel. Out: sums, products and casts whose results are only used as addresses have the ``nowrap``
 attribute. Every valid address of a kernel fits its index dtype, and other addresses are outside their array. LLVM then

@@ -1,4 +1,4 @@
-"""Read several slices of an array through one pointer, so that neighboring points can share loads.
+"""Merging of pointers into the same array, so that neighboring points can share loads.
 
 In: a logical kernel, and for some pointer parameters another parameter that points into the same memory, with their
 distance in elements. Out: the kernel with constant offsets in its indices instead. The parameters are kept.
@@ -15,7 +15,7 @@ from weft.codegen.passes.rewrite import Rewriter
 
 
 def merge_pointers(kernel: Kernel, same: Mapping[str, tuple[str, int]]) -> Kernel:
-    """Return the kernel with all loads through the pointers in `same` redirected to other pointers.
+    """Replace the pointers in `same` by other pointers into the same array. Return the kernel.
 
     `same` maps each pointer to the pointer that replaces it, and the distance from that pointer in elements.
     """

@@ -1,4 +1,4 @@
-"""Properties needed to reorder reductions: whether the order affects the bits, and identities for the accumulators."""
+"""Properties that are needed to reorder reductions: whether they round, and the identities of accumulators."""
 
 from __future__ import annotations
 
@@ -15,7 +15,7 @@ EXACT = frozenset({"minimum", "maximum", "argmin", "argmax"})
 
 
 def rounds(loop: Operation) -> bool:
-    """Return whether the reduction of a loop rounds, so that its order affects the bits."""
+    """Return whether a reduction loop rounds, so that its result depends on the order."""
     kinds = [v.type for v in loop.results]
     return any(isinstance(kind, np.dtype) and kind.kind in "fc" for kind in kinds) and any(
         name not in EXACT for name in loop.attributes.get("combine", ())

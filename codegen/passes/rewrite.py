@@ -1,4 +1,4 @@
-"""The driver for passes that replace operations. It rebuilds a kernel block by block.
+"""Base class of passes that replace operations, which rebuilds a kernel block by block.
 
 In: a kernel, and a function that gets each operation with its operands already replaced. Out: a new kernel. The old
 kernel is unchanged. Operations for which the function returns None are copied.
@@ -35,7 +35,7 @@ class Rewriter:
         self.map: dict[Value, Replaced] = {}
 
     def run(self) -> Kernel:
-        """Rebuild the kernel and return it. The parameters are kept unless a rule has replaced them."""
+        """Rebuild the kernel and return it. Parameters stay, unless a rule has replaced them."""
         for parameter in self.old.parameters:
             if parameter.value not in self.map:
                 self.builder.kernel.parameters.append(parameter)
@@ -118,7 +118,7 @@ def _flatten(values: list[Replaced]) -> list[Value]:
 
 
 def copy_of(builder: KernelBuilder, value: Value, made: dict[Value, Operation], known: dict[Value, Value]) -> Value:
-    """Return a copy of a value, recomputed from values in `known` by copying the operations in `made`."""
+    """Emit a second computation of a value, with the values in `known` replaced. Return the copy."""
     if value in known or value not in made:
         return known.get(value, value)
     maker = made[value]

@@ -1,4 +1,4 @@
-"""Let the threads of a block run each iteration of a strided loop together.
+"""Rewriting of strided loops, so that all threads of a block run each iteration together.
 
 In: a threaded kernel for the host. Out: versions of the kernel in which a loop such as
 ``for i in range(cuda.grid(1), n, cuda.gridsize(1))`` has one counter for all threads, which starts at the first
@@ -34,7 +34,7 @@ _STRAIGHT = frozenset({"load", "store", "offset", "if", "scope", "leave"})
 
 @dataclass
 class StridedLoop:
-    """A loop ``while i < stop: ...; i += step`` in which only the initial value of `i` differs between threads.
+    """A loop ``while i < stop: ...; i += step`` in which threads differ only in the first value of `i`.
 
     Attributes
     ----------
@@ -56,7 +56,7 @@ class StridedLoop:
 
 
 def share_strides(kernel: Kernel) -> Iterator[Kernel]:
-    """Yield versions of the kernel in which all threads share a counter in each strided loop, fastest version first.
+    """Yield versions of a kernel in which the threads share the counters of strided loops, fastest first.
 
     In the first version, all blocks share the counters too, so that the elements of an iteration are adjacent. This
     requires a loop whose start depends on both the block index and the thread index. No block may wait for another.
@@ -103,7 +103,7 @@ class _Finder:
                 self.search(region)
 
     def loop(self, scope: Operation, repeat: Operation, starts: dict[Value, Operation]) -> StridedLoop | None:
-        """Return the description of a strided loop that the threads may run together, or None for other loops."""
+        """Return the description of a loop if it is strided and the threads may run it together, otherwise None."""
         label = scope.attributes["label"]
         operations = repeat.regions[0].operations
         at = next((k for k, o in enumerate(operations) if o.opcode == "if"), len(operations))
@@ -141,7 +141,7 @@ class _Finder:
         return maker.opcode != "load" and all(self.is_constant(v, inside) for v in maker.operands)
 
     def is_pure(self, o: Operation) -> bool:
-        """Return whether an operation is a computation or a load of a variable, and so may run once for all threads."""
+        """Return whether an operation may run once for all threads: a computation, or a load of a variable."""
         return (
             o.opcode in ("constant", "cast")
             or o.opcode not in STRUCTURAL
@@ -149,7 +149,7 @@ class _Finder:
         )
 
     def compared(self, condition: Value) -> tuple[Value, Value] | None:
-        """Return the variable and the bound of a condition ``not variable < stop``, or None for other conditions."""
+        """Return the variable and the bound of a loop condition ``not variable < stop``, or None for others."""
         maker = self.makers.get(condition)
         negative = maker is not None and maker.opcode == "bitwise_xor" and self.is_true(maker.operands[1])
         if maker is not None and negative:
@@ -198,7 +198,7 @@ class _Finder:
         return None
 
     def is_counter(self, variable: Value, first: Operation, scope: Operation, inside: list[Operation]) -> bool:
-        """Return whether a variable is only loaded and stored.
+        """Return whether a variable has no uses except loads and stores.
 
         Each load must be in the loop, or between `first` and the loop.
         """
@@ -215,7 +215,7 @@ class _Finder:
         return True
 
     def blocks_are_independent(self) -> bool:
-        """Return whether no thread waits for other blocks and each synchronization point can serve several blocks."""
+        """Return whether several blocks can run together, because no thread waits for another block."""
         for o in self.kernel.walk():
             if o.opcode in SYNCHRONIZATION and o.opcode not in _OF_BLOCKS:
                 return False
@@ -224,7 +224,7 @@ class _Finder:
         return True
 
     def mixes_indices(self) -> bool:
-        """Return whether the start of any loop depends on both the block index and the thread index."""
+        """Return whether the first index of some loop depends on both the block index and the thread index."""
         return any(_EXTENTS.keys() <= self.sources(loop.start) for loop in self.loops.values())
 
     def sources(self, value: Value) -> set[str]:
@@ -233,7 +233,10 @@ class _Finder:
         return {maker.opcode}.union(*(self.sources(v) for v in maker.operands))
 
     def is_count(self, value: Value) -> bool:
-        """Return whether a value is a sum of products of sizes and indices, and therefore grows with the indices."""
+        """Return whether a value is computed from sizes and indices by sums and products only.
+
+        It then grows with the indices.
+        """
         maker = self.makers.get(value)
         if maker is None:
             return False
@@ -253,7 +256,7 @@ class _Finder:
 
 
 def _only_leaves(test: Operation, label: str) -> bool:
-    """Return whether an `if` has no effect except to leave the `label` scope if its condition holds."""
+    """Return whether an `if` only leaves the scope `label` when its condition holds."""
     leaves, stays = (region.operations for region in test.regions)
     return (
         not test.results
@@ -265,19 +268,19 @@ def _only_leaves(test: Operation, label: str) -> bool:
 
 
 def _may_wait(inside: list[Operation]) -> bool:
-    """Return whether a loop contains synchronization points, or inner loops in which a thread may wait for others."""
+    """Return whether a thread may wait for another thread inside a loop."""
     loops = [o for o in inside if o.opcode == "repeat"]
     waiting = (o for each in loops for o in program_order(each.regions[0].operations))
     return any(o.opcode in SYNCHRONIZATION for o in inside) or any(map(_can_wait, waiting))
 
 
 def _can_wait(o: Operation) -> bool:
-    """Return whether a loop that contains this operation may wait for another thread."""
+    """Return whether an operation in a loop may make a thread wait for another thread."""
     return o.opcode in _WAITS or bool(o.attributes.get("volatile"))
 
 
 def _is_short(repeat: Operation) -> bool:
-    """Return whether the iterations are so short that a thread should execute several at once.
+    """Return whether a loop body is so short that a thread should execute several iterations at once.
 
     It should if the loop is short and changes only the thread's own variables, such as a sum, or integers by atomics
     whose order does not matter, such as the counts of a histogram.
@@ -306,7 +309,7 @@ def _commutes(o: Operation) -> bool:
 
 
 def _find_cut(loop: StridedLoop, repeat: Operation) -> Operation | None:
-    """Return the operation before which a short loop is split, so that the index of an atomic is computed in vectors.
+    """Return the atomic before which a short loop is split, so that its index is computed in vectors.
 
     Return None if the loop has no atomic, or converts no float to an integer before the atomic.
     """
@@ -377,7 +380,7 @@ class _Sharer(Rewriter):
             cut = None if self.uniform.apart.get(operation) else _find_cut(loop, repeat)
             self.emit_loop(
                 f"{loop.label}.whole",
-                lambda label: self.emit_whole(label, loop, repeat, counter, distance, longest, cut),
+                lambda label: self.emit_full_iterations(label, loop, repeat, counter, distance, longest, cut),
             )
         self.emit_loop(loop.label, lambda label: self.emit_iteration(label, loop, repeat, counter, distance))
 
@@ -396,7 +399,10 @@ class _Sharer(Rewriter):
         self.map = outer
 
     def emit_iteration(self, label: str, loop: StridedLoop, repeat: Operation, counter: Value, distance: Value) -> None:
-        """Emit an iteration: the exit test, the work of threads whose index is below the stop, and the next count."""
+        """Emit one iteration of a shared loop: the exit test, the work, and the next count.
+
+        Only threads whose index is below the stop do the work.
+        """
         b = self.builder
         count, stop, step = self.state(loop, repeat, counter)
         self.leave_if(b.op("greater_equal", count, stop, dtype=bool), label)
@@ -409,7 +415,7 @@ class _Sharer(Rewriter):
         b.emit("if", (inside,), (), (works, rests))
         b.store(counter, b.constant(0), b.op("add", count, step))
 
-    def emit_whole(
+    def emit_full_iterations(
         self,
         label: str,
         loop: StridedLoop,
@@ -419,7 +425,7 @@ class _Sharer(Rewriter):
         longest: Value,
         cut: Operation | None,
     ) -> None:
-        """Emit several iterations at once, which run only if all threads execute all of them.
+        """Emit several iterations in which every thread has work.
 
         If an iteration computes the index of an atomic from floats, emit a single iteration with a barrier before the
         atomic. The loop over threads before the barrier then contains no atomics, so that LLVM vectorizes the loop.
@@ -457,7 +463,10 @@ class _Sharer(Rewriter):
         self.builder.emit("if", (condition,), (), (ends, stays))
 
     def emit_work(self, loop: StridedLoop, repeat: Operation, index: Value, straight: bool = False) -> None:
-        """Emit the work of a thread in an iteration. With `straight`, further operations follow in the same block."""
+        """Emit the work of a thread in one iteration.
+
+        With `straight`, further operations follow in the same block.
+        """
         self.indices[loop.variable] = index
         rest = Block()
         end = ("yield",) if straight else ()
@@ -474,11 +483,11 @@ class _Sharer(Rewriter):
         return new
 
     def value_of_first_thread(self, value: Value) -> Value:
-        """Emit code with which each thread recomputes the first thread's value of `value`."""
+        """Emit the computation of the first thread's value of `value`, in every thread."""
         return self.value_of_thread(value, lambda number: self.builder.constant(0, number.results[0].type))
 
     def value_of_last_thread(self, value: Value) -> Value:
-        """Emit code with which each thread recomputes the last thread's value of `value`."""
+        """Emit the computation of the last thread's value of `value`, in every thread."""
 
         def last(number: Operation) -> Value:
             kind, name = number.results[0].type, _EXTENTS[number.opcode]
@@ -488,7 +497,10 @@ class _Sharer(Rewriter):
         return self.value_of_thread(value, last)
 
     def value_of_thread(self, value: Value, number: Callable[[Operation], Value]) -> Value:
-        """Emit code that recomputes another thread's value. `number` emits that thread's thread and block indices."""
+        """Emit the computation of another thread's value of `value`.
+
+        `number` emits that thread's thread and block indices.
+        """
         if value not in self.uniform.varying:
             return self.map[value]  # type: ignore[no-any-return]
         maker = self.makers[value]

@@ -1,4 +1,4 @@
-"""Split a thread block's work at synchronization points into runs, which each thread executes on its own.
+"""Splitting of kernels at synchronization points into runs, the code between two such points.
 
 In: a threaded kernel with synchronization points that all threads of a block reach together. Out: a list of steps for
 each block of operations that contains them: runs, synchronization points, and operations executed once for all
@@ -72,7 +72,7 @@ Branch = tuple[Operation, int]  # an `if` and the number of its region
 
 @dataclass
 class BarrierSplit:
-    """The steps of a kernel that is split at its synchronization points, and the values that pass between the steps.
+    """The steps of a kernel that is split at synchronization points, and the values passed between steps.
 
     Attributes
     ----------
@@ -129,7 +129,10 @@ class BarrierSplit:
         return list(found)
 
     def begins_with_store(self, run: Run, root: Value) -> bool:
-        """Return whether a run's first access to a variable is an unconditional store, or there is no access."""
+        """Return whether a run never reads the value that a variable had before the run.
+
+        Its first access is then an unconditional store, or there is none.
+        """
         if run not in self._first:
             first = self._first[run] = {}
             for o in run.operations:
@@ -156,7 +159,11 @@ def split_at_barriers(kernel: Kernel) -> BarrierSplit | None:
 
 
 def _with_shared_variables(kernel: Kernel, made: BarrierSplit, loops: list[Operation]) -> BarrierSplit:
-    """Split a kernel again, with threads sharing the variables that outlive a run and are the same in all threads.
+    """Split a kernel again, with one shared variable in place of variables that are equal in all threads.
+
+    Only variables that outlive a run are shared.
+
+    Only variables that outlive a run are shared.
 
     Such a variable, for example the distance in a scan, then needs no array with one element per thread. If this needs
     more runs, return `made`, the split with separate variables.
@@ -170,7 +177,7 @@ def _with_shared_variables(kernel: Kernel, made: BarrierSplit, loops: list[Opera
 
 
 def is_pure(operation: Operation) -> bool:
-    """Return whether an operation depends only on its operands and has no side effects."""
+    """Return whether an operation has no side effects and depends only on its operands."""
     return operation.opcode in _PURE or operation.opcode not in STRUCTURAL
 
 
@@ -228,7 +235,7 @@ class _Splitter:
     # -- operations that are executed once ------------------------------------------------------
 
     def mark(self, loops: list[Operation], variables: Iterable[Value] = ()) -> bool:
-        """Mark operations that must execute once for all threads. Return whether all marked operations are uniform.
+        """Mark operations that must execute once for all threads. Return False if threads may differ there.
 
         They are the operations around synchronization points, the loops in `loops`, the stores to `variables`, and
         everything on which these depend.
@@ -262,12 +269,12 @@ class _Splitter:
         return next(o for o in reversed(self.around[leave]) if o.opcode == "scope" and o.attributes["label"] == label)
 
     def leaves_together(self, leave: Operation, scope: Operation) -> bool:
-        """Return whether all threads that are in a scope leave it together at this `leave`."""
+        """Return whether all threads in a scope leave it at the same `leave`."""
         apart = self.uniform.apart
         return set(apart.get(leave, ())) <= set(apart.get(scope, ()))
 
     def in_step(self, o: Operation) -> bool:
-        """Return whether all threads that reach an operation reach it together.
+        """Return whether threads that execute an operation all reach it together.
 
         Only enclosing branches in `BarrierSplit.in_step` may separate the threads.
         """
@@ -275,7 +282,10 @@ class _Splitter:
         return all(cause in self.made.in_step and cause in inside for cause in self.uniform.apart.get(o, ()))
 
     def mark_enclosing(self, around: tuple[Operation, ...]) -> None:
-        """Mark the operations around an operation that is executed once, since they must also be executed once."""
+        """Mark the loops and branches around an operation that is executed once for all threads.
+
+        They must also be executed once.
+        """
         for o in around:
             if o in self.once:
                 continue
@@ -295,7 +305,7 @@ class _Splitter:
                         self.mark_needed(value)
 
     def mark_needed(self, value: Value) -> None:
-        """Mark a value that is used outside all runs, and the operations that compute the value."""
+        """Mark a value that code outside all runs uses, and the operations that compute the value."""
         if value in self.needed:
             return
         self.needed.add(value)
@@ -320,7 +330,7 @@ class _Splitter:
             self.fine = False
 
     def share(self, root: Value) -> None:
-        """Mark a variable that all threads of the block share, its stores, and the operations that compute its values."""
+        """Mark a variable as shared by all threads of the block, with the operations that compute its values."""
         if root in self.made.common:
             return
         self.made.common.add(root)
@@ -354,7 +364,7 @@ class _Splitter:
         return is_pure(o) and not self.uniform.differs(o.results)
 
     def cut(self, block: Block, again: bool, branch: Branch | None = None) -> None:
-        """Divide the operations of a block into steps."""
+        """Divide the operations of a block into steps: runs, synchronization points, and work done once."""
         steps: list[Step] = []
         run: Run | None = None
         for o in block.operations:
@@ -399,7 +409,10 @@ class _Splitter:
         self.made.steps[block] = steps
 
     def find_strict(self) -> None:
-        """Find the synchronization points in branches where all lanes of a warp must arrive if any lane does."""
+        """Find the synchronization points in branches at which whole warps must arrive.
+
+        That is, all lanes must arrive if any lane does.
+        """
         order = list(program_order(self.kernel.body.operations))
         last = max((k for k, o in enumerate(order) if o.opcode in SYNCHRONIZATION), default=-1)
         for o, branch in self.made.branches.items():
@@ -415,7 +428,7 @@ class _Splitter:
                 self.made.strict.add(o)
 
     def conflicts(self, o: Operation, run: Run) -> bool:
-        """Return whether an operation that is executed once must wait for the preceding run."""
+        """Return whether an operation that is executed once must come after the preceding run."""
         if o.opcode == "leave":
             return True
         inside = list(run.everything())

@@ -1,4 +1,4 @@
-"""Split loops over concatenated or shifted arrays into ranges whose indices need no tests.
+"""Splitting of loops over concatenated or shifted arrays into ranges that need no index tests.
 
 In: a logical kernel with lanes, for a CPU, with choices (`if`) by the position of a parallel loop's index, which have
 the ``likely`` attribute. Out: a loop with inner loops tests once per index whether all choices have their likely
@@ -33,14 +33,14 @@ _COMPARISONS = ("greater_equal", "less_equal")
 
 
 def split_borders(kernel: Kernel) -> Kernel:
-    """Return the kernel with separate code for the middle range of each loop that can be split."""
+    """Split loops so that their middle range needs no index tests. Return the kernel."""
     if not any("likely" in o.attributes for o in kernel.walk()):
         return kernel
     return _Splitter(kernel).run()
 
 
 class _Splitter:
-    """Rewriter that splits loops with tests of the loop index into loops over parts of the range."""
+    """Rewriter that splits loops with index tests into loops over parts of their range."""
 
     def __init__(self, kernel: Kernel) -> None:
         self.kernel = kernel
@@ -111,7 +111,7 @@ class _Splitter:
     # -- loops ------------------------------------------------------------------------------------
 
     def likely(self, loop: Operation) -> dict[Value, bool]:
-        """Return the comparisons of a parallel loop's index that select branches, each with its likely result.
+        """Return the comparisons of a loop's index that decide branches, each with its usual result.
 
         Return an empty dict for loops that cannot be split.
         """
@@ -134,7 +134,10 @@ class _Splitter:
         return found
 
     def tests(self, condition: Value) -> list[Value]:
-        """Return the comparisons that a condition combines with logical or bitwise AND, without any other operands."""
+        """Return the index comparisons of which a condition is the conjunction.
+
+        The result is empty if the condition has other operands.
+        """
         made = self.made.get(condition)
         if made is None:
             return []
@@ -154,7 +157,7 @@ class _Splitter:
             self.copy(operation)
 
     def split_by_branch(self, operation: Operation, likely: dict[Value, bool]) -> None:
-        """Rewrite a loop that contains loops, as a loop in which a branch on the index selects one of two bodies."""
+        """Rewrite a loop that contains loops: a branch on the index selects one of two bodies."""
         (region,) = operation.regions
         parameters = tuple(self.builder.fresh(v.type) for v in region.parameters)
         self.map.update(zip(region.parameters, parameters, strict=True))
@@ -175,7 +178,7 @@ class _Splitter:
         self.builder.emit("for", (start, stop), (), (body,), **operation.attributes)
 
     def split_in_blocks(self, operation: Operation, likely: dict[Value, bool]) -> None:
-        """Rewrite an innermost loop as a loop over blocks of indices, with a loop over the indices of each block.
+        """Rewrite an innermost loop as two loops: over blocks of indices, and over the indices of a block.
 
         A block in which all comparisons are constant has no choices. Threads divide the blocks.
         """
@@ -198,7 +201,7 @@ class _Splitter:
         self.kernel.attributes = {**self.kernel.attributes, "grain": BLOCK}
 
     def length_of_copies(self, operation: Operation, likely: dict[Value, bool]) -> int:
-        """Return the number of operations in the copies of a loop that `copy_by_results` emits."""
+        """Return the number of operations that `copy_by_results` emits for a loop."""
         count = self.length(operation.regions[0])
         test = self.open_test(operation.regions[0], likely)
         if test is not None:
@@ -210,7 +213,7 @@ class _Splitter:
         return count
 
     def length(self, region: Block) -> int:
-        """Return the number of operations in a copy of a region, which has no choices with known results."""
+        """Return the number of operations in a copy of a region, without branches that have known results."""
         count = 0
         for operation in region.operations:
             holds = self.holds(operation.operands[0]) if operation.opcode == "if" else None
@@ -219,7 +222,7 @@ class _Splitter:
         return count
 
     def open_test(self, region: Block, likely: dict[Value, bool]) -> Value | None:
-        """Return a comparison in `likely` on which the code of a region still depends, or None if there is none."""
+        """Return a comparison with unknown result that a region still branches on, or None."""
         for operation in region.operations:
             regions = operation.regions
             if operation.opcode == "if":
@@ -237,7 +240,7 @@ class _Splitter:
         return None
 
     def copy_by_results(self, operation: Operation, first: Value, last: Value, likely: dict[Value, bool]) -> None:
-        """Emit a loop over a block without the choices whose comparisons have the same result for all its indices."""
+        """Emit a loop over a block, without the branches that are taken alike for all its indices."""
         test = self.open_test(operation.regions[0], likely)
         if test is None:
             self.copy(operation, (first, last), role="serial")
@@ -259,7 +262,7 @@ class _Splitter:
         self.known = outside
 
     def split_in_ranges(self, operation: Operation, likely: dict[Value, bool]) -> None:
-        """Rewrite an innermost loop as loops before, within and after the likely range.
+        """Rewrite an innermost loop as three loops: before, within and after the usual range.
 
         With one comparison, there are two loops without choices. Otherwise, the outer two loops have no vectors, and the
         three loops run only if the outer two are short. If they are long, the loop runs as a whole.
@@ -306,7 +309,10 @@ class _Splitter:
         self.known = outside
 
     def bounds(self, likely: dict[Value, bool]) -> tuple[Value | None, Value | None]:
-        """Return the bounds of the range in which all comparisons have their likely results. None means unbounded."""
+        """Return the bounds of the range in which all comparisons have their usual results.
+
+        None means unbounded.
+        """
         b, low, high = self.builder, None, None
         for test, holds in likely.items():
             from_there = self.made[test].opcode == "greater_equal"

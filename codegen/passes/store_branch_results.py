@@ -1,4 +1,4 @@
-"""Pass the results of branches through memory if the branches contain synchronization points.
+"""Replacement of branch results by variables, for branches that contain synchronization points.
 
 In: a threaded kernel. Out: the kernel in which no `if` around a synchronization point has results. The regions of such
 an `if` store their results to `local` variables, which are loaded after the `if`. Such an `if` can be executed once for
@@ -15,7 +15,7 @@ from weft.codegen.passes.rewrite import Rewriter
 
 
 def store_branch_results(kernel: Kernel) -> Kernel:
-    """Return the kernel with `local` variables for the results of branches that contain synchronization points."""
+    """Store the results of branches with synchronization points in `local` variables. Return the kernel."""
     return _Storer(kernel).run() if any(_has_results_to_store(o) for o in kernel.walk()) else kernel
 
 

@@ -28,7 +28,7 @@ _ACCESSES = frozenset({"load", "store"})
 
 
 class ThreadSteps:
-    """The strides between adjacent threads, along an axis (x by default), of all values in a kernel's body."""
+    """The differences of a kernel's values between adjacent threads along an axis (x by default)."""
 
     def __init__(self, kernel: Kernel, uniform: Uniformity, axis: int = 0) -> None:
         self.uniform = uniform
@@ -115,13 +115,16 @@ class ThreadSteps:
         return _joined(first, second)
 
     def strides(self, operations: Iterable[Operation]) -> list[Step]:
-        """Return the strides of accesses to memory that threads share. A stride of one element is "contiguous"."""
+        """Return the strides between adjacent threads of all accesses to shared or global memory.
+
+        A stride of one element is "contiguous".
+        """
         accesses = [o for o in operations if o.opcode in _ACCESSES and o.operands[0] not in self.uniform.roots]
         found = [(self._moved(*o.operands[:2]), _element(o.operands[0]).itemsize) for o in accesses]
         return ["contiguous" if step == size else step for step, size in found]
 
     def have_simple_strides(self, operations: Iterable[Operation], kept: Iterable[Value]) -> bool:
-        """Return whether the stride of each access is 0, one element in either direction, or symbolic.
+        """Return whether each access has stride 0, stride 1 or -1, or a symbolic stride.
 
         A symbolic stride has a known form, but its value is known only at run time. Accesses to the arrays in `kept` do
         not qualify, since each thread has a copy of these arrays in adjacent memory.
@@ -155,7 +158,7 @@ def innermost_axis(kernel: Kernel, uniform: Uniformity) -> int:
 
 
 def _joined(x: Step, y: Step) -> Step:
-    """Return the stride of the sum of two indices with the strides `x` and `y`.
+    """Return the stride of the sum of two indices, given their strides.
 
     At most one of the strides is constant.
     """

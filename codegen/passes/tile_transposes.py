@@ -1,4 +1,4 @@
-"""Tile loops that read one operand along rows and another operand along columns.
+"""Tiling of loops that read one operand along rows and another operand along columns.
 
 In: a logical kernel whose loops have lanes. Out: the kernel with tiled loops where a loop with lanes contains a load
 that is contiguous along the enclosing loop. Such a load reads from a transposed copy of its tile. Memory is then read
@@ -22,7 +22,9 @@ _LINEAR = ("add", "subtract", "multiply", "cast", "constant")
 
 
 def tile_size(itemsizes: Sequence[int]) -> int:
-    """Return the number of rows, and of columns, in a tile, given the item sizes of its arrays.
+    """Return the number of rows and columns of a square tile.
+
+    It depends on the item sizes of the arrays in the tile.
 
     A row of a tile has at most a kilobyte, and all tiles fit into a core's L2 cache.
     """
@@ -52,7 +54,7 @@ def tile_transposes(kernel: Kernel) -> Kernel:
 
 
 def _nests(block: Block, found: list[tuple[Block, Operation]]) -> list[tuple[Block, Operation]]:
-    """Return the parallel loops, each in a pair with the block that contains it."""
+    """Return the parallel loops of a block and of its nested blocks, each with its block."""
     for operation in block.operations:
         if operation.opcode == "for" and operation.attributes["role"] == "parallel":
             found.append((block, operation))

@@ -1,4 +1,4 @@
-"""Unroll reductions over few elements, such as the coordinates of a point or the channels of a color.
+"""Unrolling of reductions over few elements, such as the coordinates of a point or the channels of a color.
 
 On a GPU, parallel loops over few elements are also unrolled.
 
@@ -22,7 +22,7 @@ SHORT, SHORT_ON_GPU = 8, 4
 
 
 def describe_short_loops(kernel: Kernel, sizes: Mapping[str, int], on_gpu: bool) -> Kernel:
-    """Return the kernel with the ``short`` attribute if it has inner loops over few elements."""
+    """Mark a kernel with the ``short`` attribute if it has inner loops over few elements."""
     short, roles = _limits(on_gpu)
     parameters = {p.value for p in kernel.parameters if p.value.name in sizes}
     # (examine only sizes that matter, so that plans for many sizes share a kernel)
@@ -38,12 +38,12 @@ def describe_short_loops(kernel: Kernel, sizes: Mapping[str, int], on_gpu: bool)
 
 
 def _limits(on_gpu: bool) -> tuple[int, tuple[str, ...]]:
-    """Return the maximum number of elements in a short loop, and the roles of the loops to unroll."""
+    """Return the maximum extent of a loop to unroll, and the roles that such a loop may have."""
     return (SHORT_ON_GPU, ("reduce", "parallel")) if on_gpu else (SHORT, ("reduce",))
 
 
 def _inside(block: Block, outer: Operation | None = None) -> Iterator[tuple[Operation, Operation]]:
-    """Yield each nested loop in a pair (outer, loop), where `outer` is the innermost loop around it."""
+    """Yield each nested loop as a pair (outer, loop) with the loop around it."""
     for o in block.operations:
         if o.opcode == "for" and outer is not None:
             yield outer, o

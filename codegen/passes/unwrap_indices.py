@@ -1,4 +1,4 @@
-"""Remove the wrap-around of indices that a guard proves to be non-negative.
+"""Removal of the wrap-around of negative indices, where a guard proves that an index is not negative.
 
 In: a threaded kernel in which an index that may be negative is ``where(i < 0, i + n, i)``, with the `index` attribute:
 the dtype of the user's index, which was cast to the index dtype. Out: the kernel with `i` in its place if a branch or a
@@ -28,7 +28,7 @@ _SAFE = 2**63 + 2**62
 
 
 def unwrap_indices(kernel: Kernel) -> Kernel:
-    """Return the kernel without wrap-around of indices that cannot be negative."""
+    """Remove the wrap-around of indices that cannot be negative. Return the kernel."""
     if not any(o.attributes.get("index") for o in kernel.walk()):
         return kernel
     found = _Signs(kernel)
@@ -59,11 +59,14 @@ class _Signs(FactWalk):
             maker = self.conditions.makers.get(value)
             if wide and maker is not None and maker.opcode == "cast" and is_integer(maker.operands[0]):
                 (value,) = maker.operands
-            if self.is_natural(value, facts, wide):
+            if self.cannot_be_negative(value, facts, wide):
                 self.natural.add(o)
 
-    def is_natural(self, value: Value, facts: Facts, wide: bool) -> bool:
-        """Return whether an index that is in bounds cannot be negative. `wide` is true for int64 indices."""
+    def cannot_be_negative(self, value: Value, facts: Facts, wide: bool) -> bool:
+        """Return whether an index cannot be negative if the inequalities `facts` hold.
+
+        The index is in bounds. `wide` is true for int64 indices.
+        """
         sums = [self.terms(value, exact=True)]
         values = self.conditions.values
         if wide:
@@ -74,7 +77,10 @@ class _Signs(FactWalk):
         return any(self.is_at_least(form, least) for found in sums for form in self.forms(found) for least in bounds)
 
     def forms(self, found: Sum) -> Iterator[Sum]:
-        """Yield a sum, then smaller sums in which each loop variable is replaced by its initial value."""
+        """Yield lower bounds of a sum, in which loop variables are replaced by their initial values.
+
+        The first bound is the sum itself.
+        """
         for _ in range(_NESTED):
             yield found
             lower: Sum = {}, found[1]
@@ -86,7 +92,7 @@ class _Signs(FactWalk):
             found = lower
 
     def start(self, value: Value) -> Sum | None:
-        """Return the initial value of a loop variable that only increases. Return None for other values."""
+        """Return the initial value of a loop variable that never decreases, or None for other values."""
         found = self.conditions.start_of(value)
         if found is None or not is_signed(value):
             return None
@@ -96,14 +102,17 @@ class _Signs(FactWalk):
         return self.terms(start, exact=True) if grows else None
 
     def is_positive(self, step: Value, wide: bool) -> bool:
-        """Return whether a step is 1 or, for an int64, any number that is known to be positive and small."""
+        """Return whether the step of a loop is known to be positive and small.
+
+        An int32 step must be 1.
+        """
         maker = self.conditions.makers.get(step)
         if maker is not None and maker.opcode == "constant":
             return 0 < int(maker.attributes["value"]) <= (_LARGEST_STEP if wide else 1)
         return wide and self.index.is_position(step)
 
     def difference(self, fact: Fact) -> Sum:
-        """Return a sum that is non-negative if an inequality holds."""
+        """Return a sum that an inequality proves to be non-negative."""
         if fact not in self._differences:
             smaller, larger = (self.terms(self.conditions.values[k], exact=True) for k in fact[1:])
             terms, constant = _combined(larger, smaller, -1)

@@ -1,4 +1,4 @@
-"""Row reductions in which one kernel handles rows of any length.
+"""The schedule of row reductions for rows of any length.
 
 Each launch makes the decisions that `rows.py` makes at compile time for one length.
 
@@ -51,13 +51,19 @@ LOADS = 2
 
 @dataclass(frozen=True, slots=True)
 class AnyRows(Decision):
-    """The decision for rows of any length: for each code variant, how many vectors a thread keeps in registers."""
+    """The mapping of row reductions of any length to threads.
+
+    For each variant of the code, it contains the number of vectors that a thread keeps in registers.
+    """
 
     kept: tuple[int, ...]
 
 
 def fits(kernel: Kernel, nest: Nest, sizes: Mapping[str, int], exact: bool) -> AnyRows | None:
-    """Return the decision for a row reduction, or None if the kernel is not a row reduction or `exact` is true."""
+    """Return how a row reduction maps to threads, or None if this schedule does not fit.
+
+    It fits row reductions unless `exact` is true.
+    """
     if exact:
         return None
     row = find_row(nest)
@@ -69,7 +75,7 @@ def fits(kernel: Kernel, nest: Nest, sizes: Mapping[str, int], exact: bool) -> A
         return None
     if sizes[row.stop.name] > MOST_LENGTH or nest.points(sizes) > MAX_ITEMS:
         return None
-    vectors, multiples = aligned_vectors(kernel, row.walks(), sizes, row.lanes(), row.stop, exact=False)
+    vectors, multiples = aligned_vectors(kernel, row.loop_bodies(), sizes, row.lanes(), row.stop, exact=False)
     keeps = len(row.loops) > 1 and has_registers(row, MANY)
     return AnyRows((MANY, 0) if keeps else (0,), vectors=vectors, multiples=multiples)
 

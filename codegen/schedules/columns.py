@@ -1,4 +1,4 @@
-"""Column reductions, such as sums over the first axis, in which adjacent threads reduce adjacent columns.
+"""The schedule of column reductions, such as sums over the first axis: adjacent threads reduce adjacent columns.
 
 In: a logical kernel whose items are adjacent in memory and reduce one loop, and a `ColumnReduction`. Out: the threaded
 kernel. A block has 256 threads. 32 of them (or the number of column vectors) are adjacent along the columns. The other
@@ -40,7 +40,7 @@ FEW_BLOCKS = 256
 
 @dataclass(frozen=True, slots=True)
 class ColumnReduction(Decision):
-    """The decision for column reductions: the number of adjacent threads, and the number of columns per thread.
+    """The mapping of a column reduction to threads: the number of adjacent threads, and the columns per thread.
 
     If the number of threads is 0, the launch determines the number.
     """
@@ -50,13 +50,13 @@ class ColumnReduction(Decision):
 
 
 def fits(kernel: Kernel, nest: Nest, sizes: Mapping[str, int], exact: bool) -> ColumnReduction | None:
-    """Return the decision for the sizes `sizes`, or None if the kernel is not a column reduction."""
+    """Return how a column reduction of these sizes maps to threads, or None for other kernels."""
     row = find_columns(nest)
     if row is None:
         return None
     widest = _columns_of(row, nest.levels[-1].index)
     values = sum(v.type.itemsize for o in row.loops for v in o.results)  # type: ignore[union-attr, misc]
-    walks, extent = [(list(program_order(nest.operations)), nest.levels[-1].index)], nest.levels[-1].extent
+    loop_bodies, extent = [(list(program_order(nest.operations)), nest.levels[-1].index)], nest.levels[-1].extent
     side, lanes, whole = 0, widest, False
     any_side = not exact and values * GPU.warps * GPU.warp * widest <= SHARED_BYTES
     if not any_side:
@@ -65,12 +65,12 @@ def fits(kernel: Kernel, nest: Nest, sizes: Mapping[str, int], exact: bool) -> C
         side, whole = _side(count, nest.points(sizes), lanes), count % lanes == 0
         if values * GPU.warps * side * lanes > SHARED_BYTES:
             return None
-    vectors, multiples = aligned_vectors(kernel, walks, sizes, lanes, extent, exact=not any_side)
+    vectors, multiples = aligned_vectors(kernel, loop_bodies, sizes, lanes, extent, exact=not any_side)
     return ColumnReduction(side, lanes, vectors=vectors, multiples=multiples, whole=whole)
 
 
 def _side(count: int, items: int, lanes: int) -> int:
-    """Return the number of adjacent threads for `count` columns.
+    """Return the number of adjacent threads that process `count` adjacent columns.
 
     The number is smaller if the total number of columns, `items`, is small.
     """
@@ -96,7 +96,7 @@ def halve_columns(parts: list[Any], combine: Callable[[Any, Any], Any]) -> Any:
 
 
 def find_columns(nest: Nest) -> RowNest | None:
-    """Return the item of a column reduction as a `RowNest`, or None for other items."""
+    """Return the loops over rows of a column reduction as a `RowNest`, or None for other kernels."""
     if not nest.levels:
         return None
     row = find_row(nest)
@@ -190,7 +190,7 @@ class ColumnWriter(RowWriter):
         self.columns = Slot([], [])
 
     def set_columns(self, first: Value, count: Value) -> None:
-        """Set this thread's columns: `lanes` columns, starting at `first`. Only columns below `count` are valid."""
+        """Set this thread's columns to `lanes` columns from `first` on. Columns from `count` on are not valid."""
         self.columns = self.writer.slot_within(None, first, count, whole=self.known.whole)
         self.writer.begin([self.columns], self.index)
 
@@ -257,7 +257,7 @@ class ColumnWriter(RowWriter):
         return self._nested(w.select(more, left, lambda: opened.results[1:]))
 
     def _row(self, loop: Operation, row: Value, inside: Value | None) -> Slot:
-        """Return the slot that contains the elements of a row in this thread's columns."""
+        """Return the elements of a row in this thread's columns, as a `Slot`."""
         valid: list[Value | None] = list(self.columns.valid)
         if inside is not None:
             valid = [inside if v is None else self.w.builder.op("bitwise_and", v, inside) for v in valid]

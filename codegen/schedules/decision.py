@@ -1,4 +1,4 @@
-"""Base classes of the schedules' decisions."""
+"""Base classes for the result of a schedule: how a kernel's work maps to threads."""
 
 from __future__ import annotations
 
@@ -8,7 +8,9 @@ from typing import ClassVar
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Decision:
-    """A schedule's mapping of a kernel's work to threads, stored in the ``schedule`` attribute.
+    """The mapping of a kernel's work to threads, which a schedule has chosen.
+
+    It is stored in the ``schedule`` attribute of the kernel.
 
     The file of each schedule defines a subclass. The fields take few values, so that many sizes share a kernel.
 
@@ -35,6 +37,6 @@ class Decision:
 
 
 class AnySizesDecision(Decision):
-    """A decision that depends only on the alignment of the sizes."""
+    """A mapping to threads that is valid for all sizes with the same alignment."""
 
     specialized: ClassVar[bool] = False

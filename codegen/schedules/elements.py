@@ -1,4 +1,4 @@
-"""Pointwise kernels whose items contain neither reductions nor loops."""
+"""The schedule of pointwise kernels that have neither reductions nor loops at a point."""
 
 from __future__ import annotations
 
@@ -30,7 +30,10 @@ COLUMNS = 4
 
 @dataclass(frozen=True, slots=True)
 class Elements(AnySizesDecision):
-    """The decision for pointwise kernels. If `full` is set, all threads have the same number of vectors."""
+    """The mapping of a pointwise kernel to threads.
+
+    If `full` is set, all threads have the same number of vectors.
+    """
 
     full: bool = False
 
@@ -97,7 +100,7 @@ def _vectors_a_thread(nest: Nest, lanes: int, target: Target) -> int:
 
 
 def fits(kernel: Kernel, nest: Nest, sizes: Mapping[str, int], exact: bool) -> Elements | None:
-    """Return the decision for the sizes `sizes`, or None for kernels without loops or with loops in their items."""
+    """Return how a pointwise kernel of these sizes maps to threads, or None for other kernels."""
     if has_regions(nest.item) or not nest.levels:
         return None
     lanes, vectors = vector_lanes(kernel, nest)
@@ -119,7 +122,9 @@ def _branch_on_whole(w: ThreadWriter, condition: Value, whole: Callable[[], None
 
 
 def _write_planes(kernel: Kernel, nest: Nest) -> Kernel:
-    """Write a kernel over any number of loops as tiles of rows and columns, with columns along the innermost loop.
+    """Write a kernel over several loops as tiles of rows and columns.
+
+    Columns are along the innermost loop.
 
     The number of threads along a row depends on the length of the row. A thread computes the indices of its row once
     per tile, by division, and its columns by addition.
@@ -166,7 +171,7 @@ def along_row(nest: Nest) -> int:
 
 
 def _columns(w: ThreadWriter, index: Value, column: Value, along: Value, length: Value, columns: int) -> None:
-    """Emit the item for `columns` columns at a distance of `along`, starting at `column`."""
+    """Emit the points of `columns` columns that start at `column` and are `along` elements apart."""
 
     def point(position: Value) -> None:
         w.map[index] = position
@@ -191,7 +196,7 @@ def _columns(w: ThreadWriter, index: Value, column: Value, along: Value, length:
 
 
 def vector_lanes(kernel: Kernel, nest: Nest) -> tuple[int, tuple[str, ...]]:
-    """Return the number of consecutive elements per thread, and the pointers whose vectors are aligned.
+    """Return the number of consecutive elements per thread, and the pointers with aligned vectors.
 
     The number is 1 if whole vectors would move less than half of the bytes: adjacent threads then access adjacent
     elements.
@@ -207,7 +212,7 @@ def vector_lanes(kernel: Kernel, nest: Nest) -> tuple[int, tuple[str, ...]]:
 
 
 def pays(operations: Iterable[Operation], index: Value, vectors: Sequence[str]) -> bool:
-    """Return whether at least half of the bytes are moved by vector accesses.
+    """Return whether vector accesses move at least half of the bytes.
 
     Return False if a store with a constant nonzero stride is not a vector access.
     """

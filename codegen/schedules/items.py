@@ -1,4 +1,4 @@
-"""The fallback schedule: one thread per point of the domain, which executes the point's operations in order."""
+"""The fallback schedule, in which one thread executes all operations of a point."""
 
 from __future__ import annotations
 
@@ -14,11 +14,11 @@ THREADS = 128
 
 
 class Items(AnySizesDecision):
-    """The decision of the fallback schedule. It has no parameters."""
+    """The mapping of the fallback schedule, which has no parameters."""
 
 
 def fits(kernel: Kernel, nest: Nest, sizes: Mapping[str, int], exact: bool) -> Items:
-    """Return the decision. This schedule fits every kernel."""
+    """Return the mapping to threads. This schedule fits every kernel."""
     return Items()
 
 

@@ -39,7 +39,7 @@ class Slot:
 
 
 class LaneWriter:
-    """Writer that copies each operation of the logical kernel for every lane of every slot.
+    """Writer that copies each operation of a logical kernel for all elements of a thread.
 
     Parameters
     ----------
@@ -62,7 +62,10 @@ class LaneWriter:
 
     @contextmanager
     def inside(self) -> Iterator[None]:
-        """Context manager that restores the memo on exit, except for loads from memory that the kernel may write."""
+        """Context manager that forgets the values memoized in the ``with`` block on exit.
+
+        It also forgets all loads from memory that the kernel may write.
+        """
         memo, self.memo = self.memo, dict(self.memo)
         yield
         self.memo = {key: found for key, found in memo.items() if self._kept(key)}
@@ -71,7 +74,10 @@ class LaneWriter:
         return not (isinstance(key, tuple) and key[0] == "load" and key[1] not in self.steady)
 
     def slot(self, first: Value, valid: Sequence[Value | None] | None = None, last: Value | None = None) -> Slot:
-        """Return the slot that begins at `first`. If `last` is given, no lane has a greater index."""
+        """Return the elements that begin at `first`, as a `Slot`.
+
+        If `last` is given, no lane has a greater index.
+        """
         indices = [first]
         for lane in range(1, self.lanes):
             indices.append(self.once("add", first, self.w.number(lane)))
@@ -82,7 +88,7 @@ class LaneWriter:
     def slot_within(
         self, base: Value | None, offset: Value, length: Value, there: Value | None = None, *, whole: bool = False
     ) -> Slot:
-        """Return the slot at `offset` from `base`, which is valid if `offset` is less than `length`.
+        """Return the elements at `offset` from `base`, which are valid if `offset` is less than `length`.
 
         `length` elements can be read, or `there` elements if `there` is given. With `whole`, the lanes of a slot are
         either all valid or all invalid.
@@ -103,7 +109,7 @@ class LaneWriter:
         return Slot(indices, [w.test("less", index, length) for index in offsets])
 
     def once(self, name: str, x: Value, y: Value) -> Value:
-        """Return the result of an op on two indices. Repeated calls with equal arguments emit the op only once."""
+        """Return the result of an op on two indices, which is emitted only once for equal arguments."""
         return self._once(Operation(name, (x, y), (Value("", x.type),)), (x, y))[0]
 
     def _once(self, operation: Operation, operands: tuple[Value, ...]) -> tuple[Value, ...]:
@@ -167,7 +173,7 @@ class LaneWriter:
         w.map.update(zip(operation.results, results, strict=True))
 
     def begin(self, slots: Sequence[Slot], index: Value) -> None:
-        """Set `index` in each lane to the index of the lane's element."""
+        """Set `index` in each lane to the index of the lane's own element."""
         for slot in slots:
             slot.values = [{index: at} for at in slot.indices]
 
@@ -178,7 +184,7 @@ class LaneWriter:
         index: Value,
         steps: dict[Value, int | None] | None = None,
     ) -> None:
-        """Copy operations for all slots, with loads and their indices first, and stores last.
+        """Copy operations for all elements of a thread: first loads and their indices, last stores.
 
         Within a slot, operations keep their order. A load stays after a store that may alias it. `steps`
         gives the growth of values with `index`, if some of them are computed by other operations.
@@ -189,7 +195,7 @@ class LaneWriter:
             self._copy_run(run, slots)
 
     def _runs(self, operations: list[Operation]) -> Iterator[list[Operation]]:
-        """Yield groups of consecutive operations.
+        """Yield groups of consecutive operations that are copied together.
 
         A new group begins at a load that may read memory stored in the current group.
         """
@@ -228,7 +234,7 @@ class LaneWriter:
             self._remember(stores[-1], slot)  # (earlier stores may have been overwritten)
 
     def value(self, slot: Slot, lane: int, value: Value) -> Value:
-        """Return the copy of a logical kernel's value for one lane.
+        """Return the copy of a value of the logical kernel for one lane.
 
         The logical kernel is the kernel before the mapping to threads.
         """
@@ -298,7 +304,7 @@ class LaneWriter:
         return found
 
     def _wide_step(self, operation: Operation) -> int:
-        """Return the distance in elements between the accesses of adjacent lanes, or 0 for accesses without vectors."""
+        """Return the distance between adjacent lanes in an access, or 0 if vectors cannot be used."""
         pointer, index = operation.operands[:2]
         step = self.steps.get(index, 0) or 0
         wide = self.lanes > 1 and pointer.name in self.vectors and (step > 0 if self.strided else step == 1)
@@ -311,7 +317,7 @@ class LaneWriter:
         return math.gcd(at * size, GPU.vector_bytes, size * self.lanes)
 
     def _wide(self, operation: Operation, slot: Slot) -> tuple[Value, int, list[int]]:
-        """Return the base index of a vector access, its constant distance from the base, and each lane's offset."""
+        """Return the address of a vector access: a base index, its distance, and each lane's offset."""
         base, offset = self.w.offsets.get(operation.operands[1], (operation.operands[1], 0))
         step = self._wide_step(operation)
         return *self._base_and_offset(self.value(slot, 0, base)), [offset + step * lane for lane in range(self.lanes)]
@@ -389,7 +395,7 @@ class LaneWriter:
 
 
 def lanes_of(operations: Iterable[Operation], index: Value) -> int:
-    """Return how many elements of the widest dtype that is accessed along `index` fit into one vector access."""
+    """Return the number of elements in a vector access along `index`, for the widest dtype that is accessed."""
     operations = list(operations)
     steps = index_steps(operations, index)
     widest = max(

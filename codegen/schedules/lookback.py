@@ -1,4 +1,4 @@
-"""Scans along long rows with decoupled look-back.
+"""The schedule of scans along long rows, with decoupled look-back.
 
 Each block scans a tile and reads the totals of previous blocks.
 
@@ -57,7 +57,10 @@ _HALF = np.dtype(np.uint32)
 
 @dataclass(frozen=True, slots=True)
 class Shared:
-    """A kernel in which several blocks share a row, the number of these blocks, and the size of the descriptors."""
+    """A scan kernel in which several blocks share a row, with the sizes that its launch needs.
+
+    They are the number of blocks per row, and the size of the look-back descriptors.
+    """
 
     kernel: Kernel
     blocks: int
@@ -96,26 +99,26 @@ def _words_of_value(op: ScanOp) -> int:
 
 
 def _descriptors_of_row(tiles: int) -> int:
-    """Return the number of descriptor values for a row: one per tile, per group of tiles, and per group of groups."""
+    """Return the number of look-back values for a row: one per tile, per group of tiles, and per group of groups."""
     groups = -(-tiles // GPU.warp)
     return tiles + groups + -(-groups // GPU.warp)
 
 
 @dataclass(frozen=True, slots=True)
 class LookbackScan(Decision):
-    """The decision for scans in which several blocks share a row. Alignment is its only parameter."""
+    """The mapping of a scan to threads if several blocks share a row. Alignment is its only parameter."""
 
     keeps_alignment: ClassVar[bool] = True
 
 
 def fits(kernel: Kernel, nest: Nest, sizes: Mapping[str, int], exact: bool) -> LookbackScan | None:
-    """Return the decision for the sizes `sizes`, or None for a kernel without look-back descriptors."""
+    """Return how a scan with look-back descriptors maps to threads, or None for other kernels."""
     if not isinstance(kernel.attributes.get("schedule"), LookbackScan):
         return None
     scan = find_scan(nest)
     assert scan is not None
-    walks = [(list(scan.loop.regions[0].operations), scan.index)]
-    vectors, multiples = aligned_vectors(kernel, walks, sizes, LANES, exact=exact)
+    loop_bodies = [(list(scan.loop.regions[0].operations), scan.index)]
+    vectors, multiples = aligned_vectors(kernel, loop_bodies, sizes, LANES, exact=exact)
     return LookbackScan(vectors=vectors, multiples=multiples)
 
 
@@ -204,7 +207,7 @@ class _TileWriter:
 
     @contextmanager
     def accesses(self, whole: bool) -> Iterator[None]:
-        """Context manager that selects accesses by whole vectors if `whole` is true, and by elements otherwise."""
+        """Context manager that selects accesses by whole vectors (`whole`) or by elements."""
         vectors = self.writer.vectors
         self.writer.vectors = vectors if whole else frozenset()
         with self.writer.inside():
@@ -212,7 +215,7 @@ class _TileWriter:
         self.writer.vectors = vectors
 
     def slots(self, whole: bool) -> list[Slot]:
-        """Return one slot for each group of adjacent elements of this thread."""
+        """Return this thread's elements of the tile, grouped into vectors."""
         w = self.w
         firsts = [w.compute("add", self.first, k * LANES * GPU.warp) if k else self.first for k in range(SLOTS)]
         if whole:
@@ -220,7 +223,10 @@ class _TileWriter:
         return [self.writer.slot_within(None, first, self.stop) for first in firsts]
 
     def read(self, scanners: Sequence[TileScanner]) -> list[list[list[Value]]]:
-        """Read the tile. Return the input values of the scans, indexed by scan, slot and lane."""
+        """Read the tile, and return the input values of the scans.
+
+        They are indexed by scan, group of elements and lane.
+        """
 
         def branch(whole: bool) -> list[Value]:
             with self.accesses(whole):
@@ -278,7 +284,7 @@ class _Descriptors:
         self.small = op.type.itemsize < _HALF.itemsize
 
     def word_indices(self, index: Value) -> list[Value]:
-        """Return the positions of the words that hold value number `index`."""
+        """Return the indices of the 64-bit words that contain value number `index`."""
         w = self.w
         first = w.compute("multiply", index, self.all) if self.all > 1 else index
         return [w.compute("add", first, self.first + k) for k in range(self.parts)]
@@ -319,7 +325,7 @@ class _Descriptors:
 
 
 class _TilePosition:
-    """The position of a tile in its group of 32 tiles, and of the group in its group of 32 groups."""
+    """The position of a tile: in its group of 32 tiles, and that of the group among 32 groups."""
 
     def __init__(self, w: ThreadWriter, row: Value, tile: Value, tiles: Value, lane: Value) -> None:
         self.w = w
@@ -340,7 +346,9 @@ class _TilePosition:
 
 
 def _look_back(notes: _Descriptors, scanner: TileScanner, position: _TilePosition, own: Value, initial: Value) -> Value:
-    """Publish the total of this tile and, if the tile ends a group, the total of the group. Return the tile's prefix.
+    """Return the prefix of a tile, after publishing the total of the tile.
+
+    If the tile ends a group, the total of the group is also published.
 
     The last tile of a group publishes the total of the group. The last tile of a group of groups publishes the prefix
     of the next group of groups.

@@ -1,4 +1,4 @@
-"""The structure of a logical kernel: its launch domain, and the item at each point of the domain.
+"""The structure of a logical kernel: its parallel loops, and the operations at each point of the loops.
 
 In: a logical kernel. Out: a `Nest`, and answers about it: which loops can be distributed over threads, which
 dimension is contiguous, and how many registers a body needs. The kernel is not changed.
@@ -18,7 +18,7 @@ from weft.codegen.passes.index_steps import index_steps, program_order
 
 @dataclass(frozen=True, slots=True)
 class Level:
-    """A loop of the launch domain, and the operations that precede it in the enclosing loop."""
+    """A parallel loop of a kernel, with the operations before it in the enclosing loop."""
 
     before: tuple[Operation, ...]
     loop: Operation
@@ -36,28 +36,31 @@ class Level:
 
 @dataclass(frozen=True, slots=True)
 class Nest:
-    """The loops of the launch domain (`levels`, outermost first) and the body that runs at each point (`item`)."""
+    """The parallel loops of a kernel (`levels`), and the operations at each of their points (`item`).
+
+    The outermost loop comes first.
+    """
 
     levels: tuple[Level, ...]
     item: tuple[Operation, ...]
 
     @property
     def inward(self) -> list[Operation]:
-        """The operations between the loops, whose results are shared by all points of an inner loop."""
+        """The operations between the parallel loops, whose results the points of an inner loop share."""
         return [o for level in self.levels[1:] for o in level.before]
 
     @property
     def operations(self) -> list[Operation]:
-        """The operations of an item in order: the operations between the loops, then the body."""
+        """All operations of a point in order: those between the loops, then those of the body."""
         return [*self.inward, *self.item]
 
     def points(self, sizes: Mapping[str, int]) -> int:
-        """Return the number of points of the launch domain for the sizes `sizes`."""
+        """Return the number of points of the parallel loops for the sizes `sizes`."""
         return prod(sizes[level.extent.name] for level in self.levels)
 
 
 def find_nest(kernel: Kernel) -> Nest:
-    """Return the perfectly nested parallel loops of a kernel, and their body.
+    """Return the perfectly nested parallel loops of a kernel, with their body.
 
     The loops start at 0, and their extents are known at the launch. Parallel loops that are not perfectly nested are
     part of the body.
@@ -94,7 +97,7 @@ def _zeros(kernel: Kernel) -> set[Value]:
 
 
 def has_stores(operations: Iterable[Operation]) -> bool:
-    """Return whether any operation in `operations`, or nested in one of them, writes memory."""
+    """Return whether any of `operations`, or any operation nested in them, writes memory."""
     return any(o.opcode in ("store", "atomic") for o in program_order(operations))
 
 
@@ -104,12 +107,12 @@ def has_regions(operations: Iterable[Operation]) -> bool:
 
 
 def is_spread(operation: Operation) -> bool:
-    """Return whether an operation is a reduction or a parallel loop, so that it may be distributed over threads."""
+    """Return whether several threads may share an operation, because it is a reduction or a parallel loop."""
     return operation.opcode == "for" and operation.attributes["role"] in ("reduce", "parallel")
 
 
 def reduction_chain(loop: Operation) -> list[Operation]:
-    """Return a loop and the loops perfectly nested in it, down to the innermost loop that threads can share.
+    """Return a loop and the loops perfectly nested in it that threads can share.
 
     The bounds of each loop are invariant in the loops around it, and all loops have the same accumulators.
     """
@@ -137,7 +140,7 @@ def reduction_chain(loop: Operation) -> list[Operation]:
 
 
 def prefers_columns(nest: Nest, loops: list[Operation]) -> bool:
-    """Return whether more bytes are contiguous along the innermost domain loop than along `loops`.
+    """Return whether accesses are mostly contiguous along the innermost parallel loop, not along `loops`.
 
     Accesses that are contiguous along both are counted only for `loops`.
     """
@@ -163,7 +166,7 @@ def prefers_columns(nest: Nest, loops: list[Operation]) -> bool:
 
 
 def pressure(operations: Iterable[Operation]) -> int:
-    """Return the maximum number of 32-bit registers that the results of `operations` occupy at once."""
+    """Return the number of 32-bit registers that the results of `operations` need at the same time."""
     ordered = [o for o in program_order(operations) if o.opcode != "constant"]
     made = {v for o in ordered for v in o.results if not isinstance(v.type, Pointer)}
     last: dict[Value, int] = {}

@@ -1,4 +1,4 @@
-"""Pointwise kernels over several loops, such as broadcasts, slices and stencils.
+"""The schedule of pointwise kernels over several loops, such as broadcasts, slices and stencils.
 
 In: a logical kernel without loops in its items, and a `RowPlanes`. Out: the threaded kernel. Adjacent threads follow
 the innermost loop, with whole vectors if these are aligned. Each thread computes several rows, so that data shared by
@@ -36,7 +36,7 @@ ROWS = 4
 
 @dataclass(frozen=True, slots=True)
 class RowPlanes(Decision):
-    """The decision for planes: threads along a row, elements per vector, and rows per thread.
+    """The mapping of planes to threads: threads along a row, elements per vector, and rows per thread.
 
     If the number of threads is 0, the launch determines the number.
     """
@@ -47,7 +47,7 @@ class RowPlanes(Decision):
 
 
 def fits(kernel: Kernel, nest: Nest, sizes: Mapping[str, int], exact: bool) -> RowPlanes | None:
-    """Return the decision for the sizes `sizes`, or None if another schedule is better."""
+    """Return how a kernel of these sizes maps to threads, or None if another schedule is better."""
     if len(nest.levels) < 2 or has_regions(nest.item) or any(has_control_flow(o) for o in nest.operations):
         return None
     operations = _operations(nest)
@@ -59,11 +59,11 @@ def fits(kernel: Kernel, nest: Nest, sizes: Mapping[str, int], exact: bool) -> R
         return None  # (short columns of other operands are better processed side by side)
     if exact and not rows * length:
         return None
-    walks, extent = [(operations, index)], nest.levels[-1].extent
-    vectors, multiples = aligned_vectors(kernel, walks, sizes, lanes, extent, exact=exact, strided=True)
+    loop_bodies, extent = [(operations, index)], nest.levels[-1].extent
+    vectors, multiples = aligned_vectors(kernel, loop_bodies, sizes, lanes, extent, exact=exact, strided=True)
     while lanes > 1 and not pays(operations, index, vectors):
         lanes = lanes // 2 if exact else 1
-        vectors, multiples = aligned_vectors(kernel, walks, sizes, lanes, extent, exact=exact, strided=True)
+        vectors, multiples = aligned_vectors(kernel, loop_bodies, sizes, lanes, extent, exact=exact, strided=True)
     if not exact:
         return RowPlanes(0, lanes, _rows_a_thread(nest, lanes), vectors=vectors, multiples=multiples)
     count = length // lanes
@@ -121,7 +121,7 @@ def write(kernel: Kernel, nest: Nest, decision: RowPlanes, target: Target) -> Ke
 
 
 class _Plane:
-    """Writer of the tiles of a kernel.
+    """Writer of the tiles of rows and columns of a pointwise kernel.
 
     A thread computes vectors of `lanes` elements in `deep` rows. The pointers in `vectors` allow vector accesses.
     `along` threads lie along a row (0: as many as fit). `rows` and `length` are the number and the length of the rows,
@@ -209,7 +209,7 @@ class _Plane:
     def _positions(
         self, begin: Value, offset: Value, further: Sequence[Value], bounds: tuple[Value, Value, int, bool]
     ) -> list[tuple[Value, Value | None]]:
-        """Return the positions, along an axis, of the elements that a thread computes.
+        """Return the indices along an axis of the elements that a thread computes.
 
         Also return, for each position, whether this tile stores the element.
 

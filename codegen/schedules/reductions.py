@@ -1,4 +1,4 @@
-"""Reductions in which several threads of a block share an item.
+"""The schedule of reductions that several threads of a block share.
 
 A block of T threads processes X items at a time with Y = T / X threads each. X and Y are powers of two that depend on
 the extents, so the tree of a reduction depends only on the shape, never on the size of the grid.
@@ -52,7 +52,7 @@ REGISTERS = 96
 
 @dataclass(slots=True)
 class Team:
-    """The distribution of a block's threads over items.
+    """The division of a block's threads among the points of the parallel loops.
 
     `size` threads share an item, and `part` is the index of this thread among them.
     """
@@ -66,13 +66,16 @@ class Team:
     active: Value | None = None
 
     def first(self, w: ThreadWriter) -> Value:
-        """Return whether this thread is the first thread of an item. Threads beyond the last item are never first."""
+        """Return whether this thread is the first thread of its point.
+
+        Threads beyond the last point are never first.
+        """
         assert self.active is not None
         return w.builder.op("bitwise_and", self.active, w.test("equal", self.part, 0))
 
 
 def split_item(nest: Nest) -> tuple[list[Operation], list[Operation]] | None:
-    """Return the operations of an item in two parts. The last loop that threads can share ends the first part.
+    """Split the operations of a point in two parts, after the last loop that threads can share.
 
     One thread executes the second part. Return None if threads cannot share the first part, because it has serial loops
     or conditional stores.
@@ -88,16 +91,16 @@ def split_item(nest: Nest) -> tuple[list[Operation], list[Operation]] | None:
 
 
 class SharedItems(AnySizesDecision):
-    """The decision for items that the threads of a block share."""
+    """The mapping of reductions to threads if the threads of a block share each point."""
 
 
 def fits(kernel: Kernel, nest: Nest, sizes: Mapping[str, int], exact: bool) -> SharedItems | None:
-    """Return the decision, which is valid for any sizes, or None if the item cannot be split."""
+    """Return a mapping to threads for any sizes, or None if threads cannot share the loops."""
     return SharedItems() if split_item(nest) is not None else None
 
 
 def write(kernel: Kernel, nest: Nest, decision: SharedItems, target: Target) -> Kernel:
-    """Lower a kernel to a threaded kernel in which several threads of a block share each reduction."""
+    """Lower a kernel with reductions to a threaded kernel, in which several threads share each reduction."""
     parts = split_item(nest)
     assert parts is not None
     head, tail = parts
@@ -143,7 +146,7 @@ def _make_team(w: ThreadWriter, items: Value, loops: Sequence[Operation], column
 
 
 def _row_threads(w: ThreadWriter, items: Value, loops: Sequence[Operation]) -> Value:
-    """Return the number of threads per row: a few for short rows, otherwise a warp or a block."""
+    """Return the number of threads that share a row: a few, a warp or a block."""
     chain = reduction_chain(loops[0])
     if any(v not in w.map for loop in chain for v in loop.operands[:2]):
         # the length differs between items: these are the blocks of a long reduction
@@ -164,13 +167,13 @@ def _row_threads(w: ThreadWriter, items: Value, loops: Sequence[Operation]) -> V
 
 
 def _reads_changing(w: ThreadWriter, operations: Iterable[Operation]) -> bool:
-    """Return whether any operation reads memory that the kernel may write."""
+    """Return whether operations read memory that the kernel may write."""
     steady = {p.value for p in w.builder.kernel.parameters if p.noalias and not p.writable}
     return any(o.opcode == "load" and o.operands[0] not in steady for o in operations)
 
 
 def _item(w: ThreadWriter, team: Team, head: Sequence[Operation], tail: Sequence[Operation], reads: bool) -> None:
-    """Emit the operations of an item.
+    """Emit the operations of a point of the parallel loops.
 
     All threads of the item compute the head and share its loops. Only the first thread computes and stores the tail. A
     barrier separates each write of a thread from earlier and later reads of other threads. Threads without an item also
@@ -197,7 +200,7 @@ def _item(w: ThreadWriter, team: Team, head: Sequence[Operation], tail: Sequence
 
 
 def _distribute_loop(w: ThreadWriter, team: Team, loop: Operation) -> None:
-    """Emit a loop that is distributed over threads, and the code that combines the threads' results."""
+    """Emit a loop whose iterations are distributed over threads, and combine the threads' results."""
     chain = reduction_chain(loop)
     combine = loop.attributes.get("combine", ())
     initial = identities(w, combine, loop.results)
@@ -319,7 +322,7 @@ def identities(w: ThreadWriter, combine: Sequence[str], values: Sequence[Value])
 
 
 def _combine_rows(w: ThreadWriter, team: Team, combine: Sequence[str], found: Sequence[Value]) -> list[Value]:
-    """Combine the values of the adjacent threads that share an item, mainly by shuffles.
+    """Combine the values of adjacent threads that share a reduction, mainly by shuffles.
 
     All threads of the item get the result.
     """
@@ -354,7 +357,10 @@ def shuffled(
     mask: int,
     within: Callable[[int], Value] | None = None,
 ) -> list[Value]:
-    """Combine accumulators with the accumulators of the lane at XOR distance `mask`, if ``within(mask)`` holds."""
+    """Combine accumulators with those of the lane at XOR distance `mask`.
+
+    Lanes that ``within(mask)`` excludes stay unchanged.
+    """
     others = [w.builder.emit("shuffle_xor", (v,), (v.type,), mask=mask)[0] for v in values]
     found = combine_all(w, combine, values, others)
     if within is None:

@@ -1,4 +1,4 @@
-"""Row reductions by a warp or a block, in one or more passes: softmax, norms, sums of rows.
+"""The schedule of row reductions by a warp or a block, in one or more passes: softmax, norms, sums of rows.
 
 In: a logical kernel whose items are loops over one row, and an `EachRow`. Out: the threaded kernel. A row's elements
 are distributed over its threads in vectors: vector v belongs to thread ``v % threads``. A thread either keeps all its
@@ -51,7 +51,10 @@ FEW_WARPS = 8
 
 @dataclass(frozen=True, slots=True)
 class RowNest:
-    """An item as loops over one row: `head`, which all threads execute, and `tail`, which one thread executes."""
+    """Successive loops over one row, with the operations before (`head`) and after them (`tail`).
+
+    All threads execute `head`, and one thread executes `tail`.
+    """
 
     head: list[Operation]
     tail: list[Operation]
@@ -73,8 +76,8 @@ class RowNest:
             return PARTIAL_SUMS
         return min(lanes_of(o.regions[0].operations, o.regions[0].parameters[0]) for o in self.loops)
 
-    def walks(self) -> list[tuple[list[Operation], Value]]:
-        """Return, for each loop along the row, the operations of its body and its index."""
+    def loop_bodies(self) -> list[tuple[list[Operation], Value]]:
+        """Return the body and the index of each loop along the row."""
         return [(list(program_order(o.regions[0].operations)), o.regions[0].parameters[0]) for o in self.loops]
 
     def loads(self) -> list[Operation]:
@@ -83,7 +86,7 @@ class RowNest:
 
 
 def find_row(nest: Nest) -> RowNest | None:
-    """Return the item as loops over one row, or None if the item has another structure."""
+    """Return the loops over one row of a kernel, or None if the kernel has another structure."""
     parts = split_item(nest)
     if parts is None:
         return None
@@ -123,7 +126,7 @@ def _stores_carried(loop: Operation) -> bool:
 
 @dataclass(frozen=True, slots=True)
 class EachRow(Decision):
-    """The decision for rows of one length: threads per row, and vectors that a thread keeps in registers.
+    """The mapping of rows to threads: threads per row, and vectors that a thread keeps in registers.
 
     With 0 vectors, each loop reads the row again from memory.
     """
@@ -133,7 +136,7 @@ class EachRow(Decision):
 
 
 def fits(kernel: Kernel, nest: Nest, sizes: Mapping[str, int], exact: bool) -> EachRow | None:
-    """Return the decision for the sizes `sizes`, or None if another schedule is better."""
+    """Return how a row reduction of these sizes maps to threads, or None if another schedule is better."""
     row = find_row(nest)
     if row is None or row.stop.name not in sizes:
         return None
@@ -143,13 +146,13 @@ def fits(kernel: Kernel, nest: Nest, sizes: Mapping[str, int], exact: bool) -> E
 
 
 def decide(kind: type[EachRow], kernel: Kernel, row: RowNest, sizes: Mapping[str, int], registers: int) -> EachRow:
-    """Return the decision of this schedule for the row length in `sizes`.
+    """Return the mapping to threads for the row length in `sizes`.
 
     A thread keeps its part of the row in registers if the part fits.
     """
     length = sizes[row.stop.name]
     threads, whole = threads_of(length), length % row.lanes() == 0
-    vectors, _ = aligned_vectors(kernel, row.walks(), sizes, row.lanes(), row.stop, exact=True)
+    vectors, _ = aligned_vectors(kernel, row.loop_bodies(), sizes, row.lanes(), row.stop, exact=True)
     return kind(threads, vectors_kept(row, length, threads, registers), vectors=vectors, whole=whole)
 
 
@@ -203,7 +206,7 @@ def write(kernel: Kernel, nest: Nest, decision: EachRow, target: Target) -> Kern
 
 
 def write_items(w: ThreadWriter, threads: int, scheme: str, write: Callable[[Value], None]) -> Kernel:
-    """Write a kernel in which `threads` threads compute each item, and return the kernel.
+    """Write a kernel in which `threads` threads share each point of the parallel loops. Return the kernel.
 
     `write` is called with the index of the current thread among the threads of its item.
     """
@@ -239,7 +242,10 @@ class RowFacts:
 
 
 class RowWriter:
-    """Writer of the code for one row, which `threads` threads share. `part` is the index of this thread among them."""
+    """Writer of the code for one row, which `threads` threads share.
+
+    `part` is the index of this thread among them.
+    """
 
     all_reduce = True  # whether all loops that load contribute to the row's reductions
 
@@ -279,7 +285,7 @@ class RowWriter:
             read, written = (read or loads) and not reduces, written or stores
 
     def _touches(self, part: Sequence[Operation]) -> tuple[bool, bool]:
-        """Return whether the operations `part` read memory that the kernel may write, and whether they write memory."""
+        """Return whether operations read memory that the kernel may write, and whether they write memory."""
         inner = list(program_order(part))
         loads = any(o.opcode == "load" and o.operands[0] not in self.writer.steady for o in inner)
         return loads, any(o.opcode in ("store", "atomic") for o in inner)
@@ -331,7 +337,7 @@ class RowWriter:
     def _emit_iteration(
         self, loop: Operation, slots: Sequence[Slot], accumulators: list[list[Value]]
     ) -> list[list[Value]]:
-        """Emit the body of `loop` once for each slot and lane, and return the new accumulators."""
+        """Emit the body of `loop` for all elements of this thread, and return the new accumulators."""
         self.writer.begin(slots, loop.regions[0].parameters[0])
         return self._body(loop, slots, accumulators)
 
@@ -374,7 +380,7 @@ class RowWriter:
     # -- the elements of a row -----------------------------------------------------------------
 
     def _kept_slots(self) -> list[Slot]:
-        """Return the slots of all vectors that this thread keeps in registers."""
+        """Return all vectors that this thread keeps in registers, as slots."""
         w = self.w
         length = w.compute("subtract", self.stop, self.start)
         known = self.known.length
@@ -385,11 +391,14 @@ class RowWriter:
         ]
 
     def spans(self, count: int) -> Value | int:
-        """Return the distance in elements between a thread's vectors k and k + `count`."""
+        """Return the distance in elements between two of this thread's vectors, `count` vectors apart."""
         return count * self.threads * self.lanes
 
     def _slot(self, k: int, base: Value, length: Value, known: int | None = None) -> Slot:
-        """Return the slot of this thread's vector `k` among the `length` elements of the row that start at `base`."""
+        """Return this thread's vector number `k` of a part of the row, as a `Slot`.
+
+        The part has `length` elements and starts at `base`.
+        """
         w = self.w
         own = w.compute("multiply", self.part, self.lanes)
         offset = w.compute("add", own, self.spans(k)) if k else own
@@ -398,7 +407,7 @@ class RowWriter:
         return self.writer.slot_within(base, offset, length, self._readable_length(length), whole=self.known.whole)
 
     def _readable_length(self, length: Value) -> Value:
-        """Return the number of elements that may be read if `length` elements belong to this part of the row."""
+        """Return the number of elements that may be read from a part of the row with `length` elements."""
         return length
 
     def _tiles(self, loop: Operation, accumulators: list[list[Value]]) -> list[list[Value]]:

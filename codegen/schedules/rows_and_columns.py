@@ -1,4 +1,4 @@
-"""Row-and-column reductions: one kernel reduces the same elements along rows and along columns.
+"""The schedule of row-and-column reductions, which reduce the same elements along rows and along columns.
 
 A warp or a block iterates over rows, reduces each row, and keeps the results of its columns in registers.
 
@@ -41,7 +41,7 @@ class RowColumnNest:
 
 
 def find_row_columns(nest: Nest) -> RowColumnNest:
-    """Return the parts of a row-and-column reduction, given a nest that was written for this schedule."""
+    """Return the parts of a row-and-column reduction that was written for this schedule."""
     *before, rows = nest.item
     begin = next(o for o in before if is_spread(o))
     inside = [o for o in rows.regions[0].operations if o.opcode != "yield"]
@@ -51,14 +51,14 @@ def find_row_columns(nest: Nest) -> RowColumnNest:
 
 
 class RowColumnReduction(EachRow):
-    """The decision for row-and-column reductions.
+    """The mapping of row-and-column reductions to threads.
 
     If the sizes are known, it includes the decision of `rows.py` for each row.
     """
 
 
 def fits(kernel: Kernel, nest: Nest, sizes: Mapping[str, int], exact: bool) -> EachRow | None:
-    """Return the decision for the sizes `sizes`, or None if the schedule does not fit the kernel."""
+    """Return how a row-and-column reduction of these sizes maps to threads, or None for other kernels."""
     if not isinstance(kernel.attributes.get("schedule"), RowColumnReduction):
         return None
     return decide(RowColumnReduction, kernel, find_row_columns(nest).row, sizes, ANY)
@@ -76,7 +76,7 @@ def write(kernel: Kernel, nest: Nest, decision: RowColumnReduction, target: Targ
 
 
 class RowWriterWithColumns(RowWriter):
-    """Writer of the code for the rows of an item.
+    """Writer of the rows of a row-and-column reduction.
 
     `columns[slot][lane]` are the accumulators of one column.
     """
@@ -89,7 +89,7 @@ class RowWriterWithColumns(RowWriter):
         self.columns: list[list[list[Value]]] = []
 
     def write(self, nest: Nest) -> None:
-        """Emit all operations of the item in order."""
+        """Emit all operations of the rows in order."""
         w, rows = self.w, self.parts.rows
         for o in (*nest.inward, *self.parts.before):
             self.writer.point(o)

@@ -1,4 +1,4 @@
-"""Scans along rows: a block scans a row tile by tile, and carries the running value from one tile to the next.
+"""The schedule of scans along rows: a block scans a row tile by tile, and carries the running value.
 
 In: a logical kernel whose items are scans along one loop, and a `RowScan`. Out: the threaded kernel. Within a tile a
 thread scans its own adjacent elements. The lanes of a warp add the totals of previous lanes by shuffles over 1, 2, 4, 8
@@ -56,7 +56,7 @@ class ScanOp:
 
 @dataclass(frozen=True, slots=True)
 class Scan:
-    """The scans of an item: the loop that contains them, the operations before it, and the operations after it."""
+    """The scans at one point of the parallel loops: their common loop, and the operations before and after it."""
 
     head: list[Operation]
     loop: Operation
@@ -71,7 +71,7 @@ class Scan:
 
 
 def find_scan(nest: Nest) -> Scan | None:
-    """Return the independent scans of an item, which must share one loop. Return None for other items."""
+    """Return the scans of a kernel, or None if they do not share one loop or depend on each other."""
     *head, loop = [o for o in nest.item if o.opcode != "yield"] or [Operation("yield")]
     if loop.opcode != "for" or loop.attributes["role"] != "scan" or not loop.results:
         return None
@@ -105,24 +105,27 @@ def find_scan(nest: Nest) -> Scan | None:
 
 
 def operands_of(operation: Operation) -> list[Value]:
-    """Return the operands of an operation, and those of all operations in its regions."""
+    """Return the operands of an operation and of all operations in its regions."""
     return [v for o in program_order([operation]) for v in o.operands]
 
 
 def fills_with_columns(nest: Nest, scan: Scan, rows: int) -> bool:
-    """Return whether the scans run along adjacent columns that are numerous enough to occupy the threads of a GPU."""
+    """Return whether there are enough scans along adjacent columns to occupy a GPU."""
     return rows >= GPU.threads and prefers_columns(nest, [scan.loop])
 
 
 @dataclass(frozen=True, slots=True)
 class RowScan(Decision):
-    """The decision for scans: the minimum length of a row that a block scans. One thread scans each shorter row."""
+    """The mapping of scans to threads: the minimum length of a row that a block scans.
+
+    One thread scans each shorter row.
+    """
 
     least: int
 
 
 def fits(kernel: Kernel, nest: Nest, sizes: Mapping[str, int], exact: bool) -> RowScan | None:
-    """Return the decision for the sizes `sizes`, or None if another schedule is better."""
+    """Return how scans of these sizes map to threads, or None if another schedule is better."""
     scan = find_scan(nest)
     if scan is None or scan.loop.operands[1].name not in sizes:
         return None
@@ -132,8 +135,8 @@ def fits(kernel: Kernel, nest: Nest, sizes: Mapping[str, int], exact: bool) -> R
         return None
     if exact and length < LEAST_LENGTH:
         return None
-    walks = [(list(scan.loop.regions[0].operations), scan.index)]
-    vectors, multiples = aligned_vectors(kernel, walks, sizes, LANES, scan.loop.operands[1], exact=exact)
+    loop_bodies = [(list(scan.loop.regions[0].operations), scan.index)]
+    vectors, multiples = aligned_vectors(kernel, loop_bodies, sizes, LANES, scan.loop.operands[1], exact=exact)
     whole = exact and length % LANES == 0
     return RowScan(1 if exact else LEAST_LENGTH, vectors=vectors, multiples=multiples, whole=whole)
 

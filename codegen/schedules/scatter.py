@@ -1,4 +1,4 @@
-"""Scatters that add integers to few elements.
+"""The schedule of scatters that add integers to few elements.
 
 Each block accumulates in shared memory, and updates the result at its end.
 
@@ -36,7 +36,7 @@ _COUNT = np.dtype(np.uint32)
 
 
 def find_scatter(nest: Nest) -> Operation | None:
-    """Return the only atomic operation of an item that has no loops or branches. Return None for other items."""
+    """Return the only atomic of a kernel without inner loops or branches, or None for other kernels."""
     found = [o for o in nest.item if o.opcode == "atomic"]
     if len(nest.levels) != 1 or len(found) != 1 or any(o.opcode == "store" or has_control_flow(o) for o in nest.item):
         return None
@@ -45,13 +45,13 @@ def find_scatter(nest: Nest) -> Operation | None:
 
 @dataclass(frozen=True, slots=True)
 class PrivateScatter(Decision):
-    """The decision for scatters: the number of accumulators in the shared memory of each block."""
+    """The mapping of a scatter to threads: the number of accumulators in each block's shared memory."""
 
     room: int
 
 
 def fits(kernel: Kernel, nest: Nest, sizes: Mapping[str, int], exact: bool) -> PrivateScatter | None:
-    """Return the decision for the sizes `sizes`, or None if the schedule does not fit."""
+    """Return how a scatter of these sizes maps to threads, or None if the schedule does not fit."""
     atomic = find_scatter(nest)
     if atomic is None or "scatter_size" not in kernel.attributes:
         return None
@@ -89,7 +89,7 @@ def write(kernel: Kernel, nest: Nest, decision: PrivateScatter, target: Target) 
 
 
 def _elements(w: ThreadWriter, nest: Nest, atomic: Operation, held: Value) -> None:
-    """Emit the updates of this block's accumulators, first for whole vectors of elements, then for the remainder."""
+    """Emit the updates of a block's accumulators, first for whole vectors, then for the remainder."""
     (level,) = nest.levels
     lanes, vectors = vector_lanes(w.builder.kernel, nest)
     extent = w.map[level.extent]

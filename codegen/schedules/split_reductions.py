@@ -1,4 +1,4 @@
-"""Long reductions in one launch: each block reduces a part, and the last block to finish combines the partial results.
+"""The schedule of long reductions in one launch: the last block to finish combines all blocks' results.
 
 In: a logical kernel from `merge_kernels`. Out: the threaded kernel. Invariant: the result does not depend on which
 block is last, because the last block combines the partial results in a fixed order.
@@ -46,9 +46,9 @@ def nests_of_parts(kernel: Kernel) -> tuple[Nest, Nest]:
 
 
 def can_merge(first: Kernel, second: Kernel) -> bool:
-    """Return whether two kernels can be merged: both must reduce rows, and the first must not also reduce columns.
+    """Return whether two kernels are row reductions that can be merged into one launch.
 
-    The second part of a column reduction needs several blocks.
+    The first kernel must not reduce columns, since the second part of a column reduction needs several blocks.
     """
     nests = [find_nest(kernel) for kernel in (first, second)]
     return all(find_row(nest) is not None for nest in nests) and find_columns(nests[0]) is None
@@ -56,7 +56,7 @@ def can_merge(first: Kernel, second: Kernel) -> bool:
 
 @dataclass(frozen=True, slots=True)
 class SplitReduction(Decision):
-    """The decision for long reductions: how each block reduces a part, and how the last block combines the parts.
+    """The mapping of a long reduction to threads, in each block and in the last block.
 
     `kept` is the number of vectors of a part that each thread keeps in registers if the part is read twice. `finish`
     describes how to combine the partial results: the number of threads, the number of vectors that each thread keeps,
@@ -69,7 +69,7 @@ class SplitReduction(Decision):
 
 
 def fits(kernel: Kernel, nest: Nest, sizes: Mapping[str, int], exact: bool) -> SplitReduction | None:
-    """Return the decision for a merged kernel and the sizes `sizes`.
+    """Return how a merged kernel of these sizes maps to threads.
 
     Unless `exact`, the launch decides how to combine the partial results.
     """
@@ -84,7 +84,7 @@ def fits(kernel: Kernel, nest: Nest, sizes: Mapping[str, int], exact: bool) -> S
     if len(partial.loops) > 1 and parts is not None:
         kept = vectors_kept(partial, sizes[parts[0].name], GPU.wide_block, PARTIAL_REGISTERS)
     bounds = partial.start, partial.stop
-    vectors, multiples = aligned_vectors(kernel, partial.walks(), sizes, partial.lanes(), *bounds, exact=exact)
+    vectors, multiples = aligned_vectors(kernel, partial.loop_bodies(), sizes, partial.lanes(), *bounds, exact=exact)
     if not exact:
         return SplitReduction(kept, vectors=vectors, multiples=multiples)
     known = Multiples(kernel, sizes, exact=True)
@@ -92,7 +92,7 @@ def fits(kernel: Kernel, nest: Nest, sizes: Mapping[str, int], exact: bool) -> S
     count = sizes[final.stop.name]
     threads = GPU.warp if count <= FEW_PARTS else GPU.wide_block
     final_whole = count % final.lanes() == 0
-    vectors += aligned_vectors(kernel, final.walks(), sizes, final.lanes(), final.stop, exact=True)[0]
+    vectors += aligned_vectors(kernel, final.loop_bodies(), sizes, final.lanes(), final.stop, exact=True)[0]
     finish = threads, vectors_kept(final, count, threads), final_whole
     return SplitReduction(kept, finish, vectors=vectors, whole=whole)
 
@@ -139,7 +139,7 @@ def write(kernel: Kernel, nest: Nest, decision: SplitReduction, target: Target) 
 
 
 def _block_bounds(partial: RowNest) -> tuple[Value, Value] | None:
-    """Return the length of each block's part, and the extent that limits the last part.
+    """Return the number of elements that each block reduces, and the end of the last block.
 
     Return None for bounds of another form.
     """
@@ -152,7 +152,7 @@ def _block_bounds(partial: RowNest) -> tuple[Value, Value] | None:
 
 
 def _block_length(partial: RowNest, w: ThreadWriter) -> int | None:
-    """Return the length of each block's part if the length is constant and the same for all blocks, otherwise None."""
+    """Return the number of elements that each block reduces, if it is a constant, otherwise None."""
     parts = _block_bounds(partial)
     if parts is None:
         return None
@@ -161,7 +161,7 @@ def _block_length(partial: RowNest, w: ThreadWriter) -> int | None:
 
 
 def _count(w: ThreadWriter, kernel: Kernel) -> Value:
-    """Emit code that counts the finished blocks. Return a bool that is true in all threads of the last block."""
+    """Emit code that counts finished blocks. Return a bool that is true in the last block to finish."""
     b = w.builder
     counter = next(p.value for p in kernel.parameters if p.value.name == COUNTER)
     final = b.cast(w.compute("subtract", w.grid, 1), np.uint32)

@@ -70,7 +70,7 @@ ANY_SIZES = SCHEDULES[-3:]
 
 
 def choose_schedule(kernel: Kernel, sizes: Mapping[str, int], exact: bool) -> Decision:
-    """Return the decision of the first schedule that fits a logical kernel for the sizes `sizes`."""
+    """Return how a logical kernel maps to threads, by the first schedule that fits the kernel and the sizes."""
     return _first(SCHEDULES, kernel, find_nest(kernel), sizes, exact)
 
 

@@ -1,4 +1,4 @@
-"""Temporal blocking: several time steps in one kernel, with all intermediate values in shared memory.
+"""The schedule of temporal blocking: several time steps in one kernel, with tiles in shared memory.
 
 In: a logical kernel written for this schedule: one parallel loop over blocks of work. Inside it, or inside serial
 loops, are perfectly nested loops with constant extents over the points of a tile (role reduce, in any order). Out:
@@ -26,13 +26,13 @@ REGISTER_AIMS = (40, 48, 64)
 
 @dataclass(frozen=True, slots=True)
 class TemporalBlocking(Decision):
-    """The decision for temporal blocking: the number of threads in a block, which share the points of a tile."""
+    """The mapping of temporal blocking to threads: the number of threads that share a tile."""
 
     threads: int
 
 
 def fits(kernel: Kernel, nest: Nest, sizes: Mapping[str, int], exact: bool) -> TemporalBlocking | None:
-    """Return the decision that is stored in the kernel, or None if the kernel was not written for this schedule."""
+    """Return the mapping that is stored in the kernel, or None if the kernel was not written for this schedule."""
     given = kernel.attributes.get("schedule")
     return given if isinstance(given, TemporalBlocking) else None
 
@@ -95,7 +95,7 @@ class _StepWriter:
         self.w.map = outside
 
     def _set_indices(self, levels: list[Operation], extents: list[int], slot: int) -> None:
-        """Set the loop indices within a tile to the point whose linear index is `slot` plus this thread's index."""
+        """Set the loop indices in a tile to the point with the number `slot` plus this thread's index."""
         w = self.w
         rest = w.thread
         for level, extent in list(zip(levels, extents, strict=True))[:0:-1]:

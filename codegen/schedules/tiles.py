@@ -1,4 +1,4 @@
-"""Pointwise kernels with transposed operands, which are read through tiles in shared memory.
+"""The schedule of pointwise kernels that read transposed operands through tiles in shared memory.
 
 In: a logical kernel whose last two loops are contiguous in different operands, and a `TransposedTiles`. Out: the
 threaded kernel. The threads of a block load a square of each transposed operand along that operand's memory into
@@ -30,7 +30,7 @@ SINGLE_SIDE = 32
 
 @dataclass(frozen=True, slots=True)
 class TransposedLoads:
-    """The last two loops of a nest, and the loads that are contiguous along the first of these loops."""
+    """The innermost two loops of a kernel, and the loads that are contiguous along the outer loop."""
 
     rows: Value
     columns: Value
@@ -39,7 +39,7 @@ class TransposedLoads:
 
 
 def find_transposed_loads(kernel: Kernel, nest: Nest) -> TransposedLoads | None:
-    """Return the transposed loads of read-only operands and the two loops, or None if there are no such loads."""
+    """Return the loads of transposed read-only operands, or None if there are none."""
     if len(nest.levels) < 2 or has_regions(nest.item) or any(has_control_flow(o) for o in nest.item):
         return None
     rows, columns = nest.levels[-2].index, nest.levels[-1].index
@@ -65,14 +65,14 @@ def find_transposed_loads(kernel: Kernel, nest: Nest) -> TransposedLoads | None:
 
 @dataclass(frozen=True, slots=True)
 class TransposedTiles(Decision):
-    """The decision for transposed operands: elements per side of a tile, and elements per vector."""
+    """The mapping of transposed operands to threads: elements per side of a tile, and elements per vector."""
 
     side: int
     lanes: int
 
 
 def fits(kernel: Kernel, nest: Nest, sizes: Mapping[str, int], exact: bool) -> TransposedTiles | None:
-    """Return the decision for the sizes `sizes`, or None if the schedule does not fit.
+    """Return how a kernel with transposed operands maps to threads, or None for other kernels.
 
     Tiles are accessed element by element if vectors are not aligned, or do not fit into the registers.
     """
@@ -87,9 +87,9 @@ def fits(kernel: Kernel, nest: Nest, sizes: Mapping[str, int], exact: bool) -> T
     lanes = 2 if widest == 8 else 4
     straight = [o for o in crossing.operations if o not in crossing.loads]
     across = [o for o in crossing.operations if o.opcode not in ("load", "store") or o in crossing.loads]
-    walks = [(straight, crossing.columns), (across, crossing.rows)]
+    loop_bodies = [(straight, crossing.columns), (across, crossing.rows)]
     bounds = [level.extent for level in nest.levels[-2:]]
-    vectors, multiples = aligned_vectors(kernel, walks, sizes, lanes, *bounds, exact=exact)
+    vectors, multiples = aligned_vectors(kernel, loop_bodies, sizes, lanes, *bounds, exact=exact)
     accessed = {o.operands[0].name for o in crossing.operations if o.opcode == "store" or o in crossing.loads}
     heavy = lanes * (side // 16) * len(crossing.loads) + lanes * pressure(crossing.operations) > 2 * GPU.registers
     if not (exact or multiples) or not accessed <= set(vectors) or heavy or len(crossing.loads) > 2:
@@ -226,7 +226,7 @@ class _Tile:
 
 
 def _needed(operations: list[Operation], load: Operation) -> list[Operation]:
-    """Return the operations that compute a load, including the load itself."""
+    """Return a load and the operations that compute its index."""
     wanted = set(load.results)
     found = []
     for o in reversed(operations):

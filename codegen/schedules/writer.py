@@ -22,7 +22,7 @@ _EVALUATED = ("add", "subtract", "multiply", "left_shift", "right_shift", "minim
 
 
 class ThreadWriter:
-    """Writer of a threaded kernel.
+    """Writer of a threaded kernel, the code of one GPU thread.
 
     Parameters
     ----------
@@ -76,7 +76,10 @@ class ThreadWriter:
         return self.number(x) if isinstance(x, int) else x
 
     def compute(self, name: str, x: Value | int, y: Value | int) -> Value:
-        """Emit an op on two indices, and return its result. Common ops on two constants are evaluated immediately."""
+        """Emit an op on two indices, and return its result.
+
+        Common ops on two constants are evaluated immediately.
+        """
         x, y = self.value(x), self.value(y)
         if x in self.constants and y in self.constants and name in _EVALUATED:
             return self.number(int(getattr(np, name)(self.constants[x], self.constants[y])))
@@ -108,7 +111,10 @@ class ThreadWriter:
         return self.compute("right_shift", x, shift), self.compute("bitwise_and", x, self.compute("subtract", power, 1))
 
     def parts(self, x: Value, y: Value | int) -> Value:
-        """Return ceil(x / y), or 0 for x <= 0, without overflow."""
+        """Return the number of parts of length `y` that cover `x` elements: ceil(x / y), or 0 for x <= 0.
+
+        The computation does not overflow.
+        """
         some = self.test("greater", x, 0)
         more = self.compute("add", self.quotient(self.compute("subtract", x, 1), y), 1)
         return self.choose(some, more, 0)
@@ -181,7 +187,7 @@ class ThreadWriter:
     def choose_aligned(
         self, names: Sequence[str], lanes: int, whole: Callable[[], None], single: Callable[[], None]
     ) -> None:
-        """Emit the code for whole vectors and, if necessary, a branch to the code for single elements.
+        """Emit code for whole vectors and, where needed, a branch to code for single elements.
 
         If `names` are given, `whole` runs only if these parameters are multiples of the vector length `lanes`.
         Otherwise `single` runs.
@@ -231,19 +237,19 @@ class ThreadWriter:
         return [self.map[level.extent] for level in self.nest.levels]
 
     def bind(self, levels: Sequence[Level], flat: Value) -> None:
-        """Set the indices of the loops `levels` from the linear index `flat` of a point."""
+        """Set the indices of the loops `levels` from the position `flat` of a point in C order."""
         for level in reversed(levels[1:]):
             flat, self.map[level.index] = self.split(flat, self.map[level.extent])
         if levels:
             self.map[levels[0].index] = flat
 
     def enter(self, levels: Sequence[Level]) -> None:
-        """Copy the operations that precede each of the loops `levels` in its enclosing loop."""
+        """Copy the operations that precede the loops `levels` in their enclosing loops."""
         for level in levels:
             self.copy(level.before)
 
     def copy(self, operations: Iterable[Operation]) -> tuple[Value, ...]:
-        """Copy operations with their regions, and return the operands of their `yield`. All loops become serial."""
+        """Copy operations with their regions, as serial code. Return the operands of their `yield`."""
         for operation in operations:
             operands = tuple(self.map[v] for v in operation.operands)
             if operation.opcode == "yield":

@@ -64,7 +64,7 @@ def memoized(function: Function) -> Function:
             and keep_code(where[0])
         ):
             INTERNED[key] = result._storage.expr
-            epoch.drop_unheld(pending)
+            epoch.drop_unreferenced(pending)
         return result
 
     wrapper.records = name, CALLED, RECORD  # type: ignore[attr-defined]

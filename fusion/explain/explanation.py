@@ -265,7 +265,7 @@ def inputs_of(group: Group) -> list[Expr]:
 
 
 def kernels_of(storages: Iterable[Storage], target: Target | None = None) -> list[Kernel]:
-    """Return the logical kernels of an evaluation of `storages`.
+    """Return the kernels of an evaluation of `storages`, before they are scheduled for a device.
 
     If `target` is given, the kernels have the attributes that its schedules need.
     """
@@ -279,7 +279,7 @@ def kernels_of(storages: Iterable[Storage], target: Target | None = None) -> lis
 
 
 def show_plans(show: Callable[[Explanation], None] | None) -> None:
-    """Set the function to call with the explanation of each new plan before the plan runs. None disables the calls."""
+    """Call `show` with the explanation of each new plan before the plan runs. None ends these calls."""
     Shown.plans = show
 
 
@@ -297,7 +297,7 @@ def announce(schedule: Schedule, device: Device) -> None:
 
 
 def _drawn(schedule: Schedule, device: Device | None) -> set[Expr]:
-    """Return the random number streams that the kernels of a schedule draw themselves."""
+    """Return the random number streams that the kernels of a schedule generate themselves."""
     streams = any(group.opaque is not None and is_stream(group.opaque) for group in schedule.groups)
     return drawn_by_kernels(schedule, device.target) if streams and device is not None else set()
 
@@ -326,7 +326,7 @@ def explain_schedule(
 
 
 def _with_draws(note: KernelNote, group: Group, drawn: dict[Expr, KernelNote]) -> KernelNote:
-    """Add the formulas and calls of streams to the description of the kernel that draws the streams itself.
+    """Add the random number streams that a kernel generates itself to the kernel's description.
 
     `drawn` contains the descriptions of the calls.
     """
@@ -488,7 +488,7 @@ def _instructions(group: Group) -> list[tuple[int, Instruction]]:
 
 
 def work_of(group: Group) -> int:
-    """Return the arithmetic work of a kernel over all elements, as an equivalent number of float32 operations."""
+    """Return the arithmetic cost of a kernel over all elements, in float32 operations."""
     points = prod(loop.extent for loop in group.loops)
     wide = sum(
         cost * max(1, max(d.itemsize for d in (*i.node.attrs, i.node.dtype)) // 4) for cost, i in _instructions(group)

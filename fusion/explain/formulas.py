@@ -125,7 +125,7 @@ class FormulaWriter:
         self.plain = (flatten(everywhere, extents), placed.flat(placed.task.target))
 
     def spell(self, instructions: Sequence[Instruction], before: list[str]) -> list[str]:
-        """Append the formulas of `instructions` to `before`, the list of earlier formulas, and return this list."""
+        """Append the formulas of `instructions` to the list `before`, and return the list."""
         made = list(before)
         uses = Counter(k for i in instructions for k in i.operands)
         for number, i in enumerate(instructions, len(before)):
@@ -160,7 +160,7 @@ class FormulaWriter:
                 assert_never(i.kind)
 
     def _subscripts(self, read: Instruction) -> str:
-        """Return the subscripts of a read, or "" if the value is read only at the index of the result."""
+        """Return the subscripts of a read, or "" if they equal the index of the result."""
         form = self.placed.flat(read.index)
         if len(self.read_indices[read.node]) == 1 and form in self.plain:
             return ""
@@ -182,7 +182,7 @@ def _without_parentheses(formula: str) -> str:
 
 
 def _subscript(shape: tuple[int, ...], form: Affine, loops: Sequence[Loop]) -> str:
-    """Format a flat index as subscripts in terms of the loops' names."""
+    """Format a flat index as subscripts with the names of loops, such as ``[i + 1, j]``."""
     start, terms = form
     strides = contiguous_strides(shape)
     axes = [axis for axis, n in enumerate(shape) if n > 1]

@@ -1,4 +1,6 @@
-"""Pictures of explanations: an SVG drawing of a plan, and HTML for notebooks. Neither needs another program.
+"""Pictures of explanations: an SVG drawing of a plan, and HTML for notebooks.
+
+No other program is needed.
 
 In: the notes of a plan's kernels. Out: text. Invariant: text from the user's program is escaped.
 """
@@ -74,7 +76,7 @@ def draw_plan(explanation: Explanation, numbers: Sequence[int] = ()) -> str:
 
 
 def _depths(notes: Sequence[KernelNote], made: dict[str, int]) -> list[int]:
-    """Return, for each kernel in launch order, the length of the longest chain of kernels that ends at the kernel."""
+    """Return the level of each kernel in the picture: 1 plus the highest level of the kernels that it reads from."""
     depth: list[int] = []
     for k, note in enumerate(notes):
         before = [depth[made[name]] for name in note.reads if name in made and made[name] < k]
@@ -91,7 +93,7 @@ def _lines(number: int, note: KernelNote) -> list[str]:
 
 
 def _arrange_boxes(boxes: dict[str, Box], levels: dict[str, int]) -> tuple[float, float]:
-    """Arrange boxes by level, from top to bottom, with each level in a centered row. Return the size of the picture."""
+    """Set the positions of boxes, with one centered row for each level. Return the size of the picture."""
     rows: dict[int, list[Box]] = {}
     for name, box in boxes.items():
         rows.setdefault(levels[name], []).append(box)

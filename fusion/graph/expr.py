@@ -47,7 +47,10 @@ Location = tuple[CodeType, int] | tuple[CodeType, int, CodeType, int]
 
 
 class Expr:
-    """A node of the graph. Nodes are created by the functions below, and compared with ``is``."""
+    """A node of the expression graph. Equal nodes are the same object.
+
+    Nodes are created by the functions below.
+    """
 
     __slots__ = ("attrs", "dtype", "kind", "location", "op", "operands", "shape")
 
@@ -97,7 +100,7 @@ def intern(
     dtype: np.dtype,
     location: Location | None = None,
 ) -> Expr:
-    """Return the unique node with these fields, after creating the node if it does not exist."""
+    """Return the unique node with these fields. The first call creates the node."""
     key = (kind, op, operands, attrs, shape, dtype, location)
     found = INTERNED.get(key)
     if found is None:
@@ -109,7 +112,7 @@ def intern(
 
 
 def leaf(slot: int, shape: tuple[int, ...], dtype: np.dtype, device: str = "", by_value: int = 0) -> Expr:
-    """Return the node that reads the whole buffer bound to `slot` of the epoch.
+    """Return a node that reads an array in memory: the buffer that the recording holds at index `slot`.
 
     `by_value` is the size in bytes if kernels may take the buffer by value.
     """
@@ -127,7 +130,12 @@ def value_bytes(node: Expr) -> int:
 
 
 def scalar(slot: int, dtype: np.dtype) -> Expr:
-    """Return a node for the scalar in a slot. The scalar is a kernel argument, so new values need no compilation."""
+    """Return a node for a scalar kernel argument, which the recording holds at index `slot`.
+
+    Since it is an argument, new values need no compilation.
+
+    New values therefore need no compilation.
+    """
     return intern("scalar", "", (), (slot,), (), dtype)
 
 
@@ -137,7 +145,7 @@ _call_user: Callable[..., Any] = lambda function, *arguments: function(*argument
 
 
 def call_user_with(function: Callable[..., Any]) -> None:
-    """Set `function` as the wrapper for all calls through which user functions may run."""
+    """Set the wrapper through which functions that may run user code are called."""
     global _call_user
     _call_user = function
 
@@ -187,7 +195,10 @@ def is_number(node: Expr, value: int) -> bool:
 
 
 def empty(shape: tuple[int, ...], dtype: DTypeLike) -> Expr:
-    """Return a node for uninitialized memory, which may only be used as the previous version of an update."""
+    """Return a node for uninitialized memory.
+
+    It may only be used as the previous version of an update.
+    """
     return intern("empty", "", (), (), shape, np.dtype(dtype))
 
 
@@ -364,7 +375,7 @@ def update(
 
 
 def dense_order(shape: tuple[int, ...], strides: tuple[int, ...]) -> tuple[int, ...] | None:
-    """Return the axes in order of decreasing stride if the elements are dense in that order, otherwise None."""
+    """Return the axes in order of decreasing stride, or None if the elements are not dense in this order."""
     order = tuple(sorted(range(len(shape)), key=lambda k: (-strides[k], shape[k] == 1)))
     wanted = contiguous_strides(tuple([shape[k] for k in order]))
     dense = all(shape[k] == 1 or strides[k] == step for k, step in zip(order, wanted, strict=True))
@@ -412,12 +423,12 @@ def opaque(
 
 
 def is_stream(node: Expr) -> bool:
-    """Return whether an expression is a stream: random numbers that can be drawn again at little cost."""
+    """Return whether an expression is a random number stream, which can be generated again at little cost."""
     return node.kind == "opaque" and node.attrs[0] is runtime.fill_from_stream
 
 
 def is_draw(node: Expr) -> bool:
-    """Return whether an expression is a stream, or random numbers that kernels compute from element indices."""
+    """Return whether an expression consists of random numbers, from a stream or computed from element indices."""
     return is_stream(node) or (node.kind == "map" and node.op.startswith("_random_"))
 
 

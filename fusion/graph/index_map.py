@@ -44,7 +44,10 @@ def flatten(coordinates: Coordinates, shape: tuple[int, ...]) -> Affine:
 
 
 def rename(form: Affine, loops: dict[int, int]) -> Affine:
-    """Return `form` with its loops renamed according to a table. Loops missing from the table keep their names."""
+    """Return an affine form with its loop variables renamed by the mapping `loops`.
+
+    Loops missing from the mapping keep their names.
+    """
     return form[0], tuple(sorted((loops.get(loop, loop), c) for loop, c in form[1]))
 
 
@@ -102,7 +105,7 @@ def decode_view(
 
 
 def through_view(decoded: Coordinates, coordinates: Coordinates) -> Coordinates:
-    """Return the coordinates in the base that correspond to `coordinates` in a view."""
+    """Convert coordinates in a view to coordinates in the view's base."""
     return tuple(
         combine(start, tuple((coordinates[axis], jump) for axis, jump in terms)) if terms else (start, ())
         for start, terms in decoded
@@ -110,7 +113,7 @@ def through_view(decoded: Coordinates, coordinates: Coordinates) -> Coordinates:
 
 
 def disjoint(one: Affine, other: Affine, extents: Sequence[int]) -> bool:
-    """Return whether two flat indices provably never coincide, even in different iterations."""
+    """Return whether two flat indices provably differ in all pairs of iterations."""
     steps = [c for _, c in (*one[1], *other[1])]
     if not steps:
         return one[0] != other[0]

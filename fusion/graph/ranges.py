@@ -18,7 +18,10 @@ _DEPTH = 12  # maximum depth of operations that are analyzed
 
 
 def range_of(node: Expr, depth: int = _DEPTH) -> Range:
-    """Return bounds of an integer or bool expression: the bounds of its dtype if no others are known."""
+    """Return a lower and an upper bound of the values of an integer or bool expression.
+
+    These are the bounds of its dtype if no others are known.
+    """
     if node.dtype.kind == "b":
         return 0, 1
     limits = np.iinfo(node.dtype)
@@ -86,7 +89,7 @@ def _float_range(node: Expr, depth: int) -> tuple[float, float]:
 
 
 def _is_exact_cast(child: Expr, kind: np.dtype) -> bool:
-    """Return whether a cast to the dtype of an operation preserves every value of an operand."""
+    """Return whether a cast of `child` to the dtype `kind` preserves every value."""
     return np.can_cast(child.dtype, kind) or (child.kind == "constant" and child.dtype.kind == kind.kind)
 
 

@@ -26,7 +26,7 @@ LONG_ROW = 1 << 18
 
 
 class LaneLoop(NamedTuple):
-    """The loop of a reduction kernel that runs in vector lanes. This loop determines the order within the kernel.
+    """The loop of a reduction kernel that is vectorized, which determines the order of the reduction.
 
     `lanes` is the index of this loop (-1: none). `masked` states whether the remainder of this loop also runs in vector
     lanes, with a mask.
@@ -37,7 +37,7 @@ class LaneLoop(NamedTuple):
 
 
 class Tree(NamedTuple):
-    """The order of a reduction: its loops, its split into blocks, and the vector lanes of its kernels.
+    """The order in which a CPU kernel combines the elements of a reduction.
 
     Attributes
     ----------
@@ -65,7 +65,7 @@ class Tree(NamedTuple):
 
 @lru_cache(maxsize=4096)
 def plain_tree(shape: tuple[int, ...], axes: tuple[int, ...], masks: bool) -> Tree | None:
-    """Return the order of a reduction of a C-ordered array over all axes, its first axes or its last axes.
+    """Return the order in which a C-ordered array is reduced over all, its first or its last axes.
 
     Return None for other axes. `masks` is `Target.has_masks`.
     """

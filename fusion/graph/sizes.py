@@ -43,7 +43,7 @@ _OPPOSITE = {"<": ">=", "<=": ">", "==": "!="}
 
 
 class Size:
-    """A traced integer. It behaves like an int, and records each operation in its trace."""
+    """An integer that behaves like an int and records each operation on it in a trace."""
 
     __slots__ = ("name", "trace", "value")
 
@@ -204,7 +204,10 @@ class Trace:
         return len(self._lines)
 
     def forget(self, mark: int) -> None:
-        """Drop the conditions recorded since `mark`, because the results of these comparisons are not used."""
+        """Drop the conditions recorded since `mark`.
+
+        They are not needed if the results of the comparisons are not used.
+        """
         self._lines[mark:] = [line for line in self._lines[mark:] if line[0]]
         conditions = [key for key, line in self._decided.items() if line >= mark]
         for key in conditions:
@@ -338,12 +341,12 @@ def square_root(number: Any) -> Any:
 
 
 def least(*numbers: Any) -> Any:
-    """Return the minimum of sizes or ints. No condition is recorded."""
+    """Return the minimum of sizes or ints without recording a condition."""
     return _reduce_numbers("min", min, numbers)
 
 
 def greatest(*numbers: Any) -> Any:
-    """Return the maximum of sizes or ints. No condition is recorded."""
+    """Return the maximum of sizes or ints without recording a condition."""
     return _reduce_numbers("max", max, numbers)
 
 

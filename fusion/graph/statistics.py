@@ -1,4 +1,4 @@
-"""Counters of launches, plans and other events, for reports."""
+"""Counters of events such as launches and plans, for reports."""
 
 from __future__ import annotations
 

@@ -87,7 +87,7 @@ def load_sympy() -> Any:
 
 
 def entries_of(symbol: Any) -> tuple[tuple[int, ...], list[Any]] | None:
-    """Return the shape and the symbols of an argument that is an array of symbols.
+    """Return the shape and the elements of an argument that is an array of sympy symbols.
 
     Such an argument is a sequence or a matrix of symbols, or a MatrixSymbol.
     """
@@ -146,7 +146,7 @@ def convert_sympy(symbols: Sequence[Any], expression: Any, wrt: Sequence[Any] = 
 
 
 def _expressions(given: object) -> tuple[tuple[int, ...] | None, list[Any]]:
-    """Return the expressions to compute, and the shape of a matrix or array of expressions.
+    """Return the sympy expressions to compute, and their shape if they form a matrix or array.
 
     Sums, integrals and derivatives are evaluated.
     """
@@ -221,7 +221,7 @@ class _Writer:
         return self.known[root]
 
     def parts(self, node: Any) -> tuple[Any, ...]:
-        """Return the operands of an expression."""
+        """Return the operands of a sympy expression."""
         if not node.args or node.is_number:
             return ()
         if not isinstance(node, (self.sympy.Add, self.sympy.Mul, self.sympy.Pow, self.sympy.Piecewise)):
@@ -277,11 +277,11 @@ class _Writer:
         return self.put(("number", value))
 
     def inverse(self, index: int) -> int:
-        """Write 1 / x, which is a float even for an integer x."""
+        """Write 1 / x as a float, even for an integer x."""
         return self.put(("divide", self.number(1), index))
 
     def compose(self, name: str, x: int) -> int:
-        """Write a function that consists of several ops."""
+        """Write a sympy function as several ops."""
         match name:
             case "sinc":
                 zero = self.put(("equal", x, self.number(0)))
@@ -294,7 +294,7 @@ class _Writer:
                 return self.put(("gamma", self.put(("add", x, self.number(1)))))
 
     def quotient(self, node: Any) -> int:
-        """Write a product. Factors with negative powers become divisors."""
+        """Write a sympy product, with factors of negative power as divisors."""
         above: list[int] = []
         below: list[int] = []
         for part in node.args:
@@ -320,7 +320,9 @@ class _Writer:
         return index
 
     def power(self, node: Any, invert: bool = False) -> int:
-        """Write a power: as products if the exponent is an integer, as ``sqrt`` if it is 1/2, otherwise as ``power``.
+        """Write a power as products, a square root, or a call of ``power``.
+
+        It is written as products if the exponent is an integer, and as ``sqrt`` if it is 1/2.
 
         With `invert`, write the reciprocal.
         """
@@ -351,7 +353,10 @@ class _Writer:
         return result
 
     def piecewise(self, node: Any) -> int:
-        """Write the value of the first piece whose condition holds, or NaN if no condition holds."""
+        """Write a selection of the first piece whose condition holds.
+
+        The value is NaN if no condition holds.
+        """
         index = self.put(("number", float("nan")))
         for value, condition in reversed([pair.args for pair in node.args]):
             if condition == self.sympy.true:

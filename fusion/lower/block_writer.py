@@ -31,7 +31,7 @@ from weft.fusion.plan.step_blocks import (
 
 
 class BlockWriter(BlockedStepsWriter):
-    """Writer of the GPU kernel that computes blocked time steps."""
+    """Writer of a GPU kernel for temporal blocking: several time steps of a stencil in one launch."""
 
     def __init__(self, blocked: BlockedSteps, parametric: bool) -> None:
         super().__init__(blocked, parametric)
@@ -88,7 +88,7 @@ class BlockWriter(BlockedStepsWriter):
     # -- the tile -----------------------------------------------------------------------------
 
     def _tile(self, taken: list[Expr], numbers: list[int]) -> None:
-        """Emit loops over a tile's points, which load the outside values `taken` and compute the steps `numbers`."""
+        """Emit loops over a tile that load the values `taken` from memory and compute the steps `numbers`."""
         self._open_axis(0, taken, numbers)
 
     def _open_axis(self, axis: int, taken: list[Expr], numbers: list[int]) -> None:
@@ -141,7 +141,10 @@ class BlockWriter(BlockedStepsWriter):
         return self.builder.op("add", value, self.builder.constant(by)) if by else value
 
     def _memoized(self, key: object, depth: int, make: Callable[[], Value]) -> Value:
-        """Return the value that `make` emits inside `depth` loops. It is emitted once, and shared by all steps."""
+        """Return the value that `make` emits, which all steps share. The first call for `key` emits the value.
+
+        It is emitted inside `depth` loops.
+        """
         if key not in self.steady:
             with self.builder.at(depth):
                 self.steady[key] = make()
@@ -188,12 +191,12 @@ class BlockWriter(BlockedStepsWriter):
                 self.kept.append((here, pointer, index, value))
 
     def _target(self, statement: Statement, form: Affine) -> tuple[Value, Value]:
-        """Return the pointer and the index at which to store a value that is needed outside the kernel."""
+        """Return the address for the store of a value that is needed outside the kernel, as a pointer and an index."""
         node = statement.task.node
         return self.pointer(node, 0, writable=True), self.address(form, node)[0]
 
     def _set_indices_in_box(self, number: int) -> list[Value]:
-        """Set the loop indices to the point of the step's box that is nearest to the thread's point.
+        """Set the loop indices to the current point, clamped to the box of a step.
 
         Return the thread's point.
         """
@@ -209,7 +212,10 @@ class BlockWriter(BlockedStepsWriter):
         return coordinates
 
     def _step_in_place(self, number: int) -> None:
-        """Emit a step in place. The step reads only inside its box, since other threads may write outside the box."""
+        """Emit a step that writes to the array that it reads.
+
+        The step reads only inside its box, since other threads may write outside the box.
+        """
         b, blocked = self.builder, self.blocked
         coordinates = self._set_indices_in_box(number)
         (statement,) = blocked.steps[number].statements
@@ -225,7 +231,7 @@ class BlockWriter(BlockedStepsWriter):
         self.values, self.branching, self.writing_over = outside, None, False
 
     def _inside(self, step: Step, coordinates: list[Value], *, all_sides: bool = False) -> Value | None:
-        """Emit a test of whether the point is in the box of a step. Return None if all points are in the box.
+        """Emit a test of whether the current point is in the box of a step. Return None if no test is needed.
 
         With `all_sides`, points outside the array are also tested.
         """
@@ -243,7 +249,7 @@ class BlockWriter(BlockedStepsWriter):
         return found
 
     def _is_own(self, step: Step, coordinates: list[Value]) -> Value:
-        """Emit a test of whether this block writes the step's result at the current point."""
+        """Emit a test of whether this block must write the step's result at the current point."""
         b, final = self.builder, self.blocked.steps[-1]
         found: Value | None = None
         for axis, coordinate in enumerate(coordinates):
@@ -261,7 +267,7 @@ class BlockWriter(BlockedStepsWriter):
         return found
 
     def _select_in_box(self, statement: Statement, inside: Value, value: Value) -> Value:
-        """Emit code that selects the step's new value inside its box, and the previous version's value outside."""
+        """Emit a selection between a step's new value, inside its box, and the previous version's value."""
         b, previous = self.builder, statement.previous
         assert previous is not None
         distance = self._ring_offset(previous, statement.start)
@@ -277,7 +283,7 @@ class BlockWriter(BlockedStepsWriter):
         return taken.results[0]
 
     def flush_stores(self) -> None:
-        """Emit the queued stores to rings and to memory that other kernels read, then the in-place steps."""
+        """Emit the queued stores to ring buffers and to memory, then the steps that run in place."""
         for array, index, value in self.ring_stores:
             self.builder.store(array, index, value)
         for here, pointer, index, value in self.kept:
@@ -315,7 +321,10 @@ class BlockWriter(BlockedStepsWriter):
         return self._ring_offset(node, unflatten(form[0], node.shape))
 
     def _ring_offset(self, node: Expr, first: IntVector) -> IntVector | None:
-        """Return the offset of a read whose first element is `first`, or None if the offset is too large for a ring."""
+        """Return the offset of a read from a ring buffer, or None if the offset is too large for a ring buffer.
+
+        The first element that the read accesses is `first`.
+        """
         here = self.blocked.steps[self.number].origin
         if node in self.blocked.boxes:
             writer, start = self.blocked.boxes[node]
@@ -324,19 +333,19 @@ class BlockWriter(BlockedStepsWriter):
         return ring_offset(o - a for o, a in zip(first, here, strict=True))
 
     def _in_ring(self, node: Expr, distance: IntVector) -> tuple[Value, Value]:
-        """Return a value's ring buffer, and the ring index of the element at a given offset from the current point."""
+        """Return a value's ring buffer, and the ring index of the element at a distance from the current point."""
         behind = ring_delay(self.blocked, node, self.number, distance)
         beside = sum(d * p for d, p in zip(distance[self.blocked.rows :], self.pitches, strict=True))
         owner = self.blocked.owner.get(node, node)
         return self.rings[owner][0], self._ring_index(owner, behind, beside)
 
     def _queue_ring_store(self, node: Expr, value: Value) -> None:
-        """Queue the store of a newly computed value to its ring, if the value has a ring."""
+        """Queue the store of a new value to its ring buffer, if the value has one."""
         if node in self.rings:
             self.ring_stores.append((self.rings[node][0], self._ring_index(node, 0, 0), value))
 
     def _ring_index(self, node: Expr, behind: int, beside: int) -> Value:
-        """Return the index of an element in the ring buffer of a value.
+        """Return the index in a value's ring buffer of an element near the current point.
 
         The element is `beside` elements after this point, and was stored `behind` iterations ago.
         """
@@ -357,7 +366,10 @@ class BlockWriter(BlockedStepsWriter):
         return self._memoized(("ring index", total, by), 1 + self.blocked.axes, lambda: self._shifted(found, by))
 
     def _ring_row(self, rows: int, behind: int) -> Value:
-        """Return the ring index of the first element of the row that was stored `behind` iterations ago."""
+        """Return the index in a ring buffer of the first element of an earlier row.
+
+        The row was stored `behind` iterations ago.
+        """
         b = self.builder
         iteration = self._shifted(self.iteration, (rows - behind) % rows)
         if rows & (rows - 1) == 0:

@@ -24,7 +24,7 @@ LINE = 64  # alignment of rings in bytes
 
 
 class BlockedStepsWriter(KernelWriter):
-    """Writer of a CPU kernel for temporal blocking."""
+    """Writer of a CPU kernel for temporal blocking: several time steps of a stencil in one launch."""
 
     def __init__(self, blocked: BlockedSteps, parametric: bool) -> None:
         super().__init__(blocked, Nest([Loop(prod(blocked.counts), "parallel")], [], {}), "steps", parametric)
@@ -62,7 +62,10 @@ class BlockedStepsWriter(KernelWriter):
         return self.finish()
 
     def _make_rings(self) -> None:
-        """Allocate the ring buffers. The repetitions of a step in a loop have adjacent ring buffers in one array."""
+        """Allocate the ring buffers.
+
+        The repetitions of a step in a loop have adjacent ring buffers in one array.
+        """
         blocked, rolled = self.blocked, self.blocked.rolled
         # key of an array -> the rings that share the array, and their positions in it
         arrays: dict[object, dict[Expr, int]] = {}
@@ -114,7 +117,7 @@ class BlockedStepsWriter(KernelWriter):
         return b.op("add", b.constant(value), b.op("multiply", self.again, b.constant(slope)))
 
     def _first_index(self, number: int, axis: int) -> Value:
-        """Return the first index along an axis at which a step is computed in the current block."""
+        """Return the first index along an axis that a time step computes in the current block."""
         b, rolled = self.builder, self.blocked.rolled
 
         def make() -> Value:
@@ -124,14 +127,14 @@ class BlockedStepsWriter(KernelWriter):
         return self._numbered(("from", number, axis, self.again), self._depth(), make)[0]
 
     def _end_index(self, number: int, axis: int) -> Value:
-        """Return the end of the indices along an axis at which a step is computed in the current block."""
+        """Return the index after the last one along an axis that a time step computes in the current block."""
         b, step, rolled = self.builder, self.blocked.steps[number], self.blocked.rolled
 
         def make() -> Value:
             high = self._with_slope(step.high[axis], rolled.high[axis] if rolled else 0)
             last = self._size(axis, step.last[axis])
             found = b.op("minimum", b.op("add", self.stops[axis], high), last)
-            if not self.blocked.continues_beyond(axis):
+            if not self.blocked.has_outputs_beyond_blocks(axis):
                 return found
             end = self._size(axis, self.blocked.steps[-1].last[axis])
             return b.op("where", b.op("equal", self.stops[axis], end, dtype=bool), last, found)
@@ -197,7 +200,9 @@ class BlockedStepsWriter(KernelWriter):
         self._axis(step, 0, low, high, None)
 
     def _axis(self, step: Step, axis: int, low: Value, high: Value, inside: Value | None) -> None:
-        """Emit the loops of a step along an axis and all inner axes. The loop along `axis` runs from `low` to `high`.
+        """Emit the loop of a time step along an axis, with all inner loops.
+
+        The loop runs from `low` to `high`.
 
         `inside` is a run-time condition: whether the outer indices are in the step's box. None means that this
         condition always holds.
@@ -246,7 +251,7 @@ class BlockedStepsWriter(KernelWriter):
             )
 
     def _innermost_loop(self, step: Step, low: Value, high: Value, *, copying: bool) -> None:
-        """Emit the innermost loop of a step.
+        """Emit the innermost loop of a time step.
 
         The loop computes the step's values, or copies the previous values if `copying`.
         """
@@ -267,7 +272,7 @@ class BlockedStepsWriter(KernelWriter):
     # -- rings --------------------------------------------------------------------------------
 
     def store_later(self, placed: Placed, value: Value) -> None:
-        """Queue the stores of a value to its ring and to memory that other kernels read."""
+        """Queue the store of a value to its ring buffer, and to memory if other kernels read it."""
         self._queue_stores(placed, value, placed.flat(placed.task.target))
 
     def _queue_stores(self, placed: Placed, value: Value, form: Affine) -> None:
@@ -288,7 +293,7 @@ class BlockedStepsWriter(KernelWriter):
         return self._numbered(("load", node, index), depth, lambda: self.builder.load(self.rings[ring][0], index))
 
     def _element_in_ring(self, node: Expr, first: int) -> tuple[Value, int]:
-        """Return the ring index of the element of `node` that the step reads, and the loop depth of this index.
+        """Return the index in a ring buffer of an element that a step reads, and the loop depth of the index.
 
         `first` is the flat index of the element that is read at the first point of the step's box.
         """

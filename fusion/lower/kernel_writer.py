@@ -43,7 +43,7 @@ Binding = tuple[Literal["buffer", "value", "partial", "int", "number", "scalar",
 
 @dataclass(slots=True)
 class Lowered:
-    """A kernel with the bindings of its parameters."""
+    """A kernel in IR, and for each parameter the value that is passed at launch."""
 
     kernel: Kernel
     bindings: list[Binding]
@@ -65,7 +65,11 @@ class Lowered:
 
 
 def across(holds: bool) -> dict[str, Any]:
-    """If `holds` is true, return the attributes of a loop in which each vector lane computes a different reduction.
+    """Return loop attributes that let each vector lane compute a separate reduction, if `holds`.
+
+    Each lane then reduces its elements in order. If `holds` is false, the result is empty.
+
+    Each lane then reduces its elements in order. If `holds` is false, the result is empty.
 
     Each lane reduces its elements in order. If `holds` is false, the result is empty.
     """
@@ -107,7 +111,7 @@ class KernelWriter:
     # -- parameters -----------------------------------------------------------------------
 
     def pointer(self, node: Expr, start: int, *, writable: bool = False) -> Value:
-        """Return the parameter that points to element `start` of a materialized value."""
+        """Return the pointer parameter for the elements of a materialized value from `start` on."""
         key = (node, start, writable)
         found = self.pointers.get(key)
         if found is None:
@@ -119,7 +123,7 @@ class KernelWriter:
         return found
 
     def source(self, node: Expr, form: Affine, index: Value, depth: int) -> tuple[Value, Value, int]:
-        """Return the pointer, the index and the loop depth at which to read a materialized value."""
+        """Return the address at which to read a materialized value: its pointer, index and loop depth."""
         if node not in self.by_value:
             # values that the kernel itself has written are read through the same pointer
             return self.pointer(node, form[0], writable=node in self.made), index, depth
@@ -134,7 +138,7 @@ class KernelWriter:
         return found, index, depth
 
     def integer(self, value: int, key: object) -> Value:
-        """Return the integer parameter for `key`, which is bound to `value`. The first call declares the parameter."""
+        """Return the integer parameter for `key`. The first call declares it, with the argument `value`."""
         found = self.strides.get(key)
         if found is None:
             found = self.strides[key] = self.builder.scalar(f"n{len(self.strides)}")
@@ -147,7 +151,7 @@ class KernelWriter:
         self.results = {key: found for key, found in self.results.items() if found[1] <= depth}
 
     def address(self, form: Affine, key: object) -> tuple[Value, int]:
-        """Return the value of an affine form, without its constant term, and the loop depth at which it is computed."""
+        """Emit an affine form without its constant term. Return the value and the loop depth at which it is known."""
         form = self.nest.rewrite(form)
         depth = 1 + max((k for k, _ in form[1]), default=-1)
         number = ("address", key, form[1])
@@ -209,7 +213,7 @@ class KernelWriter:
         return made
 
     def _choose(self, choice: Instruction, made: list[tuple[Value, int]], placed: Placed) -> tuple[Value, int]:
-        """Emit a branch for the instruction `choice`.
+        """Emit the branches of a `choose` instruction.
 
         Values that are computed inside the branch are not valid outside it.
         """
@@ -383,7 +387,10 @@ class KernelWriter:
         self.stores.clear()
 
     def compute(self, placed: Placed) -> tuple[Value, list[tuple[Value, int]]]:
-        """Emit the value of a task at the current point. Return this value and the values of all instructions."""
+        """Emit the computation of a task's value at the current point. Return the values of all its instructions.
+
+        The task's own value comes first.
+        """
         made = self.body(placed)
         value, depth = made[placed.task.result]
         with self.builder.at(depth):
@@ -392,7 +399,10 @@ class KernelWriter:
         return value, made
 
     def point(self, placed: Placed) -> None:
-        """Emit a task at the current point, and queue or emit the store of its value."""
+        """Emit a task at the current point, including the store of its value.
+
+        The store may be queued.
+        """
         value, made = self.compute(placed)
         if placed.task.kind == "scatter":
             self._scatter(placed, made, value)
@@ -450,7 +460,7 @@ class KernelWriter:
             self.flush_stores()
 
     def stage(self, number: int) -> list[Placed]:
-        """Return the tasks of stage `number`."""
+        """Return the tasks of stage `number`: those of one pass over the row, or between two passes."""
         return [p for p in self.group.placed if p.stage == number]
 
     def _inner_loops(self, reductions: list[Placed], inner: list[Placed], depth: int) -> None:
@@ -489,7 +499,7 @@ class KernelWriter:
         carried: list[Value],
         bounds: tuple[Value, Value] | None,
     ) -> tuple[Value, ...]:
-        """Emit the loop of the nest with index `number`, and all loops inside it. Return the final accumulators."""
+        """Emit loop `number` of the nest and the loops inside it. Return the final accumulators."""
         if number == len(self.nest.outer) + len(self.nest.inner):
             return self._innermost(carriers, inner, tuple(carried))
         loop = self.nest.inner[number - len(self.nest.outer)]
@@ -505,7 +515,7 @@ class KernelWriter:
         return opened.results
 
     def reduction_attributes(self, reductions: list[Placed]) -> dict[str, Any]:
-        """Return the attributes of a reduction loop, which state whether vector lanes compute different results."""
+        """Return the attributes of a reduction loop, which decide how it is vectorized."""
         return across(self.for_cpu and any(order_alone(p.task, CPU).across for p in reductions if p.task.rounds()))
 
     def _innermost(self, carriers: list[Placed], inner: list[Placed], carried: tuple[Value, ...]) -> tuple[Value, ...]:

@@ -44,7 +44,7 @@ LONG_ROW = 1 << 10
 
 
 def obtain_kernels(device: Device, group: Group, may: SizeSpecialization) -> list[tuple[Any, Lowered]]:
-    """Return the loaded functions of `group` with their launch parameters.
+    """Return the compiled and loaded kernels of `group`, with their launch parameters.
 
     Constants are compiled into the first kernel. Sizes are also compiled in if that makes a GPU's schedule faster. If
     the same kernel is needed again with other constants, the constants become parameters, so that a changing scalar
@@ -126,7 +126,7 @@ def lower_for(target: Target, group: Group, *, special: bool) -> list[Lowered]:
 
 
 def _overlapping_pointers(lowered: Lowered) -> dict[str, tuple[str, int]]:
-    """Return the read-only pointers that share an array with at least one other pointer.
+    """Return the read-only pointer parameters that point into the same array as another parameter.
 
     The result maps the name of each pointer to the name of the other pointer and the distance in elements between the
     two.
@@ -156,7 +156,7 @@ def _set_alignment(lowered: Lowered, machine: Machine) -> None:
 
 
 def _forget_alignment(kernel: Kernel, vectors: tuple[str, ...]) -> None:
-    """For each pointer without vector accesses, reduce the alignment to the size of its elements.
+    """Reduce the alignment of pointers that have no vector accesses to the size of their elements.
 
     More kernels then have equal code and share a compilation.
     """

@@ -20,7 +20,7 @@ from weft.fusion.lower.split_writer import Split, SplitWriter
 from weft.fusion.plan.blocked_steps import BlockedSteps
 from weft.fusion.plan.body import Loop
 from weft.fusion.plan.group import Group, Placed
-from weft.fusion.plan.nest import Nest, goes_across, make_nest
+from weft.fusion.plan.nest import Nest, is_contiguous_across, make_nest
 from weft.fusion.plan.reduction_splits import block_length
 from weft.fusion.plan.row_column_reductions import RowsAndColumns
 
@@ -68,7 +68,7 @@ def lower_group(group: Group, *, parametric: bool = False, machine: Machine | No
 
 
 def scatters_in_any_order(placed: Placed) -> bool:
-    """Return whether the result of a scatter is independent of the order of its writes."""
+    """Return whether a scatter's result does not depend on the order of its writes."""
     node = placed.task.node
     if placed.task.kind != "scatter":
         return False
@@ -87,7 +87,10 @@ def _is_scan_group(group: Group, nest: Nest) -> bool:
 
 
 def _is_chained(group: Group) -> bool:
-    """Return whether a scan depends on another scan of the group, so that a block's total depends on other blocks."""
+    """Return whether a scan of the group reads another scan's result.
+
+    The total of a block then depends on other blocks.
+    """
     behind: set[Expr] = set()
     for p in group.placed:
         later = any(node in behind for node, _ in p.task.reads())
@@ -99,7 +102,9 @@ def _is_chained(group: Group) -> bool:
 
 
 def scan_length(group: Group, nest: Nest, machine: Machine) -> int:
-    """Return the block length into which scans are split among several threads, or 0 if the scans are not split.
+    """Return the number of elements in each block of a scan that several threads share, or 0.
+
+    The length is 0 if the scans are not split.
 
     On a GPU, adjacent threads scan adjacent columns. If the block length is the square root of the column's length, a
     thread processes about twice that number of elements: the elements of its block, and the totals of the previous
@@ -110,7 +115,8 @@ def scan_length(group: Group, nest: Nest, machine: Machine) -> int:
     if _is_scan_group(group, nest):
         extent = nest.inner[0].extent
         columns = prod(loop.extent for loop in nest.outer)
-        if not SIDE_BY_SIDE <= columns <= SCANNING // 2 or extent < 2 * LEAST_ROWS or not goes_across(group, nest):
+        wide = SIDE_BY_SIDE <= columns <= SCANNING // 2
+        if not wide or extent < 2 * LEAST_ROWS or not is_contiguous_across(group, nest):
             return 0
         row_blocks = min(SCANNING // columns, square_root(extent))
         return max(LEAST_ROWS, -(-extent // row_blocks)) if row_blocks > 1 else 0
@@ -118,7 +124,7 @@ def scan_length(group: Group, nest: Nest, machine: Machine) -> int:
 
 
 def _split_loop(nest: Nest, length: int) -> tuple[Split, Nest]:
-    """Split the outermost of the inner loops into blocks.
+    """Split the outermost reduction or scan loop of a nest into blocks.
 
     Return the split, and the nest in which the loop over blocks is outermost.
     """

@@ -50,12 +50,12 @@ def _reductions(group: Group) -> list[Placed]:
 
 
 def _split(loop: Loop, length: int, kept: tuple[int, ...], base: int) -> Split:
-    """Return the split of a loop into blocks of `length`. If `length` is 0, there is only one block."""
+    """Return the split of a loop into blocks of `length` iterations, or into one block if `length` is 0."""
     return Split(-(-loop.extent // length) if length else 1, length or loop.extent, loop.extent, 1, kept, base)
 
 
 def _finish(group: RowsAndColumns, part: Group, kept: Loop, split: Split, parametric: bool) -> Lowered:
-    """Return the kernel that combines each row's or column's partial results, then runs the group's later stages."""
+    """Return the kernel that combines partial results and then computes the tasks that depend on the totals."""
     behind = Group(group.number, part.loops, private=group.private, over=group.over)
     for p in part.placed:
         if p.task.kind == "reduce" or p.stage > 1:
@@ -134,7 +134,7 @@ class RowColumnWriter(SplitWriter):
         return self.finish()
 
     def _emit_block(self) -> None:
-        """Emit the work of a thread or block: a loop over its rows, and in each row a loop over its columns."""
+        """Emit the work of a thread or block: nested loops over its rows and columns."""
         b = self.builder
         first, end = self._range(self.across, 0, self.both.apart)
         self.columns = self._range(self.along, self.cut - 1)
@@ -223,7 +223,7 @@ class RowColumnWriter(SplitWriter):
         self.indices[self.row] = row
 
     def _combine_rows(self, rows: list[Value], carried: tuple[Value, ...]) -> list[Value]:
-        """Combine one element from each of several rows with the accumulators of the element's row and column.
+        """Combine one element of each of several rows with the accumulators of its row and its column.
 
         Return the row accumulators.
         """
@@ -250,7 +250,10 @@ class RowColumnWriter(SplitWriter):
         return following
 
     def _finish_row(self, values: tuple[Value, ...]) -> None:
-        """Store a row's result and compute values that depend on it. For a split row, only store a partial result."""
+        """Store a row's result and compute the values that depend on it.
+
+        If rows are split, only a partial result is stored.
+        """
         if self.along.blocks != 1:
             where = self._scratch_offset(self.along, self.cut - 1, self.indices[self.row])
             for k, value in enumerate(values):

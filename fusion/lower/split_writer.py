@@ -40,7 +40,7 @@ class Split:
 
 
 class SplitWriter(KernelWriter):
-    """Writer of the kernel that computes partial results, or of the kernel that combines them."""
+    """Writer of the kernels of a split reduction: one for partial results, and one that combines them."""
 
     def __init__(self, group: Group, nest: Nest, name: str, parametric: bool) -> None:
         super().__init__(group, nest, name, parametric)
@@ -74,7 +74,7 @@ class SplitWriter(KernelWriter):
         self._parallel(0, at_point)
 
     def _bind_results(self, reductions: list[Placed], final: tuple[Value, ...]) -> None:
-        """Make the results of reductions available as values at the current point."""
+        """Record the results of reductions, so that later tasks can use them at the current point."""
         position = 0
         for p in reductions:
             width = len(self.accumulators(p))
@@ -90,7 +90,7 @@ class SplitWriter(KernelWriter):
     # -- moments that are shifted by the maximum or mean of the block ---------------------------
 
     def _block_shift(self, placed: Placed, found: Value, count: Value) -> Value:
-        """Return the shift of a block's sum, which is the maximum or the mean of the block."""
+        """Return the number that is subtracted from a block's elements: their maximum or mean."""
         return found if _moment_of(placed).divisor is None else self.builder.op("divide", found, count)
 
     def body(self, placed: Placed) -> list[tuple[Value, int]]:
@@ -127,7 +127,7 @@ class SplitWriter(KernelWriter):
         return tuple(self.builder.op("add", total, term) for total, term in zip(carried, terms, strict=True))
 
     def _count_work(self, split: Split) -> None:
-        """Set `work` to the number of elements of all blocks."""
+        """Set `work` to the number of elements that all blocks process."""
         self.work = prod(split.rows) * split.extent * split.inside
 
     def _bounds(self, split: Split) -> tuple[Value, Value]:
@@ -144,7 +144,7 @@ class SplitWriter(KernelWriter):
             self.builder.store(self.scratch(split, k, np.dtype(value.type), writable=True), where, value)
 
     def build_totals(self, scans: list[Placed], split: Split) -> None:
-        """Emit a reduction of each block to its total. The second kernel scans from these totals."""
+        """Emit a kernel that reduces each block to its total, for a second kernel that scans the blocks."""
         self._count_work(split)
         needed: set[Expr] = set()
         stack = list(scans)
@@ -174,7 +174,7 @@ class SplitWriter(KernelWriter):
         self._parallel(0, at_point)
 
     def build_shared(self, scans: list[Placed], split: Split) -> None:
-        """Emit a scan of each block, starting from the combined total of the previous blocks.
+        """Emit a kernel that scans each block, starting from the combined total of the previous blocks.
 
         On a GPU, one thread scans a block.
         """
@@ -203,7 +203,7 @@ class SplitWriter(KernelWriter):
         self._parallel(0, at_point)
 
     def build_finish(self, reductions: list[Placed], split: Split) -> None:
-        """Emit the code that combines the partial results in order, and the later stages of each row."""
+        """Emit a kernel that combines the partial results in order and computes the tasks that depend on the totals."""
 
         def at_point() -> None:
             for placed in self.stage(0):
@@ -258,7 +258,7 @@ class SplitWriter(KernelWriter):
         return self.builder.load(self.scratch(split, number, np.dtype(like.type)), where)
 
     def _common_shift(self, placed: Placed) -> Value:
-        """Return the common shift of all blocks' moments, which is the maximum or the mean of all elements."""
+        """Return the shift that all blocks' moments are converted to: the maximum or the mean of all elements."""
         found, _ = self.results[_moment_of(placed).centre.node]
         divisor = _moment_of(placed).divisor
         return found if divisor is None else self.builder.op("divide", found, self._constant(divisor)[0])
@@ -272,7 +272,7 @@ class SplitWriter(KernelWriter):
         split: Split,
         where: Value,
     ) -> list[Value]:
-        """Convert the sums of a block from the block's shift to the common shift."""
+        """Convert a block's sums of shifted elements from the block's shift to the common shift."""
         b = self.builder
         length, extent = self.integer(split.length, "length"), self.integer(split.extent, "extent")
         start = b.op("multiply", self.indices[-1], length)
@@ -289,7 +289,7 @@ class SplitWriter(KernelWriter):
         return shifted
 
     def _totals(self, reductions: list[Placed], sums: tuple[Value, ...]) -> tuple[Value, ...]:
-        """Return the combined accumulators. For sums shifted by the mean, the last accumulator is corrected."""
+        """Return the final accumulators, after the rounding of the mean has been corrected."""
         found: list[Value] = []
         for p in reductions:
             own = sums[len(found) : len(found) + len(self.accumulators(p))]

@@ -1,4 +1,4 @@
-"""Memory of a plan, which is allocated before the first kernel runs. All temporaries share one arena.
+"""Memory of a plan: one arena for all temporaries, allocated before the first kernel runs.
 
 In: the steps of a plan, which allocate values where they are first needed. Out: the same steps with all allocations
 first. Invariant: no step after the first kernel allocates, so a plan that fails to allocate has changed nothing. Two
@@ -20,7 +20,7 @@ IF_UNSHARED = ("donate-if-unshared", "donate-or-new")
 
 @dataclass(slots=True)
 class Donation:
-    """A step that assigns memory to a result: either the memory of a value that the result replaces, or new memory.
+    """A plan step that gives a result memory: new memory, or the memory of a value that the result replaces.
 
     ``donate`` donates the memory of `source`. ``donate-if-unshared`` donates this memory if no other reader needs the
     value, and otherwise copies the value to new memory. ``donate-or-new`` donates the memory of the first of `source`
@@ -40,7 +40,7 @@ class Donation:
 
 @dataclass(slots=True)
 class ArenaSlices:
-    """A step that assigns parts of a buffer to slots.
+    """A plan step that divides a buffer and assigns the parts to slots of the plan's buffer table.
 
     Each part is a slot, an offset and a length.
     """
@@ -84,7 +84,7 @@ class ArenaFreeList:
 
 
 def arrange_memory(steps: list[Any], epoch_slots: int, table_size: int, outputs: set[int]) -> tuple[list[Any], int]:
-    """Move all allocations to the front. Return the reordered steps and the number of slots that they use.
+    """Move all allocations to the front of a plan. Return the steps and the new size of the plan's buffer table.
 
     Parameters
     ----------
@@ -116,7 +116,7 @@ def arrange_memory(steps: list[Any], epoch_slots: int, table_size: int, outputs:
 
 
 def _into_arena(steps: list[Any], owner: list[int], size: dict[int, int], arena: int) -> tuple[list[Any], list[Any]]:
-    """Move the values in `size` into an arena. Return the remaining steps and the steps that allocate the arena."""
+    """Give the slots in `size` memory in an arena. Return the other steps, and the steps that allocate the arena."""
     offsets = _lay_out(steps, owner, size)
     first: list[Any] = [(arena, offsets.pop(-1))]
     rest: list[Any] = []
@@ -141,7 +141,10 @@ def _into_arena(steps: list[Any], owner: list[int], size: dict[int, int], arena:
 
 
 def _lay_out(steps: list[Any], owner: list[int], size: dict[int, int]) -> dict[int, int]:
-    """Return the arena offset of each slot that owns memory, and the size of the arena under the key -1."""
+    """Return the arena offset of each slot that owns memory.
+
+    The size of the arena has the key -1.
+    """
     pending = dict.fromkeys(size, 0)  # number of slots that have the memory and have not released it yet
     for slot in owner:
         if slot in pending:
@@ -160,14 +163,14 @@ def _lay_out(steps: list[Any], owner: list[int], size: dict[int, int]) -> dict[i
 
 
 def _slots_of(step: Any) -> list[int]:
-    """Return the slots whose memory a library call or a copy uses."""
+    """Return the buffers that a library call or a copy uses, as slots of the buffer table."""
     if isinstance(step, Donation):
         return [step.slot, step.source]
     return [step.out, *(slot for slot, _, _ in step.operands)]
 
 
 def _allocations_first(steps: list[Any], epoch_slots: int) -> list[Any]:
-    """Sort the steps: allocations and reuse of earlier memory, then divisions of buffers, then all other steps."""
+    """Sort the steps of a plan: first allocations and donations, then divisions of buffers, then all others."""
 
     def rank(step: Any) -> int:
         if isinstance(step, Donation):

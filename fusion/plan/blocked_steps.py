@@ -41,14 +41,14 @@ class Statement:
 
     @property
     def previous(self) -> Expr | None:
-        """The previous version of the array, or None. Its elements outside the box are copied from this version."""
+        """The version of the array that supplies the elements outside the box, or None."""
         previous = self.task.previous
         return None if previous is None or previous.kind == "empty" else previous
 
 
 @dataclass(slots=True)
 class Step:
-    """Statements that are computed at the same points, in order.
+    """Statements that are computed one after another at each point.
 
     Attributes
     ----------
@@ -74,7 +74,9 @@ class Step:
 
 @dataclass(frozen=True, slots=True)
 class Rolled:
-    """Periodic steps that the kernel executes in a loop of `iterations` iterations.
+    """Consecutive time steps with a periodic structure, which the kernel executes in a loop.
+
+    The loop has `iterations` iterations.
 
     Each iteration has `period` steps, beginning with step `first`.
 
@@ -133,7 +135,7 @@ class BlockedSteps(Group):
 
     @property
     def rows(self) -> int:
-        """Number of axes along which the kernel iterates row by row: 1 for the first axis only, or 0 for none."""
+        """Number of axes that the kernel iterates row by row: 1 (the first axis) or 0."""
         return int(self.axes > 1)
 
     @property
@@ -141,17 +143,17 @@ class BlockedSteps(Group):
         """Number of blocks along each axis."""
         return tuple(-(-n // w) for n, w in zip(self.steps[-1].last, self.width, strict=True))
 
-    def continues_beyond(self, axis: int) -> bool:
-        """Return whether a step has points beyond the last block along an axis and a result that other kernels read."""
+    def has_outputs_beyond_blocks(self, axis: int) -> bool:
+        """Return whether a step whose result other kernels read has points beyond the last block along an axis."""
         end = self.steps[-1].last[axis]
         kept = (k for k in self.steps if any(s.task.node not in self.private for s in k.statements))
         return any(k.last[axis] > end + k.high[axis] for k in kept)
 
-    def beyond(self, step: Step, axis: int) -> int:
-        """Return the number of points of a step beyond the last block, or 0 if no step needs such points."""
-        return (
-            max(0, step.last[axis] - self.steps[-1].last[axis] - step.high[axis]) if self.continues_beyond(axis) else 0
-        )
+    def points_beyond_blocks(self, step: Step, axis: int) -> int:
+        """Return the number of points that a step must compute beyond the last block along an axis."""
+        if not self.has_outputs_beyond_blocks(axis):
+            return 0
+        return max(0, step.last[axis] - self.steps[-1].last[axis] - step.high[axis])
 
 
 def unflatten(flat: int, shape: IntVector) -> IntVector:
@@ -188,7 +190,7 @@ def read_statement(placed: Placed) -> Statement | None:
 
 
 def read_offset(statement: Statement, node: Expr, form: Affine | None) -> IntVector | None:
-    """Return the coordinates of the element of `node` that a statement reads at its first point.
+    """Return the coordinates of the element of `node` that the first point of a statement reads.
 
     Return None unless the statement reads the value along all axes.
     """
@@ -205,7 +207,7 @@ def read_offset(statement: Statement, node: Expr, form: Affine | None) -> IntVec
 
 
 def reads_of(statement: Statement) -> list[tuple[Expr, Affine | None, bool]]:
-    """Return the reads of a statement: for each, the value, its index, and whether the read is in a branch."""
+    """Return all reads of a statement, each as a value, an index, and whether a branch contains the read."""
     outside = {id(i) for i in statement.task.body}
     return [
         (i.node, i.index if i.kind == "read" else None, id(i) not in outside)
@@ -215,7 +217,7 @@ def reads_of(statement: Statement) -> list[tuple[Expr, Affine | None, bool]]:
 
 
 def find_owners(blocked: BlockedSteps, *, once: bool) -> dict[Expr, Expr]:
-    """Map each update that can run in place to the value whose ring buffer it overwrites.
+    """Map each update that can run in place to the value whose ring buffer the update overwrites.
 
     No other statement may read the overwritten elements, and both boxes must be at the same coordinates. With `once`,
     each point is computed exactly once, so that an update may read the element that it overwrites.

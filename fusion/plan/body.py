@@ -62,7 +62,10 @@ class Instruction:
 
 @dataclass(frozen=True, slots=True)
 class Branch:
-    """One side of a choice: its result and its instructions, whose numbers follow those before the choice."""
+    """One side of a choice: its instructions and its result.
+
+    The numbers of the instructions follow those before the choice.
+    """
 
     instructions: tuple[Instruction, ...]
     result: int
@@ -95,7 +98,7 @@ class Window:
 
 
 def window_of(update: Expr) -> Window | None:
-    """Return the window of an update that replaces a box. Return None for other updates."""
+    """Return the window that an update writes, or None if the update does not write a box."""
     shape, strides, offset = update.attrs
     decoded = decode_view(update.shape, shape, strides, offset)
     if decoded is None or any(len(terms) > 1 or any(s not in (1, -1) for _, s in terms) for _, terms in decoded):
@@ -135,7 +138,7 @@ class BodyBuilder:
         self.quotients: list[tuple[Affine, int]] = []
 
     def value(self, node: Expr, coordinates: Coordinates) -> int:
-        """Return the number of the instruction that computes `node` at `coordinates`.
+        """Return the number of the instruction that computes the element of `node` at `coordinates`.
 
         The implementation is iterative, since graphs are deep.
         """
@@ -168,7 +171,7 @@ class BodyBuilder:
         return [self._test(op, form, bound) for op, edge, bound in tests if 0 < edge < extent]
 
     def choose(self, conditions: list[int], value: int, otherwise: int) -> int:
-        """Emit a choice: `value` if all conditions hold, otherwise `otherwise`. Both values have the root's dtype."""
+        """Emit a choice between `value`, if all conditions hold, and `otherwise`. Both have the root's dtype."""
         kinds = (_BOOL, self.root.dtype, self.root.dtype)
         node = intern("map", "where", (), kinds, (), self.root.dtype)
         return self._emit(Instruction("map", node, ZERO, (self._all(conditions), value, otherwise)))
@@ -357,7 +360,7 @@ class BodyBuilder:
         return 0, ((-1 - number, 1),)
 
     def _tightened(self, form: Affine, found: tuple[int, int]) -> tuple[int, int]:
-        """Return tighter bounds of a form that contains both a quotient and its dividend."""
+        """Return tighter bounds of a form that contains both ``x // d`` and ``x``."""
         needed: dict[int, tuple[Affine, int]] = {}
         keys = [key for key, _ in form[1]]
         while keys:
@@ -412,7 +415,7 @@ class BodyBuilder:
     # -- updates of boxes -------------------------------------------------------------------------------
 
     def _choices(self, node: Expr, at: Coordinates) -> tuple[Expr, Coordinates] | list[tuple[str, Affine, int]]:
-        """Return the operand that supplies an update's element at `at`, and the element's coordinates in the operand.
+        """Return the operand of an update that supplies the element at `at`, and the coordinates in this operand.
 
         If the operand depends on loop indices, return instead the conditions under which it is the assigned value.
         """
@@ -464,7 +467,10 @@ class BodyBuilder:
         return holds
 
     def _branch(self, node: Expr, at: Coordinates, conditions: list[tuple[str, Affine, int]]) -> Branch:
-        """Return a branch that computes a value. Its index arithmetic assumes that `conditions` hold."""
+        """Return a branch that computes the element of `node` at `at`, given that `conditions` hold.
+
+        The conditions bound the branch's index arithmetic.
+        """
         side = BodyBuilder(self.stored, self.root, (), self.spread)
         side.extents = self.extents
         side.body, side.known = list(self.body), dict(self.known)

@@ -19,7 +19,7 @@ from weft.fusion.plan.task import Task
 
 @dataclass(slots=True)
 class Placed:
-    """A task in a group, with a mapping (`loops`) from the loops of the task to the loops of the group."""
+    """A task in a group, with a mapping from the task's loops to the group's loops (`loops`)."""
 
     task: Task
     loops: dict[int, int]
@@ -66,7 +66,7 @@ class Group:
         return (self.read | self.made.keys()) - self.private
 
     def passes(self) -> int:
-        """Return the number of passes that the group makes over each row."""
+        """Return the number of times that the group's kernel iterates over each row."""
         return max((p.stage + 1) // 2 for p in self.placed)
 
 
@@ -86,7 +86,7 @@ def needed_values(task: Task) -> list[Expr]:
 
 
 def row_size(group: Group) -> int:
-    """Return the number of iterations over a row: the product of the extents of all loops that are not parallel."""
+    """Return the number of elements of a row: the product of the extents of all loops that are not parallel."""
     return prod(loop.extent for loop in group.loops if loop.role != "parallel")
 
 
@@ -96,7 +96,7 @@ def runs_along_shared_rows(group: Group) -> bool:
 
 
 def row_bytes(group: Group) -> tuple[int, int]:
-    """Return the bytes per row element that contiguous accesses move, and the bytes that all other accesses move."""
+    """Return the bytes per element of a row, separately for contiguous accesses and for all other accesses."""
     inner = {k for k, loop in enumerate(group.loops) if loop.role != "parallel"}
     along = across = 0
     seen: set[Expr] = set()

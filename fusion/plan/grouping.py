@@ -17,7 +17,7 @@ from weft.fusion.graph.index_map import Affine, disjoint
 from weft.fusion.plan.body import Loop, Role
 from weft.fusion.plan.group import Group, Placed, needed_values, runs_along_shared_rows, start_group
 from weft.fusion.plan.materialized_values import base_of
-from weft.fusion.plan.nest import goes_across, make_nest
+from weft.fusion.plan.nest import is_contiguous_across, make_nest
 from weft.fusion.plan.reduction_splits import block_length, order_alone, reduction_loops, reread_rejection
 from weft.fusion.plan.shifted_moments import with_own_shift
 from weft.fusion.plan.task import Task
@@ -47,7 +47,7 @@ class Grouping:
         self._append(group, node, [base_of(child) for child in node.operands])
 
     def add(self, task: Task, waits_for: set[int]) -> None:
-        """Add `task` to an existing group if it fits, otherwise to a new group.
+        """Add `task` to a group that it fits into, or to a new group.
 
         The task runs after the groups in `waits_for`, which read the memory that the task overwrites.
         """
@@ -77,7 +77,7 @@ class Grouping:
         self._order(new, needs)
 
     def _group_with_shift(self, task: Task, reason: str) -> Group | None:
-        """Return a new group for a shifted sum and a copy of the reduction that computes its shift.
+        """Return a new group that computes a shifted sum together with the reduction that yields its shift.
 
         Return None if the two tasks cannot share a kernel.
         """
@@ -106,7 +106,7 @@ class Grouping:
         self._order(group, needs)
 
     def _order(self, group: Group, needs: set[int]) -> None:
-        """Order `group`, and all groups that follow it, after the groups in `needs`."""
+        """Make `group`, and all groups that follow it, run after the groups in `needs`."""
         added = 0
         for number in needs - {group.number}:
             added |= self.groups[number].before | 1 << number
@@ -161,7 +161,10 @@ class Grouping:
     def _placements(
         self, task: Task, group: Group, produced: list[tuple[Expr, Affine | None]], stored: dict[Expr, Placed]
     ) -> list[Placed]:
-        """Return the possible mappings of the task's loops to the group's loops. New loops get new numbers."""
+        """Return the possible mappings of a task's loops to the loops of a group.
+
+        Loops that the group does not have get new numbers.
+        """
         folding = task.kind in ("reduce", "scan")
         group_reduces = any(p.task.kind in ("reduce", "scan") for p in group.placed)
         outer = [k for k, loop in enumerate(group.loops) if loop.role == "parallel"]
@@ -190,7 +193,7 @@ class Grouping:
         return found
 
     def _set_stage(self, placed: Placed, group: Group, stored: dict[Expr, Placed]) -> str:
-        """Set the stage of a task in the group.
+        """Set the stage of a task: the pass over the row in which it runs, or the passes between which it runs.
 
         Return "" if that succeeds, otherwise the reason why no stage is possible.
         """
@@ -227,7 +230,7 @@ class Grouping:
         return self._overwrites(placed, group)
 
     def _overwrites(self, placed: Placed, group: Group) -> str:
-        """Return the reason why in-place writes forbid a placement, or "" if there is none.
+        """Return the reason why in-place writes of the group forbid adding a task, or "" if there is none.
 
         Other tasks of the kernel may read only the element that is overwritten.
         """
@@ -274,7 +277,7 @@ def is_split_moment(task: Task, machine: Machine) -> bool:
 
 
 def follows_scan(task: Task, group: Group) -> bool:
-    """Return whether a scan depends on another scan of the group, along rows that several blocks share."""
+    """Return whether a scan depends on another scan of the group, in rows that several GPU blocks share."""
     if prod(loop.extent for loop in task.loops if loop.role == "scan") <= SHARED_ROW:
         return False
     stack = [task]
@@ -287,7 +290,7 @@ def follows_scan(task: Task, group: Group) -> bool:
 
 
 def has_same_access_order(placed: Placed, group: Group) -> bool:
-    """Return whether the task and the group access the same memory in the same order.
+    """Return whether a task and a group access some common memory in the same order.
 
     The later accesses then hit the cache.
     """
@@ -302,7 +305,7 @@ def has_same_access_order(placed: Placed, group: Group) -> bool:
 
 
 def changes_sums(placed: Placed, group: Group, needs: bool, machine: Machine) -> str:
-    """Return the reason why a placement would change the order of a sum, or "" if the order stays the same.
+    """Return the reason why a task cannot join a group without changing the order of a sum, or "".
 
     The order depends on the loops of the kernel, and on whether they are split. A sum must have the same bits,
     regardless of other computations, and of whether it is interpreted or compiled.
@@ -320,7 +323,7 @@ def changes_sums(placed: Placed, group: Group, needs: bool, machine: Machine) ->
     ways = [(p, order_alone(p.task, machine).across) for p in sums if p.task.kind == "reduce"]
     if machine.is_gpu:
         # the threads that share a sum depend on which accesses of the kernel are contiguous
-        across = goes_across(trial, nest)
+        across = is_contiguous_across(trial, nest)
         if any(way != across for p, way in ways if p is not own or not needs):
             return "its sums would be divided among other threads"
     elif len({way for _, way in ways}) > 1:
@@ -336,7 +339,7 @@ def changes_sums(placed: Placed, group: Group, needs: bool, machine: Machine) ->
 
 
 def set_loop_roles(group: Group, placed: Placed) -> None:
-    """Set the roles of the group's loops when its first reduction or scan is placed. Reduced loops become innermost."""
+    """Mark the loops over which the first reduction or scan of a group runs, and make them innermost."""
     if placed.task.kind not in ("reduce", "scan") or any(loop.role != "parallel" for loop in group.loops):
         return
     reduced = {placed.loops[k] for k, loop in enumerate(placed.task.loops) if loop.role != "parallel"}
@@ -377,7 +380,9 @@ def _pair_loops(
     hints: dict[int, int],
     loops: dict[int, int],
 ) -> bool:
-    """Pair each loop of a task with a group loop: the one that `hints` names, or the first with the same extent.
+    """Pair each loop of a task with a loop of the group of the same extent.
+
+    Pairs in `hints` come first.
 
     The extents of a pair are equal. Pairs are added to `loops`. Return whether all loops have a pair.
     """

@@ -1,4 +1,4 @@
-"""Horizontal fusion: an evaluation also computes values that were not requested if they cost almost nothing.
+"""Horizontal fusion: evaluations also compute values that were not requested but cost almost nothing.
 
 In: the live versions of an epoch, and the requested ones. Out: the `Schedule` of the requested versions and of other
 live values that cost little. These are intermediate values, values that extend the updates among them, and reductions
@@ -26,7 +26,7 @@ CONTINUED = FOLLOWED - {"reduce"} | {"update"}
 def schedule_versions(
     versions: Sequence[Expr], roots: Sequence[Expr], origins: Mapping[Expr, Expr], machine: Machine
 ) -> Schedule:
-    """Return a schedule that evaluates `roots`, and those live `versions` whose additional cost is negligible.
+    """Return a schedule that evaluates `roots` and all `versions` whose additional cost is negligible.
 
     `origins` is `LiveGraph.origins`.
     """
@@ -51,7 +51,7 @@ def schedule_versions(
 
 
 def _continuing_versions(versions: list[Expr], needed: set[Expr]) -> list[Expr]:
-    """Return the versions that depend on updates that the evaluation needs.
+    """Return the versions that are computed from updates which this evaluation performs.
 
     If these versions were evaluated later, the updated memory would have to be copied.
     """
@@ -80,7 +80,7 @@ def _without(versions: list[Expr], taken: dict[Expr, list[Expr]] | list[Expr]) -
 
 
 def _candidates(versions: list[Expr], needed: set[Expr]) -> dict[Expr, list[Expr]]:
-    """Return the array versions that are reductions of needed values, and much smaller than these values.
+    """Return the small reductions of needed values that are not needed themselves.
 
     The reductions read no other values. Each version is mapped to the nodes that have to be computed in addition.
     """
@@ -102,12 +102,12 @@ def _candidates(versions: list[Expr], needed: set[Expr]) -> dict[Expr, list[Expr
 
 
 def _computed_in_needed_kernels(trial: Schedule, needed: set[Expr], found: dict[Expr, list[Expr]]) -> list[Expr]:
-    """Return the candidates that need no additional kernel: the schedule computes them in kernels of needed values."""
+    """Return the candidates that need no additional kernel in the schedule `trial`."""
     alone = _computed_in_separate_kernels(trial, needed)
     return [version for version, own in found.items() if alone.isdisjoint(own)]
 
 
 def _computed_in_separate_kernels(schedule: Schedule, needed: set[Expr]) -> set[Expr]:
-    """Return the values that are computed by kernels that compute none of the `needed` values."""
+    """Return the values of all kernels that compute no `needed` value."""
     tasks = [[p.task.node for p in group.placed] for group in schedule.groups]
     return {node for nodes in tasks if needed.isdisjoint(nodes) for node in nodes}

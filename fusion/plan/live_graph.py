@@ -1,4 +1,4 @@
-"""Live graphs: the expressions to plan, with each value that is already in memory as a leaf.
+"""Live graphs: the expressions to plan, in which leaves replace the values that are already in memory.
 
 In: the versions of an epoch, and the results of the epoch's earlier evaluations. Out: a `LiveGraph` of the same
 versions. Invariant: no pass that follows operands reaches the operands of a result. Only the search for the shift of a
@@ -15,7 +15,7 @@ from weft.fusion.graph.expr import Expr, topological
 
 @dataclass(slots=True)
 class LiveGraph:
-    """The expressions that one evaluation plans together, with each value that is already in memory as a leaf.
+    """The expressions that one evaluation plans, in which leaves replace the values that are already in memory.
 
     Attributes
     ----------
@@ -29,7 +29,7 @@ class LiveGraph:
 
 
 def reduction_of(node: Expr) -> Expr | None:
-    """Return the reduction whose result a node is, either directly or after division by a constant.
+    """Return `node` if it is a reduction, or the sum that a mean divides by a constant.
 
     Return None for other nodes.
     """
@@ -41,7 +41,7 @@ def reduction_of(node: Expr) -> Expr | None:
 
 
 def make_graph(versions: Sequence[Expr], results: Mapping[Expr, Expr]) -> LiveGraph:
-    """Return the graph of `versions`. Each value in `results` is replaced by the leaf that holds it."""
+    """Return the graph of `versions`, in which leaves replace the values that are in memory (`results`)."""
     if not results:
         return LiveGraph(list(versions))
     made: dict[Expr, Expr] = {}
@@ -52,7 +52,10 @@ def make_graph(versions: Sequence[Expr], results: Mapping[Expr, Expr]) -> LiveGr
 
 
 def _find_origins(order: list[Expr], made: dict[Expr, Expr], results: Mapping[Expr, Expr]) -> dict[Expr, Expr]:
-    """Return `LiveGraph.origins`, which maps each leaf that holds the result of a reduction to this reduction."""
+    """Map each leaf that holds the result of an earlier reduction to the reduction.
+
+    The mapping becomes `LiveGraph.origins`.
+    """
     again: dict[Expr, Expr] = {}  # a reduction, or a node computed from one -> its counterpart in the new graph
     origins: dict[Expr, Expr] = {}
     for node in order:
@@ -70,7 +73,7 @@ def _find_origins(order: list[Expr], made: dict[Expr, Expr], results: Mapping[Ex
 
 
 def _with_operands(node: Expr, made: Mapping[Expr, Expr]) -> Expr:
-    """Return the operation `node` with each operand replaced by its counterpart in `made`."""
+    """Return the operation `node` with its operands replaced according to the mapping `made`."""
     operands = tuple([made[child] for child in node.operands])
     if operands == node.operands:
         return node

@@ -65,7 +65,7 @@ def choose_materialized(order: list[Expr], outputs: Collection[Expr]) -> set[Exp
 def _count_branches(
     node: Expr, stored: set[Expr], parts: set[Expr], choices: dict[Expr, dict[Expr, int]]
 ) -> dict[Expr, int]:
-    """Map each outermost selection that is inlined in a value to its number of branches.
+    """Return the number of branches of each selection that is inlined in `node`. Only outermost selections are keys.
 
     The number includes the branches of selections that are inlined in this selection.
     """
@@ -82,7 +82,7 @@ def _bound_reads(
     inlined: dict[Expr, frozenset[Expr]],
     reads: dict[Expr, frozenset[Expr]],
 ) -> frozenset[Expr]:
-    """Return the materialized values that the computation of `node` reads.
+    """Return the materialized values that the computation of `node` reads, after limiting their number.
 
     While there are too many of these values, the inlined operand with the most reads is materialized.
     """
@@ -97,7 +97,7 @@ def _bound_reads(
 
 
 def _materialize(node: Expr, stored: set[Expr], parts: set[Expr], inlined: dict[Expr, frozenset[Expr]]) -> None:
-    """Materialize a value and the versions that it updates."""
+    """Mark a value, and all versions that it updates, as materialized."""
     stored.add(node)
     while node in parts:
         node = node.operands[0]
@@ -108,7 +108,7 @@ def _materialize(node: Expr, stored: set[Expr], parts: set[Expr], inlined: dict[
 
 
 def base_of(node: Expr) -> Expr:
-    """Return the materialized value behind an operand of an opaque call.
+    """Return the materialized value that an operand of an opaque call is a view of.
 
     It is the base of a view, or the operand itself.
     """
@@ -116,7 +116,7 @@ def base_of(node: Expr) -> Expr:
 
 
 def _find_parts(order: list[Expr], outputs: Collection[Expr]) -> set[Expr]:
-    """Return the updates that are not materialized, because their result would need new memory.
+    """Return the updates of new memory that need not be materialized.
 
     Each reader selects the operand that contains its element instead. Updates of existing memory are not returned,
     because writing a part of the memory in place is cheaper.
@@ -213,7 +213,7 @@ def _cost(node: Expr) -> int:
 
 
 def _elements(way: object) -> int:
-    """Return the number of elements that a view, a gather or a broadcast reads. Return 0 for other uses of a value."""
+    """Return the number of elements that a view, a gather or a broadcast reads, or 0 for other operations."""
     if not isinstance(way, tuple) or not way:
         return 0
     shape = way[0] if isinstance(way[0], tuple) else way
@@ -224,7 +224,7 @@ def _elements(way: object) -> int:
 
 
 def find_short(order: list[Expr], outputs: Collection[Expr]) -> set[Expr]:
-    """Return the short reductions with a single user, which can be inlined in this user."""
+    """Return the reductions that are short enough to be inlined in their only user."""
     users: dict[Expr, int] = dict.fromkeys(outputs, 2)
     for node in order:
         for child in set(node.operands):

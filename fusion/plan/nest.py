@@ -18,7 +18,7 @@ from weft.fusion.plan.group import Group, Placed
 
 @dataclass(slots=True)
 class Nest:
-    """The loops of a kernel after ordering and merging, with the mapping of the group's loops to these loops."""
+    """The loops of a kernel, and how the group's loops map to them after ordering and merging."""
 
     outer: list[Loop]
     inner: list[Loop]
@@ -30,7 +30,7 @@ class Nest:
 
 
 def all_forms(group: Group) -> list[tuple[Affine, int, int]]:
-    """Return all flat indices in a group, each with the size of its elements and its weight in the choice of loops.
+    """Return all flat indices in a group, each with its element size and its weight in the choice of the loop order.
 
     Writes have twice the weight of reads.
     """
@@ -48,7 +48,7 @@ def all_forms(group: Group) -> list[tuple[Affine, int, int]]:
 
 
 def reduction_position(placed: Placed) -> Affine:
-    """Return the position of an element in its reduction, in C order, as an affine index over the group's loops."""
+    """Return the C-order position of an element in its reduction, as an affine function of the group's loops."""
     terms = []
     step = 1
     own = placed.task.loops
@@ -64,7 +64,7 @@ PAGE = 1 << 12
 
 
 def make_nest(group: Group) -> Nest:
-    """Return the loop nest of a group, ordered by memory stride, with the smallest stride innermost.
+    """Return the loops of a group's kernel, ordered so that the smallest memory stride is innermost.
 
     Loops that every index traverses as one loop are merged.
     """
@@ -76,7 +76,9 @@ def make_nest(group: Group) -> Nest:
 
 
 def arrange_loops(group: Group, classes: Sequence[list[int]]) -> tuple[list[list[Loop]], dict[int, int]]:
-    """Order and merge the loops within each list of `classes`. The outermost list comes first.
+    """Order and merge the loops in each list of `classes`.
+
+    The outermost list comes first.
 
     Return the loops, and each loop's new position.
     """
@@ -135,7 +137,10 @@ MOST_STEP = 4
 
 
 def reduces_across(group: Group, nest: Nest) -> bool:
-    """Return whether the lanes of a CPU vector should compute different results rather than share one reduction."""
+    """Return whether each lane of a CPU vector should compute a different result of a reduction.
+
+    Otherwise all lanes share one reduction.
+    """
     last = len(nest.outer) + len(nest.inner) - 1
     reads = [dict(nest.rewrite(form)[1]) for node, form, _ in _accesses(group) if isinstance(node, Expr)]
 
@@ -147,15 +152,15 @@ def reduces_across(group: Group, nest: Nest) -> bool:
 
 
 def _stride_score(step: int) -> int:
-    """Return the score of a stride for vector loads.
+    """Return how well a stride suits vector loads, as a score from -1 to 2.
 
     Whole vectors have the highest score, then partial vectors, then single elements.
     """
     return 2 if step in (1, -1) else 1 if 0 < step <= MOST_STEP else -1
 
 
-def goes_across(group: Group, nest: Nest) -> bool:
-    """Return whether more bytes are contiguous along the loop over results than along the reduction loop."""
+def is_contiguous_across(group: Group, nest: Nest) -> bool:
+    """Return whether the accesses are mostly contiguous along the loop over results, not along the reduction loop."""
     if not nest.outer or not nest.inner:
         return False
     last = len(nest.outer) - 1

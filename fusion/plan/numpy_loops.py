@@ -1,4 +1,4 @@
-"""Single operations that are fastest with NumPy's loops, which run block by block on all threads.
+"""Single operations that NumPy's loops execute fastest, block by block on all threads.
 
 In: a group of one task. Out: the entry of `TABLE` that computes the task, and the operands, or None if a kernel is
 faster or the operation is fused. Invariant: the bits are the same as those of the kernel, so that a value does not
@@ -31,7 +31,7 @@ Arrays = Sequence[np.ndarray]
 
 
 class NumpyLoop(NamedTuple):
-    """A NumPy function that computes one kind of node.
+    """A NumPy function that computes one kind of operation.
 
     `operands` returns the operands of the function, or None if the function is not applicable. `run` calls the
     function.
@@ -70,7 +70,7 @@ def _in_memory(node: Expr) -> bool:
 
 
 def _boxes(node: Expr) -> list[Expr] | None:
-    """Return, in order, the updates that assemble a value from boxes in new memory. Return None for other values."""
+    """Return the updates that assemble a value from boxes in new memory, in order, or None for other values."""
     found = []
     while node.kind == "update":
         if not _in_memory(node.operands[1]):
@@ -167,7 +167,9 @@ def _copy(pairs: list[tuple[np.ndarray, np.ndarray]], threads: int) -> None:
 
 
 def _extreme_operands(node: Expr) -> tuple[Expr, ...] | None:
-    """Return the operand of an `argmax` or `argmin` of one-byte elements, or None for other operands.
+    """Return the operand of an `argmax` or `argmin` if NumPy is fastest, otherwise None.
+
+    This holds for some reductions of one-byte elements.
 
     NumPy stops at the first bool that decides the result.
     """
@@ -183,7 +185,7 @@ def _extreme_operands(node: Expr) -> tuple[Expr, ...] | None:
 
 
 def _in_order(value: Expr) -> bool:
-    """Return whether the magnitudes of a view's strides never increase from one axis to the next."""
+    """Return whether the axes of a view are in order of decreasing stride."""
     strides = [abs(s) for s in value.attrs[0]] if value.kind == "view" else []
     return all(one >= other for one, other in itertools.pairwise(strides))
 

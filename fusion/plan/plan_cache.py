@@ -1,4 +1,4 @@
-"""Reuse of plans for other array lengths and positions.
+"""Reuse of plans for arrays with other lengths and offsets.
 
 In: versions without a plan. Out: their form, which contains all of their properties except sizes, strides and offsets.
 If another graph of the form was planned with traced sizes (`sizes.py`), the result includes the plan of that graph.
@@ -36,7 +36,7 @@ NODES = 4096
 
 @dataclass(slots=True)
 class Form:
-    """A graph whose sizes are separated from its other properties.
+    """A graph with its sizes separated from its structure, so that graphs of equal structure can share plans.
 
     `key` is equal for all graphs of the form, `nodes` contains the nodes of the graph, operands first, and `encoder`
     holds the sizes.
@@ -49,7 +49,7 @@ class Form:
 
 @dataclass(slots=True)
 class FormPlans:
-    """The plans of a form, whether planning the form can be traced, and the number of the form's compiled kernels."""
+    """The cached plans of a form, and statistics on its planning and compilation."""
 
     templates: list[PlanRecord] = field(default_factory=list)
     traceable: bool = True
@@ -83,7 +83,7 @@ def find_form(device: str, graph: LiveGraph, wanted: tuple[int, ...] | None) -> 
 
 
 class SizeEncoder:
-    """Encoding of sizes in the key of a form.
+    """Encoder of sizes as small numbers in the key of a form.
 
     0, 1 and -1 remain unchanged, since planning treats them specially. Other sizes are replaced by consecutive codes.
     Offsets have separate codes, so that an offset that happens to equal a length does not change the form.
@@ -104,7 +104,7 @@ class SizeEncoder:
         return found
 
     def offset(self, value: int, strides: Any) -> int:
-        """Return the number that encodes the offset of a view with these strides. Offset 0 is encoded as 0."""
+        """Return the number that encodes the offset of a view. Offset 0 is encoded as 0."""
         if not value:
             return 0
         found = self.offsets.get((strides, value))
@@ -157,11 +157,11 @@ class SizeTracer:
         self.constants = {bits: trace.sizes[k] for bits, k in encoder.constants.items()}
 
     def number(self, value: int) -> Any:
-        """Return the traced size with this value, or the value itself if it is not traced."""
+        """Return a length or stride as a traced size, or unchanged if it is not traced."""
         return self.sizes.get(value, value)
 
     def offset(self, value: int, strides: Any) -> Any:
-        """Return the traced offset of a view with these strides, or the offset itself if it is not traced."""
+        """Return the offset of a view as a traced size, or unchanged if it is not traced."""
         return self.offsets.get((strides, value), value)
 
     def __call__(self, numbers: tuple[int, ...]) -> tuple[Any, ...]:
@@ -199,7 +199,10 @@ def forget(key: object) -> None:
 
 
 def is_first(form: Form) -> bool:
-    """Return whether this process has neither planned a form nor read the form's plans."""
+    """Return whether this process uses a form for the first time.
+
+    It has then neither planned the form nor read the form's plans from disk.
+    """
     return form.key not in _known
 
 
@@ -212,7 +215,7 @@ def _note_form(form: Form, known: FormPlans) -> FormPlans:
 
 
 def may_be_special(form: Form, *, back: bool = False) -> SizeSpecialization:
-    """Return which of a form's kernels may be specialized for the sizes of the graph.
+    """Return which kernels of a form may be compiled for the exact sizes of the graph.
 
     `back` states that these sizes have recurred.
     """
@@ -228,7 +231,7 @@ def note_kernels(form: Form, count: int) -> None:
 
 
 def is_worth_keeping(form: Form, *, at_once: bool) -> bool:
-    """Return whether a form should be planned with traced sizes, so that its plan can be reused.
+    """Return whether to plan a form with traced sizes, so that other sizes can reuse the plan.
 
     A form that has occurred before must have room for more plans. A new form must be short, and `at_once` must be true.
     """
@@ -242,7 +245,7 @@ def is_worth_keeping(form: Form, *, at_once: bool) -> bool:
 
 
 def trace_plan(form: Form, device: Device, graph: LiveGraph, make: Callable[[LiveGraph], Plan]) -> Plan | None:
-    """Return the plan that `make` creates with traced sizes, and cache it for other graphs of the form.
+    """Return the plan that `make` creates with traced sizes, and cache it for graphs with other sizes.
 
     Return None if planning uses a size in a way that cannot be traced.
     """
@@ -295,6 +298,6 @@ def _keep(form: Form, device: Device, record: PlanRecord) -> None:
 
 
 def give_up(form: Form) -> None:
-    """Stop making plans of `form` that are also valid for other array sizes."""
+    """Stop making plans of `form` that are valid for several array sizes."""
     with _lock:
         _known.setdefault(form.key, FormPlans()).traceable = False

@@ -27,7 +27,7 @@ Source = tuple[Any, str, str, bool, Callable[[Sequence[Expr]], KernelFacts], Cal
 
 
 class PlanRecord:
-    """A plan without the sizes, expressions and memory of a particular graph.
+    """A plan without the sizes, expressions and memory of a particular graph, so that it can be reused.
 
     Attributes
     ----------
@@ -47,7 +47,7 @@ class PlanRecord:
         self._kernels = kernels
 
     def find(self, sizes: Sequence[int], nodes: list[Expr]) -> Plan | None:
-        """Return the plan for a graph of the record's form, given the graph's sizes and nodes.
+        """Return the plan for a graph of the record's form, given the sizes and the nodes of the graph.
 
         Return None if the record does not apply to these sizes.
         """
@@ -107,7 +107,7 @@ class PlanRecord:
 
     @classmethod
     def from_text(cls, text: str, exact: list[int] | None, find: Callable[[str], Any | None]) -> PlanRecord | None:
-        """Return the record that `text`, a result of `as_text`, represents.
+        """Return the record that `as_text` converted to `text`.
 
         Return None if `find` returns None for a kernel's digest. Raises ValueError, TypeError or KeyError if `as_text`
         did not write the text.

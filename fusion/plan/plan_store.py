@@ -93,7 +93,7 @@ def note_lost_seconds(form: Any, device: Device, seconds: float) -> None:
 
 
 def _entry_of_lost_seconds(form: Any, device: Device) -> tuple[DiskCache | None, bytes]:
-    """Return the disk cache (or None), and the key under which the time lost by interpreting a form is stored."""
+    """Return the disk cache, or None, and the key of the entry for the time lost by interpreting a form."""
     cache = open_store(device)
     key = store_key(form, device) if cache is not None and is_host_described() else None
     return (None, b"") if key is None else (cache, key + b" lost")
@@ -115,7 +115,7 @@ def _texts(entry: ObjectCode | None) -> list[tuple[list[int] | None, str]]:
 
 
 def is_nameable(form: Any) -> bool:
-    """Return whether all parts of a form have names outside this process."""
+    """Return whether a form can be identified in other processes, so that its plans can be stored on disk."""
     try:
         _key_text(form)
     except _NamelessError:
@@ -124,7 +124,7 @@ def is_nameable(form: Any) -> bool:
 
 
 def store_key(form: Any, device: Device) -> bytes | None:
-    """Return the cache key of a form. Return None if a part of the form has no name outside this process."""
+    """Return the key of a form in the disk cache, or None if the form has no name in other processes."""
     try:
         text = _key_text(form)
     except _NamelessError:

@@ -11,7 +11,7 @@ from math import prod
 from weft.codegen import Machine
 from weft.fusion.graph.reduction_order import LONG_ROW, MANY_ROWS, REDUCTION_BLOCK, ROW_BLOCK, SHORT_COLUMN
 from weft.fusion.plan.group import Group, Placed, row_bytes, row_size, start_group
-from weft.fusion.plan.nest import Nest, goes_across, make_nest, reduces_across
+from weft.fusion.plan.nest import Nest, is_contiguous_across, make_nest, reduces_across
 from weft.fusion.plan.task import ReductionOrder, Task
 
 # Reading a row again is worthwhile while the row is cached, and while there are enough rows to keep the machine busy.
@@ -35,7 +35,7 @@ def block_length(group: Group, nest: Nest, machine: Machine) -> int:
     if again or not rows or not any(p.task.kind == "reduce" for p in group.placed):
         return 0
     inside = prod(loop.extent for loop in nest.inner[1:])
-    if inside == 1 and goes_across(group, nest):
+    if inside == 1 and is_contiguous_across(group, nest):
         length = _rows_per_block(nest.inner[0].extent, rows, machine)
         if length or machine.is_gpu:
             return length
@@ -46,19 +46,22 @@ def block_length(group: Group, nest: Nest, machine: Machine) -> int:
 
 
 def order_alone(task: Task, machine: Machine) -> ReductionOrder:
-    """Return the order in which a kernel that computes only this task reduces elements. All groups keep this order."""
+    """Return the order in which a separate kernel for `task` reduces elements.
+
+    Kernels that compute several tasks keep this order.
+    """
     if task.order is None:
         alone = Group(0)
         start_group(alone, task)
         nest = make_nest(alone)
         length = block_length(alone, nest, machine)
-        across = goes_across(alone, nest) if machine.is_gpu else reduces_across(alone, nest)
+        across = is_contiguous_across(alone, nest) if machine.is_gpu else reduces_across(alone, nest)
         task.order = ReductionOrder(reduction_loops(alone.placed[0], nest), length, across)
     return task.order
 
 
 def reduction_loops(placed: Placed, nest: Nest) -> tuple[object, ...]:
-    """Return the extents of a nest's reduction loops, and the positions of the task's reduction loops among them."""
+    """Return the extents of all reduction loops of a nest, and which of these loops belong to the task."""
     kept = [nest.position.get(placed.loops[k]) for k, loop in enumerate(placed.task.loops) if loop.role != "parallel"]
     first = len(nest.outer)
     return tuple(loop.extent for loop in nest.inner), tuple(at if at is None else at - first for at in kept)
@@ -79,7 +82,7 @@ def _rows_per_block(extent: int, columns: int, machine: Machine) -> int:
 
 
 def reread_rejection(group: Group, task: Task, machine: Machine) -> str:
-    """Return the reason why a group must not read its rows again for a task, or "" if this is allowed.
+    """Return the reason why a group must not read its rows again for a task, or "".
 
     On a GPU, a row that is not split may be read again even if it is no longer in the cache. A separate kernel would
     also read it from memory, and would have to be compiled.

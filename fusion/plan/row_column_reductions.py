@@ -1,4 +1,4 @@
-"""Row-and-column reductions: two reductions of the same elements in one kernel, which reads the elements only once.
+"""Row-and-column reductions: kernels that reduce the same elements along rows and along columns in one pass.
 
 In: a schedule. Out: the schedule with such pairs of kernels merged. Invariant: both reductions keep the order that they
 have in separate kernels. A pair is therefore merged only if threads have blocks to share: one of the reductions is
@@ -18,7 +18,7 @@ from weft.fusion.plan.blocked_steps import BlockedSteps
 from weft.fusion.plan.body import Instruction, Loop, Role, accumulator_dtype, all_instructions
 from weft.fusion.plan.group import Group, Placed, needed_values
 from weft.fusion.plan.grouping import LOOK_BACK, MAX_BUFFERS
-from weft.fusion.plan.nest import Nest, arrange_loops, goes_across, make_nest
+from weft.fusion.plan.nest import Nest, arrange_loops, is_contiguous_across, make_nest
 from weft.fusion.plan.reduction_splits import block_length, order_alone
 from weft.fusion.plan.schedule import Schedule, finish_schedule
 from weft.fusion.plan.traffic import bytes_read
@@ -38,7 +38,7 @@ GPU_COLUMN = 32
 
 @dataclass(slots=True)
 class RowsAndColumns(Group):
-    """Two groups of reductions over the same elements, one along rows and one along columns.
+    """A group of two reductions of the same elements, one along rows and one along columns.
 
     Attributes
     ----------
@@ -114,7 +114,7 @@ def _same_loops(one: Group, other: Group) -> dict[int, int] | None:
 
 
 def _forms(group: Group, *, made: bool = False) -> Iterator[tuple[Expr, Affine]]:
-    """Yield the values that a group reads in its first pass over the rows, each with the flat index of the read.
+    """Yield each value that a group reads in its first pass over the rows, with the flat index of the read.
 
     With `made`, also yield the elementwise values that the group computes in this pass.
     """
@@ -126,7 +126,7 @@ def _forms(group: Group, *, made: bool = False) -> Iterator[tuple[Expr, Affine]]
 
 
 def _reads_where_computed(first: Group, second: Group) -> bool:
-    """Return whether the second group reads values of the first group only at the points that compute them."""
+    """Return whether the second group reads each value of the first group only at the point that computes it."""
     for p in second.placed:
         for node, index in p.task.reads():
             producer = first.made.get(node)
@@ -162,7 +162,7 @@ def _merged(rows: Group, columns: Group, order: list[Group], machine: Machine) -
 
 
 def _walks_in_order(group: RowsAndColumns, batch: int, position: dict[int, int]) -> bool:
-    """Return whether all accesses are contiguous or constant along rows, and at most half are contiguous along columns.
+    """Return whether all accesses suit a loop along rows: contiguous or constant, and mostly not along columns.
 
     At least one access must be contiguous along the rows. Accesses that are constant in both directions are ignored.
     """
@@ -188,12 +188,12 @@ def _nests(found: RowsAndColumns) -> list[Nest] | None:
     nests = [make_nest(group) for group in (found.rows, found.columns)]
     if any(len(nest.inner) != 1 for nest in nests):
         return None
-    ways = [goes_across(group, nest) for group, nest in zip((found.rows, found.columns), nests, strict=True)]
+    ways = [is_contiguous_across(group, nest) for group, nest in zip((found.rows, found.columns), nests, strict=True)]
     return nests if ways == [False, True] else None
 
 
 def _split_both(found: RowsAndColumns, machine: Machine) -> bool:
-    """Split rows and columns as in separate kernels. Return False if a merged kernel is not worthwhile."""
+    """Split rows and columns into the same blocks as separate kernels. Return False if merging is not worthwhile."""
     nests = _nests(found)
     if nests is None or not all(
         order_alone(p.task, machine).across is (part is found.columns)
@@ -213,7 +213,7 @@ def _split_both(found: RowsAndColumns, machine: Machine) -> bool:
 
 
 def _split_for_gpu(found: RowsAndColumns, machine: Machine) -> bool:
-    """Split rows and columns for a GPU. Return False if a merged kernel is not worthwhile.
+    """Split rows and columns into blocks for a GPU. Return False if merging is not worthwhile.
 
     A warp or a block computes a row, column accumulators are in registers, and the rows of threads are interleaved.
     """
@@ -250,7 +250,7 @@ def _itemsizes(group: Group) -> list[int]:
 
 
 def is_plain(group: Group) -> bool:
-    """Return whether a group reduces rows in a single pass of straight-line code."""
+    """Return whether a group reduces rows in one pass, without branches."""
     if type(group) is not Group or group.opaque is not None:
         return False
     if not any(p.task.kind == "reduce" for p in group.placed) or group.instructions > MOST_INSTRUCTIONS:
@@ -276,7 +276,7 @@ def _is_straight(instruction: Instruction) -> bool:
 
 
 def merge_rows_and_columns(schedule: Schedule, machine: Machine) -> Schedule:
-    """Return the schedule with pairs of kernels merged into row-and-column reductions."""
+    """Return a schedule in which pairs of row and column reductions are merged."""
     if sum(is_plain(group) for group in schedule.groups) < 2:
         return schedule
     groups: list[Group | None] = list(schedule.groups)
@@ -329,7 +329,7 @@ def _shares_enough_reads(one: Group, other: Group, machine: Machine) -> bool:
 
 
 def _launch_position(groups: list[Group | None], masks: list[int], before: int, after: int) -> int | None:
-    """Return the launch position at which the merged kernel of two groups may run, or None."""
+    """Return a position in the launch order for the merged kernel of two groups, or None if there is none."""
     first, second = groups[before], groups[after]
     assert first is not None
     assert second is not None
@@ -340,7 +340,7 @@ def _launch_position(groups: list[Group | None], masks: list[int], before: int, 
 
 
 def _keep_in_registers(group: RowsAndColumns, groups: list[Group], outputs: set[Expr]) -> None:
-    """Find the values that stay in registers in the merged kernel, and set `private` of the group and its two parts."""
+    """Set `private` of a merged group and its two parts to the values that stay in registers."""
     others = {node for g in groups if g is not group for p in g.placed for node in needed_values(p.task)}
     others |= {node for g in groups if g.opaque is not None for node in bytes_read(g)}
     inside = {p.task.node for p in group.placed if p.stage == 1 and p.task.kind == "map"}

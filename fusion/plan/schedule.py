@@ -65,7 +65,7 @@ def make_schedule(
 
 
 def finish_schedule(outputs: Sequence[Expr], groups: list[Group], in_place: set[Expr]) -> Schedule:
-    """Return a schedule of `groups` in the given order, with the last uses of values and the donated buffers."""
+    """Return a schedule of `groups` in this order, after finding the last uses of values and the donated buffers."""
     last_use = _last_uses(groups)
     made = {node for group in groups for node in (group.made if group.opaque is None else (group.opaque,))}
     for position, group in enumerate(groups):
@@ -78,7 +78,7 @@ def finish_schedule(outputs: Sequence[Expr], groups: list[Group], in_place: set[
 
 
 def find_donors(schedule: Schedule, kept: Collection[Expr]) -> None:
-    """Find, for each result, the inputs whose memory the result may reuse.
+    """Find the inputs whose memory each result may reuse.
 
     The memory is reused if nothing else refers to the input when the plan runs.
 
@@ -145,7 +145,7 @@ def _read_whole(order: list[Expr]) -> set[Expr]:
 
 
 def _without_unread(steps: list[Step], short: set[Expr]) -> list[Step]:
-    """Return the steps without the short reductions that are inlined at all their uses."""
+    """Return the steps without short reductions that all users inline."""
     kept: list[Step] = []
     read: set[Expr] = set()
     for step in reversed(steps):
@@ -163,7 +163,7 @@ def _reads(step: Step) -> list[Expr]:
 
 
 def _order(steps: list[Step], precious: Collection[Expr]) -> tuple[list[tuple[Step, set[Expr]]], set[Expr]]:
-    """Order tasks so that each value is read before another task overwrites it.
+    """Order tasks so that each value is read before a task overwrites it.
 
     Also return the values whose tasks may run in place.
     """
@@ -192,7 +192,9 @@ def _order(steps: list[Step], precious: Collection[Expr]) -> tuple[list[tuple[St
 
 
 def _sequence(needs: list[set[int]], readers: Mapping[int, set[int]]) -> Iterator[tuple[int, bool]]:
-    """Yield, in topological order (ties: lowest first), each task's number and whether it must start from a copy.
+    """Yield the numbers of tasks in topological order, each with whether the task must start from a copy.
+
+    Among several possible tasks, the lowest number comes first.
 
     A task also follows the readers of the value that it overwrites, unless such a reader itself depends on the task. In
     this case both versions are needed, and the task must start from a copy.
@@ -262,7 +264,7 @@ def _register_values(group: Group, grouping: Grouping, outputs: set[Expr]) -> se
 
 
 def _donate(group: Group, ending: set[Expr]) -> None:
-    """Donate the memory of values in `ending` to results of a kernel.
+    """Donate the memory of values that end here (`ending`) to results of a kernel.
 
     An operation on the result of a library call or of another kernel then runs in the memory of that result.
     """
@@ -279,7 +281,7 @@ Reads = list[tuple[Placed, Affine | None]]
 
 
 def _reads_of(group: Group, values: set[Expr]) -> dict[Expr, Reads]:
-    """Return the reads of `values`, except values that the group itself computes or updates."""
+    """Return the reads of `values` in a group, except values that the group computes or updates itself."""
     reads: dict[Expr, Reads] = {}
     for p in group.placed:
         for node, index in p.task.reads():
@@ -292,7 +294,10 @@ def _reads_of(group: Group, values: set[Expr]) -> dict[Expr, Reads]:
 
 
 def _can_donate(writer: Placed, group: Group, taken: Expr, accesses: Reads) -> bool:
-    """Return whether a result may use the memory of `taken`: only the iteration that writes an element reads it."""
+    """Return whether a kernel may write a result to the memory of its operand `taken`.
+
+    That is possible if only the iteration that writes an element reads the operand's element.
+    """
     node = writer.task.node
     if writer.task.kind != "map" or node in group.private or node in group.over:
         return False

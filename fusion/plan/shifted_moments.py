@@ -23,7 +23,10 @@ EXPONENTIALS = ("exp", "exp2")
 
 
 def find_shifted_moment(task: Task, find: Callable[[Expr], Task | None]) -> ShiftedMoment | None:
-    """Return the shifted moment that `task` sums, or None for other tasks. `find` returns the task of a value."""
+    """Return the description of the shifted moment that `task` sums, or None for other tasks.
+
+    `find` returns the task of a value.
+    """
     if task.kind != "reduce" or task.node.op != "add" or task.node.dtype.char not in "fd":
         return None
     result = task.body[task.result]
@@ -62,7 +65,9 @@ def _differences(task: Task) -> list[int]:
 def _find_shift(
     task: Task, function: str, at: int, find: Callable[[Expr], Task | None]
 ) -> tuple[Task, Expr | None] | None:
-    """Return the reduction that computes the shift (the value of instruction `at`), and the divisor of a mean.
+    """Return the reduction that computes the shift of a moment, and the divisor if the shift is a mean.
+
+    The shift is the value of instruction `at`.
 
     Return None if the shift is neither a mean nor a maximum.
     """
@@ -97,7 +102,9 @@ def _reduction_read(task: Task, at: int, find: Callable[[Expr], Task | None]) ->
 
 
 def _same_values(task: Task, values: list[int], centre: Task) -> bool:
-    """Return whether `centre` reduces the same values as the sum `task`, over the same loops and in the same dtype.
+    """Return whether the reduction `centre` has the same operand as the sum `task`.
+
+    They must also have the same loops and dtype.
 
     `values` are the sum's instructions that compute these values.
     """
@@ -152,7 +159,7 @@ class _Numbers:
 
 
 def with_own_shift(task: Task) -> tuple[Task, Task]:
-    """Copy the task that computes the shift. Return the copy, and a version of `task` that uses the copy's shift.
+    """Return a copy of the task that computes the shift, and a version of `task` that uses the copy.
 
     This function is for shifts that are already in memory, or that another kernel computes.
     """

@@ -48,7 +48,7 @@ LAUNCH_COST = 30_000_000  # cost of a launch: about a microsecond of the whole G
 
 
 def ring_readers(blocked: BlockedSteps) -> Iterator[tuple[Expr, int, IntVector]]:
-    """Yield each read from a ring: the value, the step that reads the value, and the offset from the step's points."""
+    """Yield each read from a ring buffer: the value, the step that reads it, and the offset from the step's points."""
     for found in (blocked.readers, blocked.outside):
         for node, readers in found.items():
             for number, distance in readers:
@@ -56,7 +56,7 @@ def ring_readers(blocked: BlockedSteps) -> Iterator[tuple[Expr, int, IntVector]]
 
 
 def lag_of(blocked: BlockedSteps, node: Expr) -> int:
-    """Return the number of iterations by which the step that computes a value lags behind the first step.
+    """Return the number of iterations by which the computation of `node` lags behind the first step.
 
     Outside values have lag 0.
     """
@@ -64,13 +64,13 @@ def lag_of(blocked: BlockedSteps, node: Expr) -> int:
 
 
 def ring_delay(blocked: BlockedSteps, node: Expr, number: int, distance: IntVector) -> int:
-    """Return the number of iterations from the store of a row in a ring to the read of the row by step `number`."""
+    """Return the number of iterations between the store of a row in a ring buffer and its read by step `number`."""
     owner = blocked.owner.get(node, node)
     return blocked.steps[number].lag - lag_of(blocked, owner) - distance[0] if blocked.rows else 0
 
 
 def iteration_range(blocked: BlockedSteps) -> tuple[int, int]:
-    """Return the first row, relative to the block, and the number of iterations in addition to the block's rows."""
+    """Return the first row to compute, relative to the block, and the number of rows in addition to the block's own."""
     spans = [(step.lag - step.low[0], step.lag + step.high[0]) for step in blocked.steps]
     spans += [(-low, high) for low, high in (_halo(blocked, node, 0) for node in blocked.outside)]
     first = min(low for low, _ in spans)
@@ -78,18 +78,18 @@ def iteration_range(blocked: BlockedSteps) -> tuple[int, int]:
 
 
 def pads_of(blocked: BlockedSteps) -> IntVector:
-    """Return, for each axis of the tile, the largest distance at which a point reads from rings."""
+    """Return, for each axis of a tile, the largest offset of a read from a ring buffer."""
     reaches = [[abs(d) for d in distance[blocked.rows :]] for _, _, distance in ring_readers(blocked)]
     return tuple(max((r[axis] for r in reaches), default=0) for axis in range(blocked.axes - blocked.rows))
 
 
 def plane_sizes(blocked: BlockedSteps) -> IntVector:
-    """Return the extent along each axis of a row of a ring, including the padding."""
+    """Return the extents of one row of a ring buffer, including the padding."""
     return tuple(n + pad for n, pad in zip(blocked.tile, pads_of(blocked), strict=True))
 
 
 def ring_offsets(blocked: BlockedSteps) -> tuple[dict[Expr, int], dict[np.dtype, int]]:
-    """Return the offset of each ring in the shared-memory array of its dtype, and the length of each array."""
+    """Return the offset of each ring buffer in the shared memory of its dtype, and the length of this memory."""
     plane, pads = plane_sizes(blocked), pads_of(blocked)
     sizes = dict.fromkeys(
         (node.dtype for node in blocked.rings), sum(p * prod(plane[k + 1 :]) for k, p in enumerate(pads))
@@ -116,8 +116,8 @@ def threads_of(blocked: BlockedSteps) -> int:
 
 
 def choose_blocks(blocked: BlockedSteps) -> bool:
-    """Choose lags, rings and blocks. Return False if no choice fits."""
-    if any(blocked.continues_beyond(axis) for axis in range(blocked.axes)):
+    """Choose lags, ring buffers and block sizes. Return False if nothing fits into shared memory."""
+    if any(blocked.has_outputs_beyond_blocks(axis) for axis in range(blocked.axes)):
         return False
     blocked.outside = _read_from_outside(blocked)
     blocked.owner = find_owners(blocked, once=True)
@@ -140,7 +140,7 @@ def choose_blocks(blocked: BlockedSteps) -> bool:
 
 
 def _read_from_outside(blocked: BlockedSteps) -> dict[Expr, list[tuple[int, IntVector]]]:
-    """Return the reads of each value that comes from outside the kernel and is read more than once."""
+    """Return all reads of each value that is an input of the kernel and is read more than once."""
     found: dict[Expr, dict[tuple[int, IntVector], None]] = {}
     for number, step in enumerate(blocked.steps):
         for statement in step.statements:
@@ -158,7 +158,7 @@ def ring_offset(distance: Iterable[int]) -> IntVector | None:
 
 
 def _offsets(statement: Statement) -> Iterator[tuple[Expr, IntVector]]:
-    """Yield each value that a statement reads at all of its points, and the element that the first point reads."""
+    """Yield each value that a statement reads at every point, with the element that the first point reads."""
     for node, form, inside in reads_of(statement):
         offset = None if inside else read_offset(statement, node, form)
         if offset is not None:
@@ -168,7 +168,7 @@ def _offsets(statement: Statement) -> Iterator[tuple[Expr, IntVector]]:
 
 
 def set_lags(blocked: BlockedSteps, apart: int) -> None:
-    """Set the lag of each step.
+    """Set the lag of each time step: the iterations by which it follows the first step.
 
     A step is `apart` iterations behind the last row that it reads, and behind all readers of the rows that it
     overwrites.
@@ -186,13 +186,16 @@ def set_lags(blocked: BlockedSteps, apart: int) -> None:
 
 
 def _halo(blocked: BlockedSteps, node: Expr, axis: int) -> tuple[int, int]:
-    """Return how far below and how far above a block, along an axis, an outside value is needed."""
+    """Return the widths of the halo of an input below and above a block, along an axis."""
     readers = [(blocked.steps[number], distance[axis]) for number, distance in blocked.outside[node]]
     return max(s.low[axis] - d for s, d in readers), max(s.high[axis] + d for s, d in readers)
 
 
 def _set_blocks(blocked: BlockedSteps) -> bool:
-    """Divide the work into blocks, given the tile. Return False if the halo leaves no room."""
+    """Divide the points of all time steps into blocks for the chosen tile.
+
+    Return False if the halo leaves no room.
+    """
     lengths, rows = blocked.steps[-1].last, blocked.rows
     size = min(node.dtype.itemsize for node in (*blocked.made, *blocked.rings))
     margins, widths = [], []
@@ -231,13 +234,13 @@ def _arithmetic(task: Task) -> int:
 
 
 def _reads(task: Task) -> int:
-    """Return the cost of reading the operands of an element through the cache."""
+    """Return the cost of reading an element's operands through the cache."""
     found = (i.node.dtype.itemsize for i in all_instructions(task.body) if i.kind in ("read", "gather"))
     return sum(SHARED_COST * size // 4 for size in found)
 
 
 def _overlapped_cost(arithmetic: int, moved: int) -> int:
-    """Return the cost of arithmetic and memory accesses that take place at the same time."""
+    """Return the cost of arithmetic and memory accesses that overlap in time."""
     return max(arithmetic, moved) + min(arithmetic, moved) // 4
 
 

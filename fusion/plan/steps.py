@@ -39,7 +39,7 @@ class SizeSpecialization:
 
 
 class Shown:
-    """Holder of the function that is called with the explanation of each new plan before the plan runs, or None."""
+    """The function that receives the explanation of each new plan before the plan runs, or None."""
 
     plans: Callable[[Any], None] | None = None
 
@@ -118,7 +118,7 @@ class Batch:
 
 @dataclass(slots=True)
 class HostCall:
-    """A host call: the function of an opaque expression, or NumPy's loop for an operation."""
+    """A plan step that calls a function on the host: that of an opaque expression, or NumPy's loop of an operation."""
 
     node: Expr
     out: int
@@ -133,7 +133,7 @@ Step = (
 
 @dataclass(slots=True)
 class Plan:
-    """A sequence of steps over a table of buffers.
+    """A sequence of steps, such as kernels and allocations, over a table of buffers.
 
     The table holds the slots of the epoch, followed by the slots of the plan.
     """

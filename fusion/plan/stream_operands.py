@@ -1,4 +1,4 @@
-"""Kernels that draw random numbers themselves.
+"""Removal of random numbers from memory: kernels generate the numbers that they read themselves.
 
 In: the steps of a plan. Out: the same steps. If every reader of a stream (`weft.runtime.cpu.random.random_streams`) is
 a kernel that reads an element range per iteration of its outermost loop, the stream is never in memory. Instead, the
@@ -18,7 +18,7 @@ MOST_READERS = 2
 
 
 def read_streams(steps: list[Any], kept: set[int]) -> list[Any]:
-    """Remove the steps that draw streams which kernels can draw themselves. Return the remaining steps of the plan.
+    """Let kernels generate random number streams themselves. Return the steps of the plan that remain.
 
     `kept` contains the plan's results, which must be in memory.
     """
@@ -35,12 +35,15 @@ def read_streams(steps: list[Any], kept: set[int]) -> list[Any]:
 
 
 def _is_memory(step: Any, slot: int) -> bool:
-    """Return whether a step allocates or releases the buffer at index `slot` of the table."""
+    """Return whether a plan step allocates or releases the buffer at index `slot` of the buffer table."""
     return step[0] == slot if isinstance(step, tuple) else isinstance(step, int) and step == slot
 
 
 def _readers(steps: list[Any], call: HostCall) -> list[tuple[KernelLaunch, int]]:
-    """Return the kernels that read a stream, with the argument of each, or [] if the stream must be in memory."""
+    """Return the kernels that can generate a stream themselves, each with its argument.
+
+    The result is empty if the stream must be in memory.
+    """
     found: list[tuple[KernelLaunch, int]] = []
     for step in steps:
         if isinstance(step, KernelLaunch):

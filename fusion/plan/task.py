@@ -60,7 +60,7 @@ class Task:
         self._reads += [(i.node, None) for i in everything if i.kind == "gather"]
 
     def reads(self) -> list[tuple[Expr, Affine | None]]:
-        """Return the materialized values that the body reads, each with its index (None if the index is computed)."""
+        """Return the materialized values that a task reads, each with its affine index (None for computed indices)."""
         return self._reads
 
     def size(self) -> int:
@@ -73,12 +73,12 @@ class Task:
         return self.node.operands[0] if self.kind in ("update", "rebuild", "scatter") else None
 
     def rounds(self) -> bool:
-        """Return whether the task is a reduction or scan whose rounding depends on the order."""
+        """Return whether the rounding of a task depends on the order of a reduction or scan."""
         exact = self.node.op in ("minimum", "maximum", "argmin", "argmax") or dtype_kind(self.node.dtype) not in "fc"
         return self.kind in ("reduce", "scan") and not exact
 
     def can_run_in_place(self) -> bool:
-        """Return whether the task can run in place: it must not read an element that it has already overwritten."""
+        """Return whether a task can write to the memory of an operand without reading overwritten elements."""
         if self.kind == "scatter":
             return all(node is not self.previous for node, _ in self.reads())
         extents = [loop.extent for loop in self.loops]
@@ -90,7 +90,7 @@ class Task:
         )
 
     def renamed(self, alias: Mapping[Expr, Expr]) -> Task:
-        """Return a copy of the task in which the values that it reads are replaced according to `alias`."""
+        """Return a copy of the task that reads other values, as given by the mapping `alias`."""
         if alias.keys().isdisjoint(node for node, _ in self.reads()):
             return self
         window = self.window and self.window.renamed(alias)
@@ -110,7 +110,7 @@ class Task:
         return node.op, node.dtype, tuple(self.loops), steps, self.result, self.target
 
     def written_range(self) -> tuple[int, int]:
-        """Return the range of flat indices that the task writes. The range is empty if there are gaps."""
+        """Return the range of flat indices that a task writes, or an empty range if there are gaps."""
         if self.kind == "scatter":
             return 0, 0
         start, terms = self.target
@@ -124,9 +124,12 @@ class Task:
 
 @dataclass(frozen=True, slots=True)
 class ReductionOrder:
-    """The order of a task's reduction: its loops, its block length, and whether vector lanes compute different results.
+    """The order in which a task reduces elements: its loops, its block length, and the use of vector lanes.
 
-    The block length is 0 if the reduction is not split. For lanes, see `goes_across` and `reduces_across` in `nest`.
+    `across` states whether the lanes compute different results.
+
+    The block length is 0 if the reduction is not split. For lanes, see `is_contiguous_across` and `reduces_across` in
+    `nest`.
     """
 
     loops: tuple[object, ...]
@@ -170,7 +173,7 @@ def _index_and_operands(i: Instruction) -> tuple[object, ...]:
 def gather_index(
     terms: tuple[tuple[int, tuple[tuple[int, int], ...], int], ...], base: tuple[int, ...], at: Coordinates
 ) -> tuple[Affine, tuple[int, ...], tuple[int, ...]]:
-    """Return the flat index of a gather in `base`: the affine part, and the index operands with their factors."""
+    """Return the flat index of a gather in `base`: its affine part, and its index operands with their strides."""
     strides = contiguous_strides(base) if len(terms) == len(base) else (1,)
     parts: list[tuple[Affine, int]] = []
     start = 0
@@ -210,7 +213,7 @@ def make_task(node: Expr, stored: set[Expr], first: list[Expr], short: Collectio
 def _domain(
     shape: tuple[int, ...], roles: Sequence[Role] | Role = "parallel", cuts: dict[int, tuple[int, ...]] | None = None
 ) -> tuple[list[Loop], Coordinates]:
-    """Return loops over a shape, and the coordinate along each axis in terms of these loops.
+    """Return the loops over an array of a shape, and the coordinates of an element in terms of the loops.
 
     There is one loop per axis, or several if `cuts` lists lengths at which the axis is cut. Each length is a multiple
     of the previous one.
@@ -233,7 +236,7 @@ def _domain(
 def _compute(
     root: Expr, value: Expr, stored: set[Expr], roles: Sequence[Role] | Role = "parallel", spread: Collection[Expr] = ()
 ) -> tuple[list[Loop], Coordinates, BodyBuilder, int]:
-    """Return the loops over `value`, the coordinates of an element, and the builder and instruction that compute it."""
+    """Build the body that computes the elements of `value`. Return its loops, coordinates, builder and result."""
     cuts: dict[int, tuple[int, ...]] = {}
     best = None
     for _ in range(CUTS):
@@ -257,7 +260,7 @@ def _cut(
     at: Coordinates,
     quotients: list[tuple[Affine, int]],
 ) -> dict[int, tuple[int, ...]]:
-    """Return the lengths into which loops over axes are split, so that indices need no divisions.
+    """Return the lengths into which axes should be split so that indices need no divisions.
 
     With these cuts, quotients are exact, or dividends are less than the divisor.
     """
@@ -344,7 +347,7 @@ REBUILT_SHARE = 0.5
 
 
 def _rebuild_task(node: Expr, stored: set[Expr]) -> Task | None:
-    """Return a box update as a task that writes whole rows of new memory in a single pass.
+    """Return a task that writes a box update to new memory, in whole rows and in one pass.
 
     The task writes the value inside of the box, and the previous version outside. The value is also
     computed outside of the box, and discarded there. Return None if this would read outside of an array, if the update
@@ -384,7 +387,7 @@ def _rebuild_task(node: Expr, stored: set[Expr]) -> Task | None:
 
 
 def _inside(form: Affine, loops: list[Loop], size: int) -> bool:
-    """Return whether a flat index is non-negative and less than `size` in all iterations."""
+    """Return whether a flat index is in ``range(size)`` in all iterations."""
     steps = [c * (loops[k].extent - 1) for k, c in form[1]]
     return form[0] + sum(s for s in steps if s < 0) >= 0 and form[0] + sum(s for s in steps if s > 0) < size
 
@@ -408,7 +411,7 @@ def _scatter_task(node: Expr, stored: set[Expr], first: list[Expr]) -> Task:
 
 
 def _own_axes(terms: tuple[tuple[int, tuple[tuple[int, int], ...], int], ...], base: tuple[int, ...]) -> set[int]:
-    """Return the axes of a scatter along which each index writes a different element.
+    """Return the axes of a scatter for which each index writes a different element.
 
     The order of the writes along these axes is irrelevant.
     """

@@ -60,7 +60,7 @@ LOOK_AHEAD = 64  # maximum number of groups that wait for a chain to end
 
 
 class Chain:
-    """A chain of time steps, which is built by adding one statement after another."""
+    """A chain of time steps for one kernel, which grows by one statement after another."""
 
     def __init__(self) -> None:
         self.steps: list[Step] = []
@@ -69,7 +69,7 @@ class Chain:
         self.read: dict[Expr, list[tuple[int, IntVector]]] = {}
 
     def add(self, statements: Sequence[Statement]) -> bool:
-        """Add the statements of a group. Return False if the chain is no longer valid."""
+        """Add the statements of a group to a chain. Return False if they do not fit."""
         return all(self._add(statement) for statement in statements)
 
     def _add(self, statement: Statement) -> bool:
@@ -103,7 +103,7 @@ class Chain:
         return True
 
     def _distance(self, step: Step, node: Expr, offset: IntVector) -> IntVector:
-        """Return the offset at which a step reads a value, relative to the step's points.
+        """Return the offset from a step's points to the element of a value that the step reads.
 
         `offset` is the element that the first point reads.
         """
@@ -114,7 +114,7 @@ class Chain:
     def _step_for(
         self, statement: Statement, reads: list[tuple[Expr, IntVector]], beside: Expr | None
     ) -> tuple[int, Step]:
-        """Return the number of a statement's step, and the step: the last step if possible, otherwise a new step."""
+        """Return the number of the step to which a statement belongs, and the step, which may be a new one."""
         here = len(self.steps) - 1
         updating = statement.updates
         if self.steps and self.steps[here].extents == statement.extents:
@@ -135,7 +135,7 @@ class Chain:
         return here + 1, Step([], origin, statement.extents, shape)
 
     def blocked(self, number: int, kept: set[Expr]) -> BlockedSteps:
-        """Return the time steps as group `number`, which runs block by block. Each step gets the halo that it needs.
+        """Return the chain as group `number`, with the halo that each step needs.
 
         `kept` contains the values that are needed outside the kernel.
         """
@@ -169,12 +169,12 @@ class Chain:
 
 
 def choose_parts(blocked: BlockedSteps) -> bool:
-    """Choose the widths of blocks, which determine the rings. Return False if no width fits."""
+    """Choose the widths of blocks and thereby the ring buffers. Return False if no width fits."""
     axes, steps = blocked.axes, blocked.steps
     blocked.owner = find_owners(blocked, once=False)  # (the last vector of a row overlaps the previous vector)
     step_blocks.set_lags(blocked, 0)
     lengths = steps[-1].last
-    halo = [max(s.low[a] + s.high[a] + int(blocked.beyond(s, a)) for s in steps) for a in range(axes)]
+    halo = [max(s.low[a] + s.high[a] + int(blocked.points_beyond_blocks(s, a)) for s in steps) for a in range(axes)]
     behind: dict[Expr, int] = {}
     for node, readers in blocked.readers.items():
         ring = blocked.owner.get(node, node)
@@ -206,7 +206,7 @@ def choose_parts(blocked: BlockedSteps) -> bool:
 
 
 def _candidates(axes: int) -> list[IntVector]:
-    """Return the possible widths of blocks along the axes after the rows."""
+    """Return the block widths to try along the axes after the rows."""
     return [(w,) for w in WIDTHS] if axes == 1 else [(h, w) for h in WIDTHS for w in WIDTHS]
 
 
@@ -214,7 +214,7 @@ def _candidates(axes: int) -> list[IntVector]:
 
 
 def find_rolled(blocked: BlockedSteps) -> Rolled | None:
-    """Return the first run of periodic steps that can be written as a loop.
+    """Return the first periodic time steps that can be written as a loop.
 
     Short periods are tried first. Return None if there is no run.
     """
@@ -236,7 +236,10 @@ def find_rolled(blocked: BlockedSteps) -> Rolled | None:
 
 
 def _slopes(blocked: BlockedSteps, first: int, period: int, iterations: int) -> Rolled | None:
-    """Return the loop that replaces the steps from step `first` on.
+    """Return a loop that replaces the steps from `first` on, or None if successive iterations differ too much.
+
+    The loop has `iterations` iterations of `period` steps each. All iterations must have equal rings, and their halos
+    and lags must change by constants from one iteration to the next.
 
     The loop has `iterations` iterations of `period` steps each.
 
@@ -263,7 +266,10 @@ def _slopes(blocked: BlockedSteps, first: int, period: int, iterations: int) -> 
 
 
 def _signature(blocked: BlockedSteps, number: int) -> object:
-    """Return a key of a step's computation, in which other steps are identified by their distance from this step."""
+    """Return a key of a step's computation, which is equal for corresponding steps of periodic time steps.
+
+    The key identifies other steps by their distance from this step.
+    """
     step = blocked.steps[number]
 
     def spell(node: Expr) -> object:
@@ -295,7 +301,7 @@ def _signature(blocked: BlockedSteps, number: int) -> object:
 
 
 def _rings(blocked: BlockedSteps, step: Step) -> object:
-    """Return the origin of a step together with the rings of its values.
+    """Return a key of a step's origin and ring buffers, by which successive time steps are compared.
 
     A value in the ring of another step is represented by the distance to that step.
     """

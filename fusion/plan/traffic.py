@@ -35,7 +35,7 @@ def traffic(group: Group) -> tuple[int, int]:
 
 
 def bytes_read(group: Group) -> dict[Expr, int]:
-    """Return the number of bytes that a group reads of each value that it does not compute itself."""
+    """Return, for each value that a group reads from memory, the number of bytes read."""
     if group.opaque is not None:
         return {base_of(child): child.nbytes for child in group.opaque.operands}
     forms: dict[Expr, set[Affine | None]] = {}
@@ -98,13 +98,15 @@ def bytes_written(task: Task) -> int:
 
 
 def copied_bytes(task: Task) -> int:
-    """Return the bytes of the previous version that a task must copy unless the task runs in place."""
+    """Return the bytes of the previous version that a task must copy if it does not run in place."""
     start, stop = task.written_range()
     return task.node.nbytes - (stop - start) * task.node.dtype.itemsize
 
 
 def least_bytes(schedule: Schedule, drawn: Collection[Expr] = ()) -> int:
-    """Return a lower bound on the traffic of a schedule, in which each needed input and each result is accessed once.
+    """Return a lower bound on the memory traffic of a schedule.
+
+    In this bound, each needed input and each result is accessed once.
 
     A library call accesses its whole operands and result, and the kernels that compute or read them access them again.
     `drawn` are results that are never in memory.

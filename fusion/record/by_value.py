@@ -50,7 +50,7 @@ class ValueBuffer(Buffer):
         self.moved: Buffer | None = None
 
     def follow(self, elements: bytes, when: object) -> ValueBuffer:
-        """Return the buffer for the current `elements` of the array: this buffer if possible, otherwise a new one."""
+        """Return a buffer with the current `elements`: this buffer if it is still valid, otherwise a new one."""
         same = self._elements == elements
         if same and (self.when == when or not self.steady):
             return self
@@ -58,7 +58,7 @@ class ValueBuffer(Buffer):
 
 
 def take_value(storage: Storage, epoch: Epoch) -> ValueBuffer | None:
-    """Return a buffer of a storage's elements that kernels can take by value.
+    """Return a host buffer of a small storage's elements, which kernels can take as a parameter.
 
     Return None if the elements are not in host memory, or are too many.
     """
@@ -72,7 +72,7 @@ def take_value(storage: Storage, epoch: Epoch) -> ValueBuffer | None:
 
 
 def in_memory(buffer: Any) -> Any:
-    """Return a buffer in device memory with the elements of `buffer`, after copying elements that are on the host."""
+    """Return a buffer in device memory with the elements of `buffer`. Elements on the host are copied."""
     if not buffer.capacity:
         return buffer
     if buffer.moved is None:

@@ -33,7 +33,7 @@ _FREE = frozenset({"constant", "leaf", "scalar", "view"})
 
 
 def find_cheap(device: str, versions: list[Expr]) -> tuple[Site, ...]:
-    """Return the call sites of an evaluation's operations, or () if executing them with NumPy would take longer."""
+    """Return the call sites of an evaluation's operations if NumPy would execute them faster, otherwise ()."""
     most = MEDIUM * IMMEDIATE[0]
     if device != "cpu" or any(version.size > most for version in versions):
         return ()
@@ -57,7 +57,7 @@ def find_cheap(device: str, versions: list[Expr]) -> tuple[Site, ...]:
 
 
 def note_cheap(sites: Iterable[Site]) -> None:
-    """Record call sites whose next operations are to be executed immediately."""
+    """Record call sites, so that NumPy executes their next operations immediately."""
     for site in sites:
         _note(CHEAP, site)
 
@@ -71,12 +71,12 @@ def is_cheap(where: Location) -> bool:
 
 
 def note_alone(site: Site) -> None:
-    """Record the call site of an evaluation's first value if no other value was pending."""
+    """Record that an evaluation computed only the value of the call site `site`."""
     _note(ALONE, site)
 
 
 def was_evaluated_alone(where: Location) -> bool:
-    """Return whether no other value was pending when values of the call site `where` were last evaluated.
+    """Return whether the last evaluation of a value from the call site `where` computed only this value.
 
     The result expires after some calls, so that fusion is tried again.
     """

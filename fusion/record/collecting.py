@@ -1,4 +1,4 @@
-"""Recording in user functions that interrupt an operation: finalizers, and functions that the operation calls.
+"""Protection of a recording from user functions that interrupt it, such as finalizers.
 
 In: the collector's callbacks before and after a collection, and calls to user functions. Out: during these calls, the
 thread has no epoch. A function that records gets its own epoch, and treats the interrupted epoch like an epoch of
@@ -25,7 +25,10 @@ from weft.fusion.record.storage import recording
 
 
 def _begin(phase: str, info: dict[str, Any]) -> None:
-    """Set the interrupted epoch aside. A garbage collection calls this function before all other callbacks."""
+    """Set the current epoch aside when a garbage collection starts.
+
+    This callback is called before all others.
+    """
     if phase == "start":
         recording.interrupted = (recording.epoch,)
         recording.epoch = None
@@ -35,7 +38,10 @@ def _begin(phase: str, info: dict[str, Any]) -> None:
 
 
 def _end(phase: str, info: dict[str, Any]) -> None:
-    """Restore the interrupted epoch. A garbage collection calls this function after all other callbacks."""
+    """Restore the epoch that `_begin` set aside when the garbage collection stops.
+
+    This callback is called after all others.
+    """
     before = recording.interrupted
     if phase == "stop" and before is not None:  # (an interrupt may have ended `_begin`)
         if recording.epoch is not None:
@@ -45,7 +51,7 @@ def _end(phase: str, info: dict[str, Any]) -> None:
 
 
 def call_user(function: Callable[..., Any], *arguments: Any) -> Any:
-    """Call a function that may run user functions, while the caller may hold expressions of the current epoch."""
+    """Call a function that may run user code while the caller holds expressions of the current epoch."""
     before, recording.epoch = recording.epoch, None
     try:
         return function(*arguments)

@@ -61,7 +61,7 @@ def evaluate(storages: list[Storage], aside: bool = False) -> None:
 
 
 def fill_memory(storage: Storage) -> bool:
-    """Allocate a pending constant or uninitialized array on the CPU, without a plan. Return whether that was possible.
+    """Write a pending constant or uninitialized array to CPU memory without a plan. Return False for other values.
 
     Programs often create an array of zeros and then fill it row by row. Each row is a small operation if the array has
     memory.
@@ -78,12 +78,12 @@ def fill_memory(storage: Storage) -> bool:
     storage.buffer = buffer
     storage.expr = storage.epoch = None
     if epoch is not None and epoch is recording.epoch:
-        epoch.drop_unheld(len(epoch.pending) - 1)  # (otherwise the epoch would keep the memory alive)
+        epoch.drop_unreferenced(len(epoch.pending) - 1)  # (otherwise the epoch would keep the memory alive)
     return True
 
 
 def realise(storage: Storage) -> Buffer:
-    """Return the memory of a storage, after evaluating a pending storage or copying shared memory."""
+    """Return the memory of a storage. Pending storages are evaluated, and shared memory is copied."""
     while True:
         buffer = storage.buffer
         if buffer is not None:
@@ -168,7 +168,7 @@ def evaluate_epoch(epoch: Epoch, storages: list[Storage], aside: bool = False) -
 def _live_and_wanted(
     epoch: Epoch, storages: list[Storage], seen: list[Storage | Expr] | None, others: bool
 ) -> tuple[list[Storage], tuple[int, ...] | None]:
-    """Return the live storages of an epoch, and the indices of the requested storages among them.
+    """Return the live storages of an epoch, and the positions of the requested storages among them.
 
     None means that all are requested. With `others`, storages that can reuse memory now are also requested.
     """
@@ -190,7 +190,7 @@ def _live_and_wanted(
 def _assign(
     epoch: Epoch, live: list[Storage], versions: list[Any], plan: Plan, table: list[Any], stays: bool, *, streams: bool
 ) -> list[Storage]:
-    """Assign the results of a plan to storages. Return the storages that have no result.
+    """Assign the results of a plan to storages. Return the storages that are still pending.
 
     With `stays`, the storages remain in their epoch. Streams without a result remain only with `streams`.
     """
@@ -208,7 +208,7 @@ def _assign(
 
 
 def _separate_draws(epoch: Epoch, left: list[Storage]) -> list[Storage]:
-    """Move pending draws of random numbers to separate epochs. Return the other storages.
+    """Move pending random numbers to epochs of their own. Return the other storages.
 
     Programs often keep a name for random numbers that kernels have drawn. The epoch of these numbers would keep all
     memory that was recorded together with them.
@@ -226,7 +226,7 @@ def _separate_draws(epoch: Epoch, left: list[Storage]) -> list[Storage]:
 
 
 def _rebound(root: Expr, epoch: Epoch, own: Epoch) -> Expr:
-    """Copy an expression from `epoch` to the epoch `own`, binding the slots of the copy in `own`."""
+    """Copy an expression from `epoch` to the epoch `own`, which then also holds the buffers that it reads."""
     made: dict[Expr, Expr] = {}
     for node in topological([root]):
         if node.kind == "leaf":
@@ -240,7 +240,7 @@ def _rebound(root: Expr, epoch: Epoch, own: Epoch) -> Expr:
 
 
 def _is_in_place(version: Expr | None, epoch: Epoch) -> bool:
-    """Return whether a pending value can be computed in the memory of an operand that nothing else references.
+    """Return whether a pending value can be computed in the memory of an operand that has no other references.
 
     If the value were evaluated later, it would need a separate plan.
     """
@@ -256,7 +256,9 @@ _UNSHARED = (lambda held: getrefcount(held[0]))([object()])
 
 
 def release_memory(storage: Storage) -> bool:
-    """Release the slots of the storage's epoch or of the current epoch, if no work is pending.
+    """Release the buffers that an epoch without pending work still references.
+
+    This is the epoch of the storage or, if the storage has none, the current epoch.
 
     Return whether slots were released.
     """
@@ -272,7 +274,10 @@ def release_memory(storage: Storage) -> bool:
 
 
 def _begin_epoch(epoch: Epoch) -> None:
-    """End `epoch` or release its slots, and begin a new epoch in this thread."""
+    """Begin a new recording (epoch) in this thread, in place of `epoch`.
+
+    The previous epoch ends if it has pending work. Otherwise its slots are released.
+    """
     if epoch.pending:
         epoch.ended = True
         recording.epoch = Epoch(epoch.device)

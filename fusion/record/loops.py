@@ -34,7 +34,7 @@ def site_of(location: Location) -> Site:
 
 
 def visits_of(recorded: Sequence[Expr | None]) -> list[Site | None]:
-    """Return, for each expression, the source line if the expression begins a visit to this line, otherwise None.
+    """Find the expressions at which execution enters a source line. Return their lines, and None for other expressions.
 
     A visit is one execution of a source line.
     """
@@ -60,7 +60,9 @@ def _location(node: Expr | None) -> Location | None:
 
 
 def _begins_visit(here: tuple[Location, Site], before: tuple[Location, Site] | None) -> bool:
-    """Return whether the operation at call site `here` is the first of a visit to its source line.
+    """Return whether execution enters a source line with the operation at call site `here`.
+
+    That is the case if the previous operation is on another line, or if the program has jumped back within the line.
 
     A visit begins if the previous operation is on another line, or if the program has jumped back within the line.
     """
@@ -70,7 +72,7 @@ def _begins_visit(here: tuple[Location, Site], before: tuple[Location, Site] | N
 
 
 def is_visit(location: Location, recorded: Sequence[Expr | None]) -> bool:
-    """Return whether execution has left and re-entered the source line of `location` since the last operation in `recorded`."""
+    """Return whether execution has left and re-entered a source line since the last recorded operation."""
     before = next((found for node in reversed(recorded) if (found := _location(node))), None)
     return _begins_visit((location, site_of(location)), None if before is None else (before, site_of(before)))
 
@@ -95,7 +97,7 @@ class VisitLoop:
 
 
 def find_loop(sites: Sequence[Site | None]) -> VisitLoop | None:
-    """Return the loop with the longest iterations among all loops whose head was visited at least twice.
+    """Return the loop with the longest iterations among the loops that have run at least two iterations.
 
     Return None if there is no loop.
 
@@ -125,7 +127,7 @@ MANY = 32
 
 
 def is_uneven(loop: VisitLoop, recorded: Sequence[Expr | None], before: int) -> bool:
-    """Return whether the last two complete iterations have equal operation counts but different array lengths.
+    """Return whether the last two iterations have the same operations but different array lengths.
 
     `before` is the number of operations in the sequence before those `recorded`.
     """

@@ -68,7 +68,7 @@ def pending(expr: Expr, epoch: Epoch) -> Storage:
 
 
 def assign(storage: Storage, expr: Expr, previous: Expr, epoch: Epoch) -> bool:
-    """Make `expr` the next version of a storage if its current version in this epoch is `previous`.
+    """Make `expr` the new value of a storage, unless another write has replaced the value `previous`.
 
     Return False if another thread has written to the storage.
     """
@@ -86,7 +86,7 @@ def assign(storage: Storage, expr: Expr, previous: Expr, epoch: Epoch) -> bool:
 
 
 def write_anew(storage: Storage, epoch: Epoch, make: Callable[[Expr], Expr]) -> tuple[Expr, Expr]:
-    """Replace the current version of a storage with the result of `make`. Return the old and the new version."""
+    """Replace the value of a storage with the result of `make`. Return the old and the new version."""
     while True:
         if storage.host is not None:
             if (owner := find_shared(storage)) is not None:
@@ -107,7 +107,10 @@ def _evaluate_aside(expr: Expr, epoch: Epoch) -> Buffer:
 
 
 def write_view(storage: Storage, owner: SharedMemory, value: Expr, view: tuple[Any, Any, int]) -> None:
-    """Write a value to a view of shared memory immediately. Only the elements of the view are written."""
+    """Write a value to a view of shared memory immediately.
+
+    Only the elements of the view are written.
+    """
     buffer = _evaluate_aside(cast(value, storage.dtype), current_epoch(storage.device))
     found = storage.device.download(buffer, storage.dtype, value.shape)
     shape, strides, offset = view
@@ -117,7 +120,7 @@ def write_view(storage: Storage, owner: SharedMemory, value: Expr, view: tuple[A
 
 
 def uncut(operation: Operation) -> Operation:
-    """Decorate an operation so that recording may be cut before the operation but not during it.
+    """Decorate an operation so that its expressions are never split between two recordings.
 
     While the operation runs, it holds expressions that are valid only in its epoch.
     """
@@ -151,7 +154,7 @@ HISTORY = 4096
 
 
 def cut(epoch: Epoch, location: Location | None) -> Epoch:
-    """Evaluate pending work if the recording is long enough. Return the epoch in which recording continues.
+    """Evaluate the pending work if the recording is long enough. Return the epoch in which recording continues.
 
     Recording is cut at the head of the outermost loop whose iterations have at most some hundred operations. This is a
     loop that earlier recordings have revealed or, if there is none, the outermost loop of this recording. If array
@@ -211,7 +214,7 @@ _before_small: set[Site] = set()
 
 
 def end_small_run() -> bool:
-    """Evaluate the pending work if it ends in a run of small operations. Return whether there was such a run.
+    """Evaluate the pending work if its last operations are all small. Return whether they were.
 
     Small operations are recorded only while large arrays are pending. After the evaluation, they run immediately. The
     search runs only if the recording has doubled since the previous search, so that recordings at most double. It also
@@ -244,7 +247,7 @@ def end_small_run() -> bool:
 
 
 def _large(recorded: list[Expr | None], limit: int) -> list[Expr | None]:
-    """Return the recorded expressions up to the last large operation."""
+    """Return the recorded expressions up to and including the last large operation."""
     while recorded and (recorded[-1] is None or _work(recorded[-1]) <= limit):
         recorded.pop()
     return recorded
@@ -259,7 +262,7 @@ def _site_of(recorded: list[Expr | None]) -> Site | None:
 
 
 def _is_copy(node: Expr | None) -> bool:
-    """Return whether an expression is an array in memory or a view of such an array. Its evaluation is then a copy."""
+    """Return whether evaluating an expression only copies an array that is already in memory."""
     return node is not None and "leaf" in (node.kind, node.operands[0].kind if node.kind == "view" else "")
 
 
@@ -288,7 +291,7 @@ def _is_head(epoch: Epoch, location: Location, count: int) -> bool:
 
 
 def _find_short(epoch: Epoch, count: int) -> None:
-    """Schedule a cut at the next visit to a loop head if the recording has reached the limit of this head."""
+    """Schedule a cut at the next visit to a loop head, if the recording is long enough for this loop."""
     if any(known <= count for known in limits.values()):
         for site in visits_of(_expressions(epoch)):
             if site is not None and limits.get(site, SOFT_LIMIT) <= count:
@@ -315,7 +318,7 @@ def _choose_head(epoch: Epoch, count: int) -> None:
 
 
 def _note_search(site: Site, history: list[Site | None], found: bool, planned: bool) -> None:
-    """Update the loop heads at which recordings are cut and the length limits, after a cut at `site`.
+    """Adjust where and how often recordings are cut, after a cut at `site`.
 
     If its program was not `found` in memory, recordings are cut at the head of a longer loop that `history` shows. If
     such programs are `planned` several times in a row, the iterations have too many forms, and recordings become
@@ -372,7 +375,7 @@ def flush() -> None:
 
 
 def exclusive(storage: Storage) -> Buffer:
-    """Return the buffer of `storage` for a direct write. Expressions recorded before the call keep their values.
+    """Return the buffer of `storage` for direct writes, after preserving the values of recorded expressions.
 
     Pending work of this thread that uses the buffer is evaluated first. If another array or an exported view shares the
     memory, the storage gets a private copy. Memory that is shared with other code is returned as it is.
@@ -417,7 +420,7 @@ def _references(buffer: Buffer) -> int:
 
 
 def _count_unshared() -> int:
-    """Return the count that `_references` returns for a buffer that belongs to a single storage."""
+    """Return the reference count of a buffer that belongs to a single storage, as `_references` measures it."""
     storage = Storage((), np.dtype(bool), None, Buffer(None, 0, 0))  # type: ignore[arg-type]
     buffer = storage.buffer
     return _references(buffer)  # type: ignore[arg-type]

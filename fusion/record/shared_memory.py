@@ -71,12 +71,12 @@ def export_owner(storage: Storage, values: np.ndarray) -> np.ndarray:
 
 
 def exporter_of(storage: Storage) -> np.ndarray | None:
-    """Return the base of the arrays that use a storage's memory if `export_memory` has shared the memory, otherwise None."""
+    """Return the array through which other code uses a storage's memory, or None if the memory is not exported."""
     return storage.exporter[0] if storage.exporter is not None else None
 
 
 def _find_exported(storage: Storage) -> SharedMemory | None:
-    """Return an owner of the memory that `export_memory` has shared.
+    """Return an object that owns the memory which `export_memory` has shared.
 
     If only the storage uses the memory, end the sharing and return None.
     """
@@ -95,7 +95,7 @@ def _find_exported(storage: Storage) -> SharedMemory | None:
 
 
 def _count_unexported() -> int:
-    """Return the reference count that `_find_exported` measures for an array that only its storage references."""
+    """Return the reference count of an exported array that only its storage references."""
     held = np.empty(0), 0
     exporter, _ = held
     return getrefcount(exporter)
@@ -105,7 +105,7 @@ _UNEXPORTED = _count_unexported()
 
 
 def find_shared(storage: Storage) -> SharedMemory | None:
-    """Return the owner of a storage's shared memory, or None. The memory stays shared as long as the owner exists."""
+    """Return the object that keeps a storage's memory shared, or None if the memory is not shared."""
     if storage.host is None:
         return None
     if (entry := _shared.get(storage)) is None:

@@ -42,7 +42,7 @@ SMALL_RUN = 16
 
 
 class Storage:
-    """The state that all aliasing arrays share.
+    """The elements of an array and of all its views: a buffer, or an expression that is still pending.
 
     Attributes
     ----------
@@ -103,7 +103,7 @@ IDLE, EVALUATING, OVERWRITING = range(3)
 
 
 class Epoch:
-    """A recording: the slots that were bound in it, and its pending storages."""
+    """A recording of operations: the buffers and scalars that it reads (slots), and its pending storages."""
 
     __slots__ = (
         "asides",
@@ -166,7 +166,7 @@ class Epoch:
                 self.limit = min(self.limit, self.soft)
 
     def bind(self, buffer: Buffer, shape: tuple[int, ...], dtype: np.dtype) -> Expr:
-        """Bind a buffer to a slot, and return the leaf that reads the slot."""
+        """Store a buffer in a slot of the recording, and return the leaf that reads the slot."""
         slot_of, number = self.slot_of, id(buffer)
         slot = slot_of.get(number)
         if slot is None:
@@ -189,7 +189,7 @@ class Epoch:
         return node
 
     def bind_scalar(self, value: object, dtype: np.dtype) -> Expr:
-        """Bind a scalar to a new slot, and return the 0-d expression that reads the slot as a kernel argument."""
+        """Store a scalar in a new slot of the recording, and return the 0-d expression that reads the slot."""
         number = to_number(value, dtype.type)
         slots = self.slots
         slots.append(number)
@@ -201,7 +201,7 @@ class Epoch:
         return node
 
     def check(self, expr: Expr) -> None:
-        """Raise RuntimeError if an expression uses slots of a recording that has ended.
+        """Raise RuntimeError if an expression belongs to a recording that has ended.
 
         Raises DeviceMismatchError if recording has changed to another device within the operation.
         """
@@ -226,12 +226,12 @@ class Epoch:
         taken |= seen
 
     def forget(self) -> None:
-        """Release the buffers of an epoch's slots. The epoch must have no pending work."""
+        """Release the buffers of a recording that has no pending work."""
         self.ended = True
         self.slots, self.slot_of, self.results = [], {}, {}
 
     def release_if_ended(self) -> bool:
-        """Call `forget` if the epoch has ended and its pending values are not referenced.
+        """Release the buffers of an ended epoch if its pending values are not referenced.
 
         Return whether `forget` was called. It is not called during an evaluation of the epoch.
         """
@@ -247,14 +247,17 @@ class Epoch:
             self.lock.release()
 
     def live(self, among: list[Storage | Expr] | None = None) -> list[Storage]:
-        """Return the pending storages to which arrays or recording code refer. `among` is a copy of `pending`."""
-        listed, unheld = (self.pending, _UNHELD) if among is None else (among, _UNHELD + 1)
+        """Return the pending storages that are still referenced outside the pending list.
+
+        `among` is a copy of `pending`.
+        """
+        listed, count = (self.pending, _UNREFERENCED) if among is None else (among, _UNREFERENCED + 1)
         return [
-            s for s in listed if type(s) is Storage and s.epoch is self and s.buffer is None and getrefcount(s) > unheld
+            s for s in listed if type(s) is Storage and s.epoch is self and s.buffer is None and getrefcount(s) > count
         ]
 
-    def drop_unheld(self, begin: int) -> None:
-        """Remove, from position `begin` on, the storages that only `pending` references.
+    def drop_unreferenced(self, begin: int) -> None:
+        """Remove the pending storages from position `begin` on that nothing else references.
 
         The memo of recorded calls uses this to drop the intermediate values of a call. Nothing is removed during an
         evaluation.
@@ -302,8 +305,8 @@ def current_epoch(device: Device | None = None) -> Epoch:
     return epoch
 
 
-def _count_unheld() -> int:
-    """Return the reference count of a storage that only the pending list and `Epoch.live` reference.
+def _count_unreferenced() -> int:
+    """Return the reference count of a storage that only the pending list and `Epoch.live` hold.
 
     The count is measured, since it depends on the interpreter.
     """
@@ -311,4 +314,4 @@ def _count_unheld() -> int:
     return found
 
 
-_UNHELD = _count_unheld()
+_UNREFERENCED = _count_unreferenced()

@@ -22,7 +22,7 @@ if TYPE_CHECKING:
 def request_plan(
     form: plan_cache.Form, graph: LiveGraph, wanted: tuple[int, ...] | None, device: Device, slots: int
 ) -> Request | None:
-    """Request the compilation of a graph's plan. Return None if the plan must be compiled in this process.
+    """Request the plan of a graph from a second process. Return None if this process must compile the plan.
 
     The result of the request is the CPU time of the compilation in seconds.
     """

@@ -57,7 +57,7 @@ _plans_lock = threading.RLock()  # (reentrant: a finalizer may evaluate while th
 
 
 def run(epoch: Epoch, versions: list[Expr], wanted: tuple[int, ...] | None, settle: Settle) -> None:
-    """Evaluate the requested versions of the epoch and the live versions on which they depend.
+    """Evaluate the requested versions of an epoch, and the live versions on which they depend.
 
     `wanted` contains their positions in `versions`. None means all. `settle` is called with the plan and its table of
     buffers, in which `Plan.handed` gives the index of each version's buffer. `settle` may be called more than once if
@@ -136,13 +136,13 @@ def _find_or_make(
 
 
 def _tiers() -> Any:
-    """Return the `tiers` module, which is loaded only if the plan for a process's first program is not on disk."""
+    """Import and return the `tiers` module, which is not needed if the first plan is on disk."""
     return import_module("weft.fusion.run.tiers")
 
 
 @cache
 def _planning() -> Any:
-    """Return the `planning` module, which is loaded only to make a plan.
+    """Import and return the `planning` module, which is needed only to make a plan.
 
     Python 3.11 turns an interrupt during the definition of a dataclass into a RuntimeError.
     """
@@ -159,7 +159,10 @@ def _make_specialized(key: object, epoch: Epoch, versions: list[Expr], wanted: t
 
 
 def _keep(key: object, device: Device, versions: list[Expr], graph: LiveGraph, plan: Plan) -> Plan:
-    """Set the fields that runs of `plan` need, make the recorded versions the plan's outputs, and cache the plan."""
+    """Complete the fields that a plan needs for its runs, and cache the plan.
+
+    The recorded versions become the plan's outputs.
+    """
     plan.blank = [None] * (plan.table_size - plan.slots) + [0]
     plan.asks_more = bool(plan.scalars or plan.values) or plan.counter is not None or plan.descriptors is not None
     slot_of = dict(plan.outputs)
@@ -177,7 +180,7 @@ def _keep(key: object, device: Device, versions: list[Expr], graph: LiveGraph, p
 
 
 def _is_worth_more(plan: Plan, device: Device) -> bool:
-    """Return whether specialized kernels are worthwhile: on a GPU, if a launch accesses a large amount of memory."""
+    """Return whether specialized kernels are worthwhile: on a GPU, if a launch accesses much memory."""
     if not device.target.machine.is_gpu:
         return False
     launches = [step for step in plan.steps if isinstance(step, KernelLaunch)]
@@ -291,7 +294,7 @@ def execute(plan: Plan, epoch: Epoch, settle: Settle, shown: bool) -> None:
 
 
 def _check_slots(plan: Plan, epoch: Epoch) -> None:
-    """Raise RuntimeError unless the slots that the plan reads hold different buffers of the expected sizes."""
+    """Raise RuntimeError unless the buffers that a plan reads are different and have the expected sizes."""
     try:
         found = [epoch.slots[slot] for slot in plan.leaves]
         good = [buffer.nbytes for buffer in found] == plan.leaf_sizes and len({*map(id, found)}) == len(found)
@@ -302,7 +305,7 @@ def _check_slots(plan: Plan, epoch: Epoch) -> None:
 
 
 def _table(plan: Plan, slots: list[Any], missing: int) -> list[Any]:
-    """Return the table of buffers for a run: the epoch's slots followed by empty entries.
+    """Return the table of buffers for a run of a plan: the epoch's buffers, followed by empty entries.
 
     The epoch of the run may have fewer slots than the epoch for which the plan was created.
     """
@@ -310,7 +313,7 @@ def _table(plan: Plan, slots: list[Any], missing: int) -> list[Any]:
 
 
 def _fill_table(table: list[Any], plan: Plan, epoch: Epoch) -> None:
-    """Fill the other table entries: scalars, addresses of small arrays, completion counters, look-back descriptors."""
+    """Fill the table's entries for scalars, small arrays, completion counters and look-back descriptors."""
     device = epoch.device
     if plan.counter is not None:
         table[plan.counter] = device.completion_counter()
@@ -406,7 +409,7 @@ def _references(table: list[Any], slot: int) -> int:
 
 
 def _count_unshared() -> int:
-    """Return the reference count of a buffer to which only the slots and the table refer."""
+    """Return the reference count of a buffer that only the epoch's slots and the table reference."""
     slots = [Buffer(None, 0, 0)]  # type: ignore[arg-type]
     return _references([*slots], 0)
 

@@ -1,4 +1,4 @@
-"""Ops that simpler NumPy functions compute until it is worthwhile to compile loops.
+"""Temporary computation of ops by simple NumPy functions, until compiling their loops is worthwhile.
 
 In: an op and a loop. Out: a callable like the op's ufunc that needs no generated code, or None. Invariant: the op's own
 expansion runs on arrays, down to ops whose NumPy loops compute the same bits as kernels. The result therefore has the
@@ -32,12 +32,12 @@ BY_NUMPY = "NumPy computes it, which is slower"
 
 
 def compile_price() -> float:
-    """Return the time in seconds that NumPy may spend on an op before the op's loop is compiled in this process."""
+    """Return the time in seconds that NumPy may spend on an op before a loop for the op is compiled."""
     return PRICE if "llvmlite.binding" in sys.modules else PRICE + LOADING
 
 
 class NeedsCodeError(Exception):
-    """Raised for an op that only generated code can compute, or that expands to such an op."""
+    """Raised for an op that only compiled code can compute."""
 
 
 class _Value:

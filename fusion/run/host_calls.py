@@ -1,4 +1,4 @@
-"""Steps of a plan that call functions on the host, or functions that launch their own kernels.
+"""Plan steps that call host functions, or functions that launch kernels themselves.
 
 In: a call and the table of buffers. Out: its result in memory.
 """
@@ -44,7 +44,12 @@ def launch_with_draws(
     work: int,
     arguments: array[int],
 ) -> None:
-    """Launch a kernel that reads random number streams. The numbers are written to memory only if necessary."""
+    """Launch a kernel with random number streams as operands.
+
+    The kernel generates the numbers itself if possible. Otherwise they are written to memory first.
+
+    Otherwise the numbers are written to memory first.
+    """
     slots = [slot for _, slot, _ in streams]
     words = [device.view_memory(table[slot], _WORD, (table[slot].nbytes // _WORD.itemsize,)) for slot in slots]
     readers = []

@@ -42,7 +42,7 @@ class NeedsKernelError(Exception):
 
 
 def reduce_values(op: str, values: np.ndarray, axes: tuple[int, ...], dtype: np.dtype, keepdims: bool = False) -> Any:
-    """Return an array reduced with an op over `axes`. `dtype` is the dtype of the accumulators and of the result.
+    """Return an array reduced with an op over `axes`. `dtype` is the dtype of the result and the accumulators.
 
     The bits are the same as those of a plan that reduces an array with this memory layout.
 
@@ -121,7 +121,10 @@ def _find_extreme(function: Any, values: np.ndarray, axes: tuple[int, ...], dtyp
 
 @cache
 def compiler() -> Any:
-    """Return the `compiled_loops` module. The first call loads this module and the code generator."""
+    """Import and return the `compiled_loops` module.
+
+    The first call also loads the code generator.
+    """
     return import_module("weft.fusion.run.compiled_loops")
 
 

@@ -1,4 +1,4 @@
-"""Compiled loops of ops on disk.
+"""The disk cache of compiled loops of ops.
 
 In: an op and its dtypes. Out: a NumPy ufunc around the loop. Invariant: the code generator is not loaded for a loop that
 another process has compiled. The key of a loop contains everything that its code depends on.

@@ -62,7 +62,7 @@ _OUTSIDE = (MemoryError, DeviceMismatchError, DeviceLostError, SettingError)
 
 @dataclass(slots=True)
 class FormCost:
-    """The costs of the programs of one form, in seconds: time lost by interpretation, and expected compile time."""
+    """The time that interpreting a form has lost so far, and the expected time to compile the form, in seconds."""
 
     lost: float = 0.0
     price: float = 0.0
@@ -80,7 +80,7 @@ _programs: OrderedDict[Any, tuple[Program | None, FormCost]] = OrderedDict()
 
 
 class _Rate:
-    """Ratio of measured to expected compile time, and the costs of loading the planner.
+    """Ratio of measured to expected compile time, and the time needed to load the planner.
 
     The ratio is lower if the disk cache often has the code.
     """
@@ -158,7 +158,7 @@ def try_interpreting(
     wanted: tuple[int, ...] | None,
     settle: Any,
 ) -> float | None:
-    """Interpret a graph, unless that is impossible or the graph's form should be compiled now.
+    """Interpret a graph, if that is possible and the graph's form should not be compiled now.
 
     Return None if the graph was interpreted. Otherwise return the expected seconds of compilation, or 0 if unknown.
     """
@@ -194,7 +194,7 @@ def try_interpreting(
 def _should_interpret(
     form: FormCost, losing: float, kind: plan_cache.Form, graph: LiveGraph, wanted: tuple[int, ...] | None, epoch: Epoch
 ) -> bool:
-    """Return whether to interpret a graph without a plan. A compiled run would be faster by `losing` seconds.
+    """Return whether to interpret a graph that has no plan, although that loses `losing` seconds.
 
     If its form should be compiled, also request the compilation.
     """
@@ -224,7 +224,7 @@ def _limit(form: FormCost) -> float:
 
 
 def is_known(key: object, kind: plan_cache.Form) -> bool:
-    """Return whether interpretation was tried for this graph, or for a graph of the same form and array lengths."""
+    """Return whether this graph, or one of the same form and array lengths, has been interpreted before."""
     return key in _programs or (kind.key, tuple(kind.encoder.codes)) in _programs
 
 
@@ -242,7 +242,7 @@ def reinterpret(key: object, epoch: Epoch, versions: list[Expr], settle: Any) ->
 
 
 def _keeps_interpreting(form: FormCost) -> bool:
-    """Return whether graphs of a form should continue to be interpreted."""
+    """Return whether to continue to interpret graphs of a form."""
     if setting("debug") or setting("dump"):
         return False
     if setting("interpret") == "always" or form.broken:
@@ -350,7 +350,10 @@ def interpret_after_failure(
 
 
 def _give_up(form: FormCost, graph: LiveGraph, error: Exception) -> None:
-    """Interpret all graphs of a form from now on, and issue a warning. With WEFT_STRICT=1, raise `error` instead."""
+    """Interpret all later graphs of a form, and issue a warning.
+
+    With WEFT_STRICT=1, raise `error` instead.
+    """
     form.broken = not setting("strict")
     runtime.report_failure(
         "the optimizer", "this program is interpreted, which is slower", error, describe(graph.versions)

@@ -27,7 +27,7 @@ GPU_UNITS = 1000
 
 
 class VerificationCounts:
-    """Counters of the evaluations that were compared and of those that only a plan can compute."""
+    """The numbers of evaluations that were verified, and that could not be verified."""
 
     compared = 0
     skipped = 0

@@ -24,7 +24,7 @@ words_with_code.append((ctypes.addressof(_TABLE), len(_TABLE)))
 
 
 def put_buffer(kind: type, slots: Mapping[str, int], device: object, counter: int) -> None:
-    """Make the instances of a class export the buffer of the NumPy array in the slot `_values`.
+    """Make a class implement the buffer protocol, with the NumPy array in the slot `_values` as the memory.
 
     Parameters
     ----------

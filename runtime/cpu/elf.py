@@ -62,14 +62,14 @@ class Symbol(NamedTuple):
 
 @dataclass(frozen=True)
 class Image:
-    """Linked code in memory, and the addresses of the symbols. Deleting this object frees the memory."""
+    """Linked code in memory, with the addresses of its symbols. Deleting this object frees the memory."""
 
     memory: mmap.mmap
     symbols: Mapping[str, int]
 
 
 def link(code: bytes, outside: Mapping[str, int]) -> Image:
-    """Load an object file into memory, and return its linked image.
+    """Link an object file in memory and return the linked image.
 
     Parameters
     ----------
@@ -187,7 +187,7 @@ class _Linker:
     def wanted(
         self, relocations: Sequence[tuple[int, int, int, Symbol, int]], kinds: Sequence[int]
     ) -> dict[Symbol, None]:
-        """Return the symbols for which relocations of the given `kinds` need a stub or a slot."""
+        """Return the symbols that need a stub or a slot, because a relocation of the given `kinds` uses them."""
         found: dict[Symbol, None] = {}
         for _, _, kind, symbol, _ in relocations:
             inside = symbol.section in self.section_offsets

@@ -70,13 +70,16 @@ def keep_text(free_list: int) -> str:
 
 
 def _field(t: Text, thing: str, store: str, which: int) -> str:
-    """Emit the address of a field of the buffer `thing`. Word `which` of `store` is the offset of the field."""
+    """Emit the address of a field of the buffer `thing`.
+
+    Word `which` of `store` is the offset of the field.
+    """
     return t.new(f"getelementptr i8, ptr {thing}, i64 {t.load(store, which)}")
 
 
 @cache
 def take_text() -> str:
-    """Return the LLVM text of the builtin ``call(record address, table)``, which takes buffers from free lists.
+    """Return the LLVM text of the builtin that takes buffers from free lists: ``call(record address, table)``.
 
     The builtin puts a buffer into the table for each request, and returns the number of requests whose free list is
     empty.

@@ -1,4 +1,4 @@
-"""Free lists of a memory pool, which contain deleted buffers by size. A buffer and its memory are reused together.
+"""Free lists of a memory pool: deleted buffers by size, whose memory is reused together with the buffer.
 
 One native call serves all requests of a plan.
 
@@ -83,7 +83,7 @@ class Counted:
         return self.counts[MADE] - self.counts[KEPT]
 
     def note_peak(self) -> None:
-        """Update the recorded peak if more bytes are in use."""
+        """Update the recorded peak of memory use."""
         held = self.counts[MADE] - self.counts[KEPT]
         if held > self.counts[PEAK]:
             self.counts[PEAK] = held
@@ -131,21 +131,21 @@ class FreeLists:
         return found
 
     def make(self, size: int, *fields: Any) -> Buffer:
-        """Return a new buffer that is put on the free list for `size` when it is deleted."""
+        """Return a new buffer of `size` bytes, which goes on the free list when it is deleted."""
         buffer: Buffer = _generic_alloc(self._kind, 0)
         ctypes.c_int64.from_address(id(buffer) + self._hidden).value = self._free_list(size)
         buffer.__init__(*fields)  # type: ignore[misc]
         return buffer
 
     def take(self, size: int, nbytes: int) -> Buffer | None:
-        """Take a buffer for a request of `nbytes` from the free list for `size`. Return None if the list is empty."""
+        """Return a buffer of `nbytes` from the free list for `size`, or None if the list is empty."""
         found: list[Any] = [None]
         record = array("q", (1, 0, self._free_list(size), id(nbytes)))
         self._take(record.buffer_info()[0], found)
         return found[0]
 
     def prepare(self, requests: Requests, sizes: Sequence[int | None]) -> None:
-        """Prepare the memory requests of a plan, so that one native call takes all the buffers from the free lists.
+        """Prepare the memory requests of a plan, so that one native call allocates all buffers from the free lists.
 
         `sizes` are the block sizes of the requests, or None for requests that free lists do not serve.
         """
@@ -160,7 +160,7 @@ class FreeLists:
                 requests.call = self._take
 
     def clear(self) -> None:
-        """Free all buffers on the free lists and the memory of these buffers."""
+        """Free all buffers on the free lists, together with their memory."""
         with self._lock:
             self._store[CLOSED] += 1
             try:
@@ -178,7 +178,8 @@ def make_free_lists(base: type, pool: Counted, expected: Mapping[str, object]) -
 
 
 def allocate_for_plan(device: Any, table: list[Any], requests: Requests, size_of: Callable[[int], int | None]) -> None:
-    """Allocate the buffers of a plan one by one. In a later run, prepare the plan's requests for the free lists first.
+    """Allocate the buffers of a plan one by one. In a later run, the plan's requests are prepared for the free lists.
+
 
     `size_of` maps requested bytes to a block size, or to None for requests that free lists do not serve.
     """
@@ -224,7 +225,7 @@ class _Spec(ctypes.Structure):
 
 @cache
 def native_kind(base: type) -> Any:
-    """Return a subclass of `base` for reusable buffers, whose deallocator is native code."""
+    """Return a subclass of `base` for reusable buffers, with a deallocator in native code."""
     keep = obtain_native(KEEP, keep_text(base.__basicsize__))
     slots = (_Slot * 2)(_Slot(_TP_DEALLOC, keep.address), _Slot(0, None))
     name = f"{base.__module__}.{base.__name__}".encode()

@@ -46,7 +46,7 @@ def divide_blocks(function: HostFunction, blocks: int, block: Triple, threads: i
 
 
 def guarded(function: HostFunction, arguments: list[int], fault: FaultRecord) -> tuple[Entry, list[int]]:
-    """Return an entry function for a kernel and the slots of this entry. If possible, Ctrl-C interrupts the kernel.
+    """Return the entry function that runs a kernel interruptibly, and its argument slots.
 
     For fused kernels, and if interrupts are not supported, return the kernel's own entry and `arguments`.
     """
@@ -58,7 +58,7 @@ def guarded(function: HostFunction, arguments: list[int], fault: FaultRecord) ->
 
 
 def hidden_slots(grid: Triple, block: Triple, shared_bytes: int, fault: FaultRecord) -> list[int]:
-    """Return the hidden arguments of an explicit kernel, which follow the user's arguments."""
+    """Return the arguments of an explicit kernel that follow the user's arguments, such as the grid and block sizes."""
     return [*grid, *block, shared_bytes, fault.address]
 
 
@@ -122,7 +122,7 @@ class PreparedGrid:
         spare.append(record)
 
     def _record(self) -> tuple[int, FaultRecord, array[int]]:
-        """Return a new launch record: the address, the failure record, and the array of the record's words."""
+        """Return a new launch record, as its address, its failure record and its words."""
         blocks, fault = prod(self._grid), FaultRecord()
         parts, chunk, alone = divide_blocks(self._function, blocks, self._block, self._threads)
         own = [0] * self._count + hidden_slots(self._grid, self._block, self._shared, fault)

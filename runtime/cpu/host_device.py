@@ -25,7 +25,7 @@ from weft.runtime.synchronous_device import SynchronousDevice
 
 
 class CpuDevice(SynchronousDevice):
-    """The CPU as a device. Each method returns after the method's work has ended.
+    """The CPU as a device. All work is complete when a method returns.
 
     Short kernels run in the calling thread, and long ones on all cores.
     """

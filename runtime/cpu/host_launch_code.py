@@ -101,7 +101,10 @@ def _rewind(t: Text, cursor: str, first: str, out: str, arguments: str) -> None:
 
 
 def _read_arguments(t: Text, known: dict[str, str], table: str, cursor: str, out: str) -> None:
-    """Emit code that reads a kernel's arguments from the record and the table, and moves on to the next kernel."""
+    """Emit code that reads a kernel's arguments from the launch record and the table.
+
+    The code then advances to the next kernel.
+    """
     kernel, own = t.load(cursor, 0, "ptr"), t.load(out, 0, "ptr")
     size, slots = t.load(kernel, SIZE), t.at(kernel, KERNEL)
     k = t.begin_loop("copy", size)
@@ -124,7 +127,10 @@ def _read_arguments(t: Text, known: dict[str, str], table: str, cursor: str, out
 
 
 def _run_kernel(t: Text, known: dict[str, str], pool: str, cursor: str, out: str) -> None:
-    """Emit code that runs a kernel in this thread or in the pool, and moves on to the next kernel."""
+    """Emit code that runs a kernel in this thread or in the thread pool.
+
+    The code then advances to the next kernel.
+    """
     kernel, own = t.load(cursor, 0, "ptr"), t.load(out, 0, "ptr")
     entry = t.load(kernel, ENTRY, "ptr")
     extent, chunk, parts, alone = (t.load(kernel, word) for word in (EXTENT, CHUNK, PARTS, ALONE))

@@ -32,12 +32,14 @@ MOST_SLOTS = 1 << 13
 
 
 def elements_of(function: HostFunction) -> int:
-    """Return the minimum number of elements that justify another thread."""
+    """Return the number of elements per thread below which another thread is not worthwhile."""
     return max(1, GRAIN * INSTRUCTIONS // (INSTRUCTIONS + function.cost))
 
 
 def chunk_of(extent: int, parts: int, work: int, grain: int, least: int = GRAIN) -> int:
-    """Return the chunk size for a loop over `extent` indices that is divided among `parts` threads.
+    """Return the number of indices that a thread takes at a time from a loop over `extent` indices.
+
+    `parts` threads share the loop.
 
     The chunk size is a multiple of `grain`. All indices together have `work` elements, and a chunk has at least `least`
     elements.
@@ -126,7 +128,10 @@ class HostLaunches:
         return tuple((words.buffer_info()[0], count, words) for count, words in zip(behind, made, strict=True))
 
     def run(self, table: list[Any]) -> None:
-        """Run the kernels with the buffers in a table. The table's last item is the number of kernels to skip."""
+        """Run the kernels with the buffers in a table.
+
+        The table's last item is the number of kernels to skip.
+        """
         if table[-1]:
             self._run_singly(table)
             return

@@ -148,7 +148,7 @@ class Pool(Counted):
         self.counts[KEPT] += size
 
     def empty(self) -> int:
-        """Return all cached blocks to the system, and return the size of these blocks in bytes."""
+        """Return all cached blocks to the system. Return their total size in bytes."""
         if self.free_lists is not None:
             self.free_lists.clear()
         given = 0
@@ -178,7 +178,9 @@ def _from_system(size: int) -> HostBlock:
 
 
 def keep_freed_memory() -> None:
-    """Make the C library reuse the memory of freed arrays of less than 32 MB, instead of returning it to the system.
+    """Make the C library keep the memory of freed arrays for reuse.
+
+    This applies to arrays of less than 32 MB.
 
     glibc does so once a program has freed a block of that size. Until then, NumPy results of a few hundred kilobytes
     may be mapped anew at each call, which takes ten times as long as the computation.
@@ -188,7 +190,7 @@ def keep_freed_memory() -> None:
 
 
 def _next_colour() -> int:
-    """Return the offset from a page boundary for the start of the next large block.
+    """Return the offset within a page at which the next large block starts.
 
     A processor compares the addresses of loads and earlier stores by their offsets within a page (4K aliasing). A loop
     that reads one array and writes another at nearly the same offset takes up to ten times as long.

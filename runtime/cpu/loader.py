@@ -57,7 +57,7 @@ def _address(symbol: str) -> int:
 
 @cache
 def _functions_of_llvms_own() -> dict[str, int]:
-    """Return the addresses of functions that LLVM may insert calls to, such as memset in place of a loop."""
+    """Return the addresses of functions such as memset, which LLVM may call in place of a loop."""
     return {name: _address(name) for name in ("memcpy", "memmove", "memset")}
 
 

@@ -86,7 +86,7 @@ def _load(code: ObjectCode) -> NativeFunction:
 
 
 def native_object(entry: str, text: str, symbols: tuple[str, ...] = ()) -> ObjectCode:
-    """Return object code for an LLVM text that defines the function `entry`, from the disk cache or newly compiled.
+    """Return the object code of the function `entry` of an LLVM text, from the disk cache or newly compiled.
 
     Code that is not in the disk cache is compiled without optimization, which takes a twentieth of the time. A second
     process then compiles it with optimization, for this process and later ones. Raises CompileError if the text cannot
@@ -110,7 +110,7 @@ def native_object(entry: str, text: str, symbols: tuple[str, ...] = ()) -> Objec
 def optimized_object(
     entry: str, text: str, symbols: tuple[str, ...] = (), compiling: bool = True, *, own: bool = False
 ) -> ObjectCode | None:
-    """Return optimized object code for an LLVM text from the disk cache, or None if the cache does not contain it.
+    """Return optimized object code of an LLVM text from the disk cache, or None if it is not cached.
 
     With `own`, the code uses all instructions of this machine's processor.
 
@@ -133,7 +133,7 @@ def optimized_object(
 
 
 def is_kept(text: str) -> bool:
-    """Return whether the disk cache contains object code for an LLVM text, optimized or not."""
+    """Return whether the disk cache contains object code of an LLVM text, optimized or unoptimized."""
     cache = disk_cache()
     return cache is not None and any(map(cache.has, _keys_of(text)))
 
@@ -157,7 +157,7 @@ _requested: set[int] = set()
 
 
 def _improve_later(code: ObjectCode, text: str, processor: Processor | None = None) -> bool:
-    """Request optimized code from the second process. Return whether the code has been requested, now or earlier."""
+    """Request optimized code from the second process. Return whether it has been requested, now or earlier."""
     if hash((text, processor)) in _requested:
         return True
     used = bool(code.code and not code.symbols)
@@ -170,7 +170,7 @@ def _improve_later(code: ObjectCode, text: str, processor: Processor | None = No
 
 
 def compile_optimized(entry: str, text: str, symbols: tuple[str, ...], processor: Processor | None) -> None:
-    """Compile an LLVM text with optimization, and store the code in the disk cache. Runs in the second process."""
+    """Compile an LLVM text with optimization and store the code on disk, in the second process."""
     cache, key = disk_cache(), _keys_of(text, processor)[0]
     if cache is not None and cache.get(key) is None:
         cache.put(key, ObjectCode("object", entry, _compile(text, True, processor), "host", (), symbols))
@@ -181,7 +181,7 @@ words_with_code: list[tuple[int, int]] = []
 
 
 def _exchange_code(entry: str, text: str, _: None) -> None:
-    """Replace the code of a native function in this process with optimized code from the disk cache."""
+    """Replace the code of a native function in this process by optimized code from the disk cache."""
     cache = disk_cache()
     better = cache.get(_keys_of(text)[0]) if cache is not None else None
     if better is None:
@@ -199,7 +199,7 @@ def _exchange(address: int, length: int, old: int, new: int) -> None:
 
 
 def _compile(text: str, optimized: bool, processor: Processor | None = None) -> bytes:
-    """Compile LLVM text to an object file, for `processor` or by default for any processor of this architecture."""
+    """Compile LLVM text to an object file for `processor`, or for any processor of this architecture."""
     load_llvm()
     import llvmlite.binding as llvm
 
@@ -294,7 +294,7 @@ class Builtin:
         immortal(self)  # holders of the function may call it, even if another thread has created a second builtin
 
     def exchange(self, old: object, new: object) -> None:
-        """Replace an object that the native function uses."""
+        """Replace an object that the native function refers to."""
         self._objects = (*self._objects, new)  # (the old object may be in use)
         _exchange(*self._words(), id(old), id(new))
 
@@ -303,7 +303,7 @@ class Builtin:
         return id(self.table) + bytes.__basicsize__ - 1, len(self.table) // 8
 
     def method(self) -> Any:
-        """Return the function as a method, to which the instance is passed as the first argument."""
+        """Return the native function as a method that receives the instance as its first argument."""
         make = ctypes.pythonapi.PyInstanceMethod_New
         make.restype, make.argtypes = ctypes.py_object, (ctypes.py_object,)
         return make(self.call)
@@ -311,7 +311,7 @@ class Builtin:
 
 @cache
 def _table_type(owner: str) -> type[bytes]:
-    """Return the class of the tables of a module's builtins.
+    """Return the class of the tables through which the builtins of a module find their objects.
 
     Python shows the class of a builtin's table before the builtin's name. A builtin is pickled as an attribute of its
     table, and the table is pickled as the module.
@@ -327,7 +327,7 @@ def python_function(name: str) -> int:
 
 
 def immortal(thing: _T) -> _T:
-    """Keep an object alive forever, since native code holds no counted reference to it. Return the object."""
+    """Keep an object alive forever, because native code refers to it without a counted reference. Return the object."""
     ctypes.pythonapi.Py_IncRef(ctypes.py_object(thing))
     return thing
 
@@ -343,7 +343,7 @@ class Text:
         self._count = 0
 
     def begin_builtin(self, entry: str, words: Sequence[str]) -> dict[str, str]:
-        """Begin the function of a `Builtin`. Return a dict from the names of the builtin's words to LLVM values.
+        """Begin the function of a `Builtin`. Return its words as a dict from names to LLVM values.
 
         ``%given`` holds `%count` arguments, followed by the keyword arguments, whose names are in the tuple ``%names``
         (or null).
@@ -378,7 +378,7 @@ class Text:
         self.lines.append(f"{name}:")
 
     def at(self, base: str, word: int | str) -> str:
-        """Emit the address of the 64-bit word at index `word` from the address `base`. Return the result's name."""
+        """Emit the address of the 64-bit word number `word` after the address `base`. Return the result's name."""
         return self.new(f"getelementptr i64, ptr {base}, i64 {word}")
 
     def load(self, base: str, word: int | str, kind: str = "i64") -> str:
@@ -421,7 +421,10 @@ class Text:
         return f"%{name}.k"
 
     def end_loop(self, name: str, reached: bool = False) -> None:
-        """End a loop. If `reached` is true, the last block of the loop already branches to ``NAME.end``."""
+        """End a loop.
+
+        If `reached` is true, the last block of the loop already branches to ``NAME.end``.
+        """
         if not reached:
             self.do(f"br label %{name}.end")
         self.label(f"{name}.end")
@@ -429,13 +432,16 @@ class Text:
         self.jump(name, f"{name}.done")
 
     def item(self, known: dict[str, str], table: str, index: str, name: str) -> str:
-        """Emit a load of an item of a list. If the index is out of range at run time, branch to ``raise``."""
+        """Emit a load of item `index` of a list.
+
+        If the index is out of range at run time, the code branches to ``raise``.
+        """
         found = self.new(f"call ptr {known['PyList_GetItem']}(ptr {table}, i64 {index})")
         self.leave_if(f"icmp eq ptr {found}, null", "raise", name)
         return found
 
     def address(self, known: dict[str, str], table: str, index: str, name: str) -> str:
-        """Emit a load of the address of the buffer that is an item of a list.
+        """Emit a load of the address of the buffer at position `index` of a list.
 
         At run time, an index out of range or an item without an address branches to ``raise``.
 

@@ -1,4 +1,4 @@
-"""Native functions as the operators of a class. Python calls these functions through the type's slots.
+"""Native functions as operators of a class, which Python calls directly through the type's slots.
 
 In: a class with slots, and a `Builtin` for each of its methods. Out: descriptors like those of classes written in C.
 Invariant: subclasses, and later replacements of the methods, behave as with methods written in Python.
@@ -97,7 +97,7 @@ def put_call(kind: type, builtin: Builtin) -> None:
 
 
 def _put(kind: type, way: int, names: tuple[str, ...], like: type, words: list[int]) -> None:
-    """Set special methods of a class to native code, as a C extension does."""
+    """Set special methods of a class to native code, as for a class of a C extension."""
     find, number = _find_operator(), next(_free[way])
     at = _FIRST + _EACH * number
     _TABLE[at : at + _EACH] = words  # type: ignore[assignment]

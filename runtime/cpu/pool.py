@@ -63,7 +63,7 @@ class Entry(NamedTuple):
 
 
 class _Code(NamedTuple):
-    """The native functions of the pool, which run a job, serve as a worker, and copy bytes."""
+    """The native functions of the pool: to run a job, to serve as a worker, and to copy bytes."""
 
     run: Any
     address: int
@@ -73,7 +73,7 @@ class _Code(NamedTuple):
 
 
 class Workers:
-    """The pool of worker threads, which exists as long as the process. A forked child has a pool of its own."""
+    """The pool of worker threads of this process. A forked child gets its own pool."""
 
     def __init__(self) -> None:
         self._count = 0
@@ -93,7 +93,9 @@ class Workers:
         begun: list[Any] | None = None,
         alone: int = 0,
     ) -> None:
-        """Run a kernel's loop over ``range(extent)`` in chunks, on at most `parts` threads including this thread.
+        """Run a kernel's loop over ``range(extent)`` in chunks on several threads.
+
+        At most `parts` threads take part, including this thread.
 
         Sleeping workers are woken when the job has taken `alone` nanoseconds, which is checked between chunks.
         The last item of `begun` is incremented immediately before the kernel starts. No interrupt occurs in between.
@@ -115,7 +117,7 @@ class Workers:
                 self.leave()
 
     def while_waiting(self, tick: int) -> None:
-        """Set the native function that a thread calls periodically while it waits for workers.
+        """Set the native function that threads call periodically while they wait for workers.
 
         The arguments of the function are the job's entry and slots.
         """
@@ -168,7 +170,7 @@ class Workers:
             signal.pthread_sigmask(signal.SIG_SETMASK, before)
 
     def _move_workers_away(self, here: int) -> None:
-        """Move the workers away from the processor `here`, which runs the thread that starts jobs.
+        """Move the workers away from the processor `here`, on which the calling thread runs.
 
         On some virtual machines, a worker that wakes on this processor starts milliseconds late.
         """
@@ -223,7 +225,7 @@ def _fresh_memory() -> int:
 
 @cache
 def _count_spins() -> int:
-    """Return the number of times that a worker's spin loop iterates before the worker sleeps.
+    """Return the number of iterations that a worker waits in a spin loop before it sleeps.
 
     An iteration takes 5 to 50 ns, depending on the machine.
     """
@@ -236,7 +238,7 @@ def _count_spins() -> int:
 
 
 def _make_immortal(what: object) -> None:
-    """Keep an object alive even at exit, since workers may use the object while the interpreter shuts down."""
+    """Keep an object alive even during interpreter shutdown, because workers may still use it."""
     ctypes.pythonapi.Py_IncRef(ctypes.py_object(what))
 
 

@@ -21,7 +21,7 @@ BLOCK_BYTES = 1 << 20
 
 
 class _Job:
-    """A queue of calls, which the calling thread and the workers take and run.
+    """A queue of calls, which the calling thread and the workers execute.
 
     The queue has no lock, since an interrupt may end any step of the calling thread. Workers are not interrupted.
     """
@@ -126,7 +126,9 @@ def run_calls(calls: Sequence[Callable[[], None]], threads: int) -> None:
 
 
 def divide_axis(length: int, nbytes: int, threads: int, each: int = 4) -> list[slice]:
-    """Divide an axis of `length` elements and `nbytes` bytes into blocks. Return a slice for each block.
+    """Divide an axis of an array into blocks for several threads. Return one slice per block.
+
+    The axis has `length` elements, and the array has `nbytes` bytes.
 
     There are `each` blocks per thread, unless the blocks would be too small.
     """

@@ -1,4 +1,4 @@
-"""The event log of instrumented kernels. `trace` operations write events, which a reader processes.
+"""The event log of instrumented kernels, to which `trace` operations write.
 
 In: the events of one launch, each a number of 64-bit words. Out: rows of numbers in order. Invariant: one launch is
 instrumented at a time. An exception of the reader is raised at the launch, and ends the reading.
@@ -23,7 +23,7 @@ StreamOperand = Callable[[list[list[int]]], None]
 
 
 class _Trace:
-    """The reader of the event log, and the first exception that the reader has raised."""
+    """The function that processes the event log, and the first exception that it has raised."""
 
     __slots__ = ("error", "reader", "width")
 

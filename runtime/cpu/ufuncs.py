@@ -194,7 +194,7 @@ def _map_text(entry: str) -> str:
 
 
 def _in_blocks(t: Text, count: str, length: str, last: str, shifts: str) -> None:
-    """Emit a call to the kernel for each block of elements. Strided operands are copied."""
+    """Emit calls to the kernel, one for each block of elements. Strided operands are copied first."""
     number = t.begin_loop("block", t.new(f"sdiv i64 {t.new(f'add i64 {length}, {BLOCK - 1}')}, {BLOCK}"))
     begin = t.new(f"mul i64 {number}, {BLOCK}")
     left = t.new(f"sub i64 {length}, {begin}")
@@ -227,7 +227,7 @@ def _in_blocks(t: Text, count: str, length: str, last: str, shifts: str) -> None
 def _copy(
     t: Text, name: str, source: tuple[str, str], target: tuple[str, str], shift: str, count: str, behind: str
 ) -> None:
-    """Emit a copy of elements from one strided array to another, and a branch to `behind`."""
+    """Emit a copy of elements between strided arrays, and a branch to `behind`."""
     for k in range(5):
         t.enter_if(f"icmp eq i64 {shift}, {k}", f"{name}.{k}", f"{name}.not{k}")
         at, kind = t.begin_loop(f"{name}.each{k}", count), f"i{8 << k}"

@@ -56,7 +56,7 @@ _FACTORS = {char: (pair.ctypes.data, pair.ctypes.data + pair.itemsize) for char,
 
 @dataclass(frozen=True, slots=True)
 class Matrices:
-    """An operand of a matrix product: a vector, or matrices in the last two axes.
+    """An operand of a matrix product: a vector, or matrices along the last two axes of an array.
 
     Attributes
     ----------
@@ -167,7 +167,7 @@ class Blas:
 
 @dataclass(frozen=True, slots=True)
 class _Product:
-    """A plan of the cuBLAS calls that compute a matrix product.
+    """The cuBLAS calls that compute a matrix product.
 
     Attributes
     ----------
@@ -190,7 +190,7 @@ class _Product:
 def _plan_product(
     left: tuple[int, ...], left_steps: tuple[int, ...], right: tuple[int, ...], right_steps: tuple[int, ...]
 ) -> _Product | None:
-    """Return the plan of a product of operands with the given shapes and strides, or None if it is unsupported."""
+    """Return the cuBLAS calls for a matrix product with these shapes and strides, or None if unsupported."""
     a, b = _as_matrix(Matrices(0, left, left_steps), row=True), _as_matrix(Matrices(0, right, right_steps), row=False)
     n, k, m = a.shape[-2], a.shape[-1], b.shape[-1]
     lead = np.broadcast_shapes(a.shape[:-2], b.shape[:-2])
@@ -223,7 +223,7 @@ def _as_matrix(given: Matrices, row: bool) -> Matrices:
 
 
 def _layout(matrix: Matrices) -> tuple[int, int] | None:
-    """Return the operation and the leading dimension with which cuBLAS reads the transpose of a matrix.
+    """Return how cuBLAS reads the transpose of a matrix: the operation and the leading dimension.
 
     The operation is plain or transposed. Return None if cuBLAS cannot read the matrix.
     """

@@ -35,7 +35,7 @@ DESCRIPTOR_USES = 1 << 20
 
 
 class CudaDevice(GpuServices):
-    """A GPU as a device. All work runs in order in a single stream, apart from work in the user's own streams.
+    """A GPU as a device. All work runs in order in one stream, except work in the user's own streams.
 
     `download` and `synchronize` wait for the work.
 
@@ -187,11 +187,17 @@ class CudaDevice(GpuServices):
     # -- kernels --------------------------------------------------------------------------------
 
     def load(self, code: ObjectCode) -> CudaFunction:
-        """Load a kernel. The PTX is assembled by nvJitLink if nvJitLink is installed, otherwise by the driver."""
+        """Load a kernel, whose PTX nvJitLink or the driver assembles.
+
+        The driver assembles the PTX if nvJitLink is not installed.
+        """
         return self._modules.load(code, self.architecture)
 
     def launch(self, function: CudaFunction, parallel: tuple[int, ...], work: int, arguments: array[int]) -> None:
-        """Launch a kernel. Each block processes `per_block` items of the kernel's launch domain."""
+        """Launch a kernel.
+
+        Each block processes `per_block` points of the kernel's parallel loops.
+        """
         blocks = function.schedule.blocks(parallel, work)
         if blocks:
             self.launch_grid(function, (blocks, 1, 1), (function.schedule.threads, 1, 1), 0, arguments)

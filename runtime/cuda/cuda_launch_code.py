@@ -43,7 +43,7 @@ ENTRY = "weft_run_record"
 
 
 def native_launcher(driver: Driver) -> Builtin | None:
-    """Return the native function that launches a device's records, or None if the driver lacks a function.
+    """Return the native function that runs launch records, or None if the driver lacks a function for it.
 
     ``call(record address, table, stream)`` returns the driver's error code, and stores in the record which call failed.
     The table is a list. The items to which a record refers have an ``address`` attribute, or are integers.
@@ -96,7 +96,10 @@ def launcher_text() -> str:
 
 
 def _read_buffers(t: Text, known: dict[str, str], count: str, table: str, indices: str, values: str) -> None:
-    """Emit code that computes ``values[k] = table[indices[k]].address`` for each k below `count`."""
+    """Emit code that looks up the addresses of the launch's buffers in the table.
+
+    That is ``values[k] = table[indices[k]].address`` for each k below `count`.
+    """
     k = t.begin_loop("buffers", count)
     t.store(t.address(known, table, t.load(indices, k), "buffers.read"), values, k)
     t.end_loop("buffers")
@@ -105,7 +108,10 @@ def _read_buffers(t: Text, known: dict[str, str], count: str, table: str, indice
 def _read_numbers(
     t: Text, known: dict[str, str], count: str, buffers: str, table: str, indices: str, values: str
 ) -> None:
-    """Emit code that computes ``values[buffers + k] = table[indices[buffers + k]]`` for each k below `count`."""
+    """Emit code that looks up the launch's numbers in the table.
+
+    That is ``values[buffers + k] = table[indices[buffers + k]]`` for each k below `count`.
+    """
     k = t.begin_loop("numbers", count)
     at = t.new(f"add i64 {k}, {buffers}")
     item = t.item(known, table, t.load(indices, at), "numbers.take")
@@ -114,7 +120,7 @@ def _read_numbers(
 
 
 def _change_arguments(t: Text, record: str, values: str) -> None:
-    """Emit code that stores changed values in the arguments of launches, and marks these launches."""
+    """Emit code that updates the arguments of launches and marks the launches that change."""
     first = t.load(record, CHANGES, "ptr")
     k = t.begin_loop("change.patches", t.load(record, PATCHES))
     patch = t.at(first, t.new(f"mul i64 {k}, {PATCH}"))
@@ -129,7 +135,7 @@ def _change_arguments(t: Text, record: str, values: str) -> None:
 
 
 def _start(t: Text, known: dict[str, str], record: str, stream: str) -> None:
-    """Emit code that launches the kernels of a record: as a CUDA graph if there is one, otherwise one by one.
+    """Emit code that launches the kernels of a record, as a CUDA graph or one by one.
 
     `%outcome` is the driver's error code, and `%failed` identifies the call that failed.
     """

@@ -116,7 +116,7 @@ class GpuServices(Named):
             self._order.pop()
 
     def claim(self, buffer: Buffer, stream: CudaStream | None = None, written: bool = False) -> None:
-        """Make a stream wait for other streams' work on a buffer before the stream uses the buffer.
+        """Make a stream wait for other streams' work on a buffer before using it.
 
         None is the stream of the calling thread.
         """
@@ -163,7 +163,7 @@ class GpuServices(Named):
         return HostMemory(at, int(call("cuMemHostGetDevicePointer", at, 0)), nbytes, owner)
 
     def pin(self, values: np.ndarray) -> HostMemory:
-        """Register host memory with the driver, which page-locks the memory. Page-locked memory is also accepted."""
+        """Page-lock host memory by registering it with the driver. Page-locked memory is also accepted."""
         at = values.ctypes.data
         if not values.nbytes:
             return HostMemory(at, 0, 0, values)
@@ -205,7 +205,7 @@ class GpuServices(Named):
                 self._driver.call("cuMemcpyHtoDAsync", address, values.ctypes.data, values.nbytes, queue)
 
     def _heard(self, name: str, nbytes: int, copy: Callable[[CudaStream], None]) -> None:
-        """Run `copy` in the stream of the calling thread, and notify the listeners of launches."""
+        """Run a copy in the calling thread's stream, and notify the listeners of launches."""
         stream = self._order.current
         if Listening.listeners:
             launch_heard(self, LaunchNote(name, nbytes=nbytes), partial(copy, stream))
@@ -234,7 +234,7 @@ class GpuServices(Named):
         return Buffer(device, address, nbytes, owner)
 
     def owner_of(self, address: int) -> int | None:
-        """Return the number of another GPU that owns an address, or None if no other GPU owns the address."""
+        """Return the number of the other GPU to whose memory an address belongs, or None."""
         number = ctypes.c_int32()
         try:
             self._driver.native("cuPointerGetAttribute", ctypes.addressof(number), POINTERS_DEVICE, address)

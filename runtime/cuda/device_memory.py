@@ -76,7 +76,7 @@ class FreeList:
         found.append(address)
 
     def take(self, size: int, which: int = NEWEST) -> tuple[int, int] | None:
-        """Remove a block of `size` bytes or slightly more. Return the block's address and size.
+        """Remove a block of `size` bytes or slightly more. Return its address and size.
 
         Return None if there is no such block.
         """
@@ -93,7 +93,7 @@ class FreeList:
         return None
 
     def drain(self) -> list[tuple[int, int]]:
-        """Remove all blocks, and return the addresses and sizes of the blocks."""
+        """Remove all blocks, and return their addresses and sizes."""
         found = []
         for size, addresses in list(self.addresses.items()):
             while addresses:
@@ -102,7 +102,7 @@ class FreeList:
 
 
 class MultiStreamList:
-    """A list of free blocks that several streams have used. The list contains the last use by each stream."""
+    """A list of free blocks that several streams have used, with the last use by each stream."""
 
     def __init__(self) -> None:
         self._blocks: dict[int, list[tuple[int, dict[int, int]]]] = {}
@@ -124,7 +124,7 @@ class MultiStreamList:
         return None
 
     def drain(self) -> list[tuple[int, int]]:
-        """Remove all blocks, and return the addresses and sizes of the blocks."""
+        """Remove all blocks, and return their addresses and sizes."""
         found = [(address, size) for size, blocks in self._blocks.items() for address, _ in blocks]
         self._blocks.clear()
         return found
@@ -161,7 +161,7 @@ class PoolBlock(Buffer):
 
     @property
     def is_multi_stream(self) -> bool:
-        """Return whether a stream other than the origin stream and the device's own stream has used the block.
+        """Return whether a stream has used the block, other than its origin and the device's own stream.
 
         Every stream waits for the device's own stream.
         """
@@ -279,7 +279,9 @@ class MemoryPool(Counted):
         return self.free_lists
 
     def allocate_for_upload(self, nbytes: int) -> PoolBlock:
-        """Return a block for an upload in the copy stream. The device's own stream will use the block afterwards.
+        """Return a block for an upload in the copy stream.
+
+        The device's own stream will use the block afterwards.
 
         If the end of the block's previous use was recorded, the copy stream waits only for this use, and not for later
         work of the device's own stream. Raises OutOfMemoryError as `allocate` does.
@@ -355,7 +357,7 @@ class MemoryPool(Counted):
                 self._take_back(block.address, block.size, block.origin_stream)
 
     def _take_back(self, address: int, size: int, origin_stream: CudaStream) -> None:
-        """Cache or free a block that no stream except its origin stream and the device's own stream has used."""
+        """Cache or free a block that only its origin stream and the device's own stream have used."""
         if self.kept + size > self.most_kept or self._driver.lost:
             self.counts[MADE] -= size
             self._free(address, origin_stream)
@@ -367,7 +369,7 @@ class MemoryPool(Counted):
             self._leave(address, origin_stream)
 
     def _leave(self, address: int, stream: CudaStream) -> None:
-        """Record the point in `stream` at which a block is returned."""
+        """Record the point in `stream` after which a returned block is free."""
         try:
             event = CudaEvent(self._driver, None, timing=False)
             event.record(stream)
@@ -382,7 +384,10 @@ class MemoryPool(Counted):
             self._driver.quietly("cuMemFreeAsync", address, stream.queue)
 
     def _inherit(self, free: FreeList) -> None:
-        """Move the free blocks of a destroyed stream to the device's own stream, which has waited for this stream."""
+        """Give the free blocks of a destroyed stream to the device's own stream.
+
+        This stream has waited for the destroyed stream.
+        """
         with self._lock:
             for address, size in free.drain():
                 self._order.own.free.put(address, size)

@@ -40,7 +40,7 @@ ENTRY_VERSION = 12000
 
 
 class Driver:
-    """The driver's primary context on one device.
+    """The driver's primary context of one device.
 
     Parameters
     ----------
@@ -96,7 +96,7 @@ class Driver:
             self.table.cuCtxPopCurrent()
 
     def is_done(self, name: str, *arguments: Any) -> bool:
-        """Call a driver function that tells whether work has ended, and return its answer."""
+        """Return whether work has ended, by a call to a driver function such as cuEventQuery."""
         self._ready()
         self._check("cuCtxPushCurrent", self.table.cuCtxPushCurrent(self._context))
         try:
@@ -109,7 +109,7 @@ class Driver:
             self.table.cuCtxPopCurrent()
 
     def quietly(self, name: str, *arguments: Any) -> None:
-        """Call a driver function from a destructor, without raising an exception.
+        """Call a driver function from a destructor, where no exception may be raised.
 
         The call is skipped on a lost device, in a forked child, and at exit.
         """
@@ -163,7 +163,7 @@ class Driver:
         self._check(name, (code,))
 
     def forget(self, reason: str) -> None:
-        """Disable the driver, so that later calls raise an error and destructors do nothing."""
+        """Disable the driver: later calls raise an error, and destructors do nothing."""
         self.lost = self.lost or reason
         self.silent = True
 

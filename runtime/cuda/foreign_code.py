@@ -1,4 +1,4 @@
-"""Separately compiled code that kernels can be linked with: CUDA C++, PTX, cubins, fatbins, objects, libraries, LTO-IR.
+"""Separately compiled code that can be linked into kernels: CUDA C++, PTX, cubins, fatbins, objects, libraries, LTO-IR.
 
 In: the contents of files. Out: a digest that kernels carry, and a linked cubin. Invariant: a digest names the same
 contents in every process, so that a cached kernel is linked to the code for which it was compiled.
@@ -19,7 +19,7 @@ ForeignKind = Literal["cu", "ptx", "cubin", "fatbin", "object", "library", "ltoi
 
 @dataclass(frozen=True, slots=True)
 class ForeignCode:
-    """A file of separately compiled code with which kernels can be linked."""
+    """A file of separately compiled code that can be linked into kernels."""
 
     kind: ForeignKind
     name: str
@@ -35,7 +35,7 @@ _known: dict[str, ForeignCode] = {}
 
 
 def register_foreign(code: ForeignCode) -> str:
-    """Register code with which kernels can be linked. Return the digest of the code."""
+    """Register code that can be linked into kernels. Return its digest."""
     _known[code.digest] = code
     return code.digest
 
@@ -49,7 +49,7 @@ def foreign_objects(core: Any, digests: Sequence[str], arch: str) -> list[Any]:
 
 
 def needs_link_time_optimization(digests: Sequence[str]) -> bool:
-    """Return whether the code for any of the given digests is LTO-IR."""
+    """Return whether any of the registered code with these digests is LTO-IR."""
     return any(_known[digest].kind == "ltoir" for digest in digests)
 
 

@@ -66,7 +66,7 @@ class CudaGraph:
 
 
 def is_faster(starts: Sequence[RecordedLaunch]) -> bool:
-    """Return whether a CUDA graph of the launches `starts` is faster than separate launches."""
+    """Return whether the launches `starts` are faster as a CUDA graph than one by one."""
     small = sum(start.nbytes for start in starts) < MOST_BYTES * len(starts)
     # (a graph would copy arguments that are passed by value in each run, even if they have not changed)
     plain = not any(start.function.cooperative or start.function.by_value for start in starts)

@@ -136,7 +136,7 @@ class CudaLauncher:
         return found
 
     def by_table(self, starts: Sequence[RecordedLaunch], table: list[Any], stream: CudaStream | None) -> None:
-        """Launch kernels one by one, without native code, with the driver functions in the bindings."""
+        """Launch kernels one by one through the Python bindings of the driver, without native code."""
         for start in starts:
             arguments = start.arguments[:]
             for argument, slot, offset in start.patches:

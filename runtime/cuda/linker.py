@@ -40,7 +40,7 @@ def newest_ptx(driver: tuple[int, int]) -> int:
 
 
 def load_nvjitlink() -> tuple[Any, type[Exception]]:
-    """Return the module cuda.core, whose `Linker` uses nvJitLink, and the exception class of nvJitLink.
+    """Return the module cuda.core, which provides nvJitLink, and the exception class of nvJitLink.
 
     Raises MissingAssemblerError if nvJitLink is missing, since cuda.core would then use the driver.
     """
@@ -53,7 +53,7 @@ def load_nvjitlink() -> tuple[Any, type[Exception]]:
 
 
 def obtain_cubin(code: ObjectCode, arch: str) -> ObjectCode:
-    """Return a cubin for an architecture: from the disk cache if possible, otherwise assembled from PTX.
+    """Return the machine code of PTX for an architecture, from the disk cache or newly assembled.
 
     Raises CompileError as `assemble` does.
     """
@@ -85,7 +85,7 @@ def assemble(ptx: bytes, arch: str, links: tuple[str, ...] = ()) -> ObjectCode:
 
 
 def _with_limits(ptx: bytes) -> Iterator[bytes]:
-    """Yield copies of the PTX with each register limit that a comment in the PTX proposes, then without a limit."""
+    """Yield copies of the PTX: one for each register limit that its comments propose, and one without a limit."""
     note = re.search(rb"^%s([\d ]+)$" % REGISTER_AIMS.encode(), ptx, re.MULTILINE)
     if note is not None:
         for limit in note[1].split():

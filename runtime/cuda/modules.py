@@ -1,4 +1,4 @@
-"""Loaded modules of a GPU. A module is unloaded once none of its kernels can run any more.
+"""Modules loaded on a GPU, each of which is unloaded when none of its kernels can run any more.
 
 In: object code. Out: `CudaFunction` objects. Invariant: every supported kernel is loaded, as machine code if nvJitLink
 is installed and the driver accepts the code. Otherwise the driver's own compiler loads it, and an error contains the
@@ -25,7 +25,7 @@ LOG_BYTES = 8192
 
 
 class CudaFunction:
-    """A kernel loaded on a GPU, and the launch parameters of this kernel.
+    """A kernel loaded on a GPU, with its launch parameters.
 
     Attributes
     ----------
@@ -154,7 +154,7 @@ class Modules:
             raise
 
     def _log_of(self, ptx: bytes) -> str:
-        """Return the error log of the driver's compiler for rejected PTX."""
+        """Return the error log of the driver's compiler for PTX that the driver has rejected."""
         image, log = ctypes.create_string_buffer(ptx), ctypes.create_string_buffer(LOG_BYTES)
         module = ctypes.c_int64()
         options = (ctypes.c_int32 * 2)(ERROR_LOG, ERROR_LOG_BYTES)

@@ -42,7 +42,7 @@ def enable_peer_access(reader: Driver, owner: Driver) -> None:
 
 
 def _enable(reader: Driver, owner: Driver) -> None:
-    """Give a GPU access to memory that another GPU allocates outside its memory pool."""
+    """Give a GPU access to memory that another GPU has allocated outside of its pool."""
     try:
         reader.call("cuCtxEnablePeerAccess", owner.context, 0)
     except CudaError as error:

@@ -1,4 +1,4 @@
-"""Detection of CUDA on this machine: whether CUDA works and, if not, how to repair the installation.
+"""Detection of CUDA on this machine, with advice on how to repair an installation that does not work.
 
 The probe runs once, on first use. The driver is initialized only after its library has been found.
 """

@@ -1,4 +1,4 @@
-"""Launch records: kernel launches as 64-bit words for the native launcher and for CUDA graphs.
+"""Launch records: kernel launches encoded as 64-bit words for the native launcher and for CUDA graphs.
 
 In: kernels with grids and arguments, and the arguments that change between runs. Out: records. Invariant: a record is
 a block of 64-bit words at a fixed address, and only one thread uses it while it runs.
@@ -80,7 +80,7 @@ class RecordedLaunch:
 
 
 class LaunchRecord:
-    """Several kernel launches as 64-bit words for the native launcher.
+    """Several kernel launches, encoded as 64-bit words for the native launcher.
 
     Attributes
     ----------
@@ -150,7 +150,7 @@ class LaunchRecord:
         return self.address + 8 * (self._first + LAUNCH * k + PARAMETERS)
 
     def attach(self, graph: Any, nodes: Sequence[int]) -> None:
-        """Make later runs replay a CUDA graph. The graph's nodes use the arguments in this record."""
+        """Let later runs replay a CUDA graph, whose nodes use the arguments in this record."""
         for k, node in enumerate(nodes):
             at = self._first + LAUNCH * k
             self.words[at + NODE], self.words[at + CHANGED] = node, 0

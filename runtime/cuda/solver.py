@@ -60,12 +60,18 @@ class Solver(DeviceLibrary):
         return self._factor("xpotrf", given, given)
 
     def factor(self, a: int, n: int, dtype: np.dtype, pivots: Buffer) -> int:
-        """Replace a square matrix with its LU factors, and write the pivots as 64-bit integers, counted from 1."""
+        """Replace a square matrix with its LU factors, and write the pivots.
+
+        The pivots are 64-bit integers, counted from 1.
+        """
         kind, _ = KINDS[dtype.char]
         return self._factor("xgetrf", (n, n, kind, a, n, kind), (n, n, kind, a, n, pivots.address, kind))
 
     def solve(self, factors: int, n: int, pivots: Buffer, b: int, columns: int, dtype: np.dtype, turned: bool) -> int:
-        """Solve equations with an LU-factored matrix or its transpose. The solutions replace the columns of `b`."""
+        """Replace the columns of `b` with the solutions of linear equations, given the LU factors of a matrix.
+
+        With `turned`, the equations have the transposed matrix.
+        """
         kind, _ = KINDS[dtype.char]
         way = TRANSPOSED if turned else PLAIN
         given = (way, n, columns, kind, factors, n, pivots.address, kind, b, n)
@@ -87,7 +93,7 @@ class Solver(DeviceLibrary):
     def singular_values(
         self, a: int, rows: int, columns: int, dtype: np.dtype, values: int, left: int, right: int, full: bool
     ) -> int:
-        """Compute the singular values of a matrix, and those singular vectors for which an address is given.
+        """Compute the singular values of a matrix and, if addresses are given, the singular vectors.
 
         The matrix is overwritten.
 
@@ -100,13 +106,16 @@ class Solver(DeviceLibrary):
         return self._factor("xgesvd", given, given)
 
     def triangular_factor(self, a: int, rows: int, columns: int, dtype: np.dtype, scales: Buffer) -> int:
-        """Replace a matrix with a QR factorization: R in the upper triangle, and the reflectors of Q below R."""
+        """Compute the QR factorization of a matrix in place.
+
+        R replaces the upper triangle, and the reflectors of Q replace the elements below.
+        """
         kind, _ = KINDS[dtype.char]
         given = (rows, columns, kind, a, rows, kind, scales.address, kind)
         return self._factor("xgeqrf", given, given)
 
     def orthogonal_factor(self, a: int, rows: int, columns: int, count: int, dtype: np.dtype, scales: Buffer) -> int:
-        """Replace the first `count` reflectors of a QR factorization with the leading columns of Q."""
+        """Compute the leading columns of Q of a QR factorization, in place of its first `count` reflectors."""
         prefix = KINDS[dtype.char][1]
         name = f"{prefix}{'un' if dtype.kind == 'c' else 'or'}gqr"
         given = (rows, columns, count, a, rows, scales.address)
@@ -121,7 +130,10 @@ class Solver(DeviceLibrary):
             return self._report(report)
 
     def _factor(self, name: str, sized: tuple[Any, ...], given: tuple[Any, ...]) -> int:
-        """Call a cuSOLVER function with workspaces on the device and the host. Return the function's error report."""
+        """Call a cuSOLVER function that needs workspaces. Return its error report.
+
+        The workspaces are on the device and on the host.
+        """
         with self._lock:
             with self._order.lock:
                 self._enter()

@@ -77,7 +77,7 @@ class Staging:
         self._lock = threading.Lock()  # protects the blocks of pinned memory
 
     def _next_piece(self) -> PinnedBlock | None:
-        """Return the next block of pinned memory after the block's last use has ended.
+        """Return the next block of pinned memory, after waiting for the end of its last use.
 
         Return None if there is no pinned memory.
         """
@@ -133,6 +133,6 @@ class Staging:
             self._driver.call(name, to, source, nbytes, self._order.enter(stream))
 
     def _arrive(self, piece: PinnedBlock, offset: int, start: int, size: int) -> None:
-        """Wait until a block of pinned memory is filled, then copy the contents to their destination on the host."""
+        """Wait until a copy has filled a block of pinned memory, then copy the contents to the destination."""
         piece.used.synchronize()
         copy_on_host(start + offset, piece.address, min(PIECE, size - offset))

@@ -123,7 +123,10 @@ class CudaStream:
         return _number(self.queue)
 
     def mark(self) -> CudaEvent:
-        """Record an event at the current end of the stream, and return the event. Each stream reuses one event."""
+        """Record an event at the current end of the stream, and return the event.
+
+        Each stream reuses one event.
+        """
         if self._mark is None:
             self._mark = CudaEvent(self._order.driver, None, timing=False)
         self._mark.record(self)
@@ -152,7 +155,10 @@ class CudaStream:
                 self._seen[number] = max(last_work, self._seen.get(number, 0))
 
     def waits_for(self, number: int, last_work: int) -> bool:
-        """Return whether later work in this stream runs after work number `last_work` of the stream number `number`."""
+        """Return whether later work in this stream runs after a given work of another stream.
+
+        That is work number `last_work` of the stream number `number`.
+        """
         return number == self.number or self._seen.get(number, 0) >= last_work
 
     def add_callback(self, function: Callable[[], object]) -> None:
@@ -184,7 +190,7 @@ class CudaStream:
 
 
 class StreamStack(threading.local):
-    """The stack of the streams that a thread has entered. The innermost stream is last."""
+    """The stack of the streams that a thread has entered, with the innermost stream last."""
 
     def __init__(self) -> None:
         self.streams: list[CudaStream] = []
@@ -233,7 +239,7 @@ class StreamOrder:
 
     @property
     def beside(self) -> CudaStream:
-        """The stream for copies that do not wait for the device's own work.
+        """The stream for copies that need not wait for the device's own work.
 
         The stream has no implicit dependencies.
         """
@@ -260,7 +266,7 @@ class StreamOrder:
         return streams[-1] if streams else self.own
 
     def push(self, stream: CudaStream) -> None:
-        """Make `stream` the stream of the calling thread until `pop`."""
+        """Make `stream` the stream of the calling thread until `pop` is called."""
         self._entered.streams.append(stream)
 
     def pop(self) -> None:
@@ -270,7 +276,7 @@ class StreamOrder:
     # -- order ----------------------------------------------------------------------------------
 
     def enter(self, stream: CudaStream | None) -> Any:
-        """Make `stream` wait for the work on which new work in `stream` depends. Return the stream's driver handle.
+        """Make `stream` wait for the work on which its next work depends. Return the stream's driver handle.
 
         None is the stream of the calling thread.
         """
@@ -307,7 +313,7 @@ class StreamOrder:
                     self.own.last_work = next(self._count)
 
     def claim(self, block: PoolBlock, stream: CudaStream | None, written: bool) -> None:
-        """Make `stream` wait for other streams' work on a block before `stream` uses the block.
+        """Make `stream` wait for other streams' work on a block before using it.
 
         None is the stream of the calling thread.
         """

@@ -25,7 +25,7 @@ READ_AS_INTEGER, NORMALIZED_COORDINATES = 1, 2  # flags of a texture
 
 
 class TextureObject:
-    """A texture object, and a CUDA array that contains a copy of an array's elements.
+    """A texture object, with the CUDA array that contains its elements.
 
     Parameters
     ----------
@@ -89,7 +89,7 @@ def _copy_of(table: Any, values: np.ndarray, array: Any) -> Any:
 
 
 def _descriptors(table: Any, array: Any, axes: int, filter: str, address: str) -> tuple[Any, Any]:
-    """Return the driver's descriptors of a texture: one of the memory, and one of the sampling modes."""
+    """Return the driver's descriptors of a texture's memory and of its sampling modes."""
     resource = table.CUDA_RESOURCE_DESC()
     resource.resType = table.CUresourcetype.CU_RESOURCE_TYPE_ARRAY
     resource.res.array.hArray = array

@@ -1,4 +1,4 @@
-"""The architecture rules. Each rule is a function that returns the violations in a source tree.
+"""The architecture rules, as functions that return the violations in a source tree.
 
 Each rule returns one line per violation. Tests check that the rules find deliberate violations (`test_rules.py`), and
 that the project has none, or at most a given number, which may only decrease (`test_project.py`).
@@ -61,7 +61,7 @@ class Tree:
         return [found for name, tree in self.parsed.items() for found in _imports(name, tree)]
 
     def target(self, found: Import) -> str:
-        """Return the module that an import loads. If the imported name is a submodule, return the submodule."""
+        """Return the name of the module that an import loads, which may be a submodule."""
         inner = f"{found.module}.{found.name}"
         return inner if inner in self.modules else found.module
 
@@ -101,7 +101,7 @@ def _imports(file: str, tree: ast.AST) -> Iterator[Import]:
 
 
 def upward(tree: Tree) -> list[str]:
-    """Return the imports of higher layers, and the imports that name a layer without the prefix ``weft.``."""
+    """Return imports of higher layers, and imports of layers without the prefix ``weft.``."""
     wrong = []
     for found in tree.imports:
         parts = found.module.split(".")
@@ -156,7 +156,7 @@ def _components(edges: dict[str, set[str]]) -> list[set[str]]:
 
 
 def _finished(edges: dict[str, set[str]], starts: Iterable[str], seen: set[str] | None = None) -> list[str]:
-    """Return the nodes reachable from `starts` that are not in `seen`, in postorder of a depth-first search."""
+    """Return the nodes reachable from `starts` in postorder, except those in `seen`."""
     seen, left = set() if seen is None else seen, []
     for start in starts:
         stack = [(start, False)]
@@ -238,7 +238,7 @@ def readers_of_the_environment(tree: Tree) -> list[str]:
 
 
 def misplaced_tests(tree: Tree) -> list[str]:
-    """Return the test files whose folder does not mirror the folder of their source file or layer."""
+    """Return test files whose folder differs from that of the source file that they test."""
     beside = {"__pycache__", *tree.layers, *BESIDE_LAYERS}
     wrong = [
         f"tests/{p.name}"

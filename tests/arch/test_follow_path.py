@@ -1,5 +1,7 @@
-"""Tests of the number of files that a reader has to open to follow the evaluation of ``wf.exp(x) + y``: the first in a
-process, with the plan on disk, and a repeated one."""
+"""Tests of how many source files a reader must open to follow one evaluation, of ``wf.exp(x) + y``.
+
+The evaluation is the first one in a process, with the plan on disk, or a repeated one.
+"""
 
 from __future__ import annotations
 

@@ -1,4 +1,7 @@
-"""The project follows the rules of `rules.py`. If a rule is not fully met yet, its violations must not increase."""
+"""Tests that the project follows the architecture rules of `rules.py`.
+
+If a rule is not fully met yet, its violations must not increase.
+"""
 
 from __future__ import annotations
 

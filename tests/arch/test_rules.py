@@ -1,4 +1,4 @@
-"""Each rule finds a deliberate violation and accepts correct code."""
+"""Tests of the architecture rules: each rule finds a deliberate violation and accepts correct code."""
 
 from __future__ import annotations
 

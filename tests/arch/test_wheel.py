@@ -1,4 +1,7 @@
-"""The built wheel contains exactly the folders of the layers, although `src/weft` only links to them."""
+"""Tests that the built wheel contains exactly the folders of the layers.
+
+In the source tree, `src/weft` only links to them.
+"""
 
 from __future__ import annotations
 

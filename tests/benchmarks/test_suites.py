@@ -1,4 +1,4 @@
-"""Each benchmark suite runs as a command. The tests use small problem sizes."""
+"""Tests that each benchmark suite runs as a command, with small problem sizes."""
 
 from __future__ import annotations
 

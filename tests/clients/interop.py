@@ -209,7 +209,7 @@ def as_numpy(value: Any) -> np.ndarray:
 
 
 def first_line(error: Exception) -> str:
-    """Return the first line of an error's message, with modules sorted and without their paths.
+    """Return the first line of an error's message, without paths and with modules in sorted order.
 
     SciPy prints a set of modules. Its order differs from process to process, and the paths from machine to machine.
     """
@@ -220,7 +220,7 @@ def first_line(error: Exception) -> str:
 
 
 def judge(case: Case) -> str:
-    """Return the outcome of a case: "works", "by a copy", or "fails: " and the reason."""
+    """Run a case and return its outcome: "works", "by a copy", or "fails: " and the reason."""
     wanted = case(FLOATS.copy(), INTEGERS.copy(), np)
     try:
         found = case(wf.asarray(FLOATS), wf.asarray(INTEGERS), wf)

@@ -1,4 +1,4 @@
-"""The document about other packages states the outcome of every case, and no case gives a wrong result."""
+"""Tests that the document about other packages lists every case with its outcome, and that no result is wrong."""
 
 from __future__ import annotations
 

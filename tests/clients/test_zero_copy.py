@@ -1,4 +1,7 @@
-"""Arrays in memory of the CPU are shared with other packages: same address, and writes seen on both sides."""
+"""Tests of arrays in CPU memory that weft shares with other packages without a copy.
+
+Both sides have the same address and see each other's writes.
+"""
 
 from __future__ import annotations
 
@@ -20,7 +23,7 @@ def address(x: Any) -> int:
 
 
 def pending(n: int) -> Any:
-    """Return an array whose elements are not yet computed if it is large."""
+    """Return an array of `n` elements, which is not evaluated yet if it is large."""
     return wf.arange(float(n)) + 1
 
 

@@ -1,4 +1,4 @@
-"""Tests of the files that ``WEFT_DUMP`` causes to be written, and of folders that are not writable."""
+"""Tests of the files that ``WEFT_DUMP`` makes weft write, also to folders that are not writable."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Tests of the limit up to which kernels use 32-bit index arithmetic."""
+"""Tests of the size limit up to which kernels compute indices in 32 bits."""
 
 from __future__ import annotations
 

@@ -55,7 +55,7 @@ def checked(kernel: Kernel) -> Kernel:
 
 
 def obtain_function(device: Any, kernel: Kernel, digest: str = "") -> Kernel:
-    """Return a logical kernel mapped to GPU threads, in place of compiled code. `launch` interprets the kernel."""
+    """Return a logical kernel mapped to GPU threads, which `launch` interprets. It replaces compiled code."""
     text = print_kernel(kernel)
     if text not in _functions:
         kernel = checked(kernel)
@@ -79,12 +79,12 @@ def allocate(device: CpuDevice, nbytes: int) -> Buffer:
 
 
 def adopt(values: np.ndarray, device: Any) -> Storage:
-    """Return a buffer of recorded size with the elements of a NumPy array."""
+    """Return a buffer with the elements of a NumPy array, and record its size."""
     return Storage(values.shape, values.dtype, device, device.upload(values))
 
 
 def memory(address: int, dtype: np.dtype) -> tuple[np.ndarray, int]:
-    """Return the buffer that contains an address as an array, and the index of the element at the address."""
+    """Return the buffer that contains an address, as an array, and the element's index in the array."""
     start = max((a for a in _sizes if a <= address + PADDING), default=0)
     offset, size = address - start, _sizes.get(start, 0)
     assert offset % dtype.itemsize == 0

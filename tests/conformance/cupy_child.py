@@ -37,7 +37,7 @@ BIT_GENERATORS = {"XORWOW": "SFC64", "MRG32k3a": "PCG64", "Philox4x3210": "Philo
 
 
 class _Internal:
-    """An object that only CuPy has. It is false, and a test that calls it is skipped."""
+    """A stand-in for an object that only CuPy has. Tests that call it are skipped."""
 
     def __init__(self, name: str) -> None:
         self._name = name
@@ -74,7 +74,7 @@ _collecting = [True]
 
 
 class _InternalModule(types.ModuleType):
-    """A module that only CuPy has."""
+    """A stand-in for a module that only CuPy has."""
 
     __path__: list[str] = []
 
@@ -85,7 +85,7 @@ class _InternalModule(types.ModuleType):
 
 
 class _DelegatingModule(types.ModuleType):
-    """A module with the names of a module of the backend."""
+    """A stand-in for a CuPy module, which takes its names from a module of the backend."""
 
     __path__: list[str] = []
 
@@ -98,7 +98,7 @@ class _DelegatingModule(types.ModuleType):
 
 
 class _FftConfiguration(types.ModuleType):
-    """The module ``cupy.fft.config``. Its obsolete option warns as CuPy's does."""
+    """A stand-in for ``cupy.fft.config``. Its obsolete option issues the same warning as CuPy's."""
 
     _planning = True
 
@@ -145,7 +145,7 @@ def _module_of(array: Any) -> Any:
 
 
 def install_stand_ins() -> None:
-    """Put the backend in place of ``cupy``."""
+    """Make ``import cupy`` import the backend."""
     sys.meta_path.insert(0, _Finder())
     cupy: Any = _install(_DelegatingModule("cupy", BACKEND))
     cupy.asnumpy = lambda a, *rest, **options: np.asarray(a)
@@ -190,7 +190,7 @@ def pytest_configure(config: pytest.Config) -> None:
 
 
 def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
-    """Keep the first of the parametrizations of each test, and every `EVERY`-th after it."""
+    """Keep every `EVERY`-th parametrization of each test, starting with the first."""
     _collecting.clear()
     seen: Counter[str] = Counter()
     kept = []

@@ -1,4 +1,4 @@
-"""A command that runs CuPy's own unmodified tests with weft in place of CuPy, and with NumPy in its place.
+"""A command that runs CuPy's unmodified tests, once with weft and once with NumPy in place of CuPy.
 
 ``python -m tests.conformance.cupy_suite CHECKOUT [FOLDER ...]``, where CHECKOUT is a checkout of CuPy, which is not part
 of this project. The tests of a folder run in a child process (`cupy_child`). Every tenth parametrization of a test is

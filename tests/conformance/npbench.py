@@ -20,7 +20,7 @@ from benchmarks.subjects import compare
 
 
 def run(spec: dict[str, Any], side: str) -> tuple[dict[str, Any], float, float]:
-    """Return the results of a program on weft or NumPy, and the times of its first and second calls in seconds."""
+    """Return a program's results on weft or NumPy, and the times in seconds of its first and second call."""
     subject = load({**spec, "side": side})
     seconds = []
     for _ in range(2):

@@ -45,11 +45,11 @@ def tell(*event: Any) -> None:
 
 
 class Internal(unittest.SkipTest):
-    """Raised to skip a test that uses an object which only Numba has."""
+    """Raised to skip a test that needs an object which only Numba has."""
 
 
 class _Anything(type):
-    """A metaclass of stand-ins for Numba's objects.
+    """A metaclass of the classes that stand in for Numba's objects.
 
     The stand-ins can serve as base classes and decorators. A test that calls one is skipped.
     """
@@ -215,7 +215,7 @@ def _testing(base: type) -> types.ModuleType:
 
 
 def _shim(tests: Path) -> str:
-    """Create a folder for ``PYTHONPATH`` that makes child processes of tests import the same stand-ins."""
+    """Create a folder for ``PYTHONPATH``, so that child processes of tests import the same stand-ins."""
     folder = tempfile.mkdtemp(prefix="weft-conformance-")
     text = (
         "import pathlib, sys\n"
@@ -229,7 +229,7 @@ def _shim(tests: Path) -> str:
 
 
 class _Allocations:
-    """Statistics of Numba's allocations in kernels, of which weft has none."""
+    """A stand-in for Numba's statistics of allocations in kernels, which are always 0 in weft."""
 
     def memsys_enable_stats(self) -> None:
         pass

@@ -1,4 +1,4 @@
-"""Every Python block of the documents, and every cell of their notebooks, runs and prints the output that the document shows.
+"""Tests that Python blocks of the documents and cells of their notebooks print the output that is shown.
 
 The blocks of a document run in order in one namespace. A ``text`` block directly after a Python block is the expected
 output, in which ``...`` matches any text. Functions in a block have the document as their source file, with its line

@@ -1,4 +1,4 @@
-"""Every public name has a docstring in numpydoc's form, with an example that runs and prints what it shows."""
+"""Tests that every public name has a numpydoc docstring with an example that prints what it shows."""
 
 from __future__ import annotations
 

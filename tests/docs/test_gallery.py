@@ -1,4 +1,4 @@
-"""The gallery has a page, a picture and measured times for each program, and its programs have NumPy's results on weft."""
+"""Tests that the gallery has a page for each program, and that the programs have NumPy's results on weft."""
 
 from __future__ import annotations
 

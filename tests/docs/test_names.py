@@ -1,4 +1,4 @@
-"""The documents mention only names that exist.
+"""Tests that the documents mention only names that exist.
 
 The document about the kernel language mentions all names of the CUDA model.
 """
@@ -72,7 +72,7 @@ PUBLIC = [f for f in (*OWN, *(getattr(weft.memory, name) for name in weft.memory
 
 @pytest.mark.parametrize("function", PUBLIC, ids=lambda f: f.__name__)
 def test_parameters_and_results_are_described(function: Callable[..., Any]) -> None:
-    """Test that docstrings of public functions that NumPy lacks describe the parameters and the result."""
+    """Test that public functions describe their parameters and result, unless NumPy has the function too."""
     text, signature = inspect.getdoc(function) or "", inspect.signature(function)
     for name, parameter in signature.parameters.items():
         if parameter.kind in (parameter.VAR_POSITIONAL, parameter.VAR_KEYWORD):

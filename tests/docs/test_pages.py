@@ -1,4 +1,4 @@
-"""Pages outside the reference are short, and the site has every page."""
+"""Tests that pages outside of the reference are short, and that the site contains every page."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""The generated reference has an entry for every public name, and a row for every op, setting and command."""
+"""Tests that the generated reference covers all public names, ops, settings and commands."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""The page about settings lists all settings of the settings table."""
+"""Tests that the page about settings lists all settings."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Small arrays of a GPU are passed to kernels by value.
+"""Tests that kernels take small arrays of a GPU by value.
 
 A loop that combines small arrays with a large array copies nothing to the device.
 """

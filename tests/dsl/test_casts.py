@@ -1,4 +1,7 @@
-"""Casts of floats to integers truncate and saturate, and NaN becomes 0, in vectors, for single elements and in kernels."""
+"""Tests that casts of floats to integers truncate and saturate, and that NaN becomes 0.
+
+They cover vectors, single elements and explicit kernels.
+"""
 
 from __future__ import annotations
 

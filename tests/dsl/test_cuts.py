@@ -1,4 +1,4 @@
-"""Recordings are cut between operations, and never within an operation.
+"""Tests that recordings are cut between operations, and never within an operation.
 
 The results are NumPy's for any number of pending operations.
 """

@@ -1,4 +1,4 @@
-"""Small operations on host memory run immediately.
+"""Tests of small operations on host memory, which run immediately.
 
 They have NumPy's values, aliases and errors, and need no plans.
 """
@@ -37,7 +37,7 @@ NAMES = [
 
 @pytest.mark.parametrize("name", NAMES)
 def test_bits_are_those_of_kernels(name: str) -> None:
-    """Test operations in native code, and the Python code that it replaces."""
+    """Test that native code, and the Python code that it replaces, compute the same bits as kernels."""
     native_immediate.install_native_code()
     function = getattr(wf, name)
     ways = [function]

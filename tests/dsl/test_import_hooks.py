@@ -1,4 +1,4 @@
-"""weft registers with other packages once, right after their import or its own, without importing the packages."""
+"""Tests of weft's registration with other packages, which happens once both packages are imported."""
 
 from __future__ import annotations
 

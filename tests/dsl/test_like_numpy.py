@@ -1,4 +1,4 @@
-"""Programs for which weft once differed from NumPy give NumPy's result or NumPy's error."""
+"""Tests of programs for which weft once differed from NumPy."""
 
 from __future__ import annotations
 

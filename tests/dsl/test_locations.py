@@ -1,4 +1,4 @@
-"""Recorded operations have the right source lines, even if a new code object reuses the address of a deleted one."""
+"""Tests of the source lines of recorded operations, also if a new code object reuses an address."""
 
 from __future__ import annotations
 

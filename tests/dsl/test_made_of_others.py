@@ -1,4 +1,4 @@
-"""NumPy functions that are composed of other functions are recorded, with NumPy's values, dtypes and errors."""
+"""Tests of NumPy functions that are composed of other functions, and are recorded."""
 
 from __future__ import annotations
 

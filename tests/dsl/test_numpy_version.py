@@ -1,4 +1,4 @@
-"""If versions of NumPy differ, weft behaves like the installed version."""
+"""Tests that weft behaves like the installed version of NumPy."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""An op that is added to the op table is available everywhere."""
+"""Tests that an op added to the op table is available everywhere."""
 
 from __future__ import annotations
 

@@ -1,5 +1,4 @@
-"""Each method draws at the location that the page about random numbers states, with NumPy's bits and NumPy's final
-state."""
+"""Tests that each random method draws at the documented location, with NumPy's bits and final state."""
 
 from __future__ import annotations
 
@@ -25,7 +24,7 @@ def test_the_table_of_methods() -> None:
 
 
 def check_draws(name: str, kind: Any, seed: int, size: int) -> None:
-    """Draw twice, from a state that holds half a step of the generator if the seed is odd."""
+    """Draw twice from a generator. If the seed is odd, an unused half of a step is drawn first."""
     ours, theirs = wf.random.Generator(kind(seed)), np.random.Generator(kind(seed))
     if seed % 2:
         assert ours.integers(9, dtype=np.int32) == theirs.integers(9, dtype=np.int32)

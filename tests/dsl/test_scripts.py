@@ -32,7 +32,7 @@ FEW = 128
 
 @pytest.fixture(params=["python", "native"])
 def xp(request: pytest.FixtureRequest, monkeypatch: pytest.MonkeyPatch) -> Iterator[Any]:
-    """Return a new namespace. Its functions choose between NumPy and weft, in Python or in native code."""
+    """Return a new namespace for scripts, with functions in Python or in native code."""
     script_module.cache_clear()
     monkeypatch.setattr(script_namespace, "is_program", lambda frame: "__name__" not in frame.f_globals)
     if request.param == "python":

@@ -1,4 +1,4 @@
-"""Small arrays of a GPU stay in host memory, and small operations on them run immediately."""
+"""Tests that small arrays of a GPU stay in host memory, with immediate operations."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Tracebacks do not show weft's frames."""
+"""Tests that tracebacks do not show weft's frames."""
 
 from __future__ import annotations
 

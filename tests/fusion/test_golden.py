@@ -1,4 +1,4 @@
-"""Plans, as `explain` prints them, and their kernel IR equal the golden files.
+"""Tests that plans and kernel IR, as `explain` prints them, equal the golden files.
 
 ``pytest tests/fusion/test_golden.py --update-golden`` rewrites the golden files.
 """

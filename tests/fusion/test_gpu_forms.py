@@ -31,7 +31,7 @@ BORDERS = [
 
 
 class Counted:
-    """A counter of the kernels that would be compiled while the counter is `on`."""
+    """A counter of kernels that would be compiled. It counts only while `on` is true."""
 
     def __init__(self) -> None:
         self.on = False

@@ -1,4 +1,4 @@
-"""GPU plans that are adapted to other lengths equal plans that are made for these lengths."""
+"""Tests that GPU plans reused for other lengths equal plans that are made for these lengths."""
 
 from __future__ import annotations
 
@@ -92,7 +92,7 @@ PROGRAMS: dict[str, Callable[[Any], Any]] = {
 
 @pytest.fixture
 def planned(monkeypatch: pytest.MonkeyPatch) -> list[Plan]:
-    """Return a list. Evaluations append their plans to the list, and do not run the plans."""
+    """Return a list to which evaluations append their plans instead of running them."""
     plans: list[Plan] = []
 
     def keep(plan: Plan, epoch: Any, settle: Any, shown: bool) -> None:

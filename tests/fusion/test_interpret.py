@@ -1,4 +1,4 @@
-"""Interpreted programs produce the same bits as compiled plans."""
+"""Tests that interpreted programs produce the same bits as compiled plans."""
 
 from __future__ import annotations
 

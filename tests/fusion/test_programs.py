@@ -1,4 +1,4 @@
-"""Whole programs have the expected number of kernels, move no unnecessary bytes, and have the right results."""
+"""Tests of whole programs: the number of kernels, the memory traffic, and the results."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Tests of the stages of a kernel. Reductions are complete before operations read their results."""
+"""Tests of the stages of a kernel, which complete reductions before operations read their results."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Results reuse the memory of operands that are not needed later."""
+"""Tests of results that reuse the memory of operands."""
 
 from __future__ import annotations
 

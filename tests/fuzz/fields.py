@@ -1,4 +1,4 @@
-"""Random loops over fields of different shapes and dtypes have the same bits on weft as on NumPy.
+"""Random loops over fields of different shapes and dtypes, run on weft and on NumPy.
 
 ``python -m tests.fuzz.fields --programs 200 --seed 0`` runs programs alternately on the CPU and with GPU schedules.
 Fields may be staggered, and values in the middle of an iteration may be read later. The programs write borders, and
@@ -121,7 +121,7 @@ class Program:
         return lines
 
     def _moved(self, name: str, field: Field) -> list[str]:
-        """Write a roll, a concatenation or a padding of the array, which replaces the array."""
+        """Write a statement that replaces an array by its roll, concatenation or padding."""
         pick = self.source
         axis = pick.randrange(self.axes)
         before = ":, " * axis

@@ -130,7 +130,7 @@ class Rejected(Exception):
 
 
 def exact(value: Any) -> bool:
-    """Return whether programs may contain the value. Floats must be small and have few binary digits."""
+    """Return whether a value may occur in programs, because floats are small and have few binary digits."""
     array = np.asarray(value)
     if array.dtype.kind in "iub":
         return True

@@ -1,4 +1,4 @@
-"""Random loops in which the lengths of arrays change have the same results on weft as on NumPy.
+"""Random loops in which the lengths of arrays change, run on weft and on NumPy.
 
 The test also compares plans. A plan that is reused for other sizes must equal, step by step, a new plan for these
 sizes.
@@ -170,7 +170,7 @@ def compare(found: Plan, made: Plan) -> str:
 
 
 def _ordered(steps: list[Step]) -> list[Step]:
-    """Return the steps with each run of consecutive releases sorted, since the order of releases is irrelevant."""
+    """Return the steps with successive releases sorted, since their order is irrelevant."""
     found: list[Step] = []
     for given_up, run in groupby(steps, lambda step: isinstance(step, int)):
         together = list(run)

@@ -1,4 +1,4 @@
-"""Random loops in which scalars, indices and slices change have the same results on weft as on NumPy.
+"""Random loops in which scalars, indices and slices change, run on weft and on NumPy.
 
 An iteration must never reuse a cached operation, index, plan or scalar with another value. The same text runs with `xp`
 as NumPy and as weft. Some programs read results in each iteration, others in a few iterations.

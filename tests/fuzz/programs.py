@@ -1,4 +1,4 @@
-"""Random array programs, generated from the op table, have the same results on weft as on NumPy.
+"""Random array programs, generated from the op table, run on weft and on NumPy.
 
 A program is a list of Python statements over arrays v0, v1, ... The same text runs with `xp` as NumPy and as weft. The
 generator drops statements that NumPy rejects, so that every program is valid.

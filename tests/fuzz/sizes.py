@@ -1,4 +1,4 @@
-"""Random programs have the same results on weft as on NumPy when sizes and positions change.
+"""Random programs that run for several sizes and positions, on weft and on NumPy.
 
 ``python -m tests.fuzz.sizes --programs 200 --seed 0`` runs the programs. Cached plans are reused for other lengths,
 strides and offsets. Each program runs for many sizes, which are so small that they often coincide. Inputs are integers,

@@ -14,7 +14,10 @@ from weft.runtime import override
 
 
 def seeds(start: int, stop: int, step: int) -> list[Any]:
-    """Return the first seeds of groups of `step` seeds. The second half of the groups is tested with ``-m slow``."""
+    """Return the first seeds of groups of `step` seeds.
+
+    The second half of the groups is tested with ``-m slow``.
+    """
     groups = range(start, stop, step)
     everyday = (len(groups) + 1) // 2
     return [*groups[:everyday], *(pytest.param(seed, marks=pytest.mark.slow) for seed in groups[everyday:])]
@@ -66,7 +69,7 @@ def test_sums_of_rows_have_one_order_where_their_kernel_reads_columns(seed: int)
 
 @pytest.mark.parametrize("seed", [1410342, 1372182])
 def test_nothing_is_read_where_nothing_is_computed(seed: int) -> None:
-    """Test programs whose kernels used an index outside of its loop in an earlier version."""
+    """Test programs whose kernels once read an element outside of a loop's range."""
     assert orders.check(seed) == ""
 
 

@@ -30,7 +30,7 @@ GIVE_UP = 3  # number of consecutive processes that a test may crash
 
 
 def register(config: pytest.Config) -> None:
-    """Register the plugin of the main process, which forwards GPU tests, or of its child, which runs GPU tests."""
+    """Register the plugin that sends GPU tests to a child process or, in this child, the plugin that runs them."""
     ends = config.getoption("--gpu-worker")
     if ends:
         config.pluginmanager.register(Worker(config, *map(int, ends.split(","))), "gpu-worker")
@@ -145,7 +145,7 @@ class Processes:
         return found
 
     def _close(self, why: str = "") -> str:
-        """End the child process. Return why it has ended, and its last output."""
+        """End the child process. Return the reason for its end, and its last output."""
         if self._process is None:
             return why
         try:

@@ -83,7 +83,7 @@ def test_a_million_in_shared_memory_with_the_bits_of_the_cpu() -> None:
 
 
 def test_lost_device_is_not_met_here() -> None:
-    """Test that the preceding tests have left the device usable."""
+    """Test that the preceding tests have not lost the device."""
     try:
         assert float(wf.ones(8).sum()) == 8
     except DeviceLostError as error:  # pragma: no cover

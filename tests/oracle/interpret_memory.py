@@ -1,4 +1,4 @@
-"""The memory of the reference interpreter. A pointer is a pair of a 1-D array and an element index.
+"""The memory of the reference interpreter, in which a pointer is a 1-D array and an element index.
 
 Invariant: every out-of-bounds access is an error. Uninitialized shared and local memory holds garbage.
 """
@@ -57,7 +57,7 @@ _addresses: list[PointerValue] = []
 
 
 def address_of(pointer: PointerValue) -> np.int64:
-    """Return a unique number for a pointer: the index of the pointer in a list that never shrinks."""
+    """Return a unique number for a pointer, which `pointer_at` converts back."""
     _addresses.append(pointer)
     return np.int64(len(_addresses) - 1)
 

@@ -57,7 +57,10 @@ def work(driver: StandIn) -> None:
 
 
 def lose(driver: StandIn) -> None:
-    """Simulate an illegal address. Later uses of the device are errors, and freeing memory makes no driver call."""
+    """Simulate an illegal address, which makes the device unusable.
+
+    Later uses are errors, and freeing memory makes no driver call.
+    """
     import weft as wf
 
     x = wf.asarray(np.arange(1000.0))
@@ -78,7 +81,10 @@ def lose(driver: StandIn) -> None:
 
 
 def hang(driver: StandIn) -> None:
-    """Simulate an endless kernel. The process must be able to exit while arrays, streams and graphs exist."""
+    """Simulate an endless kernel. The process must still be able to exit.
+
+    Arrays, streams and graphs exist at this time.
+    """
     import weft as wf
     from weft import cuda
 

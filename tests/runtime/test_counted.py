@@ -1,4 +1,4 @@
-"""Counts agree with their nouns."""
+"""Tests that counts agree with their nouns in number."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Tests in which each driver call fails once.
+"""Tests in which one driver call fails, for each call in turn.
 
 Each failure raises a clear error without leaks or hangs, and the rest of the device keeps working.
 """

@@ -1,4 +1,4 @@
-"""Operations on a GPU's arrays that NumPy computes on the host are reported once per line."""
+"""Tests of warnings about GPU operations that NumPy computes on the host, once per line."""
 
 from __future__ import annotations
 

@@ -289,7 +289,10 @@ class StandIn:
 
     @staticmethod
     def _access(a: Any) -> int:
-        """Check a request that gives a device (kind 1) access to read and write (flags 3)."""
+        """Check a request to give a device access to memory.
+
+        The request must have kind 1 and flags 3: a device that reads and writes.
+        """
         kind, device, flags = (ctypes.c_int32 * 3).from_address(a[1])
         return 0 if (kind, flags, a[2]) == (1, 3, 1) and 0 <= device < 16 else INVALID_VALUE
 

@@ -70,7 +70,7 @@ _UNSHARED = _count_unshared()
 
 
 class ValueFrame:
-    """The values of an interpreted run. Each value either owns its memory or uses the memory of another value.
+    """The values of an interpreted run, each in its own memory or in the memory of another value.
 
     Attributes
     ----------
@@ -112,7 +112,7 @@ class ValueFrame:
         return self.device.view_memory(buffer, node.dtype, node.shape)
 
     def leaf(self, step: ValueStep) -> Any:
-        """Return the array in the slot of a leaf. The array must not be written."""
+        """Return the array that a leaf reads. The array must not be written."""
         node, slot = step.node, self.slots[step.node.attrs[0]]
         if self._remote:
             return self._remote.download(in_memory(slot), node.dtype, node.shape)
@@ -129,7 +129,7 @@ class ValueFrame:
         return found
 
     def apart(self, number: int, other: int) -> Any:
-        """Return value `number`, or a copy of this value if it shares memory with value `other`."""
+        """Return value `number` as an array that shares no memory with value `other`."""
         value = self.values[number]
         if self.values[other] is not None and np.may_share_memory(value, self.values[other]):
             if self.owner[number] >= 0:
@@ -139,7 +139,7 @@ class ValueFrame:
         return value
 
     def copied(self, step: ValueStep) -> Any:
-        """Return memory that contains the previous version of a value, for the step that updates this version.
+        """Return memory that an update can change, with the elements of the previous version.
 
         It is the memory of the previous version if nothing else needs this memory, otherwise a copy.
         """
@@ -156,7 +156,7 @@ class ValueFrame:
         return out
 
     def overwritten(self, step: ValueStep) -> Any:
-        """Return memory for a final update of the program. The memory may hold elements from before the run."""
+        """Return the memory for the result of a final update, which is the operand's memory if possible."""
         previous = step.operands[0]
         slot = self.donations.get(previous)
         if slot is None or self.left[previous] != 1 or self.owner[previous] >= 0:
@@ -169,7 +169,7 @@ class ValueFrame:
         return self.device.view_memory(buffer, step.node.dtype, step.node.shape)
 
     def look_for_donations(self) -> None:
-        """Find the leaves whose memory final updates may overwrite, because nothing else references the memory."""
+        """Find the input buffers that final updates may overwrite, because nothing else references them."""
         if self._remote:
             return
         readers: dict[int, int] = {}

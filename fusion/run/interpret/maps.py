@@ -80,7 +80,7 @@ def find_inlined(order: list[Expr], users: dict[Expr, list[Expr]], outputs: set[
 
 
 def make_cluster(root: Expr, inside: set[Expr], any_bits: bool = False) -> tuple[list[Expr], Cluster]:
-    """Return the inputs of the cluster that computes `root`, and the cluster itself.
+    """Return the cluster of operations that computes `root`, and the inputs of the cluster.
 
     With `any_bits`, ops that cannot be compiled are computed by NumPy.
     """
@@ -105,7 +105,7 @@ def make_cluster(root: Expr, inside: set[Expr], any_bits: bool = False) -> tuple
 
 
 class _Builder:
-    """Builder of a cluster, which assigns values to registers and reuses a register as soon as its value is last used.
+    """Builder of a cluster, which assigns values to registers and reuses registers after the last use.
 
     `itemsize` is that of the cluster's array. `TARGET` holds only values of this size.
     """
@@ -146,7 +146,7 @@ class _Builder:
         return register
 
     def emit(self, node: Expr, call: Callable[..., Any], operands: list[int], ended: set[Expr], last: bool) -> None:
-        """Append a call to a primitive, which is the last use of the values `ended`."""
+        """Append a call to a primitive, and free the registers of the values `ended`."""
         size = node.dtype.itemsize
         released = self._casts + [(self._register_of[child], child.dtype.itemsize) for child in ended]
         same = [register for register, itemsize in released if itemsize == size]
@@ -204,7 +204,7 @@ def run_cluster(frame: ValueFrame, values: list[Any], step: ValueStep) -> Any:
 
 
 def _blocks(shape: tuple[int, ...], most: int) -> Iterator[Any]:
-    """Yield an index for each block of at most `most` elements.
+    """Yield an index for each block of an array. A block has at most `most` elements.
 
     A block consists of whole inner axes and a range of the next axis.
     """

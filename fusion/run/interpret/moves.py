@@ -19,12 +19,12 @@ if TYPE_CHECKING:
 
 
 def run_leaf(frame: ValueFrame, values: list[Any], step: ValueStep) -> Any:
-    """Return the array in the slot of a leaf."""
+    """Return the array that a leaf reads."""
     return frame.leaf(step)
 
 
 def run_scalar(frame: ValueFrame, values: list[Any], step: ValueStep) -> Any:
-    """Return the scalar in the slot of a node as a 0-d array."""
+    """Return the scalar that a node reads, as a 0-d array."""
     return np.asarray(frame.slots[step.node.attrs[0]], step.node.dtype)
 
 
@@ -125,7 +125,7 @@ def _taken_shape(base: Any, axis: int) -> tuple[int, ...]:
 
 
 def _taken_axis(node: Expr, terms: Any, shape: tuple[int, ...], indices: list[Any]) -> int:
-    """Return the axis along which an index array selects elements, or -1 unless all other axes are taken whole."""
+    """Return the axis along which an index array selects, or -1 if other axes are not taken whole."""
     if len(indices) != 1 or len(terms) != len(shape) or not node.size:
         return -1
     own = [k for k, (_, _, which) in enumerate(terms) if which >= 0]
@@ -147,7 +147,10 @@ def _taken_axis(node: Expr, terms: Any, shape: tuple[int, ...], indices: list[An
 
 
 def _positions(terms: Any, indices: list[Any], shape: tuple[int, ...]) -> tuple[Any, ...]:
-    """Return one index array per dimension of the indexed array. The index arrays broadcast to `shape`."""
+    """Return the indices of all elements of a gather or scatter, as one index array per dimension.
+
+    The index arrays broadcast to `shape`.
+    """
     found = []
     for first, steps, which in terms:
         total: Any = np.int64(first)

@@ -21,7 +21,7 @@ from weft.runtime import Device
 
 @dataclass(slots=True)
 class ValueStep:
-    """The step of a program that computes one value from other values."""
+    """A step of an interpreted program, which computes one value from other values."""
 
     node: Expr
     number: int
@@ -67,7 +67,7 @@ class Program:
 
 
 class ReductionOrders:
-    """The orders in which a plan would perform reductions, determined when a reduction first needs one."""
+    """The orders in which a plan would perform the reductions of a graph, determined when first needed."""
 
     def __init__(
         self, order: list[Expr], outputs: list[Expr], graph: LiveGraph, device: Device, any_order: bool
@@ -87,7 +87,7 @@ class ReductionOrders:
 
     @property
     def asked(self) -> bool:
-        """Whether any order has so far depended on the choice of values that a plan would materialize."""
+        """Whether some order has required the choice of the values that a plan would materialize."""
         return self._rules is not None
 
     def stored(self) -> tuple[set[Expr], set[Expr]]:
@@ -153,7 +153,7 @@ def make_program(graph: LiveGraph, wanted: Sequence[int] | None, device: Device,
 def _without_differences(
     order: list[Expr], outputs: list[Expr], found: Mapping[Expr, tuple[Expr, Any]]
 ) -> tuple[list[Expr], dict[Expr, tuple[Expr, ...]]]:
-    """Return the nodes to compute with their operands. The operand of each variance in `found` is its array.
+    """Return the nodes to compute with their operands. Variances in `found` have their array as operand.
 
     The nodes of the squared differences are omitted unless other nodes need them.
     """
@@ -168,7 +168,7 @@ def _without_differences(
 
 
 def _split_tail(order: list[Expr], users: dict[Expr, list[Expr]]) -> tuple[list[Expr], list[Expr]]:
-    """Return the nodes without the final updates, and the final updates.
+    """Split the nodes of a program into the final updates and all others.
 
     A final update is used only as a result, or as the previous version of other final updates.
     """

@@ -90,7 +90,7 @@ def _is_cut(operand: Expr, node: Expr, tree: Any) -> bool:
 
 
 def may_be_shifted(node: Expr, origins: Any) -> bool:
-    """Return whether a node may be the sum of a variance or a softmax.
+    """Return whether a node may be the sum in a variance or softmax, which plans compute as a shifted moment.
 
     Such a sum is over squares or exponentials of x minus the mean or the maximum of x.
     """
@@ -110,7 +110,7 @@ def _is_found(node: Expr, origins: Any) -> bool:
 
 
 def is_regular(operand: Expr, axes: tuple[int, ...]) -> bool:
-    """Return whether all values on which `operand` depends have the operand's shape and are C-contiguous in memory.
+    """Return whether `operand` and all values it depends on have the same shape and are C-contiguous.
 
     If only the last axis is reduced, some of the values may be broadcast.
     """

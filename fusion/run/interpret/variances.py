@@ -1,4 +1,4 @@
-"""Sums of squared differences from the mean, bit-identical to those of a plan.
+"""Interpretation of variances: sums of squared differences with the same bits as in a plan.
 
 In: such a sum over all elements of an array that a plan divides into blocks. Out: the sum. Invariant: each block is
 summed with its own mean as the shift, as `plan.shifted_moments` describes, so the differences are never needed.

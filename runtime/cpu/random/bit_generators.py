@@ -26,7 +26,7 @@ BLOCK, LANES = 1 << 10, 8
 
 
 class State(NamedTuple):
-    """The state of a bit generator: the state and the increment as integers, and the unused half of the last output."""
+    """The state of a bit generator: its state and increment, and half an output if a draw has left it unused."""
 
     state: int
     increment: int
@@ -34,7 +34,7 @@ class State(NamedTuple):
 
 
 class Engine(Protocol):
-    """Protocol of bit generator algorithms. `kind` is the NumPy class that implements the algorithm."""
+    """Protocol of an algorithm of a NumPy bit generator, whose class is `kind`."""
 
     kind: type[Any]
 
@@ -42,7 +42,7 @@ class Engine(Protocol):
         """Return the LLVM text of the algorithm."""
 
     def distances(self) -> np.ndarray:
-        """Return the table by which native code jumps over steps."""
+        """Return the table that native code needs to skip steps."""
 
     def load(self, generator: np.random.BitGenerator) -> State | None:
         """Return the state of a NumPy generator, or None if native code does not support its state."""
@@ -140,13 +140,13 @@ def _state_address(generator: Any) -> int:
 
 
 def _half_of(generator: Any) -> Any:
-    """Return two words of a generator: whether the last output has an unused half, and the bits of this half."""
+    """Return whether half of a generator's last output is unused, and the bits of this half."""
     address = generator.ctypes.state_address + ctypes.sizeof(ctypes.c_void_p)
     return (ctypes.c_uint32 * 2).from_address(address)
 
 
 def _has_known_layout(kind: type[Any]) -> bool:
-    """Return whether a generator's state, increment and unused half have the layout that this module expects."""
+    """Return whether a generator's state has the layout in memory that this module expects."""
     generator = kind(1)
     state, increment = (generator.state["state"][key] for key in ("state", "inc"))
     expected: bytes = state.to_bytes(16, "little") + increment.to_bytes(16, "little")
@@ -176,7 +176,7 @@ class Philox:
         self._distances = np.zeros(1, np.uint64)
 
     def distances(self) -> np.ndarray:
-        """Return a table that native code does not read, since Philox jumps without a table."""
+        """Return a table that native code never reads, since Philox skips steps without a table."""
         return self._distances
 
     def load(self, generator: Any) -> State | None:
@@ -255,7 +255,10 @@ def _dxsm_output(low: int, high: int) -> int:
 
 @cache
 def engines() -> tuple[Engine, ...]:
-    """Return the algorithms that native code supports. A stream refers to an algorithm by the index in this tuple."""
+    """Return the algorithms that native code supports.
+
+    A stream refers to an algorithm by the index in this tuple.
+    """
     vector = f"<{LANES} x i64>"
     return (
         Congruential(np.random.PCG64, 0x2360ED051FC65DA44385DF649FCCF645, False, _PCG64, _PCG64_VECTOR, _pcg64_output),
@@ -272,7 +275,7 @@ def engines() -> tuple[Engine, ...]:
 
 
 def engine_of(generator: np.random.BitGenerator) -> tuple[int, Engine] | None:
-    """Return the algorithm of a NumPy generator and its position in `engines`, or None for an unsupported generator."""
+    """Return the algorithm of a NumPy generator and the algorithm's number, or None for an unsupported generator."""
     return next(((k, engine) for k, engine in enumerate(engines()) if type(generator) is engine.kind), None)
 
 

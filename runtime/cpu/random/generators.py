@@ -25,7 +25,7 @@ _NUMBERS = frozenset({int, float, np.float64})
 
 
 class Draw(NamedTuple):
-    """A draw of random numbers: the method for standard numbers, and the shape, scale, location and dtype.
+    """A request for random numbers: the method for standard numbers, and the shape, scale, location and dtype.
 
     A draw of integers returns integers from `loc` to ``loc + scale``, inclusive. `parameters` are those of a
     function of the standard numbers, such as the shape of a Weibull distribution.
@@ -108,7 +108,7 @@ DRAWN = frozenset({*_DRAWS, "integers", "choice"})  # names of methods
 
 
 def read_draw(name: str, arguments: tuple[Any, ...], options: dict[str, Any]) -> Draw | None:
-    """Return the draw that a call to a generator's method requests, or None if NumPy must execute the call.
+    """Return a call to a generator's method as a `Draw`, or None if NumPy must execute the call.
 
     Parameters
     ----------
@@ -138,7 +138,7 @@ def read_draw(name: str, arguments: tuple[Any, ...], options: dict[str, Any]) ->
 
 
 def _read_float32(name: str, arguments: tuple[Any, ...], options: dict[str, Any]) -> Draw | None:
-    """Return the draw that a call for float32 numbers requests, or None for other calls."""
+    """Return a call for float32 numbers as a `Draw`, or None for other calls."""
     given = {**dict(zip(("size", "dtype"), arguments, strict=False)), **options}
     if len(given) != 2 or len(arguments) + len(options) != 2 or given.get("dtype") not in (np.float32, "f4", "float32"):
         return None
@@ -159,7 +159,7 @@ def _dtype_of_integers(dtype: Any) -> np.dtype | None:
 
 
 def _read_integers(arguments: tuple[Any, ...], options: dict[str, Any]) -> Draw | None:
-    """Return the draw that a call to ``integers`` requests, or None if NumPy must execute the call."""
+    """Return a call to ``integers`` as a `Draw`, or None if NumPy must execute the call."""
 
     def read(low: Any, high: Any = None, size: Any = None, dtype: Any = np.int64, endpoint: Any = False) -> Draw | None:
         low, high = (0, low) if high is None else (low, high)
@@ -185,7 +185,10 @@ def _read_integers(arguments: tuple[Any, ...], options: dict[str, Any]) -> Draw 
 
 
 def _read_choice(arguments: tuple[Any, ...], options: dict[str, Any]) -> Draw | None:
-    """Return the draw that a call to ``choice`` from an integer range with replacement requests, or None."""
+    """Return a call to ``choice`` as a draw of integers, or None if NumPy must execute the call.
+
+    The call must choose from an integer range with replacement.
+    """
     given = {**dict(zip(("a", "size"), arguments, strict=False)), **options}
     if len(arguments) > 2 or given.keys() != {"a", "size"} or type(given["a"]) is not int or given["a"] < 1:
         return None
@@ -202,7 +205,9 @@ def draw_bytes(generator: np.random.Generator, length: int) -> bytes:
 
 
 def draw_into(values: np.ndarray, generator: np.random.Generator, name: str, draw: Draw, location: Any = None) -> bool:
-    """Fill a C-contiguous array with a draw. If NumPy must draw, return False and leave the generator unchanged.
+    """Fill a C-contiguous array with random numbers. Return False if NumPy must draw them.
+
+    In this case, the generator is unchanged.
 
     `location` is the user's call site, for profiles.
     """
@@ -219,7 +224,7 @@ def draw_into(values: np.ndarray, generator: np.random.Generator, name: str, dra
 
 
 def fill_with_draw(values: np.ndarray, generator: np.random.Generator, draw: Draw) -> bool:
-    """Fill an array like `draw_into`, but without notifying the listeners of launches."""
+    """Fill an array with random numbers, without notifying the listeners of launches."""
     words = take_stream(draw.method, generator.bit_generator, values.size, draw.scale, draw.loc, draw.parameters)
     if words is None:
         return False
@@ -230,7 +235,7 @@ def fill_with_draw(values: np.ndarray, generator: np.random.Generator, draw: Dra
 def draw_many(
     generator: np.random.Generator, name: str, arguments: tuple[Any, ...], options: dict[str, Any]
 ) -> np.ndarray | None:
-    """Return the numbers that a call to a generator's method requests, or None if NumPy must execute the call.
+    """Return the random numbers of a call to a generator's method, or None if NumPy must execute the call.
 
     The parameters are those of `read_draw`.
     """

@@ -15,7 +15,7 @@ from weft.runtime.llvm_files import read_llvm
 
 
 class Drawing(NamedTuple):
-    """Native implementation of a generator's method that draws standard numbers.
+    """Native code for a method of NumPy's generators that draws standard numbers.
 
     Attributes
     ----------
@@ -38,7 +38,10 @@ class Drawing(NamedTuple):
 
     @property
     def reads_halves(self) -> bool:
-        """Whether an element uses half of an output or less. An unused half is consumed first."""
+        """Whether an element consumes at most half of a generator's output.
+
+        An unused half is consumed first.
+        """
         return 0 < self.bits < 64
 
 
@@ -65,7 +68,10 @@ NAMES = {method.number: name for name, method in METHODS.items()}
 
 
 class Transform(NamedTuple):
-    """A distribution that is computed from standard numbers: a number in native code, a method, and parameters."""
+    """A distribution that is computed from standard numbers.
+
+    It consists of its number in native code, a method, and parameters.
+    """
 
     number: int
     method: str
@@ -95,7 +101,7 @@ HALF_ZIGGURATS = {
 
 
 def words_texts() -> dict[str, Any]:
-    """Return a dict from placeholders in `streams.ll` to the LLVM text of the methods that read words."""
+    """Return the LLVM text of the methods that read words, by the placeholders in `streams.ll`."""
     texts: dict[str, Any] = {"WORDS": "", "WORDS_SWITCH": "", "WORDS_RANGE": "", "WORDS_COUNT": "", "WORDS_END": ""}
     result = "{ i64, i64 }"
     for method_name, method in METHODS.items():

@@ -24,7 +24,7 @@ HEAD, RECORD = 20, 4
 
 
 class Code(NamedTuple):
-    """The native functions for a bit generator, and an object that keeps the code of these functions alive.
+    """The native functions for a bit generator.
 
     `filling` is the address of the function that `kernel` calls for streams of this bit generator.
     """

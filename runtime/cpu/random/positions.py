@@ -49,7 +49,9 @@ class Position(NamedTuple):
 
 
 def take_position(generator: Any, count: int, width: int) -> Position | None:
-    """Advance a generator by `count` draws of `width` bits each, and return the position of these draws.
+    """Advance a generator by `count` draws, and return the position at which the draws start.
+
+    Each draw takes `width` bits.
 
     Return None if NumPy has to draw.
     """
@@ -73,7 +75,7 @@ def take_position(generator: Any, count: int, width: int) -> Position | None:
 
 
 def _position_of(number: int, begin: State, width: int) -> Position:
-    """Return the position of the state `begin` in the output of a bit generator."""
+    """Return the position of the state `begin` in the output sequence of a bit generator."""
     engine, (has, half), second = engines()[number], begin.half, begin.increment
     if isinstance(engine, Congruential):
         second = (engine.jump(begin.state, begin.increment, 1) - begin.state) & (1 << 128) - 1
@@ -84,7 +86,7 @@ def _position_of(number: int, begin: State, width: int) -> Position:
 
 
 def take_integers(generator: Any, name: str, count: int, most: int, loc: int) -> Position | None:
-    """Advance a generator by `count` draws of bounded integers, and return the position at which they start.
+    """Advance a generator by `count` bounded integers, and return the position at which they start.
 
     Parameters
     ----------
@@ -122,7 +124,10 @@ def take_integers(generator: Any, name: str, count: int, most: int, loc: int) ->
 
 
 def _rejected_words(engine: Engine, begin: State, stream: np.ndarray, method: Drawing, threshold: int) -> list[int]:
-    """Return the positions of words that a draw of bounded integers rejects, given the stream's index."""
+    """Return the positions of the words that rejection sampling of bounded integers skips.
+
+    The result is computed from the stream's index.
+    """
     size, limit = np.uint64(int(stream[4]) + 1), np.uint64(threshold)
     kind, per_block, found = np.dtype(f"u{method.bits // 8}"), BLOCK * 64 // method.bits, []
     mask = np.uint64((1 << method.bits) - 1)

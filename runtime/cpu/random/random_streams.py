@@ -1,4 +1,4 @@
-"""Streams: random numbers that are drawn when a kernel reads them, instead of being stored.
+"""Streams: random numbers that kernels draw when they need them, instead of reading them from memory.
 
 In: a bit generator, a method and a number of draws. Out: the words of a stream, from which the numbers follow at any
 time and in any order, and the generator in the state after the draws. Kernels that read a stream element by element get
@@ -45,7 +45,7 @@ _MASK = (1 << 64) - 1
 
 
 def draws_as_numpy(engine: Engine, code: Code) -> bool:
-    """Return whether native code draws the same samples as NumPy, and leaves the generator in the same state."""
+    """Return whether native code draws the same numbers as NumPy and leaves the same generator state."""
     return all(_is_numpys(engine, code, name) for name in (*METHODS, *FUNCTIONS))
 
 
@@ -73,7 +73,7 @@ def _is_numpys(engine: Engine, code: Code, name: str) -> bool:
 
 @cache
 def readiness(number: int) -> Readiness[Code]:
-    """Return the object that decides when to load the native code of a bit generator."""
+    """Return the rule that decides when to load the native code of a bit generator."""
     engine = engines()[number]
     return Readiness(partial(obtain_code, engine), partial(draws_as_numpy, engine))
 
@@ -86,7 +86,9 @@ def take_stream(
     loc: float = -0.0,
     parameters: Sequence[float] = (),
 ) -> np.ndarray | None:
-    """Return the words of a stream of `count` draws, and advance the generator by these draws.
+    """Return a stream of `count` random numbers, and advance the generator past them.
+
+    The stream is an array of words.
 
     Parameters
     ----------
@@ -150,7 +152,7 @@ def _take(
 
 
 def _head(method: Drawing, count: int, scale: float, loc: float) -> np.ndarray:
-    """Return the words of a new stream. Only the words that describe the method are set."""
+    """Return the words of a new stream, of which only those that describe the method are set."""
     threshold = 0
     if method.dtype.kind == "i":
         threshold = (1 << method.bits) % (int(scale) + 1)
@@ -168,7 +170,7 @@ def _head(method: Drawing, count: int, scale: float, loc: float) -> np.ndarray:
 
 
 def _use_half(generator: Any, begin: State, engine: Engine, method: Drawing, words: np.ndarray) -> State | None:
-    """Store the numbers from an unused half of an output in front of a stream's elements.
+    """Prepend the numbers from an unused half of an output to a stream.
 
     Return the state of the generator after these numbers. If too many halves were rejected, return None and leave the
     generator unchanged.
@@ -189,7 +191,7 @@ def _use_half(generator: Any, begin: State, engine: Engine, method: Drawing, wor
 
 
 def _read_half(method: Drawing, words: np.ndarray, half: int) -> None:
-    """Store the numbers that a method draws from half of an output in front of a stream's elements."""
+    """Prepend the numbers that a method draws from half of an output to a stream."""
     most, loc, threshold = (int(words[k]) for k in (4, 5, 8))
     front = 0
     for k in range(32 // method.bits):
@@ -207,7 +209,7 @@ def _read_half(method: Drawing, words: np.ndarray, half: int) -> None:
 
 
 def _index(code: Code, engine: Engine, words: np.ndarray, count: int) -> tuple[np.ndarray, int, tuple[int, int]]:
-    """Compute the index of a stream, which contains the generator's state at the start of each block of steps.
+    """Compute the index of a stream: the generator's state at the start of each block of steps.
 
     Return the stream's words, the state behind its elements, and the half of a step that is left.
     """
@@ -303,7 +305,7 @@ def _fill(code: Code, words: np.ndarray, values: np.ndarray) -> None:
 
 
 class StreamOperand(NamedTuple):
-    """A kernel argument that is a stream: the argument number, the words, the elements per iteration, and the size."""
+    """A kernel argument that is a stream, with the numbers per iteration and the total."""
 
     argument: int
     words: np.ndarray
@@ -314,7 +316,7 @@ class StreamOperand(NamedTuple):
 def launch_with_streams(
     device: Any, function: HostFunction, parallel: tuple[int, ...], slots: array[int], readers: Sequence[StreamOperand]
 ) -> bool:
-    """Run a kernel that reads streams. The elements are drawn block by block, and never stored as a whole array.
+    """Run a kernel that draws streams block by block. The numbers are never stored as a whole array.
 
     If this is not possible, return False without running the kernel.
     """

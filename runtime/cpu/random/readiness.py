@@ -20,7 +20,7 @@ COMPILED_FROM = 4_000_000
 
 
 class Readiness(Generic[Code]):
-    """Native code that is loaded when enough elements have been drawn.
+    """Native code that is loaded once enough random numbers have been drawn without it.
 
     Parameters
     ----------

@@ -1,4 +1,4 @@
-"""Explicit kernels are printed and parsed, verified, and interpreted before and after the passes."""
+"""Tests of explicit kernels: they are printed, parsed and verified, and interpreted before and after the passes."""
 
 from __future__ import annotations
 
@@ -54,7 +54,7 @@ def test_programs(name: str) -> None:
 
 
 def test_blocks_meet() -> None:
-    """Test that after a grid barrier, each block sees what all blocks wrote before the barrier."""
+    """Test that every block sees, after a grid barrier, the writes of all blocks before the barrier."""
     b = Builder("meets")
     x, out = b.pointer("x", "i4", writable=True), b.pointer("out", "i4", writable=True)
     i = b.grid_index()

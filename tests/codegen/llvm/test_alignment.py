@@ -1,4 +1,4 @@
-"""Vector loads and stores do not specify a larger alignment than the pointer has."""
+"""Tests that vector loads and stores never claim a larger alignment than the pointer has."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Tests of vectorized branches that only select a value.
+"""Tests of vectorized loops with branches that only select a value.
 
 A lane neither reads nor keeps values of the branch that it does not take.
 """

@@ -1,4 +1,4 @@
-"""Atomic operations and the order of blocks on the host, in kernels that a user writes."""
+"""Tests of atomics and of the order of blocks on the host, in user-written kernels."""
 
 from __future__ import annotations
 

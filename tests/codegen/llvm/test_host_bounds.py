@@ -170,7 +170,10 @@ def indented(lines: list[str]) -> list[str]:
 
 
 def compiled(text: str, bounds: bool) -> tuple[Any, list[int]]:
-    """Return a kernel, compiled with or without bounds, and a list that receives the number of bounds of each run."""
+    """Return a compiled kernel, and a list that receives the number of bounds of each run.
+
+    With `bounds`, loops over threads omit the threads without work.
+    """
     counts: list[int] = []
     find = GuardFinder.find
     text = text.replace("def kernel", "def kernel" + "_unbounded" * (not bounds))

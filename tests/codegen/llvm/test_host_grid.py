@@ -1,4 +1,4 @@
-"""Tests of the code of threads on the host."""
+"""Tests of the code that the host runs for the threads of explicit kernels."""
 
 from __future__ import annotations
 
@@ -51,7 +51,7 @@ def test_indices_wrap_around(kernel: Any, size: int, device: str) -> None:
 
 
 def test_addresses_are_computed_from_64_bit_indices() -> None:
-    """Test that an index that was narrowed only for an address is not widened again, which hides how it grows."""
+    """Test that an address uses the 64-bit index itself, not a copy that was narrowed and widened again."""
 
     @cuda.jit
     def copy(x: Any, out: Any) -> None:

@@ -1,4 +1,4 @@
-"""The shared explicit kernels, compiled for the CPU, produce the same results as the interpreter."""
+"""Tests that the shared explicit kernels, compiled for the CPU, match the interpreter."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Random explicit kernels, compiled to loops and to coroutines, produce the same results as the interpreter."""
+"""Tests that random explicit kernels, compiled to loops and to coroutines, match the interpreter."""
 
 from __future__ import annotations
 

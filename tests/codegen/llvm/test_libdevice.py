@@ -1,4 +1,7 @@
-"""Functions extracted from libdevice compile to the same code as the whole library, and are extracted only once."""
+"""Tests that functions extracted from libdevice compile to the same code as the whole library.
+
+Each function is extracted only once.
+"""
 
 from __future__ import annotations
 
@@ -70,7 +73,7 @@ def test_the_code_is_that_of_the_whole_library(calls: dict[str, str], monkeypatc
     whole = ptx_of(text_of(**calls))
 
     def shape(ptx: str) -> list[str]:
-        """Return the sorted mnemonics. Registers, labels and the order of tables may differ between equal programs."""
+        """Return the sorted mnemonics of PTX, which are equal for programs that differ only in names and order."""
         return sorted(line.split()[0] for line in ptx.splitlines() if line.startswith("\t") and line.split())
 
     assert shape(own) == shape(whole)

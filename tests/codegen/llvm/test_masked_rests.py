@@ -1,4 +1,4 @@
-"""Tests of loop remainders.
+"""Tests of the remainders of vectorized loops, which run under a mask.
 
 On machines with masks, one masked vector computes the elements after the last whole vector.
 """
@@ -88,7 +88,7 @@ def test_where_masks_are_used(features: str, kind: str, step: int, masked: bool)
 
 @pytest.mark.parametrize(("kind", "outside"), [("float32", "float 1.0"), ("int32", "zeroinitializer")])
 def test_lanes_outside_the_mask(kind: str, outside: str) -> None:
-    """Test that these lanes hold 1 if they are floats. Zeros made ``hypot`` of rows of three ten times slower."""
+    """Test that float lanes outside the mask hold 1. Zeros made ``hypot`` of short rows ten times slower."""
     target = Target("host", "cpu", "x86_64-unknown-linux-gnu", "x86-64", MASKS, 64, 1)
     loads = [line for line in emit_host(scaled(kind, 1).finish(), target).text.splitlines() if "= call" in line]
     loads = [line for line in loads if "@llvm.masked.load" in line]

@@ -1,4 +1,4 @@
-"""The PTX of every template assembles, does not spill, and uses no local memory.
+"""Tests that the PTX of every template assembles without spills and without local memory.
 
 Accesses are 16 bytes wide, and indices are 32 bits wide. The tests need no GPU.
 """

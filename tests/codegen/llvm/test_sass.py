@@ -40,7 +40,7 @@ def floats(*shape: int, number: int = 0) -> wf.Array:
 
 @pytest.fixture(scope="module", autouse=True)
 def forgotten() -> Iterator[None]:
-    """Drop the arrays after the tests of this file."""
+    """Delete the shared arrays after the last test of this file."""
     yield
     floats.cache_clear()
     wf.evaluate(wf.zeros(1))  # the next evaluation drops programs that were recorded and only compiled

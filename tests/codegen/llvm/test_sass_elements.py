@@ -30,7 +30,7 @@ def zeros(*shape: int, dtype: Any = np.float32, number: int = 0) -> wf.Array:
 
 @pytest.fixture(scope="module", autouse=True)
 def forgotten() -> Iterator[None]:
-    """Drop the arrays after the tests of this file."""
+    """Delete the shared arrays after the last test of this file."""
     yield
     zeros.cache_clear()
     wf.evaluate(wf.zeros(1))

@@ -15,7 +15,7 @@ def fma(*operands: float) -> np.float32:
 
 
 def test_fma_of_float32_is_rounded_once() -> None:
-    """Test exact results that are so close to the midpoint of two floats that float64 rounds them to the midpoint."""
+    """Test exact results near the midpoint of two floats, which float64 would round to the midpoint."""
     unit = 2.0**-23
     x, y, z = 1 - unit, (1 + unit) / 2 * unit, 1 + unit  # x * y is half a unit minus 2^-70
     assert fma(x, y, z) == np.float32(1 + unit)

@@ -1,4 +1,4 @@
-"""Every op of the op table matches its reference.
+"""Tests that every op of the op table matches its reference function.
 
 All loops are tested with edge values and random values, on every target and tier.
 """
@@ -38,7 +38,7 @@ def shiftable(x: np.ndarray, y: np.ndarray) -> np.ndarray:
 
 
 def as_exponent(x: np.ndarray, y: np.ndarray) -> np.ndarray:
-    """Return a mask of the exponents `y` that are tested.
+    """Return a mask of the operands whose exponents `y` are tested.
 
     NumPy raises an error for negative exponents of integers. Large complex exponents multiply the error of
     the logarithm.
@@ -121,7 +121,10 @@ def operands_of(definition: OpDef, loop: tuple[np.dtype, ...]) -> list[np.ndarra
 
 
 def wanted_of(definition: OpDef, operands: list[np.ndarray], dtype: np.dtype) -> np.ndarray:
-    """Return the reference result as `dtype`. The result of an inexact op is computed in a wider type."""
+    """Return the reference result of an op, cast to `dtype`.
+
+    The result of an inexact op is computed in a wider type.
+    """
     reference = getattr(np, definition.ufunc) if definition.ufunc else definition.reference
     if definition.ulp and dtype.kind == "f":
         wider = np.longdouble if definition.ufunc else np.float32  # (in which float16 is computed)

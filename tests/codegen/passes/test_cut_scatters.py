@@ -1,4 +1,4 @@
-"""Scatters on the host compute blocks of indices and values in vectors, and then write each block."""
+"""Tests of scatters on the host, which compute blocks of values in vectors and then write them."""
 
 from __future__ import annotations
 
@@ -10,7 +10,7 @@ from tests.codegen.kernels import HOST
 from tests.oracle.interpret import interpret_kernel
 from weft.codegen import Kernel, KernelBuilder, verify_kernel
 from weft.codegen.passes.choose_lanes import choose_lanes
-from weft.codegen.passes.cut_scatters import BLOCK, cut_scatters, settle_scatters
+from weft.codegen.passes.cut_scatters import BLOCK, cut_scatters, serialize_inner_loops
 
 
 def counts(*, work: int = 8, alone: bool = True, fold: str = "add") -> Kernel:
@@ -42,14 +42,14 @@ def test_it_writes_the_same_in_the_same_order(length: int, fold: str) -> None:
     x = np.random.default_rng(0).integers(-99, 99, 3 * length).astype(np.int32)
     wanted, found = np.ones(21, np.int32), np.ones(21, np.int32)
     interpret_kernel(counts(fold=fold), [3, length, x, wanted])
-    kernel = settle_scatters(cut_scatters(counts(fold=fold)))
+    kernel = serialize_inner_loops(cut_scatters(counts(fold=fold)))
     verify_kernel(kernel)
     interpret_kernel(kernel, [3, length, x, found])
     np.testing.assert_array_equal(found, wanted)
 
 
 def test_work_goes_in_vectors() -> None:
-    found = settle_scatters(choose_lanes(cut_scatters(counts()), HOST))
+    found = serialize_inner_loops(choose_lanes(cut_scatters(counts()), HOST))
     verify_kernel(found)
     (ahead,) = (o for o in found.walk() if o.opcode == "for" and "lanes" in o.attributes)
     assert ahead.attributes["role"] == "serial"

@@ -1,4 +1,4 @@
-"""Kernels with expanded bfloat16 operations produce the same results as the interpreter, which uses ml_dtypes."""
+"""Tests that kernels with expanded bfloat16 operations match the interpreter, which uses ml_dtypes."""
 
 from __future__ import annotations
 

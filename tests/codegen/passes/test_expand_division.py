@@ -1,4 +1,4 @@
-"""Divisions and square roots that are expanded for GPUs are correctly rounded.
+"""Tests that divisions and square roots expanded for GPUs are correctly rounded.
 
 This holds for all approximations within the documented error bounds.
 
@@ -26,7 +26,7 @@ FORMS = {"pair": 1, "pairs": 4, "one divisor": 6, "root": 1, "roots": 4}
 
 
 def plain(form: str) -> Kernel:
-    """Return a kernel with n iterations, each of which computes the quotients or roots of a form in `FORMS`."""
+    """Return a kernel with a loop over n groups of quotients or roots of a form in `FORMS`."""
     b = KernelBuilder("model", np.int64, "threaded", explicit=True)
     x, y, _ = (b.pointer(name, np.float32) for name in ("x", "y", "near"))
     out, n = b.pointer("out", np.float32, writable=True), b.scalar("n")
@@ -76,7 +76,7 @@ def flushed(values: np.ndarray) -> np.ndarray:
 
 
 def off_by(values: np.ndarray, units: int, exact: np.ndarray, bound: np.ndarray) -> np.ndarray:
-    """Move values by `units` floats. Values that would not stay within `bound` of `exact` are unchanged."""
+    """Move values by `units` floats, unless they would leave the distance `bound` from `exact`."""
     moved = (values.view(np.int32) + np.int32(units)).view(np.float32)
     ordinary = np.isfinite(values) & (values != 0) & np.isfinite(moved)
     return np.where(ordinary & (np.abs(moved - exact) <= bound), moved, values)
@@ -102,7 +102,10 @@ def root_reciprocals(x: np.ndarray, units: int) -> np.ndarray:
 
 @np.errstate(all="ignore")
 def check(form: str, x: np.ndarray, y: np.ndarray, units: int, short: bool = False) -> None:
-    """Compare the results of a form with NumPy's. With `short`, fail if an element does not take the short path."""
+    """Compare the results of a form with NumPy's.
+
+    With `short`, fail if an element does not take the short path.
+    """
     kernel, function = modelled(form)
     if "root" in form:
         near, wanted = root_reciprocals(y, units), np.sqrt(y)

@@ -1,4 +1,4 @@
-"""Tests of kernels whose blocks along an axis run as one block, and of those that need their blocks."""
+"""Tests of the choice of kernels whose blocks along an axis run as one block."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Tests of which arrays of a kernel may have private copies."""
+"""Tests of the choice of arrays of which each CPU thread uses a private copy."""
 
 from __future__ import annotations
 

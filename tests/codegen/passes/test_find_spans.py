@@ -1,4 +1,4 @@
-"""The elements of an operand that one iteration of the outermost loop reads."""
+"""Tests of the range of each operand that one iteration of the outermost loop reads."""
 
 from __future__ import annotations
 

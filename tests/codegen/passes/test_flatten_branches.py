@@ -1,4 +1,4 @@
-"""Functions whose branches are replaced by selections compute the same results."""
+"""Tests of functions whose branches are replaced by selections."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Variables that are written once become values, and addresses are marked as free of overflow."""
+"""Tests that variables with one store become values, and that index arithmetic is marked as free of overflow."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Tests of the analysis that finds the strides of values with respect to a loop index."""
+"""Tests of the analysis of how values change with a loop index."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Values that several loops over a row need are stored by the first loop. The next row is prefetched."""
+"""Tests of rows that several loops read: common values are stored once, and the next row is prefetched."""
 
 from __future__ import annotations
 
@@ -61,7 +61,7 @@ kernel rows index=int32 level=logical streams=True (
 
 
 def kernel(op: str = "exp", *, written: bool = False, columns: int = 40) -> Kernel:
-    """Apply the tested passes to a kernel like a softmax of rows, and return the kernel."""
+    """Return a kernel like a softmax of rows, after the tested passes."""
     text = TEXT.format(op=op, written="mut " if written else "noalias ")
     found = describe_shapes(parse_kernel(text), {"rows": 3, "columns": columns}, HOST)
     found = fetch_rows(keep_rows(choose_lanes(found, HOST)))

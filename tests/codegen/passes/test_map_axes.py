@@ -1,4 +1,4 @@
-"""Kernels mapped to GPU threads produce the same results as the logical kernels. Both are interpreted."""
+"""Tests that kernels mapped to GPU threads match the logical kernels. Both are interpreted."""
 
 from __future__ import annotations
 
@@ -21,7 +21,7 @@ LENGTHS = (0, 1, 3, 31, 32, 33, 255, 257, 1021, 1024, 1025, 3001)
 
 
 def both(kernel: Kernel, inputs: list[Any], outputs: list[np.ndarray], *, exact: bool, grid: int = 2) -> Kernel:
-    """Interpret a logical kernel and its threaded form, in both orders of threads. Compare the outputs.
+    """Compare the outputs of a logical kernel and of its threaded form, in both orders of threads.
 
     Return the mapped kernel.
     """

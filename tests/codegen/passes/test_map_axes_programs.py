@@ -1,4 +1,4 @@
-"""Random array programs, interpreted with the GPU schedules, match NumPy's results."""
+"""Tests that random array programs, interpreted with the GPU schedules, match NumPy."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Combining a value with a reduction's identity does not change the value."""
+"""Tests that combining a value with a reduction's identity does not change the value."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Tests of strided loops in which all threads of a block execute an iteration before the next iteration begins.
+"""Tests of strided loops whose iterations all threads of a block run together.
 
 The results do not change. Loops in which threads may diverge are not changed.
 """
@@ -140,7 +140,7 @@ def binned_by_some(x, o):
 
 
 def taken_numbers(x, o):
-    """Use the results of atomics: the order of the threads decides which thread gets a number."""
+    """Use the results of atomics, which depend on the order of the threads."""
     count = cuda.shared.array(1, np.int32)
     if cuda.threadIdx.x == 0:
         count[0] = 0
@@ -252,7 +252,7 @@ def plane_sums(a, o):
 
 
 def votes(x, o):
-    """Vote in each block: the result differs between blocks."""
+    """Vote in each block. The result differs between blocks."""
     own = 0.0
     for i in range(cuda.grid(1), x.size, cuda.gridsize(1)):
         own += x[i]
@@ -381,7 +381,7 @@ _alone: dict[str, Any] = {}
 
 
 def alone(function: Callable[..., None], grid: Any, block: Any, x: np.ndarray) -> np.ndarray:
-    """Return the result without the pass. Each thread then executes its iterations independently."""
+    """Return the result of a kernel without the pass, in which threads run their iterations independently."""
     out = np.zeros(x.shape if x.ndim == 2 else max(x.size, 8))
     if function.__name__ not in _alone:
         seen: list[Any] = []

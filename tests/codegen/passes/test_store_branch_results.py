@@ -1,4 +1,4 @@
-"""Branches that contain barriers pass their results through memory, so that threads compile to loops."""
+"""Tests of branches with barriers, whose results are passed through memory."""
 
 from __future__ import annotations
 

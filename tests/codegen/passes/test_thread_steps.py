@@ -1,4 +1,4 @@
-"""Tests of the strides of addresses between threads, and of the innermost loop that is chosen by the strides."""
+"""Tests of the strides between threads, and of the choice of the innermost loop by these strides."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Loops that read one operand along rows and another along columns are tiled."""
+"""Tests of tiled loops, which read one operand along rows and another along columns."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Reductions over few elements are unrolled on the host, so that the enclosing loop is vectorized."""
+"""Tests of unrolled reductions over few elements, around which the outer loop is vectorized."""
 
 from __future__ import annotations
 

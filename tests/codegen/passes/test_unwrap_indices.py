@@ -1,4 +1,4 @@
-"""Tests of indices that a guard keeps from being negative, and of those that may be negative."""
+"""Tests of the removal of wrap-around from indices that a guard keeps from being negative."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Code that equals earlier code, such as a repeated notebook cell, is recorded as quickly as the body of a loop."""
+"""Tests that repeated code, such as a notebook cell, is recorded as quickly as the body of a loop."""
 
 from __future__ import annotations
 

@@ -63,7 +63,7 @@ KEYS: dict[str, Any] = {
 
 
 def outcome(x: Any, key: Any, *value: Any) -> tuple[Any, ...]:
-    """Return an element of ``x.flat``, or the elements of `x` after an assignment; and the warnings or the error."""
+    """Return an element of ``x.flat``, or `x` after an assignment, with the warnings or the error."""
     with warnings.catch_warnings(record=True) as seen:
         warnings.simplefilter("always")
         try:

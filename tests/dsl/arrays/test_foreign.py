@@ -1,4 +1,4 @@
-"""weft's functions and operators handle operands of other libraries' types as NumPy does."""
+"""Tests that weft's functions and operators treat operands of other libraries as NumPy does."""
 
 from __future__ import annotations
 

@@ -178,7 +178,7 @@ def test_what_a_mask_takes_is_an_array_of_any_dtype(dtype: str, few: int) -> Non
 @pytest.mark.parametrize("runs", [False, True])
 @pytest.mark.parametrize("shape", [(40_000,), (300, 300), (300, 300, 2)])
 def test_masks_with_and_without_runs_take_the_same(shape: tuple[int, ...], runs: bool) -> None:
-    """Test that selections use the current elements of a mask, which changes between two selections."""
+    """Test that selections use the current elements of a mask that changes in between."""
     x = RNG.standard_normal(shape)
     mask = (
         np.sin(np.arange(x[..., 0].size if x.ndim == 3 else x.size) * 0.01) > 0 if runs else RNG.random(shape[:2]) > 0.5
@@ -265,7 +265,10 @@ def test_complex_values_assigned_to_real_elements_warn(size: int, pending: bool)
 
 
 def test_a_numpy_mask_is_copied_to_the_arrays_device(monkeypatch: pytest.MonkeyPatch) -> None:
-    """Selections by large NumPy masks use the code of selections by weft masks, and keep the mask's values."""
+    """Test that selections by large NumPy masks run the code of selections by weft masks.
+
+    They use the values that the mask has at the call.
+    """
     values = RNG.random((200, 300))
     mask = values > 0.4
     x = wf.asarray(values) * 1.0

@@ -1,4 +1,4 @@
-"""Results have the memory layout that NumPy would choose, however they are computed."""
+"""Tests that results have NumPy's memory layout, however they are computed."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Operators in native code have the same results as the Python functions that they replace."""
+"""Tests that operators in native code have the results of the Python functions that they replace."""
 
 from __future__ import annotations
 
@@ -61,7 +61,10 @@ OPERATORS = (operator.add, operator.sub, operator.mul, operator.truediv, operato
 
 @pytest.mark.parametrize("operate", OPERATORS)
 def test_what_was_recorded_is_found_again(operate: Callable[[Any, Any], Any]) -> None:
-    """Test that an operation repeated at one call site reuses its expression, unlike operations at other call sites."""
+    """Test that an operation repeated at the same call site reuses its expression.
+
+    Operations at other call sites do not.
+    """
     a, b = np.arange(1, 13).reshape(3, 4), np.arange(3, 15).reshape(3, 4)
     x, y = wf.asarray(a), wf.asarray(b)
     cases: list[Callable[[Any, Any], Any]] = [
@@ -223,7 +226,7 @@ def test_functions_of_large_arrays_in_memory_are_found_again(
 
 
 def test_results_of_immediate_execution_are_operands(monkeypatch: pytest.MonkeyPatch) -> None:
-    """Test that native code records an operation on arrays that have neither a storage nor a view yet."""
+    """Test that native code records operations on results of immediate operations, which have no storage yet."""
     a, b = np.random.default_rng(3).random((2, 400, 1000))
     python: list[bool] = []
     monkeypatch.setattr("weft.dsl.arrays.call_sites.count_hit", lambda: python.append(True))

@@ -1,5 +1,7 @@
-"""The expression ``number op array`` has the same results in native code as in Python code. NumPy's scalars call
-``__array_ufunc__`` for it."""
+"""Tests that ``number op array`` has the same results in native code as in Python code.
+
+NumPy's scalars call ``__array_ufunc__`` for it.
+"""
 
 from __future__ import annotations
 

@@ -265,7 +265,10 @@ OVERFLOWING: dict[str, Callable[[Any, Any, Any], Any]] = {
 @pytest.mark.parametrize("native", [False, True])
 @pytest.mark.parametrize("name", OVERFLOWING)
 def test_a_handler_of_an_overflow_may_evaluate(name: str, native: bool) -> None:
-    """The conversion of a number calls the user's handler, which ends the recording while the operation needs it."""
+    """Test an overflow handler that ends the recording in the middle of an operation.
+
+    The conversion of a number calls the handler.
+    """
     with recording_in_native_code() if native else nullcontext():
         if native:
             install_native_code()
@@ -273,7 +276,10 @@ def test_a_handler_of_an_overflow_may_evaluate(name: str, native: bool) -> None:
 
 
 def check_with_handler(statement: Callable[[Any, Any, Any], Any]) -> None:
-    """Run the statement with numbers that overflow and others, while the handler of overflows evaluates and records."""
+    """Run the statement under an overflow handler that evaluates and records arrays.
+
+    Some of the numbers overflow.
+    """
     source = np.arange(40_000, dtype=np.float32) % 7
     other, calls, kept = wf.asarray(source[::-1].copy()), [], []
 

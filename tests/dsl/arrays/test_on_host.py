@@ -1,4 +1,4 @@
-"""Calls of NumPy on the host: the classes of polynomials, and the memory of results."""
+"""Tests of NumPy functions that weft calls on the host: classes of polynomials, and the memory of results."""
 
 from __future__ import annotations
 

@@ -182,7 +182,7 @@ ON_TWO: dict[str, Callable[[Any, Any, Any, Any], Any]] = {
 
 
 def _operand(values: np.ndarray, device: str, size: int, *, pending: bool) -> Any:
-    """Return an array of a size on a device. A pending array is a part of a large operation."""
+    """Return an array on a device. A pending array is a part of a large unevaluated operation."""
     large = wf.asarray(np.resize(values, X.size), device=device)
     if pending:
         large = large == True if values.dtype == bool else large * 1  # noqa: E712
@@ -220,7 +220,10 @@ WITH_SCALARS: dict[str, Callable[[Any, Any, Any], Any]] = {
 @pytest.mark.parametrize("name", WITH_SCALARS)
 @pytest.mark.parametrize("size", [4, X.size])
 def test_scalars_come_from_any_device(name: str, size: int) -> None:
-    """Reductions of small arrays return NumPy's scalars, which have no device. Pending ones are numbers, too."""
+    """Test that reductions of small arrays return NumPy scalars, which have no device.
+
+    Pending reductions count as numbers, too.
+    """
     values = np.arange(float(size))
     for here, there in (("cpu", "simt"), ("simt", "cpu")):
         for pending in (False, True):

@@ -1,4 +1,4 @@
-"""The parts of a complex array are views of it."""
+"""Tests that the real and imaginary parts of a complex array are views."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Boolean selections that are assigned back with the same mask stay pending.
+"""Tests that boolean selections stay pending if they are assigned back with the same mask.
 
 The kernel computes all elements, and the values are NumPy's.
 """
@@ -104,7 +104,7 @@ def test_another_mask_and_another_count_are_no_way_back() -> None:
 
 
 def test_numbers_that_change_go_back_too() -> None:
-    """Test that scalars that change are arguments of the memoized operation."""
+    """Test that changing scalars are passed as arguments to the memoized operation."""
     x = np.random.default_rng(5).random((N, N))
     array, theirs = wf.asarray(x), x > 0.5
     ours = wf.asarray(theirs)

@@ -1,4 +1,4 @@
-"""Random arrays have the bits of NumPy's generators, and leave the generators in NumPy's states."""
+"""Tests that random arrays have NumPy's bits, and leave generators in NumPy's states."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""On a GPU, kernels compute random numbers from their position. They have NumPy's bits."""
+"""Tests that GPU kernels compute random numbers from their positions, with NumPy's bits."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Scatters with repeated indices have NumPy's values on every device, and the same bits in every run."""
+"""Tests that scatters with repeated indices have NumPy's values, and the same bits in every run."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Memory of the CPU that weft shares: both sides see each other's writes."""
+"""Tests of CPU memory that weft shares with other code: both sides see each other's writes."""
 
 from __future__ import annotations
 

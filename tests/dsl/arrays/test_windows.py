@@ -1,4 +1,4 @@
-"""Tests of repeated indices and of elements that are written immediately.
+"""Tests of repeated indices, and of elements that are written immediately.
 
 Views see the written elements, and earlier results keep the old values.
 """

@@ -1,4 +1,4 @@
-"""Tests of the names of weft.cuda: imports, missing names, and the modules that an import loads."""
+"""Tests of the public names of weft.cuda: imports, missing names, and modules that an import loads."""
 
 from __future__ import annotations
 

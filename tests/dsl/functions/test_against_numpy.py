@@ -270,7 +270,7 @@ def test_the_bounds_of_clip_are_promoted_together() -> None:
 
 
 def outcome(call: Any) -> Any:
-    """Return the dtype and the value of a call's result, or its error's class."""
+    """Return the dtype and the value of a call's result, or the class of its error."""
     try:
         found = np.asarray(call())
     except (TypeError, ValueError, OverflowError) as error:

@@ -1,4 +1,4 @@
-"""Bits are packed and unpacked as by NumPy. A GPU computes them itself."""
+"""Tests that `packbits` and `unpackbits` have NumPy's results, and run on a GPU for its arrays."""
 
 from __future__ import annotations
 

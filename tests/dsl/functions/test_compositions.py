@@ -1,5 +1,4 @@
-"""NumPy's Python functions that call weft's functions, and functions composed like them, have NumPy's values on every
-device."""
+"""Tests of functions composed of other functions, such as NumPy's own, on every device."""
 
 from __future__ import annotations
 

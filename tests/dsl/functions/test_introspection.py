@@ -1,4 +1,4 @@
-"""Queries of array properties evaluate nothing, and do not prevent fusion."""
+"""Tests that queries of array properties neither evaluate arrays nor prevent fusion."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Concatenations of many arrays have NumPy's results, and their plans do not have a write per array."""
+"""Tests of concatenations of many arrays, whose plans need fewer writes than there are arrays."""
 
 from __future__ import annotations
 

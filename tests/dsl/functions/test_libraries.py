@@ -1,4 +1,4 @@
-"""The table of libraries lists every function of linear algebra and Fourier transforms correctly."""
+"""Tests that the table of libraries lists all functions of linear algebra and Fourier transforms."""
 
 from __future__ import annotations
 

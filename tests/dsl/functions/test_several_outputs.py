@@ -1,4 +1,4 @@
-"""Ufuncs that are composed of array functions leave dtypes that weft does not support to NumPy."""
+"""Tests of ufuncs with several outputs, which NumPy computes for dtypes that weft does not support."""
 
 from __future__ import annotations
 

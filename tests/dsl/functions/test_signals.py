@@ -1,4 +1,4 @@
-"""Tests of flat indices and index arrays in each order."""
+"""Tests of functions with flat indices and index arrays, for each memory order."""
 
 from __future__ import annotations
 

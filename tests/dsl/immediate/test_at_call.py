@@ -1,4 +1,4 @@
-"""NumPy functions that are called on small weft arrays."""
+"""Tests of NumPy functions that are called with small weft arrays."""
 
 from __future__ import annotations
 

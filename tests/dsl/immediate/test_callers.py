@@ -1,4 +1,4 @@
-"""Tests of the results that a library gets from small operations on weft arrays while a program is redirected."""
+"""Tests of small operations that libraries perform on weft arrays under ``weft run``."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""NumPy's functions write to small arrays in place, with the results of recorded writes."""
+"""Tests of writes to small arrays, which NumPy's functions perform in place."""
 
 from __future__ import annotations
 

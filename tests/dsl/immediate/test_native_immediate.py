@@ -549,7 +549,10 @@ def test_ufuncs_are_called_as_functions_in_c() -> None:
 
 @pytest.mark.parametrize("name", ["all", "any", "argmax", "argmin", "max", "min"])
 def test_bytes_that_are_many_are_reduced_whole_in_native_code(name: str, monkeypatch: pytest.MonkeyPatch) -> None:
-    """Test that native code reduces whole arrays of 1-byte elements. Python handles other axes, orders and dtypes."""
+    """Test that native code reduces whole arrays of 1-byte elements.
+
+    Python handles other axes, orders and dtypes.
+    """
     native_immediate.install_native_code()
     python: list[str] = []
     real = immediate.call_small

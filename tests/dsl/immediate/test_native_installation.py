@@ -1,4 +1,7 @@
-"""Native code for small operations is installed in any order, and for the functions of NumPy's submodules too."""
+"""Tests that native code for small operations can be installed in any order.
+
+It also replaces functions of NumPy's submodules.
+"""
 
 from __future__ import annotations
 

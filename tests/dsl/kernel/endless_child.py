@@ -1,4 +1,4 @@
-"""A program with endless kernels, each of which a signal ends.
+"""A program with endless kernels, each of which is ended by a signal.
 
 `test_interrupts` runs this program, and reads its output.
 """

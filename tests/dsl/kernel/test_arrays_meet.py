@@ -1,4 +1,4 @@
-"""Tests of kernels together with arrays.
+"""Tests of programs that combine explicit kernels with lazy arrays.
 
 The arguments of kernels are lazy arrays, host arrays and other libraries' arrays. Lazy expressions call device
 functions.

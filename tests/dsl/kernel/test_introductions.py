@@ -1,4 +1,4 @@
-"""Programs of introductory texts on CUDA in Python run if only their import is changed."""
+"""Tests of programs from introductions to CUDA in Python, with only their import changed."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Every language probe has the same result compiled for the CPU as in Python, and assembles for a GPU."""
+"""Tests that every language probe has the same result compiled as in Python, and assembles for a GPU."""
 
 from __future__ import annotations
 

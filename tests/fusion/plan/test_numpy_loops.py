@@ -1,4 +1,4 @@
-"""Tests of single operations that run NumPy's inner loops.
+"""Tests of single operations that NumPy's inner loops compute.
 
 The results have the bits of kernels and of NumPy, for every layout and number of threads.
 """
@@ -60,7 +60,7 @@ def check(
     layouts: list[Callable[[Any], Any]],
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
-    """Compare the results of NumPy, of kernels, and of NumPy's loops as weft runs them on one and three threads.
+    """Compare an operation's results in NumPy, in kernels, and in NumPy's loops on one and three threads.
 
     Operands are contiguous, strided and pending.
     """

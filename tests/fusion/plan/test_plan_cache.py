@@ -1,4 +1,4 @@
-"""Loops over indices, or over slices of changing lengths, reuse their plan and have NumPy's values."""
+"""Tests that loops over indices or slices of changing lengths reuse their plans."""
 
 from __future__ import annotations
 

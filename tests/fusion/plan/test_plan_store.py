@@ -1,4 +1,4 @@
-"""A process reads the plans of another process from disk if they equal the plans that it would make."""
+"""Tests of plans that a process reads from disk, where other processes have stored them."""
 
 from __future__ import annotations
 

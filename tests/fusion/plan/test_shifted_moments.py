@@ -1,4 +1,4 @@
-"""Tests of sums around a mean or a maximum, which are reduced block by block.
+"""Tests of sums of differences from a mean or a maximum, which are reduced block by block.
 
 One pass over the data suffices. The values are accurate, and the bits are reproducible.
 """
@@ -150,7 +150,7 @@ def test_what_is_not_finite(device: str) -> None:
 
 
 def test_what_only_looks_like_it() -> None:
-    """Test the values of sums that resemble shifted moments, but have other divisors, elements or axes."""
+    """Test sums that resemble shifted moments, but have other divisors, elements or axes."""
     values = RNG.standard_normal((300, 300)).astype(np.float32)
     x, wide = wf.asarray(values), values.astype(np.float64)
     halves = x.reshape(2, 45_000)

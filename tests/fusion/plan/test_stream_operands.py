@@ -1,4 +1,4 @@
-"""Kernels read streams of random numbers without memory for them, if they read each element in one iteration."""
+"""Tests of kernels that draw random numbers themselves instead of reading them from memory."""
 
 from __future__ import annotations
 
@@ -28,7 +28,7 @@ def work(program: Callable[[Any, Any], Any]) -> tuple[Any, Any]:
 
 
 def moved(program: Callable[[Any, Any], Any]) -> int:
-    """Return the bytes that the kernels of a program move. Its results must be NumPy's."""
+    """Return the bytes that the kernels of a program move, after checking its results."""
     found, expected = work(program)
     np.testing.assert_array_equal(found, expected)
     wf.reset_statistics()

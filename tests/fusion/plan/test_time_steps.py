@@ -115,7 +115,7 @@ def closed(u: Any) -> Any:
 
 
 def damped(u: Any) -> Any:
-    """Update an array in place with values of the updated points, so that no step may run twice."""
+    """Update an array in place from points that are already updated, so that no step may run twice."""
     for _ in range(2):
         u[1:-1] = u[1:-1] + 0.1 * (u[2:] - u[:-2])
         u[0] = u[2]

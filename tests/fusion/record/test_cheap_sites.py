@@ -1,4 +1,4 @@
-"""Call sites at which NumPy executes medium-sized operations, because an evaluation takes longer."""
+"""Tests of call sites at which NumPy executes operations, because an evaluation takes longer."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Recordings of loops are cut at the loop headers, so that no plan is made from the third run on."""
+"""Tests that recordings are cut at the heads of loops, so that the third run needs no new plans."""
 
 from __future__ import annotations
 
@@ -100,7 +100,7 @@ def test_the_third_run_plans_nothing(program: Callable[[ModuleType, int], Any]) 
 
 @pytest.fixture
 def lengths(monkeypatch: pytest.MonkeyPatch) -> list[int]:
-    """The numbers of operations of the recordings that were cut, in order."""
+    """Return a list that receives the number of operations of each recording that is cut."""
     lengths: list[int] = []
     end = recording._end
 

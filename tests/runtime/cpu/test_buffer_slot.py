@@ -27,7 +27,7 @@ def _native() -> Any:
 
 
 def small() -> Any:
-    """Return a small array and check that nothing needs its storage yet."""
+    """Return a small array, after checking that its storage has not been created yet."""
     x = wf.asarray(np.arange(12.0).reshape(3, 4)) + 1
     assert x._device is not None
     return x

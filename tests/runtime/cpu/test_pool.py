@@ -82,7 +82,7 @@ def test_threads_that_sleep_are_woken_for_jobs_that_last(alone: int, threads: in
 
 
 def test_what_one_thread_cannot_do_another_does() -> None:
-    """Test that a blocked thread blocks only one chunk of work, and that other threads do the remaining work."""
+    """Test that a blocked thread delays only one chunk of work."""
     held, seen = threading.Event(), []
     first = threading.Lock()
 

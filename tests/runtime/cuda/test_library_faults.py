@@ -1,4 +1,4 @@
-"""Each call of cuBLAS, cuFFT and cuSOLVER, and each driver call that they need, fails once, at any time.
+"""Tests in which a call of cuBLAS, cuFFT, cuSOLVER or the driver fails, for each call in turn.
 
 A failure raises a clear error, nothing is leaked, and the next computation is right.
 """
@@ -43,7 +43,7 @@ RELEASES = {"destroy", "destroy_params", "cublasDestroy_v2"}
 
 @dataclass
 class Watched:
-    """A stand-in for a library, one of whose calls fails."""
+    """A stand-in for a library, in which one chosen call fails."""
 
     library: Any
     names: list[str] = field(default_factory=list)
@@ -148,7 +148,7 @@ class Bench:
 
 @pytest.fixture(autouse=True)
 def _settings(monkeypatch: pytest.MonkeyPatch) -> Iterator[None]:
-    """Let the libraries compute small products as well. Freeze existing objects, which collections then skip."""
+    """Let the libraries compute small products, and exclude existing objects from garbage collections."""
     monkeypatch.setattr(linear, "is_fused", lambda device, kind, *sizes: False)
     gc.freeze()
     yield

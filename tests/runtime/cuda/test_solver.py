@@ -223,7 +223,7 @@ SHAPES = pytest.mark.parametrize("shape", SQUARE)
 
 
 def alternate(name: str, shapes: list[Any]) -> Any:
-    """Return parameters in which every dtype and every shape has both values of the flag `name`."""
+    """Return test parameters with an alternating flag `name`, so that each dtype and each shape has both values."""
     rows = [(dtype, shape, (i + j) % 2 == 0) for i, dtype in enumerate("fdFD") for j, shape in enumerate(shapes)]
     return pytest.mark.parametrize(("dtype", "shape", name), rows)
 

@@ -28,7 +28,7 @@ INVALID_IMAGE, INVALID_PTX, NOT_FOUND = 209, 218, 500
 
 @dataclass(frozen=True, slots=True)
 class Started(Launched):
-    """A launch, with the bytes of the parameters that the kernel reads."""
+    """A launch, with the bytes of the kernel's parameters."""
 
     parameters: bytes = b""
 

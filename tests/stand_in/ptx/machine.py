@@ -401,7 +401,7 @@ class Run:
                 return
 
     def _meet(self, at: int, lanes: np.ndarray, step: Together) -> tuple[np.ndarray, np.ndarray]:
-        """Divide lanes at a warp operation into lanes whose masks are complete, and lanes that must wait."""
+        """Divide lanes at a warp operation into those that can execute it, and those that must wait for other lanes."""
         grid = self.grid
         before = self.held.pop(at, None)
         if before is not None:
@@ -452,7 +452,7 @@ class Run:
 
     @staticmethod
     def _joined(entries: list[Any]) -> list[Any]:
-        """Merge entries whose threads wait at the same step."""
+        """Merge the entries of threads that wait at the same step."""
         found: dict[tuple[int, int], Any] = {}
         for lanes, at, step, count in entries:
             before = found.get((at, count))

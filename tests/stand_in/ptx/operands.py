@@ -178,7 +178,10 @@ class Operands:
         return lambda g, m: put(g, m, work(*(r(g, m) for r in readers)))
 
     def same(self, work: Callable[..., Any], count: int = 2) -> Step:
-        """Return a step whose operands have the type of the instruction. f16x2 is computed in two halves."""
+        """Return a step whose operands have the instruction's type.
+
+        f16x2 is computed in two halves.
+        """
         if self.kind == "f16x2":
 
             def of_pairs(*values: Any) -> Any:

@@ -1,4 +1,4 @@
-"""On the CPU, a loop that waits for a later thread ends with an error that states the reason."""
+"""Tests of loops that wait for a later thread, which end with an error on the CPU."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Native code of random streams for tests, which otherwise is loaded only after many draws."""
+"""Fixtures that load the native code of random streams at once, instead of after many draws."""
 
 from __future__ import annotations
 

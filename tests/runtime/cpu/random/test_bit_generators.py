@@ -1,4 +1,4 @@
-"""Jumps of bit generators lead to NumPy's states."""
+"""Tests that jumps of bit generators lead to the states of NumPy's generators."""
 
 from __future__ import annotations
 

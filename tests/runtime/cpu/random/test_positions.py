@@ -1,4 +1,4 @@
-"""Positions of draws lead to NumPy's numbers, and the generators to NumPy's states."""
+"""Tests that random numbers computed from their positions equal NumPy's."""
 
 from __future__ import annotations
 

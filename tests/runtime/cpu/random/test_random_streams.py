@@ -1,4 +1,4 @@
-"""Streams have the numbers that NumPy draws, and leave the bit generator in the same state."""
+"""Tests that streams have NumPy's numbers, and leave bit generators in NumPy's states."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Native code of draws is loaded only when loading pays off, and used only if it has passed its check."""
+"""Tests of when the native code of random draws is loaded: if that pays off, and after a check."""
 
 from __future__ import annotations
 
