@@ -282,10 +282,7 @@ class Array(ArrayMembers):
     __deepcopy__ = __copy__
 
     def _after_write(self) -> None:
-        """Do nothing after a write to this array.
-
-        `Part` overrides this hook to write its elements back to the complex array.
-        """
+        """Do nothing. `Part` overrides this hook, which runs after a write, to write to the complex array."""
 
     def __dlpack_device__(self) -> tuple[int, int]:
         return (1, 0)
@@ -297,10 +294,7 @@ class Scalar(Array):
     __slots__ = ()
 
     def __new__(cls, value: Any = 0) -> Any:
-        """Return the NumPy float64 of `value`.
-
-        Functions such as `statistics.mean` call the type of their data.
-        """
+        """Return `value` as a NumPy float64, for functions such as `statistics.mean` that call the type of their data."""
         return np.float64(value)
 
     __len__ = __iter__ = None  # type: ignore[assignment]  # (so that a scalar is neither `Sized` nor `Iterable`)
@@ -334,10 +328,7 @@ class Scalar(Array):
 
 
 class ReadOnly(Array):
-    """A read-only array, whose views are also read-only.
-
-    Other arrays over the same storage may be writable.
-    """
+    """A read-only array, whose views are also read-only. Other arrays over the same storage may be writable."""
 
     __slots__ = ()
 
@@ -362,10 +353,7 @@ def wrap(storage: Storage, window: View | None = None, kind: type[Array] = Array
 
 
 def adopt_new(values: np.ndarray, device: Device) -> Array:
-    """Return a weft array that owns the memory of a C-contiguous NumPy array.
-
-    The caller must drop its reference to the NumPy array.
-    """
+    """Return a weft array that owns the memory of a C-contiguous NumPy array, to which the caller drops its reference."""
     array = _new(Array)
     array._values = values
     array._device = device
@@ -400,10 +388,7 @@ def record(expr: Expr) -> Array:
 
 
 def record_array(expr: Expr) -> Array:
-    """Return a new pending array, like `record`, but never a `Scalar`.
-
-    A 0-d result is a mutable `Array`.
-    """
+    """Return a new pending array, like `record`, but a 0-d result is a mutable `Array` instead of a `Scalar`."""
     made = record(expr)
     return made if expr.shape else wrap(made._storage)
 
@@ -438,7 +423,6 @@ def evaluate(*arrays: Any) -> Any:
     Parameters
     ----------
     *arrays : Array, or list, tuple or dict of arrays
-
         Other values, such as numbers, are ignored.
 
     Returns
