@@ -58,9 +58,7 @@ class LoopEmitter(StreamEmitter):
         opaque: bool = False,
         apart: int = 0,
     ) -> list[str]:
-        """Emit a `for` loop over scalar or vector indices, without a remainder.
-
-        That is ``for (i = start; i < stop; i += step)``.
+        """Emit a loop ``for (i = start; i < stop; i += step)`` over scalar or vector indices, without a remainder.
 
         `linear` means that the index grows by 1 from lane to lane. In the body, no index exceeds `last`. With `apart`,
         the carried values are vectors, and each iteration uses their next lane.

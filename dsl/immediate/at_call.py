@@ -395,9 +395,8 @@ def call_small(function: Callable[..., Any], arguments: Any, options: dict[str, 
             note_call()
             return from_numpy_result(function(values, *arguments[1:], **options), array.device, ((values, array),))
         axes = (*arguments[1:], *options.values())
-        whole = not axes or (len(array.shape) == 1 and axes in ((0,), (-1,)))
-        alone = values is not None and whole and array.device.host_math
-        if alone and name in WHOLE and (number := _reduce_whole(name, values, limit)) is not None:  # type: ignore[arg-type]
+        whole = values is not None and (not axes or (values.ndim == 1 and axes in ((0,), (-1,))))
+        if whole and name in WHOLE and (number := _reduce_whole(name, array, values, limit)) is not None:
             return number
         if name in ROWS and values is not None and values.size > limit:
             rows = _reduce_medium(name, array, values, options.get("axis", arguments[-1]))
@@ -445,12 +444,14 @@ def call_small(function: Callable[..., Any], arguments: Any, options: dict[str, 
     return from_numpy_result(result, found[0][1].device, found)
 
 
-def _reduce_whole(name: str, values: np.ndarray, limit: int) -> Any:
+def _reduce_whole(name: str, array: Array, values: Any, limit: int) -> Any:
     """Reduce a medium-sized array to one value on the host.
 
     Return None if only a kernel can reduce the array.
     """
-    if not limit < values.size <= most_whole(name, values.itemsize) or not (COMMON >> values.dtype.num) & 1:
+    if not limit < values.size <= most_whole(name, values.itemsize) or not array.device.host_math:
+        return None
+    if not (COMMON >> values.dtype.num) & 1:
         return None
     with np.errstate(all="ignore"):
         number = reduce_whole(name, values)
