@@ -196,7 +196,10 @@ class _Copier:
 
 
 def copy_masked(values: np.ndarray, mask: np.ndarray, out: np.ndarray) -> None:
-    """Copy the items of `values` that the 1-D `mask` selects to `out`, which has exactly as many items."""
+    """Copy the items of `values` to `out` that a mask selects.
+
+    The mask is 1-D, and `out` has exactly as many items as the mask selects.
+    """
     _Copier(out.strides[0])(values, mask, out)
 
 

@@ -113,9 +113,9 @@ def put_part(array: Array, name: str, value: object) -> None:
 
 
 def _view_of(name: str) -> Any:
-    """Return a `Part` method for a method of the complex array that returns a view.
+    """Return a `Part` method that calls the complex array's method `name`, which returns a view.
 
-    The method returns the same part of the view.
+    The method of the `Part` returns the same part of this view.
     """
 
     def method(self: Part, *arguments: Any, **options: Any) -> Any:
@@ -126,7 +126,7 @@ def _view_of(name: str) -> Any:
 
 
 def _attribute_of(name: str) -> property:
-    """Return a `Part` property for an attribute of the complex array, such as ``T``.
+    """Return a `Part` property for the complex array's attribute `name`, such as ``T``.
 
     The property returns the same part of the attribute's value.
     """

@@ -1,4 +1,4 @@
-"""Table of weft's functions by NumPy's names, with modules that are imported on first use.
+"""Table of weft's functions by NumPy's names, which imports their modules on first use.
 
 In: a name, or a NumPy function. Out: weft's function. Invariant: a name that is not in this table refers to NumPy's
 function.

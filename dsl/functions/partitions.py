@@ -1,4 +1,4 @@
-"""Faster medians, quantiles and percentiles of long rows in host memory, for NumPy's functions.
+"""Faster versions of NumPy's median, quantile and percentile functions for long rows in host memory.
 
 NumPy finds one element by vector code, but several elements, which these functions need, by scalar code. That takes 5
 to 20 times as long. In: one of NumPy's functions. Out: the function with arrays whose `partition` finds one element

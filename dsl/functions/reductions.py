@@ -124,7 +124,7 @@ def reduce(
 
 
 def _initial_value(initial: Any, kind: np.dtype) -> Expr:
-    """Return a reduction's initial value as a constant of its dtype, with NumPy's errors."""
+    """Return a reduction's initial value as a constant of its dtype, raising NumPy's errors."""
     if isinstance(initial, Array) and not initial.shape:
         return cast(expr_of(initial), kind)
     value = np.zeros((), kind)

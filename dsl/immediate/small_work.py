@@ -292,7 +292,7 @@ MOST_WHOLE = 16
 
 
 def most_whole(name: str, itemsize: int) -> int:
-    """Return the maximum number of elements of an array that `reduce_whole` should reduce."""
+    """Return the size up to which `reduce_whole` should reduce an array."""
     return (EXACT_BYTES // itemsize if name in EXACT else MOST_WHOLE) * IMMEDIATE[0]
 
 

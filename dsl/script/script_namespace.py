@@ -209,7 +209,10 @@ def _draw_bytes(self: np.random.Generator, length: int) -> bytes:
 
 
 def _make_generator(base: type, draws: str) -> type:
-    """Return a subclass of a NumPy generator class for scripts, with NumPy's own generators as instances."""
+    """Return a subclass of a NumPy generator class for scripts.
+
+    NumPy's own generators count as instances.
+    """
 
     class Meta(type(base)):  # type: ignore[misc]
         def __instancecheck__(cls, value: object) -> bool:

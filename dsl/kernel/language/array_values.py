@@ -468,7 +468,10 @@ def get_field(c: Compiler, record: RecordValue, name: str) -> Any:
 
 
 def record_field(c: Compiler, record: RecordValue, name: str) -> ArrayValue:
-    """Return a view of a field of a record, which has no axes if the field is a scalar."""
+    """Return a view of a record's field.
+
+    The view has no axes if the field is a scalar.
+    """
     whole = ArrayValue(
         record.pointer,
         record.dtype,

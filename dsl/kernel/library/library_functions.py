@@ -83,7 +83,10 @@ class LibraryFunction:
         return made if len(made) > 1 else made[0]
 
     def _on_brains(self, values: tuple[Any, ...]) -> Any:
-        """Call a bfloat16 function, which takes and returns bit patterns, in plain Python."""
+        """Call a bfloat16 function in plain Python.
+
+        The function takes and returns bit patterns.
+        """
         brain = next(v.dtype for v in values if isinstance(v, np.generic) and is_bfloat16(v.dtype))
         bits = (
             v.view(np.uint16) if type(v) is brain.type and d == np.uint16 else v
