@@ -44,7 +44,7 @@ class Launch:
 
 
 class PreparedLaunches(Protocol):
-    """Protocol of kernel launches that have been prepared once and are started together."""
+    """Protocol for a sequence of prepared kernel launches that start together."""
 
     def run(self, table: list[Any]) -> None:
         """Start the kernels with the buffers in a table.

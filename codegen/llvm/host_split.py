@@ -388,7 +388,7 @@ class SplitEmitter(BarrierEmitter):
         self.settled, self.vectorizes = {}, False
 
     def emit_thread(self, run: Run, guards: RunGuards, done: str) -> None:
-        """Emit the code of one thread in a run. `done` is the label at its end."""
+        """Emit the code of one thread between two barriers. The code ends at the label `done`."""
         self.here = set()
         masks = [(self.gone, "eq")] if self.gone and run.late else []
         if run.branch is not None and not guards.entered:

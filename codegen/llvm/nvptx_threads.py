@@ -49,12 +49,12 @@ def call_void(emitter: Emitter, symbol: str, arguments: list[tuple[str, str]]) -
 
 
 def barrier(emitter: Emitter, operation: Operation | None = None) -> None:
-    """Emit a barrier of the block."""
+    """Emit a barrier for all threads of the block."""
     call_void(emitter, "llvm.nvvm.barrier0", [])
 
 
 def barrier_vote(emitter: Emitter, operation: Operation) -> None:
-    """Emit a barrier of the block that also counts or combines the conditions of the threads."""
+    """Emit a barrier for all threads of the block that also counts or combines their conditions."""
     kind = operation.attributes["kind"]
     said = emitter.line(f"zext i1 {emitter.scalar_of(operation.operands[0])} to i32")
     name = f"llvm.nvvm.barrier0.{'popc' if kind == 'count' else kind}"

@@ -1,4 +1,4 @@
-"""Prefetches of the next row during the second pass over the current row.
+"""Prefetch the next row while the current row is processed for the second time.
 
 In: a logical kernel with lanes, for a CPU. Out: the kernel with prefetches of the next row in a later loop over a
 row, if the first loop waits for memory and a later one computes. Invariant: the kernel does not write the prefetched

@@ -74,7 +74,7 @@ class LinearIndex:
 
     @property
     def longest(self) -> int:
-        """Return an upper bound on the number of threads in a loop over threads."""
+        """Return an upper bound on the number of iterations of a loop over the threads of a block."""
         return LONGEST_BLOCK if self.merged is None else LONGEST_GRID
 
     def step(self, value: Value, axis: int) -> tuple[int, bool] | None:

@@ -227,7 +227,7 @@ class ThreadWriter:
             return self.builder.emit("shared", (), (Pointer(dtype, "shared"),), count=count)[0]
 
     def barrier(self) -> None:
-        """Emit a barrier of the block."""
+        """Emit a barrier for all threads of the block."""
         self.builder.emit("barrier")
 
     # -- copying --------------------------------------------------------------------------

@@ -232,7 +232,7 @@ class OperandText(ObjectText):
         t.begin_block(f"{name}.free")
 
     def _check_values(self, name: str, values: str, types: str) -> None:
-        """Emit a branch to ``small`` if an array operand is small and has a suitable dtype.
+        """Emit code that branches to ``small`` if an array operand is small and has a suitable dtype.
 
         The array must be small, have a dtype in `types`, and broadcast with the previous operand to few elements.
         """
@@ -352,7 +352,7 @@ class OperandText(ObjectText):
         t.do(f"br label %{name}.alike")
 
     def _broadcast(self, name: str, one: str, other: str) -> None:
-        """Emit a branch to ``small`` if two shapes broadcast to few elements, otherwise to ``give.up``."""
+        """Emit code that branches to ``small`` if two shapes broadcast to few elements, and to ``give.up`` if not."""
         t = self._t
         counts = [self._axes(one), self._axes(other)]
         lengths = [self._word(each, LENGTHS) for each in (one, other)]

@@ -41,7 +41,7 @@ class Statement:
 
     @property
     def previous(self) -> Expr | None:
-        """The version of the array that supplies the elements outside the box, or None."""
+        """The version of the array from which the elements outside the box are copied, or None."""
         previous = self.task.previous
         return None if previous is None or previous.kind == "empty" else previous
 

@@ -193,7 +193,7 @@ class Grouping:
         return found
 
     def _set_stage(self, placed: Placed, group: Group, stored: dict[Expr, Placed]) -> str:
-        """Set the stage of a task: the pass over the row in which it runs, or the passes between which it runs.
+        """Decide in which pass over the row, or between which two passes, a task runs.
 
         Return "" if that succeeds, otherwise the reason why no stage is possible.
         """

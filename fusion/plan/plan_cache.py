@@ -231,7 +231,7 @@ def note_kernels(form: Form, count: int) -> None:
 
 
 def is_worth_keeping(form: Form, *, at_once: bool) -> bool:
-    """Return whether to plan a form with traced sizes, so that other sizes can reuse the plan.
+    """Return whether planning should trace the sizes of a form. Then graphs with other sizes can reuse the plan.
 
     A form that has occurred before must have room for more plans. A new form must be short, and `at_once` must be true.
     """

@@ -95,7 +95,7 @@ def _find_shift(
 
 
 def _reduction_read(task: Task, at: int, find: Callable[[Expr], Task | None]) -> Task | None:
-    """Return the reduction that instruction `at` reads at the index of the sum's result, or None."""
+    """Return the reduction whose result instruction `at` reads for the same row as the sum, or None."""
     read = task.body[at]
     found = find(read.node) if read.kind == "read" and read.index == task.target else None
     return found if found is not None and found.kind == "reduce" else None

@@ -69,7 +69,7 @@ class Task:
 
     @property
     def previous(self) -> Expr | None:
-        """The version of the array that supplies the elements that the task does not write, or None."""
+        """The version of the array from which the elements that the task does not write are copied, or None."""
         return self.node.operands[0] if self.kind in ("update", "rebuild", "scatter") else None
 
     def rounds(self) -> bool:

@@ -1,4 +1,4 @@
-"""Call sites whose operations NumPy executes in less time than an evaluation takes.
+"""Call sites at which NumPy is faster than recording and evaluating the operation.
 
 In: the values that an evaluation computed. Out: whether the next operation at a call site should be executed
 immediately. Arrays that are larger than the limit of immediate execution are recorded, because operations on them

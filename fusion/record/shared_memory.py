@@ -144,7 +144,7 @@ def share(storage: Storage, buffer: Buffer) -> SharedMemory:
 
 
 def keep_shared(storage: Storage, owner: SharedMemory) -> None:
-    """Keep the memory of a storage shared until the storage is deleted."""
+    """Let NumPy arrays use the memory of a storage until the storage is deleted."""
     _shared[storage] = owner.buffer, owner
 
 

@@ -95,7 +95,7 @@ def unsigned_float(unsigned: Any, kind: type) -> Callable[..., Any]:
 
 
 def rounded_from(parts: Callable[..., Any], unsigned: Any, choose: Callable[..., Any]) -> Callable[..., Any]:
-    """Return a function that converts an integer to a float, with the rounding direction `choose`.
+    """Return a function that converts an integer to a float, rounded as the function `choose` decides.
 
     `parts` returns the nearest float and its error.
     """

@@ -312,7 +312,7 @@ def check_fits(c: Compiler, value: ArrayValue, view: ArrayValue) -> None:
 
 
 def aligned(array: ArrayValue, index: tuple[Any, ...]) -> tuple[Any, ...]:
-    """Convert an index into a broadcast result to an index into the operand `array`.
+    """Return the index of the element of `array` that belongs to an index of the broadcast result.
 
     Axes of length 1 get the index 0.
     """

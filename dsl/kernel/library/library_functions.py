@@ -20,7 +20,7 @@ from weft.runtime import counted
 
 
 class LibraryFunction:
-    """A function for kernels from a library: libdevice, float16 or bfloat16.
+    """A library function that kernels can call, from libdevice or from the float16 or bfloat16 functions.
 
     If the function is called with numbers outside a compiled kernel, it runs as plain Python. Arguments are converted
     as in kernels, and results are NumPy scalars.
