@@ -53,3 +53,37 @@ def test_concatenate_and_stack_write_to_a_numpy_array(kind, n, count):
     out = np.zeros((n, count), kind)
     assert wf.stack(rows, 1, out) is out
     assert np.array_equal(out, (values * 2).T.astype(kind))
+
+
+@pytest.mark.parametrize("device", ["cpu", "simt"])
+@pytest.mark.parametrize("layout", ["C", "transposed", "columns", "rows"])
+@pytest.mark.parametrize("axis", [0, 1, -1])
+def test_short_rows_are_joined_as_one_axis(layout: str, axis: int, device: str) -> None:
+    values = RNG.standard_normal((2, 7000, 3))
+    with wf.device(device):
+        x = wf.asarray(values)
+        wf.evaluate(x)
+
+        def parts(x):
+            first, second = x[0], x[1]
+            if layout == "transposed":
+                return first.T, second.T
+            if layout == "columns":
+                return first[:, :2], second[:, 1:]
+            if layout == "rows":
+                return first[::2], second[1::2]
+            return first, second
+
+        for make in (lambda m, a, b: m.concatenate([a, b], axis), lambda m, a, b: m.roll(a, 2, axis) + b):
+            wanted = make(np, *parts(values))
+            found = make(wf, *parts(x))
+            np.testing.assert_array_equal(found, wanted)
+            assert np.asarray(found).strides == wanted.strides and found.flags.writeable
+        joined = wf.concatenate(parts(x), axis)
+        joined[1] = 5  # (memory of its own)
+        joined[0, 1:] += joined[1, :-1]
+        wanted = np.concatenate(parts(values), axis)
+        wanted[1] = 5
+        wanted[0, 1:] += wanted[1, :-1]
+        np.testing.assert_array_equal(joined, wanted)
+        np.testing.assert_array_equal(x, values)
