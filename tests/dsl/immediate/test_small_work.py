@@ -88,3 +88,14 @@ def test_small_weft_arrays_have_the_results_of_numpy(function: Callable[..., Any
                     assert issubclass(found[0], wanted[0]) or found[0] is TypeError
                 else:
                     _check(found, wanted)
+
+
+@pytest.mark.parametrize("shape", [(1, 100), (300, 1), (1, 1)])
+@pytest.mark.parametrize("dtype", ["f8", "f4", "u1", "?"])
+def test_repeated_elements_are_reduced_once(dtype: str, shape: tuple[int, ...]) -> None:
+    base = (np.random.default_rng(4).random(shape) * 100).astype(dtype)
+    if dtype == "f8":
+        base[0, 0] = np.nan
+    x = wf.broadcast_to(wf.asarray(base), (300, 100))
+    for name in ("max", "min", "any", "all"):
+        _check(np.asarray(getattr(wf, name)(x)), np.asarray(getattr(np, name)(np.broadcast_to(base, (300, 100)))))
