@@ -18,6 +18,7 @@ from typing import Any
 
 import pytest
 
+from weft.codegen import obtain
 from weft.dsl.arrays import call_sites
 from weft.fusion.plan import plan_cache
 from weft.fusion.record import cheap_sites, recording, storage
@@ -74,11 +75,15 @@ def cold_cache(tmp_path: Path) -> Iterator[None]:
 
 
 @pytest.fixture(autouse=True, scope="module")
-def _release_memory() -> Iterator[None]:
-    """Free the plans that the tests of a module have made, with their devices, and the free blocks of memory pools."""
+def _release_memory(request: pytest.FixtureRequest) -> Iterator[None]:
+    """Free the plans of a module's tests, the devices to which only caches refer, and the blocks that pools keep."""
     yield
     execute._plans.clear()
     plan_cache._known.clear()
+    found = obtain._functions._found
+    kept = {*_devices, getattr(_device(request.config.getoption("--device")), "name", "")}
+    for key in [key for key in found if key[0] not in kept]:
+        del found[key]  # (a function refers to its device)
     for device in list(_devices.values()):
         device.memory.empty()
 

@@ -28,3 +28,4 @@ def device(driver: RunningStandIn) -> Iterator[RunningDevice]:
     set_default_device(made)
     yield made
     set_default_device(None)
+    made.memory.empty()  # (the buffers on free lists refer to the device)

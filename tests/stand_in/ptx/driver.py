@@ -37,9 +37,12 @@ class Started(Launched):
 class Text:
     """A loaded module: its text and the addresses of its variables."""
 
-    module: Module
+    image: bytes
     symbols: dict[str, int]
-    programs: dict[str, Program]
+
+    def program(self, name: str) -> Program:
+        """Return a prepared function of the module."""
+        return _prepared(self.image, name, tuple(self.symbols.items()))
 
 
 class PtxStandIn(RunningStandIn):
@@ -47,7 +50,7 @@ class PtxStandIn(RunningStandIn):
 
     def __init__(self, total: int = 4 << 30) -> None:
         self.texts: dict[int, Text] = {}
-        self.programs: dict[int, Program] = {}
+        self.functions: dict[int, tuple[Text, str]] = {}
         self.seed = 0
         self.traffic: list[Traffic] | None = None  # if it is a list, each launch appends its traffic
         super().__init__(total)
@@ -74,7 +77,7 @@ class PtxStandIn(RunningStandIn):
         except ValueError as error:
             self._say(str(error))
             return INVALID_PTX
-        text = Text(module, {}, {})
+        text = Text(image, {})
         for variable in module.variables.values():
             if variable.space in ("global", "const") and variable.size:
                 at = self.memory.give("module", variable.size)
@@ -92,17 +95,16 @@ class PtxStandIn(RunningStandIn):
 
     def _function(self, a: Any) -> int:
         text, name = self.texts[a[1]], ctypes.string_at(a[2]).decode()
-        if name not in text.module.functions:
+        if name not in _parsed(text.image).functions:
             return NOT_FOUND
-        if name not in text.programs:
-            try:
-                make_ready(text.module, name, text.symbols, text.programs)
-            except ValueError as error:
-                self._say(str(error))
-                return INVALID_PTX
+        try:
+            program = text.program(name)
+        except ValueError as error:
+            self._say(str(error))
+            return INVALID_PTX
         handle = self._handle()
-        self.programs[handle] = text.programs[name]
-        self.loaded[handle] = Loaded(name, len(text.module.functions[name].parameters))
+        self.functions[handle] = text, name
+        self.loaded[handle] = Loaded(name, len(program.function.parameters))
         return put64(a[0], handle)
 
     def _read(
@@ -113,9 +115,8 @@ class PtxStandIn(RunningStandIn):
             return None
         whole = bytearray()
         addresses = (ctypes.c_int64 * max(1, len(launch.arguments))).from_address(arguments) if arguments else ()
-        for address, (offset, size) in zip(
-            addresses, self.programs[function].function.parameters.values(), strict=False
-        ):
+        text, name = self.functions[function]
+        for address, (offset, size) in zip(addresses, text.program(name).function.parameters.values(), strict=False):
             whole = whole.ljust(offset, b"\0") + ctypes.string_at(address, size)
         values = (launch.name, launch.grid, launch.block, launch.shared_bytes, launch.stream, launch.arguments)
         return Started(*values, launch.cooperative, bytes(whole))
@@ -123,13 +124,13 @@ class PtxStandIn(RunningStandIn):
     def _run(self, loaded: Loaded, started: Launched) -> int:
         assert isinstance(started, Started)
         self.launched.append(started)
-        program = next(self.programs[h] for h, other in self.loaded.items() if other is loaded)
+        text, name = next(self.functions[h] for h, other in self.loaded.items() if other is loaded)
         self.seed += 1
         traffic = Traffic() if self.traffic is not None else None
         if self.traffic is not None and traffic is not None:
             self.traffic.append(traffic)
         try:
-            run(program, self.memory, started, started.parameters, self.seed, traffic)
+            run(text.program(name), self.memory, started, started.parameters, self.seed, traffic)
         except Fault as fault:
             self._say(f"{loaded.name}: {fault}")
             return fault.code
@@ -147,6 +148,12 @@ def make_ptx_device(stand_in: PtxStandIn) -> CudaDevice:
     return CudaDevice(next(_numbers), stand_in.table)
 
 
-@lru_cache(256)
+# (Few modules and functions are kept: each takes up to several megabytes, and caches of kernels keep devices alive.)
+@lru_cache(16)
 def _parsed(image: bytes) -> Module:
     return parse(image.decode())
+
+
+@lru_cache(32)
+def _prepared(image: bytes, name: str, symbols: tuple[tuple[str, int], ...]) -> Program:
+    return make_ready(_parsed(image), name, dict(symbols), {})
