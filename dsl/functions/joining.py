@@ -13,7 +13,8 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 from numpy.lib.array_utils import normalize_axis_tuple
 
-from weft.dsl.arrays.array import Array, convert, start
+from weft import fusion
+from weft.dsl.arrays.array import Array, View, convert, record, start, whole
 from weft.dsl.arrays.indexing import assign_recorded
 from weft.dsl.arrays.memoized import memoized
 from weft.dsl.arrays.memory_order import memory_order, permuted, unpermuted
@@ -22,7 +23,7 @@ from weft.dsl.arrays.validation import as_dtype, normalize_axis
 from weft.dsl.functions.creation import asarray, empty, set_stack
 from weft.dsl.functions.manipulation import expand_dims, ravel, reshape
 from weft.dsl.immediate.host_values import values_of
-from weft.fusion import evaluate
+from weft.fusion import Expr, contiguous_strides, evaluate, operand, update, view
 from weft.runtime import warn_user
 
 if TYPE_CHECKING:
@@ -251,10 +252,28 @@ def roll(a: ArrayLike, shift: Any, axis: ShapeLike | None = None) -> Array:
             "shape mismatch: objects cannot be broadcast to a single shape.  Mismatch is between arg 0 with shape "
             f"({len(shifts)},) and arg 1 with shape ({len(axes)},)."
         )
+    if (order := memory_order([array])) is not None:
+        return unpermuted(roll(permuted(array, order), shifts, [order.index(k) for k in axes]), order)
+    node = operand(array._storage)
+    seen, rolled = array._view or whole(array._storage), False
     for amount, k in zip(shifts, axes, strict=True):
         length = array.shape[k]
-        by = int(amount) % length if length else 0
-        if by:
-            lead = (slice(None),) * k
-            array = concatenate([array[(*lead, slice(length - by, None))], array[(*lead, slice(0, length - by))]], k)
+        if by := int(amount) % length if length else 0:
+            node, rolled = _roll_axis(node, seen, by, k), True
+            seen = array.shape, contiguous_strides(array.shape), 0
+    if rolled:
+        return record(node)
     return array if array is not a else array.copy()
+
+
+def _roll_axis(node: Expr, seen: View, by: int, axis: int) -> Expr:
+    """Return a view of `node`, shifted cyclically by `by` elements along an axis, as a concatenation of its two parts."""
+    shape, steps, start_at = seen
+    strides = contiguous_strides(shape)
+    made = fusion.empty(shape, node.dtype)
+    split = shape[axis] - by
+    for length, begin, target in ((by, split, 0), (split, 0, by)):
+        part = (*shape[:axis], length, *shape[axis + 1 :])
+        moved = view(node, part, steps, start_at + begin * steps[axis])
+        made = update(made, moved, part, strides, target * strides[axis])
+    return made

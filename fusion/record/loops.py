@@ -68,7 +68,9 @@ def _begins_visit(here: tuple[Location, Site], before: tuple[Location, Site] | N
     """
     if before is None or here[1] != before[1]:
         return True
-    return here[0][0] is before[0][0] and here[0][1] <= before[0][1]
+    # (memoized expressions refer to the code object of an earlier run if the program was compiled again)
+    (code, at), (code_before, at_before) = here[0][:2], before[0][:2]
+    return at <= at_before and (code is code_before or code == code_before)
 
 
 def is_visit(location: Location, recorded: Sequence[Expr | None]) -> bool:

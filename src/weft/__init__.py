@@ -111,6 +111,8 @@ _LAZY = {
 }
 _NAMES = frozenset(" ".join(_LAZY.values()).split())
 _find_lazy = lazy_names(globals(), _LAZY)
+for _function in (default_device, devices, evaluate, reset_statistics, set_default_device, statistics):
+    unquote_annotations(_function)
 
 install_registrations()
 if sys.excepthook is sys.__excepthook__:  # (the hooks of other packages are kept)

@@ -179,3 +179,21 @@ def test_iterations_of_other_lengths_share_plans() -> None:
                 np.testing.assert_array_equal(np.asarray(found), wanted)
 
         assert wf.statistics()["plans"] == before["plans"]
+
+
+@pytest.mark.cpu
+def test_a_program_that_is_compiled_again_is_cut_at_the_same_operations() -> None:
+    program = "for k in range(60):\n    total += scale[k] * wf.exp(2j * (x @ atoms[k]))\n"
+    rng = np.random.default_rng(0)
+    arrays = {
+        name: wf.asarray(rng.random(shape)) for name, shape in (("x", (20_000, 3)), ("atoms", (60, 3)), ("scale", 60))
+    }
+    made = []
+    with override(interpret="never"):
+        for _ in range(4):
+            names = {"wf": wf, **arrays, "total": wf.evaluate(wf.zeros(20_000, complex))}
+            before = wf.statistics()["plans"] + wf.statistics()["plans_read"]
+            exec(compile(program, "compiled again", "exec"), names)
+            wf.evaluate(names["total"])
+            made.append(wf.statistics()["plans"] + wf.statistics()["plans_read"] - before)
+    assert made[0] and not any(made[1:]), made
