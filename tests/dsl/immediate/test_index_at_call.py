@@ -200,3 +200,21 @@ def test_ranges_select_elements_of_large_arrays() -> None:
     assert same(x[range(39_999, 0, -2), 1], given[range(39_999, 0, -2), 1])
     with pytest.raises(IndexError):
         x[range(40_001), 0]
+
+
+@pytest.mark.parametrize("kind", ["masked", "recarray", "memmap"])
+def test_arrays_of_subclasses_are_written_immediately(kind: str, monkeypatch: pytest.MonkeyPatch) -> None:
+    value: Any = np.array([[1.5, 2.5, 3.5]])
+    if kind == "masked":
+        value = np.ma.masked_array(value, mask=[[False, True, False]])
+    else:
+        value = value.view(getattr(np, kind))
+    given, x = np.zeros((4, 3)), wf.zeros((4, 3))
+    x[0, 0] = given[0, 0] = 1  # (the memory of the array is then filled)
+    if x._storage.device.name == "cpu":
+        monkeypatch.setattr(indexing, "assign_recorded", None)
+    for key in (1, slice(1, 3), (slice(2, 3), slice(None)), [0, 3], (0, slice(None))):
+        x[key], given[key] = value, value
+        assert same(x, given)
+    x[1], given[1] = value[0], value[0]
+    assert same(x, given)
