@@ -21,9 +21,10 @@ _find_lazy = lazy_names(
     {
         "weft.dsl.dask_chunks": "register_chunks",
         "weft.dsl.registrations": "register_abstract_arrays register_backend register_box register_collate register_constants "
-        "register_dispatcher register_factors register_from_numpy register_functions register_namespace register_replace register_shards register_stencils register_vector_space",
+        "register_dispatcher register_factors register_from_numpy register_functions register_namespace register_products register_replace register_shards register_stencils register_vector_space",
     },
 )
+_MULTIGRID = "air evolution_strength graph krylov linalg relaxation ruge_stuben smoothed_aggregation"
 _WAITING: dict[str, str | Callable[[ModuleType], None]] = {
     "array_api_compat.common._helpers": "register_namespace",
     "autograd.numpy.numpy_boxes": "register_box",
@@ -36,9 +37,11 @@ _WAITING: dict[str, str | Callable[[ModuleType], None]] = {
     "numba.core.dispatcher": "register_dispatcher",
     "numba.core.interpreter": "register_constants",
     "numba.stencils.stencil": "register_stencils",
+    **{f"pyamg.amg_core.{name}": "register_functions" for name in _MULTIGRID.split()},
     "scipy._lib.array_api_compat.common._helpers": "register_namespace",
     "scipy.linalg._fblas": "register_functions",
     "scipy.linalg._flapack": "register_functions",
+    "scipy.sparse._coo": "register_products",
     "scipy.sparse.linalg._dsolve._superlu": "register_factors",
     "scipy.spatial._distance_pybind": "register_functions",
     "scipy.spatial._distance_wrap": "register_functions",

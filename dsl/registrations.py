@@ -154,6 +154,13 @@ def register_functions(module: ModuleType) -> None:
             setattr(module, name, _WithNumpy(found))
 
 
+def register_products(module: ModuleType) -> None:
+    """Let SciPy multiply COO matrices by weft arrays. SciPy views the product as the type of the second factor."""
+    kind = getattr(module, "_coo_base", None)
+    if (product := getattr(kind, "_matmul_multivector", None)) is not None:
+        kind._matmul_multivector = _calling_with_numpy(product)  # type: ignore[union-attr]
+
+
 def register_constants(module: ModuleType) -> None:
     """Let Numba compile functions that use weft's `numpy` namespace, with NumPy's functions instead."""
     kind = getattr(module, "Interpreter", None)

@@ -341,7 +341,7 @@ def to_host_if_small(value: Any, found: list[tuple[np.ndarray, Array]], left: in
     kind = type(value)
     if kind in PLAIN:
         return value if kind is not type or _is_common(value) else MISSED
-    if kind is Array or kind is Scalar:
+    if kind is Array or kind is Scalar or kind is ReadOnly:
         if value.size > left or not (COMMON >> value.dtype.num) & 1:
             return MISSED
         if value._device is None and value._storage.device.name == "cpu":
@@ -351,6 +351,11 @@ def to_host_if_small(value: Any, found: list[tuple[np.ndarray, Array]], left: in
         values = values_of(value)
         if values is None or (found and value.device is not found[0][1].device):
             return MISSED
+        if kind is ReadOnly:
+            if overlaps(values.shape, values.strides):
+                return MISSED  # (NumPy marks such views in another way)
+            values = values.view()
+            values.flags.writeable = False
         found.append((values, value))
         return values
     if kind is np.ndarray:

@@ -96,8 +96,10 @@ def _convert_assigned(array: Array, value: Any, limit: int) -> Any:
             return MISSED
         value = values_after_small_run(value)
         return MISSED if value is None or value.size > limit else value
-    if kind is np.ndarray and value.size <= limit and (COMMON >> value.dtype.num) & 1:
-        return value
+    # (NumPy writes the data of arrays of subclasses, such as masked arrays)
+    part = kind is np.ndarray or (isinstance(value, np.ndarray) and value.ndim > 0)
+    if part and value.size <= limit and (COMMON >> value.dtype.num) & 1:
+        return np.asarray(value)
     return MISSED
 
 

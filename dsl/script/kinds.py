@@ -34,8 +34,9 @@ def is_computed(name: str, kind: MemoryEffect) -> bool:
     return kind is MemoryEffect.COMPUTE and name not in GROWING
 
 
-# Functions that create the same elements as weft's.
-ALIKE = frozenset({"zeros", "ones", "empty", "full", "arange", "linspace"})
+# Functions that create the same elements as weft's, at most as many as the product of the sizes and numbers passed (for
+# `indices`, as many for each axis).
+ALIKE = frozenset({"zeros", "ones", "empty", "full", "arange", "linspace", "repeat", "tile", "indices"})
 
 
 _CODES = "?bBhHiIlLqQefdgFDGSUV"

@@ -64,6 +64,11 @@ array:
   %left.to.numpy = and i1 %wide, %within
   %small = call i1 @few(i64 %size, i64 %limit)
   %fine.size = or i1 %left.to.numpy, %small
+  %array.alike = call ptr @word(ptr %words, i64 ${ALIKE})
+  %bounded = icmp ne ptr %array.alike, null
+  %repeated = and i1 %bounded, %fine.size
+  br i1 %repeated, label %multiply, label %decided
+decided:
   ret i1 %fine.size
 not.array:
   %int = call ptr @word(ptr %words, i64 ${INT})
@@ -81,8 +86,9 @@ length:
   %good = and i1 %fits, %sane
   br i1 %good, label %multiply, label %no
 multiply:
-  %zero = icmp eq i64 %value, 0
-  %at.least = select i1 %zero, i64 1, i64 %value
+  %factor = phi i64 [ %value, %length ], [ %size, %array ]
+  %zero = icmp eq i64 %factor, 0
+  %at.least = select i1 %zero, i64 1, i64 %factor
   %before = load i64, ptr %product
   %area = mul i64 %before, %at.least
   %further = icmp ugt i64 %before, %at.least

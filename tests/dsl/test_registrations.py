@@ -60,6 +60,22 @@ def test_compiled_functions_take_weft_arrays_as_numpys() -> None:
     assert module.dscal(x, 3.0, out=x) is x and x.tolist() == [0.0, 3.0, 6.0, 9.0]
 
 
+def test_coo_matrices_are_multiplied_by_weft_arrays() -> None:
+    class COO:
+        """A matrix whose products have the type of the second factor."""
+
+        def _matmul_multivector(self, other: Any) -> Any:
+            return np.add(other, 1).view(type=type(other))
+
+    module: Any = ModuleType("_coo")
+    registrations.register_products(module)  # (another version of SciPy)
+    module._coo_base = COO
+    registrations.register_products(module)
+    for other in (np.ones((2, 3)), wf.ones((2, 3)), wf.ones((2, 20_000))):
+        found = COO()._matmul_multivector(other)
+        assert type(found) is np.ndarray and found.shape == other.shape and (found == 2).all()
+
+
 class _SuperLU:
     """A factorization, whose methods accept only NumPy's own arrays."""
 

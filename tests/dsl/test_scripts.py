@@ -422,6 +422,36 @@ def test_new_arrays_of_some_elements_are_made_in_native_code() -> None:
         called.clear()
 
 
+@pytest.mark.parametrize("native", [True, False])
+def test_numbers_and_small_arrays_are_repeated_by_numpy(native: bool) -> None:
+    called: list[str] = []
+
+    def slow(*given: Any, **options: Any) -> None:
+        called.append("slow")
+
+    create, few, some = script_function.MemoryEffect.CREATE, np.arange(float(FEW)), IMMEDIATE // FEW
+    for function, cases in (
+        (np.repeat, [(0.5, IMMEDIATE), (few, some), (few, 2), (few[:3], 1)]),
+        (np.tile, [(few, some), (few, (some, 1)), (2.5, (3, 4))]),
+        (np.indices, [((FEW, some // 2),), ((3, 4),), ((0, 5),)]),
+    ):
+        make: Any = (
+            native_script.make_native(function, slow, slow, create) if native else choose(function, slow, create)
+        )
+        for given in cases:
+            if type(given[-1]) is int and given[-1] < 0:
+                with pytest.raises(ValueError, match="negative"):
+                    make(*given)
+                continue
+            found, wanted = make(*given), function(*given)
+            assert type(found) is (Array if wanted.size > FEW else np.ndarray)
+            assert found.dtype == wanted.dtype and np.array_equal(np.asarray(found), wanted)
+    assert not called
+    make = native_script.make_native(np.repeat, slow, slow, create) if native else choose(np.repeat, slow, create)
+    make(few, some + 1), make(0.5, IMMEDIATE + 1), make(wf.arange(3), 2)
+    assert called == ["slow"] * 3
+
+
 def test_ranges_of_some_elements_are_made_in_native_code() -> None:
     """Test that native code makes ranges of any length within the limit.
 

@@ -12,6 +12,7 @@ import pytest
 import weft as wf
 from tests.dsl.special_values import same
 from weft.dsl.arrays import indexing, on_host
+from weft.dsl.arrays.array import ReadOnly
 from weft.dsl.immediate import index_at_call
 from weft.fusion import recording
 
@@ -200,3 +201,40 @@ def test_ranges_select_elements_of_large_arrays() -> None:
     assert same(x[range(39_999, 0, -2), 1], given[range(39_999, 0, -2), 1])
     with pytest.raises(IndexError):
         x[range(40_001), 0]
+
+
+@pytest.mark.parametrize("kind", ["masked", "recarray", "memmap"])
+def test_arrays_of_subclasses_are_written_immediately(kind: str, monkeypatch: pytest.MonkeyPatch) -> None:
+    value: Any = np.array([[1.5, 2.5, 3.5]])
+    if kind == "masked":
+        value = np.ma.masked_array(value, mask=[[False, True, False]])
+    else:
+        value = value.view(getattr(np, kind))
+    given, x = np.zeros((4, 3)), wf.zeros((4, 3))
+    x[0, 0] = given[0, 0] = 1  # (the memory of the array is then filled)
+    if x._storage.device.name == "cpu":
+        monkeypatch.setattr(indexing, "assign_recorded", None)
+    for key in (1, slice(1, 3), (slice(2, 3), slice(None)), [0, 3], (0, slice(None))):
+        x[key], given[key] = value, value
+        assert same(x, given)
+    x[1], given[1] = value[0], value[0]
+    assert same(x, given)
+
+
+def test_read_only_arrays_are_small_operands() -> None:
+    given = np.arange(40_000.0).reshape(200, 200)
+    x = wf.asarray(given)
+    part = np.diagonal(x[:90, :90])
+    assert type(part) is ReadOnly
+    expected = np.diagonal(given[:90, :90])
+    if x.device.name == "cpu":
+        assert type(part.sum()) is np.float64 and type(wf.mean(part)) is np.float64
+    for function in ("sum", "mean", "max", "argmax", "cumsum", "sort", "reshape"):
+        arguments = ((9, 10),) if function == "reshape" else ()
+        assert same(getattr(wf, function)(part, *arguments), getattr(np, function)(expected, *arguments)), function
+    with pytest.raises(ValueError, match="read-only"):
+        part.reshape(9, 10)[0, 0] = 1
+    with pytest.raises(ValueError, match="read-only"):
+        wf.reshape(part, (90, 1))[0] = 1
+    wide = wf.broadcast_to(x[0, :100], (100, 100))
+    assert same(wf.sum(wide, axis=0), np.sum(np.broadcast_to(given[0, :100], (100, 100)), axis=0))
