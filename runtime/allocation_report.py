@@ -41,7 +41,7 @@ def source_line(location: Any) -> tuple[str, int]:
 
 
 def show_file(path: str) -> str:
-    """Return a file name for display. For a notebook cell, the name contains the number of the cell."""
+    """Return a file name for display, such as that of a script or the label of a notebook cell."""
     return show_cell(path) or path.rsplit("/", 1)[-1]
 
 

@@ -1,4 +1,4 @@
-"""Integers that increase by a constant from each thread to the next along an axis of the block.
+"""Integers that change by a constant from each thread of a block to the next.
 
 In: a threaded kernel, and the operations that compute the values of its runs. Out: the axes on which a value depends,
 and its difference between adjacent threads. Invariant: the difference is exact in the machine's integer arithmetic.
@@ -78,7 +78,7 @@ class LinearIndex:
         return LONGEST_BLOCK if self.merged is None else LONGEST_GRID
 
     def step(self, value: Value, axis: int) -> tuple[int, bool] | None:
-        """Return the difference of an integer between adjacent threads along an axis, modulo the range of its type.
+        """Return the difference of an integer between adjacent threads, modulo the range of its type.
 
         The second result is whether the integer cannot overflow. Return None if the difference is not known.
         """

@@ -388,7 +388,7 @@ class _ChainMerger:
         self.mask = self.late_mask = 0
 
     def run(self) -> list[Group]:
-        """Return the groups after merging. If no group was merged, return the schedule's own list."""
+        """Return the groups after merging, or the schedule's own list if no group was merged."""
         for group in self.schedule.groups:
             self._take(group)
         self._close()

@@ -78,7 +78,7 @@ def is_visit(location: Location, recorded: Sequence[Expr | None]) -> bool:
 
 
 class VisitLoop:
-    """A loop that was found in a sequence of visits.
+    """A loop in the user's program, found in the sequence of source lines that execution has entered.
 
     Attributes
     ----------

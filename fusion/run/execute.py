@@ -93,7 +93,7 @@ def run(epoch: Epoch, versions: list[Expr], wanted: tuple[int, ...] | None, sett
 def _find_or_make(
     key: object, epoch: Epoch, versions: list[Expr], wanted: tuple[int, ...] | None, settle: Settle
 ) -> Plan | None:
-    """Return a plan for a graph: an existing plan of its form, from memory or disk, or a new plan.
+    """Return a plan for a graph: one that already exists for its form, or a new one.
 
     Return None if the program was interpreted instead.
     """
@@ -150,7 +150,7 @@ def _planning() -> Any:
 
 
 def _make_specialized(key: object, epoch: Epoch, versions: list[Expr], wanted: tuple[int, ...] | None) -> Plan | None:
-    """Return a plan that is specialized for the graph's sizes, or None if specialization is not worthwhile."""
+    """Return a plan with kernels for the graph's exact sizes, or None if that is not worthwhile."""
     graph = make_graph(versions, epoch.results)
     form = plan_cache.find_form(epoch.device.name, graph, wanted)
     make = _planning().make_specialized
@@ -188,7 +188,7 @@ def _is_worth_more(plan: Plan, device: Device) -> bool:
 
 
 def gather_requests(steps: list[Step]) -> list[Step]:
-    """Return the steps with consecutive memory requests merged."""
+    """Merge consecutive memory requests of a plan. Return the steps."""
     found: list[Step] = []
     for step in steps:
         if not isinstance(step, tuple):
@@ -202,7 +202,7 @@ def gather_requests(steps: list[Step]) -> list[Step]:
 
 
 def gather_launches(device: Device, steps: list[Step]) -> list[Step]:
-    """Return the steps with consecutive kernels merged into batches if the device supports batches."""
+    """Merge consecutive kernels of a plan into batches, if the device supports batches. Return the steps."""
     found: list[Step] = []
     launches: list[KernelLaunch] = []
     given_up: list[Step] = []
@@ -398,7 +398,7 @@ def _launch(step: KernelLaunch, table: list[Any], device: Device) -> None:
 
 
 def _wait_for_inputs(table: list[Any], device: Device) -> None:
-    """Make the current stream wait for earlier work on the inputs of a plan, if the device has several streams."""
+    """Make the current stream wait for earlier work of other streams on the inputs of a plan."""
     for value in table:
         if isinstance(value, Buffer):
             device.claim(value)
@@ -418,7 +418,7 @@ _UNSHARED = _count_unshared()
 
 
 def _donate(step: Donation, table: list[Any], device: Device) -> int:
-    """Provide memory for a result: donated by the value that the result replaces, new, or a copy of that value.
+    """Provide memory for a result: new memory, or the memory or a copy of the value that it replaces.
 
     Return the slot of the epoch whose memory was donated to the result, otherwise -1.
     """

@@ -96,7 +96,7 @@ _lock = threading.RLock()
 
 
 def find_costs(form: plan_cache.Form, epoch: Epoch) -> tuple[FormCost | None, float]:
-    """Return the recorded costs of a form, and the time in seconds that interpretation is expected to lose in one run.
+    """Return the recorded costs of a form, and the seconds that one interpreted run is expected to lose.
 
     The costs are None if the graph cannot be interpreted. The seconds are 0 if they do not matter.
     """
@@ -138,7 +138,7 @@ def _form_of(key: int) -> FormCost:
 
 
 def note_compiled(form_price: float, seconds: float) -> None:
-    """Update the ratio of measured to expected compile time with the time in seconds that a compilation took."""
+    """Update the ratio of measured to expected compile time after a compilation of `seconds` seconds."""
     begun, _Rate.start, _Rate.loaded = _Rate.loaded, 0.0, True
     seconds -= 0.0 if begun else min(START, seconds)
     _note_rate(form_price, seconds)
@@ -219,7 +219,7 @@ def _should_interpret(
 
 
 def _limit(form: FormCost) -> float:
-    """Return the time in seconds that interpretation may lose before a form is compiled."""
+    """Return how many seconds interpretation may lose before a form is compiled."""
     return BACKGROUND * form.price + _Rate.second if setting("background") else form.price + _Rate.start
 
 
@@ -314,7 +314,7 @@ def _run(program: Program, epoch: Epoch, versions: list[Expr], settle: Any) -> N
 
 
 def is_optimizer_failure(error: Exception) -> bool:
-    """Return whether an error is a failure of the optimizer, in which case interpretation can replace the plan."""
+    """Return whether an error is a failure of the optimizer, so that interpretation can help."""
     return not isinstance(error, _OUTSIDE) and not setting("strict")
 
 

@@ -187,7 +187,7 @@ class _Linker:
     def wanted(
         self, relocations: Sequence[tuple[int, int, int, Symbol, int]], kinds: Sequence[int]
     ) -> dict[Symbol, None]:
-        """Return the symbols that need a stub or a slot, because a relocation of the given `kinds` uses them."""
+        """Return the symbols for which relocations of the given `kinds` need a stub or a slot."""
         found: dict[Symbol, None] = {}
         for _, _, kind, symbol, _ in relocations:
             inside = symbol.section in self.section_offsets
