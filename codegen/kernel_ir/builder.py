@@ -59,8 +59,6 @@ class BranchBuilder:
         """End the open region of the `if`. The values become the results of the `if`.
 
         Call this method once in each region.
-
-        Call this method once in each region.
         """
         self.yielded = values
 

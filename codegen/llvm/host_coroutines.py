@@ -138,8 +138,6 @@ class CoroutineDialect(GridDialect):
         """Return the result of a warp vote, such as a ballot.
 
         Bit k of the ballot is the vote of lane k.
-
-        Bit k of the ballot is the vote of lane k.
         """
         ballot = self.field(emitter, scheduler.BALLOT)
         if kind == "ballot":

@@ -166,8 +166,6 @@ def _with_shared_variables(kernel: Kernel, made: BarrierSplit, loops: list[Opera
 
     Only variables that outlive a run are shared.
 
-    Only variables that outlive a run are shared.
-
     Such a variable, for example the distance in a scan, then needs no array with one element per thread. If this needs
     more runs, return `made`, the split with separate variables.
     """

@@ -327,7 +327,7 @@ class _Splitter:
     def is_inside(self, first: Value, last: Value, low: Value | None, high: Value | None) -> Value:
         """Return whether the range from `first` to `last` is inside the range from `low` to `high`.
 
-        The ends are exclusive.
+        The ends `last` and `high` are exclusive.
         """
         b = self.builder
         tests = [b.op("greater_equal", first, low, dtype=np.bool_)] if low is not None else []

@@ -266,8 +266,6 @@ class LaneWriter:
         """Emit an `if` that only selects values, for one lane.
 
         Invalid lanes get zeros.
-
-        Invalid lanes get zeros.
         """
         w, outside = self.w, self.w.map
         w.map = {**outside, **values}

@@ -68,10 +68,6 @@ def across(holds: bool) -> dict[str, Any]:
     """Return loop attributes that let each vector lane compute a separate reduction, if `holds`.
 
     Each lane then reduces its elements in order. If `holds` is false, the result is empty.
-
-    Each lane then reduces its elements in order. If `holds` is false, the result is empty.
-
-    Each lane reduces its elements in order. If `holds` is false, the result is empty.
     """
     return {"across": True} if holds else {}
 

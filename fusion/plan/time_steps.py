@@ -240,11 +240,6 @@ def _slopes(blocked: BlockedSteps, first: int, period: int, iterations: int) -> 
 
     The loop has `iterations` iterations of `period` steps each. All iterations must have equal rings, and their halos
     and lags must change by constants from one iteration to the next.
-
-    The loop has `iterations` iterations of `period` steps each.
-
-    Return None unless all iterations have equal rings, and their halos and lags change by constants from one iteration
-    to the next.
     """
     steps = blocked.steps
     begin = first

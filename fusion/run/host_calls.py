@@ -47,8 +47,6 @@ def launch_with_draws(
     """Launch a kernel with random number streams as operands.
 
     The kernel generates the numbers itself if possible. Otherwise they are written to memory first.
-
-    Otherwise the numbers are written to memory first.
     """
     slots = [slot for _, slot, _ in streams]
     words = [device.view_memory(table[slot], _WORD, (table[slot].nbytes // _WORD.itemsize,)) for slot in slots]
