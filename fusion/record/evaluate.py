@@ -132,10 +132,7 @@ def evaluate_epoch(epoch: Epoch, storages: list[Storage], aside: bool = False) -
                 return
 
             def settle(plan: Plan, table: list[Any]) -> None:
-                """Assign the results of an evaluation to storages.
-
-                This function may be called again after an interrupt.
-                """
+                """Assign the results of an evaluation to storages, possibly again after an interrupt."""
                 nonlocal begun, withdrawn
                 rest = elsewhere or not plan.complete
                 stays = aside and rest and not elsewhere and epoch.asides < ASIDE
