@@ -131,7 +131,7 @@ def evaluate_epoch(epoch: Epoch, storages: list[Storage], aside: bool = False) -
                 evaluate_epoch(epoch, storages, aside)
                 return
 
-            def settle(plan: Plan, table: list[Any]) -> None:
+            def assign_results(plan: Plan, table: list[Any]) -> None:
                 """Assign the results of an evaluation to storages, possibly again after an interrupt."""
                 nonlocal begun, withdrawn
                 rest = elsewhere or not plan.complete
@@ -155,7 +155,7 @@ def evaluate_epoch(epoch: Epoch, storages: list[Storage], aside: bool = False) -
                     _begin_epoch(epoch)
 
             try:
-                run(epoch, versions, wanted, settle)
+                run(epoch, versions, wanted, assign_results)
             except OutOfMemoryError as error:  # (the frames in its traceback hold the plan's memory)
                 raise error.with_traceback(None) from None
         finally:

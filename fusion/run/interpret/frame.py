@@ -20,7 +20,7 @@ from weft.runtime import Buffer, get_device, thread_count
 
 
 class Interpreted:
-    """The results of an interpreted run, with the attributes of a `Plan` that `evaluate.settle` reads."""
+    """The results of an interpreted run, with the attributes of a `Plan` that `evaluate.assign_results` reads."""
 
     __slots__ = ("complete", "handed", "outputs")
 
