@@ -87,7 +87,7 @@ class _Second:
 
     @classmethod
     def lose(cls) -> None:
-        """Mark all requests as lost, because no process can be started to answer them."""
+        """Mark all requests as lost, if no process can be started to answer them."""
         cls.finish_sent("lost")
         for queue in cls.queues:
             while queue:
@@ -133,7 +133,7 @@ def waiting() -> int:
 
 
 def prepare() -> None:
-    """Start the second process if it is enabled, so that later requests need not wait for the start."""
+    """Start the second process, if it is enabled, in advance of later requests."""
     if setting("background") and can_start():
         with _Second.lock:
             _start()

@@ -350,8 +350,6 @@ class _TilePosition:
 def _look_back(notes: _Descriptors, scanner: TileScanner, position: _TilePosition, own: Value, initial: Value) -> Value:
     """Return the prefix of a tile, after publishing the total of the tile.
 
-    If the tile ends a group, the total of the group is also published.
-
     The last tile of a group publishes the total of the group. The last tile of a group of groups publishes the prefix
     of the next group of groups.
 

@@ -37,7 +37,9 @@ STATISTICS = Statistics()
 
 
 def statistics() -> dict[str, int]:
-    """Return the values of the counters since the start of the process or the last call to `reset_statistics`.
+    """Return the values of all counters since the last call to `reset_statistics`.
+
+    Without such a call, they count from the start of the process.
 
     Returns
     -------
