@@ -198,13 +198,13 @@ class _Text:
         return self.fma(self.polynomial(r, square, self.format.exp), square, r)
 
     def power_of_two(self, anchored: str, more: str | int = 0) -> str:
-        """Return 2**(n + more), where `anchored` is the encoded integer n. The result must be a normal number."""
+        """Return 2**(n + more) for the integer n that `anchored` encodes. The result must be a normal number."""
         bits = self.as_bits(anchored)
         bits = bits if more == 0 else self.bits_op("add", bits, more)
         return self.as_float(self.bits_op("shl", bits, self.format.fraction))
 
     def scaled(self, value: str, anchored: str, x: str) -> str:
-        """Return value * 2**n, rounded once, where `anchored` is the encoded integer n.
+        """Return value * 2**n, rounded once, for the integer n that `anchored` encodes.
 
         The result is computed by two multiplications, of which the first has a normal result.
         """

@@ -112,7 +112,7 @@ class LinearIndex:
         return None
 
     def factor(self, value: Value, axis: int) -> Value | None:
-        """Return the factor of a product that equals its difference between adjacent threads, or None.
+        """Return the stride of a product between adjacent threads if it is one of the factors, otherwise None.
 
         The integer is the product of this value, which no thread index changes, and a number that increases by 1.
         """

@@ -256,7 +256,7 @@ class _Finder:
 
 
 def _only_leaves(test: Operation, label: str) -> bool:
-    """Return whether an `if` only leaves the scope `label` when its condition holds."""
+    """Return whether an `if` does nothing except leave the scope `label`."""
     leaves, stays = (region.operations for region in test.regions)
     return (
         not test.results

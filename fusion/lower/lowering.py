@@ -1,4 +1,4 @@
-"""Lowering of a group to kernel IR, and of its values to kernel parameters.
+"""Lowering of a group to kernel IR, with the arguments that a launch passes to the kernel.
 
 In: a `Group`. Out: one `Lowered` kernel or two. A long reduction with few results has two kernels: partial reductions
 of blocks of fixed length, then their combination in order. The tree depends only on the shape. Scans whose rows several

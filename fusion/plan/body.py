@@ -418,7 +418,7 @@ class BodyBuilder:
     # -- updates of boxes -------------------------------------------------------------------------------
 
     def _choices(self, node: Expr, at: Coordinates) -> tuple[Expr, Coordinates] | list[tuple[str, Affine, int]]:
-        """Return the operand that an element of an update comes from, and the element's coordinates in it.
+        """Return which operand of an update provides the element at `at`, and the element's coordinates there.
 
         If the operand depends on loop indices, return instead the conditions under which it is the assigned value.
         """

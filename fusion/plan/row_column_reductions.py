@@ -114,7 +114,7 @@ def _same_loops(one: Group, other: Group) -> dict[int, int] | None:
 
 
 def _forms(group: Group, *, made: bool = False) -> Iterator[tuple[Expr, Affine]]:
-    """Yield each value that a group reads in its first pass over the rows, with the flat index of the read.
+    """Yield the values that a group reads in its first pass over the rows, each with its flat index.
 
     With `made`, also yield the elementwise values that the group computes in this pass.
     """

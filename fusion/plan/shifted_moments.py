@@ -48,7 +48,7 @@ def find_shifted_moment(task: Task, find: Callable[[Expr], Task | None]) -> Shif
 
 
 def _differences(task: Task) -> list[int]:
-    """Return the instructions that compute the differences of a sum of squares or exponentials.
+    """Return the instructions that subtract the mean or maximum, before the result is squared or exponentiated.
 
     Return [] if there are none.
     """
