@@ -41,12 +41,12 @@ def source_line(location: Any) -> tuple[str, int]:
 
 
 def show_file(path: str) -> str:
-    """Return a file name for display. For a notebook cell, the name contains the number of the cell."""
+    """Return a file name for display, such as that of a script or the label of a notebook cell."""
     return show_cell(path) or path.rsplit("/", 1)[-1]
 
 
 def show_cell(path: str) -> str:
-    """Return the label of a notebook cell, such as ``Cell In[3]``, given a file name. Return "" for other files."""
+    """Return the label of a notebook cell, such as ``Cell In[3]``, or "" for a file that is not a cell."""
     ipython = sys.modules.get("IPython")
     shell = ipython.get_ipython() if ipython is not None else None
     return " ".join((shell.compile.format_code_name(path) if shell is not None else None) or ())
@@ -66,5 +66,5 @@ def largest_buffers(device: str, count: int = SHOWN) -> tuple[tuple[int, str], .
 def out_of_memory(
     device: str, requested: int, held: int, total: int | None = None, limit: int | None = None
 ) -> OutOfMemoryError:
-    """Return the error for a memory request that has failed. The error lists the largest live buffers."""
+    """Return the error for a failed memory request, which lists the largest live buffers."""
     return OutOfMemoryError(device, requested, held, total, limit, largest_buffers(device))

@@ -60,7 +60,7 @@ class Request:
             exchange()
         return self.state != "waiting"
 
-    def settle(self, state: str, result: object = None) -> None:
+    def finish(self, state: str, result: object = None) -> None:
         """Record the outcome of a request: its state and result. If the state is "done", call `then`."""
         self.state, self.result, self.data = state, result, b""
         if state == "done" and self._then is not None:
@@ -79,19 +79,19 @@ class _Second:
     lock = threading.RLock()
 
     @classmethod
-    def settle(cls, state: str, result: object = None) -> None:
+    def finish_sent(cls, state: str, result: object = None) -> None:
         """Record the outcome of the request that was sent to the process: its state and result."""
         if cls.sent is not None:
             request, cls.sent = cls.sent, None
-            request.settle(state, result)
+            request.finish(state, result)
 
     @classmethod
     def lose(cls) -> None:
-        """Mark all requests as lost, because no process can be started to answer them."""
-        cls.settle("lost")
+        """Mark all requests as lost, if no process can be started to answer them."""
+        cls.finish_sent("lost")
         for queue in cls.queues:
             while queue:
-                queue.popleft().settle("lost")
+                queue.popleft().finish("lost")
 
 
 def submit(
@@ -133,7 +133,7 @@ def waiting() -> int:
 
 
 def prepare() -> None:
-    """Start the second process if it is enabled, so that later requests need not wait for the start."""
+    """Start the second process, if it is enabled, in advance of later requests."""
     if setting("background") and can_start():
         with _Second.lock:
             _start()
@@ -166,7 +166,7 @@ def exchange() -> None:
             return
         for message in process.receive():
             if message not in (HELLO, FAREWELL):
-                _Second.settle(*json.loads(message))
+                _Second.finish_sent(*json.loads(message))
             _Second.left = message == FAREWELL
             _Second.ready = not _Second.left
         if process.ended:
@@ -186,7 +186,7 @@ def _replace(process: WorkerProcess) -> None:
     _Second.process, _Second.ready = None, False
     if not _Second.left:
         _Second.ended += 1
-        _Second.settle("crashed")
+        _Second.finish_sent("crashed")
     elif _Second.sent is not None:  # it was sent too late
         request, _Second.sent = _Second.sent, None
         _Second.queues[0].appendleft(request)

@@ -196,7 +196,7 @@ class DiskCache:
             self._warn(f"cannot write to the disk cache {self._folder}: {error}; {REMEDY}")
 
     def _files(self, begin: str, end: str) -> list[tuple[float, int, str]]:
-        """Return the modification times, sizes and paths of files whose names have a given prefix and suffix."""
+        """Return the modification times, sizes and paths of the files with a given prefix and suffix."""
         found = []
         try:
             with os.scandir(self._folder) as files:
@@ -228,7 +228,7 @@ class DiskCache:
         self._remove_temporaries(time.time() - ABANDONED)
 
     def _remove_temporaries(self, before: float) -> None:
-        """Remove the temporary files of unfinished writes that were modified last before the time `before`."""
+        """Remove temporary files that unfinished writes have left before the time `before`."""
         for modified, _, path in self._files("new-", ""):
             if modified < before:
                 self._remove(path)

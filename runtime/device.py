@@ -149,11 +149,11 @@ class OptionalServices(Protocol):
         return False
 
     def owner_of(self, address: int) -> int | None:
-        """Return the number of another GPU that owns an address, or None if no other GPU owns the address."""
+        """Return the number of the other GPU to whose memory an address belongs, or None."""
         return None
 
     def exported_stream(self) -> int | None:
-        """Return the CUDA stream in which other libraries may use the device's memory, or None without CUDA."""
+        """Return the CUDA stream in which other libraries may use the device's memory, or None."""
         return None
 
 
@@ -274,7 +274,7 @@ class Device(Services, OptionalServices, Protocol):
         arguments: array[int],
         stream: Any = None,
     ) -> None:
-        """Start an explicit kernel with a grid, a block, and a number of bytes of dynamic shared memory."""
+        """Start an explicit kernel with the given grid, block and dynamic shared memory."""
         ...
 
     def synchronize(self) -> None:

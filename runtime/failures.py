@@ -24,7 +24,7 @@ _reported: set[str] = set()
 
 
 def write_report(kind: str, text: str) -> str:
-    """Write a report to the cache folder and return the path of the report, or "" if writing fails."""
+    """Write a report to the cache folder. Return its path, or "" if writing fails."""
     cache = _find_lazy("disk_cache")()
     if cache is None:
         return ""
@@ -38,7 +38,9 @@ def write_report(kind: str, text: str) -> str:
 
 
 def report_failure(form: str, instead: str, error: Exception, program: str = "") -> None:
-    """Write a report on a failure, and issue a warning. With WEFT_STRICT=1, only raise `error`.
+    """Write a report on a failure, and issue a warning.
+
+    With WEFT_STRICT=1, only raise `error`.
 
     Parameters
     ----------
@@ -62,7 +64,9 @@ def report_failure(form: str, instead: str, error: Exception, program: str = "")
 
 
 def try_compiling(form: str, instead: str, make: Callable[[], _T]) -> _T | None:
-    """Return the result of `make`. If `make` fails, warn once per `form` and return None (see `report_failure`).
+    """Return the result of `make`, or None after a warning if it fails.
+
+    The warning is issued once per `form` (see `report_failure`).
 
     Raises MemoryError if there is not enough memory.
     """

@@ -42,7 +42,10 @@ class Event(Protocol):
     """A point in the work of a stream."""
 
     def record(self, stream: Stream | None = None) -> None:
-        """Record the event at the current end of a stream. None means the stream of the calling thread."""
+        """Set the event to the current end of `stream`.
+
+        None means the stream of the calling thread.
+        """
         ...
 
     def query(self) -> bool:
@@ -145,7 +148,7 @@ class Services(Protocol):
         ...
 
     def claim(self, buffer: Any, stream: Stream | None = None, written: bool = False) -> None:
-        """Make a stream wait for other streams' work on a buffer before the stream uses the buffer.
+        """Make a stream wait for other streams' work on a buffer before using it.
 
         None is the stream of the calling thread.
         """
@@ -156,7 +159,7 @@ class Services(Protocol):
         ...
 
     def delay(self) -> None:
-        """Delay the calling thread's stream if it is idle, so that the host can submit work during the delay.
+        """Delay the calling thread's stream, if it is idle, so that the host can submit more work in the meantime.
 
         The times of events around the work then do not include the time in which the host submits the work.
         """
@@ -204,7 +207,7 @@ class Services(Protocol):
         ...
 
     def texture(self, values: np.ndarray, filter: str, address: str, normalized: bool) -> Any:
-        """Return a texture object for an array, or None if kernels read the elements directly from the array."""
+        """Return a texture object for an array, or None if kernels read the array directly."""
         ...
 
     def active_blocks(self, function: Any, threads: int, shared_bytes: int) -> int:

@@ -15,7 +15,7 @@ STAGES = ("plan", "kernel", "llvm", "asm", "launch")
 
 
 class Setting(NamedTuple):
-    """A setting: the environment variable, the parser and default of the value, and a description."""
+    """A setting: its environment variable, the parser and default of its value, and a description."""
 
     name: str
     env: str
@@ -200,7 +200,7 @@ def setting(name: str) -> Any:
 
 
 def set_variables() -> dict[str, str]:
-    """Return the environment variables whose names start with ``WEFT_``. Unknown settings are marked by a note."""
+    """Return the environment variables that start with ``WEFT_``, with a note for unknown settings."""
     import difflib  # (a report alone needs it)
 
     known = [row.env for row in TABLE]

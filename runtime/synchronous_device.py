@@ -86,7 +86,10 @@ class ClockEvent:
 
 
 class SharedFile:
-    """A memory-mapped file. If this process created the file, deleting this object removes the file."""
+    """A memory-mapped file, which is removed together with this object.
+
+    Only the process that created the file removes it.
+    """
 
     __slots__ = ("_mine", "_raw", "address", "path")
 
@@ -149,7 +152,7 @@ class SynchronousDevice(Named):
         return ClockEvent(timing)
 
     def delay(self) -> None:
-        """Do nothing, since the work ends before the call that submits it returns."""
+        """Do nothing, since all work ends before its submission returns."""
 
     def facts(self) -> DeviceFacts:
         """Return the properties of the device."""
@@ -239,7 +242,7 @@ def _facts(name: str) -> DeviceFacts:
 
 
 def _attributes() -> dict[str, int]:
-    """Return the device attributes that explicit kernels can query, with values of the emulated architecture."""
+    """Return the device attributes that explicit kernels can query, as on the emulated architecture."""
     return {
         "MAX_THREADS_PER_BLOCK": MAX_THREADS,
         "MAX_BLOCK_DIM_X": MAX_THREADS,

@@ -40,7 +40,10 @@ class _Work(Generic[Result]):
             self._ended.release()
 
     def wait(self) -> Result:
-        """Return the result of the call, or raise its exception. Ctrl-C interrupts the wait, but not the call."""
+        """Return the result of the call, or raise its exception.
+
+        Ctrl-C interrupts the wait, but not the call.
+        """
         if not self._begun.locked():
             try:
                 _thread.start_new_thread(self._run, ())
@@ -88,7 +91,9 @@ def _exit() -> None:
 
 
 def uninterruptible(work: Callable[[], Result], name: Hashable) -> Result:
-    """Call `work` and return its result. Ctrl-C interrupts the wait for the result, but not the call.
+    """Call `work` in a way that Ctrl-C does not interrupt, and return its result.
+
+    Ctrl-C only interrupts the wait for the result.
 
     If work of the same `name` is still running after an interrupt, this function waits for its result instead.
     """

@@ -92,7 +92,7 @@ class WorkerProcess:
             os.close(answers)
 
     def send(self, request: bytes) -> None:
-        """Send a request to the process, which should be waiting for a request.
+        """Send a request to the process, which should be idle.
 
         Otherwise, sending a large request blocks until the process reads it.
         """

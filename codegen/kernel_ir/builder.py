@@ -28,7 +28,7 @@ ALIGNED = 16  # alignment in bytes of arguments that are passed by value
 
 
 class LoopBuilder:
-    """An open `for` loop: its index, its carried values and, after it is closed, its results."""
+    """An open `for` loop, with its index, its carried values, and its results after it is closed."""
 
     __slots__ = ("carried", "index", "results", "yielded")
 
@@ -47,7 +47,7 @@ class LoopBuilder:
 
 
 class BranchBuilder:
-    """An open `if`: its results, and the values that its open region yields."""
+    """An open `if`, with its results and the values that its open region yields."""
 
     __slots__ = ("results", "yielded")
 
@@ -57,8 +57,6 @@ class BranchBuilder:
 
     def yield_(self, *values: Value) -> None:
         """End the open region of the `if`. The values become the results of the `if`.
-
-        Call this method once in each region.
 
         Call this method once in each region.
         """
@@ -118,7 +116,7 @@ class KernelBuilder:
         return value
 
     def by_value(self, name: str, dtype: DTypeLike, nbytes: int) -> Value:
-        """Declare a parameter that is passed by value: `nbytes` bytes with elements of `dtype`."""
+        """Declare a parameter that passes an array of `nbytes` bytes by value."""
         value = Value(name, Pointer(np.dtype(dtype), "parameter"))
         self.kernel.parameters.append(Parameter(value, noalias=True, align=ALIGNED, by_value=nbytes))
         return value
@@ -233,7 +231,9 @@ class KernelBuilder:
         step_by: Value | None = None,
         **attributes: Any,
     ) -> Iterator[LoopBuilder]:
-        """Open a `for` loop from `start` to `stop`. Operations appended inside the ``with`` block form the body.
+        """Open a `for` loop from `start` to `stop`.
+
+        Operations appended inside the ``with`` block form the body.
 
         `step_by` is a step that is computed at run time. The ``step`` attribute is a constant step.
         """
@@ -317,7 +317,7 @@ class KernelBuilder:
         self.emit("leave", label=label)
 
     def yield_(self, *values: Value) -> None:
-        """End the open block, which is a function's body. The function returns `values`."""
+        """End the body of a function, which returns `values`."""
         self.emit("yield", values)
 
     @contextmanager

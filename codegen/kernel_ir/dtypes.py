@@ -39,7 +39,7 @@ def is_half(dtype: np.dtype) -> bool:
 
 
 def widened(dtype: np.dtype) -> np.dtype:
-    """Return the dtype in which a sum accumulates: float32 for 16-bit floats, otherwise the dtype itself."""
+    """Return the dtype of a sum's accumulator: float32 for 16-bit floats, otherwise the dtype itself."""
     return np.dtype(np.float32) if is_half(dtype) else dtype
 
 

@@ -95,7 +95,7 @@ class Parameter:
 
     @property
     def kind(self) -> str:
-        """Return the kind of the launch argument: "pointer", "value" with its size in bytes, or a dtype's name."""
+        """Return how a launch passes the argument: "pointer", "value" with its size, or a dtype's name."""
         if self.by_value:
             return f"value {self.by_value}"
         return "pointer" if isinstance(self.value.type, Pointer) else self.value.type.name
@@ -103,7 +103,7 @@ class Parameter:
 
 @dataclass(slots=True)
 class Function:
-    """A function of a kernel, which the `call` operation calls. Its body ends in a `yield` of the results.
+    """A function of a kernel, which ends in a `yield` of its results.
 
     It has no barriers or warp operations, and may call itself.
     """
@@ -143,7 +143,7 @@ class Kernel:
     functions: list[Function] = field(default_factory=list)
 
     def walk(self) -> Iterator[Operation]:
-        """Yield all operations of the kernel in program order, each before the operations in its regions."""
+        """Yield all operations of the kernel in program order, including nested operations."""
         bodies = (self.body, *(function.body for function in self.functions))
         return program_order(operation for body in bodies for operation in body.operations)
 

@@ -147,7 +147,10 @@ def signature_of(operation: Operation) -> tuple[str, str] | None:
 
 
 def signature_fault(kernel: Kernel, operation: Operation) -> str:
-    """Return the rule that an operation's operands, results or attributes break, or "" if they are valid."""
+    """Return the rule that an operation breaks, or "" if it is valid.
+
+    The rules are about operands, results and attributes.
+    """
     signature = signature_of(operation)
     if signature is not None:
         takes, gives = (words.split() for words in signature)

@@ -141,7 +141,7 @@ class _Verifier:
     # -- functions ------------------------------------------------------------------------
 
     def function(self, function: Function) -> None:
-        """Check a function of the kernel, in which only the function's own values are visible."""
+        """Check a function of the kernel, which can use only its own values."""
         self.visible, self.labels, self.roles, self.inside = [set()], [], [], function
         self.define(None, function.parameters)
         end = self.block(function.body, True)

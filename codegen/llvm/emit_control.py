@@ -34,7 +34,7 @@ class ControlEmitter(Writer):
             self.environment[value] = Item(self.line(f"phi {kind} {incoming}"), self.lanes)
 
     def masked_branch(self, operation: Operation) -> None:
-        """Emit an `if` with a condition that differs between lanes.
+        """Emit an `if` whose condition differs between lanes, by running both regions under masks.
 
         Each region runs under a mask if any lane takes it.
         """
@@ -113,7 +113,7 @@ class ControlEmitter(Writer):
             self.function(function)
 
     def function(self, function: Function, linkage: str = "internal ") -> None:
-        """Emit a function of the kernel that code in this module calls."""
+        """Emit a function of the kernel for calls from this module."""
         parts = []
         for value in function.parameters:
             name = f"%arg.{value.name}"  # no local value has this name

@@ -194,7 +194,7 @@ class LoopEmitter(StreamEmitter):
             self.environment[value] = Item(text)
 
     def is_strided_inner_loop(self, loop: Operation) -> bool:
-        """Return whether a loop is inside another loop, has strided accesses, and has no expensive operations.
+        """Return whether a loop is an inner loop with strided accesses and without expensive operations.
 
         The last iterations of such a loop may run as scalars. The results of expensive operations would then depend on
         whether a vector function or a scalar function computes them.
@@ -267,7 +267,7 @@ class LoopEmitter(StreamEmitter):
         return True
 
     def combine_lanes(self, combine: Block, vectors: list[str], initial: list[str], lanes: int) -> list[str]:
-        """Combine vectors of accumulators by halves, then combine the results with the initial accumulators."""
+        """Emit the combination of all lanes' accumulators with the initial values, by halves."""
         half = len(vectors)
         kinds = [scalar_type(v.type) for v in combine.parameters[:half]]  # type: ignore[arg-type]
         while lanes > 1:
@@ -287,7 +287,7 @@ class LoopEmitter(StreamEmitter):
         return self.apply(combine, [*initial, *vectors], 0)
 
     def apply(self, block: Block, arguments: list[str], lanes: int) -> list[str]:
-        """Emit the operations of `block` with its parameters bound to `arguments`, and return the block's results."""
+        """Emit a block as straight-line code with `arguments` as parameters. Return its results."""
         before, self.lanes = self.lanes, lanes
         for parameter, text in zip(block.parameters, arguments, strict=True):
             self.environment[parameter] = Item(text, lanes)

@@ -74,7 +74,10 @@ class MemoryEmitter(StreamEmitter):
         self.set(operation, Item(self._as_value(text, dtype, lanes), lanes))
 
     def _strided_vector_load(self, pointer: Value, item: Item, lanes: int, notes: str) -> str:
-        """Emit a load of every second, third or fourth element, as contiguous vector loads and shuffles."""
+        """Emit a load of every second, third or fourth element.
+
+        It consists of contiguous vector loads and shuffles.
+        """
         dtype, step = self.element_type(pointer), item.step
         assert isinstance(step, int)
         memory, count = memory_type(dtype), min(lanes, REGISTER // dtype.itemsize)

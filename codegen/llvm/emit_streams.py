@@ -28,7 +28,7 @@ class StreamEmitter(Writer):
 
     @property
     def streams(self) -> bool:
-        """Whether the kernel is a logical kernel that accesses more memory than the caches can hold."""
+        """Whether this is a logical kernel that accesses more memory than the caches hold."""
         return self.kernel.level == "logical" and bool(self.kernel.attributes.get("streams"))
 
     def fetch_ahead(self, operation: Operation, address: str, nbytes: int) -> None:
@@ -42,7 +42,7 @@ class StreamEmitter(Writer):
         self._emit_prefetches(address, AHEAD, nbytes)
 
     def fetch(self, operation: Operation) -> None:
-        """Prefetch the memory that vector loads will read in a later iteration of an outer loop."""
+        """Emit prefetches of the memory that a later iteration of an outer loop will read."""
         pointer, index = operation.operands
         item = self.environment[index]
         assert isinstance(pointer.type, Pointer)
@@ -68,7 +68,9 @@ class StreamEmitter(Writer):
         return ", !nontemporal !0"
 
     def stream_loop(self, body: Block, start: str, stop: str, lanes: int, last: str) -> None:
-        """Emit a loop over vectors from `start` to `stop` that stores whole cache lines with non-temporal stores.
+        """Emit a vectorized loop that stores whole cache lines with non-temporal stores.
+
+        The loop runs from `start` to `stop`.
 
         The last vector begins at `last`. The iterations must be idempotent. If all pointers are equally far from their
         next cache line, one iteration with plain stores comes first. The inner loop then uses non-temporal stores, and

@@ -57,7 +57,7 @@ def scalar_type(dtype: np.dtype) -> str:
 
 
 def memory_type(dtype: np.dtype) -> str:
-    """Return the LLVM type with which elements of a dtype are stored in memory."""
+    """Return the LLVM type of an element of a dtype in memory."""
     return "i8" if dtype.kind == "b" else SCALARS[dtype.char]
 
 
@@ -260,7 +260,10 @@ class Writer:
     # -- blocks ----------------------------------------------------------------------------
 
     def block(self, block: Block) -> list[Value]:
-        """Emit a block, and return the values of its `yield`, or nothing if the block ends in a `leave`."""
+        """Emit a block, and return the values of its `yield`.
+
+        There are no values if the block ends in a `leave`.
+        """
         for operation in block.operations:
             if operation.opcode == "yield":
                 return list(operation.operands)

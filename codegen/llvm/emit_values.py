@@ -19,7 +19,7 @@ class ValueEmitter(Writer):
     """The part of the emitter for arithmetic, constants and casts."""
 
     def table_op(self, operation: Operation) -> None:
-        """Emit an op of the op table according to its lowering."""
+        """Emit an op by the lowering that the op table gives for it."""
         if self._linear(operation):
             return
         definition = find_op(operation.opcode)

@@ -198,13 +198,13 @@ class _Text:
         return self.fma(self.polynomial(r, square, self.format.exp), square, r)
 
     def power_of_two(self, anchored: str, more: str | int = 0) -> str:
-        """Return 2**(n + more), where `anchored` is the encoded integer n. The result must be a normal number."""
+        """Return 2**(n + more) for the integer n that `anchored` encodes. The result must be a normal number."""
         bits = self.as_bits(anchored)
         bits = bits if more == 0 else self.bits_op("add", bits, more)
         return self.as_float(self.bits_op("shl", bits, self.format.fraction))
 
     def scaled(self, value: str, anchored: str, x: str) -> str:
-        """Return value * 2**n, rounded once, where `anchored` is the encoded integer n.
+        """Return value * 2**n, rounded once, for the integer n that `anchored` encodes.
 
         The result is computed by two multiplications, of which the first has a normal result.
         """
@@ -216,7 +216,10 @@ class _Text:
     # -- logarithms ------------------------------------------------------------------------------
 
     def parts(self, x: str) -> tuple[str, str]:
-        """Decompose x > 0 into 2**e (1 + f) with 1 + f between sqrt(1/2) and sqrt(2). Return e as a float, and f."""
+        """Split x > 0 into 2**e (1 + f). Return e as a float, and f.
+
+        1 + f is between sqrt(1/2) and sqrt(2).
+        """
         form = self.format
         small = self.test("olt", x, 2.0 ** (1 - form.bias))
         normal = self.select(small, self.op("fmul", x, self.number(2.0**form.lift)), x)
@@ -244,7 +247,7 @@ class _Text:
         return self.op("fmul", square, bend)
 
     def log_bounds(self, x: str, result: str) -> str:
-        """Return `result` for positive finite x, and the logarithm's special value for any other x."""
+        """Return `result`, or the logarithm's special value where x is not positive and finite."""
         result = self.select(self.test("olt", x, math.inf), result, x)
         outside = self.select(self.test("oeq", x, 0.0), self.number(-math.inf), self.number(math.nan))
         return self.select(self.test("ogt", x, 0.0), result, outside)

@@ -43,7 +43,7 @@ def emit_atomic(emitter: Emitter, operation: Operation) -> None:
 
 
 def atomic_update(emitter: Emitter, kind: str, dtype: np.dtype, address: str, value: str) -> str:
-    """Update an element of memory that several CPU threads access, and return the old value."""
+    """Emit the update of an element that several CPU threads access. Return the old value."""
     if dtype.kind == "f":
         return _float_loop(emitter, kind, dtype, address, value)
     if kind not in _INTEGER:
@@ -68,7 +68,9 @@ _PLAIN = {
 
 
 def plain_update(emitter: Emitter, kind: str, dtype: np.dtype, address: str, value: str) -> str:
-    """Update an element by a plain load and store, since no other CPU thread accesses it. Return the old value.
+    """Emit the update of an element that only one CPU thread accesses. Return the old value.
+
+    It is a plain load and store.
 
     The element is in a private copy, or in shared memory, since a single CPU thread runs all threads of a block. The
     accesses have no metadata of independent iterations, since several threads may access the same element.
@@ -179,7 +181,10 @@ def _subtract(emitter: Emitter, kind: str, old: str, value: str) -> str:
 
 
 def _choose(word: str, nan_wins: bool, emitter: Emitter, kind: str, old: str, value: str) -> str:
-    """Emit a selection of one of two values by a comparison. `nan_wins` determines the handling of NaN."""
+    """Emit the selection of one of two values by a comparison.
+
+    `nan_wins` decides which value is selected if one is NaN.
+    """
     stays = emitter.line(f"fcmp {word} {kind} {old}, {value}")
     which = old if nan_wins else value
     nan = emitter.line(f"fcmp uno {kind} {which}, {which}")

@@ -92,13 +92,13 @@ class CoroutineDialect(GridDialect):
     def synchronize(
         self, emitter: Emitter, operation: Operation, state: int, mask: str = FULL, mail: str = "0"
     ) -> None:
-        """Emit code that stores a synchronization point's number in the thread's record and suspends the thread."""
+        """Emit code that records the number of a synchronization point for the thread, and suspends the thread."""
         self.suspend(emitter, state, len(self.sites), mask, mail)
         line = operation.attributes.get("line")
         self.sites.append(operation.opcode + (f" in line {line}" if line else ""))
 
     def suspend(self, emitter: Emitter, state: int, site: int, mask: str, mail: str) -> None:
-        """Emit code that stores the state and the arguments in the thread's record and suspends the thread."""
+        """Emit code that stores a thread's state and arguments in its record, and suspends the thread."""
         for field, kind, text in (
             (scheduler.STATE, "i32", str(state)),
             (scheduler.SITE, "i32", str(site)),
@@ -126,7 +126,7 @@ class CoroutineDialect(GridDialect):
     # -- results of synchronization points ------------------------------------------------------
 
     def counted_votes(self, emitter: Emitter, kind: str) -> str:
-        """Return the result of `barrier_vote`, computed from the number of votes in the block."""
+        """Return the result of `barrier_vote` for the number of votes in the block."""
         votes = self.field(emitter, scheduler.BALLOT)
         if kind == "count":
             return votes
@@ -136,8 +136,6 @@ class CoroutineDialect(GridDialect):
 
     def votes(self, emitter: Emitter, kind: str) -> str:
         """Return the result of a warp vote, such as a ballot.
-
-        Bit k of the ballot is the vote of lane k.
 
         Bit k of the ballot is the vote of lane k.
         """
@@ -322,7 +320,7 @@ def _set_thread_indices(emitter: Emitter, dialect: CoroutineDialect) -> None:
 
 
 def _clear_locals(emitter: Emitter, kernel: Kernel) -> None:
-    """Allocate a thread's local memory, and set its one-element variables to zero at the start of each block."""
+    """Allocate a thread's local memory. Its one-element variables are zero at the start of each block."""
     for operation in program_order(kernel.body.operations):
         if operation.opcode != "local":
             continue

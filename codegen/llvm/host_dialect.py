@@ -91,7 +91,7 @@ class HostDialect:
     def _vector_call(
         self, emitter: Emitter, variant: tuple[str, int], kind: str, operands: list[str], lanes: int
     ) -> str:
-        """Emit calls to a libmvec function. Scalars, and vectors shorter than the function's vectors, are padded.
+        """Emit calls to a libmvec function. Scalars and short vectors are padded.
 
         The scalar function of libm may round differently, and a result must not depend on the position of its element.
         """

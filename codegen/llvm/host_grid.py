@@ -1,4 +1,4 @@
-"""Explicit kernels on the host: the entry function, blocks and threads, and their operations.
+"""Explicit kernels on the host: the entry function, and operations such as thread indices and atomics.
 
 In: a threaded kernel after the passes. Out: ``void entry(i64* slots, i64 begin, i64 end)``, which runs the blocks
 [begin, end) of the grid. The block index x varies fastest, or y if the innermost loop over threads runs along y.
@@ -35,7 +35,7 @@ _ASKS = frozenset(
 
 
 class GridDialect(HostDialect):
-    """The dialect of a grid: thread and block indices, shared and local memory, and the entry function."""
+    """The dialect of explicit kernels on the host: indices, shared and local memory, and the entry function."""
 
     def __init__(self, target: Target) -> None:
         super().__init__(target)
@@ -70,7 +70,9 @@ class GridDialect(HostDialect):
         self.shared_bytes = self.read_slot(emitter, first + 6)
 
     def poll_interrupts(self, emitter: Emitter) -> None:
-        """Enable interrupt polls in the loops that are emitted after this call, if the kernel is user-written.
+        """Enable interrupt polls in the loops of a user-written kernel.
+
+        They appear in loops that are emitted after this call.
 
         Functions that the kernel calls contain no polls.
         """

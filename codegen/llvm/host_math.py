@@ -76,7 +76,9 @@ class HostMath:
 
 
 def _wrapper(emitter: Emitter, own: str, target: str, kind: str, lanes: int, width: int, arity: int) -> None:
-    """Emit a function on vectors of `lanes` values that calls a function on vectors of `width` values.
+    """Emit a wrapper of a vector function for vectors of `lanes` values.
+
+    The wrapped function has vectors of `width` values.
 
     If `lanes` is 0, the emitted function takes scalars.
     """
@@ -86,7 +88,10 @@ def _wrapper(emitter: Emitter, own: str, target: str, kind: str, lanes: int, wid
     emitter.start_label("entry")
 
     def select(text: str, first: int) -> str:
-        """Return `width` values as a vector, starting at position `first` and wrapping around at the end."""
+        """Return a vector of `width` of the values in `text`.
+
+        The vector starts at position `first` and wraps around at the end.
+        """
         if not lanes:
             return emitter.splat(text, kind, width)
         order = ", ".join(f"i32 {(first + k) % lanes}" for k in range(width))

@@ -51,7 +51,7 @@ class InterruptPolls(NoPolls):
             self.count(1)
 
     def count(self, iterations: int) -> None:
-        """Emit code that counts `iterations` iterations at once, and polls for an interrupt when the counter runs out."""
+        """Emit code that counts `iterations` iterations, and polls for an interrupt at regular intervals."""
         emitter = self._emitter
         number = emitter.fresh_number()
         left = emitter.line(f"sub i32 {emitter.line(f'load i32, ptr {self._left}, align 4')}, {iterations}")
@@ -82,7 +82,10 @@ class InterruptPolls(NoPolls):
 
 
 def _iterations(o: Operation) -> int:
-    """Return the maximum number of iterations of an operation's loops, or more than `SHORT` if it is unknown."""
+    """Return the maximum number of iterations of an operation's loops.
+
+    The result is more than `SHORT` if it is unknown.
+    """
     if o.opcode in SYNCHRONIZATION or o.opcode == "for":
         return SHORT + 1
     inside = sum(_iterations(inner) for region in o.regions for inner in region.operations)

@@ -24,7 +24,10 @@ THREADS_EACH = 2  # minimum number of threads of a call per element of a private
 
 @dataclass(frozen=True)
 class _Copy:
-    """A private copy as LLVM text: its address, its number of elements (0 for no copy), and whether it exists."""
+    """A private copy of an array as LLVM text: its address, its length, and whether it exists.
+
+    The length is 0 for no copy.
+    """
 
     address: str
     count: str
@@ -39,7 +42,10 @@ class PrivateArrays:
         self._copies: dict[PrivateArray, _Copy] = {}
 
     def open(self, emitter: Emitter, threads: str) -> None:
-        """Emit code that creates the private copies. `threads` is the number of threads that run in this call."""
+        """Emit code that creates the private copies.
+
+        `threads` is the number of threads that run in this call.
+        """
         for array in dict.fromkeys(self._arrays.values()):
             emitter.declarations["malloc"] = "declare noalias ptr @malloc(i64)"
             emitter.declare("free", "void", ["ptr"])
@@ -84,7 +90,7 @@ class PrivateArrays:
             emitter.do(f"call void @free(ptr {copy.address})")
 
     def update(self, emitter: Emitter, operation: Operation) -> bool:
-        """Emit an atomic on an array that may have a private copy. Return False for atomics on other arrays."""
+        """Emit an atomic on an array that may have a private copy, or return False for other arrays."""
         array = self._arrays.get(operation)
         if array is None:
             return False

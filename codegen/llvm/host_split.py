@@ -157,7 +157,7 @@ class SplitEmitter(BarrierEmitter):
         return list(found)
 
     def merge_blocks(self, block: str) -> str:
-        """Emit the number of blocks, from `block` on, that run as one block.
+        """Emit the number of adjacent blocks, starting with `block`, that run as one block.
 
         The block index along this axis becomes 0, and the thread index becomes the position in the grid. Of blocks in
         step, only those with one axis are merged, so that the threads keep their numbers.
@@ -481,7 +481,7 @@ class SplitEmitter(BarrierEmitter):
                 stack.extend(region.operations)
 
     def make_available(self, value: Value) -> None:
-        """Emit a load or a recomputation of a value from another run."""
+        """Make a value from an earlier run available, by a load or by computing it again."""
         maker = self.split.maker.get(value)
         if maker is None or value in self.here or value in self.split.local_operations:
             return

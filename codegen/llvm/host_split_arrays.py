@@ -1,4 +1,4 @@
-"""Arrays with one element per thread, in one allocation, for kernels whose threads run as loops.
+"""Arrays with one element per thread, for explicit kernels that run as loops over threads.
 
 In: requests for arrays during emission. Out: their addresses, known at the start of the entry. Invariant: an array
 begins at a multiple of 64 bytes. `linear` is the number of the current thread.
@@ -120,7 +120,7 @@ class ArrayEmitter(Emitter):
             self.shared.append((o, f"%shared{len(self.shared)}", size))
 
     def slot(self, array: str, kind: str, number: str = "", count: int = 1) -> str:
-        """Return the address of a thread's element in an array. The default is the current thread."""
+        """Return the address of a thread's element in an array, by default of the current thread."""
         index = number or self.linear
         if count != 1:
             index = self.line(f"mul nuw nsw i64 {index}, {count}")

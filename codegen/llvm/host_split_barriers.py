@@ -1,4 +1,4 @@
-"""Synchronization points of kernels whose threads run as loops.
+"""Synchronization points of explicit kernels that run as loops over threads.
 
 Each thread contributes a value. A common computation follows, and each thread receives a result.
 
@@ -67,7 +67,7 @@ class BarrierEmitter(ArrayEmitter):
         self.ranges[branch] = self.line(f"load i64, ptr {first}, align 8"), self.line(f"load i64, ptr {end}, align 8")
 
     def load_mask(self, branch: Branch, warp: str) -> str:
-        """Load the bytes of a warp's threads from the mask of a branch."""
+        """Load the part of a branch's mask for the threads of a warp."""
         return self.line(f"load {MASK}, ptr {self.slot(self.masks[branch], MASK, warp)}, align 32")
 
     def store_contribution(self, operation: Operation) -> None:
@@ -198,7 +198,9 @@ class BarrierEmitter(ArrayEmitter):
         self.do(f"store i32 {self.line(f'add i32 {before}, {by}')}, ptr {address}, align 4")
 
     def result_arrays(self, operation: Operation, sizes: tuple[int, ...]) -> list[str]:
-        """Return the arrays for the results of a synchronization point. The first call allocates the arrays.
+        """Return the arrays for the results of a synchronization point.
+
+        The first call allocates the arrays.
 
         `sizes` are the bytes per element of each array.
         """
@@ -351,7 +353,9 @@ class BarrierEmitter(ArrayEmitter):
         distance: str,
         partial: bool,
     ) -> str:
-        """Load the value of the lane at `distance` (i32) above or below. The distance is the same for all lanes.
+        """Load the value of the lane at `distance` above or below the thread's own lane.
+
+        The distance (i32) is the same for all lanes.
 
         `source_lane` states whether there is such a lane in the group, its number, and the number of the current lane.
         `partial` states whether the current lane may not participate. The addresses of adjacent threads are adjacent,

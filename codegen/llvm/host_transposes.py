@@ -35,7 +35,10 @@ def emit_transposed(emitter: Writer, operation: Operation, vector_bytes: int) ->
 
 
 def _transposing_shuffles(lanes: int, vector: str) -> tuple[list[str], list[str]]:
-    """Return shuffles that transpose the square matrix of the vectors %in0, %in1, ..., and the names of the results."""
+    """Return shuffles that transpose a square matrix of vectors, and the names of the results.
+
+    The vectors are %in0, %in1, ...
+    """
     lines, names = [], [f"%in{k}" for k in range(lanes)]
     half = lanes // 2
     while half:
@@ -55,7 +58,9 @@ def _transposing_shuffles(lanes: int, vector: str) -> tuple[list[str], list[str]
 
 
 def _function(name: str, element: str, lanes: int, size: int) -> str:
-    """Return the function ``void name(source, stride, rows, columns, all, tile)``, which copies a transposed tile.
+    """Return the LLVM text of a function that copies a transposed tile.
+
+    Its signature is ``void name(source, stride, rows, columns, all, tile)``.
 
     The function copies whole blocks. The last blocks are shifted back to end at the tile's edge, and overlap their
     neighbors.

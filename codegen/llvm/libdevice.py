@@ -46,7 +46,7 @@ def link(module: llvm.ModuleRef) -> None:
 
 @lru_cache(maxsize=1)
 def _library() -> tuple[str, int, int]:
-    """Return the path of libdevice, with the file size and modification time that identify its version.
+    """Return the path, size and modification time of libdevice, which identify its version.
 
     Raises CompileError if libdevice is missing.
     """

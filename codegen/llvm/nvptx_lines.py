@@ -78,6 +78,9 @@ def _first_line(kernel: Kernel) -> int:
 
 
 def _quoted(text: str) -> str:
-    """Return a path as LLVM text without quotes and backslashes, which the PTX assembler rejects in names."""
+    """Return a path as LLVM text without characters that the PTX assembler rejects.
+
+    These are quotes and backslashes.
+    """
     plain = text.replace("\\", "/").replace('"', "'")
     return "".join(c if 32 <= ord(c) < 127 else "".join(f"\\{byte:02X}" for byte in c.encode()) for c in plain)

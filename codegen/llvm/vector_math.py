@@ -32,7 +32,7 @@ def c_name(name: str, bits: int) -> str:
 
 @cache
 def vector_variant(name: str, bits: int, vector_bytes: int) -> tuple[str, int] | None:
-    """Return the name and the lane count of the widest libmvec function for `vector_bytes`, or None."""
+    """Return the name and lane count of the widest libmvec function for vectors of `vector_bytes`, or None."""
     library = vector_library()
     if library is None:
         return None

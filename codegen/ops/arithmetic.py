@@ -99,7 +99,10 @@ def floor_divide(b: KernelBuilder, x: Value, y: Value) -> Value:
 
 
 def remainder(b: KernelBuilder, x: Value, y: Value) -> Value:
-    """Return NumPy's ``x % y``, which has the sign of the divisor. Remainders of a division by integer 0 are 0."""
+    """Return NumPy's ``x % y``, which has the sign of the divisor.
+
+    Remainders of a division by integer 0 are 0.
+    """
     if _is_float(x):
         return _float_divmod(b, x, y)[1]
     divisor, bad = _safe_divisor(b, x, y)
@@ -115,7 +118,10 @@ def remainder(b: KernelBuilder, x: Value, y: Value) -> Value:
 
 
 def fmod(b: KernelBuilder, x: Value, y: Value) -> Value | None:
-    """Return C's remainder of integers, which has the sign of the dividend. Return None for floats."""
+    """Return C's remainder of integers, which has the sign of the dividend.
+
+    Return None for floats.
+    """
     if _is_float(x):
         return None
     divisor, bad = _safe_divisor(b, x, y)

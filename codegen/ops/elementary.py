@@ -95,7 +95,7 @@ def _lgamma(x: float) -> float:
 
 
 def _ldexp(b: KernelBuilder, x: Value, exponent: Value) -> Value:
-    """Return x * 2**exponent in three steps, so that no factor overflows and a subnormal result is rounded once."""
+    """Return x * 2**exponent, rounded once, in three steps that cannot overflow."""
     n = b.cast(exponent, np.int64)
     kind = x.type
     assert isinstance(kind, np.dtype)

@@ -382,7 +382,10 @@ def tan(b: KernelBuilder, x: Pair) -> Pair:
 
 
 def _is_big(z: Parts) -> Real:
-    """Return whether a number is so large that adding 1 to its square has no effect. Infinities are large."""
+    """Return whether adding 1 to the square of a number has no effect.
+
+    Infinities are large.
+    """
     limit = float(z[0].limits.max) ** 0.5 / 4
     return (abs(z[0]) > limit) | (abs(z[1]) > limit)
 

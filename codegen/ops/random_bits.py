@@ -75,7 +75,7 @@ class _Words:
 
 
 def _high(x: _Words, y: Any) -> _Words:
-    """Return the high word of the product of two words, computed from products of their halves."""
+    """Return the upper 64 bits of the product of two words, computed from products of their halves."""
     y_low, y_high = (y & 0xFFFFFFFF, y >> 32)
     x_low, x_high = x & 0xFFFFFFFF, x >> 32
     middle = x_high * y_low + (x_low * y_low >> 32)

@@ -85,7 +85,7 @@ SHARED = 16
 
 
 def _vectors(inside: list[Operation]) -> int:
-    """Return the number of vectors per iteration: two, to hide latency, or one if many registers are in use."""
+    """Return the number of vectors per iteration: two, or one if many registers are in use."""
     own = {v for o in inside for v in o.results}
     read = {v for o in inside if o.opcode not in STRUCTURAL for v in o.operands}
     shared = [v for v in read - own if isinstance(v.type, np.dtype) and v.type.kind == "f"]

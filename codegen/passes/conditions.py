@@ -42,7 +42,7 @@ class Merge:
     stored: tuple[Value, ...] = ()
 
     def ends(self) -> Iterator[tuple[Content, bool]]:
-        """Yield the contents at the end of each region, and whether the condition is true in this region."""
+        """Yield the contents at the end of each region, with the value of the condition in the region."""
         yield from zip(self.contents, (True, False), strict=False)
 
 
@@ -69,7 +69,7 @@ class Implications:
         self._follow(kernel.body.operations, ChainMap())
 
     def _follow(self, operations: Iterable[Operation], held: Held) -> bool:
-        """Find the contents of variables at each load. Return whether execution reaches the end of the operations."""
+        """Find the contents of variables at each load. Return whether execution reaches the end."""
         for o in operations:
             if o.opcode == "leave":
                 return False
@@ -288,7 +288,7 @@ class FactWalk:
         raise NotImplementedError
 
     def block(self, operations: Iterable[Operation], facts: Facts | None) -> Facts | None:
-        """Return the facts that hold after these operations, or None if no thread reaches their end."""
+        """Process operations. Return the inequalities that hold after them, or None if their end is not reached."""
         for o in operations:
             if facts is None:
                 return None

@@ -86,7 +86,7 @@ class _Scatter:
         return cls(loop, ahead, writes, kept) if work >= LEAST_WORK and kept else None
 
     def reads_only(self, pointers: set[Value]) -> bool:
-        """Return whether all loads before the scattered write are from `pointers`."""
+        """Return whether the loop loads only from `pointers` before the scattered write."""
         return all(o.operands[0] in pointers for o in self.ahead if o.opcode == "load")
 
 

@@ -32,7 +32,9 @@ from weft.codegen.target import Target
 def describe_shapes(
     kernel: Kernel, sizes: Mapping[str, int], target: Target, *, exact: bool = False, parts: bool = False
 ) -> Kernel:
-    """Return the kernel with the attributes that depend on the sizes in a launch and, for GPUs, with a schedule.
+    """Return the kernel with the attributes that depend on the sizes in a launch.
+
+    For GPUs, a schedule is among them.
 
     With `exact`, the kernel is specialized for these sizes if that makes it faster. With `parts`, the kernel combines
     the partial results of a split reduction.

@@ -40,7 +40,7 @@ def _retype(type: Type) -> tuple[Type, ...]:
 
 
 def expand_bfloat16(kernel: Kernel) -> Kernel:
-    """Return the kernel with bfloat16 replaced by bits and float32, or the kernel itself if it has no bfloat16."""
+    """Return the kernel with bfloat16 replaced, or the kernel itself if it has no bfloat16."""
     values = [p.value for p in kernel.parameters] + [v for o in kernel.walk() for v in (*o.results, *o.operands)]
     values += [v for f in kernel.functions for v in f.parameters]
     if not any(_retype(v.type) != (v.type,) for v in values):

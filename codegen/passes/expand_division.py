@@ -182,7 +182,7 @@ class _Writer:
         return self.choose(good, lambda: found, pairs)
 
     def narrow_quotient(self, a: Value, b: Value) -> Value:
-        """Return a/b in float32, where a and b are float16 values, 16-bit integers or constants of moderate size.
+        """Return a/b in float32 for float16 values, 16-bit integers or constants of moderate size.
 
         The quotient can neither overflow nor underflow.
 
@@ -222,7 +222,7 @@ class _Writer:
             yield self.test("less", magnitude, most)
 
     def reciprocal(self, b: Value) -> Value:
-        """Return 1/b, correctly rounded unless intermediate results overflow or underflow."""
+        """Return the correctly rounded 1/b, unless intermediate results overflow or underflow."""
         r = self.rough_reciprocal(b)
         return r if b in self.constants else self.fma(self.residual(b, r), r, r)
 
@@ -235,7 +235,7 @@ class _Writer:
             return self.float32(1 / np.float64(known))
 
     def quotient(self, a: Value, b: Value, r: Value) -> Value:
-        """Return a/b for operands whose intermediate results neither overflow nor underflow.
+        """Return a/b, provided that no intermediate result overflows or underflows.
 
         The remainder is subtracted from 0, so that zeros keep their sign for positive b.
         """

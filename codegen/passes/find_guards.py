@@ -24,7 +24,9 @@ _DIVIDED = 200  # operations of a run that is emitted twice
 
 @dataclass(frozen=True)
 class Bound:
-    """A bound on the thread index along an axis of the block: ``smaller < larger``, or ``<=`` if not `strict`.
+    """A bound on the thread index along an axis of the block.
+
+    The bound is ``smaller < larger``, or ``<=`` if not `strict`.
 
     Attributes
     ----------
@@ -126,7 +128,10 @@ class GuardFinder:
         return self._indices[self.merged]
 
     def find(self, run: Run, exits: bool) -> RunGuards:
-        """Return the guards of a run. `exits` says whether later runs must know which threads have left the kernel."""
+        """Return the guards of a run, which limit the threads that have work.
+
+        `exits` says whether later runs must know which threads have left the kernel.
+        """
         found = RunGuards()
         order = (2, 1 - self.split.axis, self.split.axis)
         exact: set[Fact] = set()
@@ -273,7 +278,7 @@ def _is_global(o: Operation) -> bool:
 
 
 class _Effects(FactWalk):
-    """Traversal of a run that finds the inequalities that hold at every observable effect."""
+    """Traversal of a run that finds the inequalities that hold at all its observable effects."""
 
     def __init__(self, finder: GuardFinder, exits: bool) -> None:
         super().__init__(finder.conditions)
@@ -293,7 +298,7 @@ class _Effects(FactWalk):
         self.common = facts if self.common is None else self.common & facts
 
     def visit(self, o: Operation, facts: Facts) -> None:
-        """Record the facts at operations whose effects other threads or runs can observe."""
+        """Record the inequalities at an operation whose effect other threads or runs can observe."""
         match o.opcode:
             case "if" | "for" | "repeat" | "scope" | "local" | "yield":
                 pass

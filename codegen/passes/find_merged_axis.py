@@ -42,7 +42,10 @@ class _Positions:
                 self.users.setdefault(value, []).append(o)
 
     def are_complete(self) -> bool:
-        """Return whether each use of an index is part of a position in the grid."""
+        """Return whether each index is used only in sums of block start and thread index.
+
+        Such a sum is the position of a thread in the grid.
+        """
         for o in self.operations:
             if o.opcode in ("thread_index", "block_index") and o.attributes.get("axis", 0) == self.axis:
                 for use, value in self.uses(o.results[0]):

@@ -68,7 +68,7 @@ class PrivateArray:
 
 
 def find_private_arrays(kernel: Kernel) -> dict[Operation, PrivateArray]:
-    """Map each atomic that may use a private copy of an array to the description of the array."""
+    """Map each atomic to the array of which it may update a private copy."""
     operations = list(program_order(kernel.body.operations))
     if kernel.functions or any(o.opcode in _OPAQUE for o in operations):
         return {}
@@ -134,7 +134,10 @@ def _describe(bounds: ArrayBounds, atomic: Operation, others: tuple[ArrayBounds,
 
 
 def _identity(combine: str, dtype: np.dtype) -> int:
-    """Return the bits of the value that does not change an element. For floats, this is -0.0, an infinity or NaN."""
+    """Return the identity of an atomic, as bits: the value that does not change an element.
+
+    For floats, this is -0.0, an infinity or NaN.
+    """
     if dtype.kind == "f":
         floats = {"add": -0.0, "minimum": np.inf, "maximum": -np.inf}
         return int(np.array(floats.get(combine, np.nan), dtype).view(f"i{dtype.itemsize}"))

@@ -54,7 +54,7 @@ class _Facts:
             self._note(operation)
 
     def span(self, operation: Operation, pointer: Value) -> tuple[Length, Length] | None:
-        """Return the span of an operation's accesses through a pointer, or None if the span is unknown."""
+        """Return the range of elements that an operation accesses through a pointer, or None if it is unknown."""
         if operation.opcode not in ("load", "fetch") or operation.operands.count(pointer) != 1:
             return None
         kind, *span = self._known.get(operation.operands[1], _NONE)

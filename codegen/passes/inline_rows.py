@@ -15,7 +15,7 @@ from weft.codegen.passes.rewrite import Rewriter
 
 
 def has_control_flow(operation: Operation) -> bool:
-    """Return whether an operation is an `if`, a scope, a `repeat`, or the op of a user function with control flow.
+    """Return whether an operation contains control flow, possibly in a user function.
 
     Such an operation must run element by element. `for` loops are not included.
     """

@@ -79,7 +79,7 @@ def _rows(kernel: Kernel) -> list[_Row]:
 
 
 def blocks_with_loops(block: Block, around: Operation | None = None) -> Iterator[tuple[Block, Operation | None]]:
-    """Yield each block that contains several loops, together with the loop whose body is the block."""
+    """Yield each block that contains several loops, and the loop that has this block as its body."""
     loops = [o for o in block.operations if o.opcode == "for"]
     if len(loops) > 1:
         yield block, around
@@ -128,7 +128,7 @@ def _is_plain(kind: Type) -> bool:
 
 
 def _number(kernel: Kernel) -> dict[Value, object]:
-    """Assign numbers to all values. Equal numbers denote the same computation on the same element of a row."""
+    """Number all values, so that equal computations on the same element of a row have equal numbers."""
     # (A result may be written to the memory of an operand, but only after the kernel's last read of each element.)
     unwritten = {p.value for p in kernel.parameters if not p.writable}
     numbers: dict[Value, object] = {p.value: p.value for p in kernel.parameters}
@@ -157,7 +157,10 @@ def _used_beside(body: Block, known: set[Value]) -> list[Value]:
 
 
 def cost_of(operation: Operation) -> int:
-    """Return the approximate number of instructions of an operation, or 0 for memory accesses and control flow."""
+    """Return the approximate number of instructions of an operation.
+
+    It is 0 for memory accesses and control flow.
+    """
     return find_op(operation.opcode).cost if operation.opcode not in STRUCTURAL else 0
 
 

@@ -79,7 +79,7 @@ def _union(found: Iterator[Names | None] | tuple[Names | None, ...]) -> Names | 
 def _walked(
     kernel: Kernel, operations: Sequence[Operation], index: Value, lanes: int, strided: bool
 ) -> Iterator[tuple[str, Value, bool]]:
-    """Yield the groups of accesses whose addresses advance with `index`.
+    """Yield groups of the accesses whose addresses depend on `index`.
 
     Each item consists of the parameter, the index, and whether vector accesses are possible. Indices of a group differ
     by constants. With `strided`, a group may advance by more than one element, if it accesses all elements in between,

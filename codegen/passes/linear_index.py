@@ -1,4 +1,4 @@
-"""Integers that increase by a constant from each thread to the next along an axis of the block.
+"""Integers that change by a constant from each thread of a block to the next.
 
 In: a threaded kernel, and the operations that compute the values of its runs. Out: the axes on which a value depends,
 and its difference between adjacent threads. Invariant: the difference is exact in the machine's integer arithmetic.
@@ -78,7 +78,7 @@ class LinearIndex:
         return LONGEST_BLOCK if self.merged is None else LONGEST_GRID
 
     def step(self, value: Value, axis: int) -> tuple[int, bool] | None:
-        """Return the difference of an integer between adjacent threads along an axis, modulo the range of its type.
+        """Return the difference of an integer between adjacent threads, modulo the range of its type.
 
         The second result is whether the integer cannot overflow. Return None if the difference is not known.
         """
@@ -112,7 +112,7 @@ class LinearIndex:
         return None
 
     def factor(self, value: Value, axis: int) -> Value | None:
-        """Return the factor of a product that equals its difference between adjacent threads, or None.
+        """Return the stride of a product between adjacent threads if it is one of the factors, otherwise None.
 
         The integer is the product of this value, which no thread index changes, and a number that increases by 1.
         """

@@ -18,7 +18,7 @@ _ARITHMETIC = frozenset({"add", "subtract", "multiply"})
 
 
 def mark_addresses(kernel: Kernel) -> Kernel:
-    """Return the kernel with the ``nowrap`` attribute on arithmetic whose results are used only as indices."""
+    """Mark arithmetic that is used only in indices with the ``nowrap`` attribute. Return the kernel."""
     operations = list(kernel.walk())
     others: set[Value] = set()  # not used as an address
     used: set[Value] = set()

@@ -99,7 +99,7 @@ class Rewriter:
         )
 
     def renew(self, values: tuple[Value, ...]) -> tuple[Value, ...]:
-        """Map values to new values of the types that `retype` returns, and return the new values."""
+        """Replace values by new values of the types that `retype` returns. Return the new values."""
         if self.retype is _as_it_is:
             self.map.update(zip(values, values, strict=True))
             return values

@@ -167,7 +167,7 @@ class _Finder:
         return maker is not None and maker.opcode == "constant" and bool(maker.attributes["value"])
 
     def advance(self, variable: Value, repeat: Operation, inside: list[Operation]) -> Operation | None:
-        """Return the only store to a loop's variable within the loop.
+        """Return the store that advances a loop's variable, which must be its only store in the loop.
 
         Every iteration that stays in the loop must end its accesses with this store. Otherwise, return None.
         """
@@ -187,7 +187,7 @@ class _Finder:
         return None
 
     def step(self, advance: Operation) -> Value | None:
-        """Return the value that a store adds to the loop's variable, or None if the store is not an increment."""
+        """Return the value that a store adds to the loop's variable, or None for other stores."""
         maker = self.makers.get(advance.operands[2])
         if maker is None or maker.opcode != "add":
             return None
@@ -228,7 +228,7 @@ class _Finder:
         return any(_EXTENTS.keys() <= self.sources(loop.start) for loop in self.loops.values())
 
     def sources(self, value: Value) -> set[str]:
-        """Return the opcodes of all operations that compute a value."""
+        """Return the opcodes of all operations from which a value is computed."""
         maker = self.makers[value]
         return {maker.opcode}.union(*(self.sources(v) for v in maker.operands))
 
@@ -256,7 +256,7 @@ class _Finder:
 
 
 def _only_leaves(test: Operation, label: str) -> bool:
-    """Return whether an `if` only leaves the scope `label` when its condition holds."""
+    """Return whether an `if` does nothing except leave the scope `label`."""
     leaves, stays = (region.operations for region in test.regions)
     return (
         not test.results
@@ -301,7 +301,7 @@ def _is_short(repeat: Operation) -> bool:
 
 
 def _commutes(o: Operation) -> bool:
-    """Return whether an operation is an integer atomic, which may be reordered with other atomics of its kind."""
+    """Return whether an operation is an integer atomic, whose order does not matter."""
     if o.opcode != "atomic":
         return False
     kind = o.operands[2].type
@@ -334,7 +334,7 @@ def _find_cut(loop: StridedLoop, repeat: Operation) -> Operation | None:
 
 
 def _truncates(o: Operation) -> bool:
-    """Return whether an operation converts a float to an integer, which takes many scalar instructions."""
+    """Return whether an operation converts a float to an integer, which is slow without vectors."""
     kinds = [v.type.kind for v in (*o.operands, *o.results) if isinstance(v.type, np.dtype)]
     return o.opcode == "cast" and kinds[0] == "f" and kinds[1] in "iu"
 
@@ -351,7 +351,7 @@ class _Sharer(Rewriter):
         self.cut: Operation | None = None  # operation of the open loop before which the threads synchronize
 
     def replace(self, b: KernelBuilder, o: Operation, operands: list[Any]) -> list[Any] | None:
-        """Replace loads of the current loop's variable with the loop's index, and remove stores to the variable."""
+        """Replace the variable of the current loop by the loop's index, and remove stores to it."""
         if o is self.cut:
             b.emit("barrier")
         index = self.indices.get(o.operands[0]) if o.opcode in ("load", "store") else None
@@ -448,7 +448,7 @@ class _Sharer(Rewriter):
         b.store(counter, b.constant(0), count)
 
     def state(self, loop: StridedLoop, repeat: Operation, counter: Value) -> tuple[Value, Value, Value]:
-        """Emit the current count, the stop and the step of a loop."""
+        """Emit loads of a loop's current count, stop and step."""
         b = self.builder
         made = {v: o for o in program_order(repeat.regions[0].operations) for v in o.results}
         known = dict(self.map)
@@ -475,7 +475,7 @@ class _Sharer(Rewriter):
         del self.indices[loop.variable]
 
     def renew(self, values: tuple[Value, ...]) -> tuple[Value, ...]:
-        """Replace values with new values if the operations of a loop are being copied."""
+        """Give the results of copied operations new names."""
         if not self.copies:
             return super().renew(values)
         new = tuple(self.builder.fresh(value.type) for value in values)

@@ -33,7 +33,7 @@ FULL = 0xFFFFFFFF
 
 @dataclass(eq=False)
 class Run:
-    """The operations between two synchronization points, which each thread executes on its own.
+    """The operations between two synchronization points, which each thread executes independently.
 
     A run begins with the results of the synchronization points in `receives`, and ends with the contributions to the
     synchronization points in `sends`.
@@ -143,7 +143,10 @@ class BarrierSplit:
 
 
 def split_at_barriers(kernel: Kernel) -> BarrierSplit | None:
-    """Split a kernel into steps. Return None if threads may diverge at some synchronization point."""
+    """Split a kernel into steps at its synchronization points.
+
+    Return None if threads may diverge at a synchronization point.
+    """
     uniform = of_block = find_uniform(kernel)
     if kernel.attributes.get("in_step") == "grid":
         of_block = find_uniform(replace(kernel, attributes={**kernel.attributes, "in_step": "block"}))
@@ -160,8 +163,6 @@ def split_at_barriers(kernel: Kernel) -> BarrierSplit | None:
 
 def _with_shared_variables(kernel: Kernel, made: BarrierSplit, loops: list[Operation]) -> BarrierSplit:
     """Split a kernel again, with one shared variable in place of variables that are equal in all threads.
-
-    Only variables that outlive a run are shared.
 
     Only variables that outlive a run are shared.
 

@@ -303,7 +303,7 @@ class _Splitter:
     def copy_knowing(
         self, known: dict[Value, bool], operation: Operation, bounds: tuple[Value, Value], **attributes: Any
     ) -> None:
-        """Copy a loop to other bounds, in which the comparisons `known` have known results."""
+        """Copy a loop with other bounds, within which the comparisons `known` have known results."""
         outside, self.known = self.known, {**self.known, **known}
         self.copy(operation, bounds, role="serial", **attributes)
         self.known = outside
@@ -325,14 +325,17 @@ class _Splitter:
         return low, high
 
     def is_inside(self, first: Value, last: Value, low: Value | None, high: Value | None) -> Value:
-        """Return whether the indices from `first` to before `last` are in the range from `low` to before `high`."""
+        """Return whether the range from `first` to `last` is inside the range from `low` to `high`.
+
+        The ends `last` and `high` are exclusive.
+        """
         b = self.builder
         tests = [b.op("greater_equal", first, low, dtype=np.bool_)] if low is not None else []
         tests += [b.op("less_equal", last, high, dtype=np.bool_)] if high is not None else []
         return tests[0] if len(tests) == 1 else b.op("bitwise_and", *tests, dtype=np.bool_)
 
     def bound(self, value: Value) -> Value:
-        """Return the bound in a comparison, as a value defined before the loop."""
+        """Return the bound that a comparison tests, as a value defined before the loop."""
         made = self.made.get(value)
         if made is not None and made.opcode == "constant":
             return self.builder.constant(made.attributes["value"], value.type)

@@ -26,13 +26,13 @@ def _has_results_to_store(operation: Operation) -> bool:
 
 
 class _Storer(Rewriter):
-    """Rewriter of a kernel's branches."""
+    """Rewriter that passes the results of branches through variables."""
 
     def __init__(self, kernel: Kernel) -> None:
         super().__init__(kernel, lambda builder, operation, operands: None)
 
     def structured(self, operation: Operation, operands: list[Any]) -> None:
-        """Rewrite a branch so that its regions store the results in variables that are loaded after the branch."""
+        """Rewrite a branch: its regions store the results in variables, which are loaded after it."""
         if not _has_results_to_store(operation):
             super().structured(operation, operands)
             return

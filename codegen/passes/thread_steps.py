@@ -106,7 +106,7 @@ class ThreadSteps:
                 return None
 
     def _moved(self, pointer: Value, index: Value) -> Step:
-        """Return the stride, in bytes, of an element's address."""
+        """Return the distance in bytes between the addresses that adjacent threads access."""
         first, second = self.of(pointer), self.of(index)
         if isinstance(second, int):
             second *= _element(pointer).itemsize

@@ -63,7 +63,7 @@ def _nests(block: Block, found: list[tuple[Block, Operation]]) -> list[tuple[Blo
 
 
 def _inner(outer: Operation) -> Operation | None:
-    """Return the vectorized loop at the end of the body of `outer`, or None if `outer` has other loops or stores."""
+    """Return the vectorized loop at the end of a loop's body, or None if the body has other loops or stores."""
     operations = outer.regions[0].operations
     plain = outer.attributes.get("step", 1) == 1 and not outer.attributes.get("lanes")
     if not plain or len(operations) < 2 or operations[-2].opcode != "for" or operations[-2].operands[2:]:
@@ -160,7 +160,7 @@ class _Tiling:
         return tiles
 
     def _copied(self, value: Value, known: dict[Value, Value]) -> Value:
-        """Return a copy of a value, recomputed from the values in `known`, which replace the loop indices."""
+        """Emit a copy of a value's computation, with the values in `known` replaced."""
         return copy_of(self.builder, value, self.made, known)
 
     def _along(self) -> list[Operation]:

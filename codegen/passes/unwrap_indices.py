@@ -120,7 +120,7 @@ class _Signs(FactWalk):
         return self._differences[fact]
 
     def is_at_least(self, found: Sum, least: Sum) -> bool:
-        """Return whether one sum is always at least as large as another."""
+        """Return whether the sum `found` is always at least as large as the sum `least`."""
         terms, constant = _combined(found, least, -1)
         values = self.conditions.values
         return constant >= 0 and all(k > 0 and self.index.is_position(values[n]) for n, k in terms.items())
@@ -138,7 +138,7 @@ class _Signs(FactWalk):
         return self._terms[number, exact]
 
     def split(self, maker: Operation, exact: bool, depth: int) -> Sum | None:
-        """Return the result of an operation as a sum, or None for other operations."""
+        """Return the result of an operation as a linear sum, or None for other operations."""
         if not maker.results or not is_signed(maker.results[0]):
             return None
         operands = maker.operands
@@ -163,7 +163,7 @@ class _Signs(FactWalk):
 
 
 def _combined(x: Sum, y: Sum, factor: int) -> Sum:
-    """Return the sum of `x` and a multiple of the sum `y`."""
+    """Return the linear sum ``x + factor * y``."""
     terms = dict(x[0])
     for number, k in y[0].items():
         terms[number] = terms.get(number, 0) + factor * k

@@ -151,7 +151,9 @@ class RowTeam:
 
 
 class AnyRowWriter(RowWriter):
-    """Writer of the code for a row. The number of threads per row is known only at run time.
+    """Writer of the code for a row that a variable number of threads share.
+
+    The number is known only at run time.
 
     Threads beyond the last row process the last row with a length of 0.
     """
@@ -175,7 +177,7 @@ class AnyRowWriter(RowWriter):
         return self.w.choose(self.team.active, super().stop, self.start)
 
     def spans(self, count: int) -> Value | int:
-        """Return the distance in elements between a thread's vectors k and k + `count`."""
+        """Return the distance in elements between two of a thread's vectors, `count` vectors apart."""
         return self.w.compute("multiply", self.team.size, count * self.lanes)
 
     def _is_first(self) -> Value:
@@ -189,7 +191,7 @@ class AnyRowWriter(RowWriter):
         return self.team.length if self.known.kept else length
 
     def _combine_threads(self, combine: Sequence[str], values: list[Value]) -> list[Value]:
-        """Combine the partial results of the threads that share a row. All threads of the row get the result."""
+        """Combine the partial results of the threads that share a row, and give all of them the total."""
         w = self.w
         if not self.alone:
             values = reduce_warp(w, combine, values, GPU.warp // 2)
@@ -202,7 +204,7 @@ class AnyRowWriter(RowWriter):
         return values
 
     def _combine_warps(self, combine: Sequence[str], values: list[Value]) -> list[Value]:
-        """Combine the partial results of the warps that share a row. All warps of the row get the result."""
+        """Combine the partial results of the warps that share a row, and give all of them the total."""
         w = self.w
         most = GPU.wide_block // GPU.warp
         lane, shared = share_by_warps(w, values, most)

@@ -81,7 +81,7 @@ def _side(count: int, items: int, lanes: int) -> int:
 
 
 def threads_below(count: int, items: int) -> int:
-    """Return the number of threads that share a column in a rounding reduction.
+    """Return the number of threads that share a column, if the order of the reduction affects the result.
 
     This number is also the stride, in rows, of each of these threads.
     """
@@ -205,7 +205,10 @@ class ColumnWriter(RowWriter):
             self._points(part)
 
     def _points(self, operations: Sequence[Operation]) -> None:
-        """Emit each operation once per column, or once in total if the result is the same for all columns."""
+        """Emit operations for each column of the thread.
+
+        Operations with the same result for all columns are emitted once.
+        """
         for o in operations:
             if o.opcode == "store" or any(v in self.columns.values[0] for v in o.operands):
                 self.writer.copy([o], [self.columns], self.index, self.steps)
@@ -271,7 +274,7 @@ class ColumnWriter(RowWriter):
     # -- combination across threads -------------------------------------------------------------------
 
     def _combine_column_threads(self, combine: Sequence[str], values: list[list[Value]]) -> list[list[Value]]:
-        """Combine the partial results of the threads that share columns. All threads of the columns get the result."""
+        """Combine the partial results of the threads that share columns, and give all of them the total."""
         w = self.w
         mask = GPU.warp // 2
         while mask >= (self.side if isinstance(self.side, int) else 1):
@@ -303,6 +306,6 @@ class ColumnWriter(RowWriter):
         return [list(column) for column in by_halves(found, together)]
 
     def _combined(self, combine: Sequence[str], values: list[Value], mask: int) -> list[Value]:
-        """Combine values with the values of the lane at distance `mask`, if both lanes have the same columns."""
+        """Combine values with those of the lane at distance `mask`, if both lanes have the same columns."""
         same = None if isinstance(self.side, int) else lambda mask: self.w.test("less_equal", self.side, mask)
         return shuffled(self.w, combine, values, mask, same)

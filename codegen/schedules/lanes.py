@@ -1,4 +1,4 @@
-"""Copies of straight-line code for several elements per thread.
+"""Copies of straight-line code, one for each element of a thread.
 
 In: operations without regions, and the elements to compute: `slots` of adjacent elements (lanes). Out: each operation
 for all slots and lanes, before the next operation. The loads thus come before all uses. Invariant: equal operations on
@@ -126,7 +126,7 @@ class LaneWriter:
         return found
 
     def _note_sum(self, opcode: str, operands: tuple[Value, ...], result: Value) -> None:
-        """Record that a result is a base index plus a constant, so that accesses with the same base are recognized."""
+        """Record that an index is a base plus a constant, so that accesses near the same base are found."""
         constants, sums = self.w.constants, self.w.sums
         x, y = operands if operands[0] not in constants else operands[::-1]
         (first, before), (second, behind) = sums.get(x, (x, 0)), sums.get(y, (y, 0))
@@ -139,7 +139,7 @@ class LaneWriter:
             sums[result] = self.once("multiply", first, y), before * constants[y]
 
     def _base_and_offset(self, index: Value) -> tuple[Value, int]:
-        """Return the base index of `index`, and the constant distance of `index` from it."""
+        """Split an index into a base index and a constant offset."""
         return self.w.sums.get(index, (index, 0)) if self.strided else (index, 0)
 
     def _address(self, pointer: Value, index: Value) -> Value:
@@ -151,7 +151,7 @@ class LaneWriter:
     def _load(
         self, operation: Operation, pointer: Value, index: Value, at: int, **attributes: Any
     ) -> tuple[Value, ...]:
-        """Load the element at ``index + at``, or return the result of an earlier load of this element."""
+        """Load the element at ``index + at``, unless an earlier load of this element can be reused."""
         key = ("load", pointer, index, at, None)
         if key not in self.memo:
             if at or attributes:
@@ -263,7 +263,10 @@ class LaneWriter:
             values.update(zip(operation.results, made, strict=True))
 
     def _choose(self, operation: Operation, values: dict[Value, Value], valid: Value | None) -> Sequence[Value]:
-        """Emit, for one lane, an `if` that only selects values. Invalid lanes get zeros."""
+        """Emit an `if` that only selects values, for one lane.
+
+        Invalid lanes get zeros.
+        """
         w, outside = self.w, self.w.map
         w.map = {**outside, **values}
 
@@ -277,13 +280,16 @@ class LaneWriter:
         return found
 
     def _is_safe(self, pointer: Value, slot: Slot, valid: Value | None) -> bool:
-        """Return whether invalid lanes may load from `pointer`, because the memory exists and does not change."""
+        """Return whether a lane without a valid element may still load from `pointer`.
+
+        The memory must exist and not change.
+        """
         return valid is None or (pointer in self.steady and not slot.beyond)
 
     def _guarded(
         self, operation: Operation, operands: tuple[Value, ...], slot: Slot, valid: Value | None
     ) -> tuple[Value, ...]:
-        """Emit an operation for one lane, under a condition if the operation is an unsafe load.
+        """Emit an operation for one lane. A load that is unsafe for invalid lanes gets a condition.
 
         An invalid lane does not load memory that may change, or that lies outside an array.
         """
@@ -311,7 +317,10 @@ class LaneWriter:
         return step if wide else 0
 
     def _align(self, pointer: Value, at: int) -> int:
-        """Return the alignment in bytes of the element that is `at` elements after the start of a vector."""
+        """Return the alignment in bytes of an element in a vector.
+
+        It is `at` elements after the start of the vector.
+        """
         assert isinstance(pointer.type, Pointer)
         size = pointer.type.dtype.itemsize
         return math.gcd(at * size, GPU.vector_bytes, size * self.lanes)

@@ -68,7 +68,9 @@ class Shared:
 
 
 def share_rows(kernel: Kernel, sizes: Mapping[str, int]) -> Shared | None:
-    """Return the kernel with look-back descriptors, or None if the kernel has no scans along rows longer than a tile.
+    """Return a scan kernel with look-back descriptors, so that several blocks share a row.
+
+    Return None if there are no scans along rows longer than a tile.
 
     Parameters
     ----------
@@ -159,7 +161,7 @@ def write(kernel: Kernel, nest: Nest, decision: LookbackScan, target: Target) ->
 
 
 def _take_block_number(w: ThreadWriter, descriptors: Value) -> tuple[Value, Value]:
-    """Return the position of this block in the order in which blocks start, and the tag of the launch."""
+    """Return the rank of this block in the order in which blocks start, and the tag of the launch."""
     b = w.builder
     held = w.shared_array(_WORD, 1)
     low = w.number(2**32 - 1, _WORD)
@@ -179,7 +181,7 @@ def _take_block_number(w: ThreadWriter, descriptors: Value) -> tuple[Value, Valu
 
 
 class _TileWriter:
-    """Reader and writer of a tile, in whole vectors or, at the end of a row, element by element."""
+    """Reader and writer of a tile of a row, by whole vectors or by elements."""
 
     def __init__(
         self, writer: LaneWriter, scan: Scan, tile: Value, thread: tuple[Value, Value], multiples: Sequence[str]
@@ -247,7 +249,7 @@ class _TileWriter:
         return reduced
 
     def finish(self, scanner: TileScanner, before: Value) -> None:
-        """Compute the scan at each element, given `before`, the prefix of all elements before this warp."""
+        """Emit the scan of the tile's elements, given the total of all elements before this warp (`before`)."""
         scanner.finish([Slot([], [], lanes) for lanes in self.values], before)
 
     def write(self) -> None:
@@ -312,7 +314,7 @@ class _Descriptors:
         return b.load(self.value, w.number(0))
 
     def wait(self, word_index: Value, part: int) -> None:
-        """Wait until a word has this launch's tag, and store the part of the value that the word contains."""
+        """Wait until a word has this launch's tag, then store its part of the value."""
         w, b = self.w, self.w.builder
         label = f"wait{word_index.name}"
         with b.scope(label), b.repeat():
@@ -347,8 +349,6 @@ class _TilePosition:
 
 def _look_back(notes: _Descriptors, scanner: TileScanner, position: _TilePosition, own: Value, initial: Value) -> Value:
     """Return the prefix of a tile, after publishing the total of the tile.
-
-    If the tile ends a group, the total of the group is also published.
 
     The last tile of a group publishes the total of the group. The last tile of a group of groups publishes the prefix
     of the next group of groups.

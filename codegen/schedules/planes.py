@@ -77,7 +77,7 @@ def fits(kernel: Kernel, nest: Nest, sizes: Mapping[str, int], exact: bool) -> R
 
 
 def _row_thread_counts(count: int) -> list[int]:
-    """Return the possible numbers of threads along a row of `count` vectors."""
+    """Return the numbers of threads among which a row of `count` vectors may be divided."""
     found = [1 << k for k in range(GPU.block.bit_length()) if 1 << k <= count]
     return [along for along in found if along >= min(GPU.warp, found[-1])]
 
@@ -171,12 +171,15 @@ class _Plane:
             self.tile(opened.index, across)
 
     def _parts(self, extent: Value, shift: Value) -> Value:
-        """Return the number of parts of size 2**shift that cover `extent`."""
+        """Return the number of parts of length 2**shift that cover `extent`."""
         w = self.w
         return w.compute("add", w.compute("right_shift", w.compute("subtract", extent, 1), shift), 1)
 
     def tile(self, number: Value, across: Value | int) -> None:
-        """Emit the code for this thread's vectors in tile `number`. Each row of tiles has `across` tiles."""
+        """Emit the code for this thread's vectors in tile `number`.
+
+        Each row of tiles has `across` tiles.
+        """
         w, nest = self.w, self.w.nest
         vertical, horizontal = w.split(number, across)
         right = w.compute("bitwise_and", w.thread, w.compute("subtract", w.compute("left_shift", 1, self.shift), 1))

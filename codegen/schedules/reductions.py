@@ -173,7 +173,7 @@ def _reads_changing(w: ThreadWriter, operations: Iterable[Operation]) -> bool:
 
 
 def _item(w: ThreadWriter, team: Team, head: Sequence[Operation], tail: Sequence[Operation], reads: bool) -> None:
-    """Emit the operations of a point of the parallel loops.
+    """Emit the operations at one point of the parallel loops.
 
     All threads of the item compute the head and share its loops. Only the first thread computes and stores the tail. A
     barrier separates each write of a thread from earlier and later reads of other threads. Threads without an item also
@@ -223,7 +223,7 @@ def _distribute_loop(w: ThreadWriter, team: Team, loop: Operation) -> None:
 
 
 def _divide_threads(w: ThreadWriter, team: Team, extents: Sequence[Value]) -> tuple[list[Value], list[Value]]:
-    """Return the number of threads along each of the nested loops, and this thread's index along each loop.
+    """Divide the threads of a block among nested loops. Return their number and this thread's index per loop.
 
     The innermost loop gets adjacent threads, as many as it has iterations. The enclosing loops get the rest.
     """
@@ -242,7 +242,7 @@ def _divide_threads(w: ThreadWriter, team: Team, extents: Sequence[Value]) -> tu
 def _strided(
     w: ThreadWriter, chain: Sequence[Operation], plan: Sequence[tuple[Value, Value, Value]], carried: Sequence[Value]
 ) -> list[Value]:
-    """Emit nested loops in which each thread runs its share of the iterations. Return the final accumulators.
+    """Emit nested loops of which each thread runs a share. Return the final accumulators.
 
     `plan` has, for each loop, the start for this thread, the end of the loop, and the stride of the iterations.
     """
@@ -308,7 +308,7 @@ def combine_all(
 
 
 def by_halves(parts: list[Any], combine: Callable[[Any, Any], Any]) -> Any:
-    """Combine the first half of the parts with the second half, repeatedly, until one part is left."""
+    """Combine the parts of a reduction by halves, until one part is left."""
     while len(parts) > 1:
         half = len(parts) // 2
         parts = [combine(*pair) for pair in zip(parts[:half], parts[half:], strict=True)]
@@ -370,7 +370,7 @@ def shuffled(
 
 
 def _combine_columns(w: ThreadWriter, team: Team, combine: Sequence[str], found: Sequence[Value]) -> list[Value]:
-    """Combine the upper half of the threads with the lower half, repeatedly, until one thread per column is left."""
+    """Combine the threads that share columns by halves, until one thread per column is left."""
     shared = [team.shared[k, v.type] for k, v in enumerate(found)]  # type: ignore[index]
 
     def step(distance: int) -> None:

@@ -166,7 +166,7 @@ MOST_LENGTH = 2**31 - 2**16  # a tile beyond the last tile still has a valid ind
 
 
 def _kept(row: RowNest) -> int:
-    """Return the number of 32-bit registers that a thread needs to keep one element of a row."""
+    """Return the number of 32-bit registers per element that a thread needs to keep a row in registers."""
     kept = {o.operands[0]: max(1, o.results[0].type.itemsize // 4) for o in row.loads()}  # type: ignore[union-attr]
     return max(1, sum(kept.values()))
 
@@ -303,7 +303,7 @@ class RowWriter:
                 self.writer.point(operation)
 
     def _is_first(self) -> Value:
-        """Return whether this thread is the first thread of its row. Only the first thread executes the tail."""
+        """Return whether this thread is the first thread of its row, which executes the row's tail."""
         return self.w.test("equal", self.part, 0)
 
     def _synchronize(self) -> None:
@@ -458,14 +458,17 @@ class RowWriter:
         return self._nested(w.select(w.test("greater", rest, 0), left, lambda: whole))
 
     def _nested(self, values: Sequence[Value]) -> list[list[Value]]:
-        """Split a flat list of accumulators into one list per lane. An empty list stays empty."""
+        """Split a flat list of accumulators into one list per lane.
+
+        An empty list stays empty.
+        """
         width = len(values) // self.lanes
         return [list(values[k * width : (k + 1) * width]) for k in range(self.lanes)] if width else []
 
     # -- combination across threads ----------------------------------------------------------------
 
     def _combine_threads(self, combine: Sequence[str], values: list[Value]) -> list[Value]:
-        """Combine the partial results of the threads that share a row. All threads of the row get the result."""
+        """Combine the partial results of the threads that share a row, and give all of them the total."""
         w = self.w
         values = reduce_warp(w, combine, values, GPU.warp // 2)
         warps = self.threads // GPU.warp
@@ -486,7 +489,10 @@ def flat(accumulators: Iterable[Iterable[Value]]) -> list[Value]:
 
 
 def share_by_warps(w: ThreadWriter, values: list[Value], count: int) -> tuple[Value, list[Value]]:
-    """Store the values of each warp's first lane in shared memory. Return this thread's lane and the shared arrays."""
+    """Store each warp's values in shared memory. Return this thread's lane and the shared arrays.
+
+    The first lane of each warp stores its values.
+    """
     warp, lane = w.split(w.thread, GPU.warp)
     shared = [w.shared_array(v.type, count) for v in values]  # type: ignore[arg-type]
     with w.when(w.test("equal", lane, 0)):
@@ -497,7 +503,10 @@ def share_by_warps(w: ThreadWriter, values: list[Value], count: int) -> tuple[Va
 
 
 def reduce_warp(w: ThreadWriter, combine: Sequence[str], values: list[Value], mask: int) -> list[Value]:
-    """Combine the lanes of a warp by butterfly shuffles at XOR distances `mask`, `mask`/2, ..., 1."""
+    """Combine the lanes of a warp by butterfly shuffles.
+
+    The XOR distances are `mask`, `mask`/2, ..., 1.
+    """
     while mask:
         values = shuffled(w, combine, values, mask)
         mask //= 2

@@ -177,7 +177,10 @@ def _write_rows(w: ThreadWriter) -> None:
 
 
 def _write_row(w: ThreadWriter, scan: Scan, vectors: Sequence[str], *, whole: bool) -> None:
-    """Write the scan of a row by one block, tile by tile. With `whole`, all vectors are complete."""
+    """Emit the scan of a row by one block, tile by tile.
+
+    With `whole`, all vectors are complete.
+    """
     nest = w.nest
     w.bind(nest.levels, w.block)
     writer = LaneWriter(w, LANES, vectors)
@@ -212,7 +215,7 @@ def _write_row(w: ThreadWriter, scan: Scan, vectors: Sequence[str], *, whole: bo
 
 
 class TileScanner:
-    """Writer of a scan over a tile: first a scan within each warp and, after a barrier, a scan across warps.
+    """Writer of a scan over a tile: first within each warp and, after a barrier, across warps.
 
     Parameters
     ----------
@@ -252,7 +255,10 @@ class TileScanner:
         return w.builder.emit("shuffle", operands, (value.type,), mode=mode)[0]
 
     def values(self, writer: LaneWriter, slot: Slot) -> list[Value]:
-        """Return the value to scan for each element of a vector, or the identity for elements beyond the row."""
+        """Return the input of the scan for each element of a vector.
+
+        It is the identity for elements beyond the row.
+        """
         found = []
         for lane, valid in enumerate(slot.valid):
             value = writer.value(slot, lane, self.of.value)
@@ -285,7 +291,10 @@ class TileScanner:
             w.builder.store(self.held, self.warp, carried)
 
     def warp_totals(self) -> tuple[Value, Value]:
-        """Return the total of all previous warps and the total of all warps. Call this method after a barrier."""
+        """Return the total of all previous warps, and of all warps.
+
+        Call this method after a barrier.
+        """
         w = self.w
         start, whole = self.identity, w.builder.load(self.held, w.number(0))
         for k in range(1, GPU.warps):

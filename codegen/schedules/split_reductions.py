@@ -178,7 +178,10 @@ def _count(w: ThreadWriter, kernel: Kernel) -> Value:
 
 
 def _finish(w: ThreadWriter, nest: Nest, row: RowNest, threads: int, known: RowFacts) -> None:
-    """Combine the partial results of all blocks. A warp or the whole block computes each result."""
+    """Emit the combination of all blocks' partial results.
+
+    A warp or the whole block computes each result.
+    """
     w.nest = nest
     group, part = (w.number(0), w.thread) if threads == GPU.wide_block else w.split(w.thread, threads)
     if not nest.levels:

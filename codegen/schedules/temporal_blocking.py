@@ -47,7 +47,7 @@ def write(kernel: Kernel, nest: Nest, decision: TemporalBlocking, target: Target
 
 
 class _StepWriter:
-    """Writer of the code for one thread, which copies operations and distributes the points of tiles over threads."""
+    """Writer of the code of one thread, which computes some points of each tile."""
 
     def __init__(self, w: ThreadWriter, kernel: Kernel) -> None:
         self.w = w
@@ -76,7 +76,7 @@ class _StepWriter:
                 self.w.copy([o])
 
     def _tile(self, loop: Operation) -> None:
-        """Emit the points of a tile. Each thread loads for all its points before it stores."""
+        """Emit this thread's points of a tile, with all loads before the stores."""
         levels, before, body = _points(loop)
         extents = [self.constants[level.operands[1]] for level in levels]
         points = prod(extents)
@@ -106,7 +106,7 @@ class _StepWriter:
 
 
 def _points(loop: Operation) -> tuple[list[Operation], list[Operation], list[Operation]]:
-    """Return the nested loops over a tile, the operations between them, and the innermost body."""
+    """Return the nested loops over a tile, the operations between them, and the body."""
     levels: list[Operation] = [loop]
     before: list[Operation] = []
     while True:

@@ -64,7 +64,7 @@ class ThreadWriter:
         return self.builder.emit(opcode, (), (self.builder.kernel.index_dtype,), **attributes)[0]
 
     def number(self, value: Any, dtype: Any = None) -> Value:
-        """Return a constant, which is emitted at the start of the kernel."""
+        """Return a constant index, which is emitted at the start of the kernel."""
         with self.builder.at(0):
             found = self.builder.constant(value, dtype)
         if dtype is None:
@@ -72,7 +72,7 @@ class ThreadWriter:
         return found
 
     def value(self, x: Value | int) -> Value:
-        """Return an index as a value. Ints become constants."""
+        """Convert an index or an int to a value of the kernel."""
         return self.number(x) if isinstance(x, int) else x
 
     def compute(self, name: str, x: Value | int, y: Value | int) -> Value:
@@ -167,7 +167,7 @@ class ThreadWriter:
         return self.builder.emit("if", (condition,), [v.type for v in given], tuple(regions))
 
     def choose_version(self, condition: Value, yes: Callable[[], None], no: Callable[[], None]) -> None:
-        """Emit a branch between two equivalent versions of code.
+        """Emit a branch between two versions of code with equal results.
 
         Values computed inside one version are not visible outside the branch.
         """
@@ -198,7 +198,10 @@ class ThreadWriter:
             whole()
 
     def are_multiples(self, names: Sequence[str], lanes: int) -> Value:
-        """Emit a test of whether all parameters in `names` are multiples of `lanes`, a power of two."""
+        """Emit a test of whether the parameters in `names` are all multiples of `lanes`.
+
+        `lanes` is a power of two.
+        """
         sizes = [self.map[p.value] for p in self.builder.kernel.parameters if p.value.name in names]
         bits = sizes[0]
         for size in sizes[1:]:
@@ -233,7 +236,7 @@ class ThreadWriter:
     # -- copying --------------------------------------------------------------------------
 
     def extents(self) -> list[Value]:
-        """Return the extents of the launch domain, outermost first."""
+        """Return the extents of the parallel loops, outermost first."""
         return [self.map[level.extent] for level in self.nest.levels]
 
     def bind(self, levels: Sequence[Level], flat: Value) -> None:
@@ -293,7 +296,7 @@ class ThreadWriter:
         row_limits: tuple[int, ...] = (),
         column_lanes: int = 0,
     ) -> Kernel:
-        """Finish the kernel, and return it with its launch data.
+        """Return the finished kernel with its launch parameters.
 
         With `every`, each block computes one group of items, without a grid stride.
         """

@@ -34,7 +34,7 @@ def drawn_by_kernels(schedule: Schedule, target: Target) -> set[Expr]:
 
 
 def _slots(lowered: Lowered, streams: set[Expr]) -> dict[Expr, list[int]]:
-    """Map each random stream in `streams` to the kernel parameters that are bound to the stream."""
+    """Map each random stream in `streams` to the kernel parameters that pass it."""
     found: dict[Expr, list[int]] = {}
     for slot, (kind, value, _) in enumerate(lowered.bindings):
         if kind == "buffer" and value in streams:
@@ -43,7 +43,7 @@ def _slots(lowered: Lowered, streams: set[Expr]) -> dict[Expr, list[int]]:
 
 
 def _read_in_order(lowered: Lowered, target: Target) -> set[int]:
-    """Return the parameters that the outermost loop reads from start to end, a few elements per iteration."""
+    """Return the parameters that the outermost loop reads in order, a few elements per iteration."""
     if not lowered.parallel:
         return set()
     found = set()

@@ -211,7 +211,7 @@ def show_seconds(seconds: float) -> str:
 
 
 def schedules_of(storages: Iterable[Storage], target: Target | None = None) -> list[Schedule]:
-    """Return the schedules that an evaluation of `storages` would run, one per recording (`Epoch`).
+    """Return the schedules with which `storages` would be evaluated, one per recording (`Epoch`).
 
     The schedules are for the device of the storages, or for `target` if it is given.
     """
@@ -289,7 +289,10 @@ def print_plan(plan: Explanation) -> None:
 
 
 def announce(schedule: Schedule, device: Device) -> None:
-    """Pass a new plan to the function set by `show_plans`, or print the plan if the debug setting contains ``plan``."""
+    """Pass a new plan to the function that `show_plans` set.
+
+    Otherwise, print the plan if the debug setting contains ``plan``.
+    """
     show = Shown.plans or (print_plan if "plan" in setting("debug") else None)
     if show is not None:
         least = least_bytes(schedule, _drawn(schedule, device))
@@ -446,7 +449,7 @@ def _members(group: Group) -> list[tuple[str, Location | None]]:
 
 
 def _is_user_operation(instruction: Instruction) -> bool:
-    """Return whether an instruction is an operation of the user's program rather than a cast or index arithmetic."""
+    """Return whether an instruction is an operation of the user's program, not a cast or index arithmetic."""
     return instruction.kind == "map" and instruction.node.op != "cast" and bool(instruction.node.operands)
 
 

@@ -125,7 +125,7 @@ def leaf(slot: int, shape: tuple[int, ...], dtype: np.dtype, device: str = "", b
 
 
 def value_bytes(node: Expr) -> int:
-    """Return the size in bytes of a leaf that kernels may take by value, or 0 for other expressions."""
+    """Return the size in bytes of a leaf that kernels may take by value, otherwise 0."""
     return node.attrs[2] if node.kind == "leaf" and len(node.attrs) > 2 else 0
 
 

@@ -52,7 +52,7 @@ def rename(form: Affine, loops: dict[int, int]) -> Affine:
 
 
 def broadcast(coordinates: Coordinates, shape: tuple[int, ...]) -> Coordinates:
-    """Return the coordinates in an operand of `shape` that correspond to `coordinates` in the broadcast result."""
+    """Convert coordinates in a broadcast result to coordinates in an operand of shape `shape`."""
     lead = len(coordinates) - len(shape)
     return tuple(ZERO if n == 1 else c for n, c in zip(shape, coordinates[lead:], strict=True))
 

@@ -69,7 +69,9 @@ def _range_after_cast(node: Expr, low: float, high: float) -> Range:
 
 
 def _float_range(node: Expr, depth: int) -> tuple[float, float]:
-    """Return the bounds of a float expression, which are infinite unless constants clip the values.
+    """Return bounds of the values of a float expression.
+
+    They are infinite unless constants clip the values.
 
     Elements may also be NaN.
     """

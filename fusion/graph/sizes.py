@@ -156,7 +156,7 @@ class Trace:
         self._lines: list[Line] = []
 
     def compute(self, op: str, a: Any, b: Any) -> Any:
-        """Return the result of an operator, as a `Size` if it depends on sizes."""
+        """Return the result of an arithmetic operator, as a `Size` if an operand is one."""
         x, y = _value(a), _value(b)
         if not self.open:
             return _OPERATORS[op](x, y)
@@ -255,7 +255,7 @@ class Computation:
         self._function: Callable[[Sequence[int]], tuple[int, ...] | None] = self._interpret
 
     def __call__(self, values: Sequence[int]) -> tuple[int, ...] | None:
-        """Return the results for these sizes, or None if a condition does not hold."""
+        """Return the results of the computation for other sizes, or None if it is not valid for them."""
         self._calls += 1
         if self._calls == FEW:
             self._function = self._compiled()
@@ -314,17 +314,17 @@ def _name(number: Any) -> Any:
 
 
 def from_bytes(bits: bytes) -> int:
-    """Return the bits of a scalar as an int, which is how kernel arguments are passed."""
+    """Return the bits of a scalar as an int, the form in which kernels receive scalars."""
     return int.from_bytes(bits, "little", signed=len(bits) == 8)
 
 
 def to_bytes(bits: Any, length: int) -> bytes:
-    """Return the bytes of a scalar, given as the int that `from_bytes` returns."""
+    """Return the bytes of a scalar whose bits are given as an int."""
     return int(bits).to_bytes(length, "little", signed=length == 8)
 
 
 def convert(value: Any, dtype: np.dtype) -> Any:
-    """Return the bits, as an int, of the integer `value` cast to `dtype`."""
+    """Return the bits of the integer `value` cast to `dtype`, as an int."""
     if type(value) is Size and dtype.name in _OPERATORS:
         return value.trace.compute(dtype.name, value, 0)
     return from_bytes(dtype.type(int(value)).tobytes())

@@ -37,7 +37,9 @@ STATISTICS = Statistics()
 
 
 def statistics() -> dict[str, int]:
-    """Return the values of the counters since the start of the process or the last call to `reset_statistics`.
+    """Return the values of all counters since the last call to `reset_statistics`.
+
+    Without such a call, they count from the start of the process.
 
     Returns
     -------
@@ -91,7 +93,10 @@ _WORK = {
 
 
 def show_host_work(counts: Mapping[str, Any]) -> str:
-    """Format the host's work as text. `counts` combines the results of `statistics` and `seconds_spent`."""
+    """Format the time and the events of the host's work as text.
+
+    `counts` combines the results of `statistics` and `seconds_spent`.
+    """
     # (a counter is negative if it was reset in between)
     parts = [runtime.counted(counts[name], *words) for name, words in _WORK.items() if counts[name] > 0]
     return ", ".join([*parts, f"{1e3 * max(counts['planning'], 0):.1f} ms for finding, making and compiling plans"])

@@ -69,7 +69,7 @@ _LARGEST_INTEGER = 2**63 - 1
 
 @dataclass(slots=True)
 class SymbolicProgram:
-    """A straight-line program: its instructions, and the indices of the instructions that compute results.
+    """A straight-line program, with the indices of the instructions that compute its results.
 
     `shape` is the shape of a matrix or array of results, otherwise None.
     """

@@ -50,7 +50,7 @@ class BlockWriter(BlockedStepsWriter):
         self.nest.position = {axis: 1 + axis for axis in range(self.blocked.axes)}
 
     def write(self) -> Lowered:
-        """Emit the kernel and return it with the bindings of its parameters."""
+        """Emit the kernel. Return it together with the values of its parameters."""
         b, blocked = self.builder, self.blocked
         with b.loop(self.integer(prod(blocked.counts), "parts"), "parallel") as part:
             self.indices.append(part.index)
@@ -121,7 +121,7 @@ class BlockWriter(BlockedStepsWriter):
         self.leave_loops(1)
 
     def _coordinate(self, axis: int, lag: int) -> Value:
-        """Return the coordinate of a point of the tile along an axis.
+        """Return the coordinate along an axis of the tile's current point.
 
         `lag` is the number of iterations by which the value lags behind the first step.
         """
@@ -151,7 +151,7 @@ class BlockWriter(BlockedStepsWriter):
         return self.steady[key]
 
     def _set_indices(self, indices: list[Value]) -> None:
-        """Set the loop indices, and drop the cached values that depend on the previous indices."""
+        """Set the loop indices, and forget cached values that depend on the old indices."""
         self.leave_loops(1)
         self.indices[1:] = indices
 
@@ -165,7 +165,7 @@ class BlockWriter(BlockedStepsWriter):
     # -- steps --------------------------------------------------------------------------------
 
     def _emit_step(self, number: int) -> None:
-        """Emit a step at the current point: new values inside the step's box, copies of old values outside the box."""
+        """Emit a time step at the current point: a new value inside the step's box, a copy of the old value outside."""
         b, step = self.builder, self.blocked.steps[number]
         coordinates = self._set_indices_in_box(number)
         values = [(s, self.compute(s.placed)[0]) for s in step.statements]
@@ -381,5 +381,5 @@ class BlockWriter(BlockedStepsWriter):
 
 
 def _index_at_point(node: Expr) -> Affine:
-    """Return the flat index of the element of `node` whose coordinates are the loop indices."""
+    """Return the flat index in `node` of the element at the current loop indices."""
     return flatten(tuple(variable(axis) for axis in range(len(node.shape))), node.shape)

@@ -40,12 +40,15 @@ class BlockedStepsWriter(KernelWriter):
         self._map_axes_to_loops()
 
     def _map_axes_to_loops(self) -> None:
-        """Map the axes of a step to loops inside the loops over blocks, rows and repeated steps."""
+        """Map the axes of a time step to loop depths.
+
+        These loops are inside the loops over blocks, rows and repeated steps.
+        """
         before = 1 + self.blocked.rows + (self.again is not None)
         self.nest.position = {axis: before + axis for axis in range(self.blocked.axes)}
 
     def write(self) -> Lowered:
-        """Emit the kernel and return it with the bindings of its parameters."""
+        """Emit the kernel. Return it together with the values of its parameters."""
         self._make_rings()
         with self.builder.loop(self.integer(prod(self.blocked.counts), "parts"), "parallel") as part:
             self.indices.append(part.index)
@@ -87,7 +90,7 @@ class BlockedStepsWriter(KernelWriter):
     # -- bounds and indices -------------------------------------------------------------------
 
     def _size(self, axis: int, value: int) -> Value:
-        """Return a length or a position along an axis as an index parameter."""
+        """Return the parameter that passes a length or a position along an axis."""
         return self.builder.constant(0) if not value else self.integer(value, ("along", axis, value))
 
     def _set_block_bounds(self, part: Value) -> None:
@@ -106,11 +109,11 @@ class BlockedStepsWriter(KernelWriter):
         self.starts, self.stops = (list(found) for found in zip(*reversed(bounds), strict=True))
 
     def _depth(self) -> int:
-        """Return the number of loops outside the loops over a step's axes."""
+        """Return the depth of the outermost loop over a time step's axes."""
         return self.nest.position[0]
 
     def _with_slope(self, value: int, slope: int) -> Value:
-        """Return `value` increased by `slope` for each previous iteration of the loop over steps."""
+        """Return `value` plus `slope` times the number of the current repetition of the steps."""
         b = self.builder
         if self.again is None or not slope:
             return b.constant(value)
@@ -163,7 +166,7 @@ class BlockedStepsWriter(KernelWriter):
     # -- steps --------------------------------------------------------------------------------
 
     def _steps(self) -> None:
-        """Emit all steps in order. Repeated steps become a loop."""
+        """Emit all time steps in order. Periodic steps become a loop."""
         rolled = self.blocked.rolled
         numbers = range(len(self.blocked.steps))
         if rolled is None:
@@ -189,7 +192,7 @@ class BlockedStepsWriter(KernelWriter):
             self._step(number)
 
     def _step(self, number: int) -> None:
-        """Emit a step for all points, or for one row if the kernel iterates over rows."""
+        """Emit a time step for all points of a block, or for one row if the kernel iterates over rows."""
         b, step, rolled = self.builder, self.blocked.steps[number], self.blocked.rolled
         self.number = number
         low, high = self._first_index(number, 0), self._end_index(number, 0)

@@ -1,4 +1,4 @@
-"""Writer of logical kernel IR for a group's tasks.
+"""Writer of the kernel IR of a group, before the work is divided among threads.
 
 In: a `Group` and its `Nest`. Out: a `Lowered` kernel with the bindings of its parameters. Invariant: shapes and strides
 affect the kernel only if they are 0 or 1, or through the merging of loops. All other sizes are parameters.
@@ -56,11 +56,11 @@ class Lowered:
     digest: str = ""  # key of the kernel's code, computed on demand
 
     def bound(self) -> list[tuple[Parameter, Binding]]:
-        """Return the parameters of the kernel, each with its binding."""
+        """Return pairs of the kernel's parameters and the values that are passed to them."""
         return list(zip(self.kernel.parameters, self.bindings, strict=True))
 
     def sizes(self) -> dict[str, int]:
-        """Return the values of the parameters that are extents or strides, keyed by parameter name."""
+        """Return the extents and strides that are passed to the kernel, by parameter name."""
         return {p.value.name: value for p, (kind, value, _) in self.bound() if kind == "int"}
 
 
@@ -68,10 +68,6 @@ def across(holds: bool) -> dict[str, Any]:
     """Return loop attributes that let each vector lane compute a separate reduction, if `holds`.
 
     Each lane then reduces its elements in order. If `holds` is false, the result is empty.
-
-    Each lane then reduces its elements in order. If `holds` is false, the result is empty.
-
-    Each lane reduces its elements in order. If `holds` is false, the result is empty.
     """
     return {"across": True} if holds else {}
 
@@ -123,7 +119,10 @@ class KernelWriter:
         return found
 
     def source(self, node: Expr, form: Affine, index: Value, depth: int) -> tuple[Value, Value, int]:
-        """Return the address at which to read a materialized value: its pointer, index and loop depth."""
+        """Return the address at which to read a materialized value, and the loop depth of its index.
+
+        The address is a pointer and an index.
+        """
         if node not in self.by_value:
             # values that the kernel itself has written are read through the same pointer
             return self.pointer(node, form[0], writable=node in self.made), index, depth
@@ -151,7 +150,7 @@ class KernelWriter:
         self.results = {key: found for key, found in self.results.items() if found[1] <= depth}
 
     def address(self, form: Affine, key: object) -> tuple[Value, int]:
-        """Emit an affine form without its constant term. Return the value and the loop depth at which it is known."""
+        """Emit an affine index without its constant. Return the value and its loop depth."""
         form = self.nest.rewrite(form)
         depth = 1 + max((k for k, _ in form[1]), default=-1)
         number = ("address", key, form[1])
@@ -345,7 +344,7 @@ class KernelWriter:
         return placed.task.node.operands[0].dtype
 
     def combined(self, placed: Placed, carried: tuple[Value, ...]) -> tuple[Value, ...]:
-        """Combine the accumulators of a reduction with its value at the current point. Return the new accumulators."""
+        """Combine a reduction's accumulators with its value at the current point. Return the new accumulators."""
         made = self.body(placed)
         value = made[placed.task.result][0]
         node = placed.task.node
@@ -541,6 +540,6 @@ class KernelWriter:
         return traffic(self.group)
 
     def finish(self) -> Lowered:
-        """Return the finished kernel with the bindings of its parameters."""
+        """Return the finished kernel together with the values of its parameters."""
         read, written = self.traffic()
         return Lowered(self.builder.finish(), self.bindings, self.parallel, self.work, self.partials, read, written)

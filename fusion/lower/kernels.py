@@ -90,7 +90,9 @@ def _skeleton(kernel: Kernel) -> str:
 
 
 def lower_for(target: Target, group: Group, *, special: bool) -> list[Lowered]:
-    """Return the kernels of a group for a target. With `special`, constants and sizes are compiled into the kernels.
+    """Return the kernels of a group for a target.
+
+    With `special`, constants and sizes are compiled into the kernels.
 
     Kernels that access more memory than the target's caches hold are marked. On a GPU, two kernels are merged if
     one launch can execute both.
@@ -166,7 +168,7 @@ def _forget_alignment(kernel: Kernel, vectors: tuple[str, ...]) -> None:
 
 
 def _share_rows(lowered: Lowered) -> None:
-    """Replace the kernel of a long scan with a kernel in which several blocks share a row."""
+    """Replace the kernel of a long scan by a kernel in which several blocks share a row."""
     shared = share_rows(lowered.kernel, lowered.sizes())
     if shared is not None:
         lowered.kernel = shared.kernel
@@ -175,7 +177,7 @@ def _share_rows(lowered: Lowered) -> None:
 
 
 def _merged(first: Lowered, second: Lowered) -> Lowered:
-    """Merge the kernel that computes partial reductions with the kernel that combines them."""
+    """Merge the two kernels of a split reduction: for partial results, and for their combination."""
     written = {value: p.value.name for p, (kind, value, _) in first.bound() if kind == "partial"}
     same = {p.value.name: written[value] for p, (kind, value, _) in second.bound() if kind == "partial"}
     own = [binding for p, binding in second.bound() if p.value.name not in same]

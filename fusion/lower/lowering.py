@@ -1,4 +1,4 @@
-"""Lowering of a group to logical kernels, with the bindings of their parameters.
+"""Lowering of a group to kernel IR, with the arguments that a launch passes to the kernel.
 
 In: a `Group`. Out: one `Lowered` kernel or two. A long reduction with few results has two kernels: partial reductions
 of blocks of fixed length, then their combination in order. The tree depends only on the shape. Scans whose rows several
@@ -81,7 +81,7 @@ def shares_rows(group: Group, nest: Nest) -> bool:
 
 
 def _is_scan_group(group: Group, nest: Nest) -> bool:
-    """Return whether a group consists of independent scans along one loop, without later stages."""
+    """Return whether a group consists only of independent scans along one loop."""
     scans = any(p.task.kind == "scan" for p in group.placed) and all(p.stage == 1 for p in group.placed)
     return scans and len(nest.inner) == 1 and not _is_chained(group)
 

@@ -81,7 +81,10 @@ class FinishWriter(SplitWriter):
     def partial_reductions(
         self, reductions: list[Placed], split: Split, at: int, like: Sequence[Value], where: Value
     ) -> list[Value]:
-        """Load one block's accumulators of `reductions` from the scratch buffers `at`, `at + 1`, ..."""
+        """Emit loads of one block's partial results for all `reductions`.
+
+        They are in the scratch buffers `at`, `at + 1`, ...
+        """
         if self.apart == 1:
             return super().partial_reductions(reductions, split, at, like, where)
         b = self.builder
@@ -129,7 +132,7 @@ class RowColumnWriter(SplitWriter):
         self.together = next(few, 1) if group.apart == 1 else 1
 
     def write(self) -> Lowered:
-        """Emit the kernel and return it with the bindings of its parameters."""
+        """Emit the kernel. Return it together with the values of its parameters."""
         self._parallel(0, self._emit_block)
         return self.finish()
 
@@ -149,7 +152,7 @@ class RowColumnWriter(SplitWriter):
         self._row_loop(first, end, 1)
 
     def _range(self, split: Split, cut: int, apart: int = 1) -> tuple[Value, Value]:
-        """Return the first index and the end index of the current block along a split loop."""
+        """Return the first index and the end index of the current block along a loop."""
         b = self.builder
         extent = self.integer(split.extent, ("whole", split.base))
         if split.blocks == 1:
@@ -218,7 +221,7 @@ class RowColumnWriter(SplitWriter):
         self.leave_loops(self.row)
 
     def _set_row(self, row: Value) -> None:
-        """Set the current row, and drop the cached values that depend on the previous row."""
+        """Set the current row, and forget cached values that depend on the old row."""
         self.leave_loops(self.row)
         self.indices[self.row] = row
 

@@ -47,7 +47,7 @@ class SplitWriter(KernelWriter):
         self.centres: dict[Expr, Value] = {}  # sums -> their shift in the open block
 
     def build_partials(self, split: Split) -> None:
-        """Emit the reduction of each block of the outermost reduction loop to scratch memory."""
+        """Emit a kernel that reduces each block and stores the partial results in scratch memory."""
         self._count_work(split)
         before, inner = self.stage(0), self.stage(1)
 
@@ -119,7 +119,7 @@ class SplitWriter(KernelWriter):
         return own * len(_moment_of(placed).terms) if placed.stage == 3 else own
 
     def combined(self, placed: Placed, carried: tuple[Value, ...]) -> tuple[Value, ...]:
-        """Combine the accumulators of a reduction with its value at the current point. Return the new accumulators."""
+        """Combine a reduction's accumulators with its value at the current point. Return the new accumulators."""
         if placed.stage != 3:
             return super().combined(placed, carried)
         made = self.body(placed)
@@ -224,7 +224,9 @@ class SplitWriter(KernelWriter):
     def _combine_partials(
         self, reductions: list[Placed], split: Split, at: int, first: list[Placed] | None = None
     ) -> None:
-        """Emit the loop that combines the accumulators of all blocks from the scratch buffers `at`, `at + 1`, ...
+        """Emit the loop that combines the partial results of all blocks.
+
+        They are in the scratch buffers `at`, `at + 1`, ...
 
         With `first`, moments are converted to a common shift.
         """
@@ -250,11 +252,17 @@ class SplitWriter(KernelWriter):
     def partial_reductions(
         self, reductions: list[Placed], split: Split, at: int, like: Sequence[Value], where: Value
     ) -> list[Value]:
-        """Load one block's accumulators of `reductions` from the scratch buffers `at`, `at + 1`, ..."""
+        """Emit loads of one block's partial results for all `reductions`.
+
+        They are in the scratch buffers `at`, `at + 1`, ...
+        """
         return [self.partial(split, at + k, v, where) for k, v in enumerate(like)]
 
     def partial(self, split: Split, number: int, like: Value, where: Value) -> Value:
-        """Load an accumulator of a block from index `where` of scratch buffer `number`."""
+        """Emit a load of one partial result of a block.
+
+        It is at index `where` of scratch buffer `number`.
+        """
         return self.builder.load(self.scratch(split, number, np.dtype(like.type)), where)
 
     def _common_shift(self, placed: Placed) -> Value:
@@ -300,7 +308,10 @@ class SplitWriter(KernelWriter):
         return tuple(found)
 
     def _scratch_index(self, split: Split, order: Iterable[int]) -> Value:
-        """Return the scratch index of the current block and row. Blocks are outermost, then rows in loop order."""
+        """Return the index in a scratch buffer of the current block and row.
+
+        Blocks are outermost, then rows in loop order.
+        """
         total: Value | None = None
         for k, loop in enumerate(order):
             if total is not None:

@@ -1,4 +1,4 @@
-"""Groups for temporal blocking, whose tasks are successive time steps.
+"""Groups of time steps that one kernel computes block by block (temporal blocking).
 
 In: the tasks of groups. Out: statements (tasks in terms of the axes of the array that they write), steps (groups of
 statements), and blocked steps (groups of steps, see `time_steps.py`). Invariant: a statement computes a box of its
@@ -23,7 +23,10 @@ IntVector = tuple[int, ...]
 
 @dataclass(frozen=True, slots=True)
 class Statement:
-    """A task that writes a box of an array. The box is given by its first element and its extents."""
+    """A task that writes a rectangular part (box) of an array.
+
+    The box is given by its first element and its extents.
+    """
 
     placed: Placed
     start: IntVector
@@ -144,7 +147,7 @@ class BlockedSteps(Group):
         return tuple(-(-n // w) for n, w in zip(self.steps[-1].last, self.width, strict=True))
 
     def has_outputs_beyond_blocks(self, axis: int) -> bool:
-        """Return whether a step whose result other kernels read has points beyond the last block along an axis."""
+        """Return whether some result that other kernels read has points beyond the last block along an axis."""
         end = self.steps[-1].last[axis]
         kept = (k for k in self.steps if any(s.task.node not in self.private for s in k.statements))
         return any(k.last[axis] > end + k.high[axis] for k in kept)
@@ -166,7 +169,7 @@ def unflatten(flat: int, shape: IntVector) -> IntVector:
 
 
 def read_statement(placed: Placed) -> Statement | None:
-    """Convert a task to a statement. Return None for tasks that do not write a box."""
+    """Convert a task to a statement, or return None if the task does not write a box."""
     task = placed.task.window or placed.task
     shape = task.node.shape
     plain = task.kind in ("map", "update") and all(loop.role == "parallel" for loop in task.loops)

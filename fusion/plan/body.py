@@ -35,7 +35,7 @@ _BOOL = np.dtype(bool)
 
 @dataclass(frozen=True, slots=True)
 class Loop:
-    """A loop of a task or group: its extent and role."""
+    """A loop of a task or group: its extent, and its role, such as "parallel" or "reduce"."""
 
     extent: int
     role: Role
@@ -166,7 +166,10 @@ class BodyBuilder:
         return self._emit(Instruction("gather", node, (form[0], loops), numbers, factors))
 
     def within(self, form: Affine, start: int, stop: int, extent: int) -> list[int]:
-        """Emit the tests for ``start <= form < stop``, except tests that hold for every index in ``range(extent)``."""
+        """Emit the tests for ``start <= form < stop``, without tests that hold for every index in the array.
+
+        Indices are less than `extent`.
+        """
         tests = (("greater_equal", start, start), ("less_equal", stop, stop - 1))
         return [self._test(op, form, bound) for op, edge, bound in tests if 0 < edge < extent]
 
@@ -242,7 +245,7 @@ class BodyBuilder:
         return number
 
     def _unrolled_reduction(self, node: Expr, operands: tuple[int, ...]) -> int:
-        """Emit an unrolled reduction, in the order of a reduction loop."""
+        """Emit a short reduction as straight-line code, in the order of a reduction loop."""
         kind = accumulator_dtype(node)
         total = self._emit(Instruction("constant", constant(identity_of(node.op, kind), kind)))
         for number in operands:
@@ -269,7 +272,7 @@ class BodyBuilder:
         return self.unflatten(self._walk(node, at), base) if decoded is None else through_view(decoded, at)
 
     def _position(self, node: Expr, at: Coordinates) -> Affine:
-        """Return the flat index of the base element that a gather reads."""
+        """Return the flat index at which a gather reads its base."""
         base = node.operands[0].shape
         (terms,) = node.attrs
         if len(terms) == len(base):
@@ -415,7 +418,7 @@ class BodyBuilder:
     # -- updates of boxes -------------------------------------------------------------------------------
 
     def _choices(self, node: Expr, at: Coordinates) -> tuple[Expr, Coordinates] | list[tuple[str, Affine, int]]:
-        """Return the operand of an update that supplies the element at `at`, and the coordinates in this operand.
+        """Return which operand of an update provides the element at `at`, and the element's coordinates there.
 
         If the operand depends on loop indices, return instead the conditions under which it is the assigned value.
         """
@@ -500,7 +503,7 @@ def accumulator_dtype(node: Expr) -> np.dtype:
 
 
 def _reduced_coordinates(node: Expr, at: Coordinates) -> list[Coordinates]:
-    """Return the coordinates of the elements that are reduced to the element at `at`, in C order."""
+    """Return the coordinates of all elements that a reduction combines to the element at `at`, in C order."""
     axes, keepdims = node.attrs
     shape = node.operands[0].shape
     kept = iter(at)

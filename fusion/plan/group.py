@@ -27,11 +27,11 @@ class Placed:
 
     @property
     def inner(self) -> bool:
-        """Whether the task is computed inside the loops over the row."""
+        """Whether the task runs inside the loops over a row, not before or after them."""
         return bool(self.stage & 1)
 
     def flat(self, form: Affine) -> Affine:
-        """Rewrite an affine form over the task's loops as a form over the group's loops."""
+        """Rewrite an affine index over the task's loops as an index over the group's loops."""
         return rename(form, self.loops)
 
 
@@ -71,7 +71,7 @@ class Group:
 
 
 def start_group(group: Group, task: Task) -> None:
-    """Add `task` as the first task of `group`. The task's parallel loops come first."""
+    """Make `task` the first task of `group`, whose loops then start with the task's parallel loops."""
     order = sorted(range(len(task.loops)), key=lambda k: (task.loops[k].role != "parallel", k))
     group.loops = [task.loops[k] for k in order]
     loops = {own: position for position, own in enumerate(order)}

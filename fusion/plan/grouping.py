@@ -121,7 +121,7 @@ class Grouping:
     # -- placement of a task in a group -----------------------------------------------------
 
     def _fit(self, task: Task, group: Group, related: bool, reads: list[Expr]) -> tuple[Placed | None, str]:
-        """Return the placement of `task` in `group`, or None and the reason why the task does not fit."""
+        """Return how `task` fits into `group`, or None and the reason why it does not."""
         kinds = {task.kind, *(p.task.kind for p in group.placed)}
         if group.opaque is not None:
             return None, NEEDS_CALL
@@ -269,7 +269,7 @@ class Grouping:
 
 
 def is_split_moment(task: Task, machine: Machine) -> bool:
-    """Return whether a task is a shifted sum that is split into blocks.
+    """Return whether a task is a sum of differences from a mean or maximum that is split into blocks.
 
     Such a task shares a kernel with the reduction that computes its shift.
     """

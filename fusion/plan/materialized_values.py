@@ -36,7 +36,10 @@ REDUCED_AGAIN = 4
 
 
 def choose_materialized(order: list[Expr], outputs: Collection[Expr]) -> set[Expr]:
-    """Return the values to materialize. `order` contains all needed nodes, operands first."""
+    """Return the values that are written to memory.
+
+    `order` contains all needed nodes, operands first.
+    """
     parts = _find_parts(order, outputs)
     stored = {node for node in order if node.kind in ALWAYS_STORED and node not in parts} | set(outputs)
     maps: dict[Expr, set[object]] = {}  # node -> the different ways in which it is read
@@ -154,7 +157,7 @@ def _find_parts(order: list[Expr], outputs: Collection[Expr]) -> set[Expr]:
 
 
 def _is_written_by_one_kernel(update: Expr, count: int, users: dict[Expr, list[Expr]]) -> bool:
-    """Return whether one kernel should write the result that is assembled from `count` boxes."""
+    """Return whether one kernel should write an array that is assembled from `count` boxes."""
     base, written, in_order = update, 0, True
     for _ in range(count):
         written += base.operands[1].size

@@ -25,7 +25,7 @@ class Nest:
     position: dict[int, int]  # group loop -> position in outer + inner; loops that were merged away are missing
 
     def rewrite(self, form: Affine) -> Affine:
-        """Return an affine index over the group's loops, rewritten as an index over the kernel's loops."""
+        """Convert an affine index over the group's loops to an index over the kernel's loops."""
         return form[0], tuple(sorted((self.position[k], c) for k, c in form[1] if k in self.position))
 
 
@@ -105,7 +105,10 @@ def arrange_loops(group: Group, classes: Sequence[list[int]]) -> tuple[list[list
 
 
 def order_loops(group: Group, members: list[int], forms: list[tuple[Affine, int, int]]) -> list[int]:
-    """Return the loops `members` in the order of the kernel, outermost first. `forms` is the result of `all_forms`."""
+    """Return the loops `members` in kernel order, with the outermost loop first.
+
+    `forms` is the result of `all_forms`.
+    """
     ordered = any(loop.role in ("scan", "serial") for loop in group.loops)
     if ordered and any(group.loops[k].role != "parallel" for k in members):
         return members

@@ -43,7 +43,7 @@ class NumpyLoop(NamedTuple):
 
 
 def find_numpy_loop(group: Group) -> tuple[NumpyLoop, tuple[Expr, ...]] | None:
-    """Return the NumPy function for a group and the function's operands, or None if there is no such function."""
+    """Return the NumPy function that can compute a group, with its operands, or None."""
     if group.opaque is not None or len(group.placed) != 1 or group.over:
         return None
     task = group.placed[0].task
@@ -62,7 +62,7 @@ def find_numpy_loop(group: Group) -> tuple[NumpyLoop, tuple[Expr, ...]] | None:
 
 
 def _in_memory(node: Expr) -> bool:
-    """Return whether a value is memory or a view of memory, so that a NumPy function can read it."""
+    """Return whether a value is in memory as a whole or as a view, so that NumPy can read it."""
     return is_window(node) or node.kind not in ("view", "map", "constant", "scalar", "iota")
 
 
@@ -96,7 +96,7 @@ ROW = 512
 
 
 def _is_copied(node: Expr, boxes: list[Expr]) -> bool:
-    """Return whether NumPy's copies of boxes are faster than a kernel that selects the box of each element."""
+    """Return whether NumPy assembles boxes faster than a kernel that selects the box of each element."""
     runs = 0  # contiguous runs of memory that are written
     for box in boxes:
         shape, strides, _ = box.attrs
@@ -112,7 +112,7 @@ def _is_copied(node: Expr, boxes: list[Expr]) -> bool:
 
 
 def _box_bounds(box: Expr) -> tuple[tuple[int, int], ...] | None:
-    """Return the bounds of a box along each axis of its target. Return None if the box has gaps or permuted axes."""
+    """Return the bounds of a box in its target array, or None if the box has gaps or permuted axes."""
     shape, strides, offset = box.attrs
     if len(shape) != len(box.shape):
         return None
@@ -230,7 +230,7 @@ def _find_extreme(node: Expr, out: np.ndarray, values: Arrays, threads: int) -> 
 
 
 def _take_operands(node: Expr) -> tuple[Expr, ...] | None:
-    """Return the base and the indices of a gather along one axis. Return None for other gathers."""
+    """Return the base and the indices of a gather along one axis, or None for other gathers."""
     base, index = node.operands if len(node.operands) == 2 else (node, node)
     axis = (
         _take_axis(node) if base is not node and node.size >= LEAST and _in_memory(base) and _in_memory(index) else None

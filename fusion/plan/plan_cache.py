@@ -63,7 +63,7 @@ _lock = threading.RLock()  # (reentrant: a finalizer may evaluate while this thr
 
 
 def find_form(device: str, graph: LiveGraph, wanted: tuple[int, ...] | None) -> Form:
-    """Return the form of a graph on a device: its properties without sizes, strides and offsets."""
+    """Return the form of a graph on a device: its structure without sizes, strides and offsets."""
     nodes = topological([*graph.versions, *graph.origins.values()])
     encode = SizeEncoder()
     numbers: dict[Expr, int] = {}
@@ -97,7 +97,10 @@ class SizeEncoder:
         self.tuples: dict[tuple[int, ...], tuple[int, ...]] = {}
 
     def number(self, value: int) -> int:
-        """Return the number that encodes a length or stride. A new value gets a new number, with the sign of the value."""
+        """Return the number that encodes a length or stride.
+
+        A new value gets a new number, with the sign of the value.
+        """
         found = self.codes.get(value)
         if found is None:
             found = self.codes[value] = self._new(value)
@@ -117,7 +120,7 @@ class SizeEncoder:
         return len(self.values) + 1 if value > 0 else -len(self.values) - 1
 
     def constant(self, bits: bytes) -> int:
-        """Return the number that encodes a constant in the key of the form, given the bits of its value."""
+        """Return the number that encodes a constant, given the bits of its value."""
         found = self.constants.get(bits)
         if found is None:
             self.values.append(from_bytes(bits))
@@ -148,7 +151,7 @@ _SIZED: dict[str, Callable[[tuple[Any, ...], Any], tuple[Any, ...]]] = {
 
 
 class SizeTracer:
-    """The counterpart of `SizeEncoder` that returns traced sizes rather than codes."""
+    """A counterpart of `SizeEncoder` that replaces sizes by traced sizes instead of numbers."""
 
     def __init__(self, encoder: SizeEncoder, trace: Trace) -> None:
         codes = ((value, abs(code) - 2) for value, code in encoder.codes.items())
@@ -280,7 +283,7 @@ def trace_plan(form: Form, device: Device, graph: LiveGraph, make: Callable[[Liv
 
 
 def keep_exact(form: Form, device: Device, plan: Plan) -> None:
-    """Cache a plan for the graphs of a form that have the same sizes as the plan's graph."""
+    """Cache a plan that is valid only for graphs with the same sizes."""
     record = record_plan(plan, form.nodes, None)
     if record is not None:
         record.exact = form.encoder.values

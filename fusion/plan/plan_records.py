@@ -1,4 +1,4 @@
-"""Plan records: plans in a form that other graphs and other processes can use.
+"""Plan records: plans in a format that other graphs and other processes can use.
 
 In: a plan, and the nodes of its form. Out: a `PlanRecord`, which contains no sizes, expressions or memory, and
 recreates the plan for other sizes and nodes of the form. A record can be written as text and read in another process.
@@ -171,7 +171,7 @@ def record_plan(plan: Plan, nodes: Sequence[Expr], trace: Trace | None) -> PlanR
     numbers: dict[Any, int] = {}
 
     def at(number: Any) -> int:
-        """Return the index of a number in `results`, after appending the number if it is new."""
+        """Return the position of a number in `results`. A new number is appended."""
         traced = type(number) is Size
         key = number.name if traced else index(number)
         if key not in numbers:
@@ -224,7 +224,10 @@ def record_plan(plan: Plan, nodes: Sequence[Expr], trace: Trace | None) -> PlanR
 
 
 def _known_facts(facts: Callable[[], KernelFacts], nodes: Sequence[Expr]) -> KernelFacts:
-    """Return the facts that were collected when the plan was created. `nodes` is ignored."""
+    """Return the facts about a kernel that were collected when its plan was created.
+
+    `nodes` is ignored.
+    """
     return facts()
 
 

@@ -32,7 +32,7 @@ MOST_BYTES = 4 << 20
 
 
 def open_store(device: Device) -> DiskCache | None:
-    """Return the disk cache from which plans are read and to which they are written, or None."""
+    """Return the disk cache for plans, or None if there is none."""
     shown = Shown.plans or setting("verify") or setting("dump") or set(setting("debug")) - {"launch"}
     return disk_cache() if setting("plans") and not shown and device.name != "null" else None
 
@@ -61,7 +61,10 @@ def read(form: Any, device: Device) -> list[PlanRecord]:
 
 
 def add_record(form: Any, device: Device, record: PlanRecord, nodes: Sequence[Expr]) -> None:
-    """Add a record to the cache entry of a form. `nodes` are the nodes of the graph that the record was created for."""
+    """Add a record to the disk cache entry of a form.
+
+    `nodes` are the nodes of the graph that the record was created for.
+    """
     cache = open_store(device)
     key = store_key(form, device) if cache is not None else None
     if cache is None or key is None:
@@ -79,14 +82,14 @@ def add_record(form: Any, device: Device, record: PlanRecord, nodes: Sequence[Ex
 
 
 def read_lost_seconds(form: Any, device: Device) -> float:
-    """Return the time in seconds that earlier processes lost by interpreting a form without a plan."""
+    """Return the seconds that earlier processes lost because they interpreted a form without a plan."""
     cache, key = _entry_of_lost_seconds(form, device)
     found = cache.get(key) if cache is not None else None
     return float(found.code) if found is not None and found.kind == "lost" else 0.0
 
 
 def note_lost_seconds(form: Any, device: Device, seconds: float) -> None:
-    """Store the time in seconds lost by interpreting a form without a plan."""
+    """Store the seconds that were lost because a form was interpreted without a plan."""
     cache, key = _entry_of_lost_seconds(form, device)
     if cache is not None:
         cache.put(key, ObjectCode("lost", "", f"{seconds:.4f}".encode(), device.target.name, ()))
@@ -141,7 +144,7 @@ def _key_prefix(device: str, target: Target) -> bytes:
 
 
 class _NamelessError(Exception):
-    """Raised for a part of a form that has no name in other processes."""
+    """Raised for a part of a form that cannot be identified in other processes."""
 
 
 # Kinds of expressions whose attributes are numbers, strings and bytes.
@@ -151,7 +154,7 @@ _PLAIN = frozenset(
 
 
 def _key_text(form: Any) -> str:
-    """Return the key of a form as text that is equal in all processes.
+    """Return the key of a form as text, which is equal in all processes.
 
     Raises _NamelessError if a part has no name.
     """
@@ -176,7 +179,7 @@ def _dtype_name(dtype: np.dtype) -> str:
 
 
 def _spell_function(function: Any) -> str:
-    """Return the name of a function of this package. Raises _NamelessError for other functions."""
+    """Return the full name of a function of this package. Raises _NamelessError for other functions."""
     if type(function) is not FunctionType:
         raise _NamelessError
     module, name = function.__module__, function.__name__

@@ -1,4 +1,4 @@
-"""Splitting of reductions into blocks of fixed length, and limits on passes over the same row.
+"""Splitting of reductions into blocks of fixed length, and limits on repeated passes over a row.
 
 In: a group and its nest. Out: the length of a block. Invariant: the length depends only on the shape, and so does the
 tree of a reduction. Column reductions are split into blocks of rows, so that memory is read contiguously.
@@ -25,7 +25,7 @@ FEW_ELEMENTS = 1 << 17
 
 
 def block_length(group: Group, nest: Nest, machine: Machine) -> int:
-    """Return the block length into which the outermost reduction loop is split, or 0 if the loop is not split.
+    """Return the number of iterations per block of a split reduction loop, or 0 if it is not split.
 
     A kernel that reads its rows more than once is not split, unless the later passes only compute shifted moments.
     Shifted moments can use the shift of each block.

@@ -95,7 +95,7 @@ def merge_pair(one: Group, other: Group, machine: Machine) -> RowsAndColumns | N
 
 
 def _same_loops(one: Group, other: Group) -> dict[int, int] | None:
-    """Return the mapping of the second group's loops to the first group's loops, or None if the loops do not match.
+    """Return the mapping from the second group's loops to the first group's loops, or None if they differ.
 
     The mapping is found from a value that both groups access.
     """
@@ -114,7 +114,7 @@ def _same_loops(one: Group, other: Group) -> dict[int, int] | None:
 
 
 def _forms(group: Group, *, made: bool = False) -> Iterator[tuple[Expr, Affine]]:
-    """Yield each value that a group reads in its first pass over the rows, with the flat index of the read.
+    """Yield the values that a group reads in its first pass over the rows, each with its flat index.
 
     With `made`, also yield the elementwise values that the group computes in this pass.
     """
@@ -162,7 +162,9 @@ def _merged(rows: Group, columns: Group, order: list[Group], machine: Machine) -
 
 
 def _walks_in_order(group: RowsAndColumns, batch: int, position: dict[int, int]) -> bool:
-    """Return whether all accesses suit a loop along rows: contiguous or constant, and mostly not along columns.
+    """Return whether all accesses suit a loop along rows.
+
+    They must be contiguous or constant along rows, and at most half may be contiguous along columns.
 
     At least one access must be contiguous along the rows. Accesses that are constant in both directions are ignored.
     """

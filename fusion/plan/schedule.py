@@ -65,7 +65,7 @@ def make_schedule(
 
 
 def finish_schedule(outputs: Sequence[Expr], groups: list[Group], in_place: set[Expr]) -> Schedule:
-    """Return a schedule of `groups` in this order, after finding the last uses of values and the donated buffers."""
+    """Return a schedule of `groups` in this order, with last uses and donations of memory."""
     last_use = _last_uses(groups)
     made = {node for group in groups for node in (group.made if group.opaque is None else (group.opaque,))}
     for position, group in enumerate(groups):
@@ -111,7 +111,7 @@ def _make_steps(order: list[Expr], stored: set[Expr], outputs: set[Expr], origin
     tasks: dict[Expr, Task] = {}
 
     def find(node: Expr) -> Task | None:
-        """Return the task of a value. The value may be a reduction or mean that an earlier evaluation computed."""
+        """Return the task of a value, even if an earlier evaluation has computed the value."""
         node = origins.get(node, node)
         reduction = reduction_of(node)
         if node not in tasks and reduction is not None and reduction.operands[0] in needed:
@@ -139,7 +139,10 @@ def _make_steps(order: list[Expr], stored: set[Expr], outputs: set[Expr], origin
 
 
 def _read_whole(order: list[Expr]) -> set[Expr]:
-    """Return the values that must be in memory as a whole: operands of host calls, and arrays that are updated."""
+    """Return the values that must be in memory as a whole, such as operands of host calls.
+
+    Arrays that are updated must be in memory, too.
+    """
     found = {base_of(child) for node in order if node.kind == "opaque" for child in node.operands}
     return found | {node.operands[0] for node in order if node.kind in ("update", "scatter")}
 
@@ -264,7 +267,7 @@ def _register_values(group: Group, grouping: Grouping, outputs: set[Expr]) -> se
 
 
 def _donate(group: Group, ending: set[Expr]) -> None:
-    """Donate the memory of values that end here (`ending`) to results of a kernel.
+    """Let results of a kernel reuse the memory of values that no later kernel reads (`ending`).
 
     An operation on the result of a library call or of another kernel then runs in the memory of that result.
     """

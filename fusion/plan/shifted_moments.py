@@ -48,7 +48,7 @@ def find_shifted_moment(task: Task, find: Callable[[Expr], Task | None]) -> Shif
 
 
 def _differences(task: Task) -> list[int]:
-    """Return the instructions that compute the differences whose squares or exponentials are summed.
+    """Return the instructions that subtract the mean or maximum, before the result is squared or exponentiated.
 
     Return [] if there are none.
     """
@@ -120,7 +120,7 @@ def _same_values(task: Task, values: list[int], centre: Task) -> bool:
 
 
 class _Numbers:
-    """Value numbering of instructions: equal computations have equal numbers."""
+    """Value numbering of instructions: equal computations get equal numbers."""
 
     def __init__(self) -> None:
         self.table: dict[object, int] = {}
@@ -175,7 +175,9 @@ def with_own_shift(task: Task) -> tuple[Task, Task]:
 def shift_sums(
     b: KernelBuilder, shifted: ShiftedMoment, sums: Sequence[Value], own: Value, common: Value, count: Value
 ) -> list[Value]:
-    """Convert sums over `count` elements from the shift `own` to the shift `common`.
+    """Convert sums of shifted elements from the shift `own` to the shift `common`.
+
+    The sums are over `count` elements.
 
     If all elements of a block are -inf, their differences from the maximum are NaN. Such a block contributes 0 if other
     blocks have larger elements.

@@ -152,7 +152,7 @@ def _read_from_outside(blocked: BlockedSteps) -> dict[Expr, list[tuple[int, IntV
 
 
 def ring_offset(distance: Iterable[int]) -> IntVector | None:
-    """Return `distance` as a tuple of ints, or None if the distance is too large for a ring buffer."""
+    """Return `distance` as a tuple of ints, or None if it is too large for a ring buffer."""
     found = tuple(distance)
     return None if any(abs(d) > REACH for d in found) else tuple(int(d) for d in found)
 

@@ -27,7 +27,7 @@ LARGE = 16 << 20
 
 @dataclass(slots=True)
 class SizeSpecialization:
-    """Permission to specialize the kernels of a GPU plan for the sizes of the plan.
+    """Permission to compile the kernels of a GPU plan for the exact sizes of the plan.
 
     `first` allows specialization for the first plan of a form, and `back` for large kernels of a plan that recurs.
     `made` counts the compiled kernels.
@@ -63,7 +63,7 @@ class KernelFacts(NamedTuple):
 
 
 def _cost(member: str) -> int:
-    """Return the cost of an operation, given the operation's text in the list of a kernel's members."""
+    """Return the cost of an operation that is given as text."""
     try:
         return find_op(member.rpartition(" ")[2]).cost
     except KeyError:  # an update or a copy

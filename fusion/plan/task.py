@@ -35,7 +35,7 @@ SHORTEST = 8
 
 @dataclass
 class Task:
-    """The computation of a materialized value: its loops, its body, and the memory of its result.
+    """The computation of a materialized value: its loops, its body, and where the result is stored.
 
     An ``update`` overwrites a part of the previous version. A ``rebuild`` writes the new version to new memory, into
     which the elements before and after the written range are copied.
@@ -139,7 +139,7 @@ class ReductionOrder:
 
 @dataclass(frozen=True, slots=True)
 class ShiftedMoment:
-    """A sum of squares or exponentials of differences from a shift.
+    """A sum of squares or exponentials of differences from a mean or maximum, the shift.
 
     `function` is the square or the exponential, and the task `centre` computes the shift. `at` are the instructions of
     the sum's body that return the shift, and `terms` are the instructions whose values are summed. If `divisor` is not
@@ -191,7 +191,7 @@ def gather_index(
 
 
 def make_task(node: Expr, stored: set[Expr], first: list[Expr], short: Collection[Expr] = ()) -> Task:
-    """Return the task of a materialized node. Reductions in `short` may be inlined in the task's body.
+    """Return the task that computes a materialized node. Its body may contain short reductions.
 
     Values that have to be computed before this task overwrites their operands are added to `stored` and to `first`.
     The tasks of these values must run before this task.
@@ -290,7 +290,7 @@ SPREAD_LIMIT = 64
 
 
 def _reduce_task(node: Expr, stored: set[Expr], short: Collection[Expr]) -> Task:
-    """Return the task of a reduction. Its body may inline the reductions in `short` that it reads."""
+    """Return the task of a reduction. Its body may contain the short reductions that it reads."""
     axes, keepdims = node.attrs
     (operand,) = node.operands
     if (

@@ -240,11 +240,6 @@ def _slopes(blocked: BlockedSteps, first: int, period: int, iterations: int) -> 
 
     The loop has `iterations` iterations of `period` steps each. All iterations must have equal rings, and their halos
     and lags must change by constants from one iteration to the next.
-
-    The loop has `iterations` iterations of `period` steps each.
-
-    Return None unless all iterations have equal rings, and their halos and lags change by constants from one iteration
-    to the next.
     """
     steps = blocked.steps
     begin = first
@@ -388,7 +383,7 @@ class _ChainMerger:
         self.mask = self.late_mask = 0
 
     def run(self) -> list[Group]:
-        """Return the groups after merging. If no group was merged, return the schedule's own list."""
+        """Return the groups after merging, or the schedule's own list if no group was merged."""
         for group in self.schedule.groups:
             self._take(group)
         self._close()

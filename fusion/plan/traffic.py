@@ -75,7 +75,7 @@ def taken_by_value(group: Group) -> list[Expr]:
 
 
 def _elements(node: Expr, forms: set[Affine | None], extents: list[int]) -> int:
-    """Return the number of elements of `node` that a group reads at the flat indices `forms`.
+    """Return the number of elements of `node` that a group reads, given the flat indices of the reads.
 
     The number is at most the number of elements between the first and the last index.
     """

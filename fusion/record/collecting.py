@@ -84,14 +84,14 @@ def _interrupt(thread: int) -> None:
 
 
 def _raises_again(frame: FrameType | None) -> bool:
-    """Return whether `_raise_again` is among a frame and its callers."""
+    """Return whether `_raise_again` is running in a frame or one of its callers."""
     while frame is not None and frame.f_code is not _raise_again.__code__:
         frame = frame.f_back
     return frame is not None
 
 
 def install_collector_callbacks() -> None:
-    """Install garbage collector callbacks that prevent finalizers from recording in the interrupted epoch."""
+    """Install callbacks that prevent finalizers from recording in an interrupted recording."""
     gc.callbacks.insert(0, _begin)
     gc.callbacks.append(_end)
     sys.unraisablehook = _raise_again

@@ -28,7 +28,7 @@ ASIDE = 16
 
 
 def _load_and_run(*arguments: Any) -> None:
-    """Load `execute.run` for the first evaluation, replace this function with `run`, and call `run`."""
+    """Import `execute.run`, which replaces this function after the first evaluation, and call it."""
     global run
     run = import_module("weft.fusion.run.execute").run
     run(*arguments)
@@ -38,7 +38,7 @@ run: Callable[..., None] = _load_and_run
 
 
 def evaluate(storages: list[Storage], aside: bool = False) -> None:
-    """Evaluate `storages`, together with the live values from which they are computed.
+    """Evaluate `storages`, and the referenced pending values from which they are computed.
 
     With `aside`, recording continues in the same epoch, so that other pending work is planned together with later work.
     """
@@ -131,8 +131,8 @@ def evaluate_epoch(epoch: Epoch, storages: list[Storage], aside: bool = False) -
                 evaluate_epoch(epoch, storages, aside)
                 return
 
-            def settle(plan: Plan, table: list[Any]) -> None:
-                """Assign the results of an evaluation. This function may be called again after an interrupt."""
+            def assign_results(plan: Plan, table: list[Any]) -> None:
+                """Assign the results of an evaluation to storages, possibly again after an interrupt."""
                 nonlocal begun, withdrawn
                 rest = elsewhere or not plan.complete
                 stays = aside and rest and not elsewhere and epoch.asides < ASIDE
@@ -155,7 +155,7 @@ def evaluate_epoch(epoch: Epoch, storages: list[Storage], aside: bool = False) -
                     _begin_epoch(epoch)
 
             try:
-                run(epoch, versions, wanted, settle)
+                run(epoch, versions, wanted, assign_results)
             except OutOfMemoryError as error:  # (the frames in its traceback hold the plan's memory)
                 raise error.with_traceback(None) from None
         finally:
@@ -168,7 +168,7 @@ def evaluate_epoch(epoch: Epoch, storages: list[Storage], aside: bool = False) -
 def _live_and_wanted(
     epoch: Epoch, storages: list[Storage], seen: list[Storage | Expr] | None, others: bool
 ) -> tuple[list[Storage], tuple[int, ...] | None]:
-    """Return the live storages of an epoch, and the positions of the requested storages among them.
+    """Return the referenced pending storages of an epoch, and which of them are requested.
 
     None means that all are requested. With `others`, storages that can reuse memory now are also requested.
     """

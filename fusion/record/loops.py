@@ -62,8 +62,6 @@ def _location(node: Expr | None) -> Location | None:
 def _begins_visit(here: tuple[Location, Site], before: tuple[Location, Site] | None) -> bool:
     """Return whether execution enters a source line with the operation at call site `here`.
 
-    That is the case if the previous operation is on another line, or if the program has jumped back within the line.
-
     A visit begins if the previous operation is on another line, or if the program has jumped back within the line.
     """
     if before is None or here[1] != before[1]:
@@ -80,7 +78,7 @@ def is_visit(location: Location, recorded: Sequence[Expr | None]) -> bool:
 
 
 class VisitLoop:
-    """A loop that was found in a sequence of visits.
+    """A loop in the user's program, found in the sequence of source lines that execution has entered.
 
     Attributes
     ----------

@@ -41,7 +41,7 @@ Operation = TypeVar("Operation", bound=Callable[..., Any])
 
 
 def operand(storage: Storage, epoch: Epoch | None = None) -> Expr:
-    """Return the current version of a storage as an expression of `epoch`."""
+    """Return the current value of a storage as an expression of the recording `epoch`."""
     if epoch is None:
         epoch = current_epoch(storage.device)
     node = storage.expr if storage.epoch is epoch else None
@@ -100,7 +100,7 @@ def write_anew(storage: Storage, epoch: Epoch, make: Callable[[Expr], Expr]) -> 
 
 
 def _evaluate_aside(expr: Expr, epoch: Epoch) -> Buffer:
-    """Evaluate an expression without ending the recording, and return the buffer of the result."""
+    """Evaluate an expression while its recording continues, and return the buffer of the result."""
     made = pending(expr, epoch)
     evaluate([made], aside=True)
     return realise(made)
@@ -254,7 +254,10 @@ def _large(recorded: list[Expr | None], limit: int) -> list[Expr | None]:
 
 
 def _site_of(recorded: list[Expr | None]) -> Site | None:
-    """Return the source line of the last operation. For an update, this is the line of the assigned value."""
+    """Return the source line of the last operation.
+
+    For an update, this is the line of the assigned value.
+    """
     for node in reversed(recorded):
         if node is not None and node.location is not None:
             return site_of(node.location)
@@ -283,7 +286,7 @@ def _expressions(epoch: Epoch, begin: int = 0) -> list[Expr | None]:
 
 
 def _is_head(epoch: Epoch, location: Location, count: int) -> bool:
-    """Return whether the current recording, which has reached its limit, should be cut at this call site."""
+    """Return whether a recording that has reached its limit should be cut at this call site."""
     if count >= epoch.look:
         _choose_head(epoch, count)
     site = site_of(location)
@@ -299,7 +302,7 @@ def _find_short(epoch: Epoch, count: int) -> None:
 
 
 def _choose_head(epoch: Epoch, count: int) -> None:
-    """Choose the loop head at which the recording will be cut.
+    """Choose the loop head at which to cut the recording.
 
     The recording is cut at a known loop head, or at the head of the loop that it contains. A head that was not visited
     for two iterations is ignored, because its operation may now run immediately.
@@ -343,7 +346,7 @@ def _note_search(site: Site, history: list[Site | None], found: bool, planned: b
 
 
 def _learn_head(site: Site, history: list[Site | None]) -> None:
-    """Remember the head of the loop in `history`, and forget the heads of its inner loops."""
+    """Store the head of the loop in `history`, and forget the heads of its inner loops."""
     loop = find_loop(history)
     if loop is None or len(loop.visits) < CERTAIN:
         return

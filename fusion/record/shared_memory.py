@@ -21,7 +21,7 @@ from weft.runtime import Buffer
 
 
 class SharedMemory:
-    """Owner of shared memory. NumPy arrays and buffers over the memory keep this object alive."""
+    """Owner of shared memory, which arrays and buffers over the memory keep alive."""
 
     __slots__ = ("__array_interface__", "__weakref__", "buffer")
 
@@ -45,7 +45,9 @@ _shared: WeakKeyDictionary[Storage, tuple[Buffer, ref[SharedMemory] | SharedMemo
 
 
 def export_memory(storage: Storage, values: np.ndarray) -> np.ndarray:
-    """Share the memory of an evaluated storage. `values` is the C-contiguous array over this memory.
+    """Share the memory of an evaluated storage.
+
+    `values` is the C-contiguous array over this memory.
 
     The memory stays shared while other code has arrays whose base is the result. This takes a fraction of the time of
     `share`.
@@ -71,7 +73,7 @@ def export_owner(storage: Storage, values: np.ndarray) -> np.ndarray:
 
 
 def exporter_of(storage: Storage) -> np.ndarray | None:
-    """Return the array through which other code uses a storage's memory, or None if the memory is not exported."""
+    """Return the base array of exported memory, or None if a storage's memory is not exported."""
     return storage.exporter[0] if storage.exporter is not None else None
 
 
@@ -120,7 +122,7 @@ def find_shared(storage: Storage) -> SharedMemory | None:
 
 
 def _take_back(storage: Storage, owner: ref[SharedMemory]) -> None:
-    """End the sharing of a storage's memory after `owner` has been deleted."""
+    """End the sharing of a storage's memory when its `owner` has been deleted."""
     entry = _shared.get(storage)
     if entry is not None and entry[1] is owner:
         storage.buffer = entry[0]

@@ -1,4 +1,4 @@
-"""Storages and epochs, which connect recorded expressions with data.
+"""Storages (the data of arrays) and epochs (recordings), which connect expressions with data.
 
 A `Storage` is the shared state of aliasing arrays: its current version, as an expression while pending and as a buffer
 once evaluated. An `Epoch` is one thread's recording between two evaluations. The epoch binds leaves to numbered slots,
@@ -130,7 +130,10 @@ class Epoch:
     )
 
     def __init__(self, device: Device, before: Epoch | None = None) -> None:
-        """Begin a recording on a device. The recording reuses the lock of the ended epoch `before`."""
+        """Begin a recording on a device.
+
+        The recording reuses the lock of the ended recording `before`.
+        """
         self.device = device
         self.number = next(_numbers)
         self.slots: list[Any] = []  # Buffer, or a scalar that is bound to a slot
@@ -156,7 +159,7 @@ class Epoch:
         self.lock: RLock = RLock() if before is None else before.lock
 
     def begin(self, where: Location | None) -> None:
-        """Set the call site at which the recording begins."""
+        """Set the call site of the first operation of the recording."""
         self.first = where
         if limits and where is not None:
             site = site_of(where)
@@ -293,7 +296,7 @@ recording = Recording()
 
 
 def current_epoch(device: Device | None = None) -> Epoch:
-    """Return the epoch in which this thread records, on `device` or on the default device."""
+    """Return the recording of this thread on `device`, by default on the default device."""
     epoch = recording.epoch
     if device is None:
         device = default_device()

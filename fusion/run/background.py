@@ -41,7 +41,10 @@ def _forget(key: object, seconds: float) -> None:
 
 
 def _flatten(nodes: list[Expr], graph: LiveGraph) -> tuple[Any, ...]:
-    """Return a graph's nodes, versions and origins as numbers and tuples. Operands come first in `nodes`."""
+    """Return a graph as numbers and tuples, which can be sent to another process.
+
+    Operands come first in `nodes`.
+    """
     number = {node: k for k, node in enumerate(nodes)}
     location_numbers: dict[Any, int] = {}
     rows = []
@@ -57,7 +60,7 @@ def _flatten(nodes: list[Expr], graph: LiveGraph) -> tuple[Any, ...]:
 
 
 def restore(rows: list[Any], versions: list[int], origins: list[tuple[int, int]]) -> LiveGraph:
-    """Rebuild the graph from the data that `_flatten` returned.
+    """Rebuild a graph from the data that `_flatten` returned.
 
     Source locations become placeholders. Equal locations become equal placeholders.
     """

@@ -23,7 +23,7 @@ from weft.runtime import get_device, make_reduction_ufunc
 
 
 def compile_map(op: str, loop: tuple[np.dtype, ...], dtype: np.dtype) -> tuple[Any, str]:
-    """Return the loaded function that computes an op on contiguous arrays, and the digest of its kernel."""
+    """Compile an op for contiguous arrays. Return the loaded function and the digest of its kernel."""
     device, kernel = get_device("cpu"), _kernel(op, loop, dtype)
     digest = kernel_digest(device.target, kernel)
     return obtain_function(device, kernel, digest), digest
@@ -73,7 +73,7 @@ def tree_of_array(op: str, values: np.ndarray, axes: tuple[int, ...], kind: np.d
 
 
 def find_tree(node: Expr, stored: Collection[Expr], short: Collection[Expr], target: Target) -> Tree:
-    """Return the order of a reduction whose operand is computed from the values in `stored`.
+    """Return the order of a reduction whose operand is computed from materialized values (`stored`).
 
     Reductions in `short` are unrolled.
     """

@@ -50,23 +50,23 @@ OFTEN = 8
 # Settings that change the execution of plans. Execution reads them only if one of them is given.
 _SETTINGS = frozenset({key_of("verify"), key_of("debug")})
 
-Settle = Callable[[Plan, list[Any]], None]
+AssignResults = Callable[[Plan, list[Any]], None]
 
 _plans: OrderedDict[Any, Plan] = OrderedDict()
 _plans_lock = threading.RLock()  # (reentrant: a finalizer may evaluate while this thread holds the lock)
 
 
-def run(epoch: Epoch, versions: list[Expr], wanted: tuple[int, ...] | None, settle: Settle) -> None:
+def run(epoch: Epoch, versions: list[Expr], wanted: tuple[int, ...] | None, assign_results: AssignResults) -> None:
     """Evaluate the requested versions of an epoch, and the live versions on which they depend.
 
-    `wanted` contains their positions in `versions`. None means all. `settle` is called with the plan and its table of
-    buffers, in which `Plan.handed` gives the index of each version's buffer. `settle` may be called more than once if
-    an interrupt occurs.
+    `wanted` contains their positions in `versions`. None means all. `assign_results` is called with the plan and its
+    table of buffers, in which `Plan.handed` gives the index of each version's buffer. It may be called more than once
+    if an interrupt occurs.
     """
     key = (epoch.device.name, tuple(versions), wanted, tuple(epoch.results.items()) if epoch.results else ())
     plan = _plans.get(key)
     if plan is None:
-        plan = _find_or_make(key, epoch, versions, wanted, settle)
+        plan = _find_or_make(key, epoch, versions, wanted, assign_results)
         if plan is None:
             return
     elif plan.patience:
@@ -78,28 +78,28 @@ def run(epoch: Epoch, versions: list[Expr], wanted: tuple[int, ...] | None, sett
     if not given or not setting("verify"):
         if plan.cheap:
             note_cheap(plan.cheap)
-        execute(plan, epoch, settle, shown)
+        execute(plan, epoch, assign_results, shown)
         return
     verdict = import_module("weft.fusion.run.verification").Verification(epoch, versions, wanted)
 
     def verified(plan: Plan, table: list[Any]) -> None:
         verdict.compare(plan, table)
-        settle(plan, table)
+        assign_results(plan, table)
 
     execute(plan, epoch, verified, shown)
     verdict.close(plan)
 
 
 def _find_or_make(
-    key: object, epoch: Epoch, versions: list[Expr], wanted: tuple[int, ...] | None, settle: Settle
+    key: object, epoch: Epoch, versions: list[Expr], wanted: tuple[int, ...] | None, assign_results: AssignResults
 ) -> Plan | None:
-    """Return a plan for a graph: an existing plan of its form, from memory or disk, or a new plan.
+    """Return a plan for a graph: one that already exists for its form, or a new one.
 
     Return None if the program was interpreted instead.
     """
     loaded = sys.modules.get("weft.fusion.run.tiers")  # (it is loaded when something is first interpreted)
     if loaded is not None and setting("interpret") == "auto" and not setting("verify"):
-        if loaded.reinterpret(key, epoch, versions, settle):
+        if loaded.reinterpret(key, epoch, versions, assign_results):
             return None
     begin = perf_counter()
     device, slots = epoch.device, len(epoch.slots)
@@ -115,7 +115,7 @@ def _find_or_make(
             tiers = _tiers()
             STATISTICS.unknown += not tiers.is_known(key, form)
             if setting("interpret") != "never" and not setting("verify"):
-                price = tiers.try_interpreting(key, form, graph, epoch, versions, wanted, settle)
+                price = tiers.try_interpreting(key, form, graph, epoch, versions, wanted, assign_results)
                 if price is None:
                     return None
                 plan = plan_cache.find(form, device)  # (the second process may have just compiled it)
@@ -129,7 +129,7 @@ def _find_or_make(
         tiers = _tiers()
         if not tiers.is_optimizer_failure(error):
             raise
-        tiers.interpret_after_failure(error, key, graph, epoch, versions, wanted, settle)
+        tiers.interpret_after_failure(error, key, graph, epoch, versions, wanted, assign_results)
         return None
     STATISTICS.planning += perf_counter() - begin
     return _keep(key, device, versions, graph, plan)
@@ -150,7 +150,7 @@ def _planning() -> Any:
 
 
 def _make_specialized(key: object, epoch: Epoch, versions: list[Expr], wanted: tuple[int, ...] | None) -> Plan | None:
-    """Return a plan that is specialized for the graph's sizes, or None if specialization is not worthwhile."""
+    """Return a plan with kernels for the graph's exact sizes, or None if that is not worthwhile."""
     graph = make_graph(versions, epoch.results)
     form = plan_cache.find_form(epoch.device.name, graph, wanted)
     make = _planning().make_specialized
@@ -188,7 +188,7 @@ def _is_worth_more(plan: Plan, device: Device) -> bool:
 
 
 def gather_requests(steps: list[Step]) -> list[Step]:
-    """Return the steps with consecutive memory requests merged."""
+    """Merge consecutive memory requests of a plan. Return the steps."""
     found: list[Step] = []
     for step in steps:
         if not isinstance(step, tuple):
@@ -202,7 +202,7 @@ def gather_requests(steps: list[Step]) -> list[Step]:
 
 
 def gather_launches(device: Device, steps: list[Step]) -> list[Step]:
-    """Return the steps with consecutive kernels merged into batches if the device supports batches."""
+    """Merge consecutive kernels of a plan into batches, if the device supports batches. Return the steps."""
     found: list[Step] = []
     launches: list[KernelLaunch] = []
     given_up: list[Step] = []
@@ -234,8 +234,10 @@ def gather_launches(device: Device, steps: list[Step]) -> list[Step]:
 # -- running ----------------------------------------------------------------------------------
 
 
-def execute(plan: Plan, epoch: Epoch, settle: Settle, shown: bool) -> None:
-    """Run a plan, then pass the results to `settle`. `shown` is whether each launch is printed.
+def execute(plan: Plan, epoch: Epoch, assign_results: AssignResults, shown: bool) -> None:
+    """Run a plan, and pass the results to `assign_results`.
+
+    `shown` is whether each launch is printed.
 
     The slots of the epoch hold the plan's input buffers and numbers.
     """
@@ -282,7 +284,7 @@ def execute(plan: Plan, epoch: Epoch, settle: Settle, shown: bool) -> None:
                 table[-1] = 0
             if donated and epoch.results:  # the old values are no longer accessible, but the leaf may be recorded again
                 epoch.results = {v: leaf for v, leaf in epoch.results.items() if leaf.attrs[0] not in donated}
-            settle(plan, table)
+            assign_results(plan, table)
             break
         except KeyboardInterrupt as error:
             if not donated:
@@ -398,7 +400,7 @@ def _launch(step: KernelLaunch, table: list[Any], device: Device) -> None:
 
 
 def _wait_for_inputs(table: list[Any], device: Device) -> None:
-    """Make the current stream wait for earlier work on the inputs of a plan, if the device has several streams."""
+    """Make the current stream wait for earlier work of other streams on the inputs of a plan."""
     for value in table:
         if isinstance(value, Buffer):
             device.claim(value)
@@ -418,7 +420,7 @@ _UNSHARED = _count_unshared()
 
 
 def _donate(step: Donation, table: list[Any], device: Device) -> int:
-    """Provide memory for a result: donated by the value that the result replaces, new, or a copy of that value.
+    """Provide memory for a result: new memory, or the memory or a copy of the value that it replaces.
 
     Return the slot of the epoch whose memory was donated to the result, otherwise -1.
     """

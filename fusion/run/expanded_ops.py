@@ -41,7 +41,7 @@ class NeedsCodeError(Exception):
 
 
 class _Value:
-    """An array that stands in for a kernel's `Value` in the expansion of an op."""
+    """An array that takes the role of a kernel's value while an op is expanded."""
 
     __slots__ = ("array", "type")
 
@@ -50,7 +50,7 @@ class _Value:
 
 
 class _OnArrays:
-    """Array implementation of the `KernelBuilder` methods that expansions of ops use.
+    """A replacement for `KernelBuilder` that computes with arrays when an op is expanded.
 
     `simple` returns NumPy's loop for an op, or None.
     """
@@ -127,7 +127,7 @@ def _forget_expansions(_: None) -> None:
 
 
 class ExpandedOp:
-    """A callable that computes an op by its expansion until the loop of the op has been compiled.
+    """A callable that computes an op by simpler ops until a loop for the op has been compiled.
 
     Parameters
     ----------
@@ -207,7 +207,7 @@ class ExpandedOp:
 
 
 def can_expand(op: str, loop: Loop, dtype: np.dtype, simple: Callable[[str, Loop, np.dtype], Any]) -> bool:
-    """Return whether an op can be computed by its expansion. The result depends only on the dtypes."""
+    """Return whether an op can be computed by simpler ops. The result depends only on the dtypes."""
     try:
         with np.errstate(all="ignore"):
             _OnArrays(simple).op(op, *[_Value(kind, np.ones(1, kind)) for kind in loop], dtype=dtype)

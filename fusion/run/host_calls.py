@@ -19,7 +19,7 @@ _WORD, _FLOAT = np.dtype(np.uint64), np.dtype(np.float64)
 
 
 def call_launcher(step: HostCall, table: list[Any], device: Device) -> None:
-    """Call the function of a host call that launches its own kernels."""
+    """Call a host function that launches kernels itself."""
     ((slot, node, window),) = step.operands
     start = node.attrs[1] * node.dtype.itemsize if window else 0
     step.node.attrs[0].enqueue(device, table[step.out], (table[slot], start), node.shape, node.dtype)
@@ -47,8 +47,6 @@ def launch_with_draws(
     """Launch a kernel with random number streams as operands.
 
     The kernel generates the numbers itself if possible. Otherwise they are written to memory first.
-
-    Otherwise the numbers are written to memory first.
     """
     slots = [slot for _, slot, _ in streams]
     words = [device.view_memory(table[slot], _WORD, (table[slot].nbytes // _WORD.itemsize,)) for slot in slots]
@@ -68,7 +66,7 @@ def launch_with_draws(
 
 
 def call_host(step: HostCall, table: list[Any], device: Device) -> None:
-    """Execute a step that is not a kernel: a host function, or a matrix product by a library on the device."""
+    """Execute a plan step that is not a kernel: a host function, or a matrix product of a library."""
     node = step.node
     if node.op == "matmul" and not device.memory_on_host and _multiply_on_device(step, table, device):
         return

@@ -63,7 +63,7 @@ def make_new(
 def make_specialized(
     device: Device, epoch_slots: int, graph: LiveGraph, wanted: tuple[int, ...] | None, form: plan_cache.Form
 ) -> Plan | None:
-    """Return a plan that is specialized for the sizes of `graph`.
+    """Return a plan with kernels for the exact sizes of `graph`.
 
     Return None if the form of the graph already has many kernels.
     """
@@ -129,7 +129,7 @@ def make_plan(
 
 
 class PlanWriter:
-    """Writer of a plan, which converts a schedule to steps over a table of buffers."""
+    """Writer of a plan, which converts a schedule to plan steps over a table of buffers."""
 
     def __init__(self, device: Device, epoch_slots: int, schedule: Schedule, may: SizeSpecialization) -> None:
         self.device = device

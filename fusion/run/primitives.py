@@ -1,4 +1,4 @@
-"""Primitives: for each op and loop, a NumPy function that computes the same bits as compiled plans.
+"""Primitives: NumPy functions that compute ops with the same bits as compiled plans.
 
 In: the name of an op and its dtypes. Out: a callable like a NumPy ufunc. Invariant: NumPy's own loop is used only if it
 computes the same bits as a kernel. Otherwise the op's expansion into such loops is used, and later a loop that the code
@@ -38,7 +38,9 @@ _NUMPY = {kind: frozenset(names.split()) for kind, names in _SAME.items()}
 
 
 def primitive(op: str, loop: tuple[np.dtype, ...], dtype: np.dtype | None = None) -> Primitive:
-    """Return the primitive of an op for operands of the dtypes `loop`. The op "cast" converts to `dtype`.
+    """Return the NumPy function for an op and operands of the dtypes `loop`.
+
+    The op "cast" converts to `dtype`.
 
     The primitive takes arrays or NumPy scalars of exactly these dtypes, and broadcasts them. It also takes ``out=``,
     which may be one of the operands.
@@ -76,7 +78,7 @@ def _numpy_function(op: str, loop: tuple[np.dtype, ...], dtype: np.dtype) -> Pri
 
 
 def uses_numpy(op: str, loop: tuple[np.dtype, ...], dtype: np.dtype | None = None) -> bool:
-    """Return whether the primitive is NumPy's own function, for which nothing is compiled."""
+    """Return whether an op is computed by NumPy's own function, without compiled code."""
     if any(map(is_bfloat16, loop)):
         return False
     if op == "cast":
@@ -89,12 +91,15 @@ def uses_numpy(op: str, loop: tuple[np.dtype, ...], dtype: np.dtype | None = Non
 
 
 def is_ready(op: str, loop: tuple[np.dtype, ...], dtype: np.dtype) -> bool:
-    """Return whether the primitive can be called without a compilation."""
+    """Return whether the function for an op can be called without a compilation."""
     return uses_numpy(op, loop, dtype) or (op, loop, dtype) in _made or _expanded(op, loop, dtype) is not None
 
 
 def substitute(op: str, loop: tuple[np.dtype, ...], dtype: np.dtype) -> Primitive:
-    """Return an op's reference function, for programs that cannot be compiled. A kernel's bits may differ."""
+    """Return the reference function of an op, for programs that cannot be compiled.
+
+    A kernel's bits may differ.
+    """
     definition = None if op == "cast" else find_op(op)
     if definition is not None and definition.reference is None and not definition.ufunc:
         raise NeedsKernelError

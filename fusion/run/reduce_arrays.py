@@ -149,7 +149,7 @@ def memoized_tree(key: object, find: Callable[[], Tree]) -> Tree:
 
 
 def reduce_in_order(op: str, values: np.ndarray, tree: Tree) -> Any:
-    """Return an array reduced in the order of `tree`. The array has the dtype of the accumulators."""
+    """Return an array reduced in the order `tree`, with the dtype of the accumulators."""
     row = getattr(np, find_op(op).ufunc)
     shape = tuple(tree.pieces[k] for k in tree.outer)
     rows = prod(shape)
@@ -168,7 +168,7 @@ def reduce_in_order(op: str, values: np.ndarray, tree: Tree) -> Any:
 
 
 def _reduce_blocks(row: np.ufunc, values: np.ndarray, tree: Tree) -> Any:
-    """Return the partial result of each block of the outermost reduction loop, as an array ``(rows, blocks)``."""
+    """Return the partial results of a split reduction, as an array ``(rows, blocks)``."""
     rows, extent, *rest = values.shape
     whole = extent // tree.block_length
     parts = values[:, : whole * tree.block_length].reshape(rows * whole, tree.block_length, *rest)
@@ -180,7 +180,10 @@ def _reduce_blocks(row: np.ufunc, values: np.ndarray, tree: Tree) -> Any:
 
 
 def reduce_rows(row: np.ufunc, values: np.ndarray, level: LaneLoop) -> Any:
-    """Reduce each row of an array ``(rows, *loops)`` in the order of a kernel, starting with the identity."""
+    """Reduce each row of an array ``(rows, *loops)`` in the order of a kernel.
+
+    The reduction starts with the identity.
+    """
     rows, *extents = values.shape
     if level.lanes < 0 or not extents:
         found = _in_order(row, values.reshape(rows, -1))
@@ -227,7 +230,7 @@ def _in_lanes(row: Any, values: Any, level: LaneLoop) -> Any:
 
 
 def _combine_remainder(row: Any, vectors: Any, left: Any) -> Any:
-    """Combine the remaining elements, which are fewer than the vector lanes, into the first lanes.
+    """Combine the elements that do not fill a vector with the first lanes.
 
     The other lanes keep their values, initially the identity.
     """
@@ -248,7 +251,10 @@ def _combine_remainder(row: Any, vectors: Any, left: Any) -> Any:
 
 
 def _reduce_compiled(op: str, values: np.ndarray, axes: tuple[int, ...], kind: np.dtype) -> Any:
-    """Reduce contiguous rows with a compiled loop. Return None for other rows and for the first calls with each op."""
+    """Reduce contiguous rows with a compiled loop, or return None if no loop is used.
+
+    No loop is used for other rows, and for the first calls with each op.
+    """
     ndim = values.ndim
     if len(axes) == ndim:
         values = values.reshape(-1)

@@ -20,7 +20,7 @@ from weft.runtime import ObjectCode, disk_cache, get_device, key_material, make_
 
 
 def obtain_loop(op: str, loop: tuple[np.dtype, ...], dtype: np.dtype) -> Callable[..., Any]:
-    """Return the ufunc of an op. If the disk cache lacks the code, compile the code and add it to the cache."""
+    """Return the compiled ufunc of an op, from the disk cache or newly compiled."""
     found = find_loop(op, loop, dtype)
     if found is None:
         function, digest = compiler().compile_map(op, loop, dtype)
@@ -37,7 +37,7 @@ def store_loop(op: str, loop: tuple[np.dtype, ...], dtype: np.dtype) -> None:
 
 
 def find_loop(op: str, loop: tuple[np.dtype, ...], dtype: np.dtype) -> Callable[..., Any] | None:
-    """Return the ufunc of an op if the disk cache has the code, otherwise None."""
+    """Return the compiled ufunc of an op, or None if the disk cache lacks its code."""
     cache = disk_cache()
     if cache is None or not codegen.is_host_described():
         return None
@@ -66,7 +66,7 @@ def make_loop(function: Any, op: str, loop: tuple[np.dtype, ...], dtype: np.dtyp
 
 
 def _on_bits(ufunc: Any, dtypes: tuple[np.dtype, ...]) -> Callable[..., Any]:
-    """Return a function on bfloat16 arrays that calls a ufunc on their bits, viewed as uint16."""
+    """Return a function on bfloat16 arrays that passes their bits to a ufunc as uint16."""
     brains = [is_bfloat16(kind) for kind in dtypes]
 
     def call(*operands: Any, out: Any = None) -> Any:

@@ -96,7 +96,7 @@ _lock = threading.RLock()
 
 
 def find_costs(form: plan_cache.Form, epoch: Epoch) -> tuple[FormCost | None, float]:
-    """Return the recorded costs of a form, and the time in seconds that interpretation is expected to lose in one run.
+    """Return the recorded costs of a form, and the seconds that one interpreted run is expected to lose.
 
     The costs are None if the graph cannot be interpreted. The seconds are 0 if they do not matter.
     """
@@ -138,7 +138,7 @@ def _form_of(key: int) -> FormCost:
 
 
 def note_compiled(form_price: float, seconds: float) -> None:
-    """Update the ratio of measured to expected compile time with the time in seconds that a compilation took."""
+    """Update the ratio of measured to expected compile time after a compilation of `seconds` seconds."""
     begun, _Rate.start, _Rate.loaded = _Rate.loaded, 0.0, True
     seconds -= 0.0 if begun else min(START, seconds)
     _note_rate(form_price, seconds)
@@ -156,7 +156,7 @@ def try_interpreting(
     epoch: Epoch,
     versions: list[Expr],
     wanted: tuple[int, ...] | None,
-    settle: Any,
+    assign_results: Any,
 ) -> float | None:
     """Interpret a graph, if that is possible and the graph's form should not be compiled now.
 
@@ -168,7 +168,7 @@ def try_interpreting(
     if found is not None and found[0] is not None and _keeps_interpreting(found[1]):
         moved = found[0].moved(kind.nodes)
         _keep_program(key, moved, found[1])
-        if _interpret(key, moved, found[1], epoch, versions, settle, begin):
+        if _interpret(key, moved, found[1], epoch, versions, assign_results, begin):
             return None
     form, losing = find_costs(kind, epoch)
     if form is None:
@@ -185,7 +185,7 @@ def try_interpreting(
             if program is not None and program.movable:
                 program.nodes = kind.nodes
                 _keep_program(alike, program, form)
-        if _interpret(key, program, form, epoch, versions, settle, begin):
+        if _interpret(key, program, form, epoch, versions, assign_results, begin):
             return None
     form.due = True
     return form.price
@@ -219,7 +219,7 @@ def _should_interpret(
 
 
 def _limit(form: FormCost) -> float:
-    """Return the time in seconds that interpretation may lose before a form is compiled."""
+    """Return how many seconds interpretation may lose before a form is compiled."""
     return BACKGROUND * form.price + _Rate.second if setting("background") else form.price + _Rate.start
 
 
@@ -228,7 +228,7 @@ def is_known(key: object, kind: plan_cache.Form) -> bool:
     return key in _programs or (kind.key, tuple(kind.encoder.codes)) in _programs
 
 
-def reinterpret(key: object, epoch: Epoch, versions: list[Expr], settle: Any) -> bool:
+def reinterpret(key: object, epoch: Epoch, versions: list[Expr], assign_results: Any) -> bool:
     """Interpret a graph that was interpreted before, unless compilation is now cheaper.
 
     Return whether the graph was interpreted.
@@ -237,7 +237,7 @@ def reinterpret(key: object, epoch: Epoch, versions: list[Expr], settle: Any) ->
     return (
         found is not None
         and _keeps_interpreting(found[1])
-        and _interpret(key, *found, epoch, versions, settle, thread_time())
+        and _interpret(key, *found, epoch, versions, assign_results, thread_time())
     )
 
 
@@ -259,7 +259,13 @@ def _keeps_interpreting(form: FormCost) -> bool:
 
 
 def _interpret(
-    key: object, program: Program | None, form: FormCost, epoch: Epoch, versions: list[Expr], settle: Any, begin: float
+    key: object,
+    program: Program | None,
+    form: FormCost,
+    epoch: Epoch,
+    versions: list[Expr],
+    assign_results: Any,
+    begin: float,
 ) -> bool:
     """Interpret the program of a graph, and add the run time to the statistics of `form`.
 
@@ -268,7 +274,7 @@ def _interpret(
     if program is None:
         return False
     try:
-        _run(program, epoch, versions, settle)
+        _run(program, epoch, versions, assign_results)
     except NeedsKernelError:
         _keep_program(key, None, form)
         return False
@@ -290,7 +296,7 @@ def _keep_program(key: object, program: Program | None, form: FormCost) -> None:
             _programs.popitem(last=False)
 
 
-def _run(program: Program, epoch: Epoch, versions: list[Expr], settle: Any) -> None:
+def _run(program: Program, epoch: Epoch, versions: list[Expr], assign_results: Any) -> None:
     made: list[Any] = []
     begin = perf_counter()
     if Listening.listeners:
@@ -307,14 +313,14 @@ def _run(program: Program, epoch: Epoch, versions: list[Expr], settle: Any) -> N
     note_cheap(program.cheap)
     STATISTICS.interpreted += 1
     STATISTICS.running += perf_counter() - begin
-    settle(Interpreted(program, versions), made)
+    assign_results(Interpreted(program, versions), made)
 
 
 # -- failures of the optimizer ------------------------------------------------------------------
 
 
 def is_optimizer_failure(error: Exception) -> bool:
-    """Return whether an error is a failure of the optimizer, in which case interpretation can replace the plan."""
+    """Return whether an error is a failure of the optimizer, so that interpretation can help."""
     return not isinstance(error, _OUTSIDE) and not setting("strict")
 
 
@@ -325,7 +331,7 @@ def interpret_after_failure(
     epoch: Epoch,
     versions: list[Expr],
     wanted: tuple[int, ...] | None,
-    settle: Any,
+    assign_results: Any,
 ) -> None:
     """Interpret a graph that could not be planned or compiled. Warn once per form.
 
@@ -339,7 +345,7 @@ def interpret_after_failure(
         form, alike = _form_of(hash(key)), tuple([(node.kind, node.op, node.dtype, node.shape) for node in nodes])
     try:
         program = make_program(graph, wanted, epoch.device, any_order=True)
-        _run(program, epoch, versions, settle)
+        _run(program, epoch, versions, assign_results)
     except Exception as other:
         raise error from other
     _keep_program(key, program, form)

@@ -1,4 +1,4 @@
-"""Verification of plans (the ``verify`` setting): each program is also interpreted, and the bits are compared.
+"""Verification of plans (the ``verify`` setting) by comparison with interpreted programs.
 
 In: an evaluation that is about to run. Out: a `Verification`, which compares the results after the plan has run.
 Invariant: interpretation runs first and overwrites nothing, so that both runs start with the same values.
@@ -57,7 +57,7 @@ class Verification:
             self.inputs = _inputs(graph.versions, epoch)
 
     def compare(self, plan: Plan, table: list[Any]) -> None:
-        """Compare the outputs of a plan with the interpreted results, and record the first output that differs."""
+        """Compare the outputs of a plan with the interpreted results, and record the first difference."""
         for k, slot in enumerate(plan.handed):
             version = self.versions[k]
             if slot < 0 or k not in self.found or self.difference is not None:

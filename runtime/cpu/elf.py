@@ -34,7 +34,7 @@ _RELOCATED = ".data.rel.ro"
 
 
 class UnsupportedObjectError(Exception):
-    """Raised for an object file for another machine, or for a relocation that this linker does not support."""
+    """Raised for object files and relocations that this linker does not support."""
 
 
 class Section(NamedTuple):
@@ -169,7 +169,7 @@ class _Linker:
         return Image(memory, {s.name: start + self.offset_of(s) for s in defined})
 
     def lay_out(self) -> int:
-        """Assign an offset in the image to each section to be loaded. Return the total size in bytes."""
+        """Assign each section that is loaded an offset in the image. Return the image's size in bytes."""
         size = 0
         for number, section in enumerate(self.sections):
             # exceptions never pass through this code, so unwind information is not needed
@@ -187,7 +187,7 @@ class _Linker:
     def wanted(
         self, relocations: Sequence[tuple[int, int, int, Symbol, int]], kinds: Sequence[int]
     ) -> dict[Symbol, None]:
-        """Return the symbols that need a stub or a slot, because a relocation of the given `kinds` uses them."""
+        """Return the symbols for which relocations of the given `kinds` need a stub or a slot."""
         found: dict[Symbol, None] = {}
         for _, _, kind, symbol, _ in relocations:
             inside = symbol.section in self.section_offsets

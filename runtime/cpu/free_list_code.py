@@ -1,4 +1,4 @@
-"""Native code that stores deleted buffers in free lists, and reuses the buffers for later requests.
+"""Native code that puts deleted buffers on free lists, and reuses them for later requests.
 
 This module also defines the layout of the records that the functions read.
 

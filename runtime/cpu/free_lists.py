@@ -241,5 +241,5 @@ _generic_alloc = ctypes.PYFUNCTYPE(ctypes.py_object, ctypes.py_object, ctypes.c_
 
 
 def kind_words(base: type) -> list[int]:
-    """Return two words for native code: the class of reusable buffers, and the offset of the `address` attribute."""
+    """Return two words that native code needs: the class of reusable buffers, and the offset of their address."""
     return [id(native_kind(base)), slots_of(base)["address"]]

@@ -92,7 +92,10 @@ class CpuDevice(SynchronousDevice):
         return buffer
 
     def download(self, buffer: Buffer, dtype: np.dtype, shape: tuple[int, ...]) -> np.ndarray:
-        """Return the elements of a buffer as a read-only array, without a copy. The array keeps the buffer alive."""
+        """Return the elements of a buffer as a read-only array, without a copy.
+
+        The array keeps the buffer alive.
+        """
         if not prod(shape):
             return np.empty(shape, dtype)
         values = _view(buffer, dtype, shape)

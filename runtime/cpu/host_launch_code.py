@@ -1,4 +1,4 @@
-"""The native function that runs the kernels of a plan on the CPU, and the layout of the launch records.
+"""The native function that runs the kernels of a plan on the CPU, with the layout of its launch records.
 
 In: the words of a record, a table of buffers, and the thread pool. Out: the kernels, run one after the other.
 Invariant: all operations that can raise an exception come before the first kernel. Records are never written, so

@@ -73,7 +73,7 @@ def launch(
     arguments: array[int],
     begun: list[Any] | None = None,
 ) -> None:
-    """Run a kernel on several threads, with the division of the work that `divide` has returned.
+    """Run a kernel on several threads, with the division of work from `divide`.
 
     If `begun` is given, its last item is incremented immediately before the kernel starts.
     """

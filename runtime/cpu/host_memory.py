@@ -125,7 +125,10 @@ class Pool(Counted):
         return block
 
     def _fresh(self, size: int) -> HostBlock | None:
-        """Allocate a block from the system. Return None if there is no memory, or if the pool has reached its limit."""
+        """Allocate a block from the system, or return None if that fails.
+
+        It fails without memory, and at the limit of the pool.
+        """
         if self.limit is not None and self.made + size > self.limit:
             return None
         try:

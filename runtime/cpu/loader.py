@@ -71,7 +71,9 @@ def external_addresses(symbols: Sequence[str]) -> dict[str, int]:
 
 
 class HostFunction:
-    """A loaded kernel of the CPU. `call` is the entry function, and keeps the code of the kernel alive.
+    """A loaded kernel of the CPU.
+
+    `call` is the entry function, which keeps the code of the kernel alive.
 
     `cost` is the number of instructions per element. Chunks of the outermost loop begin at multiples of `grain`.
     `spans` tells which elements of an operand one iteration of the outermost loop reads, as `codegen.passes.find_spans`
@@ -131,7 +133,10 @@ def load_object(code: ObjectCode) -> HostFunction:
 
 
 def link_symbols(code: bytes, outside: Mapping[str, int], names: Sequence[str]) -> tuple[Any, list[int]]:
-    """Link an object file. Return an object that keeps the code alive, and the addresses of the given symbols."""
+    """Link an object file. Return the linked code, and the addresses of the given symbols.
+
+    The code stays loaded as long as the first result exists.
+    """
     memory: Any
     try:
         memory = elf.link(code, {**_functions_of_llvms_own(), **outside})

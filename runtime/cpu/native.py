@@ -64,7 +64,7 @@ def check_objects() -> None:
 
 
 class NativeFunction(NamedTuple):
-    """A loaded native function: the address, and an object that keeps the code alive.
+    """A loaded native function, as an address and an object that keeps the code alive.
 
     The code is never freed: ufuncs and tables of builtins contain only its address. (If two threads load the same
     function at the same time, the cache of `obtain_native` keeps one of the results, but both addresses are used.)
@@ -76,7 +76,10 @@ class NativeFunction(NamedTuple):
 
 @cache
 def obtain_native(entry: str, text: str) -> NativeFunction:
-    """Return the native function `entry` of an LLVM text. Raises CompileError if the text does not compile."""
+    """Return the native function `entry` of an LLVM text.
+
+    Raises CompileError if the text does not compile.
+    """
     return _load(native_object(entry, text))
 
 
@@ -299,7 +302,7 @@ class Builtin:
         _exchange(*self._words(), id(old), id(new))
 
     def _words(self) -> tuple[int, int]:
-        """Return the address of the table's words, and the number of these words."""
+        """Return the address and the number of words of the table that the builtin reads."""
         return id(self.table) + bytes.__basicsize__ - 1, len(self.table) // 8
 
     def method(self) -> Any:

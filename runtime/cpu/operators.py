@@ -119,7 +119,7 @@ def _find_operator() -> Callable[[int], int]:
 
 
 def _text() -> str:
-    """Return the LLVM text of all operators, and of the function that returns the addresses of the operators."""
+    """Return the LLVM text of all operators, and of a function that returns their addresses."""
     body = read_llvm(
         __file__,
         "operators",

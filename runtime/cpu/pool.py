@@ -56,7 +56,7 @@ _OF_THE_THREAD = {signal.SIGSEGV, signal.SIGBUS, signal.SIGFPE, signal.SIGILL}
 
 
 class Entry(NamedTuple):
-    """A native function that computes a part of a job, both as a callable and as an address."""
+    """A native function that computes a part of a job, as a callable and as an address."""
 
     call: Callable[[int, int, int], None]
     address: int
@@ -210,7 +210,7 @@ def copy_bytes(source: int, target: int, nbytes: int, parts: int) -> None:
 
 
 def _fresh_memory() -> int:
-    """Allocate the memory of a pool without threads, and return the address of the memory."""
+    """Allocate the memory of a pool that has no threads yet, and return its address."""
     size = pool_code.LINES + pool_code.MOST_PARTS * pool_code.LINE
     raw = ctypes.create_string_buffer(size + pool_code.LINE)
     _make_immortal(raw)

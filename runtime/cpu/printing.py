@@ -31,7 +31,7 @@ _PYTHON = (
 
 
 def print_line(told: int, values: int) -> None:
-    """Write the output of one call to ``print``, given the addresses of the format and of the values."""
+    """Write the output of one call of ``print``, whose format and values are at the given addresses."""
     pieces, dtypes, formats = _read(ctypes.string_at(told + 8, ctypes.c_int64.from_address(told).value))
     parts = [pieces[0]]
     for k, (piece, dtype, form) in enumerate(zip(pieces[1:], dtypes, formats, strict=True)):
@@ -54,7 +54,7 @@ def _read(text: bytes) -> tuple[list[str], list[np.dtype], list[str]]:
 
 
 def _link() -> ctypes.c_void_p:
-    """Return the address of the native function, which handles the exceptions of `print_line`.
+    """Return the address of the native function that calls `print_line` and handles its exceptions.
 
     A Python function cannot handle them itself: a signal handler may raise an exception before its first statement.
     """

@@ -1,4 +1,4 @@
-"""Python threads that run NumPy's loops in parallel, because these loops release the GIL.
+"""Python threads that run NumPy's loops in parallel. The loops release the GIL.
 
 In: independent calls. Out: the completed calls. Invariant: when `run_calls` returns or raises, no call is running, so
 the memory that they wrote may be released.

@@ -92,7 +92,7 @@ def _make(
 
 
 def find_inner_loop(ufunc: np.ufunc, dtype: np.dtype) -> tuple[int, int, np.dtype] | None:
-    """Return a ufunc's inner loop for operands that all have `dtype`, or None if there is none.
+    """Return a ufunc's inner loop for operands of the dtype `dtype`, or None if there is none.
 
     The inner loop is described by the address of the loop, the address of its data, and the dtype of its result.
     """

@@ -243,7 +243,10 @@ def _layout(matrix: Matrices) -> tuple[int, int] | None:
 
 
 def _lead_strides(matrix: Matrices, lead: tuple[int, ...]) -> list[int]:
-    """Return the strides of an operand along the leading axes of the result. The stride of a broadcast axis is 0."""
+    """Return an operand's strides along the leading axes of a product.
+
+    The stride of a broadcast axis is 0.
+    """
     own = len(matrix.shape) - 2
     missing = len(lead) - own
     return [0] * missing + [

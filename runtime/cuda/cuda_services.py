@@ -42,7 +42,7 @@ DELAY = 250
 
 @cache
 def _sleep_function() -> int:
-    """Return the address of a C function that sleeps for a number of microseconds, or 0 if there is none."""
+    """Return the address of a C function that sleeps for some microseconds, or 0."""
     function = getattr(ctypes.CDLL(None), "usleep", None) if os.name == "posix" else None
     return ctypes.cast(function, ctypes.c_void_p).value or 0 if function is not None else 0
 
@@ -132,7 +132,7 @@ class GpuServices(Named):
         return CudaEvent(self._driver, self._order, timing)
 
     def delay(self) -> None:
-        """Delay the calling thread's stream if it is idle, so that the host can submit work during the delay."""
+        """Delay the calling thread's stream, if it is idle, so that the host can submit more work in the meantime."""
         stream, function = self._order.current, _sleep_function()
         if function and stream.query():
             self._driver.call("cuLaunchHostFunc", stream.queue, self._driver.table.CUhostFn(function), DELAY)

@@ -112,7 +112,7 @@ class MultiStreamList:
         self._blocks.setdefault(size, []).append((address, {user.number: user.last_work for user in users}))
 
     def take(self, size: int, stream: CudaStream) -> tuple[int, int] | None:
-        """Remove and return a block of `size` bytes that `stream` may use, or return None if there is none.
+        """Remove and return a block of `size` bytes that `stream` may use, or None.
 
         The stream must have waited for the other users of the block.
         """
@@ -161,7 +161,7 @@ class PoolBlock(Buffer):
 
     @property
     def is_multi_stream(self) -> bool:
-        """Return whether a stream has used the block, other than its origin and the device's own stream.
+        """Return whether any stream other than the block's origin and the device's own stream has used it.
 
         Every stream waits for the device's own stream.
         """
@@ -216,7 +216,10 @@ class MemoryPool(Counted):
         self._pool = self._open_pool()
 
     def _open_pool(self) -> object | None:
-        """Return the driver's memory pool, configured to keep freed memory, or None if the driver has no pools."""
+        """Return the driver's memory pool, or None if the driver has none.
+
+        It is configured to keep freed memory.
+        """
         kinds = self._driver.table.CUdevice_attribute
         kind = getattr(kinds, "CU_DEVICE_ATTRIBUTE_MEMORY_POOLS_SUPPORTED", None)
         try:
@@ -393,7 +396,7 @@ class MemoryPool(Counted):
                 self._order.own.free.put(address, size)
 
     def empty(self) -> int:
-        """Return unused blocks to the driver, and the unused memory of the driver's pool to the system.
+        """Return unused blocks to the driver, and the driver's unused memory to the system.
 
         Return the size of the blocks in bytes.
         """

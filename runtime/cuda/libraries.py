@@ -20,7 +20,10 @@ MISSING = "NumPy computes {}'s functions on the host: {} (pip install 'weft[nvma
 
 
 def load_bindings(driver: Driver, module: str, title: str) -> Any:
-    """Return the bindings of a library. If the bindings or the library are missing, warn and return None."""
+    """Return the bindings of a library, or None after a warning if they are not installed.
+
+    The library itself may also be missing.
+    """
     try:
         found = import_module(f"nvmath.bindings.{module}")
         call_library(driver, found, title, "destroy", call_library(driver, found, title, "create"))

@@ -113,7 +113,7 @@ def _assemble(ptx: bytes, arch: str, links: tuple[str, ...]) -> ObjectCode:
 
 
 def read_resources(log: str) -> dict[str, int]:
-    """Return the numbers of registers, spills, stack bytes and shared bytes in the assembler's log."""
+    """Return the registers, spills, stack bytes and shared bytes that the assembler's log reports."""
 
     def number(pattern: str) -> int:
         # both assembling and linking report it

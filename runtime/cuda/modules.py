@@ -73,7 +73,7 @@ class CudaFunction:
         self.prepared: dict[Any, Any] = {}
 
     def raise_shared_limit(self, shared_bytes: int) -> None:
-        """Raise the limit on the kernel's dynamic shared memory to `shared_bytes` if the limit is lower.
+        """Raise the kernel's limit on dynamic shared memory to at least `shared_bytes`.
 
         By default, a block has 48 KiB, including its static arrays.
         """

@@ -33,7 +33,7 @@ Status = Literal[
 
 @dataclass(frozen=True, slots=True)
 class GpuNote:
-    """The description of a GPU: the name, the compute capability, and the memory size in bytes."""
+    """The name, the compute capability and the memory size in bytes of a GPU."""
 
     name: str
     capability: tuple[int, int]

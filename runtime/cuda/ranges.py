@@ -1,4 +1,4 @@
-"""NVTX ranges for profilers. Each launch is a range that is named after the kernel and the user's source line.
+"""NVTX ranges for profilers: one for each launch, named after the kernel and the user's source line.
 
 In: launches, as reported to listeners. Out: NVTX ranges in the domain ``weft``. This module needs the ``nvtx`` package.
 """
@@ -32,4 +32,4 @@ class Ranges:
             self._nvtx.pop_range(domain="weft")
 
     def built(self, note: BuildNote) -> None:
-        """Do nothing. A compilation has no range, because it is reported only when it ends."""
+        """Do nothing, since a compilation is reported only after it has ended."""

@@ -31,7 +31,7 @@ Triple = tuple[int, int, int]
 
 
 class LaunchedKernel(NamedTuple):
-    """The name and source location of a kernel that was launched, for messages."""
+    """The name and source location of a launched kernel, for messages."""
 
     name: str
     origin: Any

@@ -83,7 +83,10 @@ class Solver(DeviceLibrary):
             return self._report(report)
 
     def eigenvalues(self, a: int, n: int, dtype: np.dtype, values: int, upper: bool, vectors: bool) -> int:
-        """Compute the eigenvalues of a Hermitian matrix. If `vectors` is true, the eigenvectors replace the matrix."""
+        """Compute the eigenvalues of a Hermitian matrix.
+
+        If `vectors` is true, the eigenvectors replace the matrix.
+        """
         kind, _ = KINDS[dtype.char]
         real = KINDS[dtype.char.lower()][0]
         mode = VECTORS if vectors else NO_VECTORS
@@ -152,7 +155,7 @@ class Solver(DeviceLibrary):
         return int(value[0])
 
     def _enter(self) -> None:
-        """Create a handle of cuSOLVER on first use, and set the handle's stream to that of the calling thread."""
+        """Make cuSOLVER work in the calling thread's stream. The first call creates its handle."""
         if self._handle is None:
             self._handle = int(self._call("create"))
         if self._options is None:

@@ -49,7 +49,10 @@ class CudaEvent:
         self.handle = driver.call("cuEventCreate", 0 if timing else NO_TIMING)
 
     def record(self, stream: Any = None) -> None:
-        """Set the event to the current end of a stream. None means the stream of the calling thread."""
+        """Set the event to the current end of `stream`.
+
+        None means the stream of the calling thread.
+        """
         if stream is None and self._order is not None:
             stream = self._order.current
         self._driver.call("cuEventRecord", self.handle, stream.queue)

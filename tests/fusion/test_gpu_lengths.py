@@ -95,12 +95,12 @@ def planned(monkeypatch: pytest.MonkeyPatch) -> list[Plan]:
     """Return a list to which evaluations append their plans instead of running them."""
     plans: list[Plan] = []
 
-    def keep(plan: Plan, epoch: Any, settle: Any, shown: bool) -> None:
+    def keep(plan: Plan, epoch: Any, assign_results: Any, shown: bool) -> None:
         plans.append(plan)
         table = epoch.slots[: plan.slots] + [None] * (plan.table_size - plan.slots)
         for node, slot in plan.outputs:
             table[slot] = epoch.device.allocate(node.nbytes)
-        settle(plan, table)
+        assign_results(plan, table)
 
     monkeypatch.setattr(execute, "execute", keep)
     monkeypatch.setattr("tests.fuzz.lengths.obtain_function", lambda device, kernel, digest="": print_kernel(kernel))

@@ -1,4 +1,4 @@
-"""Frames, each of which is the state of one run of an interpreted program.
+"""Frames: the states of runs of interpreted programs.
 
 In: a program and an epoch. Out: the buffers of its outputs. Invariant: memory is overwritten only if it contains no
 needed value. Memory from before the run is overwritten only after every step that can fail. From then on, an interrupt
@@ -20,7 +20,7 @@ from weft.runtime import Buffer, get_device, thread_count
 
 
 class Interpreted:
-    """The results of an interpreted run, with the attributes of a `Plan` that `evaluate.settle` reads."""
+    """The results of an interpreted run, with the attributes of a `Plan` that `evaluate.assign_results` reads."""
 
     __slots__ = ("complete", "handed", "outputs")
 
@@ -61,7 +61,7 @@ def interpret(program: Program, epoch: Epoch) -> list[Any]:
 
 
 def _count_unshared() -> int:
-    """Return the reference count of a buffer to which only a list refers."""
+    """Return the reference count of a buffer that only a list references."""
     slots = [Buffer(None, 0, 0)]  # type: ignore[arg-type]
     return getrefcount(slots[0])
 
@@ -217,7 +217,10 @@ class ValueFrame:
     # -- results --------------------------------------------------------------------------------
 
     def table(self) -> list[Any]:
-        """Return the output buffers by output number. All buffers are C-contiguous and unshared."""
+        """Return the output buffers of a program, by output number.
+
+        All buffers are C-contiguous and unshared.
+        """
         found: list[Any] = [None] * len(self.values)
         taken: set[int] = set()
         for node, number in self.program.outputs:

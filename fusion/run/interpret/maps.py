@@ -29,7 +29,7 @@ TARGET = -1  # the register whose memory is the array of the cluster
 
 
 class PrimitiveCall(NamedTuple):
-    """A call of a primitive with registers and inputs as operands.
+    """A call of a NumPy function (primitive) with registers and inputs as operands.
 
     Negative operands are registers, and other operands are inputs. The result is a register. It may also be an operand
     of the same item size.
@@ -61,7 +61,9 @@ class Cluster(NamedTuple):
 
 
 def find_inlined(order: list[Expr], users: dict[Expr, list[Expr]], outputs: set[Expr]) -> set[Expr]:
-    """Return the elementwise values that are used in only one cluster of elementwise values of the same shape.
+    """Return the elementwise values that only one cluster of elementwise operations uses.
+
+    All values of a cluster have the same shape.
 
     They are computed in this cluster block by block, without a separate array.
     """
@@ -123,7 +125,10 @@ class _Builder:
         ] = []  # registers and item sizes of operands that only the next operation uses
 
     def find(self, op: str, loop: tuple[np.dtype, ...], dtype: np.dtype) -> Callable[..., Any]:
-        """Return the primitive for an op. With `any_bits`, return a substitute if the primitive cannot be compiled."""
+        """Return the NumPy function (primitive) for an op.
+
+        With `any_bits`, return a substitute if the primitive cannot be compiled.
+        """
         try:
             return primitive(op, loop, dtype)
         except Exception:
@@ -132,7 +137,7 @@ class _Builder:
             return substitute(op, loop, dtype)
 
     def typed(self, node: Expr, kind: np.dtype, inside: set[Expr]) -> int:
-        """Return the register or input that holds a value in this dtype."""
+        """Return the register or input that contains a value, cast to this dtype."""
         if node not in inside:
             own = kind if node.size == 1 else node.dtype
             slot = self.inputs.setdefault((node, own), len(self.inputs))

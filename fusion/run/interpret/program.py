@@ -1,4 +1,4 @@
-"""Programs: graphs with their nodes in the order of interpretation.
+"""Programs: graphs whose nodes are in the order of interpretation.
 
 In: a graph and the requested versions. Out: a `Program`: steps in an order in which operands come first. Invariant:
 updates that may overwrite memory from before the run come last, after every step that can fail.
@@ -58,7 +58,10 @@ class Program:
     cheap: tuple[tuple[int, int], ...] | None = field(default=None, init=False)  # see `cheap_sites`
 
     def moved(self, nodes: list[Expr]) -> Program:
-        """Return the program for a graph of the same form and lengths, with other offsets and constants."""
+        """Return this program for a graph with other offsets and constants.
+
+        The graph has the same form and lengths.
+        """
         new = dict(zip(self.nodes, nodes, strict=True))
         steps = [ValueStep(new[each.node], each.number, each.operands, each.run, each.detail) for each in self.steps]
         outputs = [(new[node], number) for node, number in self.outputs]

@@ -61,7 +61,7 @@ def choose_order(node: Expr, orders: ReductionOrders) -> Any:
 
 
 def _outline(node: Expr, stored: Container[Expr], short: Container[Expr]) -> Any:
-    """Return a key of the computation that produces a reduction's operand from materialized values.
+    """Return a key of how a reduction's operand is computed from materialized values.
 
     Equal keys have equal orders. Offsets of views are not part of the key: the iterations of a loop that reduces one
     window after another have the same kernel.

@@ -26,7 +26,7 @@ TOGETHER = 8
 
 
 def find_variances(order: list[Expr], origins: Mapping[Expr, Expr]) -> dict[Expr, tuple[Expr, Tree]]:
-    """Return the sums of squared differences from the mean, each with its array and the order of its blocks."""
+    """Return the sums of squared differences from a mean, each with its array and its order."""
     found = {}
     for node in order:
         array = _shifted(node, origins) if node.kind == "reduce" and node.op == "add" else None
@@ -38,7 +38,7 @@ def find_variances(order: list[Expr], origins: Mapping[Expr, Expr]) -> dict[Expr
 
 
 def _shifted(node: Expr, origins: Mapping[Expr, Expr]) -> Expr | None:
-    """Return the array if a node sums the squared differences between an array and its mean. Otherwise return None."""
+    """Return the array whose squared differences from its mean a node sums, or None for other nodes."""
     kind, (squares,) = node.dtype, node.operands
     if kind.char not in "fd" or node.size != 1 or not _is_map(squares, ("square", "multiply"), kind):
         return None

@@ -90,7 +90,7 @@ class Congruential:
         )
 
     def distances(self) -> np.ndarray:
-        """Return a table of 1 + a + ... + a**(n - 1) for n >= 1, where a is the multiplier.
+        """Return a table of the sums 1 + a + ... + a**(n - 1), where a is the multiplier.
 
         The rows contain the low and the high words.
         """

@@ -1,4 +1,4 @@
-"""The methods of NumPy's generators that native code implements, and the LLVM text that computes one element.
+"""The methods of NumPy's generators in native code, and the LLVM text that computes one element.
 
 In: the name of a method. Out: its number in native code, the elements' dtype, and the number of steps that an element
 takes. Invariant: elements that read words of several bits read them in the order of memory, with the low word first.

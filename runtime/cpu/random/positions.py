@@ -149,7 +149,9 @@ def _rejected_words(engine: Engine, begin: State, stream: np.ndarray, method: Dr
 
 @cache
 def position_tables(number: int) -> np.ndarray:
-    """Return the tables from which kernels compute a generator's states, or an empty array if none are needed.
+    """Return the tables from which kernels compute a generator's states.
+
+    The result is empty if none are needed.
 
     With the multiplier a, state(n) = state + distance(n) * difference, where distance(n) = 1 + a + ... + a**(n - 1). And
     distance(n + k) = distance(n) + a**n * distance(k). The rows are the low and the high words of distance(k) for k less

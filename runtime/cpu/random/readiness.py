@@ -44,7 +44,7 @@ class Readiness(Generic[Code]):
         self.loaded: Code | None = None
 
     def find(self, count: int) -> Code | None:
-        """Return the native code for a draw of `count` elements, or None if NumPy must draw the elements."""
+        """Return the native code for `count` random numbers, or None if NumPy must draw them."""
         if self.loaded is not None or self._failed:
             return self.loaded
         with self._lock:

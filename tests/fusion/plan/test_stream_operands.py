@@ -123,11 +123,11 @@ def test_an_interrupt_after_a_stream_was_set_apart(monkeypatch: pytest.MonkeyPat
     found: list[Any] = []
     original = execute.execute
 
-    def again(plan: Any, epoch: Any, settle: Any, shown: bool) -> None:
+    def again(plan: Any, epoch: Any, assign_results: Any, shown: bool) -> None:
         def twice(plan: Any, table: Any) -> None:
-            settle(plan, table)
+            assign_results(plan, table)
             found.append(x._storage.epoch)
-            settle(plan, table)
+            assign_results(plan, table)
 
         original(plan, epoch, twice, shown)
 

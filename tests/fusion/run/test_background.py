@@ -99,7 +99,7 @@ def request(state: str, submitted: list[str]) -> Any:
         submitted.append(function)
         made = Request(b"", None)
         if state != "waiting":
-            made.settle(state)
+            made.finish(state)
         return made
 
     return submit

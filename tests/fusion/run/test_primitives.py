@@ -238,7 +238,7 @@ def test_a_loop_that_the_second_process_compiles_is_loaded_from_disk(
     ((function, arguments),) = asked
     module, _, name = function.rpartition(".")
     getattr(import_module(module), name)(*arguments)  # as the second process does
-    row._request.settle("done")
+    row._request.finish("done")
     assert same_bits(row(x, x), x) and isinstance(row._made, np.ufunc) and len(asked) == 1
     another = ExpandedOp("maximum", (kind,) * 2, kind, primitives._numpy_function, row._compile)
     for _ in range(2):
