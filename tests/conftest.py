@@ -6,6 +6,7 @@ separate process.
 
 from __future__ import annotations
 
+import ctypes
 import faulthandler
 import gc
 import os
@@ -26,6 +27,7 @@ from weft.fusion.run import execute
 from weft.runtime import override, set_default_device
 from weft.runtime.devices import _devices
 
+_libc = ctypes.CDLL(None)
 # (native recorders are not installed automatically: their own tests install and remove them)
 call_sites.set_native_installer(lambda hits: None)
 
@@ -82,10 +84,17 @@ def _release_memory(request: pytest.FixtureRequest) -> Iterator[None]:
     plan_cache._known.clear()
     found = obtain._functions._found
     kept = {*_devices, getattr(_device(request.config.getoption("--device")), "name", "")}
-    for key in [key for key in found if key[0] not in kept]:
+    others = [key for key in found if key[0] not in kept]
+    for key in others:
         del found[key]  # (a function refers to its device)
+    if others:
+        storage.recording.epoch = None
+        gc.collect()
+        gc.collect()  # (the finalizers of buffers keep their device alive during the first collection)
     for device in list(_devices.values()):
         device.memory.empty()
+    if hasattr(_libc, "malloc_trim"):
+        _libc.malloc_trim(0)  # (weft makes the C library keep freed memory)
 
 
 def _cache_folder(config: pytest.Config, base: Path) -> Path:
