@@ -36,7 +36,7 @@ class _Partitioned(np.ndarray):
 def _partition(row: np.ndarray, ranks: Sequence[int]) -> None:
     """Move the elements with the ranks `ranks` to their sorted positions, and smaller elements before them."""
     if row.itemsize == 1:
-        row.sort()  # (there is no vector code for bytes, but a radix sort)
+        row.sort(kind="stable")  # (there is no vector code for bytes; the stable sort is a radix sort)
         return
     if not ranks:
         return
