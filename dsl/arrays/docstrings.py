@@ -5,7 +5,6 @@
 
 from __future__ import annotations
 
-import ctypes
 from inspect import cleandoc
 
 # Arguments of an example call to each op, and the result of the call
@@ -422,18 +421,3 @@ def describe_members(kind: type) -> None:
         summary = member.__doc__ or MEMBER_SUMMARIES[name]
         if "Examples\n" not in summary:
             member.__doc__ = add_example(cleandoc(summary), session)
-
-
-# The name of arrays in Python's error messages, as NumPy's arrays are called numpy.ndarray. (The buffer is kept because
-# the classes refer to it.)
-_SHOWN_NAME = ctypes.create_string_buffer(b"weft.Array")
-_HEAD, _NAME = (
-    16,
-    24,
-)  # size of an object without fields, and the offset of `tp_name` in a class if objects have this size
-
-
-def name_in_messages(kind: type) -> None:
-    """Make Python's messages, such as "unhashable type", show a class of arrays with its module, and no subclass name."""
-    if object.__basicsize__ == _HEAD:
-        ctypes.c_void_p.from_address(id(kind) + _NAME).value = ctypes.addressof(_SHOWN_NAME)

@@ -31,7 +31,7 @@ from weft.dsl.arrays.array import (
 )
 from weft.dsl.arrays.array_function import array_function
 from weft.dsl.arrays.call_sites import RECORD_PENDING, accepts, on_operands_device
-from weft.dsl.arrays.docstrings import describe_members, name_in_messages
+from weft.dsl.arrays.docstrings import describe_members
 from weft.dsl.arrays.flat import Flat
 from weft.dsl.arrays.foreign import is_foreign
 from weft.dsl.arrays.memoized import memoized
@@ -581,8 +581,6 @@ def install() -> None:
     setattr(Part, "__setitem__", _set_part)
     shared_arrays.install_buffer(Array, Part, ReadOnly, Scalar)
     describe_members(Array)
-    for kind in (Array, Part, ReadOnly, Scalar):
-        name_in_messages(kind)
     Number.register(Scalar)  # `numpy.isscalar` requires it, and `numpy.testing.assert_equal` calls `isscalar`
 
 

@@ -264,14 +264,3 @@ def test_text_that_is_no_number_gives_numpys_error_alone() -> None:
     with pytest.raises(ValueError, match="could not convert string to float: 'a'") as caught:
         x[5] = "a"
     assert caught.value.__context__ is None
-
-
-@pytest.mark.parametrize("size", [3, 40_000])
-@pytest.mark.parametrize("mistake", ["x(3)", "hash(x)", "round(x)"])
-def test_pythons_messages_name_arrays_as_numpys(mistake: str, size: int) -> None:
-    messages = []
-    for x in (wf.arange(size), wf.broadcast_to(wf.arange(size), (2, size)), np.arange(size)):
-        with pytest.raises(TypeError) as caught:
-            eval(mistake, {"x": x})
-        messages.append(str(caught.value).replace("weft.Array", "numpy.ndarray"))
-    assert len(set(messages)) == 1, messages
