@@ -49,7 +49,7 @@ def get_device(name: str | Device) -> Device:
 
 
 def _made(what: str, *given: Any) -> Any:
-    """Import a module and call one of its functions.
+    """Call a class or a function of another module of the runtime, which is imported on first use.
 
     Modules of unused devices are thus never loaded.
     """

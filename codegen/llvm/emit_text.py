@@ -208,7 +208,7 @@ class Writer:
     # -- values ----------------------------------------------------------------------------
 
     def scalar_of(self, value: Value) -> str:
-        """Return the text of a value as a scalar. The value must be the same in all lanes."""
+        """Return the LLVM text of a scalar value, which must be the same in all lanes."""
         item = self.environment[value]
         if item.lanes:
             raise CompileError(f"%{value.name} differs between lanes where one value is needed")

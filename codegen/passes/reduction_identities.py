@@ -1,4 +1,4 @@
-"""Properties that are needed to reorder reductions: whether they round, and the identities of accumulators."""
+"""Properties of reductions that permit a change of order: whether the reduction rounds, and its identity element."""
 
 from __future__ import annotations
 

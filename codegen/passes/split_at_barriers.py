@@ -306,7 +306,7 @@ class _Splitter:
                         self.mark_needed(value)
 
     def mark_needed(self, value: Value) -> None:
-        """Mark a value that code outside all runs uses, and the operations that compute the value."""
+        """Mark a value as used outside of all runs, together with the operations that compute it."""
         if value in self.needed:
             return
         self.needed.add(value)

@@ -240,7 +240,7 @@ class _Splitter:
         return None
 
     def copy_by_results(self, operation: Operation, first: Value, last: Value, likely: dict[Value, bool]) -> None:
-        """Emit a loop over a block, without the branches that are taken alike for all its indices."""
+        """Emit a loop over a block of indices. Branches with the same result for all indices of the block are omitted."""
         test = self.open_test(operation.regions[0], likely)
         if test is None:
             self.copy(operation, (first, last), role="serial")

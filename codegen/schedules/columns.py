@@ -81,7 +81,7 @@ def _side(count: int, items: int, lanes: int) -> int:
 
 
 def threads_below(count: int, items: int) -> int:
-    """Return the number of threads that share a column, if the order of the reduction affects the result.
+    """Return the number of threads that reduce a column together. The order of the reduction depends on this number.
 
     This number is also the stride, in rows, of each of these threads.
     """

@@ -380,7 +380,7 @@ class RowWriter:
     # -- the elements of a row -----------------------------------------------------------------
 
     def _kept_slots(self) -> list[Slot]:
-        """Return all vectors that this thread keeps in registers, as slots."""
+        """Return a slot for each vector that this thread keeps in registers."""
         w = self.w
         length = w.compute("subtract", self.stop, self.start)
         known = self.known.length

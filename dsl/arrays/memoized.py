@@ -28,7 +28,7 @@ _NAMED_BY_THEMSELVES = frozenset({int, str, bool, NoneType, EllipsisType, np.int
 
 
 def memoized(function: Function) -> Function:
-    """Decorate a function that returns a recorded array so that results are memoized by call site and arguments."""
+    """Memoize the recorded results of a function by call site and arguments."""
     name = function.__name__
     function = uncut(function)
 

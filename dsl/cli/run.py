@@ -53,7 +53,7 @@ def explain(program: MainProgram, output: str, device: str) -> int:
 
 
 def _is_ready(command: str, program: MainProgram, device: str) -> bool:
-    """Check that the program and the device exist, and make `device` the default device.
+    """Make `device` the default device. Return whether the program and the device exist.
 
     Otherwise print an error and return False.
     """

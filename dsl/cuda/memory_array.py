@@ -225,7 +225,7 @@ class MemoryArray:
         return realise(self.storage)
 
     def exclusive(self) -> Buffer:
-        """Return the memory buffer for writing, after copying a buffer that other storages share."""
+        """Return a memory buffer that may be written. A buffer that other storages share is copied first."""
         return exclusive(self.storage)
 
     def _span(self) -> tuple[int, int]:

@@ -89,7 +89,7 @@ def uint64_to_unit_float64(x: Any) -> Any:
 
 @device
 def uint64_to_unit_float32(x: Any) -> Any:
-    """Convert the upper 53 bits of a uint64 to a float32 in [0, 1], rounded from float64."""
+    """Convert the upper 53 bits of a uint64 to a float64 in [0, 1), and round the result to float32."""
     return np.float32(np.float64(x >> 11) * _UNIT)
 
 
@@ -181,7 +181,7 @@ def init_xoroshiro128p_states_cpu(states: np.ndarray, seed: int, subsequence_sta
 
 
 def _seeded(seed: int) -> int:
-    """Return the first output of splitmix64 for a seed, which is the seed of xoroshiro128+."""
+    """Compute the initial state of xoroshiro128+ from a seed, with splitmix64."""
     z = (seed + int(_STEP)) & _MASK
     z = ((z ^ (z >> 30)) * int(_FIRST)) & _MASK
     z = ((z ^ (z >> 27)) * int(_SECOND)) & _MASK

@@ -1,4 +1,4 @@
-"""Ufuncs composed of array functions: those with several outputs, products of vectors, `spacing` and `fix`.
+"""Ufuncs that are composed of array functions, such as `divmod`, `vecdot`, `spacing` and `fix`.
 
 In: operands, and outputs by position or as `out`. Out: recorded arrays. Invariant: NumPy handles rare options, and
 raises the errors for invalid operands.

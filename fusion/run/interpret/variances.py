@@ -26,7 +26,7 @@ TOGETHER = 8
 
 
 def find_variances(order: list[Expr], origins: Mapping[Expr, Expr]) -> dict[Expr, tuple[Expr, Tree]]:
-    """Return the sums of squared differences from a mean, each with its array and its order."""
+    """Find the reductions that compute variances. Return each sum of squares with its array and its summation order."""
     found = {}
     for node in order:
         array = _shifted(node, origins) if node.kind == "reduce" and node.op == "add" else None

@@ -185,7 +185,7 @@ def _read_integers(arguments: tuple[Any, ...], options: dict[str, Any]) -> Draw 
 
 
 def _read_choice(arguments: tuple[Any, ...], options: dict[str, Any]) -> Draw | None:
-    """Return a call to ``choice`` as a draw of integers, or None if NumPy must execute the call.
+    """Express a call to ``choice`` as a draw of random integers. Return None if NumPy must execute the call.
 
     The call must choose from an integer range with replacement.
     """
