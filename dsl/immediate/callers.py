@@ -14,7 +14,7 @@ from collections.abc import Callable
 from types import CodeType, FrameType, ModuleType
 from typing import Any
 
-SLOTS = 256  # a power of two
+SLOTS = 4096  # a power of two, so large that the modules of a program rarely share a slot
 SHIFT = 5  # number of low address bits that differ too little
 OTHER, LIBRARY, PROGRAM = range(3)
 # Table for native code. The first word tells whether a program is redirected. Each slot then has two words: the address

@@ -73,8 +73,10 @@ def _limit_moved(name: str, arguments: Any, options: dict[str, Any]) -> int:
     arrays = [each for each in flat if type(each) is Array]
     if name == "ravel" and arrays and (values := values_of(arrays[0])) is not None and values.flags.c_contiguous:
         return values.size  # (returns a view)
+    if name in _INTERLEAVED and (arguments[1:] or options):
+        return 0  # (along most axes, NumPy writes element by element)
     # (rolled arrays are usually summed, by one kernel without a copy)
-    return most_moved_alone(arrays, name == "roll")
+    return most_moved_alone(arrays, name == "roll", name in _KEEPING)
 
 
 def _limit_exact(name: str, arguments: Any, options: dict[str, Any]) -> int:
@@ -170,17 +172,20 @@ def _is_in_order(name: str, values: np.ndarray, axes: tuple[Any, ...], options: 
 _LONG_ROW = 8192
 
 
-def most_moved_alone(arrays: list[Array], fused: bool = False) -> int:
+def most_moved_alone(arrays: list[Array], fused: bool = False, kept: bool = False) -> int:
     """Return how many elements of `arrays` may be copied immediately, by a call such as a concatenation.
 
     The limit is higher if nothing was fused with the previous copy at this call site, and lower if `fused` is true.
+    With `kept`, the copy has the same memory order as the arrays, not C order.
     """
     moved = min([most_moved(each) for each in arrays], default=IMMEDIATE[0])
     most = IMMEDIATE[0] if fused else moved
     size = sum([each.size for each in arrays])
-    if most < size <= _ALONE * moved and moved > IMMEDIATE[0] and was_evaluated_alone(user_location()):
-        return _ALONE * moved
-    return most
+    if not IMMEDIATE[0] < moved or not most < size <= _ALONE * moved:
+        return most
+    # (NumPy copies other arrays element by element, and a kernel copies vectors)
+    in_rows = all(each.itemsize in each.strides[0 if kept else -1 :] for each in arrays)
+    return _ALONE * moved if in_rows and was_evaluated_alone(user_location()) else most
 
 
 def most_moved(array: Array) -> int:
@@ -196,6 +201,8 @@ def most_moved(array: Array) -> int:
 # bytes in the time that recording takes, so recording does not pay off even if the function would fuse.
 _MOVING = frozenset("append concatenate copy dstack hstack ravel flatten roll stack take vstack".split())
 _MOVED_BYTES = 16
+_INTERLEAVED = frozenset({"dstack", "stack"})
+_KEEPING = frozenset({"append", "concatenate", "hstack", "roll", "vstack"})  # ... the memory order
 # Factor for the limit of moved elements at a call site where nothing was fused with the previous copy.
 _ALONE = 8
 # Reductions whose bits do not depend on the order (except for signs of float zeros), and the number of bytes that they
