@@ -122,6 +122,17 @@ def is_c_ordered(array: Array) -> bool:
 # -- flags ---------------------------------------------------------------------------------------
 
 
+# Bits of the flags in NumPy's C interface.
+_BITS = {
+    "C_CONTIGUOUS": 0x1,
+    "F_CONTIGUOUS": 0x2,
+    "OWNDATA": 0x4,
+    "ALIGNED": 0x100,
+    "WRITEABLE": 0x400,
+    "WRITEBACKIFCOPY": 0x2000,
+}
+
+
 class Flags(dict):
     """The flags of an array under NumPy's names.
 
@@ -141,6 +152,11 @@ class Flags(dict):
         behaved = self["WRITEABLE"]
         self.__dict__.update(_array=array, contiguous=in_order, forc=in_order or across, fnc=across and not in_order)
         self.__dict__.update(behaved=behaved, carray=behaved and in_order, farray=behaved and across and not in_order)
+
+    @property
+    def num(self) -> int:
+        """The flags as the bits of an integer, which `np.ctypeslib.ndpointer` checks."""
+        return sum(bit for name, bit in _BITS.items() if self[name])
 
     def __repr__(self) -> str:
         return "".join(f"  {name} : {value}\n" for name, value in self.items())

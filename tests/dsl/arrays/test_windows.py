@@ -137,3 +137,15 @@ def test_diagonals_can_be_made_writable(shape: tuple[int, ...], immediate: int) 
         diagonal[:] = values
         diagonal += 1
         np.testing.assert_array_equal(np.diagonal(np.asarray(x), axis1=-2, axis2=-1), values + 1)
+
+
+@pytest.mark.parametrize("key", [slice(None), slice(None, None, 2), (slice(None), 0), (0, slice(None))])
+def test_flags_are_also_bits(key: Any) -> None:
+    values = np.arange(12.0).reshape(3, 4)
+    for given in (values, values.T, np.diagonal(values)):
+        x = wf.asarray(values)
+        mine = x if given is values else x.T if given.ndim == 2 else np.diagonal(x)
+        if given.ndim == 2:
+            mine, given = mine[key], given[key]
+        owned = 4  # (`values` is itself a view)
+        assert mine.flags.num & ~owned == given.flags.num & ~owned
