@@ -254,6 +254,10 @@ def roll(a: ArrayLike, shift: Any, axis: ShapeLike | None = None) -> Array:
         )
     if (order := memory_order([array])) is not None:
         return unpermuted(roll(permuted(array, order), shifts, [order.index(k) for k in axes]), order)
+    if len(axes) == 1 and _has_short_rows([array], axes[0]):
+        rows = prod(array.shape[axes[0] + 1 :])
+        flat = reshape(array, (*array.shape[: axes[0]], -1))
+        return reshape(roll(flat, int(shifts[0]) * rows, axes[0]), array.shape)
     node = operand(array._storage)
     seen, rolled = array._view or whole(array._storage), False
     for amount, k in zip(shifts, axes, strict=True):

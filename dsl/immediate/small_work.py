@@ -73,7 +73,7 @@ def _limit_moved(name: str, arguments: Any, options: dict[str, Any]) -> int:
     arrays = [each for each in flat if type(each) is Array]
     if name == "ravel" and arrays and (values := values_of(arrays[0])) is not None and values.flags.c_contiguous:
         return values.size  # (returns a view)
-    if name in _INTERLEAVED and (arguments[1:] or options):
+    if name == "stack" and (arguments[1:] or options):
         return 0  # (along most axes, NumPy writes element by element)
     # (rolled arrays are usually summed, by one kernel without a copy)
     return most_moved_alone(arrays, name == "roll", name in _KEEPING)
@@ -199,9 +199,8 @@ def most_moved(array: Array) -> int:
 
 # Functions that move elements, and the number of bytes that they may move per element of the limit. NumPy moves these
 # bytes in the time that recording takes, so recording does not pay off even if the function would fuse.
-_MOVING = frozenset("append concatenate copy dstack hstack ravel flatten roll stack take vstack".split())
+_MOVING = frozenset("append concatenate copy hstack ravel flatten roll stack take vstack".split())
 _MOVED_BYTES = 16
-_INTERLEAVED = frozenset({"dstack", "stack"})
 _KEEPING = frozenset({"append", "concatenate", "hstack", "roll", "vstack"})  # ... the memory order
 # Factor for the limit of moved elements at a call site where nothing was fused with the previous copy.
 _ALONE = 8
