@@ -18,6 +18,7 @@ MOST_TILES = 4  # maximum number of tiles in a kernel
 MOST_SIZE = 256
 AHEAD = 3  # rows of a tile that are prefetched: the hardware prefetcher restarts in each row
 ROOM = 256 << 10  # maximum number of bytes of a kernel's tiles
+SHORT_STEPS = range(-4, 5)  # strides in elements of loads without a tile: whole vectors are loaded and shuffled
 _LINEAR = ("add", "subtract", "multiply", "cast", "constant")
 
 
@@ -78,7 +79,7 @@ def _inner(outer: Operation) -> Operation | None:
 
 
 def _strided_loads(kernel: Kernel, outer: Operation, inner: Operation) -> list[Operation]:
-    """Return the loads that are contiguous along the outer loop and strided along the inner loop.
+    """Return the loads that are contiguous along the outer loop and have a long stride along the inner loop.
 
     Only loads of real values from read-only arrays are included. Return an empty list if there are too many.
     """
@@ -94,7 +95,7 @@ def _strided_loads(kernel: Kernel, outer: Operation, inner: Operation) -> list[O
         and o.operands[0] in unwritten
         and o.results[0].type.kind != "c"  # type: ignore[union-attr]
         and along.get(o.operands[1]) == 1
-        and steps.get(o.operands[1], 0) not in (0, 1, -1)
+        and steps.get(o.operands[1], 0) not in SHORT_STEPS
         and _is_linear(o.operands[1], index, made)
     ]
     return found if len(found) <= MOST_TILES else []

@@ -81,6 +81,19 @@ def test_distances_that_grow_are_no_columns() -> None:
     assert copies(tiled(sum_with_transposed(square=True))) == 0
 
 
+@pytest.mark.parametrize(("columns", "expected"), [(2, 0), (4, 0), (5, 1)])
+def test_points_of_few_coordinates_are_read_without_a_tile(columns: int, expected: int) -> None:
+    b = KernelBuilder("kernel")
+    rows = b.scalar("rows")
+    points, out = b.pointer("points", np.float64, noalias=True), b.pointer("out", np.float64, writable=True)
+    with b.loop(b.constant(columns), "parallel") as i:
+        line = b.op("multiply", i.index, rows)
+        with b.loop(rows, "parallel") as j:
+            value = b.load(points, b.op("add", i.index, b.op("multiply", j.index, b.constant(columns))))
+            b.store(out, b.op("add", line, j.index), value)
+    assert copies(tiled(b.finish())) == expected
+
+
 def test_rows_of_a_tile_are_fetched_ahead() -> None:
     kernel = tiled(sum_with_transposed())
     fetched = [o for o in kernel.walk() if o.opcode == "fetch"]
