@@ -78,6 +78,7 @@ from weft.fusion import (
 from weft.runtime import IMMEDIATE, DeviceMismatchError
 
 _BOOLS = (bool, np.bool_)
+_ARRAYS = (Array, np.ndarray)
 
 
 class Index:
@@ -96,7 +97,7 @@ class Index:
 
 
 def _expand(key: object, ndim: int) -> list[Any]:
-    if type(key) is Array and 0 < (own := _axes_of(key)) <= ndim:
+    if type(key) in _ARRAYS and 0 < (own := _axes_of(key)) <= ndim:
         return [key] + [slice(None)] * (ndim - own)
     items = list(key) if isinstance(key, tuple) else [key]
     used = sum(0 if item is None or item is Ellipsis else _axes_of(item) for item in items)
@@ -336,7 +337,7 @@ class AxisLayout:
 
 
 def _lay_out_axes(index: Index, key: object, ndim: int) -> AxisLayout:
-    if type(key) is Array and len(index.advanced) == 1:  # a single index array
+    if type(key) in _ARRAYS and len(index.advanced) == 1:  # a single index array
         (only,) = index.advanced
         count = len(only.shape)
         return AxisLayout((*only.shape, *index.shape), tuple(range(count, count + len(index.shape))), 0)

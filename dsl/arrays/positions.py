@@ -7,6 +7,8 @@ exceed the bounds.
 
 from __future__ import annotations
 
+from functools import reduce
+
 import numpy as np
 
 from weft.dsl.arrays.array import VALUE_READS, Array, convert, expr_of, record
@@ -58,10 +60,13 @@ class Positions:
 def positions_of(values: Array | np.ndarray, axis: int, length: int, stride: int, position: int) -> Positions:
     """Return indices along `axis` as `Positions`, or raise IndexError if an index is out of bounds."""
     if isinstance(values, np.ndarray):
+        low, high = (int(values.min()), int(values.max())) if values.size else (0, 0)
         if values.size:
-            _check(values, int(values.min()), int(values.max()), axis, length)
-        wide = values.astype(np.int64)  # (a narrow dtype may not hold the length)
-        return Positions(position, length, stride, values.shape, np.where(wide < 0, wide + length, wide))
+            _check(values, low, high, axis, length)
+        wide = values.astype(np.int64)  # (a narrow dtype may not hold the length, and the caller may change the array)
+        if low < 0:
+            wide[wide < 0] += length
+        return Positions(position, length, stride, values.shape, wide)
     if not values.size:
         return Positions(position, length, stride, values.shape, None, values)
     numbers = _in_memory(values)
@@ -108,13 +113,8 @@ def flat_position(positions: list[Positions]) -> Expr:
 
     The offset is relative to the first element of the view that the basic indices select.
     """
-    on_host = [p for p in positions if p.numbers is not None]
-    terms: list[Expr] = []
-    if on_host:
-        total = np.zeros(np.broadcast_shapes(*(p.shape for p in on_host)), np.int64)
-        for p in on_host:
-            total = total + p.numbers * p.stride  # type: ignore[operator]
-        terms.append(expr_of(convert(total)))
+    on_host = [p.numbers if p.stride == 1 else p.numbers * p.stride for p in positions if p.numbers is not None]
+    terms = [expr_of(convert(reduce(np.add, on_host)))] if on_host else []
     for p in positions:
         if p.numbers is None:
             node = cast(p.expr(), _INT64)

@@ -136,7 +136,7 @@ def _picked(shape: tuple[int, ...], key: Any) -> int:
                 break
         else:
             with suppress(ValueError):  # (indexing raises IndexError)
-                return size * prod(left) * prod(np.broadcast_shapes(*given))
+                return size * prod(left) * prod(given[0] if len(given) == 1 else np.broadcast_shapes(*given))
     # (index an array whose elements have no bytes)
     return int(np.ndarray(shape, "V0")[key].size)
 
