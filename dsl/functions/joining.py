@@ -20,6 +20,7 @@ from weft.dsl.arrays.memoized import memoized
 from weft.dsl.arrays.memory_order import memory_order, permuted, unpermuted
 from weft.dsl.arrays.results import to_python
 from weft.dsl.arrays.validation import as_dtype, normalize_axis
+from weft.dsl.arrays.windows import is_c_ordered
 from weft.dsl.functions.creation import asarray, empty, set_stack
 from weft.dsl.functions.manipulation import expand_dims, ravel, reshape
 from weft.dsl.immediate.host_values import values_of
@@ -243,6 +244,9 @@ def roll(a: ArrayLike, shift: Any, axis: ShapeLike | None = None) -> Array:
     """
     array = asarray(a)
     if axis is None:
+        in_rows = array.ndim > 1 and array.size and memory_order([array]) is None
+        if in_rows and not is_c_ordered(array) and np.ndim(shift) == 0:
+            return _roll_flat(array, int(shift) % array.size, array.ndim)
         return reshape(roll(ravel(array), shift, 0), array.shape)
     start()
     axes = list(normalize_axis_tuple(axis, array.ndim, allow_duplicate=True))
@@ -271,6 +275,21 @@ def roll(a: ArrayLike, shift: Any, axis: ShapeLike | None = None) -> Array:
     if rolled:
         return record(node)
     return array if array is not a else array.copy()
+
+
+def _roll_flat(array: Array, shift: int, ndim: int) -> Array:
+    """Roll the first `ndim` axes of an array, which is not contiguous, as a single axis.
+
+    Each axis is rolled separately, so that kernels divide no index.
+    """
+    if ndim == 1:
+        return roll(array, shift, 0)
+    length = array.shape[ndim - 1]
+    rows, columns = divmod(shift, length)
+    leading = (slice(None),) * (ndim - 1)
+    first = _roll_flat(array[(*leading, slice(length - columns, None))], rows + 1, ndim - 1) if columns else None
+    rest = _roll_flat(array[(*leading, slice(length - columns))], rows, ndim - 1)
+    return rest if first is None else concatenate((first, rest), ndim - 1)
 
 
 def _roll_axis(node: Expr, seen: View, by: int, axis: int) -> Expr:

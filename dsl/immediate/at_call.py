@@ -369,7 +369,8 @@ def to_host_if_small(value: Any, found: list[tuple[np.ndarray, Array]], left: in
             return value
         if not recording.held:  # (evaluate them together)
             pending = [each._storage for each in value if type(each) is Scalar]
-            evaluate([each for each in pending if each.device.name == "cpu"])
+            if pending:
+                evaluate([each for each in pending if each.device.name == "cpu"])
         taken = []
         for each in value:
             taken.append(to_host_if_small(each, found, left))

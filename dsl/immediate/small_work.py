@@ -158,10 +158,11 @@ _ARRAYS = {Array, np.ndarray}
 
 
 def _is_in_order(name: str, values: np.ndarray, axes: tuple[Any, ...], options: dict[str, Any]) -> bool:
-    """Return whether a reduction reads memory in order: a contiguous array, or long contiguous rows."""
+    """Return whether NumPy's reduction reads memory in order: a contiguous array, or long contiguous rows."""
     axes = (*axes, *options.values())
     if not axes or (values.ndim == 1 and axes in ((0,), (-1,))):
-        return values.flags.c_contiguous
+        rows = name in _WITHOUT_COPY and values.strides[-1:] == (values.itemsize,) and values.shape[-1] >= _LONG_ROW
+        return rows or values.flags.c_contiguous
     axis = axes[0]
     if name == "count_nonzero" or len(axes) > 1 or type(axis) is not int or not -values.ndim <= axis < values.ndim:
         return False
@@ -170,6 +171,8 @@ def _is_in_order(name: str, values: np.ndarray, axes: tuple[Any, ...], options: 
 
 # Minimum length of rows for which NumPy's overhead per row is negligible.
 _LONG_ROW = 8192
+# Reductions of all elements that read the rows of an array without copying the array first.
+_WITHOUT_COPY = frozenset({"all", "any", "max", "min"})
 
 
 def most_moved_alone(arrays: list[Array], fused: bool = False, kept: bool = False) -> int:
@@ -178,23 +181,21 @@ def most_moved_alone(arrays: list[Array], fused: bool = False, kept: bool = Fals
     The limit is higher if nothing was fused with the previous copy at this call site, and lower if `fused` is true.
     With `kept`, the copy has the same memory order as the arrays, not C order.
     """
-    moved = min([most_moved(each) for each in arrays], default=IMMEDIATE[0])
-    most = IMMEDIATE[0] if fused else moved
-    size = sum([each.size for each in arrays])
-    if not IMMEDIATE[0] < moved or not most < size <= _ALONE * moved:
+    limit = IMMEDIATE[0]
+    least, size, in_rows = _MOVED_BYTES * limit if arrays else limit, 0, True
+    for each in arrays:
+        values = values_of(each)
+        if values is None or each.device.name != "cpu":
+            return limit
+        width = values.itemsize
+        least = min(least, max(1, _MOVED_BYTES // width) * limit)
+        size += values.size
+        # (NumPy copies other arrays element by element, and a kernel copies vectors)
+        in_rows = in_rows and (width in values.strides if kept else values.strides[-1:] in ((width,), (0,)))
+    most = limit if fused else least
+    if not limit < least or not most < size <= _ALONE * least or not in_rows:
         return most
-    # (NumPy copies other arrays element by element, and a kernel copies vectors)
-    in_rows = all(each.itemsize in each.strides[0 if kept else -1 :] for each in arrays)
-    return _ALONE * moved if in_rows and was_evaluated_alone(user_location()) else most
-
-
-def most_moved(array: Array) -> int:
-    """Return how many elements may be copied immediately from an array.
-
-    The limit is lower for pending arrays.
-    """
-    here = array.device.name == "cpu" and values_of(array) is not None
-    return max(1, _MOVED_BYTES // array.dtype.itemsize if here else 1) * IMMEDIATE[0]
+    return _ALONE * least if was_evaluated_alone(user_location()) else most
 
 
 # Functions that move elements, and the number of bytes that they may move per element of the limit. NumPy moves these

@@ -317,8 +317,25 @@ def reduce_(
     ``"argmin"``/``"argmax"``: the C-order index of the extreme element over `axes`.
     """
     axes = tuple(sorted(axes))
+    if op in _IDEMPOTENT or (op in ("argmax", "argmin") and len(axes) == 1):
+        operand = _without_repeats(operand, axes)
     shape = tuple(1 if k in axes else n for k, n in enumerate(operand.shape) if keepdims or k not in axes)
     return intern("reduce", op, (operand,), (axes, keepdims), shape, np.dtype(dtype), location)
+
+
+# Ops for which an element and its copies have the same result as the element alone.
+_IDEMPOTENT = frozenset(
+    {"bitwise_and", "bitwise_or", "fmax", "fmin", "logical_and", "logical_or", "maximum", "minimum"}
+)
+
+
+def _without_repeats(operand: Expr, axes: tuple[int, ...]) -> Expr:
+    """Return a view with a single element along each of the axes along which all elements are the same element."""
+    if operand.kind != "view" or 0 in operand.shape or all(operand.attrs[0][k] for k in axes):
+        return operand
+    (strides, offset), (base,) = operand.attrs, operand.operands
+    shape = tuple(1 if k in axes and not strides[k] else n for k, n in enumerate(operand.shape))
+    return view(base, shape, strides, offset)
 
 
 def scan(op: str, operand: Expr, axis: int, dtype: DTypeLike, location: Location | None = None) -> Expr:

@@ -87,3 +87,18 @@ def test_short_rows_are_joined_as_one_axis(layout: str, axis: int, device: str) 
         wanted[0, 1:] += wanted[1, :-1]
         np.testing.assert_array_equal(joined, wanted)
         np.testing.assert_array_equal(x, values)
+
+
+@pytest.mark.parametrize("device", ["cpu", "simt"])
+@pytest.mark.parametrize(
+    "view", [np.s_[::-1], np.s_[::2, 1:], np.s_[..., ::-2]], ids=["reversed", "strided", "columns"]
+)
+def test_views_are_rolled_as_one_axis(view: object, device: str) -> None:
+    values = RNG.standard_normal((6, 5, 8))
+    with wf.device(device):
+        x = wf.asarray(values)
+        for shift in (0, 1, -1, 7, -13, values[view].size):
+            expected = np.roll(values[view], shift)
+            np.testing.assert_array_equal(wf.roll(x[view], shift), expected, strict=True)
+        row = wf.broadcast_to(x[0, 0], (4, 8))
+        np.testing.assert_array_equal(wf.roll(row, 3), np.roll(np.broadcast_to(values[0, 0], (4, 8)), 3), strict=True)
