@@ -54,9 +54,9 @@ def on_a_gpu() -> str:
     found = load("cuda/fused-cuda-0")
     said = found["summary"]
     return (
-        "\n## On a GPU\n\nThe following table shows the warm times on a GPU of the ten large programs and of four more programs. Each time\n"
-        "includes both the launches and the execution of the kernels. NumPy runs on the CPU of the same machine. The *best peer* of a program is the\n"
-        "fastest of CuPy, JAX, PyTorch and torch.compile. The times of hand-written CUDA C++ kernels are shown for comparison\n"
+        "\n## On a GPU\n\nThe following table shows the warm times of the ten large programs and of four more programs on a GPU. Each time\n"
+        "includes both the launches and the execution of the kernels. NumPy runs on the CPU of the same machine. The *best peer*\n"
+        "of a program is the fastest of CuPy, JAX, PyTorch and torch.compile. The times of hand-written CUDA C++ kernels are shown for comparison\n"
         f"only. On average (geometric mean), weft is {said['geometric mean, best peer / weft']:.2f} times as fast as the best peer. In\n"
         f"{said['at least as fast as the best peer']} of {said['programs']} programs, weft is at least as fast as the best peer. weft\n"
         "records the operations of a program in every call. In programs with hundreds of operations, such as Mandelbrot,\n"
