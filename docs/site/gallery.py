@@ -16,9 +16,9 @@ TIMES = ROOT / "benchmarks" / "results" / "gallery" / "gallery.json"
 TEXTS = {
     "black_scholes": (
         "Option prices",
-        "The Black-Scholes formula gives the price of an option in terms of logarithms, exponentials and the normal distribution.\n"
-        "NumPy evaluates the formula in dozens of loops, whereas weft uses a single loop. Because there is no similar formula for\n"
-        "Asian options, the program estimates the price of an Asian option by simulation. weft generates the same random numbers\n"
+        "The Black-Scholes formula expresses the price of an option in terms of logarithms, exponentials and the normal distribution.\n"
+        "NumPy evaluates the formula in dozens of loops, whereas weft uses a single loop. There is no similar formula for Asian\n"
+        "options, so the program estimates the price of an Asian option by simulation. weft generates the same random numbers\n"
         "as NumPy.",
     ),
     "gray_scott": (
@@ -45,7 +45,7 @@ TEXTS = {
     ),
     "k_means": (
         "k-means clustering",
-        "The program uses Lloyd's algorithm. A single kernel computes the distances, the nearest center for each point, and the loss.",
+        "The program uses Lloyd's algorithm. A single kernel computes all distances, finds the nearest center for each point, and computes the loss.",
     ),
     "lattice_boltzmann": (
         "Flow around a cylinder",
@@ -59,7 +59,7 @@ TEXTS = {
     "mandelbrot": (
         "The Mandelbrot set",
         "The program computes how quickly each point escapes, and derives smooth colors from the escape times. Each step\n"
-        "processes only the points that have not escaped yet, so the arrays become smaller from step to step.",
+        "processes only the points that have not escaped yet, so the arrays become smaller with each step.",
     ),
     "n_body": (
         "Gravitational n-body simulation",
@@ -99,14 +99,14 @@ TEXTS = {
     ),
     "wave_fdtd": (
         "Electromagnetic waves",
-        "The program simulates waves in two dimensions with Yee's method and an absorbing boundary. Each step updates three\n"
+        "The program simulates electromagnetic waves in two dimensions with Yee's method and an absorbing boundary. Each step updates three\n"
         "fields in place.",
     ),
 }
 # The reason that is given for programs that are slower than NumPy
 SLOWER = (
-    "This program is faster with NumPy, because it spends most of its time in random memory accesses and in library routines, "
-    "which fusion does not accelerate."
+    "This program runs faster with NumPy than with weft, because the program spends most of its time in random memory accesses "
+    "and in library routines, which fusion does not accelerate."
 )
 
 
@@ -145,7 +145,7 @@ def program_page(name: str, result: dict[str, Any] | None) -> str:
     return (
         f"# {title}\n\n{text}\n\n![{title}]({name}.png)\n\n{time_table(result)}\n"
         f"The picture shows the result of `main({shown.picture})`, which weft computed when this page was built.\n\n"
-        f"## The program\n\nThe program uses only NumPy. To run it on weft, add a line that calls `main`, and run the file with `weft run`.\n\n"
+        f"## The program\n\nThe program uses only NumPy. To run the program on weft, add a line that calls `main`, and run the file with `weft run`.\n\n"
         f"```{{literalinclude}} ../../../../{shown.folder}/{name}.py\n:language: python\n```\n"
     )
 
@@ -161,9 +161,8 @@ def index_page(results: dict[str, dict[str, Any]]) -> str:
         )
     listed = "\n".join(name for name, _ in sorted(TEXTS.items(), key=lambda item: item[1][0]))
     return (
-        f"# Gallery\n\nThe gallery contains {len(TEXTS)} short NumPy programs, with pictures of their results and with their run times with\n"
-        "NumPy and with weft. The speed below each picture was measured in repeated calls. For all measured times of a program, see the\n"
-        "page of the program.\n\n"
+        f"# Gallery\n\nThe gallery contains {len(TEXTS)} short NumPy programs, pictures of their results, and their run times with NumPy and\n"
+        "with weft. The speed below each picture was measured in repeated calls. The page of each program lists all measured times.\n\n"
         "::::{grid} 1 2 3 3\n:gutter: 3\n\n" + "\n".join(cards) + "\n::::\n\n"
         "To repeat the measurements, run `python -m benchmarks --device cpu --suite gallery --out FOLDER`.\n\n"
         f"```{{toctree}}\n:hidden:\n\n{listed}\n```\n"

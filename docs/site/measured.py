@@ -10,12 +10,13 @@ from typing import Any
 RESULTS = Path(__file__).resolve().parents[2] / "benchmarks" / "results"
 HEAD = """# Performance
 
-This page contains the measurements in the `benchmarks/results` folder. For the commands that repeat the measurements, see
-[Measure a program](guide/measuring.md). Except in the section [On a GPU](#on-a-gpu), the programs ran on two CPU cores.
+This page shows the measurements in the `benchmarks/results` folder. [Measure a program](guide/measuring.md) lists the commands that
+repeat the measurements. Except in the section [On a GPU](#on-a-gpu), the programs ran on two CPU cores.
 
 A *warm* time is the time of a repeated call in the same process. A *cold* time is the time of the first call in a new process, with either
-an empty or a filled disk cache of compiled kernels. Before a program is measured, its results are compared with NumPy's results. NumPy,
-weft and the other libraries are measured alternately, so that other load on the machine affects all of them equally. All times are medians.
+an empty or a filled disk cache of compiled kernels. Before the run time of a program is measured, the program's results are compared with
+NumPy's results. The measurements alternate between NumPy, weft and the other libraries, so that other load on the machine affects all of
+them equally. All times are medians.
 """
 
 
@@ -53,9 +54,9 @@ def on_a_gpu() -> str:
     found = load("cuda/fused-cuda-0")
     said = found["summary"]
     return (
-        "\n## On a GPU\n\nThe following table shows the warm times on a GPU of the ten programs above and of four more programs. Each time\n"
-        "includes the launches and the kernels. NumPy runs on the CPU of the same machine. The *best peer* of a program is the\n"
-        "fastest of CuPy, JAX, PyTorch and torch.compile. The times of hand-written kernels in CUDA C++ are shown for comparison\n"
+        "\n## On a GPU\n\nThe following table shows the warm times of the ten large programs and of four more programs on a GPU. Each time\n"
+        "includes both the launches and the execution of the kernels. NumPy runs on the CPU of the same machine. The *best peer*\n"
+        "of a program is the fastest of CuPy, JAX, PyTorch and torch.compile. The times of hand-written CUDA C++ kernels are shown for comparison\n"
         f"only. On average (geometric mean), weft is {said['geometric mean, best peer / weft']:.2f} times as fast as the best peer. In\n"
         f"{said['at least as fast as the best peer']} of {said['programs']} programs, weft is at least as fast as the best peer. weft\n"
         "records the operations of a program in every call. In programs with hundreds of operations, such as Mandelbrot,\n"
@@ -71,7 +72,7 @@ def large_programs() -> str:
     said = found["summary"]
     return (
         "\n## Large programs\n\nThe following table shows the warm times of ten programs on arrays of millions of elements. The *peers* are\n"
-        "other libraries, for each of which the programs were rewritten with the library's own functions. The *best peer* of a\n"
+        "other libraries. For each peer, the programs were rewritten with the functions of the library. The *best peer* of a\n"
         "program is the library that runs the program fastest. On average (geometric mean), weft is\n"
         f"{said['geometric mean, NumPy / weft']:.1f} times as fast as NumPy, and {said['geometric mean, best peer / weft']:.2f} times as\n"
         f"fast as the best peer. {machine(found)}\n\n"
@@ -90,7 +91,7 @@ def npbench(preset: str, table: bool) -> str:
         f"mean), and is faster than NumPy in {said['warm, programs faster than NumPy']} programs. If the disk cache is empty, a cold\n"
         f"call takes {said['first call, empty cache, geometric mean of weft / NumPy']:.2f} times as long with weft as with NumPy. If\n"
         f"the disk cache is filled, a cold call takes {said['first call, filled cache, geometric mean of weft / NumPy']:.2f} times as\n"
-        f"long. {machine(found)}\n\n"
+        f"long with weft as with NumPy. {machine(found)}\n\n"
     )
     if table:
         rows = ["| program | NumPy ms | weft ms | NumPy / weft | cold, empty cache ms | cold, filled cache ms |"]
@@ -121,9 +122,9 @@ def where_numpy_is_faster() -> str:
         f"- NPBench, preset M: {slower(load('npbench/npbench-M'))}\n"
         f"- Classical programs with typical sizes: {slower(load('classical/classical'))}\n"
         f"- Loops over elements of large arrays: {slower(load('elements/elements'))}\n\n"
-        "Most programs in this list use small arrays, need a result in each iteration, or spend most of their time in library\n"
-        "calls such as matrix products. For more about programs that use small arrays or run only a few times, see\n"
-        "[Small arrays](guide/small_arrays.md) and [What the first run costs](guide/first_run.md).\n"
+        "Most programs that run faster with NumPy use small arrays, need a result in each iteration, or spend most of their time in library\n"
+        "calls such as matrix products. [Small arrays](guide/small_arrays.md) and [What the first run costs](guide/first_run.md)\n"
+        "describe programs that use small arrays or run only a few times.\n"
     )
 
 
@@ -151,7 +152,7 @@ def measured_page() -> str:
     return (
         HEAD
         + large_programs()
-        + "\n## NPBench\n\nNPBench is a set of 54 programs from scientific computing. weft runs the NumPy versions of these programs unmodified.\n"
+        + "\n## NPBench\n\nNPBench is a set of 54 programs from scientific computing. weft runs the NumPy versions of the programs unmodified.\n"
         + npbench("M", table=True)
         + npbench("S", table=False)
         + "\n## Classical programs\n\nThe classical programs are 24 well-known numerical programs with arrays of typical sizes. In warm calls,\n"

@@ -64,7 +64,7 @@ REMEDIES = {
     "DivergenceError": "Move the barrier or the warp operation to a line that all threads reach.",
     "HostFallbackWarning": "Copy the array once with `x.to('cpu')`, or use an operation that has a kernel. WEFT_HOST_FALLBACK=ignore turns the warning off.",
     "KernelAttributeError": "Use one of the names that the message suggests.",
-    "KernelError": "For what to do, see the subclasses of this class.",
+    "KernelError": "See the remedies for the subclasses of this class.",
     "KernelFault": "Move the barrier that the message names to a line that all threads reach.",
     "KernelNameError": "Assign the name on every path that leads to its use.",
     "KernelSyntaxError": "Use the alternative that the message suggests.",
@@ -73,13 +73,13 @@ REMEDIES = {
     "MaskedArrayError": "Fill the masked elements first, for example with `x.filled(0)`, or use the functions of `numpy.ma`.",
     "MissingAssemblerError": "Run `pip install nvidia-nvjitlink`.",
     "OptimizerWarning": "The result is correct. Open an issue, and attach the report whose path is in the message.",
-    "OutOfMemoryError": "Delete some of the arrays in `error.largest`, or raise the limit. Then evaluate again.",
+    "OutOfMemoryError": "Delete some of the arrays in `error.largest`, or raise the limit. Then evaluate the array again.",
     "PerformanceWarning": "Follow the advice in the message. For example, pass `cuda.In(x)` if the kernel only reads `x`.",
     "SanitizerError": "Each report describes the access, the array and the source line. To fix a race, insert a barrier between the two accesses.",
     "SettingError": "Correct the environment variable named in the message.",
     "UnsupportedDtypeError": "Convert the array to a numeric dtype, or use NumPy for this operation.",
     "VerificationError": "Open an issue, and attach the report that the message names.",
-    "WeftError": "For what to do, see the subclasses of this class. To catch all of weft's errors, catch this class.",
+    "WeftError": "See the remedies for the subclasses of this class. To catch all of weft's errors, catch `WeftError`.",
 }
 
 Pages = dict[str, str]
@@ -182,7 +182,7 @@ def error_page(names: dict[str, PublicName]) -> str:
         "Errors and warnings",
         "Each error message states what was requested, what is wrong, where the error occurred, and how to correct it.",
     )
-    rows = [".. list-table::", "   :header-rows: 1", "", "   * - class", "     - base classes", "     - what to do"]
+    rows = [".. list-table::", "   :header-rows: 1", "", "   * - class", "     - base classes", "     - remedy"]
     for name, kind in sorted(classes.items()):
         bases = ", ".join(f"``{base.__name__}``" for base in kind.__bases__)
         rows += [f"   * - ``{name}``", f"     - {bases}", f"     - {link_names(REMEDIES[name], names)}"]
@@ -208,7 +208,7 @@ def kernel_page(names: dict[str, PublicName]) -> str:
     """Return the page of kernel decorators and of the names of the CUDA model."""
     text = heading(
         "Kernels",
-        "The following decorators and functions create kernels. For an introduction, see :doc:`Write a kernel </kernels>`.",
+        "The following decorators and functions create kernels. For an introduction to kernels, see :doc:`Write a kernel </kernels>`.",
     )
     text += entries((names[f"weft.{name}"] for name in KERNELS), names)
     text += "\nThe CUDA model\n--------------\n\nKernels can use the following names from ``weft.cuda``.\n\n"
@@ -240,7 +240,7 @@ def reference_pages() -> Pages:
     names = {name.name: name for name in public_names()}
     members = [name for name in names.values() if name.name.startswith("weft.Array.")]
     pages = function_pages(names)
-    of_array = "An array is a view of memory whose contents may not have been computed yet."
+    of_array = "An array is a view of a block of memory, whose contents may not have been computed yet."
     pages["array"] = heading("Array", of_array) + describe(names["weft.Array"], names) + entries(members, names)
     text = "These functions evaluate, display and measure recorded operations."
     pages["running"] = heading("Running and explaining", text) + entries((names[f"weft.{n}"] for n in RUNNING), names)

@@ -60,12 +60,12 @@ def _mistakes(measured: Measured, line: Line) -> list[str]:
     if (reads := measured.reads[line]) >= OFTEN:
         found.append(
             f"This line reads a value {reads:,} times. Each read evaluates the pending operations, so later operations "
-            "cannot fuse with them. Keep the value in an array, or read it less often."
+            "cannot be fused with the pending operations. Keep the value in an array, or read the value less often."
         )
     if line in measured.widened:
         found.append(
-            "Here, float32 values become float64, because the other operand is float64. The results take twice as "
-            "many bytes. Create the other operand with dtype=np.float32."
+            "On this line, float32 values become float64, because the other operand is float64. The results occupy twice as much "
+            "memory as float32 results. Create the other operand with dtype=np.float32."
         )
     return found
 
@@ -78,7 +78,7 @@ def _host_calls(one: LineTime, least: float) -> list[str]:
         if name != kernel.note.name and name not in WRITERS and kernel.seconds >= least:
             found.append(
                 f"weft has no kernel for {name}. NumPy executes the function on the host ({show_seconds(kernel.seconds)}), "
-                "and other operations do not fuse with it."
+                "so the function is not fused with other operations."
             )
     return found
 
@@ -107,15 +107,15 @@ def _limits(measured: Measured, line: Line, one: LineTime) -> list[str]:
     if longest.share is not None and longest.share >= FULL:
         return [
             f"The line's kernel is limited by memory bandwidth: it reaches {longest.share:.0%} of the speed of a copy. "
-            "Narrower dtypes or arrays that fit in the cache would make it faster."
+            "To make the kernel faster, use narrower dtypes, or arrays that fit in the cache."
         ]
     if longest.note.instructions > DENSE * longest.note.nbytes:
         return [
             f"The line's kernel is limited by arithmetic: it executes about {longest.note.instructions / longest.note.nbytes:.0f} "
-            "instructions per byte. Fewer operations or float32 would make it faster."
+            "instructions per byte. To make the kernel faster, use fewer operations, or float32."
         ]
     name = longest.note.name.removeprefix("call ")
-    return [f"Most of this time is spent in the library function {name}."] if name != longest.note.name else []
+    return [f"The line spends most of its time in the library function {name}."] if name != longest.note.name else []
 
 
 def name_package(package: str) -> str:

@@ -178,7 +178,10 @@ def _under_numpy(program: MainProgram) -> tuple[float, float]:
 def compare(program: MainProgram) -> int:
     """Run a program under NumPy and on weft, print the differences, and return its exit status (1 if a result differs)."""
     if program.option == "-":
-        print("weft run: --compare runs a program several times, which standard input cannot give", file=sys.stderr)
+        print(
+            "weft run: --compare runs the program several times, so the program cannot be read from standard input",
+            file=sys.stderr,
+        )
         return 2
     outcomes: dict[str, Outcome] = {}
     saved: dict[str, np.ndarray] = {}
@@ -267,8 +270,9 @@ def _time_table(firsts: list[float], numpy_warm: float, warm: float) -> list[str
         f"{'NumPy':8}{numpy_cold * 1e3:9.1f} ms{'':15}{numpy_warm * 1e3:9.1f} ms",
         f"{'weft':8}{cold * 1e3:9.1f} ms{new * 1e3:12.1f} ms{warm * 1e3:9.1f} ms",
         f"{'ratio':8}{numpy_cold / cold:12.2f}{numpy_cold / new:15.2f}{numpy_warm / warm:12.2f} times NumPy's speed",
-        "(cold: the first run, in a new process; new process: the first run of a later process, which finds kernels and",
-        "plans on disk; warm: a later run in the same process; without the start of Python and the imports of NumPy and weft)",
+        "(cold: the first run, in a new process; new process: the first run in a later process, which loads kernels and",
+        "plans from disk; warm: a later run in the same process; the times do not include the start of Python and the",
+        "imports of NumPy and weft)",
     ]
 
 

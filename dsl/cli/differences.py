@@ -68,7 +68,7 @@ class ResultComparison:
             return f"{shape} equal", True
         wide, other = wanted.astype(complex), found.astype(complex)
         if not np.array_equal(np.isfinite(wide), np.isfinite(other)):
-            return f"{shape} infinite or not a number at other elements", False
+            return f"{shape} infinite or NaN at different elements", False
         wide, other = (np.where(np.isfinite(values), values, 0) for values in (wide, other))
         largest, difference = float(np.abs(wide).max(initial=0)), float(np.abs(wide - other).max(initial=0))
         precision = float(np.finfo(wanted.dtype).eps) if wanted.dtype.kind in "fc" else 0.0

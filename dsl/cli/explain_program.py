@@ -85,7 +85,9 @@ class Measured:
 def explain_program(program: MainProgram, output: str) -> int:
     """Run a program, write the page, print its path, and return the program's exit status."""
     if program.option == "-":
-        print("weft explain: it runs a program twice, which standard input cannot give", file=sys.stderr)
+        print(
+            "weft explain: the program is run twice, so the program cannot be read from standard input", file=sys.stderr
+        )
         return 2
     measured = measure(program)
     if measured is None:

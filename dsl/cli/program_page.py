@@ -104,9 +104,9 @@ def _program(measured: Measured) -> str:
     return (
         f"<p><span class='key' style='background:{KERNEL_COLOUR}'></span> in kernels, "
         f"<span class='key' style='background:{HOST_COLOUR}'></span> on the host (Python, libraries, and weft's own "
-        "work). A kernel's time is divided among its lines in proportion to the costs of their operations. The time is "
-        "attributed to the lines that record the operations, not to the line that needs the value. Time on the host is "
-        "sampled every millisecond. In a loop without calls, this time is attributed to the last line.</p>"
+        "work). A kernel's time is divided among its source lines in proportion to the costs of their operations. The time is "
+        "attributed to the lines that record the operations, not to the line that needs the value. The time on the host is "
+        "sampled once per millisecond. In a loop without function calls, the host time is attributed to the last line.</p>"
         + source_tables(lines, measured.file, _texts(measured))
     )
 

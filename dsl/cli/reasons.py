@@ -61,7 +61,9 @@ def explain_speed(run: Callable[[], Any], counts: Counts, numpy_seconds: float) 
         )
     for (file, line), number in reads.most_common(3):
         if number >= _OFTEN:
-            reasons.append(f"values are read {number:,} times at {show_file(file)}:{line}, and each read ends fusion")
+            reasons.append(
+                f"values are read {number:,} times at {show_file(file)}:{line}, and later operations cannot be fused across a read"
+            )
     share = counts.outside / counts.seconds
     if share > 0.5:
         reasons.append(f"{100 * share:.0f} % of the time is spent outside of kernels{_explain_host(sampler)}")

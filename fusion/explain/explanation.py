@@ -417,9 +417,9 @@ def _call_note(group: Group, node: Expr, names: Names, device: Device | None) ->
     elif device is None or not device.name.startswith("cuda"):
         where = "by NumPy"
     elif node.op == "matmul":
-        where = "by cuBLAS (where it is not installed: by NumPy, by way of the host)"
+        where = "by cuBLAS (if cuBLAS is not installed, by NumPy on the host)"
     else:
-        where = "by NumPy on the host: operands are copied there and the result back"
+        where = "by NumPy on the host: the operands are copied to the host, and the result is copied back"
     return KernelNote(
         f"call {node.op}",
         (node.op + _line(node.location),),

@@ -26,8 +26,8 @@ DEVICES = {"GPU": "simt", "CPU": "cpu"}
 HEAD = """# Where NumPy's functions run
 
 This page was generated with NumPy {version} by calling each function on the CPU and on the `simt` device, which uses the schedules of a GPU. Each
-function was called with float64 arrays, or with arrays of another dtype if the function does not accept float64 arrays. With other dtypes
-or options, a function may run on the host instead of on the GPU. If a function with arguments on a GPU runs on the host, weft issues
+function was called with float64 arrays if it accepts float64 arrays, and with arrays of another dtype otherwise. With other dtypes or
+options, a function may run on the host instead of on the GPU. If a function with arguments on a GPU runs on the host, weft issues a
 `weft.HostFallbackWarning`. The last table lists the functions that are computed by libraries.
 
 | entry | meaning |

@@ -123,7 +123,7 @@ def test_calls_on_a_gpu_say_where_they_go() -> None:
     told = [explain_schedule(s, gpu) for a in (product, diagonal) for s in schedules_of([a._storage])]  # type: ignore[arg-type]
     texts = [note.costs for notes in told for note in notes if note.call]
     assert "by cuBLAS" in texts[0]
-    assert "operands are copied there and the result back" in texts[1]
+    assert "the operands are copied to the host, and the result is copied back" in texts[1]
 
 
 @pytest.mark.parametrize(
