@@ -33,7 +33,6 @@ from weft.fusion.graph.expr import (
     with_operand,
 )
 from weft.fusion.graph.statistics import reset_statistics, seconds_spent, show_host_work, statistics
-from weft.fusion.record.cheap_sites import ALONE, CHEAP, MEDIUM, is_cheap, was_evaluated_alone
 from weft.fusion.record.collecting import call_user, install_collector_callbacks
 from weft.fusion.record.evaluate import evaluate, fill_memory, realise, release_memory
 from weft.fusion.record.loops import site_of
@@ -53,6 +52,7 @@ from weft.fusion.record.recording import (
 )
 from weft.fusion.record.shared_memory import export_memory, export_owner, exporter_of, find_shared, keep_shared, share
 from weft.fusion.record.storage import Epoch, Storage, bind, current_epoch, limits, recording
+from weft.fusion.record.unfused_sites import ALONE, was_evaluated_alone
 from weft.runtime.lazy_names import lazy_names
 
 install_collector_callbacks()

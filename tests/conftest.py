@@ -22,7 +22,7 @@ import pytest
 from weft.codegen import obtain
 from weft.dsl.arrays import call_sites
 from weft.fusion.plan import plan_cache
-from weft.fusion.record import cheap_sites, recording, storage
+from weft.fusion.record import recording, storage, unfused_sites
 from weft.fusion.run import execute
 from weft.runtime import override, set_default_device
 from weft.runtime.devices import _devices
@@ -42,8 +42,7 @@ def _on_one_device(request: pytest.FixtureRequest, tmp_path_factory: pytest.Temp
     some = getattr(request.module, "IMMEDIATE", request.config.getoption("--immediate"))
     # discard recordings of earlier tests, and what was learned about where to cut recordings
     storage.recording.epoch = None
-    sites = cheap_sites.ALONE, cheap_sites.CHEAP
-    for learned in (storage.limits, recording._heads, recording._misses, recording._before_small, *sites):
+    for learned in (storage.limits, recording._heads, recording._misses, recording._before_small, unfused_sites.ALONE):
         learned.clear()
     with override(cache_dir=str(folder), immediate=some, interpret="never", strict=True, plans=False, background=False):
         yield

@@ -25,7 +25,6 @@ from weft.dsl.arrays.array import (
     record_array,
     scalar,
     start,
-    user_location,
     wrap,
     write,
 )
@@ -48,7 +47,7 @@ from weft.dsl.functions.own_names import OWN
 from weft.dsl.immediate.at_call import NUMBERS, at_once, from_numpy_result, seen
 from weft.dsl.immediate.host_values import values_of
 from weft.dsl.immediate.index_at_call import put
-from weft.dsl.immediate.small_work import WHOLE, most_at
+from weft.dsl.immediate.small_work import WHOLE
 from weft.fusion import (
     Expr,
     Storage,
@@ -94,8 +93,7 @@ def astype(
         return self.copy(order) if copy else self if order == "K" else creation.in_order(self, order)
     warn_of_lost_parts(self.dtype, kind)
     values = values_of(self) if type(self) is Array else None
-    most = IMMEDIATE[0] if values is None else most_at(values.size, user_location())
-    if values is not None and 0 < values.size <= most and values.shape and self.device.small_on_host:
+    if values is not None and 0 < values.size <= IMMEDIATE[0] and values.shape and self.device.small_on_host:
         if is_ready("cast", (values.dtype,), kind) and (order == "K" or values.flags.c_contiguous):
             function = primitive("cast", (values.dtype,), kind)
             if type(dtype) is type and self.dtype.kind != "c":  # (a cast to real numbers warns)

@@ -13,12 +13,13 @@ from typing import Any
 import numpy as np
 
 from weft.dsl.arrays.array import Array, Scalar
-from weft.dsl.arrays.call_sites import RECORD, RECORD_FUNCTION, SHOW, bind_memory
+from weft.dsl.arrays.call_sites import RECORD_FUNCTION, SHOW, bind_memory
 from weft.dsl.arrays.indexing import element
 from weft.dsl.arrays.numbers import SLOTTED
 from weft.dsl.arrays.windows import VIEWS
 from weft.dsl.immediate.native_objects_text import ObjectText
-from weft.fusion import ALONE, CHEAP, INTERNED, MEDIUM, Storage, limits, recording
+from weft.dsl.immediate.small_work import MOVED_ALONE
+from weft.fusion import ALONE, INTERNED, Storage, limits, recording
 from weft.runtime import TUPLE_ITEMS, Text, get_device
 
 NAME = "weft_record_again"
@@ -43,7 +44,6 @@ SHARED: dict[str, Any] = {
     "element": element,
     "limits": limits,
     "sites alone": ALONE,
-    "cheap sites": CHEAP,
     "name": "name",
     "own name": "__name__",
     "_storage": "_storage",
@@ -87,8 +87,6 @@ _HELD = (
 _BINDING = ("address", "slot", "name", "leaf", "first", "total")  # ... while an operand is bound
 # Types whose values identify a part of a key by themselves.
 _PLAIN = dict.fromkeys(("NoneType", "bool", "str", "EllipsisType"), "plain")
-# Maximum bytes of an operand, per element of the limit, that an op may process immediately.
-_MEDIUM_BYTES = 16 * MEDIUM
 # Length of the memo key of an operator with a number as its second operand.
 WITH_NUMBER = 9
 
@@ -138,9 +136,6 @@ class KeyText(ObjectText):
         # (Python may copy larger arrays immediately at call sites whose copies were not fused.)
         site = self._hold("alone", self._pack(*(t.load(self._held[name], 0, "ptr") for name in ("number", "at"))))
         self._check(site, "alone.packed", "leave")
-        cheap = self._call("ptr", "PyDict_GetItemWithError", f"ptr {known['cheap sites']}, ptr {site}")
-        t.enter_if(f"icmp eq ptr {cheap}, null", "ask.function", "slow")
-        t.enter_if(f"icmp eq i64 {self._does}, {RECORD_FUNCTION}", "ask.moved", "begun")
         left = self._call("ptr", "PyDict_GetItemWithError", f"ptr {known['sites alone']}, ptr {site}")
         t.enter_if(f"icmp eq ptr {left}, null", "begun", "slow")
         t.enter_if(f"icmp eq ptr {known['op']}, {known['None']}", "ask", "named")
@@ -161,26 +156,21 @@ class KeyText(ObjectText):
         t.do("br label %next")
 
     def _note_medium(self) -> None:
-        """Emit code that sets a flag if the first operand is a medium-sized array in memory.
+        """Emit code that sets a flag if the first argument of a function is a medium-sized array in memory.
 
-        The flag requests the call site, because Python may execute such an operation immediately.
+        The flag requests the call site, because Python may execute such a call immediately.
         """
         t, known = self._t, self._known
-        known_as = [t.new(f"icmp eq i64 {self._does}, {does}") for does in (RECORD, RECORD_FUNCTION)]
-        t.enter_if(f"or i1 {', '.join(known_as)}", "medium.op", "medium.end")
-        is_ufunc = t.new(f"icmp eq ptr {known['op']}, {known['None']}")
-        position = t.new(f"zext i1 {is_ufunc} to i64")
-        t.enter_if(f"icmp sgt i64 %count, {position}", "medium.some", "medium.end")
-        operand = t.load("%given", position, "ptr")
-        t.enter_if(f"icmp eq ptr {self._type(operand)}, {known['Array']}", "medium.array", "medium.end")
-        storage = self._field(operand, "Array._storage")
+        t.enter_if(f"icmp eq i64 {self._does}, {RECORD_FUNCTION}", "medium.function", "medium.end")
+        t.enter_if(f"icmp eq ptr {self._own}, {known['Array']}", "medium.array", "medium.end")
+        storage = self._field(self._first, "Array._storage")
         t.leave_if(f"icmp eq ptr {storage}, null", "medium.end", "medium.storage")
         buffer = self._field(storage, "Storage.buffer")
         t.leave_if(f"icmp eq ptr {buffer}, {known['None']}", "medium.end", "medium.memory")
         nbytes = self._call("i64", "PyLong_AsLongLong", f"ptr {self._field(buffer, 'Buffer.nbytes')}")
         limit = t.load(known["immediate"], 0)
         t.enter_if(f"icmp sgt i64 {nbytes}, {limit}", "medium.large", "medium.end")
-        most = t.new(f"mul i64 {_MEDIUM_BYTES}, {limit}")
+        most = t.new(f"mul i64 {MOVED_ALONE}, {limit}")
         t.enter_if(f"icmp sle i64 {nbytes}, {most}", "medium.ask", "medium.end")
         t.store("1", self._large, 0)
         t.begin_block("medium.end")

@@ -53,7 +53,6 @@ from weft.dsl.immediate.at_call import (
     Implementation,
     attempt,
     attempt_into,
-    attempt_medium,
     from_numpy_result,
     implementation_of,
     note_call,
@@ -61,7 +60,7 @@ from weft.dsl.immediate.at_call import (
 from weft.dsl.immediate.callers import is_library
 from weft.dsl.immediate.host_values import values_of
 from weft.dsl.immediate.library_calls import apply_for_library
-from weft.fusion import CHEAP, Location, assign, broadcast_shapes, cast, constant, current_epoch, cut, map_, recording
+from weft.fusion import Location, assign, broadcast_shapes, cast, constant, current_epoch, cut, map_, recording
 from weft.runtime import IMMEDIATE
 
 _COMPARISONS = frozenset({"eq", "ne", "lt", "le", "gt", "ge"})
@@ -103,9 +102,6 @@ def binary_method(op: str, reflected: bool = False) -> Callable[[Array, Any], Ar
         if found is not MISSED:
             return found
         where = operator_location()
-        found = attempt_medium(immediate, (other, self) if reflected else (self, other), where)
-        if found is not MISSED:
-            return found
         if type(other) is np.ndarray:
             other = copy_operand(other, self.device)
         key, node = look_up(op, way, self, other, *where)
@@ -251,11 +247,7 @@ def _unary(op: str) -> Any:
 
     def method(self: Array) -> Array:
         found = attempt(immediate, (self,))
-        if found is not MISSED:
-            return found
-        where = operator_location()
-        found = attempt_medium(immediate, (self,), where)
-        return apply(op, self, location=where) if found is MISSED else found
+        return apply(op, self, location=operator_location()) if found is MISSED else found
 
     method.records = op, PLAIN, RECORD  # type: ignore[attr-defined]
     return method
@@ -368,10 +360,6 @@ def _array_power(self: Array, exponent: Any) -> Any:
             return UFUNCS[short](self)
         if values.dtype.kind == "f" and type(exponent) is float and exponent not in (0, 3):
             return UFUNCS["power"](self, exponent)
-    elif (short := _short_power(self, exponent)) is not None:
-        where = operator_location()
-        if (id(where[0]), where[1]) in CHEAP:
-            return UFUNCS[short](self)
     return _compute_power(self, exponent, _memoized_power)
 
 

@@ -22,7 +22,6 @@ import numpy as np
 import weft.runtime as runtime
 from weft.dsl.arrays.array import Array, convert, expr_of, record, start, user_location, wrap
 from weft.fusion import (
-    MEDIUM,
     Expr,
     Storage,
     cast,
@@ -30,7 +29,6 @@ from weft.fusion import (
     current_epoch,
     gather,
     iota,
-    is_cheap,
     map_,
     opaque,
     reshape,
@@ -70,8 +68,7 @@ def draw_array(
     if not device.memory_on_host:
         values = runtime.draw_many(generator, name, arguments, options)
         return None if values is None else convert(values)
-    few = count <= MEDIUM * runtime.IMMEDIATE[0]
-    if device.name == "cpu" and count >= RECORDED_FROM and not (few and is_cheap(user_location())):
+    if device.name == "cpu" and count >= RECORDED_FROM:
         standard = draw.scale, draw.loc, draw.parameters
         words = runtime.take_stream(draw.method, generator.bit_generator, count, *standard)
         return None if words is None else _record_stream(name, words, draw.shape, draw.dtype)

@@ -27,7 +27,7 @@ from weft.dsl.arrays.scatter import is_gpu
 from weft.dsl.arrays.validation import ForeignOperandError, UnsupportedDtypeError, as_dtype, normalize_axis
 from weft.dsl.functions import reductions
 from weft.dsl.functions.creation import in_requested_order
-from weft.dsl.immediate.at_call import MISSED, attempt, attempt_into, attempt_medium, call_small, implementation_of
+from weft.dsl.immediate.at_call import MISSED, attempt, attempt_into, call_small, implementation_of
 from weft.dsl.immediate.host_values import values_of
 from weft.fusion import constant, iota, map_
 from weft.runtime.lazy_names import unquote_annotations
@@ -154,8 +154,6 @@ class UFunc:
                 if out is not None and casting == "same_kind" and attempt_into(out, self.immediate, operands):
                     return out
                 found = attempt(self.immediate, operands)
-                if found is MISSED and out is None:
-                    found = attempt_medium(self.immediate, operands, location := user_location(2))
                 if found is not MISSED:
                     return found if out is None else copy_to_out(self.definition.name, found, out, casting)
             given = (*operands, out, where)
@@ -164,7 +162,7 @@ class UFunc:
             if self.definition.name == "power" and dtype is None:
                 check_power(*operands)
             if out is None and where is True and dtype is None:
-                return apply(self.definition.name, *operands, location=location)
+                return apply(self.definition.name, *operands, location=user_location(2))
             return self._call_recorded(operands, out, where, dtype, casting)
         except (UnsupportedDtypeError, NoLoopError, OverflowError) as error:
             theirs = getattr(np, self.definition.ufunc or self.definition.name, None)

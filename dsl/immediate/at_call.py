@@ -17,7 +17,7 @@ import numpy as np
 
 from weft import fusion
 from weft.codegen import OpDef, find_op, is_supported, resolve_dtypes
-from weft.dsl.arrays.array import VALUE_READS, Array, ReadOnly, Scalar, adopt_new, realise, user_location
+from weft.dsl.arrays.array import VALUE_READS, Array, ReadOnly, Scalar, adopt_new, realise
 from weft.dsl.arrays.numpy_results import adopt_result
 from weft.dsl.functions.products import multiply
 from weft.dsl.immediate.host_values import (
@@ -30,19 +30,16 @@ from weft.dsl.immediate.host_values import (
 )
 from weft.dsl.immediate.inner_loops import loops_of, note_loop
 from weft.dsl.immediate.small_work import (
-    ROWS,
     WARNING,
     WHOLE,
     is_immediate,
     limit_of,
-    most_at,
     most_bools,
     most_whole,
-    reduce_rows,
     reduce_whole,
     stays_small,
 )
-from weft.fusion import CHEAP, ExpandedOp, Location, evaluate, primitive, recording, uses_numpy
+from weft.fusion import ExpandedOp, evaluate, primitive, recording, uses_numpy
 from weft.runtime import BETWEEN, IMMEDIATE, Device, default_device
 
 MISSED: Any = object()
@@ -118,23 +115,7 @@ def numpy_implementation(function: Callable[..., Any]) -> Implementation:
     return Implementation(function, COMMON, {}, None)
 
 
-def attempt_medium(way: Implementation, operands: Sequence[Any], where: Location) -> Any:
-    """Execute an op on medium-sized arrays immediately, or return `MISSED` if recording is faster at this call site.
-
-    The arrays may exceed the limit of immediate execution, but not by more than the factor `MEDIUM`.
-    """
-    if (id(where[0]), where[1]) not in CHEAP:
-        return MISSED
-    size = max([value.size for value in operands if type(value) is Array], default=0)
-    if (most := most_at(size, where)) == IMMEDIATE[0]:
-        return MISSED
-    with np.errstate(all="ignore"):  # (as in a kernel)
-        return attempt(way, operands, limit=most)
-
-
-def attempt(
-    way: Implementation, operands: Iterable[Any], default: Device | None = None, limit: int | None = None
-) -> Any:
+def attempt(way: Implementation, operands: Iterable[Any], default: Device | None = None) -> Any:
     """Execute an op immediately and return its result, or return `MISSED` if the operands must be recorded.
 
     Parameters
@@ -143,12 +124,10 @@ def attempt(
     operands : iterable
     default : Device, optional
         The device of the result if no operand is a weft array, by default the default device.
-    limit : int, optional
-        The maximum number of elements of an operand, by default `IMMEDIATE`.
     """
     device: Device | None = None
     given, shape, alike = [], None, True
-    limit = IMMEDIATE[0] if limit is None else limit
+    limit = IMMEDIATE[0]
     for value in operands:
         kind = type(value)
         if kind is Array or kind is np.ndarray or kind is ReadOnly or kind is Scalar:
@@ -404,10 +383,6 @@ def call_small(function: Callable[..., Any], arguments: Any, options: dict[str, 
         whole = values is not None and (not axes or (values.ndim == 1 and axes in ((0,), (-1,))))
         if whole and name in WHOLE and (number := _reduce_whole(name, array, values, limit)) is not None:
             return number
-        if name in ROWS and values is not None and values.size > limit:
-            rows = _reduce_medium(name, array, values, options.get("axis", arguments[-1]))
-            if rows is not None:
-                return rows
     found: list[tuple[np.ndarray, Array]] = []
     given = to_host_if_small(arguments, found, limit)
     if given is MISSED:
@@ -463,16 +438,6 @@ def _reduce_whole(name: str, array: Array, values: Any, limit: int) -> Any:
         number = reduce_whole(name, values)
     VALUE_READS[0] += number is not None
     return number
-
-
-def _reduce_medium(name: str, array: Array, values: np.ndarray, axis: Any) -> Any:
-    """Reduce a medium-sized array along an axis on the host, or return None if recording is faster."""
-    if type(axis) is not int or not array.device.host_math or values.size > most_at(values.size, user_location()):
-        return None
-    with np.errstate(all="ignore"):
-        rows = reduce_rows(name, values, axis)
-    VALUE_READS[0] += rows is not None
-    return None if rows is None else from_numpy_result(rows, array.device)
 
 
 def _is_usual(arguments: Any, options: dict[str, Any]) -> bool:

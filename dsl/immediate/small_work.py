@@ -17,12 +17,8 @@ import numpy as np
 from weft.dsl.arrays.array import Array, adopt_new, user_location
 from weft.dsl.immediate.host_values import values_of
 from weft.fusion import (
-    CHEAP,
-    MEDIUM,
     REDUCTION_BLOCK,
-    Location,
     NeedsKernelError,
-    is_cheap,
     reduce_values,
     was_evaluated_alone,
 )
@@ -94,23 +90,11 @@ def _limit_equal(name: str, arguments: Any, options: dict[str, Any]) -> int:
 
 
 def _limit_counted(name: str, arguments: Any, options: dict[str, Any]) -> int:
-    return MEDIUM * IMMEDIATE[0] if len(arguments) == 1 else 0
+    return _COUNTED * IMMEDIATE[0] if len(arguments) == 1 else 0
 
 
-def _limit_elementwise(name: str, arguments: Any, options: dict[str, Any]) -> int:
-    return most_at(arguments[0].size, user_location()) if arguments and type(arguments[0]) is Array else 0
-
-
-def most_at(size: int, where: Location) -> int:
-    """Return the number of elements up to which an operation at a call site is executed immediately.
-
-    `size` is about the size of the arrays. The limit is higher at a cheap call site (see `cheap_sites`).
-    """
-    limit = IMMEDIATE[0]
-    is_medium = limit < size <= MEDIUM * limit and (id(where[0]), where[1]) in CHEAP
-    return MEDIUM * limit if is_medium and is_cheap(where) else limit
-
-
+# Factor for the limit of `bincount`.
+_COUNTED = 8
 # Functions that look up values in a sorted array: the positions of the array and of the values among the arguments.
 _SEARCHES = {"searchsorted": (0, 1), "interp": (1, 0)}
 # Number of comparisons of such a search, per element of the limit, that NumPy executes before a kernel would start.
@@ -205,6 +189,8 @@ _MOVED_BYTES = 16
 _KEEPING = frozenset({"append", "concatenate", "hstack", "roll", "vstack"})  # ... the memory order
 # Factor for the limit of moved elements at a call site where nothing was fused with the previous copy.
 _ALONE = 8
+# Number of bytes, per element of the limit, that such a call may move.
+MOVED_ALONE = _ALONE * _MOVED_BYTES
 # Reductions whose bits do not depend on the order (except for signs of float zeros), and the number of bytes that they
 # may read per element of the limit. NumPy has read these bytes before a kernel would start.
 EXACT = frozenset({"all", "any", "argmax", "argmin", "count_nonzero", "max", "min", "nanmax", "nanmin", "ptp"})
@@ -226,8 +212,6 @@ _RULES: dict[str, Callable[[str, Any, dict[str, Any]], int]] = {
     **dict.fromkeys(EXACT, _limit_exact),
     "array_equal": _limit_equal,  # (NumPy compares arrays in memory before a kernel would start)
     "bincount": _limit_counted,  # (a scatter with atomics, which nothing fuses with)
-    # (NumPy returns the same bits for arrays of all sizes, in about the time of one or two ops)
-    **dict.fromkeys(("clip", "diff", "where"), _limit_elementwise),
 }
 # NumPy's functions that are equal to a method of ndarray, which takes less time: the method, and the maximum number of
 # positional arguments for which the two agree.
@@ -267,7 +251,7 @@ def recorded_bytes(name: str) -> int:
         return _NEVER  # (matrices of any size may be multiplied immediately)
     if name in EXACT:
         return EXACT_BYTES
-    return _MOST_ELEMENT if name == "roll" else _RECORDED_BYTES
+    return _RECORDED_BYTES if name in _RULES and name != "roll" else _MOST_ELEMENT
 
 
 def is_immediate(name: str, shapes: list[tuple[int, ...]], limit: int) -> bool:
@@ -326,18 +310,6 @@ def reduce_whole(name: str, values: np.ndarray) -> Any:
     except NeedsKernelError:
         return None
     return found / kind.type(values.size) if name == "mean" else found
-
-
-def reduce_rows(name: str, values: np.ndarray, axis: int) -> np.ndarray | None:
-    """Reduce an array along an axis on the host, or return None if a kernel's result could differ."""
-    kind = values.dtype
-    if kind.char not in "fd" or not values.flags.c_contiguous or not -values.ndim <= axis < values.ndim:
-        return None
-    try:
-        found: np.ndarray = reduce_values(ROWS[name], values, (axis % values.ndim,), kind)
-    except NeedsKernelError:
-        return None
-    return found / kind.type(values.shape[axis]) if name == "mean" else found
 
 
 def dot_whole(x: Any, y: Any) -> Any:

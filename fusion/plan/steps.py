@@ -159,7 +159,6 @@ class Plan:
     # the slots whose memory the expressions read, and the minimum bytes of each
     leaves: list[int] = field(default_factory=list, init=False)
     leaf_sizes: list[int] = field(default_factory=list, init=False)
-    cheap: tuple[tuple[int, int], ...] = field(default=(), init=False)  # see `cheap_sites`
     patience: int = field(default=0, init=False)  # runs until kernels for the exact sizes are compiled; 0: never
 
 

@@ -15,9 +15,9 @@ import numpy as np
 
 from weft.fusion.graph.expr import Expr, constant_value, intern, is_draw, topological
 from weft.fusion.graph.statistics import STATISTICS
-from weft.fusion.record.cheap_sites import note_alone
 from weft.fusion.record.shared_memory import copy_shared, find_shared
 from weft.fusion.record.storage import EVALUATING, IDLE, OVERWRITING, Epoch, Storage, recording
+from weft.fusion.record.unfused_sites import note_alone
 from weft.runtime import Buffer, OutOfMemoryError
 
 if TYPE_CHECKING:

@@ -24,7 +24,6 @@ from weft.fusion.plan.arena import ArenaSlices, Donation
 from weft.fusion.plan.live_graph import LiveGraph, make_graph
 from weft.fusion.plan.steps import LARGE, Batch, HostCall, KernelLaunch, Plan, Step, pack_scalar
 from weft.fusion.record.by_value import in_memory
-from weft.fusion.record.cheap_sites import find_cheap, note_cheap
 from weft.fusion.record.storage import OVERWRITING, Epoch
 from weft.fusion.run.host_calls import call_host, call_launcher, launch_with_draws
 from weft.runtime import (
@@ -76,8 +75,6 @@ def run(epoch: Epoch, versions: list[Expr], wanted: tuple[int, ...] | None, assi
     given = OVERRIDES or not VARIABLES.isdisjoint(_SETTINGS)
     shown = bool(given) and "launch" in setting("debug")
     if not given or not setting("verify"):
-        if plan.cheap:
-            note_cheap(plan.cheap)
         execute(plan, epoch, assign_results, shown)
         return
     verdict = import_module("weft.fusion.run.verification").Verification(epoch, versions, wanted)
@@ -132,7 +129,7 @@ def _find_or_make(
         tiers.interpret_after_failure(error, key, graph, epoch, versions, wanted, assign_results)
         return None
     STATISTICS.planning += perf_counter() - begin
-    return _keep(key, device, versions, graph, plan)
+    return _keep(key, versions, graph, plan)
 
 
 def _tiers() -> Any:
@@ -155,10 +152,10 @@ def _make_specialized(key: object, epoch: Epoch, versions: list[Expr], wanted: t
     form = plan_cache.find_form(epoch.device.name, graph, wanted)
     make = _planning().make_specialized
     plan: Plan | None = make(epoch.device, len(epoch.slots), graph, wanted, form)
-    return None if plan is None else _keep(key, epoch.device, versions, graph, plan)
+    return None if plan is None else _keep(key, versions, graph, plan)
 
 
-def _keep(key: object, device: Device, versions: list[Expr], graph: LiveGraph, plan: Plan) -> Plan:
+def _keep(key: object, versions: list[Expr], graph: LiveGraph, plan: Plan) -> Plan:
     """Complete the fields that a plan needs for its runs, and cache the plan.
 
     The recorded versions become the plan's outputs.
@@ -170,7 +167,6 @@ def _keep(key: object, device: Device, versions: list[Expr], graph: LiveGraph, p
     plan.complete = -1 not in plan.handed
     sizes = {node.attrs[0]: node.nbytes for node in topological(graph.versions) if node.kind == "leaf"}
     plan.leaves, plan.leaf_sizes = [*sizes], [*sizes.values()]
-    plan.cheap = find_cheap(device.name, versions)
     plan.outputs = [(version, slot) for version, slot in zip(versions, plan.handed, strict=True) if slot >= 0]
     with _plans_lock:
         _plans[key] = plan

@@ -22,7 +22,6 @@ from weft.fusion.graph.statistics import STATISTICS
 from weft.fusion.plan import plan_cache, plan_store
 from weft.fusion.plan.live_graph import LiveGraph
 from weft.fusion.plan.steps import KernelFacts
-from weft.fusion.record.cheap_sites import find_cheap, note_cheap
 from weft.fusion.record.storage import Epoch
 from weft.fusion.run.background import request_plan
 from weft.fusion.run.interpret import Interpreted, NeedsKernelError, Program, interpret, make_program
@@ -308,9 +307,6 @@ def _run(program: Program, epoch: Epoch, versions: list[Expr], assign_results: A
         launch_heard(epoch.device, note, lambda: made.extend(interpret(program, epoch)))
     else:
         made = interpret(program, epoch)
-    if program.cheap is None:
-        program.cheap = find_cheap(epoch.device.name, versions)
-    note_cheap(program.cheap)
     STATISTICS.interpreted += 1
     STATISTICS.running += perf_counter() - begin
     assign_results(Interpreted(program, versions), made)

@@ -55,7 +55,6 @@ class Program:
     any_order: bool = False
     movable: bool = False  # the order is the same for any offsets and constants
     nodes: list[Expr] = field(default_factory=list, repr=False)  # of the graph's form
-    cheap: tuple[tuple[int, int], ...] | None = field(default=None, init=False)  # see `cheap_sites`
 
     def moved(self, nodes: list[Expr]) -> Program:
         """Return this program for a graph with other offsets and constants.

@@ -1,0 +1,68 @@
+"""Tests of call sites at which NumPy executes calls, because nothing fused with their last results."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from typing import Any
+
+import numpy as np
+import pytest
+
+import weft as wf
+from weft.fusion import statistics
+
+IMMEDIATE = 1 << 14  # for these tests
+N = 20_000
+
+
+def _runs() -> int:
+    counted = statistics()
+    return counted["interpreted"] + counted["kernels"]
+
+
+def _run_often(function: Callable[[Any], Any], x: Any, turns: int) -> tuple[list[bool], np.ndarray]:
+    """Return whether each of several calls of a function was evaluated by weft, and the last result."""
+    found, result = [], np.empty(0)
+    for _ in range(turns):
+        before = _runs()
+        result = np.array(function(x))
+        found.append(_runs() > before)
+    return found, result
+
+
+@pytest.mark.parametrize(
+    "function",
+    [
+        lambda x: x * 2,
+        lambda x: -x,
+        lambda x: (x < 0.5).sum(),
+        lambda x: x**2,
+        lambda x: x.astype(np.int32),
+        lambda x: np.clip(x, 0.2, 0.6),
+        lambda x: np.where(x > 0.5, x, 0),
+        lambda x: np.diff(x),
+    ],
+)
+def test_operations_on_medium_sized_arrays_are_recorded(function: Callable[[Any], Any]) -> None:
+    values = np.random.default_rng(1).random(N)
+    evaluated, result = _run_often(function, wf.asarray(values), 4)
+    assert all(evaluated)
+    wanted = function(values)
+    assert result.dtype == wanted.dtype and np.array_equal(result, wanted)
+
+
+def test_numbers_and_named_arguments_need_no_array() -> None:
+    for function in (wf.sum, wf.mean, wf.max):
+        assert float(function(a=[2, 2, 2])) in (2.0, 6.0) and float(function(2.5)) == 2.5
+    x = wf.ones(3)
+    assert wf.array_equal(a1=x, a2=x)
+    with pytest.raises(TypeError):
+        wf.array_equal()
+
+
+def test_counts_and_searches_of_medium_sized_arrays_are_immediate() -> None:
+    k = np.random.default_rng(2).integers(0, 100, N)
+    table = np.linspace(0, 100, 80)
+    for function in (np.bincount, lambda x: np.searchsorted(table, x)):
+        evaluated, result = _run_often(function, wf.asarray(k), 2)
+        assert not any(evaluated) and np.array_equal(result, function(k))
