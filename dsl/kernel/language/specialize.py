@@ -208,7 +208,7 @@ def _finished(c: Compiler, source: Any, returns: Any = None) -> Specialization:
         kernel,
         c.hidden,
         c.sites,
-        frozenset(c.written),
+        frozenset(k for k in c.written if k >= 0),  # without shared and local arrays
         returns,
         tracer=c.tracer,
         doubled=c.doubles[0] if c.doubles else None,
