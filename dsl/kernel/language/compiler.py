@@ -118,7 +118,8 @@ class Compiler(Variables):
         self.run = 0
         self.function: Any = None  # the Python function that is being compiled
         self.made: dict[Any, Any] = {}  # syntax trees created during compilation, kept for all runs
-        self.pending = False  # whether a statement was omitted in this run, so that another run is needed
+        self.pending = False  # whether another run is needed: a statement was omitted, or a variable was widened
+        self.widened = False  # whether a variable was widened after a use, so that this run's errors may be wrong
         self.labels = 0
         self.builder: KernelBuilder = None  # type: ignore[assignment]
         self.frame: FunctionFrame = None  # type: ignore[assignment]
@@ -145,7 +146,7 @@ class Compiler(Variables):
         Compilation is repeated until the kinds of all variables are known.
         """
         self.run += 1
-        self.pending = False
+        self.pending = self.widened = False
         self.labels = 0
         self.builder = KernelBuilder(name, self.index_dtype) if self.tracer is None else self.tracer.begin(self, name)
         self.builder.kernel.level = "threaded"

@@ -20,7 +20,13 @@ from weft.dsl.kernel.language.calls import call_value
 from weft.dsl.kernel.language.compiler import Compiler, FunctionFrame
 from weft.dsl.kernel.language.expressions import evaluate
 from weft.dsl.kernel.language.global_values import wrap
-from weft.dsl.kernel.language.kernel_errors import KernelSyntaxError, KernelTypeError, LaunchError, SourceLocation
+from weft.dsl.kernel.language.kernel_errors import (
+    KernelError,
+    KernelSyntaxError,
+    KernelTypeError,
+    LaunchError,
+    SourceLocation,
+)
 from weft.dsl.kernel.language.recursion import result_types, result_values
 from weft.dsl.kernel.language.source import outer_value, source_of
 from weft.dsl.kernel.language.statements import lower_body
@@ -144,6 +150,10 @@ def specialize(
         try:
             made = _run(c, function, source, descriptors, options, device)
         except Restart:
+            continue
+        except KernelError:
+            if not c.widened:
+                raise
             continue
         except RecursionError:
             raise KernelSyntaxError(RECURSION_TEXT, source.location(source.tree)) from None

@@ -1,7 +1,7 @@
 """Variables of a kernel: their kinds, shared by all runs of a compilation, and their storage in the current run.
 
-In: values assigned to variables. Out: kernel IR that stores and loads them. Invariant: a variable has one kind in a run.
-If an assignment widens the kind after a use, the run ends (`Restart`), and the next run starts with the wider kind.
+In: values assigned to variables. Out: kernel IR that stores and loads them. Invariant: a variable has one kind in the
+last run. If an assignment widens the kind after a use, the code of the run is discarded, and another run follows.
 """
 
 from __future__ import annotations
@@ -91,6 +91,7 @@ class Variables:
     numba: bool
     run: int
     pending: bool
+    widened: bool
     tracer: Tracer | None
     written: set[int]
 
@@ -136,16 +137,26 @@ class Variables:
                 "use another name for the other"
             )
         if joined != known:
-            used = variable.run == self.run
             if joined == OPTIONAL:
                 self._make_optional(variable, known, kind)
             variable.kind = joined
-            if used:
-                raise Restart
+            if variable.run == self.run:
+                self._widen(variable)
         self._touch(variable)
         if not variable.blocks:
             variable.blocks = tuple(self.builder.blocks)
         self._store(variable, value)
+
+    def _widen(self, variable: Variable) -> None:
+        """Give a variable whose kind has become wider new storage, and mark this run's code as invalid.
+
+        The run continues, so that it widens the kinds of all such variables.
+        """
+        self.pending = self.widened = True
+        blocks = variable.blocks
+        variable.run = -1
+        self._touch(variable)
+        variable.blocks = blocks
 
     def _succeed(self, variable: Variable, value: object) -> None:
         """Assign a value to a new variable of another kind that replaces `variable` from then on.
