@@ -79,8 +79,16 @@ class FunctionFrame:
 
     def variable(self, key: object, name: str) -> Variable | None:
         """Return the variable that a syntax node assigns or reads, or None if the node is unreachable."""
-        number = self.source.webs.of.get(key)
-        return None if number is None else self.compiler.variable((*self.path, number), name)
+        webs, c = self.source.webs, self.compiler
+        number = webs.of.get(key)
+        if number is None:
+            return None
+        found = c.variable((*self.path, number), name)
+        found.splittable = number in webs.splits
+        if not found.split:
+            return found
+        parts = [c.variable((*self.path, number, reaching), name) for reaching in webs.parts[key]]
+        return parts[0] if len(parts) == 1 else Variable(name, parts)
 
     def location(self, node: ast.AST) -> SourceLocation:
         """Return the source location of a node in the user's file."""
