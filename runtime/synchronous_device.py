@@ -276,7 +276,7 @@ def _attributes() -> dict[str, int]:
         "PCI_DEVICE_ID": 0,
         "PCI_DOMAIN_ID": 0,
         "TCC_DRIVER": 0,
-        "ASYNC_ENGINE_COUNT": 0,
+        "ASYNC_ENGINE_COUNT": 1,
         "UNIFIED_ADDRESSING": 1,
         "COMPUTE_CAPABILITY_MAJOR": CAPABILITY[0],
         "COMPUTE_CAPABILITY_MINOR": CAPABILITY[1],

@@ -79,8 +79,16 @@ class FunctionFrame:
 
     def variable(self, key: object, name: str) -> Variable | None:
         """Return the variable that a syntax node assigns or reads, or None if the node is unreachable."""
-        number = self.source.webs.of.get(key)
-        return None if number is None else self.compiler.variable((*self.path, number), name)
+        webs, c = self.source.webs, self.compiler
+        number = webs.of.get(key)
+        if number is None:
+            return None
+        found = c.variable((*self.path, number), name)
+        found.splittable = number in webs.splits
+        if not found.split:
+            return found
+        parts = [c.variable((*self.path, number, reaching), name) for reaching in webs.parts[key]]
+        return parts[0] if len(parts) == 1 else Variable(name, parts)
 
     def location(self, node: ast.AST) -> SourceLocation:
         """Return the source location of a node in the user's file."""
@@ -118,7 +126,8 @@ class Compiler(Variables):
         self.run = 0
         self.function: Any = None  # the Python function that is being compiled
         self.made: dict[Any, Any] = {}  # syntax trees created during compilation, kept for all runs
-        self.pending = False  # whether a statement was omitted in this run, so that another run is needed
+        self.pending = False  # whether another run is needed: a statement was omitted, or a variable was widened
+        self.widened = False  # whether a variable was widened after a use, so that this run's errors may be wrong
         self.labels = 0
         self.builder: KernelBuilder = None  # type: ignore[assignment]
         self.frame: FunctionFrame = None  # type: ignore[assignment]
@@ -145,7 +154,7 @@ class Compiler(Variables):
         Compilation is repeated until the kinds of all variables are known.
         """
         self.run += 1
-        self.pending = False
+        self.pending = self.widened = False
         self.labels = 0
         self.builder = KernelBuilder(name, self.index_dtype) if self.tracer is None else self.tracer.begin(self, name)
         self.builder.kernel.level = "threaded"

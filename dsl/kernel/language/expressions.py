@@ -369,7 +369,7 @@ def _walrus(frame: FunctionFrame, node: ast.NamedExpr) -> Any:
     variable = frame.variable(id(node.target), node.target.id)
     assert variable is not None
     frame.compiler.assign(variable, value)
-    return frame.compiler.load(variable)
+    return value if variable.targets is not None else frame.compiler.load(variable)
 
 
 def closure(frame: FunctionFrame, node: ast.FunctionDef | ast.Lambda) -> Closure:

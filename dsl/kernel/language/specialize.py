@@ -20,7 +20,13 @@ from weft.dsl.kernel.language.calls import call_value
 from weft.dsl.kernel.language.compiler import Compiler, FunctionFrame
 from weft.dsl.kernel.language.expressions import evaluate
 from weft.dsl.kernel.language.global_values import wrap
-from weft.dsl.kernel.language.kernel_errors import KernelSyntaxError, KernelTypeError, LaunchError, SourceLocation
+from weft.dsl.kernel.language.kernel_errors import (
+    KernelError,
+    KernelSyntaxError,
+    KernelTypeError,
+    LaunchError,
+    SourceLocation,
+)
 from weft.dsl.kernel.language.recursion import result_types, result_values
 from weft.dsl.kernel.language.source import outer_value, source_of
 from weft.dsl.kernel.language.statements import lower_body
@@ -145,6 +151,10 @@ def specialize(
             made = _run(c, function, source, descriptors, options, device)
         except Restart:
             continue
+        except KernelError:
+            if not c.widened:
+                raise
+            continue
         except RecursionError:
             raise KernelSyntaxError(RECURSION_TEXT, source.location(source.tree)) from None
         if not c.pending:
@@ -208,7 +218,7 @@ def _finished(c: Compiler, source: Any, returns: Any = None) -> Specialization:
         kernel,
         c.hidden,
         c.sites,
-        frozenset(c.written),
+        frozenset(k for k in c.written if k >= 0),  # without shared and local arrays
         returns,
         tracer=c.tracer,
         doubled=c.doubles[0] if c.doubles else None,

@@ -2,7 +2,8 @@
 
 In: the syntax tree of a function. Out: for every node that binds or reads a local name, the number of its variable. If
 a name has two unrelated uses, the two variables may have different types. Invariant: two definitions that reach a
-common use are one variable. A name that an inner function uses is one variable everywhere.
+common use are one variable. A name that an inner function uses is one variable everywhere. If the definitions of a
+variable have several types, the variable can be split into parts: one for each set of definitions that reach a use.
 """
 
 from __future__ import annotations
@@ -22,11 +23,16 @@ class Webs:
     `names` are the local names. `of` maps ``id(node)`` of a name, argument or inner function to a variable's number.
     For nodes that contain a bound name only as a string, the key is ``(id(node), name)``. `shared` maps the names that
     inner functions use to their variables.
+
+    A variable in `splits` can be split if its assignments have several types. Its parts are the sets of assignments that
+    reach a use. A use reads one part, and an assignment writes to all parts that contain it, as `parts` lists.
     """
 
     names: frozenset[str]
     of: dict[object, int] = field(default_factory=dict)
     shared: dict[str, int] = field(default_factory=dict)
+    splits: frozenset[int] = frozenset()
+    parts: dict[object, tuple[frozenset[int], ...]] = field(default_factory=dict)
 
 
 def find_webs(function: ast.FunctionDef | ast.Lambda) -> Webs:
@@ -96,13 +102,24 @@ class _Flow:
             self._expression(self.function.body, state)
         else:
             self._body(self.function.body, state)
-        for key, reaching in self.uses.items():
+        for reaching in self.uses.values():
             first, *rest = sorted(reaching)
             for other in rest:
                 self._union(first, other)
-            self.definition.setdefault(key, first)
         webs = {key: self._find(d) for key, d in self.definition.items()}
-        return Webs(self.names, webs, {name: self._find(d) for name, d in self.whole.items()})
+        webs |= {key: self._find(min(reaching)) for key, reaching in self.uses.items()}
+        shared = {name: self._find(d) for name, d in self.whole.items()}
+        sets: dict[int, dict[frozenset[int], None]] = {}  # the parts of every variable, in the order of their uses
+        for key, reaching in self.uses.items():
+            sets.setdefault(webs[key], {})[reaching] = None
+        splits = frozenset(number for number, found in sets.items() if len(found) > 1)
+        parts = {
+            key: tuple(found for found in sets[webs[key]] if d in found)
+            for key, d in self.definition.items()
+            if webs[key] in splits
+        }
+        parts |= {key: (reaching,) for key, reaching in self.uses.items() if webs[key] in splits}
+        return Webs(self.names, webs, shared, splits, parts)
 
     # -- definitions ------------------------------------------------------------------------
 

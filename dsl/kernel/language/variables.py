@@ -1,7 +1,7 @@
 """Variables of a kernel: their kinds, shared by all runs of a compilation, and their storage in the current run.
 
-In: values assigned to variables. Out: kernel IR that stores and loads them. Invariant: a variable has one kind in a run.
-If an assignment widens the kind after a use, the run ends (`Restart`), and the next run starts with the wider kind.
+In: values assigned to variables. Out: kernel IR that stores and loads them. Invariant: a variable has one kind in the
+last run. If an assignment widens the kind after a use, the code of the run is discarded, and another run follows.
 """
 
 from __future__ import annotations
@@ -59,15 +59,31 @@ class Variable:
     """A Python variable: its kind in all runs of the compilation, and its storage in the current run.
 
     `blocks` is the tuple of IR blocks that were open at the first assignment. `later` is the variable that replaced this
-    one in the run `later_run`, when a value of another kind was assigned in the same blocks.
+    one in the run `later_run`, when a value of another kind was assigned in the same blocks. If `split`, this variable is
+    no longer used. `targets` are the variables to which an assignment to this variable is forwarded.
     """
 
-    __slots__ = ("blocks", "held", "kind", "later", "later_run", "name", "parts", "run", "slot")
+    __slots__ = (
+        "blocks",
+        "held",
+        "kind",
+        "later",
+        "later_run",
+        "name",
+        "parts",
+        "run",
+        "slot",
+        "split",
+        "splittable",
+        "targets",
+    )
 
-    def __init__(self, name: str) -> None:
+    def __init__(self, name: str, targets: list[Variable] | None = None) -> None:
         self.name = name
+        self.targets = targets
+        self.splittable = self.split = False
         self.kind: Kind | None = None
-        self.parts: list[Variable] = []
+        self.parts: list[Variable] = []  # the items of a tuple, or the value of an optional variable
         self.run = -1  # the run in which the variable was last used
         self.slot: Value | None = None
         self.held: Any = None
@@ -91,6 +107,7 @@ class Variables:
     numba: bool
     run: int
     pending: bool
+    widened: bool
     tracer: Tracer | None
     written: set[int]
 
@@ -118,6 +135,10 @@ class Variables:
 
     def assign(self, variable: Variable, value: object) -> None:
         """Assign a value to a variable, after widening the kind of the variable if necessary."""
+        if variable.targets is not None:
+            for target in variable.targets:
+                self.assign(target, value)
+            return
         variable = variable.now(self.run)
         kind = kind_of(value)
         known = variable.kind
@@ -131,21 +152,35 @@ class Variables:
             if variable.run == self.run and variable.blocks == tuple(self.builder.blocks):
                 self._succeed(variable, value)
                 return
+            if variable.splittable:
+                variable.split = True
+                raise Restart
             self.fail(
                 f"variable {variable.name!r} holds {known} and {kind}: a variable keeps one type where its values meet; "
                 "use another name for the other"
             )
         if joined != known:
-            used = variable.run == self.run
             if joined == OPTIONAL:
                 self._make_optional(variable, known, kind)
             variable.kind = joined
-            if used:
-                raise Restart
+            if variable.run == self.run:
+                variable.split = variable.splittable and _number_dtype(known) != _number_dtype(joined)
+                self._widen(variable)
         self._touch(variable)
         if not variable.blocks:
             variable.blocks = tuple(self.builder.blocks)
         self._store(variable, value)
+
+    def _widen(self, variable: Variable) -> None:
+        """Give a variable whose kind has become wider new storage, and mark this run's code as invalid.
+
+        The run continues, so that it widens the kinds of all such variables.
+        """
+        self.pending = self.widened = True
+        blocks = variable.blocks
+        variable.run = -1
+        self._touch(variable)
+        variable.blocks = blocks
 
     def _succeed(self, variable: Variable, value: object) -> None:
         """Assign a value to a new variable of another kind that replaces `variable` from then on.
@@ -354,12 +389,20 @@ class Variables:
 
     def forget(self, variable: Variable) -> None:
         """Delete a variable's kind, so that the next iteration of an unrolled loop can choose another kind."""
-        variable.kind = None
-        variable.run = -1
-        variable.later = None
+        for part in variable.targets or (variable,):
+            part.kind = None
+            part.run = -1
+            part.later = None
 
     @contextmanager
     def at_top(self) -> Iterator[None]:
         """Context manager that inserts operations at the start of the kernel."""
         with self.builder.at(0):
             yield
+
+
+def _number_dtype(kind: Kind | None) -> np.dtype | None:
+    """Return the dtype of a variable that holds numbers, or None."""
+    if isinstance(kind, ConstantKind):
+        kind = number_kind(kind)
+    return kind.dtype if isinstance(kind, ScalarKind) else None

@@ -70,8 +70,7 @@ class PreparedLaunch:
         shape = launcher.grid, launcher.block, launcher.shared_bytes
         self._prepared = device.prepare_grid(function, *shape, len(items))
         self._items = items
-        # Shared and local arrays are also written, but are not arguments.
-        self._owned = sorted(k for k in found.written if k >= 0)
+        self._owned = sorted(found.written)
         self._arrays: list[tuple[int, int, int]] = []  # argument, item, offset in bytes
         self._numbers: list[tuple[int, int, Any]] = []  # argument, item, descriptor
         at = 0

@@ -22,6 +22,7 @@ def test_the_cpu_answers_as_a_gpu() -> None:
     assert cuda.is_float16_supported()
     assert (device.WARP_SIZE, device.MAX_THREADS_PER_BLOCK) == (32, 1024)
     assert device.MULTIPROCESSOR_COUNT >= 1
+    assert device.ASYNC_ENGINE_COUNT == 1  # programs divide by these counts
     assert device.COMPUTE_CAPABILITY_MAJOR == device.compute_capability[0]
     assert set(device.get_device_identity()) == {"pci_domain_id", "pci_bus_id", "pci_device_id"}
     with pytest.raises(AttributeError, match="NO_SUCH"):

@@ -316,6 +316,19 @@ def test_functions_of_python_and_numpy_are_arguments() -> None:
     assert out.tolist() == pytest.approx([np.exp(4.0), 1.5], rel=1e-15)
 
 
+def test_kernels_without_parameters_write_to_shared_memory(capfd: pytest.CaptureFixture[str]) -> None:
+    @cuda.jit
+    def kernel() -> None:
+        floats = cuda.shared.array(0, np.float32)
+        words = cuda.shared.array(0, np.int32)
+        floats[0] = 3.14
+        print(words[0])
+
+    kernel[1, 1, 0, 4]()
+    cuda.synchronize()
+    assert capfd.readouterr().out == "1078523331\n"
+
+
 def test_a_quotient_as_a_grid_is_explained() -> None:
     with pytest.raises(TypeError, match=r"griddim must be a sequence of integers, got \[2\.0\]: write //"):
         weft.kernel(fill)[8 / 4, 8]

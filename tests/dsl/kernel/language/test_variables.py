@@ -1,0 +1,100 @@
+"""Tests of the types of a kernel's variables."""
+
+from __future__ import annotations
+
+from importlib.util import module_from_spec, spec_from_file_location
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import pytest
+
+from weft import cuda, kernel
+from weft.dsl.kernel.language.compiler import Compiler
+
+
+def test_many_variables_are_widened_in_one_run(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    numbers = range(100)
+    lines = ["def kernel(out):", *(f"    v{k} = {k}" for k in numbers), "    for _ in range(2):"]
+    lines += [f"        v{k} = v{k} + 0.5" for k in numbers]
+    lines += [f"    out[{k}] = v{k}" for k in numbers]
+    path = tmp_path / "many.py"
+    path.write_text("\n".join(lines))
+    spec = spec_from_file_location("many", path)
+    assert spec is not None and spec.loader is not None
+    module = module_from_spec(spec)
+    spec.loader.exec_module(module)
+    runs = []
+    monkeypatch.setattr(Compiler, "begin", lambda c, name, begin=Compiler.begin: [runs.append(name), begin(c, name)])
+    out = np.zeros(len(numbers))
+    cuda.jit(module.kernel)[1, 1](out)
+    np.testing.assert_array_equal(out, np.arange(len(numbers)) + 1.0)
+    assert len(runs) == 2
+
+
+@cuda.jit(device=True)
+def peak(data: Any) -> Any:
+    at = 0
+    best = data[at]
+    for k in range(1, len(data)):
+        if data[k] > best:
+            best = data[k]
+            at = k
+    if 0 < at < len(data) - 1:
+        left, right = data[at - 1], data[at + 1]
+        at = at - (right - left) / (2.0 * (right + left - 2.0 * best))
+    return at
+
+
+def test_an_index_becomes_a_float_before_the_return() -> None:
+    @cuda.jit
+    def find(data: Any, out: Any) -> None:
+        out[0] = peak(data)
+
+    for data, wanted in (([1.0, 2.0, 5.0, 3.0, 0.0], 2.1), ([3.0, 2.0, 1.0], 0.0)):
+        out = np.zeros(1)
+        find[1, 1](np.array(data), out)
+        np.testing.assert_allclose(out, wanted, rtol=1e-15)
+
+
+@pytest.mark.parametrize("decorator", [cuda.jit, kernel], ids=["jit", "kernel"])
+def test_each_use_has_the_type_of_the_values_that_reach_it(decorator: Any) -> None:
+    @decorator
+    def use(out: Any, condition: int) -> None:
+        v = 7
+        half = v // 2
+        for k in range(3):
+            if condition > k:
+                v = v + 0.25
+        out[0] = half
+        out[1] = v
+        (t := 5)
+        out[2] = t / 2
+        if condition == 2:
+            t = 0.5
+        out[3] = (u := t)
+        out[4] = u
+
+    for condition, wanted in ((0, [3.0, 7.0, 2.5, 5.0, 5.0]), (2, [3.0, 7.5, 2.5, 0.5, 0.5])):
+        out = np.zeros(5)
+        use[1, 1](out, condition)
+        np.testing.assert_array_equal(out, wanted)
+        use.py_func(out, condition)
+        np.testing.assert_array_equal(out, wanted)
+
+
+def test_an_array_and_a_number_do_not_meet() -> None:
+    @cuda.jit
+    def use(x: Any, out: Any, condition: int) -> None:
+        v = x
+        out[0] = v[1]
+        if condition > 0:
+            v = 3
+        else:
+            v = v[2]
+        out[1] = v
+
+    for condition, wanted in ((0, 4.0), (1, 3.0)):
+        out = np.zeros(2)
+        use[1, 1](np.array([1.0, 2.0, 4.0]), out, condition)
+        np.testing.assert_array_equal(out, [2.0, wanted])
