@@ -17,7 +17,7 @@ from weft.dsl.arrays.call_sites import RECORD_FUNCTION, SHOW, bind_memory
 from weft.dsl.arrays.indexing import element
 from weft.dsl.arrays.numbers import SLOTTED
 from weft.dsl.arrays.windows import VIEWS
-from weft.dsl.immediate.native_objects_text import ObjectText
+from weft.dsl.immediate.native_objects_text import ITEMSIZE, ObjectText
 from weft.dsl.immediate.small_work import MOVED_ALONE
 from weft.fusion import ALONE, INTERNED, Storage, limits, recording
 from weft.runtime import TUPLE_ITEMS, Text, get_device
@@ -66,8 +66,8 @@ SHARED: dict[str, Any] = {
 }
 OWN = ("op", "way", "does", "function")
 # Words that are not objects: the address of the limit of immediate execution, and the number of bytes, per element of
-# this limit, from which Python records an operation on an array in memory.
-WORDS = ("immediate", "least")
+# this limit, up to which Python may execute a function immediately (see `small_work.immediate_bytes`).
+WORDS = ("immediate", "most")
 # Objects to which a call holds references until it ends.
 _HELD = (
     "code",
@@ -113,6 +113,10 @@ class KeyText(ObjectText):
         t.store("-1", self._left_outside, 0)
         t.store("0", self._large, 0)
         self._does = t.new(f"call i64 {self._known['PyLong_AsLongLong']}(ptr {self._known['does']})")
+
+    def _itemsize(self, storage: str) -> str:
+        dtype = self._field(storage, "Storage.dtype")
+        return self._t.new(f"load i64, ptr {self._t.new(f'getelementptr i8, ptr {dtype}, i64 {ITEMSIZE}')}")
 
     def _begin_showing(self) -> None:
         """Emit code that begins the memo key of an index operation, with the array's view and its storage's shape."""

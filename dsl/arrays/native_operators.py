@@ -20,7 +20,7 @@ from weft.dsl.arrays.native_protocol import reflect_numbers
 from weft.dsl.arrays.ufunc import UFunc
 from weft.dsl.functions.own_names import OWN, OwnNames
 from weft.dsl.immediate.native_immediate import INSTALLED, builtin_docstring
-from weft.dsl.immediate.small_work import recorded_bytes
+from weft.dsl.immediate.small_work import immediate_bytes
 from weft.runtime import IMMEDIATE, Builtin, Replacement, python_function, report_failure, try_compiling
 
 # Text of the warning that the native recorders cannot be created.
@@ -104,7 +104,7 @@ def make_recorder(op: str | None, way: int, does: int, function: Callable[..., A
     """
     objects = (*SHARED.values(), op, way, does, function)
     name = function.__name__
-    words = [*map(python_function, FUNCTIONS), *map(id, objects), IMMEDIATE.buffer_info()[0], recorded_bytes(name)]
+    words = [*map(python_function, FUNCTIONS), *map(id, objects), IMMEDIATE.buffer_info()[0], immediate_bytes(name)]
     return Builtin(NAME, operator_text(), words, objects, name, builtin_docstring(function))
 
 

@@ -80,10 +80,11 @@ class _Operator(KeyText):
         t.leave_if(f"icmp eq ptr {self._field(storage, 'Storage.buffer')}, {known['None']}", "record", "alone.memory")
         t.enter_if(f"icmp eq ptr {self._field(storage, 'Storage.device')}, {known['cpu']}", "alone.size", "record")
         size = self._field(self._field(storage, "Storage.buffer"), "Buffer.nbytes")
-        least = t.new(f"ptrtoint ptr {known['least']} to i64")
-        least = t.new(f"mul i64 {least}, {t.load(known['immediate'], 0)}")
+        most, itemsize = t.new(f"ptrtoint ptr {known['most']} to i64"), self._itemsize(storage)
+        most = t.new(f"select i1 {t.new(f'icmp eq i64 {most}, 0')}, i64 {itemsize}, i64 {most}")
+        most = t.new(f"mul i64 {most}, {t.load(known['immediate'], 0)}")
         t.enter_if(
-            f"icmp sge i64 {self._call('i64', 'PyLong_AsLongLong', f'ptr {size}')}, {least}", "alone.large", "slow"
+            f"icmp sgt i64 {self._call('i64', 'PyLong_AsLongLong', f'ptr {size}')}, {most}", "alone.large", "slow"
         )
         t.store("1", self._large, 0)
         t.do("br label %record")

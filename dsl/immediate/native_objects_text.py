@@ -14,7 +14,7 @@ from weft.runtime import TUPLE_ITEMS, TUPLE_LENGTH, TYPE, Text
 
 # Offsets in NumPy's array objects and dtypes, fixed by its ABI.
 AXES, LENGTHS, BASE, DTYPE, FLAGS = DATA + 8, DATA + 16, DATA + 32, DATA + 40, DATA + 48
-ORDER, NUMBER = 26, 28
+ORDER, NUMBER, ITEMSIZE = 26, 28, 40
 C_ORDER, WRITABLE = 1, 0x400  # bits of an array's flags
 _OTHER = ">" if sys.byteorder == "little" else "<"  # NumPy's character for the non-native byte order
 

@@ -195,7 +195,6 @@ MOVED_ALONE = _ALONE * _MOVED_BYTES
 # may read per element of the limit. NumPy has read these bytes before a kernel would start.
 EXACT = frozenset({"all", "any", "argmax", "argmin", "count_nonzero", "max", "min", "nanmax", "nanmin", "ptp"})
 EXACT_BYTES = 256
-_MOST_ELEMENT = 16  # bytes of the largest elements
 _NEVER = 1 << 40
 # Functions whose results can have many more elements than their arguments, and their limit.
 GROWING = frozenset({"kron", "meshgrid", "outer", "pad", "repeat", "tile", "tensordot", "einsum", "vander", "resize"})
@@ -235,23 +234,22 @@ _PRODUCTS = frozenset({"dot", "inner", "matmul", "vdot"})
 MOST_PRODUCTS = 64  # maximum number of multiplications per element of the limit
 
 
-# Minimum size in bytes, per element of the limit, for which other functions are recorded without asking in Python.
-_RECORDED_BYTES = 64
+# Number of bytes, per element of the limit, up to which a function may be executed immediately by its rule or by
+# `reduce_whole`. (For larger arrays, a kernel with several threads takes less time.)
+_RULED_BYTES = 64
 
 
-def recorded_bytes(name: str) -> int:
-    """Return the minimum array size for which a function is recorded.
+def immediate_bytes(name: str) -> int:
+    """Return the array size up to which a function may be executed immediately, or 0 if only the limit matters.
 
-    The size is in bytes per element of the limit of immediate execution.
-
-    Smaller arrays in memory may be processed immediately. At call sites for which `was_evaluated_alone` is true, larger
-    arrays may also be processed immediately.
+    The size is in bytes per element of the limit. At call sites for which `was_evaluated_alone` is true, larger arrays
+    may also be processed immediately.
     """
     if name in _PRODUCTS:
         return _NEVER  # (matrices of any size may be multiplied immediately)
     if name in EXACT:
         return EXACT_BYTES
-    return _RECORDED_BYTES if name in _RULES and name != "roll" else _MOST_ELEMENT
+    return _RULED_BYTES if name in WHOLE or (name in _RULES and name != "roll") else 0
 
 
 def is_immediate(name: str, shapes: list[tuple[int, ...]], limit: int) -> bool:
