@@ -9,20 +9,20 @@ from __future__ import annotations
 import sys
 from collections.abc import Callable, Iterable, Sequence
 from dataclasses import dataclass, replace
-from math import prod
 
 import numpy as np
 
-from weft.codegen import CPU, Kernel, Target, find_op
+from weft.codegen import CPU, Kernel, Target
 from weft.fusion.explain.drawn_numbers import drawn_by_kernels
 from weft.fusion.explain.formulas import LOOPS, Names, formulas_of
+from weft.fusion.explain.kernel_facts import instructions_of, list_operations, work_of
 from weft.fusion.explain.picture import draw_plan, show_html
 from weft.fusion.explain.speed import arithmetic_rate
 from weft.fusion.graph.expr import Expr, Location, is_stream, value_bytes
 from weft.fusion.lower.kernels import lower_for
 from weft.fusion.lower.lowering import lower_group, shares_rows
 from weft.fusion.plan.blocked_steps import BlockedSteps
-from weft.fusion.plan.body import Instruction, all_instructions
+from weft.fusion.plan.body import all_instructions
 from weft.fusion.plan.group import Group
 from weft.fusion.plan.grouping import ALONE, NEEDS_CALL
 from weft.fusion.plan.horizontal_fusion import schedule_versions
@@ -34,7 +34,7 @@ from weft.fusion.plan.numpy_loops import find_numpy_loop
 from weft.fusion.plan.reduction_splits import block_length
 from weft.fusion.plan.row_column_reductions import RowsAndColumns
 from weft.fusion.plan.schedule import Schedule
-from weft.fusion.plan.steps import KernelFacts, Shown
+from weft.fusion.plan.steps import Shown
 from weft.fusion.plan.traffic import copied_bytes, least_bytes, taken_by_value, traffic
 from weft.fusion.record.storage import Epoch, Storage
 from weft.runtime import Device, copy_bandwidth, counted, setting, show_location, source_line
@@ -436,21 +436,7 @@ def _call_note(group: Group, node: Expr, names: Names, device: Device | None) ->
 
 def members_of(group: Group) -> tuple[str, ...]:
     """Return the operations of a kernel as text, each with its source line in the user's program."""
-    return tuple(dict.fromkeys(op + _line(location) for op, location in _members(group)))
-
-
-def _members(group: Group) -> list[tuple[str, Location | None]]:
-    members: list[tuple[str, Location | None]] = []
-    for p in group.placed:
-        members.extend((i.node.op, i.node.location) for i in all_instructions(p.task.body) if _is_user_operation(i))
-        if p.task.kind != "map":
-            members.append((f"{p.task.kind} {p.task.node.op}".strip(), p.task.node.location))
-    return members or [("copy", None)]
-
-
-def _is_user_operation(instruction: Instruction) -> bool:
-    """Return whether an instruction is an operation of the user's program, not a cast or index arithmetic."""
-    return instruction.kind == "map" and instruction.node.op != "cast" and bool(instruction.node.operands)
+    return tuple(dict.fromkeys(op + _line(location) for op, location in list_operations(group)))
 
 
 def _widened(group: Group) -> tuple[tuple[str, int], ...]:
@@ -463,46 +449,6 @@ def _widened(group: Group) -> tuple[tuple[str, int], ...]:
 def _widens(node: Expr) -> bool:
     """Return whether an operation computes a float64 result from a float32 array."""
     return node.dtype == np.float64 and any(one.dtype == np.float32 and one.size > 1 for one in node.operands)
-
-
-def instructions_of(group: Group) -> int:
-    """Return the approximate number of instructions per element of a group's kernel."""
-    return sum(cost for cost, _ in _instructions(group))
-
-
-def _instructions(group: Group) -> list[tuple[int, Instruction]]:
-    """Return the kernel's instructions, each with its cost.
-
-    An instruction that several tasks of a stage share is counted once.
-    """
-    found: dict[object, tuple[int, Instruction]] = {}
-    for p in group.placed:
-        numbers: list[object] = []
-        for i in p.task.body:
-            index = p.flat(i.index) if i.kind in ("read", "gather", "iota") else None
-            what = (i.node.op, i.node.attrs, i.node.dtype) if i.kind in ("map", "constant", "scalar") else i.node
-            key = (p.stage, i.kind, what, index, i.factors, tuple(numbers[k] for k in i.operands))
-            numbers.append(hash(key))
-            for part in all_instructions([i]):
-                if part.kind == "map" and part.node.op != "cast":
-                    inside = (hash(key), part.node, part.operands) if part is not i else hash(key)
-                    found[inside] = (find_op(part.node.op).cost, part)
-    return list(found.values())
-
-
-def work_of(group: Group) -> int:
-    """Return the arithmetic cost of a kernel over all elements, in float32 operations."""
-    points = prod(loop.extent for loop in group.loops)
-    wide = sum(
-        cost * max(1, max(d.itemsize for d in (*i.node.attrs, i.node.dtype)) // 4) for cost, i in _instructions(group)
-    )
-    return points * wide
-
-
-def facts_of(group: Group) -> KernelFacts:
-    """Return the facts that profiles show about a group's kernel."""
-    location = next((p.task.node.location for p in group.placed if p.task.node.location is not None), None)
-    return KernelFacts(tuple(dict.fromkeys(_members(group))), instructions_of(group), location)
 
 
 def _line(location: Location | None) -> str:

@@ -22,6 +22,8 @@ from weft.codegen import find_op, is_bfloat16
 
 Loop = tuple[np.dtype, ...]
 
+_EXTREMES = frozenset({"maximum", "minimum", "fmax", "fmin"})
+
 # Seconds in NumPy after which an op's loop is requested from the second process, and after which the second process is
 # started immediately.
 REQUEST, URGENT = 0.005, 0.03
@@ -86,6 +88,10 @@ class _OnArrays:
             return _Value(kind, arrays[0].view(kind))
         if name == "cast":
             return _Value(kind, _saturate(arrays[0], loop[0], kind))
+        if name in _EXTREMES and kind.char in "fd":
+            found = _find_extremes(name, *arrays)
+            if found is not None:
+                return _Value(kind, found)
         return self._expand(name, operands, kind)
 
     def _expand(self, name: str, operands: tuple[_Value, ...], kind: np.dtype) -> _Value:
@@ -110,6 +116,15 @@ def _parts(value: _Value) -> Any:
         return value
     kind = np.dtype(f"f{value.type.itemsize // 2}")
     return _Value(kind, value.array.real), _Value(kind, value.array.imag)
+
+
+def _find_extremes(name: str, x: Any, y: Any) -> Any:
+    """Return the results of NumPy's function, or None if NumPy's bits depend on the machine.
+
+    These are results for two zeros, or NaN. The expansion is slow, because processors mispredict its selections.
+    """
+    found = getattr(np, name)(x, y)
+    return None if ((x == 0) & (y == 0)).any() or np.isnan(found).any() else found
 
 
 def _saturate(x: np.ndarray, own: np.dtype, dtype: np.dtype) -> Any:

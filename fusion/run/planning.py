@@ -10,11 +10,12 @@ from __future__ import annotations
 from array import array
 from collections.abc import Sequence
 from functools import partial
+from importlib import import_module
 from time import process_time
 from typing import Any, Literal, assert_never
 
 from weft.codegen import kernel_digest, machine_of, print_kernel
-from weft.fusion.explain.explanation import announce, facts_of
+from weft.fusion.explain.kernel_facts import facts_of
 from weft.fusion.graph.expr import Expr, is_window, topological, value_bytes
 from weft.fusion.graph.sizes import Size, greatest
 from weft.fusion.graph.statistics import STATISTICS
@@ -29,11 +30,19 @@ from weft.fusion.plan.live_graph import LiveGraph
 from weft.fusion.plan.merge_groups import merge_groups
 from weft.fusion.plan.numpy_loops import NumpyLoop, find_numpy_loop
 from weft.fusion.plan.schedule import Schedule, find_donors
-from weft.fusion.plan.steps import HostCall, KernelLaunch, Plan, SizeSpecialization, Step, pack_scalar
+from weft.fusion.plan.steps import (
+    HostCall,
+    KernelLaunch,
+    Plan,
+    Shown,
+    SizeSpecialization,
+    Step,
+    pack_scalar,
+)
 from weft.fusion.plan.stream_operands import read_streams
 from weft.fusion.plan.task import Task
 from weft.fusion.run.background import restore
-from weft.runtime import Device, DeviceMismatchError, get_device, override
+from weft.runtime import Device, DeviceMismatchError, get_device, override, setting
 
 
 def make_new(
@@ -102,8 +111,8 @@ def compile_plan(
 
 def _note_new(plan: Plan, device: Device) -> None:
     STATISTICS.plans += 1
-    if plan.schedule is not None:
-        announce(plan.schedule, device)
+    if plan.schedule is not None and (Shown.plans or "plan" in setting("debug")):
+        import_module("weft.fusion.explain.explanation").announce(plan.schedule, device)
 
 
 def make_plan(

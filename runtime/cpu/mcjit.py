@@ -38,6 +38,6 @@ def compile_text(text: str) -> bytes:
         module = llvm.parse_assembly(text)
         module.triple = llvm.get_process_triple()
         module.verify()
-        machine = llvm.Target.from_default_triple().create_target_machine(opt=2, reloc="pic", codemodel="default")
+        machine = llvm.Target.from_default_triple().create_target_machine(opt=0, reloc="pic", codemodel="default")
         data: bytes = machine.emit_object(module)
         return data

@@ -15,6 +15,7 @@ from typing import TYPE_CHECKING, Any, NamedTuple
 import numpy as np
 
 from weft.fusion.graph.expr import Expr, topological
+from weft.fusion.run.expanded_ops import ExpandedOp
 from weft.fusion.run.primitives import primitive, substitute
 from weft.runtime import BLOCK_BYTES, run_calls
 
@@ -194,7 +195,8 @@ def run_cluster(frame: ValueFrame, values: list[Any], step: ValueStep) -> Any:
     count = len(cluster.operations)
     threads = min(frame.threads, count * out.nbytes // (2 * BLOCK_BYTES))  # (less work ends before threads wake up)
     blocks = 1
-    if count > 1:
+    # (an expansion consists of several operations on arrays of its own)
+    if count > 1 or isinstance(cluster.operations[0].call, ExpandedOp):
         blocks = -(-out.size * max(operation.dtype.itemsize for operation in cluster.operations) // BLOCK)
     length = -(-out.size // (-(-blocks // max(1, threads)) * max(1, threads)))
     pieces: list[Any] = list(_blocks(flat.shape, length))

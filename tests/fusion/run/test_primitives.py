@@ -102,6 +102,25 @@ def test_a_primitive_has_the_bits_of_a_plan(name: str) -> None:
                 check_row(form, operands, expected, loop)
 
 
+@pytest.mark.parametrize("special", [(), (0.0, -0.0), (np.nan, 1.0), (np.inf, -np.inf)])
+@pytest.mark.parametrize("code", "fd")
+@pytest.mark.parametrize("name", ["maximum", "minimum", "fmax", "fmin", "clip"])
+def test_expanded_extremes_have_the_bits_of_compiled_loops(name: str, code: str, special: tuple[float, ...]) -> None:
+    kind = np.dtype(code)
+    count = 3 if name == "clip" else 2
+    source = np.random.default_rng(7)
+    operands = [source.normal(size=101).astype(kind) for _ in range(count)]
+    for x in operands:
+        for value in special:
+            x[source.integers(101, size=40)] = value
+    loop = (kind,) * count
+    row = ExpandedOp(name, loop, kind, primitives._numpy_function, lambda: obtain_loop(name, loop, kind))
+    compiled = obtain_loop(name, loop, kind)
+    with np.errstate(all="ignore"):
+        for made in (operands, [operands[0], *(kind.type(special[0] if special else 0.5) for _ in operands[1:])]):
+            assert same_bits(row(*made), compiled(*made))
+
+
 def check_row(row: Any, operands: list[Any], expected: Any, loop: Any) -> None:
     assert same_bits(row(*operands), expected), loop
     assert same_bits(row(*(np.repeat(x, 2)[::2] for x in operands)), expected), loop
