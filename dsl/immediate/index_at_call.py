@@ -222,10 +222,14 @@ def _casts(value: Any, dtype: np.dtype) -> bool:
     kind = np.result_type(value).kind
     if dtype.kind in "cb" or kind in "biu" or (dtype.kind == "f" and (kind == "f" or type(value) is int)):
         return True
-    if kind != "f" or dtype.kind not in "iu" or type(value) not in NUMBERS:
+    if kind != "f" or dtype.kind not in "iu":
         return False
     least, most = _range_of(dtype)
-    return least - 1 < float(value) < most + 1
+    if type(value) in NUMBERS:
+        return least - 1 < float(value) < most + 1
+    if type(value) is not np.ndarray or not value.size:
+        return False
+    return least - 1 < float(value.min()) and float(value.max()) < most + 1  # (False for NaN)
 
 
 @cache

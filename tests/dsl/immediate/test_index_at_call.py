@@ -121,6 +121,23 @@ def test_elements_of_integers_are_set_to_floats(code: str, size: int, monkeypatc
         assert x[5] == 7
 
 
+@pytest.mark.parametrize("code", ["i1", "u1", "i4", "u4", "i8", "u8"])
+def test_elements_of_integers_are_set_to_arrays_of_floats(code: str, monkeypatch: pytest.MonkeyPatch) -> None:
+    x, at = wf.zeros(40_000, code), np.array([3, 39_999])
+    least, most = np.iinfo(code).min, np.iinfo(code).max
+    x[0] = 1  # (the memory of the array is then filled)
+    x[at] = wf.array([np.nan, most + 1.0])
+    assert x[at].tolist() == [0, most]
+    x[at] = np.array([2.0 * least - 1, np.inf])
+    assert x[at].tolist() == [least, most]
+    if x._storage.device.name == "cpu":
+        monkeypatch.setattr(indexing, "assign_recorded", None)
+    x[at] = np.array([-0.5, np.nextafter(most + 1.0, 0)])
+    assert x[at].tolist() == [0, int(np.nextafter(most + 1.0, 0))]
+    x[3], x[at] = 0, (7.5, 2)
+    assert x[at].tolist() == [7, 2]
+
+
 def test_invalid_writes_raise_numpys_errors() -> None:
     x = wf.zeros(4)
     with pytest.raises(IndexError):
