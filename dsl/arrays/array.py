@@ -243,12 +243,14 @@ class Array(ArrayMembers):
         return complex(self._number())
 
     def __index__(self) -> int:
+        if self.shape:  # (NumPy calls this method for each weft array in an index of a NumPy array)
+            raise TypeError("only integer scalar arrays can be converted to a scalar index")
         return operator.index(self._number())
 
     def __len__(self) -> int:
-        if not self.shape:
+        if not (shape := self.shape):
             raise TypeError("len() of unsized object")
-        return self.shape[0]
+        return shape[0]
 
     def __iter__(self) -> Iterator[Any]:
         if not self.shape:
