@@ -73,8 +73,10 @@ def put(array: Array, key: Any, value: Any) -> bool:
             shared = kind in NUMBERS and storage.host is not None and fusion.find_shared(storage) is not None
             if part.size > most and not shared:
                 return False
+            note_call()
             part[...] = value
             return True
+    note_call()
     values[key] = value
     write_back(array, values)
     return True
@@ -118,6 +120,7 @@ def pick(array: Array, key: object) -> Any:
     if taken is MISSED or (values.size > most and _picked(values.shape, taken) > most):
         return MISSED
     VALUE_READS[0] += 1
+    note_call()
     return from_numpy_result(values[taken], array.device, ((values, array),))
 
 

@@ -138,6 +138,18 @@ def test_elements_of_integers_are_set_to_arrays_of_floats(code: str, monkeypatch
     assert x[at].tolist() == [7, 2]
 
 
+@pytest.mark.cpu
+def test_index_operations_are_counted_until_native_code_is_installed(monkeypatch: pytest.MonkeyPatch) -> None:
+    counted: list[int] = []
+    monkeypatch.setattr(index_at_call, "note_call", lambda: counted.append(1))
+    x, at = wf.zeros(40), np.array([3, 4])
+    x[0] = 1  # (the memory of the array is then filled)
+    counted.clear()
+    assert index_at_call.put(x, at, 2.5) and index_at_call.put(x, slice(5, 7), np.ones(2))
+    assert index_at_call.pick(x, at).tolist() == [2.5, 2.5]
+    assert len(counted) == 3
+
+
 def test_invalid_writes_raise_numpys_errors() -> None:
     x = wf.zeros(4)
     with pytest.raises(IndexError):

@@ -108,6 +108,10 @@ GATHERED: dict[str, Callable[[Any, Any], Any]] = {
     "a mask": lambda x, pick: x[x > 5],
     "a mask of rows": lambda x, pick: x[pick([True, False, True, False])],
     "of columns": lambda x, pick: x.T[pick([1, 1])],
+    "an array beside a mask": lambda x, pick: x[pick([2]), pick([True, False, True, True])],
+    "a mask beside a column": lambda x, pick: x[pick([True, False, True, True]), pick([[2], [0], [1], [1]])],
+    "a mask beside a number": lambda x, pick: x[pick([True, False, True, True]), 1],
+    "masks of both axes": lambda x, pick: x[pick([True, False, True, False]), pick([False, True, False, True])],
 }
 
 
@@ -146,6 +150,11 @@ def test_indexing_by_arrays_in_native_code(name: str) -> None:
         x[wf.asarray([4])]
     with pytest.raises(IndexError):
         x[wf.asarray([0.5])]
+    with pytest.raises(IndexError):
+        x[wf.asarray([0, 1]), wf.asarray([True, True, False, True])]
+    y = wf.asarray(np.arange(24.0).reshape(2, 3, 4))
+    mask = np.arange(12).reshape(3, 4) % 5 == 0
+    assert same(y[wf.asarray([1]), wf.asarray(mask)], y.numpy()[[1], mask])
 
 
 @pytest.mark.parametrize("code", CODES)
