@@ -157,6 +157,19 @@ def test_indexing_by_arrays_in_native_code(name: str) -> None:
     assert same(y[wf.asarray([1]), wf.asarray(mask)], y.numpy()[[1], mask])
 
 
+@pytest.mark.parametrize("code", ["b", "i", "q", "B", "f", "d", "D"])
+def test_bools_are_subtracted_from_numbers_in_native_code(code: str, monkeypatch: pytest.MonkeyPatch) -> None:
+    native_immediate.install_native_code()
+    x, flags = wf.asarray(values(code)), wf.asarray(values(code)) > 0
+    a, b = x.numpy(), flags.numpy()
+    monkeypatch.setattr(operators, "attempt", None)
+    for found, wanted in ((x - flags, a - b), (flags - x, b - a), (x[0] - flags, a[0] - b)):
+        assert same(found, wanted)
+    monkeypatch.undo()
+    with pytest.raises(TypeError, match="numpy boolean subtract"):
+        flags - flags
+
+
 @pytest.mark.parametrize("code", CODES)
 def test_squares_in_native_code(code: str) -> None:
     native_immediate.install_native_code()
