@@ -213,8 +213,7 @@ class Array(ArrayMembers):
     def _number(self) -> np.ndarray:
         """Evaluate the array and return its elements as a NumPy array, for conversion to a Python scalar."""
         VALUE_READS[0] += 1
-        values = values_of(self)
-        if values is None:
+        if (values := values_of(self)) is None:
             realise(self._storage)
             values = values_of(self)
         return self.numpy() if values is None else values
@@ -563,10 +562,7 @@ def is_writable(array: Array) -> bool:
     """Return whether an array is writable. Views with overlapping elements are read-only."""
     if isinstance(array, ReadOnly):
         return False
-    if array._view is None:
-        return True
-    shape, strides, _ = array._view
-    return not overlaps(shape, strides)
+    return array._view is None or not overlaps(*array._view[:2])
 
 
 def whole(storage: Storage) -> View:
