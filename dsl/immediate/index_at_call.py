@@ -16,6 +16,7 @@ import numpy as np
 
 from weft import fusion
 from weft.dsl.arrays.array import VALUE_READS, Array, Scalar, realise
+from weft.dsl.arrays.validation import warn_of_lost_parts
 from weft.dsl.immediate.at_call import COMMON, MISSED, NUMBERS, from_numpy_result, is_basic, note_call, to_host_if_small
 from weft.dsl.immediate.host_values import is_free, values_after_small_run, values_of, writable_values, write_back
 from weft.dsl.immediate.small_work import most_moved_alone
@@ -60,6 +61,11 @@ def put(array: Array, key: Any, value: Any) -> bool:
             return False
     if (value := _convert_assigned(array, value, limit)) is MISSED:
         return False
+    if isinstance(value, np.complexfloating) and values.dtype.kind == "f" and is_basic(key):
+        if values.size > limit and _picked(values.shape, key) > limit:
+            return False
+        warn_of_lost_parts(value.dtype, values.dtype)
+        value = value.real
     if not _casts(value, values.dtype):
         return False
     if not is_basic(key):

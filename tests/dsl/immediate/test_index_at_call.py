@@ -150,6 +150,22 @@ def test_index_operations_are_counted_until_native_code_is_installed(monkeypatch
     assert len(counted) == 3
 
 
+@pytest.mark.cpu
+@pytest.mark.parametrize("size", [100, 40_000])
+def test_elements_of_floats_are_set_to_complex_numbers(size: int, monkeypatch: pytest.MonkeyPatch) -> None:
+    x = wf.zeros(size)
+    x[0] = 1  # (the memory of the array is then filled)
+    monkeypatch.setattr(indexing, "assign_recorded", None)
+    for key in (3, slice(5, 7)):
+        with pytest.warns(np.exceptions.ComplexWarning) as caught:
+            x[key] = np.complex128(2.5 + 1j)
+        assert len(caught) == 1 and caught[0].filename == __file__
+    monkeypatch.undo()
+    assert x[3] == 2.5 and x[5:7].tolist() == [2.5, 2.5]
+    with pytest.raises(TypeError):
+        x[3] = 1j
+
+
 def test_invalid_writes_raise_numpys_errors() -> None:
     x = wf.zeros(4)
     with pytest.raises(IndexError):
