@@ -213,8 +213,7 @@ class Array(ArrayMembers):
     def _number(self) -> np.ndarray:
         """Evaluate the array and return its elements as a NumPy array, for conversion to a Python scalar."""
         VALUE_READS[0] += 1
-        values = values_of(self)
-        if values is None:
+        if (values := values_of(self)) is None:
             realise(self._storage)
             values = values_of(self)
         return self.numpy() if values is None else values
@@ -243,12 +242,14 @@ class Array(ArrayMembers):
         return complex(self._number())
 
     def __index__(self) -> int:
+        if self.shape:  # (NumPy calls this method for each weft array in an index of a NumPy array)
+            raise TypeError("only integer scalar arrays can be converted to a scalar index")
         return operator.index(self._number())
 
     def __len__(self) -> int:
-        if not self.shape:
+        if not (shape := self.shape):
             raise TypeError("len() of unsized object")
-        return self.shape[0]
+        return shape[0]
 
     def __iter__(self) -> Iterator[Any]:
         if not self.shape:
@@ -561,10 +562,7 @@ def is_writable(array: Array) -> bool:
     """Return whether an array is writable. Views with overlapping elements are read-only."""
     if isinstance(array, ReadOnly):
         return False
-    if array._view is None:
-        return True
-    shape, strides, _ = array._view
-    return not overlaps(shape, strides)
+    return array._view is None or not overlaps(*array._view[:2])
 
 
 def whole(storage: Storage) -> View:

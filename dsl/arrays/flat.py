@@ -49,12 +49,30 @@ class Flat:
         return np.array(manipulation.ravel(self.base).numpy(), dtype)
 
     def __getitem__(self, key: object) -> Any:
+        if (at := self._coordinates(key)) is not None:
+            return self.base[at]
         return manipulation.ravel(self.base)[_flat_key(key, self.base.size)]
 
     def __setitem__(self, key: Any, value: Any) -> None:
         if isinstance(key, tuple) and not key:
             raise IndexError("Assigning to a flat iterator with a 0-D index is not supported")
+        if isinstance(value, (int, float)) and (at := self._coordinates(key)) is not None:
+            self.base[at] = value
+            return
         _assign(self.base, _flat_key(key, self.base.size), value)
+
+    def _coordinates(self, key: Any) -> tuple[int, ...] | None:
+        """Return the index of the element that an integer selects, or None for other keys."""
+        shape, size = self.base.shape, self.base.size
+        if not shape or (type(key) is not int and type(key) is not np.int64):
+            return None
+        if not -size <= key < size:
+            raise IndexError(f"index {key} is out of bounds for size {size}")
+        rest, found = int(key) % size, []
+        for n in shape[:0:-1]:
+            rest, last = divmod(rest, n)
+            found.append(last)
+        return (rest, *reversed(found))
 
     def __iter__(self) -> Flat:
         return self

@@ -6,7 +6,8 @@ In: expressions. Out: opaque expressions. Invariant: the values do not depend on
 from __future__ import annotations
 
 from collections.abc import Callable
-from functools import cache, partial
+from dataclasses import dataclass
+from functools import partial
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
@@ -26,20 +27,26 @@ def reduce_on_host(op: str, node: Expr, axes: tuple[int, ...], keepdims: bool, l
     """Record NumPy's maximum, minimum, `argmax` or `argmin` over axes, on the host."""
     shape = tuple(1 if k in axes else n for k, n in enumerate(node.shape) if keepdims or k not in axes)
     dtype = np.dtype(np.int64) if op[:3] == "arg" else node.dtype
-    return opaque(_reducer(op, axes), [node], shape, dtype, op, location)
+    return opaque(HostReduction(op, axes), [node], shape, dtype, op, location)
 
 
 def sort_on_host(node: Expr, axis: int, kind: str | None, numbered: bool, location: Location) -> Expr:
     """Record NumPy's sort along an axis on the host, or NumPy's argsort if `numbered` is true."""
     name, dtype = ("argsort", np.dtype(np.int64)) if numbered else ("sort", node.dtype)
-    return opaque(_sorter(axis, kind, numbered), [node], node.shape, dtype, name, location)
+    return opaque(HostSort(axis, kind, numbered), [node], node.shape, dtype, name, location)
 
 
-@cache
-def _reducer(op: str, axes: tuple[int, ...]) -> Callable[..., None]:
-    function: Any = getattr(np, op) if op[:3] == "arg" else getattr(np, op).reduce
+@dataclass(frozen=True, slots=True)
+class HostReduction:
+    """The host function of a recorded reduction, which calls NumPy."""
 
-    def reduce(out: np.ndarray, values: np.ndarray) -> None:
+    op: str
+    axes: tuple[int, ...]
+
+    def __call__(self, out: np.ndarray, values: np.ndarray) -> None:
+        """Reduce `values` into `out`, in blocks on all threads."""
+        op, axes = self.op, self.axes
+        function: Any = getattr(np, op) if op[:3] == "arg" else getattr(np, op).reduce
         if len(axes) == values.ndim:
             out[...] = _reduce_all(function, op, values)
             return
@@ -54,8 +61,6 @@ def _reducer(op: str, axes: tuple[int, ...]) -> Callable[..., None]:
             own = values[(slice(None),) * kept[along] + (block,)]
             calls.append(partial(function, own, axis=axis, out=target))
         runtime.run_calls(calls, codegen.resolve_target("host").threads)
-
-    return reduce
 
 
 def _reduce_all(function: Callable[..., Any], op: str, values: np.ndarray) -> Any:
@@ -74,9 +79,17 @@ def _reduce_all(function: Callable[..., Any], op: str, values: np.ndarray) -> An
     return found[function(flat[found])]
 
 
-@cache
-def _sorter(axis: int, kind: Any, numbered: bool) -> Callable[..., None]:
-    def sort(out: np.ndarray, values: np.ndarray) -> None:
+@dataclass(frozen=True, slots=True)
+class HostSort:
+    """The host function of a recorded sort or argsort, which calls NumPy."""
+
+    axis: int
+    kind: Any
+    numbered: bool
+
+    def __call__(self, out: np.ndarray, values: np.ndarray) -> None:
+        """Sort `values` along the axis into `out`, in blocks on all threads."""
+        axis, kind, numbered = self.axis, self.kind, self.numbered
         counted = not numbered and out.dtype.kind in "biu" and out.itemsize == 1 and out.shape[axis] >= COUNTED
         # (equal bytes are indistinguishable, and NumPy's stable sort is a radix sort)
         way: Any = "stable" if counted else kind
@@ -92,8 +105,6 @@ def _sorter(axis: int, kind: Any, numbered: bool) -> Callable[..., None]:
                 out[index].sort(axis, way)
 
         runtime.run_calls([partial(sort_block, block) for block in blocks], codegen.resolve_target("host").threads)
-
-    return sort
 
 
 def _blocks(values: np.ndarray, axis: int, each: int = 4) -> list[slice]:

@@ -8,6 +8,7 @@ shapes and dtypes.
 from __future__ import annotations
 
 import operator
+from dataclasses import dataclass
 from functools import lru_cache
 from itertools import combinations
 from typing import TYPE_CHECKING, Any
@@ -227,12 +228,15 @@ def tensordot(a: ArrayLike, b: Any, axes: Any = 2) -> Any:
     return reshape(matmul(left, right), tuple(x.shape[k] for k in x_free) + tuple(y.shape[k] for k in y_free))
 
 
-@lru_cache(maxsize=512)
-def _einsum_call(subscripts: str) -> Any:
-    def einsum_host(out: np.ndarray, *operands: np.ndarray) -> None:
-        np.einsum(subscripts, *operands, out=out, optimize=True)
+@dataclass(frozen=True, slots=True)
+class HostEinsum:
+    """The host function of a recorded Einstein summation, which calls NumPy."""
 
-    return einsum_host
+    subscripts: str
+
+    def __call__(self, out: np.ndarray, *operands: np.ndarray) -> None:
+        """Evaluate the summation over `operands` into `out`."""
+        np.einsum(self.subscripts, *operands, out=out, optimize=True)
 
 
 @memoized
@@ -287,7 +291,7 @@ def _einsum(subscripts: str, found: list[Array]) -> Any:
         return value
     # (cast first, because NumPy's optimized order may add elements of an operand in the operand's own dtype)
     operands = [cast(expr_of(a), kind) for a in found]
-    return record(opaque(_einsum_call(subscripts), operands, shape, kind, "einsum", location))
+    return record(opaque(HostEinsum(subscripts), operands, shape, kind, "einsum", location))
 
 
 def _contract_all(

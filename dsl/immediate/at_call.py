@@ -96,6 +96,8 @@ def implementation_of(op: OpDef, operator: Callable[..., Any] | None = None) -> 
     types = 0
     if op.ufunc and op.name != "power":  # (mixed integer and float operands make it an op of floats)
         types = sum(kinds for kind, kinds in _KINDS if uses_numpy(op.name, (kind,) * op.arity))
+        if op.name == "subtract":  # (NumPy rejects two bools, and casts a bool beside another number)
+            types |= _KINDS[0][1]
     function = operator or getattr(np, op.ufunc or "", None)
     table = loops_of(op.name).buffer_info()[0]
     own = op if function is not None else None

@@ -16,6 +16,7 @@ import numpy as np
 
 from weft import fusion
 from weft.dsl.arrays.array import VALUE_READS, Array, Scalar, realise
+from weft.dsl.arrays.validation import warn_of_lost_parts
 from weft.dsl.immediate.at_call import COMMON, MISSED, NUMBERS, from_numpy_result, is_basic, note_call, to_host_if_small
 from weft.dsl.immediate.host_values import is_free, values_after_small_run, values_of, writable_values, write_back
 from weft.dsl.immediate.small_work import most_moved_alone
@@ -60,6 +61,11 @@ def put(array: Array, key: Any, value: Any) -> bool:
             return False
     if (value := _convert_assigned(array, value, limit)) is MISSED:
         return False
+    if isinstance(value, np.complexfloating) and values.dtype.kind == "f" and is_basic(key):
+        if values.size > limit and _picked(values.shape, key) > limit:
+            return False
+        warn_of_lost_parts(value.dtype, values.dtype)
+        value = value.real
     if not _casts(value, values.dtype):
         return False
     if not is_basic(key):
@@ -73,8 +79,10 @@ def put(array: Array, key: Any, value: Any) -> bool:
             shared = kind in NUMBERS and storage.host is not None and fusion.find_shared(storage) is not None
             if part.size > most and not shared:
                 return False
+            note_call()
             part[...] = value
             return True
+    note_call()
     values[key] = value
     write_back(array, values)
     return True
@@ -118,6 +126,7 @@ def pick(array: Array, key: object) -> Any:
     if taken is MISSED or (values.size > most and _picked(values.shape, taken) > most):
         return MISSED
     VALUE_READS[0] += 1
+    note_call()
     return from_numpy_result(values[taken], array.device, ((values, array),))
 
 
@@ -222,10 +231,14 @@ def _casts(value: Any, dtype: np.dtype) -> bool:
     kind = np.result_type(value).kind
     if dtype.kind in "cb" or kind in "biu" or (dtype.kind == "f" and (kind == "f" or type(value) is int)):
         return True
-    if kind != "f" or dtype.kind not in "iu" or type(value) not in NUMBERS:
+    if kind != "f" or dtype.kind not in "iu":
         return False
     least, most = _range_of(dtype)
-    return least - 1 < float(value) < most + 1
+    if type(value) in NUMBERS:
+        return least - 1 < float(value) < most + 1
+    if type(value) is not np.ndarray or not value.size:
+        return False
+    return least - 1 < float(value.min()) and float(value.max()) < most + 1  # (False for NaN)
 
 
 @cache

@@ -41,14 +41,15 @@ class IndexText(OperandText):
     def _index(self, name: str, items: str, count: str, values: str) -> None:
         """Emit code that converts an index with weft arrays to a tuple that NumPy accepts.
 
-        The index is a mask, or it consists of integer arrays and integers. For any other index, branch to ``give.up``.
+        The index consists of integer arrays, integers and, for small arrays, masks. For any other index, branch to
+        ``give.up``.
         """
         t, known = self._t, self._known
         axes, lengths = self._axes(values), self._word(values, LENGTHS)
         little = t.new(f"icmp sle i64 {self._size(f'{name}.whole', values)}, {self._limit}")
         alone = t.new(f"icmp eq i64 {count}, 1")
-        # (A mask of a small array selects at most all of its elements.)
-        types = t.new(f"select i1 {t.new(f'and i1 {little}, {alone}')}, i64 {_INDICES | _MASKS}, i64 {_INDICES}")
+        # (A mask of a small array selects at most all of its elements, and of one axis at most the whole axis.)
+        types = t.new(f"select i1 {little}, i64 {_INDICES | _MASKS}, i64 {_INDICES}")
         none = t.new(f"icmp eq i64 {self._limit}, 0")
         t.leave_if(f"or i1 {none}, {t.new(f'icmp sgt i64 {count}, {axes}')}", "give.up", f"{name}.fits")
         made = self._check(t.new(f"call ptr {known['PyTuple_New']}(i64 {count})"), f"{name}.new", "leave")
@@ -76,5 +77,6 @@ class IndexText(OperandText):
         t.store(t.new(f"mul i64 {t.load(self._product, 0)}, {length}"), self._product, 0)
         t.end_loop(f"{name}.behind")
         mask = t.new(f"icmp eq i64 {t.load(self._first_type, 0)}, {np.dtype(bool).num}")
+        mask = t.new(f"and i1 {mask}, {alone}")
         few = t.new(f"icmp sle i64 {t.load(self._product, 0)}, {self._limit}")
         t.enter_if(f"or i1 {mask}, {few}", f"{name}.taken", "give.up")

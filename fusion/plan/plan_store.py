@@ -14,8 +14,9 @@ import json
 import os
 import sys
 from collections.abc import Sequence
+from dataclasses import fields, is_dataclass
 from functools import lru_cache, partial
-from types import FunctionType
+from types import FunctionType, NoneType
 from typing import Any
 
 import numpy as np
@@ -179,10 +180,24 @@ def _dtype_name(dtype: np.dtype) -> str:
 
 
 def _spell_function(function: Any) -> str:
-    """Return the full name of a function of this package. Raises _NamelessError for other functions."""
-    if type(function) is not FunctionType:
+    """Return the full name of a function of this package, or of a dataclass and its fields.
+
+    Raises _NamelessError for other functions.
+    """
+    named = function if type(function) is FunctionType else type(function)
+    module, name = named.__module__, named.__name__
+    if not module.startswith("weft.") or getattr(sys.modules.get(module), name, None) is not named:
         raise _NamelessError
-    module, name = function.__module__, function.__name__
-    if not module.startswith("weft.") or getattr(sys.modules.get(module), name, None) is not function:
+    if named is function:
+        return f"{module}.{name}"
+    if not is_dataclass(named):
         raise _NamelessError
-    return f"{module}.{name}"
+    values = {field.name: getattr(function, field.name) for field in fields(named)}
+    if not all(map(_is_plain, values.values())):
+        raise _NamelessError
+    return f"{module}.{name}({values})"
+
+
+def _is_plain(value: Any) -> bool:
+    """Return whether the text of a value is equal in all processes."""
+    return isinstance(value, (str, int, NoneType)) or (isinstance(value, tuple) and all(map(_is_plain, value)))

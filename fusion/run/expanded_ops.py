@@ -132,7 +132,10 @@ def _saturate(x: np.ndarray, own: np.dtype, dtype: np.dtype) -> Any:
     if own.kind != "f" or dtype.kind not in "iu":
         raise NeedsCodeError("cast")
     limits = np.iinfo(dtype)
-    found = np.where(x < 2.0**limits.bits / (2 if dtype.kind == "i" else 1), x.astype(dtype), dtype.type(limits.max))
+    end = 2.0**limits.bits / (2 if dtype.kind == "i" else 1)
+    if x.size and np.minimum.reduce(x, axis=None) >= limits.min and np.maximum.reduce(x, axis=None) < end:
+        return x.astype(dtype)  # (NaN is not in range)
+    found = np.where(x < end, x.astype(dtype), dtype.type(limits.max))
     found = np.where(x > float(limits.min), found, dtype.type(limits.min))
     return np.where(x == x, found, dtype.type(0))
 

@@ -34,6 +34,21 @@ def test_it_is_an_iterator_of_its_array() -> None:
     assert x[0, 0] == 0
 
 
+@pytest.mark.parametrize("whole", [np.arange(24.0).reshape(2, 3, 4), np.arange(12).reshape(3, 4).T, np.zeros((0, 2))])
+def test_single_elements(whole: np.ndarray) -> None:
+    x = wf.array(whole)
+    for key in (*range(-whole.size, whole.size, 5), np.int64(whole.size - 1)):
+        if whole.size:
+            assert x.flat[key] == whole.flat[key]
+            x.flat[key] = whole.flat[key] = 99.0
+    assert x.tolist() == whole.tolist()
+    for key in (whole.size, -whole.size - 1):
+        with pytest.raises(IndexError, match=f"index {key} is out of bounds for size {whole.size}"):
+            x.flat[key]
+        with pytest.raises(IndexError, match=f"index {key} is out of bounds for size {whole.size}"):
+            x.flat[key] = 1
+
+
 KEYS: dict[str, Any] = {
     "int": 4,
     "slice": slice(1, None, 2),

@@ -121,6 +121,51 @@ def test_elements_of_integers_are_set_to_floats(code: str, size: int, monkeypatc
         assert x[5] == 7
 
 
+@pytest.mark.parametrize("code", ["i1", "u1", "i4", "u4", "i8", "u8"])
+def test_elements_of_integers_are_set_to_arrays_of_floats(code: str, monkeypatch: pytest.MonkeyPatch) -> None:
+    x, at = wf.zeros(40_000, code), np.array([3, 39_999])
+    least, most = np.iinfo(code).min, np.iinfo(code).max
+    x[0] = 1  # (the memory of the array is then filled)
+    x[at] = wf.array([np.nan, most + 1.0])
+    assert x[at].tolist() == [0, most]
+    x[at] = np.array([2.0 * least - 1, np.inf])
+    assert x[at].tolist() == [least, most]
+    if x._storage.device.name == "cpu":
+        monkeypatch.setattr(indexing, "assign_recorded", None)
+    x[at] = np.array([-0.5, np.nextafter(most + 1.0, 0)])
+    assert x[at].tolist() == [0, int(np.nextafter(most + 1.0, 0))]
+    x[3], x[at] = 0, (7.5, 2)
+    assert x[at].tolist() == [7, 2]
+
+
+@pytest.mark.cpu
+def test_index_operations_are_counted_until_native_code_is_installed(monkeypatch: pytest.MonkeyPatch) -> None:
+    counted: list[int] = []
+    monkeypatch.setattr(index_at_call, "note_call", lambda: counted.append(1))
+    x, at = wf.zeros(40), np.array([3, 4])
+    x[0] = 1  # (the memory of the array is then filled)
+    counted.clear()
+    assert index_at_call.put(x, at, 2.5) and index_at_call.put(x, slice(5, 7), np.ones(2))
+    assert index_at_call.pick(x, at).tolist() == [2.5, 2.5]
+    assert len(counted) == 3
+
+
+@pytest.mark.cpu
+@pytest.mark.parametrize("size", [100, 40_000])
+def test_elements_of_floats_are_set_to_complex_numbers(size: int, monkeypatch: pytest.MonkeyPatch) -> None:
+    x = wf.zeros(size)
+    x[0] = 1  # (the memory of the array is then filled)
+    monkeypatch.setattr(indexing, "assign_recorded", None)
+    for key in (3, slice(5, 7)):
+        with pytest.warns(np.exceptions.ComplexWarning) as caught:
+            x[key] = np.complex128(2.5 + 1j)
+        assert len(caught) == 1 and caught[0].filename == __file__
+    monkeypatch.undo()
+    assert x[3] == 2.5 and x[5:7].tolist() == [2.5, 2.5]
+    with pytest.raises(TypeError):
+        x[3] = 1j
+
+
 def test_invalid_writes_raise_numpys_errors() -> None:
     x = wf.zeros(4)
     with pytest.raises(IndexError):

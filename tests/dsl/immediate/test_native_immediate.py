@@ -108,6 +108,10 @@ GATHERED: dict[str, Callable[[Any, Any], Any]] = {
     "a mask": lambda x, pick: x[x > 5],
     "a mask of rows": lambda x, pick: x[pick([True, False, True, False])],
     "of columns": lambda x, pick: x.T[pick([1, 1])],
+    "an array beside a mask": lambda x, pick: x[pick([2]), pick([True, False, True, True])],
+    "a mask beside a column": lambda x, pick: x[pick([True, False, True, True]), pick([[2], [0], [1], [1]])],
+    "a mask beside a number": lambda x, pick: x[pick([True, False, True, True]), 1],
+    "masks of both axes": lambda x, pick: x[pick([True, False, True, False]), pick([False, True, False, True])],
 }
 
 
@@ -146,6 +150,24 @@ def test_indexing_by_arrays_in_native_code(name: str) -> None:
         x[wf.asarray([4])]
     with pytest.raises(IndexError):
         x[wf.asarray([0.5])]
+    with pytest.raises(IndexError):
+        x[wf.asarray([0, 1]), wf.asarray([True, True, False, True])]
+    y = wf.asarray(np.arange(24.0).reshape(2, 3, 4))
+    mask = np.arange(12).reshape(3, 4) % 5 == 0
+    assert same(y[wf.asarray([1]), wf.asarray(mask)], y.numpy()[[1], mask])
+
+
+@pytest.mark.parametrize("code", ["b", "i", "q", "B", "f", "d", "D"])
+def test_bools_are_subtracted_from_numbers_in_native_code(code: str, monkeypatch: pytest.MonkeyPatch) -> None:
+    native_immediate.install_native_code()
+    x, flags = wf.asarray(values(code)), wf.asarray(values(code)) > 0
+    a, b = x.numpy(), flags.numpy()
+    monkeypatch.setattr(operators, "attempt", None)
+    for found, wanted in ((x - flags, a - b), (flags - x, b - a), (x[0] - flags, a[0] - b)):
+        assert same(found, wanted)
+    monkeypatch.undo()
+    with pytest.raises(TypeError, match="numpy boolean subtract"):
+        flags - flags
 
 
 @pytest.mark.parametrize("code", CODES)
