@@ -96,7 +96,7 @@ _functions = CodeCache()
 
 
 class CompileCounts:
-    """Counter of the kernels that this process has compiled, without kernels from a cache."""
+    """Counter of the kernels that this process compiled, as opposed to kernels that came from a cache."""
 
     compiled = 0
 
@@ -114,7 +114,7 @@ def _print_kernel(kernel: Kernel) -> str:
 
 
 def kernel_digest(target: Target, kernel: Kernel) -> str:
-    """Return the digest of a kernel and a target: the key of the compiled code in memory and on disk."""
+    """Return the digest of a kernel and a target, which is the key of the compiled code in every cache."""
     return hashlib.sha256(_key(target, _print_kernel(kernel))).hexdigest()
 
 

@@ -29,7 +29,7 @@ def native_dtype(dtype: np.dtype) -> np.dtype:
 
 
 def dtype_kind(dtype: np.dtype) -> str:
-    """Return NumPy's kind character of a dtype. bfloat16 has the kind "f"."""
+    """Return a dtype's kind character as in NumPy, and "f" for bfloat16."""
     return "f" if is_bfloat16(dtype) else dtype.kind
 
 

@@ -1,4 +1,4 @@
-"""A check of the declarations in a module before LLVM parses the module.
+"""Check of the symbols that an LLVM module declares, before LLVM parses the module.
 
 LLVM ends the process for intrinsics that a target lacks.
 """

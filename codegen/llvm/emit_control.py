@@ -11,7 +11,7 @@ class ControlEmitter(Writer):
     """The part of the emitter for control flow."""
 
     def branch(self, operation: Operation) -> None:
-        """Emit an `if`. If the condition differs between lanes, both regions are emitted under masks."""
+        """Emit an `if` as a branch, or under masks if the condition differs between vector lanes."""
         if self.environment[operation.operands[0]].lanes:
             self.masked_branch(operation)
             return
@@ -34,7 +34,7 @@ class ControlEmitter(Writer):
             self.environment[value] = Item(self.line(f"phi {kind} {incoming}"), self.lanes)
 
     def masked_branch(self, operation: Operation) -> None:
-        """Emit an `if` whose condition differs between lanes, by running both regions under masks.
+        """Emit an `if` whose condition differs between vector lanes, by running both regions under masks.
 
         Each region runs under a mask if any lane takes it.
         """
@@ -78,7 +78,7 @@ class ControlEmitter(Writer):
         self.start_label(behind)
 
     def repeat(self, operation: Operation) -> None:
-        """Emit a loop that only a jump out of its body ends."""
+        """Emit an endless loop, which only a jump out of its body ends."""
         number = self.fresh_number()
         self.do(f"br label %again{number}")
         self.start_label(f"again{number}")

@@ -1,4 +1,4 @@
-"""Atomics of explicit kernels on the host, as single instructions or as loops."""
+"""Atomic operations of threaded kernels on the host CPU, as single instructions or as loops."""
 
 from __future__ import annotations
 
@@ -135,7 +135,7 @@ def _swap(emitter: Emitter, dtype: np.dtype, address: str, expected: str, value:
 
 
 def _float_loop(emitter: Emitter, kind: str, dtype: np.dtype, address: str, value: str) -> str:
-    """Emit a compare-and-swap loop for floats, and return the old value."""
+    """Emit an atomic float operation as a compare-and-swap loop, and return the old value."""
     if kind == "exchange":
         bits = f"i{8 * dtype.itemsize}"
         text = _bits(emitter, value, dtype)

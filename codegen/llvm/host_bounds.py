@@ -1,4 +1,4 @@
-"""Loops over the threads of a block that omit the threads without work.
+"""Loops over the threads of a block that skip threads without work.
 
 In: bounds of the thread indices of a run. Out: the first and last thread index along each axis. A guard such as
 ``if i < n`` then needs no mask in the loop. On x86, a masked access to an unmapped page takes hundreds of cycles.
@@ -68,7 +68,7 @@ def thread_range(
 def first_multiple(
     emitter: Writer, start: str, stop: str, multiples: ThreadMultiples, compute: Callable[[Value], str]
 ) -> tuple[str, str]:
-    """Emit the first thread index at which a number is a multiple of a divisor, and the distance to the next.
+    """Emit the first thread index for which a number is a multiple of a divisor, and the step to the next one.
 
     The indices are in the index dtype, and less than `stop`. `compute` emits the computation of a value for thread 0 of
     the axis, and returns its text.

@@ -1,4 +1,6 @@
-"""Explicit kernels on the host, with one coroutine per thread, which can synchronize at any point.
+"""Emission of threaded kernels for the host CPU, with one coroutine per thread.
+
+A coroutine can suspend at any synchronization point.
 
 In: a threaded kernel after the passes. Out: the entry, the coroutine of a thread and the scheduler. A thread suspends
 at each synchronization point, with the reason in its record, and at the end of each block. One set of coroutines runs
@@ -40,7 +42,7 @@ class CoroutineDialect(GridDialect):
         self.warp = ""  # the record of the warp's first lane
 
     def notes(self, operation: Operation) -> str:
-        """Return no metadata, since threads of a block may depend on each other's memory accesses."""
+        """Return empty metadata, since threads of a block may depend on each other's memory accesses."""
         return ""
 
     def reserve_shared(self, emitter: Emitter) -> None:
@@ -92,7 +94,10 @@ class CoroutineDialect(GridDialect):
     def synchronize(
         self, emitter: Emitter, operation: Operation, state: int, mask: str = FULL, mail: str = "0"
     ) -> None:
-        """Emit code that records the number of a synchronization point for the thread, and suspends the thread."""
+        """Emit code that suspends the thread at a synchronization point.
+
+        The code first records the number of the synchronization point.
+        """
         self.suspend(emitter, state, len(self.sites), mask, mail)
         line = operation.attributes.get("line")
         self.sites.append(operation.opcode + (f" in line {line}" if line else ""))
@@ -320,7 +325,7 @@ def _set_thread_indices(emitter: Emitter, dialect: CoroutineDialect) -> None:
 
 
 def _clear_locals(emitter: Emitter, kernel: Kernel) -> None:
-    """Allocate a thread's local memory. Its one-element variables are zero at the start of each block."""
+    """Allocate a thread's local memory, and set its one-element variables to zero for each block."""
     for operation in program_order(kernel.body.operations):
         if operation.opcode != "local":
             continue

@@ -1,4 +1,4 @@
-"""Exchange of values among the threads of a warp on the host: 64-bit encodings, and reductions."""
+"""Exchange of values between the threads of a warp on the host CPU, as 64-bit encodings."""
 
 from __future__ import annotations
 

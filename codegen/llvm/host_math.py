@@ -88,7 +88,7 @@ def _wrapper(emitter: Emitter, own: str, target: str, kind: str, lanes: int, wid
     emitter.start_label("entry")
 
     def select(text: str, first: int) -> str:
-        """Return a vector of `width` of the values in `text`.
+        """Return a vector of `width` consecutive values of the vector `text`.
 
         The vector starts at position `first` and wraps around at the end.
         """

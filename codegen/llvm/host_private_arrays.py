@@ -1,4 +1,4 @@
-"""Private copies, for each CPU thread, of arrays that an explicit kernel changes only by atomics.
+"""Private copies, one per CPU thread, of arrays that a kernel modifies only by atomics.
 
 In: the arrays that `find_private_arrays` finds. Out: code at the start of the entry function that creates a copy if a
 copy is worthwhile, plain updates of the copy in place of atomic instructions, and code at the end that combines the

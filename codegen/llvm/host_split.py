@@ -1,4 +1,4 @@
-"""Emitter of explicit kernels on the host, as loops over threads between synchronization points.
+"""Emission of threaded kernels for the host CPU, as loops over threads between synchronization points.
 
 In: a kernel after the passes, and its split. Out: the text of a module. Invariant: a value that passes from one run
 to another is in an array with one element per thread, written where it is computed. A variable that outlives a run is
@@ -31,7 +31,7 @@ MOST_MERGED = 1 << 16  # number of threads of merged blocks between two interrup
 
 
 class SplitEmitter(BarrierEmitter):
-    """Emitter of a split kernel: loops over threads, with synchronization points between them."""
+    """Emitter of a kernel that is split at its synchronization points into loops over threads."""
 
     def __init__(self, kernel: Kernel, dialect: GridDialect, split: BarrierSplit) -> None:
         super().__init__(kernel, dialect, split)
@@ -101,7 +101,7 @@ class SplitEmitter(BarrierEmitter):
 
     @contextmanager
     def next_group(self) -> Iterator[str]:
-        """Context manager that emits a loop over groups of blocks, and yields the first block of each group."""
+        """Context manager that emits a loop over groups of blocks, and yields the first block of a group."""
         with range_loop(self, "i64", "%begin", "%end", step=lambda: "%group") as first:
             behind = self.line(f"add nuw nsw i64 {first}, %group")
             end = self.call("llvm.umin.i64", "i64", [("i64", behind), ("i64", "%end")])
@@ -112,7 +112,9 @@ class SplitEmitter(BarrierEmitter):
 
     @contextmanager
     def next_block(self, merges: bool) -> Iterator[str]:
-        """Context manager that emits a loop over blocks, sets the block indices, and yields the block number.
+        """Context manager that emits a loop over blocks, and yields the block number.
+
+        It also sets the block indices.
 
         `merges` states whether adjacent blocks run as one block.
         """
@@ -124,7 +126,7 @@ class SplitEmitter(BarrierEmitter):
             yield block
 
     def merges_blocks(self, run: Run) -> bool:
-        """Return whether one loop over threads can execute a run (code without barriers) for several blocks.
+        """Return whether one loop can execute a run (code without barriers) for the threads of several blocks.
 
         If blocks do not run in step, this must be the only run, and its threads need no memory of their own. Blocks
         with long strides are not merged, since they reuse cache lines as tiles do (``out[x, y] = a[y, x]``).
@@ -145,7 +147,10 @@ class SplitEmitter(BarrierEmitter):
         return not any(s == "symbolic" or (isinstance(s, int) and abs(s) > LONGEST_STRIDE) for s in strides)
 
     def recomputed(self, run: Run) -> list[Operation]:
-        """Return the operations of other runs that this run must repeat to have their results."""
+        """Return the operations of other runs that `run` repeats because it needs their results.
+
+        A run is the code between two synchronization points.
+        """
         found: dict[Operation, None] = {}
         stack = [v for o in run.everything() for v in o.operands]
         while stack:
@@ -201,7 +206,7 @@ class SplitEmitter(BarrierEmitter):
                 yield
 
     def threads_before(self, block: str) -> str:
-        """Emit the number of threads in the previous blocks of a group, which is added to a thread's position."""
+        """Emit the number of threads in the blocks of a group that precede `block`."""
         number = self.line(f"sub nuw nsw i64 {block}, {self.blocks[0]}")
         for operation, array, size in self.shared:
             offset = self.line(f"mul nuw nsw i64 {number}, {size}")
@@ -216,7 +221,7 @@ class SplitEmitter(BarrierEmitter):
         return self.line(f"sub nsw i64 {before}, {start}")
 
     def limits_of(self, guards: RunGuards, taken: tuple[str, str] | None, before: str) -> Range:
-        """Return a function that emits the range of threads with work along an axis.
+        """Return a function that emits the range of thread indices with work along an axis.
 
         A thread's number in the block, plus `before`, is the thread's number among the threads in step, which `taken`
         limits.
@@ -249,7 +254,7 @@ class SplitEmitter(BarrierEmitter):
         return limits
 
     def row_range(self, taken: tuple[str, str], before: str, start: str, stop: str) -> tuple[str, str]:
-        """Emit the part of a range of x thread indices whose threads are in the group's range `taken`."""
+        """Emit the part of a range of x thread indices that lies in the group's range `taken`."""
         kind, numbers = scalar_type(self.kernel.index_dtype), self.dialect.numbers
         y, z = numbers["thread_index", 1], numbers["thread_index", 2]
         plane = self.line(f"mul nuw nsw {kind} {z}, {numbers['block_size', 1]}")
@@ -276,7 +281,7 @@ class SplitEmitter(BarrierEmitter):
     # -- steps ----------------------------------------------------------------------------------
 
     def block(self, block: Block) -> list[Value]:
-        """Emit the steps of an IR block, or the operations of a block inside a run."""
+        """Emit a block of kernel IR, which may contain synchronization points."""
         steps = self.split.steps.get(block)
         if steps is None:
             return super().block(block)
@@ -515,7 +520,7 @@ class SplitEmitter(BarrierEmitter):
 
 
 def emit_split(kernel: Kernel, target: Target, split: BarrierSplit) -> tuple[str, set[str], list[str]]:
-    """Emit a kernel whose threads run as loops.
+    """Emit a kernel as loops over its threads.
 
     Return the LLVM text, the external symbols that it calls, and the names of its synchronization points.
     """

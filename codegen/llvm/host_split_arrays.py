@@ -1,4 +1,4 @@
-"""Arrays with one element per thread, for explicit kernels that run as loops over threads.
+"""Arrays with one element per thread, for kernels that run as loops over threads.
 
 In: requests for arrays during emission. Out: their addresses, known at the start of the entry. Invariant: an array
 begins at a multiple of 64 bytes. `linear` is the number of the current thread.
@@ -64,7 +64,7 @@ class ArrayEmitter(Emitter):
         return name
 
     def _arena(self) -> str:
-        """Return the code that allocates all arrays of a kernel.
+        """Return the code that allocates all arrays of a kernel in one piece of memory.
 
         If blocks run in step, the code also computes the size of a group.
         """

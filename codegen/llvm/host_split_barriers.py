@@ -1,4 +1,4 @@
-"""Synchronization points of explicit kernels that run as loops over threads.
+"""Synchronization points of kernels that run as loops over threads.
 
 Each thread contributes a value. A common computation follows, and each thread receives a result.
 
@@ -32,7 +32,9 @@ class BarrierEmitter(ArrayEmitter):
     """Emitter of synchronization points."""
 
     def clear_masks(self, operation: Operation) -> None:
-        """Clear the masks of a branch, which have one byte per thread: 1 if the thread takes the region.
+        """Emit code that clears the masks of a branch, which tell which threads take each region.
+
+        A mask has one byte per thread: 1 if the thread takes the region.
 
         The masks are cleared before the run in which the threads evaluate the condition.
         """
@@ -45,7 +47,7 @@ class BarrierEmitter(ArrayEmitter):
                 self.do(f"call void @llvm.memset.p0.i64(ptr {array}, i8 0, i64 {many}, i1 false)")
 
     def find_range(self, branch: Branch) -> None:
-        """Emit the smallest range of warps with all threads that take a branch.
+        """Emit the smallest range of warps that contains all threads that take a branch.
 
         The range is 0 to 0 if there are none.
 
@@ -102,7 +104,7 @@ class BarrierEmitter(ArrayEmitter):
         return taken if stays == "true" else self.line(f"and i1 {stays}, {taken}")
 
     def is_running(self, operation: Operation, thread: str, gone: str = "", note: str = "") -> str:
-        """Emit a test of whether a thread that reaches a synchronization point has not left the kernel."""
+        """Emit a test of whether a thread at a synchronization point is still running the kernel."""
         if operation not in self.split.uniform.late:
             return "true"
         byte = self.line(f"load i8, ptr {self.slot(gone or self.gone, 'i8', thread)}, align 1{note}")
@@ -266,7 +268,7 @@ class BarrierEmitter(ArrayEmitter):
             self.do(f"store {scalar_type(dtype)} {text}, ptr {address}, align {dtype.itemsize}")
 
     def warps_at(self, operation: Operation) -> tuple[str, str]:
-        """Emit the range of warps with threads at a synchronization point, as the first warp and the end."""
+        """Emit the first warp with a thread at a synchronization point, and the end of the range of such warps."""
         branch = self.split.branches[operation]
         first, end = self.ranges[branch] if branch is not None else ("0", self.threads)
         start = first if first == "0" else self.line(f"lshr i64 {first}, 5")

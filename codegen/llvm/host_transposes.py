@@ -1,4 +1,6 @@
-"""Transposed copies of tiles on the host, which read whole cache lines and transpose vectors in registers.
+"""Copies of array tiles in transposed order on the host CPU.
+
+They read whole cache lines and transpose vectors in registers.
 
 In: a `transposed` operation. Out: its tile, filled by a function of the module. There is one function per element
 size and tile size.

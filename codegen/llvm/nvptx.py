@@ -121,7 +121,7 @@ class NvptxDialect:
 
 
 def _extreme(emitter: Emitter, operation: Operation) -> bool:
-    """Emit the minimum or maximum of two float32 values as one intrinsic. Return False for other dtypes."""
+    """Emit the minimum or maximum of two float32 values as one intrinsic, or return False for other dtypes."""
     if operation.results[0].type != np.float32:
         return False
     lanes = emitter.lanes if emitter.varying(operation.operands) else 0
@@ -199,7 +199,10 @@ def _initialize() -> None:
 
 
 def emit_nvptx(kernel: Kernel, target: Target) -> tuple[str, Kernel, bool]:
-    """Return the LLVM text of a kernel, the kernel after all passes, and whether the text needs libdevice."""
+    """Return the LLVM text of a kernel for an NVIDIA GPU.
+
+    Also return the kernel after all passes, and whether the text needs libdevice.
+    """
     ready = run_passes(kernel, target)
     dialect = NvptxDialect(target, ready)
     emitter = Emitter(ready, dialect)
@@ -239,7 +242,7 @@ def _optimized(text: str, target: Target, with_library: bool) -> tuple[llvm.Modu
 
 
 def compile_nvptx(kernel: Kernel, target: Target) -> ObjectCode:
-    """Compile a logical or an explicit kernel, or a device function, to PTX."""
+    """Compile a kernel or a device function to PTX."""
     text, ready, with_library = emit_nvptx(kernel, target)
     module, machine = _optimized(text, target, with_library)
     ptx = _assembly(machine, module, ready)
@@ -254,7 +257,10 @@ def compile_nvptx(kernel: Kernel, target: Target) -> ObjectCode:
 
 
 def _assembly(machine: llvm.TargetMachine, module: llvm.ModuleRef, ready: Kernel) -> str:
-    """Return the PTX of a module, followed by the register limits that the PTX assembler should try."""
+    """Return the PTX of a module, with a last line that lists the register limits to try.
+
+    The PTX assembler tries these limits on the number of registers per thread.
+    """
     ptx: str = machine.emit_assembly(module)
     aims = ready.attributes.get("register_aims", ())
     return ptx + f"{REGISTER_AIMS}{' '.join(map(str, aims))}\n" if aims else ptx

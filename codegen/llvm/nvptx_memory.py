@@ -198,7 +198,7 @@ def _hinted(pointer: Value) -> bool:
 
 
 def _register_form(kind: str) -> tuple[str, str, str]:
-    """Return the types of an element in inline PTX: register constraint, PTX type and LLVM type."""
+    """Return the register constraint, the PTX type and the LLVM type of an element for inline PTX."""
     size = {"i8": "8", "i16": "16", "half": "16", "i32": "32", "float": "32", "i64": "64", "double": "64"}[kind]
     carrier = {"i8": "i16", "half": "i16"}.get(kind, kind)
     return _REGISTERS[kind], f"b{size}", carrier

@@ -54,7 +54,7 @@ def barrier(emitter: Emitter, operation: Operation | None = None) -> None:
 
 
 def barrier_vote(emitter: Emitter, operation: Operation) -> None:
-    """Emit a barrier for all threads of the block that also counts or combines their conditions."""
+    """Emit a barrier for all threads of a block that also combines or counts a condition of the threads."""
     kind = operation.attributes["kind"]
     said = emitter.line(f"zext i1 {emitter.scalar_of(operation.operands[0])} to i32")
     name = f"llvm.nvvm.barrier0.{'popc' if kind == 'count' else kind}"

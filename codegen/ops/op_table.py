@@ -44,7 +44,7 @@ def add_op(definition: OpDef) -> OpDef:
 
 
 def add_user_op(definition: OpDef) -> OpDef:
-    """Add the op of a user function, or find it by name. Return the op in the table."""
+    """Return the op of a user function from the table, after adding the op if it is new."""
     return _ALIASES.setdefault(definition.name, definition)
 
 
