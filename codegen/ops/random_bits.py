@@ -176,7 +176,7 @@ def _triangular_reference(bits: np.ndarray, left: np.ndarray, mode: Any, right: 
 
 
 def _piece(bits: _Words, position: _Words, width: int) -> _Words:
-    """Return the bits of the word `bits` from which the draw at `position` takes its number.
+    """Extract the bits of a random word that the draw at `position` uses.
 
     Each draw takes `width` bits. The first draw takes the lowest bits.
     """

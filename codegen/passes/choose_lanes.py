@@ -1,4 +1,4 @@
-"""Choice of the loops that are vectorized on the host, as the `lanes` attribute of the loops.
+"""Choice of the loops to vectorize on the CPU.
 
 In: a logical kernel. Out: the kernel with marked loops, none inside another. The body of a loop with ``lanes=W`` runs
 for W consecutive indices at once. A reduction gets further operands (the identities of its accumulators, with which
@@ -22,7 +22,7 @@ from weft.codegen.target import Target
 
 
 def choose_lanes(kernel: Kernel, target: Target) -> Kernel:
-    """Mark the loop of each loop nest with the most contiguous accesses for vectorization.
+    """Mark one loop of each loop nest for vectorization, the loop with the most contiguous accesses.
 
     The order of a rounding reduction does not depend on the other operations of its loop. The kernel's attributes
     state which reductions use lanes. If such a reduction has to run element by element, its elements are still

@@ -42,7 +42,7 @@ class Merge:
     stored: tuple[Value, ...] = ()
 
     def ends(self) -> Iterator[tuple[Content, bool]]:
-        """Yield the contents at the end of each region, with the value of the condition in the region."""
+        """Yield the contents of the variable after each branch, with the value of the condition in that branch."""
         yield from zip(self.contents, (True, False), strict=False)
 
 
@@ -69,7 +69,7 @@ class Implications:
         self._follow(kernel.body.operations, ChainMap())
 
     def _follow(self, operations: Iterable[Operation], held: Held) -> bool:
-        """Find the contents of variables at each load. Return whether execution reaches the end."""
+        """Find the contents of variables at each load, and return whether execution reaches the end."""
         for o in operations:
             if o.opcode == "leave":
                 return False
@@ -114,14 +114,14 @@ class Implications:
     # -- values ---------------------------------------------------------------------------------
 
     def content(self, value: Value) -> Content:
-        """Return the stored value that a load reads, or a `Merge` if it depends on a branch or is unknown."""
+        """Return the value that a load reads, or a `Merge` if that value depends on a branch or is unknown."""
         found: Content = value
         while isinstance(found, Value) and found in self._loaded:
             found = self._loaded[found]
         return found
 
     def number(self, value: Value) -> int:
-        """Return the value number of a value."""
+        """Return the number that `value` shares with all values that are known to be equal."""
         found = self._known.get(value)
         if found is None:
             content = self.content(value)
@@ -155,7 +155,7 @@ class Implications:
         return (content, list(steps)) if isinstance(content, Value) and steps else None
 
     def _begins_with(self, value: Value, start: Merge) -> bool:
-        """Return whether a value is that of a variable at the start of a loop iteration.
+        """Return whether `value` is the content of a variable at the start of a loop iteration.
 
         The loop may also be an inner loop.
         """
@@ -288,7 +288,7 @@ class FactWalk:
         raise NotImplementedError
 
     def block(self, operations: Iterable[Operation], facts: Facts | None) -> Facts | None:
-        """Process operations. Return the inequalities that hold after them, or None if their end is not reached."""
+        """Process operations, and return the inequalities after them, or None if execution does not reach their end."""
         for o in operations:
             if facts is None:
                 return None

@@ -195,7 +195,7 @@ class _Writer:
     def choose(
         self, good: Value, short: Callable[[], Sequence[Value]], pairs: Sequence[tuple[Value, ...]]
     ) -> Sequence[Value]:
-        """Emit the quotients by the `short` code if `good` holds at run time, otherwise in float64."""
+        """Emit code that computes quotients by the fast code `short` if `good` holds, otherwise in float64."""
         with self.b.if_(good, [_FLOAT32] * len(pairs)) as branch:
             branch.yield_(*short())
         with self.b.else_() as branch:
@@ -222,7 +222,7 @@ class _Writer:
             yield self.test("less", magnitude, most)
 
     def reciprocal(self, b: Value) -> Value:
-        """Return the correctly rounded 1/b, unless intermediate results overflow or underflow."""
+        """Return 1/b, correctly rounded unless intermediate results overflow or underflow."""
         r = self.rough_reciprocal(b)
         return r if b in self.constants else self.fma(self.residual(b, r), r, r)
 

@@ -30,7 +30,7 @@ def can_merge_blocks(kernel: Kernel, operations: list[Operation], axis: int) -> 
 
 
 class _Positions:
-    """The uses of thread and block indices along an axis, which must form positions in the grid."""
+    """Check that a kernel uses thread and block indices only to compute positions in the grid."""
 
     def __init__(self, kernel: Kernel, operations: list[Operation], axis: int) -> None:
         self.axis = axis
@@ -56,7 +56,7 @@ class _Positions:
         return True
 
     def uses(self, value: Value) -> list[tuple[Operation, Value]]:
-        """Return the operations that use a value, or a copy of the value with more bits.
+        """Return the operations that use a value, either directly or after a cast to more bits.
 
         Each is in a pair with the operand that it uses.
         """

@@ -32,7 +32,7 @@ _OPAQUE = frozenset({"pointer", "call", "external", "assembly", "trace"})
 
 @dataclass(frozen=True)
 class ArrayBounds:
-    """An array: its pointer, the size of an element in bytes, and the lengths of its axes.
+    """The memory of an array: its pointer, the size of an element in bytes, and the lengths of its axes.
 
     If the array is not C-contiguous, also its strides, and their unit in bytes.
     """
@@ -46,7 +46,7 @@ class ArrayBounds:
 
 @dataclass(frozen=True)
 class PrivateArray:
-    """An array that a kernel only changes, by atomics of one kind, and never reads.
+    """An array that a kernel modifies by one kind of atomic and never reads.
 
     Attributes
     ----------
@@ -68,7 +68,7 @@ class PrivateArray:
 
 
 def find_private_arrays(kernel: Kernel) -> dict[Operation, PrivateArray]:
-    """Map each atomic to the array of which it may update a private copy."""
+    """Return the atomics that may update a private copy of an array, each with a description of the array."""
     operations = list(program_order(kernel.body.operations))
     if kernel.functions or any(o.opcode in _OPAQUE for o in operations):
         return {}

@@ -1,4 +1,4 @@
-"""Inlining of user functions, which are ops until this pass.
+"""Inlining of user functions, each of which earlier passes treat as a single operation.
 
 Straight-line ops are inlined before all other passes, so that they are vectorized and split like any arithmetic. Ops
 with loops are inlined after threads or vectors have been chosen. The loops that contain them run one element at a time.

@@ -51,7 +51,7 @@ def describe_rows(kernel: Kernel, sizes: Mapping[str, int]) -> Kernel:
 
 
 def keep_rows(kernel: Kernel) -> Kernel:
-    """Store values that several loops over a row need, and load them in the later loops. Return the kernel.
+    """Store values that several loops over a row need, so that only the first loop computes them.
 
     The ``kept`` attribute gives the rows that are short enough.
     """

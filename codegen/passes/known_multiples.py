@@ -108,7 +108,7 @@ def aligned_vectors(
     exact: bool,
     strided: bool = False,
 ) -> tuple[tuple[str, ...], tuple[str, ...]]:
-    """Return the pointers whose accesses are all by whole, aligned vectors.
+    """Return the pointers that are accessed only by whole, aligned vectors.
 
     Also return the parameters that must be multiples of `lanes` for this.
 

@@ -112,7 +112,7 @@ class LinearIndex:
         return None
 
     def factor(self, value: Value, axis: int) -> Value | None:
-        """Return the stride of a product between adjacent threads if it is one of the factors, otherwise None.
+        """Return the factor by which a product grows from thread to thread, or None if no operand is that factor.
 
         The integer is the product of this value, which no thread index changes, and a number that increases by 1.
         """

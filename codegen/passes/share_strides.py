@@ -103,7 +103,7 @@ class _Finder:
                 self.search(region)
 
     def loop(self, scope: Operation, repeat: Operation, starts: dict[Value, Operation]) -> StridedLoop | None:
-        """Return the description of a loop if it is strided and the threads may run it together, otherwise None."""
+        """Return the description of a strided loop that the threads can run together, or None for other loops."""
         label = scope.attributes["label"]
         operations = repeat.regions[0].operations
         at = next((k for k, o in enumerate(operations) if o.opcode == "if"), len(operations))
@@ -167,7 +167,7 @@ class _Finder:
         return maker is not None and maker.opcode == "constant" and bool(maker.attributes["value"])
 
     def advance(self, variable: Value, repeat: Operation, inside: list[Operation]) -> Operation | None:
-        """Return the store that advances a loop's variable, which must be its only store in the loop.
+        """Return the store that advances a loop's variable, or None if the loop also has other stores to it.
 
         Every iteration that stays in the loop must end its accesses with this store. Otherwise, return None.
         """
@@ -309,7 +309,7 @@ def _commutes(o: Operation) -> bool:
 
 
 def _find_cut(loop: StridedLoop, repeat: Operation) -> Operation | None:
-    """Return the atomic before which a short loop is split, so that its index is computed in vectors.
+    """Return the atomic at which a short loop is split, so that the code before it can be vectorized.
 
     Return None if the loop has no atomic, or converts no float to an integer before the atomic.
     """
@@ -385,7 +385,7 @@ class _Sharer(Rewriter):
         self.emit_loop(loop.label, lambda label: self.emit_iteration(label, loop, repeat, counter, distance))
 
     def emit_loop(self, label: str, emit: Callable[[str], None]) -> None:
-        """Emit a loop that the threads run together. `emit` emits one iteration."""
+        """Emit a loop that the threads run together, with iterations emitted by `emit`."""
         b, outer = self.builder, dict(self.map)
         body, around = Block(), Block()
         b.blocks.append(body)
@@ -399,7 +399,7 @@ class _Sharer(Rewriter):
         self.map = outer
 
     def emit_iteration(self, label: str, loop: StridedLoop, repeat: Operation, counter: Value, distance: Value) -> None:
-        """Emit one iteration of a shared loop: the exit test, the work, and the next count.
+        """Emit one iteration of a shared loop: the exit test, the work, and the increment of the counter.
 
         Only threads whose index is below the stop do the work.
         """
@@ -483,11 +483,11 @@ class _Sharer(Rewriter):
         return new
 
     def value_of_first_thread(self, value: Value) -> Value:
-        """Emit the computation of the first thread's value of `value`, in every thread."""
+        """Emit code with which every thread computes the value that `value` has in the first thread."""
         return self.value_of_thread(value, lambda number: self.builder.constant(0, number.results[0].type))
 
     def value_of_last_thread(self, value: Value) -> Value:
-        """Emit the computation of the last thread's value of `value`, in every thread."""
+        """Emit code with which every thread computes the value that `value` has in the last thread."""
 
         def last(number: Operation) -> Value:
             kind, name = number.results[0].type, _EXTENTS[number.opcode]
@@ -497,7 +497,7 @@ class _Sharer(Rewriter):
         return self.value_of_thread(value, last)
 
     def value_of_thread(self, value: Value, number: Callable[[Operation], Value]) -> Value:
-        """Emit the computation of another thread's value of `value`.
+        """Emit code that computes the value that `value` has in another thread.
 
         `number` emits that thread's thread and block indices.
         """

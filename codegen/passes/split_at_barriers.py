@@ -1,4 +1,4 @@
-"""Splitting of kernels at synchronization points into runs, the code between two such points.
+"""Splitting of kernels into runs, the code between two synchronization points.
 
 In: a threaded kernel with synchronization points that all threads of a block reach together. Out: a list of steps for
 each block of operations that contains them: runs, synchronization points, and operations executed once for all
@@ -72,7 +72,7 @@ Branch = tuple[Operation, int]  # an `if` and the number of its region
 
 @dataclass
 class BarrierSplit:
-    """The steps of a kernel that is split at synchronization points, and the values passed between steps.
+    """The steps of a kernel that is split at synchronization points, and the values that steps pass on.
 
     Attributes
     ----------
@@ -162,7 +162,7 @@ def split_at_barriers(kernel: Kernel) -> BarrierSplit | None:
 
 
 def _with_shared_variables(kernel: Kernel, made: BarrierSplit, loops: list[Operation]) -> BarrierSplit:
-    """Split a kernel again, with one shared variable in place of variables that are equal in all threads.
+    """Split a kernel again, with one shared variable for each variable that is equal in all threads.
 
     Only variables that outlive a run are shared.
 
@@ -236,7 +236,7 @@ class _Splitter:
     # -- operations that are executed once ------------------------------------------------------
 
     def mark(self, loops: list[Operation], variables: Iterable[Value] = ()) -> bool:
-        """Mark operations that must execute once for all threads. Return False if threads may differ there.
+        """Mark operations that must execute once for all threads, or return False if threads may differ there.
 
         They are the operations around synchronization points, the loops in `loops`, the stores to `variables`, and
         everything on which these depend.
@@ -410,7 +410,7 @@ class _Splitter:
         self.made.steps[block] = steps
 
     def find_strict(self) -> None:
-        """Find the synchronization points in branches at which whole warps must arrive.
+        """Find the synchronization points in branches that all lanes of a warp must reach together.
 
         That is, all lanes must arrive if any lane does.
         """

@@ -33,7 +33,7 @@ _COMPARISONS = ("greater_equal", "less_equal")
 
 
 def split_borders(kernel: Kernel) -> Kernel:
-    """Split loops so that their middle range needs no index tests. Return the kernel."""
+    """Split loops so that their middle range needs no index tests."""
     if not any("likely" in o.attributes for o in kernel.walk()):
         return kernel
     return _Splitter(kernel).run()
@@ -134,7 +134,7 @@ class _Splitter:
         return found
 
     def tests(self, condition: Value) -> list[Value]:
-        """Return the index comparisons of which a condition is the conjunction.
+        """Return the index comparisons that a condition combines with AND.
 
         The result is empty if the condition has other operands.
         """
@@ -157,7 +157,7 @@ class _Splitter:
             self.copy(operation)
 
     def split_by_branch(self, operation: Operation, likely: dict[Value, bool]) -> None:
-        """Rewrite a loop that contains loops: a branch on the index selects one of two bodies."""
+        """Rewrite an outer loop, so that a branch on the index selects one of two bodies."""
         (region,) = operation.regions
         parameters = tuple(self.builder.fresh(v.type) for v in region.parameters)
         self.map.update(zip(region.parameters, parameters, strict=True))
@@ -240,7 +240,7 @@ class _Splitter:
         return None
 
     def copy_by_results(self, operation: Operation, first: Value, last: Value, likely: dict[Value, bool]) -> None:
-        """Emit a loop over a block of indices. Branches with the same result for all indices of the block are omitted."""
+        """Emit a loop over a block of indices, without branches that have the same result for all indices."""
         test = self.open_test(operation.regions[0], likely)
         if test is None:
             self.copy(operation, (first, last), role="serial")

@@ -1,4 +1,6 @@
-"""The schedule of column reductions, such as sums over the first axis: adjacent threads reduce adjacent columns.
+"""The GPU schedule of column reductions, such as sums over the first axis.
+
+Adjacent threads reduce adjacent columns.
 
 In: a logical kernel whose items are adjacent in memory and reduce one loop, and a `ColumnReduction`. Out: the threaded
 kernel. A block has 256 threads. 32 of them (or the number of column vectors) are adjacent along the columns. The other
@@ -40,7 +42,7 @@ FEW_BLOCKS = 256
 
 @dataclass(frozen=True, slots=True)
 class ColumnReduction(Decision):
-    """The mapping of a column reduction to threads: the number of adjacent threads, and the columns per thread.
+    """The parameters of a column reduction on a GPU: the number of adjacent threads, and columns per thread.
 
     If the number of threads is 0, the launch determines the number.
     """
@@ -50,7 +52,7 @@ class ColumnReduction(Decision):
 
 
 def fits(kernel: Kernel, nest: Nest, sizes: Mapping[str, int], exact: bool) -> ColumnReduction | None:
-    """Return how a column reduction of these sizes maps to threads, or None for other kernels."""
+    """Return the parameters of this schedule for a column reduction, or None for other kernels."""
     row = find_columns(nest)
     if row is None:
         return None
@@ -81,7 +83,9 @@ def _side(count: int, items: int, lanes: int) -> int:
 
 
 def threads_below(count: int, items: int) -> int:
-    """Return the number of threads that reduce a column together. The order of the reduction depends on this number.
+    """Return the number of threads that reduce a column together.
+
+    The order of the reduction depends on this number.
 
     This number is also the stride, in rows, of each of these threads.
     """
@@ -190,7 +194,10 @@ class ColumnWriter(RowWriter):
         self.columns = Slot([], [])
 
     def set_columns(self, first: Value, count: Value) -> None:
-        """Set this thread's columns to `lanes` columns from `first` on. Columns from `count` on are not valid."""
+        """Set this thread's columns to the `lanes` columns that start at `first`.
+
+        Columns from `count` on are not valid.
+        """
         self.columns = self.writer.slot_within(None, first, count, whole=self.known.whole)
         self.writer.begin([self.columns], self.index)
 

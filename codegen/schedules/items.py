@@ -1,4 +1,4 @@
-"""The fallback schedule, in which one thread executes all operations of a point."""
+"""The fallback schedule for GPUs, in which one thread executes all operations of a point."""
 
 from __future__ import annotations
 
@@ -14,11 +14,11 @@ THREADS = 128
 
 
 class Items(AnySizesDecision):
-    """The mapping of the fallback schedule, which has no parameters."""
+    """The parameters of the fallback schedule, which has none."""
 
 
 def fits(kernel: Kernel, nest: Nest, sizes: Mapping[str, int], exact: bool) -> Items:
-    """Return the mapping to threads. This schedule fits every kernel."""
+    """Return the parameters of the fallback schedule, which fits every kernel."""
     return Items()
 
 

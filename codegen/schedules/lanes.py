@@ -164,7 +164,10 @@ class LaneWriter:
         self.memo = {key: found for key, found in self.memo.items() if self._kept(key)}
 
     def point(self, operation: Operation) -> None:
-        """Emit an operation whose result is the same for all elements. The operation must not be a store."""
+        """Emit an operation whose result is the same for all elements of a thread.
+
+        The operation must not be a store.
+        """
         w = self.w
         if operation.opcode == "constant":
             w.copy([operation])
@@ -184,7 +187,7 @@ class LaneWriter:
         index: Value,
         steps: dict[Value, int | None] | None = None,
     ) -> None:
-        """Copy operations for all elements of a thread: first loads and their indices, last stores.
+        """Copy operations for all elements of a thread, with loads first and stores last.
 
         Within a slot, operations keep their order. A load stays after a store that may alias it. `steps`
         gives the growth of values with `index`, if some of them are computed by other operations.
@@ -263,7 +266,7 @@ class LaneWriter:
             values.update(zip(operation.results, made, strict=True))
 
     def _choose(self, operation: Operation, values: dict[Value, Value], valid: Value | None) -> Sequence[Value]:
-        """Emit an `if` that only selects values, for one lane.
+        """Emit an `if` that only selects between values, for one lane.
 
         Invalid lanes get zeros.
         """
@@ -289,7 +292,7 @@ class LaneWriter:
     def _guarded(
         self, operation: Operation, operands: tuple[Value, ...], slot: Slot, valid: Value | None
     ) -> tuple[Value, ...]:
-        """Emit an operation for one lane. A load that is unsafe for invalid lanes gets a condition.
+        """Emit an operation for one lane, with a condition for a load that invalid lanes must not execute.
 
         An invalid lane does not load memory that may change, or that lies outside an array.
         """

@@ -1,4 +1,4 @@
-"""The schedule of scans along long rows, with decoupled look-back.
+"""The GPU schedule of scans along long rows, with decoupled look-back.
 
 Each block scans a tile and reads the totals of previous blocks.
 
@@ -101,20 +101,26 @@ def _words_of_value(op: ScanOp) -> int:
 
 
 def _descriptors_of_row(tiles: int) -> int:
-    """Return the number of look-back values for a row: one per tile, per group of tiles, and per group of groups."""
+    """Return the number of look-back values for a row.
+
+    There is one per tile, per group of tiles, and per group of groups.
+    """
     groups = -(-tiles // GPU.warp)
     return tiles + groups + -(-groups // GPU.warp)
 
 
 @dataclass(frozen=True, slots=True)
 class LookbackScan(Decision):
-    """The mapping of a scan to threads if several blocks share a row. Alignment is its only parameter."""
+    """The parameters of the GPU schedule in which several blocks scan a row together.
+
+    The alignment is the only parameter.
+    """
 
     keeps_alignment: ClassVar[bool] = True
 
 
 def fits(kernel: Kernel, nest: Nest, sizes: Mapping[str, int], exact: bool) -> LookbackScan | None:
-    """Return how a scan with look-back descriptors maps to threads, or None for other kernels."""
+    """Return the parameters of this schedule for a scan with look-back descriptors, or None for other kernels."""
     if not isinstance(kernel.attributes.get("schedule"), LookbackScan):
         return None
     scan = find_scan(nest)
@@ -161,7 +167,7 @@ def write(kernel: Kernel, nest: Nest, decision: LookbackScan, target: Target) ->
 
 
 def _take_block_number(w: ThreadWriter, descriptors: Value) -> tuple[Value, Value]:
-    """Return the rank of this block in the order in which blocks start, and the tag of the launch."""
+    """Return the position of this block in the order in which blocks start, and the tag of the launch."""
     b = w.builder
     held = w.shared_array(_WORD, 1)
     low = w.number(2**32 - 1, _WORD)
@@ -327,7 +333,7 @@ class _Descriptors:
 
 
 class _TilePosition:
-    """The position of a tile: in its group of 32 tiles, and that of the group among 32 groups."""
+    """The position of a tile within its group of 32 tiles, and the position of that group within 32 groups."""
 
     def __init__(self, w: ThreadWriter, row: Value, tile: Value, tiles: Value, lane: Value) -> None:
         self.w = w

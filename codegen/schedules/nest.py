@@ -18,7 +18,7 @@ from weft.codegen.passes.index_steps import index_steps, program_order
 
 @dataclass(frozen=True, slots=True)
 class Level:
-    """A parallel loop of a kernel, with the operations before it in the enclosing loop."""
+    """A parallel loop of a kernel, with the operations that precede it in the enclosing loop."""
 
     before: tuple[Operation, ...]
     loop: Operation
@@ -112,7 +112,7 @@ def is_spread(operation: Operation) -> bool:
 
 
 def reduction_chain(loop: Operation) -> list[Operation]:
-    """Return a loop and the loops perfectly nested in it that threads can share.
+    """Return a loop and its perfectly nested inner loops, as far as threads can share them.
 
     The bounds of each loop are invariant in the loops around it, and all loops have the same accumulators.
     """

@@ -1,4 +1,4 @@
-"""The schedule of reductions that several threads of a block share.
+"""The GPU schedule of reductions in which several threads of a block share each reduction.
 
 A block of T threads processes X items at a time with Y = T / X threads each. X and Y are powers of two that depend on
 the extents, so the tree of a reduction depends only on the shape, never on the size of the grid.
@@ -91,11 +91,11 @@ def split_item(nest: Nest) -> tuple[list[Operation], list[Operation]] | None:
 
 
 class SharedItems(AnySizesDecision):
-    """The mapping of reductions to threads if the threads of a block share each point."""
+    """The parameters of the GPU schedule in which the threads of a block share each reduction."""
 
 
 def fits(kernel: Kernel, nest: Nest, sizes: Mapping[str, int], exact: bool) -> SharedItems | None:
-    """Return a mapping to threads for any sizes, or None if threads cannot share the loops."""
+    """Return schedule parameters for arrays of any size, or None if threads cannot share the loops."""
     return SharedItems() if split_item(nest) is not None else None
 
 
@@ -223,7 +223,9 @@ def _distribute_loop(w: ThreadWriter, team: Team, loop: Operation) -> None:
 
 
 def _divide_threads(w: ThreadWriter, team: Team, extents: Sequence[Value]) -> tuple[list[Value], list[Value]]:
-    """Divide the threads of a block among nested loops. Return their number and this thread's index per loop.
+    """Divide the threads of a block among nested loops.
+
+    Return the number of threads for each loop, and this thread's index among them.
 
     The innermost loop gets adjacent threads, as many as it has iterations. The enclosing loops get the rest.
     """
@@ -242,7 +244,7 @@ def _divide_threads(w: ThreadWriter, team: Team, extents: Sequence[Value]) -> tu
 def _strided(
     w: ThreadWriter, chain: Sequence[Operation], plan: Sequence[tuple[Value, Value, Value]], carried: Sequence[Value]
 ) -> list[Value]:
-    """Emit nested loops of which each thread runs a share. Return the final accumulators.
+    """Emit nested loops that several threads share, and return the final accumulators.
 
     `plan` has, for each loop, the start for this thread, the end of the loop, and the stride of the iterations.
     """
@@ -370,7 +372,7 @@ def shuffled(
 
 
 def _combine_columns(w: ThreadWriter, team: Team, combine: Sequence[str], found: Sequence[Value]) -> list[Value]:
-    """Combine the threads that share columns by halves, until one thread per column is left."""
+    """Combine the partial results of threads that share columns, until one thread per column is left."""
     shared = [team.shared[k, v.type] for k, v in enumerate(found)]  # type: ignore[index]
 
     def step(distance: int) -> None:

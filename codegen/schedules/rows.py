@@ -1,4 +1,6 @@
-"""The schedule of row reductions by a warp or a block, in one or more passes: softmax, norms, sums of rows.
+"""The GPU schedule of row reductions such as softmax, norms and sums of rows.
+
+A warp or a block reduces a row, in one or more passes.
 
 In: a logical kernel whose items are loops over one row, and an `EachRow`. Out: the threaded kernel. A row's elements
 are distributed over its threads in vectors: vector v belongs to thread ``v % threads``. A thread either keeps all its
@@ -126,7 +128,7 @@ def _stores_carried(loop: Operation) -> bool:
 
 @dataclass(frozen=True, slots=True)
 class EachRow(Decision):
-    """The mapping of rows to threads: threads per row, and vectors that a thread keeps in registers.
+    """The parameters of this schedule: threads per row, and vectors that a thread keeps in registers.
 
     With 0 vectors, each loop reads the row again from memory.
     """
@@ -136,7 +138,7 @@ class EachRow(Decision):
 
 
 def fits(kernel: Kernel, nest: Nest, sizes: Mapping[str, int], exact: bool) -> EachRow | None:
-    """Return how a row reduction of these sizes maps to threads, or None if another schedule is better."""
+    """Return the parameters of this schedule for a row reduction, or None if another schedule is better."""
     row = find_row(nest)
     if row is None or row.stop.name not in sizes:
         return None
@@ -146,7 +148,7 @@ def fits(kernel: Kernel, nest: Nest, sizes: Mapping[str, int], exact: bool) -> E
 
 
 def decide(kind: type[EachRow], kernel: Kernel, row: RowNest, sizes: Mapping[str, int], registers: int) -> EachRow:
-    """Return the mapping to threads for the row length in `sizes`.
+    """Return the parameters of this schedule for the row length in `sizes`.
 
     A thread keeps its part of the row in registers if the part fits.
     """
@@ -206,7 +208,7 @@ def write(kernel: Kernel, nest: Nest, decision: EachRow, target: Target) -> Kern
 
 
 def write_items(w: ThreadWriter, threads: int, scheme: str, write: Callable[[Value], None]) -> Kernel:
-    """Write a kernel in which `threads` threads share each point of the parallel loops. Return the kernel.
+    """Return a kernel in which `threads` threads share each point of the parallel loops.
 
     `write` is called with the index of the current thread among the threads of its item.
     """
@@ -391,7 +393,7 @@ class RowWriter:
         ]
 
     def spans(self, count: int) -> Value | int:
-        """Return the distance in elements between two of this thread's vectors, `count` vectors apart."""
+        """Return the distance in elements between this thread's vector and its vector `count` further on."""
         return count * self.threads * self.lanes
 
     def _slot(self, k: int, base: Value, length: Value, known: int | None = None) -> Slot:
@@ -458,7 +460,7 @@ class RowWriter:
         return self._nested(w.select(w.test("greater", rest, 0), left, lambda: whole))
 
     def _nested(self, values: Sequence[Value]) -> list[list[Value]]:
-        """Split a flat list of accumulators into one list per lane.
+        """Split a flat list of accumulators into one list for each vector lane.
 
         An empty list stays empty.
         """
@@ -489,7 +491,7 @@ def flat(accumulators: Iterable[Iterable[Value]]) -> list[Value]:
 
 
 def share_by_warps(w: ThreadWriter, values: list[Value], count: int) -> tuple[Value, list[Value]]:
-    """Store each warp's values in shared memory. Return this thread's lane and the shared arrays.
+    """Store each warp's values in shared memory, and return this thread's lane and the shared arrays.
 
     The first lane of each warp stores its values.
     """

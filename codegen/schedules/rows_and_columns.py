@@ -1,4 +1,4 @@
-"""The schedule of row-and-column reductions, which reduce the same elements along rows and along columns.
+"""The GPU schedule of row-and-column reductions, which reduce the same elements along both axes.
 
 A warp or a block iterates over rows, reduces each row, and keeps the results of its columns in registers.
 
@@ -51,14 +51,14 @@ def find_row_columns(nest: Nest) -> RowColumnNest:
 
 
 class RowColumnReduction(EachRow):
-    """The mapping of row-and-column reductions to threads.
+    """The parameters of the GPU schedule of row-and-column reductions.
 
     If the sizes are known, it includes the decision of `rows.py` for each row.
     """
 
 
 def fits(kernel: Kernel, nest: Nest, sizes: Mapping[str, int], exact: bool) -> EachRow | None:
-    """Return how a row-and-column reduction of these sizes maps to threads, or None for other kernels."""
+    """Return the parameters of this schedule for a row-and-column reduction, or None for other kernels."""
     if not isinstance(kernel.attributes.get("schedule"), RowColumnReduction):
         return None
     return decide(RowColumnReduction, kernel, find_row_columns(nest).row, sizes, ANY)

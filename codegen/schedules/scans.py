@@ -1,4 +1,6 @@
-"""The schedule of scans along rows: a block scans a row tile by tile, and carries the running value.
+"""The GPU schedule of scans along rows, in which a block scans a row tile by tile.
+
+The block carries the running value from tile to tile.
 
 In: a logical kernel whose items are scans along one loop, and a `RowScan`. Out: the threaded kernel. Within a tile a
 thread scans its own adjacent elements. The lanes of a warp add the totals of previous lanes by shuffles over 1, 2, 4, 8
@@ -56,7 +58,7 @@ class ScanOp:
 
 @dataclass(frozen=True, slots=True)
 class Scan:
-    """The scans at one point of the parallel loops: their common loop, and the operations before and after it."""
+    """The scans at one point of the parallel loops, with their common loop and the operations around it."""
 
     head: list[Operation]
     loop: Operation
@@ -116,7 +118,7 @@ def fills_with_columns(nest: Nest, scan: Scan, rows: int) -> bool:
 
 @dataclass(frozen=True, slots=True)
 class RowScan(Decision):
-    """The mapping of scans to threads: the minimum length of a row that a block scans.
+    """The parameter of the GPU schedule of scans: the minimum length of a row that a whole block scans.
 
     One thread scans each shorter row.
     """
@@ -125,7 +127,7 @@ class RowScan(Decision):
 
 
 def fits(kernel: Kernel, nest: Nest, sizes: Mapping[str, int], exact: bool) -> RowScan | None:
-    """Return how scans of these sizes map to threads, or None if another schedule is better."""
+    """Return the parameters of this schedule for scans, or None if another schedule is better."""
     scan = find_scan(nest)
     if scan is None or scan.loop.operands[1].name not in sizes:
         return None
@@ -303,7 +305,10 @@ class TileScanner:
         return start, whole
 
     def reduce_lanes(self, value: Value) -> Value:
-        """Reduce a value over the lanes of the warp by butterfly shuffles. All lanes get the result."""
+        """Reduce a value over the lanes of a warp by butterfly shuffles.
+
+        All lanes get the result.
+        """
         distance = GPU.warp // 2
         while distance:
             value = self.combine(value, self.from_lane(value, distance, "xor"))

@@ -1,4 +1,4 @@
-"""Writer of threaded kernels: copies of logical operations and index arithmetic, for one GPU thread.
+"""Writer of threaded kernels, which contain the code of a single GPU thread.
 
 Index values here are never negative, so division rounds down. Nothing overflows the index dtype, because loops over
 tiles count iterations instead of adding the size of the grid.
@@ -120,7 +120,7 @@ class ThreadWriter:
         return self.choose(some, more, 0)
 
     def power_of_two(self, x: Value, limit: int) -> Value:
-        """Return the smallest power of two that is at least `x`, but at most `limit`."""
+        """Return the smallest power of two that is at least `x`, but no more than `limit`."""
         found = self.value(1)
         power = 1
         while power < limit:
@@ -129,7 +129,7 @@ class ThreadWriter:
         return found
 
     def product(self, values: Sequence[Value]) -> Value:
-        """Return the product of several indices, which is 1 if there are none."""
+        """Return the product of several indices, or 1 if there are none."""
         if not values:
             return self.number(1)
         total = values[0]
@@ -240,7 +240,7 @@ class ThreadWriter:
         return [self.map[level.extent] for level in self.nest.levels]
 
     def bind(self, levels: Sequence[Level], flat: Value) -> None:
-        """Set the indices of the loops `levels` from the position `flat` of a point in C order."""
+        """Set the indices of the loops `levels` to the point at position `flat` in C order."""
         for level in reversed(levels[1:]):
             flat, self.map[level.index] = self.split(flat, self.map[level.extent])
         if levels:
@@ -252,7 +252,7 @@ class ThreadWriter:
             self.copy(level.before)
 
     def copy(self, operations: Iterable[Operation]) -> tuple[Value, ...]:
-        """Copy operations with their regions, as serial code. Return the operands of their `yield`."""
+        """Copy operations and their regions as serial code, and return the operands of their `yield`."""
         for operation in operations:
             operands = tuple(self.map[v] for v in operation.operands)
             if operation.opcode == "yield":
