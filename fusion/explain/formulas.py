@@ -43,7 +43,7 @@ _SYMBOLS = {
 
 
 class Names:
-    """Short names of the values in a plan.
+    """Short names for the values of a plan, such as x0 for an input.
 
     The names are x0, x1 ... for inputs, t0, t1 ... for values between kernels, and y0, y1 ... for results. A value that
     a kernel uses several times is named v0, v1 ...
@@ -65,7 +65,7 @@ class Names:
 
 
 def formulas_of(placed: Placed, group: Group, names: Names, in_place: Collection[Expr]) -> list[str]:
-    """Return the formulas of a task: of values that are used several times, then of the result."""
+    """Return the formulas of a task, first those of values with several uses, and last that of the result."""
     task = placed.task
     speller = FormulaWriter(placed, group, names)
     made = speller.spell(task.body, [])
@@ -95,7 +95,7 @@ def formulas_of(placed: Placed, group: Group, names: Names, in_place: Collection
 
 
 def _loop_names(placed: Placed, group: Group) -> str:
-    """Return the text that names a reduction's loops in its formula, such as " along k".
+    """Return the name of a reduction's loops for its formula, such as " along k", or "" for all loops.
 
     Return "" if these loops are all the reduction loops of the kernel.
     """

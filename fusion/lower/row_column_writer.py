@@ -81,7 +81,7 @@ class FinishWriter(SplitWriter):
     def partial_reductions(
         self, reductions: list[Placed], split: Split, at: int, like: Sequence[Value], where: Value
     ) -> list[Value]:
-        """Emit loads of one block's partial results for all `reductions`.
+        """Emit loads of the partial results of one block, for all `reductions`.
 
         They are in the scratch buffers `at`, `at + 1`, ...
         """
@@ -132,12 +132,12 @@ class RowColumnWriter(SplitWriter):
         self.together = next(few, 1) if group.apart == 1 else 1
 
     def write(self) -> Lowered:
-        """Emit the kernel. Return it together with the values of its parameters."""
+        """Emit the kernel, and return it with the values of its parameters."""
         self._parallel(0, self._emit_block)
         return self.finish()
 
     def _emit_block(self) -> None:
-        """Emit the work of a thread or block: nested loops over its rows and columns."""
+        """Emit the loops over the rows and columns of one block, which a thread or a GPU block executes."""
         b = self.builder
         first, end = self._range(self.across, 0, self.both.apart)
         self.columns = self._range(self.along, self.cut - 1)
@@ -201,7 +201,7 @@ class RowColumnWriter(SplitWriter):
     # -- rows ---------------------------------------------------------------------------------------
 
     def _row_loop(self, first: Value, end: Value, together: int) -> None:
-        """Emit the loop over the rows from `first` to `end`. Each iteration processes `together` rows."""
+        """Emit the loop over the rows from `first` to `end`, with `together` rows per iteration."""
         b = self.builder
         names = tuple(name for p in self.by_rows for name in self.combining_ops(p))
         with b.loop(end, "serial", start=first, step=together * self.both.apart) as rows:
@@ -226,7 +226,7 @@ class RowColumnWriter(SplitWriter):
         self.indices[self.row] = row
 
     def _combine_rows(self, rows: list[Value], carried: tuple[Value, ...]) -> list[Value]:
-        """Combine one element of each of several rows with the accumulators of its row and its column.
+        """Combine one element from each of several rows with the row and column accumulators.
 
         Return the row accumulators.
         """

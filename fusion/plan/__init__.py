@@ -1,1 +1,1 @@
-"""Planning: from a graph to tasks, groups, materialized values, and the steps of a plan."""
+"""Planning: from an expression graph to the kernels and other steps of a plan."""

@@ -19,7 +19,7 @@ from weft.fusion.plan.task import Task
 
 @dataclass(slots=True)
 class Placed:
-    """A task in a group, with a mapping from the task's loops to the group's loops (`loops`)."""
+    """A task in a group, with a mapping from the task's loops to the loops of the group's kernel."""
 
     task: Task
     loops: dict[int, int]
@@ -27,17 +27,20 @@ class Placed:
 
     @property
     def inner(self) -> bool:
-        """Whether the task runs inside the loops over a row, not before or after them."""
+        """Whether a task runs inside the loops over a row, as opposed to before or after them."""
         return bool(self.stage & 1)
 
     def flat(self, form: Affine) -> Affine:
-        """Rewrite an affine index over the task's loops as an index over the group's loops."""
+        """Convert an affine index over the task's loops to an index over the group's loops."""
         return rename(form, self.loops)
 
 
 @dataclass(slots=True)
 class Group:
-    """Tasks that one kernel computes. Parallel loops come first in `loops`."""
+    """A group of tasks that one kernel computes.
+
+    Parallel loops come first in `loops`.
+    """
 
     number: int
     loops: list[Loop] = field(default_factory=list)
@@ -86,7 +89,7 @@ def needed_values(task: Task) -> list[Expr]:
 
 
 def row_size(group: Group) -> int:
-    """Return the number of elements of a row: the product of the extents of all loops that are not parallel."""
+    """Return the number of elements of a row, the product of the extents of the loops that are not parallel."""
     return prod(loop.extent for loop in group.loops if loop.role != "parallel")
 
 
@@ -96,7 +99,7 @@ def runs_along_shared_rows(group: Group) -> bool:
 
 
 def row_bytes(group: Group) -> tuple[int, int]:
-    """Return the bytes per element of a row, separately for contiguous accesses and for all other accesses."""
+    """Return the bytes per row element of contiguous accesses, and those of all other accesses."""
     inner = {k for k, loop in enumerate(group.loops) if loop.role != "parallel"}
     along = across = 0
     seen: set[Expr] = set()

@@ -1,4 +1,4 @@
-"""Horizontal fusion: evaluations also compute values that were not requested but cost almost nothing.
+"""Horizontal fusion: an evaluation also computes values that were not requested but cost almost nothing.
 
 In: the live versions of an epoch, and the requested ones. Out: the `Schedule` of the requested versions and of other
 live values that cost little. These are intermediate values, values that extend the updates among them, and reductions
@@ -51,7 +51,7 @@ def schedule_versions(
 
 
 def _continuing_versions(versions: list[Expr], needed: set[Expr]) -> list[Expr]:
-    """Return the versions that are computed from updates which this evaluation performs.
+    """Return the versions that are computed from updates that this evaluation performs.
 
     If these versions were evaluated later, the updated memory would have to be copied.
     """
@@ -80,7 +80,7 @@ def _without(versions: list[Expr], taken: dict[Expr, list[Expr]] | list[Expr]) -
 
 
 def _candidates(versions: list[Expr], needed: set[Expr]) -> dict[Expr, list[Expr]]:
-    """Return the small reductions of needed values that are not needed themselves.
+    """Return the reductions of needed values that were not requested, and have small results.
 
     The reductions read no other values. Each version is mapped to the nodes that have to be computed in addition.
     """

@@ -68,7 +68,7 @@ def choose_materialized(order: list[Expr], outputs: Collection[Expr]) -> set[Exp
 def _count_branches(
     node: Expr, stored: set[Expr], parts: set[Expr], choices: dict[Expr, dict[Expr, int]]
 ) -> dict[Expr, int]:
-    """Return the number of branches of each selection that is inlined in `node`. Only outermost selections are keys.
+    """Return the number of branches of each outermost selection that is inlined in `node`.
 
     The number includes the branches of selections that are inlined in this selection.
     """
@@ -85,7 +85,7 @@ def _bound_reads(
     inlined: dict[Expr, frozenset[Expr]],
     reads: dict[Expr, frozenset[Expr]],
 ) -> frozenset[Expr]:
-    """Return the materialized values that the computation of `node` reads, after limiting their number.
+    """Return the materialized values that the computation of `node` reads, at most a fixed number.
 
     While there are too many of these values, the inlined operand with the most reads is materialized.
     """
@@ -111,7 +111,9 @@ def _materialize(node: Expr, stored: set[Expr], parts: set[Expr], inlined: dict[
 
 
 def base_of(node: Expr) -> Expr:
-    """Return the materialized value that an operand of an opaque call is a view of.
+    """Return the base of a view, or the operand itself if it is not a view.
+
+    The operand is that of a call of a host function.
 
     It is the base of a view, or the operand itself.
     """
@@ -119,7 +121,7 @@ def base_of(node: Expr) -> Expr:
 
 
 def _find_parts(order: list[Expr], outputs: Collection[Expr]) -> set[Expr]:
-    """Return the updates of new memory that need not be materialized.
+    """Return the updates of new memory whose result need not be materialized.
 
     Each reader selects the operand that contains its element instead. Updates of existing memory are not returned,
     because writing a part of the memory in place is cheaper.
@@ -216,7 +218,7 @@ def _cost(node: Expr) -> int:
 
 
 def _elements(way: object) -> int:
-    """Return the number of elements that a view, a gather or a broadcast reads, or 0 for other operations."""
+    """Return the number of elements that a view, a gather or a broadcast reads, or 0 for other nodes."""
     if not isinstance(way, tuple) or not way:
         return 0
     shape = way[0] if isinstance(way[0], tuple) else way

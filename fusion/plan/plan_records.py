@@ -27,7 +27,7 @@ Source = tuple[Any, str, str, bool, Callable[[Sequence[Expr]], KernelFacts], Cal
 
 
 class PlanRecord:
-    """A plan without the sizes, expressions and memory of a particular graph, so that it can be reused.
+    """A plan without the sizes, expressions and memory of a particular graph, which makes it reusable.
 
     Attributes
     ----------
@@ -47,7 +47,7 @@ class PlanRecord:
         self._kernels = kernels
 
     def find(self, sizes: Sequence[int], nodes: list[Expr]) -> Plan | None:
-        """Return the plan for a graph of the record's form, given the sizes and the nodes of the graph.
+        """Return the plan for a graph with the given sizes and nodes, or None if the record does not apply.
 
         Return None if the record does not apply to these sizes.
         """
@@ -95,7 +95,10 @@ class PlanRecord:
     # -- text -----------------------------------------------------------------------------
 
     def as_text(self, nodes: Sequence[Expr]) -> str:
-        """Return the record as text. `nodes` are the nodes of a graph of the form."""
+        """Return the record as text.
+
+        `nodes` are the nodes of a graph of the form.
+        """
         numbers = _number_locations(nodes)
         kernels = []
         for _, name, digest, exact, facts, _ in self._kernels:
@@ -153,7 +156,7 @@ def _facts(members: Sequence[Any], instructions: int, location: int, nodes: Sequ
 
 
 def _identity(location: Location | None) -> tuple[Any, ...] | None:
-    """Return a key that identifies a source location and is fast to hash."""
+    """Return a key for a source location that is fast to hash."""
     return None if location is None else (id(location[0]), *location[1:])
 
 
@@ -171,7 +174,7 @@ def record_plan(plan: Plan, nodes: Sequence[Expr], trace: Trace | None) -> PlanR
     numbers: dict[Any, int] = {}
 
     def at(number: Any) -> int:
-        """Return the position of a number in `results`. A new number is appended."""
+        """Return the position of a number in `results`, after appending the number if it is new."""
         traced = type(number) is Size
         key = number.name if traced else index(number)
         if key not in numbers:

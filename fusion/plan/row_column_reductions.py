@@ -1,4 +1,4 @@
-"""Row-and-column reductions: kernels that reduce the same elements along rows and along columns in one pass.
+"""Row-and-column reductions: kernels that reduce the same elements along both axes in one pass.
 
 In: a schedule. Out: the schedule with such pairs of kernels merged. Invariant: both reductions keep the order that they
 have in separate kernels. A pair is therefore merged only if threads have blocks to share: one of the reductions is
@@ -71,7 +71,7 @@ class RowsAndColumns(Group):
 
 
 def merge_pair(one: Group, other: Group, machine: Machine) -> RowsAndColumns | None:
-    """Return two groups merged into one kernel.
+    """Return two groups merged into one kernel, or None if merging is impossible or not worthwhile.
 
     Return None if their loops do not match, or if a merged kernel is not worthwhile.
     """
@@ -162,7 +162,7 @@ def _merged(rows: Group, columns: Group, order: list[Group], machine: Machine) -
 
 
 def _walks_in_order(group: RowsAndColumns, batch: int, position: dict[int, int]) -> bool:
-    """Return whether all accesses suit a loop along rows.
+    """Return whether all accesses are fast in a loop along rows.
 
     They must be contiguous or constant along rows, and at most half may be contiguous along columns.
 
@@ -195,7 +195,7 @@ def _nests(found: RowsAndColumns) -> list[Nest] | None:
 
 
 def _split_both(found: RowsAndColumns, machine: Machine) -> bool:
-    """Split rows and columns into the same blocks as separate kernels. Return False if merging is not worthwhile."""
+    """Split rows and columns into the blocks of separate kernels, or return False if merging does not pay."""
     nests = _nests(found)
     if nests is None or not all(
         order_alone(p.task, machine).across is (part is found.columns)
@@ -215,7 +215,7 @@ def _split_both(found: RowsAndColumns, machine: Machine) -> bool:
 
 
 def _split_for_gpu(found: RowsAndColumns, machine: Machine) -> bool:
-    """Split rows and columns into blocks for a GPU. Return False if merging is not worthwhile.
+    """Split rows and columns into blocks for a GPU, or return False if merging does not pay.
 
     A warp or a block computes a row, column accumulators are in registers, and the rows of threads are interleaved.
     """
@@ -319,7 +319,7 @@ def merge_rows_and_columns(schedule: Schedule, machine: Machine) -> Schedule:
 
 
 def _shares_enough_reads(one: Group, other: Group, machine: Machine) -> bool:
-    """Return whether two groups share enough reads to be worth merging.
+    """Return whether two groups share so many reads that merging them pays.
 
     Shared reads include values that one group computes and the other reads.
     """
@@ -342,7 +342,7 @@ def _launch_position(groups: list[Group | None], masks: list[int], before: int, 
 
 
 def _keep_in_registers(group: RowsAndColumns, groups: list[Group], outputs: set[Expr]) -> None:
-    """Set `private` of a merged group and its two parts to the values that stay in registers."""
+    """Find the values that stay in registers in a merged group, and set `private` in the group and its parts."""
     others = {node for g in groups if g is not group for p in g.placed for node in needed_values(p.task)}
     others |= {node for g in groups if g.opaque is not None for node in bytes_read(g)}
     inside = {p.task.node for p in group.placed if p.stage == 1 and p.task.kind == "map"}

@@ -48,7 +48,7 @@ LAUNCH_COST = 30_000_000  # cost of a launch: about a microsecond of the whole G
 
 
 def ring_readers(blocked: BlockedSteps) -> Iterator[tuple[Expr, int, IntVector]]:
-    """Yield each read from a ring buffer: the value, the step that reads it, and the offset from the step's points."""
+    """Yield each read from a ring buffer as (value, step that reads it, offset from the step's points)."""
     for found in (blocked.readers, blocked.outside):
         for node, readers in found.items():
             for number, distance in readers:
@@ -70,7 +70,7 @@ def ring_delay(blocked: BlockedSteps, node: Expr, number: int, distance: IntVect
 
 
 def iteration_range(blocked: BlockedSteps) -> tuple[int, int]:
-    """Return the first row to compute, relative to the block, and the number of rows in addition to the block's own."""
+    """Return the first row to compute relative to the block, and the number of rows outside the block."""
     spans = [(step.lag - step.low[0], step.lag + step.high[0]) for step in blocked.steps]
     spans += [(-low, high) for low, high in (_halo(blocked, node, 0) for node in blocked.outside)]
     first = min(low for low, _ in spans)
@@ -116,7 +116,7 @@ def threads_of(blocked: BlockedSteps) -> int:
 
 
 def choose_blocks(blocked: BlockedSteps) -> bool:
-    """Choose lags, ring buffers and block sizes. Return False if nothing fits into shared memory."""
+    """Choose lags, ring buffers and block sizes, or return False if nothing fits into shared memory."""
     if any(blocked.has_outputs_beyond_blocks(axis) for axis in range(blocked.axes)):
         return False
     blocked.outside = _read_from_outside(blocked)
@@ -140,7 +140,7 @@ def choose_blocks(blocked: BlockedSteps) -> bool:
 
 
 def _read_from_outside(blocked: BlockedSteps) -> dict[Expr, list[tuple[int, IntVector]]]:
-    """Return all reads of each value that is an input of the kernel and is read more than once."""
+    """Return all reads of each input of the kernel that is read more than once."""
     found: dict[Expr, dict[tuple[int, IntVector], None]] = {}
     for number, step in enumerate(blocked.steps):
         for statement in step.statements:
@@ -158,7 +158,7 @@ def ring_offset(distance: Iterable[int]) -> IntVector | None:
 
 
 def _offsets(statement: Statement) -> Iterator[tuple[Expr, IntVector]]:
-    """Yield each value that a statement reads at every point, with the element that the first point reads."""
+    """Yield each value that a statement reads at every point, with the element read at the first point."""
     for node, form, inside in reads_of(statement):
         offset = None if inside else read_offset(statement, node, form)
         if offset is not None:
@@ -186,13 +186,13 @@ def set_lags(blocked: BlockedSteps, apart: int) -> None:
 
 
 def _halo(blocked: BlockedSteps, node: Expr, axis: int) -> tuple[int, int]:
-    """Return the widths of the halo of an input below and above a block, along an axis."""
+    """Return the widths of the halo of an input on both sides of a block, along an axis."""
     readers = [(blocked.steps[number], distance[axis]) for number, distance in blocked.outside[node]]
     return max(s.low[axis] - d for s, d in readers), max(s.high[axis] + d for s, d in readers)
 
 
 def _set_blocks(blocked: BlockedSteps) -> bool:
-    """Divide the points of all time steps into blocks for the chosen tile.
+    """Divide the points of all time steps into blocks, or return False if the halo leaves no room.
 
     Return False if the halo leaves no room.
     """
