@@ -167,6 +167,6 @@ _BITS = {size: Struct(code).unpack for size, code in ((1, "B"), (2, "<H"), (4, "
 
 
 def pack_scalar(value: np.generic) -> int:
-    """Return the bits of a NumPy scalar in the low bytes of a 64-bit integer."""
+    """Return a 64-bit integer whose low bytes are the bits of a NumPy scalar."""
     found: int = _BITS[value.itemsize](value)[0]  # type: ignore[arg-type]
     return found
