@@ -1,4 +1,7 @@
-"""The settings of weft, defined in one table. Only this module reads environment variables."""
+"""The settings of weft, defined in one table.
+
+Only this module reads environment variables.
+"""
 
 from __future__ import annotations
 
@@ -179,12 +182,15 @@ OVERRIDES: dict[str, Any] = {}
 
 
 def key_of(name: str) -> Any:
-    """Return the key of a setting's environment variable in `VARIABLES`."""
+    """Return the key in `VARIABLES` of a setting's environment variable."""
     return _by_name[name][1]
 
 
 def setting(name: str) -> Any:
-    """Return the value of a setting. Raises SettingError if the environment variable has an invalid value."""
+    """Return the value of a setting.
+
+    Raises SettingError if the environment variable has an invalid value.
+    """
     row, key, default = _by_name[name]
     if key not in _variables and not OVERRIDES:
         return default

@@ -76,7 +76,7 @@ class FreeList:
         found.append(address)
 
     def take(self, size: int, which: int = NEWEST) -> tuple[int, int] | None:
-        """Remove a block of `size` bytes or slightly more. Return its address and size.
+        """Remove and return a block of `size` bytes or slightly more, or None if there is none.
 
         Return None if there is no such block.
         """
@@ -102,7 +102,7 @@ class FreeList:
 
 
 class MultiStreamList:
-    """A list of free blocks that several streams have used, with the last use by each stream."""
+    """A list of free blocks that several streams have used, with each stream's last use."""
 
     def __init__(self) -> None:
         self._blocks: dict[int, list[tuple[int, dict[int, int]]]] = {}
@@ -131,7 +131,7 @@ class MultiStreamList:
 
 
 class PoolBlock(Buffer):
-    """A buffer in a block of GPU memory. Deleting the buffer returns the block to its pool.
+    """A buffer in a block of GPU memory, which returns to its pool when the buffer is deleted.
 
     Attributes
     ----------
@@ -161,7 +161,7 @@ class PoolBlock(Buffer):
 
     @property
     def is_multi_stream(self) -> bool:
-        """Return whether any stream other than the block's origin and the device's own stream has used it.
+        """Return whether streams other than the block's origin and the device's own stream have used the block.
 
         Every stream waits for the device's own stream.
         """
@@ -360,7 +360,7 @@ class MemoryPool(Counted):
                 self._take_back(block.address, block.size, block.origin_stream)
 
     def _take_back(self, address: int, size: int, origin_stream: CudaStream) -> None:
-        """Cache or free a block that only its origin stream and the device's own stream have used."""
+        """Cache or free a block that only two streams have used: its origin and the device's own stream."""
         if self.kept + size > self.most_kept or self._driver.lost:
             self.counts[MADE] -= size
             self._free(address, origin_stream)
@@ -372,7 +372,7 @@ class MemoryPool(Counted):
             self._leave(address, origin_stream)
 
     def _leave(self, address: int, stream: CudaStream) -> None:
-        """Record the point in `stream` after which a returned block is free."""
+        """Record the point in `stream` after which the block at `address` is free."""
         try:
             event = CudaEvent(self._driver, None, timing=False)
             event.record(stream)

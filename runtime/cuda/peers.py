@@ -1,4 +1,4 @@
-"""Direct copies between two GPUs.
+"""Direct copies of memory between two GPUs.
 
 In: the drivers and stream orders of two devices. Out: a copy, ordered in both devices' streams. Invariant: the copy
 follows all earlier work of the source device. Later work of the source device does not overwrite memory that is being
@@ -19,7 +19,7 @@ _asked: WeakKeyDictionary[Driver, WeakSet[Driver]] = WeakKeyDictionary()
 
 
 def enable_peer_access(reader: Driver, owner: Driver) -> None:
-    """Give a GPU direct access to another GPU's memory, if the machine supports such access.
+    """Give a GPU direct access to another GPU's memory, if the machine supports that.
 
     Otherwise, copies between the two GPUs use the host.
     """
