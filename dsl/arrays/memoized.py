@@ -72,7 +72,7 @@ def memoized(function: Function) -> Function:
 
 
 def describe(value: Any, named: list[Any], epoch: Epoch, where: Location) -> bool:
-    """Append a value's identity to the list of a memo key's parts.
+    """Append a value's identity to a memo key, or return False if the value cannot be part of a key.
 
     Return False if the value cannot be part of a key.
     """
