@@ -199,7 +199,7 @@ def order_in_double(function: Callable[..., Any]) -> Callable[..., Any]:
 
 
 def _first_term(n: int, x: float) -> Any:
-    """Return (x/2)**n / n!, the first term of the power series of Jn(x).
+    """Return (x/2)**n / n!, the first term of the power series of the Bessel function Jn(x).
 
     For tiny x*x, the other terms are negligible.
     """
