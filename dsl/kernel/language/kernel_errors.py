@@ -17,7 +17,10 @@ def suggestion(name: str, known: Iterable[str]) -> str:
 
 @dataclass(frozen=True, slots=True)
 class SourceLocation:
-    """A source location: file, line (from 1), columns (from 0) and the line's text."""
+    """A location in the user's source code: file, line, columns and the text of the line.
+
+    Lines count from 1, and columns from 0.
+    """
 
     file: str
     line: int
@@ -26,7 +29,7 @@ class SourceLocation:
     text: str
 
     def show(self) -> str:
-        """Return the location as text, in the form of Python's own error messages."""
+        """Return the location as text, like the error messages of Python."""
         where = show_cell(self.file) or f'File "{self.file}"'
         if not self.text:
             return f"  {where}, line {self.line}"
@@ -155,7 +158,7 @@ class LaunchError(KernelError, ValueError):
 
 @public_error
 class DivergenceError(KernelError, RuntimeError):
-    """Raised if threads wait for each other at different source locations, so that none can continue.
+    """Raised if threads wait for each other at different source locations, so that none can go on.
 
     Examples
     --------
