@@ -214,7 +214,7 @@ class OptionalValue:
 
 @dataclass(frozen=True, slots=True)
 class ScalarKind:
-    """The kind of a variable that holds a scalar of one dtype."""
+    """The kind of a variable whose value is a scalar of one dtype."""
 
     dtype: np.dtype
     weak: bool
@@ -226,7 +226,7 @@ class ScalarKind:
 
 @dataclass(frozen=True, slots=True)
 class ConstantKind:
-    """The kind of a variable that always holds the same compile-time constant."""
+    """The kind of a variable whose value is always the same compile-time constant."""
 
     key: tuple[Any, ...]
     value: Any = field(compare=False)
@@ -237,7 +237,7 @@ class ConstantKind:
 
 @dataclass(frozen=True, slots=True)
 class TupleKind:
-    """The kind of a variable that holds a tuple, with a separate variable for each item."""
+    """The kind of a variable whose value is a tuple, with a separate variable for each item."""
 
     length: int
     maker: Any
@@ -250,7 +250,7 @@ class TupleKind:
 
 @dataclass(frozen=True, slots=True)
 class HeldKind:
-    """The kind of a variable whose value exists only at compile time and thus cannot change at run time."""
+    """The kind of a variable whose value exists only at compile time, and cannot change at run time."""
 
     text: str
 
@@ -260,7 +260,7 @@ class HeldKind:
 
 @dataclass(frozen=True, slots=True)
 class ArrayKind:
-    """The kind of a variable that holds one of several arrays, selected at run time."""
+    """The kind of a variable whose value is one of several arrays, selected at run time."""
 
     dtype: np.dtype
     ndim: int
@@ -286,7 +286,7 @@ class OptionalKind:
 
 @dataclass(frozen=True, slots=True)
 class DateKind:
-    """The kind of a variable that holds a datetime64 or timedelta64 of one unit."""
+    """The kind of a variable whose value is a datetime64 or timedelta64 of one unit."""
 
     dtype: np.dtype
 
@@ -304,7 +304,7 @@ def is_none(kind: Kind | None) -> bool:
 
 
 def array_kind(array: ArrayValue) -> ArrayKind | None:
-    """Return the kind of a variable that can hold arrays with the dtype, rank and memory space of `array`.
+    """Return the kind of a variable for arrays of the same dtype, rank and memory space as `array`.
 
     Return None for local arrays of records and text.
     """
@@ -326,12 +326,12 @@ def is_text_dtype(dtype: np.dtype) -> bool:
 
 
 def in_bytes(dtype: np.dtype) -> bool:
-    """Return whether kernels access elements of `dtype` through byte pointers, as for records and text."""
+    """Return whether kernels access elements of `dtype` through byte pointers, as in records and text."""
     return dtype.names is not None or is_text_dtype(dtype)
 
 
 def memory_dtype(dtype: np.dtype) -> np.dtype:
-    """Return the dtype of the pointers by which kernels access elements of `dtype`.
+    """Return the element dtype of the pointers with which kernels access elements of `dtype`.
 
     The dtype is uint8 for records and text, int64 for dates, and the elements' dtype otherwise.
     """
@@ -346,7 +346,7 @@ def is_number(value: object) -> bool:
 
 
 def beside(kinds: Iterable[Any]) -> tuple[Any, ...]:
-    """Replace Python int and float by bfloat16 among types to be promoted, if one of the types is bfloat16.
+    """Replace Python's int and float by bfloat16 in types to promote, if one of the types is bfloat16.
 
     NumPy treats its own float dtypes in this way, but promotes Python numbers and ml_dtypes' bfloat16 to float32.
     """
@@ -398,7 +398,7 @@ def number_kind(kind: ConstantKind) -> ScalarKind | None:
 
 
 def join(first: Kind, second: Kind, numba: bool = False) -> Kind | None:
-    """Return the kind of a variable that can hold values of two kinds, or None if there is none.
+    """Return the kind of a variable whose values have two kinds, or None if there is none.
 
     If `numba`, Python numbers are int64 and float64.
     """
