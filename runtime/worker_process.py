@@ -97,7 +97,7 @@ class WorkerProcess:
     def send(self, request: bytes) -> None:
         """Send a request to the process, which should be idle.
 
-        Otherwise, sending a large request blocks until the process reads it.
+        If the process is busy, sending a large request blocks until the process reads it.
         """
         data = memoryview(_packed(request))
         try:

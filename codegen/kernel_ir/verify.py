@@ -96,7 +96,7 @@ def parts_of(kernel: Kernel, block: Block) -> list[list[Operation]]:
 
     A merged kernel runs two kernels, one after the other.
 
-    Only the body of a merged kernel has two parts. The first ends with the first parallel loop.
+    The first list ends with the first parallel loop.
     """
     operations = block.operations
     if not kernel.attributes.get("merged") or block is not kernel.body:

@@ -320,7 +320,7 @@ FORMULAS: dict[str, Callable[[_Text, str], str]] = {
 def formula(writer: Writer, target: Target, name: str, dtype: np.dtype, operands: list[str], lanes: int) -> str | None:
     """Emit a C library function as an inline formula, on vectors or on scalars.
 
-    It is on scalars if `lanes` is 0.
+    The operands are scalars if `lanes` is 0.
 
     Return None if there is no formula, or if the machine has no fused multiply-add.
     """

@@ -178,7 +178,7 @@ def _triangular_reference(bits: np.ndarray, left: np.ndarray, mode: Any, right: 
 def _piece(bits: _Words, position: _Words, width: int) -> _Words:
     """Extract the bits of a random word that the draw at `position` uses.
 
-    Each draw takes `width` bits. The first draw takes the lowest bits.
+    Each draw uses `width` bits. The first draw uses the lowest bits.
     """
     if width == 64:
         return bits

@@ -58,7 +58,7 @@ class _Positions:
     def uses(self, value: Value) -> list[tuple[Operation, Value]]:
         """Return the operations that use a value, either directly or after a cast to more bits.
 
-        Each is in a pair with the operand that it uses.
+        Each operation is in a pair with the operand that it uses.
         """
         found = []
         for use in self.users.get(value, ()):

@@ -238,8 +238,8 @@ class _Splitter:
     def mark(self, loops: list[Operation], variables: Iterable[Value] = ()) -> bool:
         """Mark operations that must execute once for all threads, or return False if threads may differ there.
 
-        They are the operations around synchronization points, the loops in `loops`, the stores to `variables`, and
-        everything on which these depend.
+        The marked operations are those around synchronization points, the loops in `loops`, the stores to
+        `variables`, and everything on which these depend.
         """
         for variable in variables:
             self.share(variable)

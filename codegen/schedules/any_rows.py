@@ -62,7 +62,7 @@ class AnyRows(Decision):
 def fits(kernel: Kernel, nest: Nest, sizes: Mapping[str, int], exact: bool) -> AnyRows | None:
     """Return the parameters of this schedule for a row reduction, or None for other kernels.
 
-    It fits row reductions unless `exact` is true.
+    If `exact` is true, return None.
     """
     if exact:
         return None

@@ -87,7 +87,7 @@ def threads_below(count: int, items: int) -> int:
 
     The order of the reduction depends on this number.
 
-    This number is also the stride, in rows, of each of these threads.
+    The number is also the stride, in rows, of each of these threads.
     """
     return GPU.block // _side(count, items, _power_of_two(count, REDUCED_COLUMNS))
 

@@ -10,7 +10,7 @@ from typing import ClassVar
 class Decision:
     """The parameters of the GPU schedule that was chosen for a kernel.
 
-    It is stored in the ``schedule`` attribute of the kernel.
+    The parameters are stored in the ``schedule`` attribute of the kernel.
 
     The file of each schedule defines a subclass. The fields take few values, so that many sizes share a kernel.
 

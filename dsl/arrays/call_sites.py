@@ -69,7 +69,7 @@ _native_installer: list[Callable[[int], None]] = []
 def set_native_installer(installer: Callable[[int], None]) -> None:
     """Set the function that installs the native recorders, which are machine code for memoized operations.
 
-    Its argument is the number of memo hits in Python so far.
+    The argument of the installer is the number of memo hits in Python so far.
     """
     _native_installer[:] = [installer]
 

@@ -236,7 +236,7 @@ def _collect(
 def find_true(mask: Array) -> tuple[np.ndarray | Array, ...]:
     """Return the indices of the true elements of a mask, as one array per axis.
 
-    Runs on the mask's device.
+    The search runs on the mask's device.
 
     On a GPU, each element of the result is found by a binary search in the scan of the mask.
     """

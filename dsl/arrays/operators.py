@@ -402,7 +402,7 @@ def array_ufunc(self: Array, ufunc: np.ufunc, method: str, *inputs: Any, **optio
 def _put_into(name: str, found: Any, out: Any) -> Any:
     """Copy a small result to the NumPy array `out`, or return `MISSED` if that is not possible.
 
-    Return `MISSED` if the type or shape of `out` is unsuitable.
+    The type and the shape of `out` must be suitable.
     """
     values = values_of(found) if type(found) is Array else found
     if type(out) is not np.ndarray or values is None or values.shape != out.shape:

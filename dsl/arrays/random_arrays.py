@@ -148,8 +148,6 @@ def _width_of(draw: runtime.Draw) -> int:
     """Return the number of random bits that determine an element, or 0 if it is not known in advance.
 
     The number is 64, 32 or, for integers, the width of the draw.
-
-    Return 0 if the position of these bits is not known in advance.
     """
     if draw.dtype.kind in "iu":
         return int(draw.method.split()[1].split("/")[0])

@@ -63,10 +63,7 @@ def shared_array(array: Array) -> np.ndarray | None:
 
 
 def _share_small(array: Array) -> np.ndarray | None:
-    """Return a NumPy array over the shared memory of a small array, or None for other arrays.
-
-    Return None for other arrays.
-    """
+    """Return a NumPy array over the shared memory of a small array, or None for other arrays."""
     buffer = array._storage.buffer
     values = None if buffer is None else buffer.values
     del buffer  # (`is_free` counts references)

@@ -266,7 +266,8 @@ def compiled_first() -> Iterator[None]:
 
     The user's setting `interpret` has precedence.
 
-    Otherwise the program would have to be repeated until the second process has compiled its kernels.
+    Compilation in the background would require repeated runs of the program until the second process has compiled its
+    kernels.
     """
     with override(interpret="never") if setting("interpret") == "auto" else contextlib.nullcontext():
         yield

@@ -55,7 +55,7 @@ def explain(program: MainProgram, output: str, device: str) -> int:
 def _is_ready(command: str, program: MainProgram, device: str) -> bool:
     """Make `device` the default device, and return whether the program and the device exist.
 
-    Otherwise print an error and return False.
+    If one of them does not exist, print an error.
     """
     if not program.option and not os.path.exists(program.text):
         print(f"weft {command}: there is no file {program.text}", file=sys.stderr)

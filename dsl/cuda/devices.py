@@ -388,7 +388,7 @@ def is_available() -> bool:
 def cuda_error() -> str | None:
     """Return the reason why no GPU is in use, or None if a GPU is in use.
 
-    The result is None if a GPU is in use, or if the CPU was requested.
+    The result is also None if the CPU was requested.
 
     Examples
     --------

@@ -55,7 +55,7 @@ def _evaluated(value: object) -> Any:
 def _weft_computes(values: Any, kinds: str) -> bool:
     """Return whether weft computes a histogram of `values` itself, instead of calling NumPy.
 
-    There must be many values, of a dtype whose kind is in `kinds`.
+    weft computes histograms of many values, of a dtype whose kind is in `kinds`.
     """
     if not isinstance(values, Array) or values.dtype.kind not in kinds or values.dtype in (np.uint64, np.float16):
         return False

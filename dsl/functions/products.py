@@ -41,9 +41,9 @@ def multiply_into(out: np.ndarray, a: np.ndarray, b: np.ndarray) -> None:
 def multiply(a: Any, b: Any) -> Array | None:
     """Multiply matrices or vectors in host memory immediately, or return None if that is not possible.
 
-    Return None if the product should be recorded, or if BLAS cannot compute it. Pending operands are evaluated if the
-    operands or the product are small, since more small operations probably follow. While listeners are registered,
-    products are recorded, so that they are reported to the listeners.
+    It is not possible if the product should be recorded, or if BLAS cannot compute it. Pending operands are evaluated
+    if the operands or the product are small, since more small operations probably follow. While listeners are
+    registered, products are recorded, so that they are reported to the listeners.
     """
     devices = [value.device for value in (a, b) if type(value) is Array]
     if not devices or devices[0] is not devices[-1] or Listening.listeners:

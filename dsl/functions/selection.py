@@ -187,9 +187,7 @@ _PYTHON_NUMBERS = (int, float, complex)
 
 
 def select(condlist: Any, choicelist: Any, default: Any = 0) -> Any:
-    """Return elements from the first of several choices whose condition is true.
-
-    The parameters are those of `numpy.select`.
+    """Select each element from the first choice whose condition is true, like `numpy.select`.
 
     Examples
     --------

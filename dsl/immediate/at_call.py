@@ -110,7 +110,7 @@ def _loops_of(op: str) -> dict[int, Any]:
 def numpy_implementation(function: Callable[..., Any]) -> Implementation:
     """Return an `Implementation` that calls a NumPy function immediately for all common dtypes.
 
-    Its results must equal weft's.
+    The results of the NumPy function must equal weft's.
     """
     return Implementation(function, COMMON, {}, None)
 
@@ -221,7 +221,7 @@ _native_installer: list[Callable[[int], None]] = []
 def set_native_installer(installer: Callable[[int], None]) -> None:
     """Set the function that installs native code for operations on small arrays.
 
-    Its argument is the number of small operations executed in Python so far.
+    The argument of the installer is the number of small operations executed in Python so far.
     """
     _native_installer[:] = [installer]
 
@@ -426,10 +426,7 @@ def call_small(function: Callable[..., Any], arguments: Any, options: dict[str, 
 
 
 def _reduce_whole(name: str, array: Array, values: Any, limit: int) -> Any:
-    """Reduce a medium-sized array to one value on the host, or return None if only a kernel can.
-
-    Return None if only a kernel can reduce the array.
-    """
+    """Reduce a medium-sized array to one value on the host, or return None if only a kernel can."""
     if not limit < values.size <= most_whole(name, values.itemsize) or not array.device.host_math:
         return None
     if not (COMMON >> values.dtype.num) & 1:

@@ -43,10 +43,7 @@ def values_of(array: Any) -> np.ndarray | None:
 
 
 def _make_view(array: Any) -> np.ndarray | None:
-    """Create a NumPy view of an array in host memory, or return None for other arrays.
-
-    Return None for other arrays.
-    """
+    """Create a NumPy view of an array in host memory, or return None for other arrays."""
     storage = array._storage
     buffer, dtype, size = storage.buffer, storage.dtype, prod(storage.shape)
     if (root := storage.host) is not None or storage.device.name != "cpu":

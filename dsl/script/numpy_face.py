@@ -30,7 +30,7 @@ class _NdarrayMeta(type):
     def __new__(mcls, name: str, bases: tuple[type, ...], members: dict[str, Any], **options: Any) -> Any:
         """Create the substitute for `numpy.ndarray`, or a subclass of `numpy.ndarray` itself.
 
-        A class that derives from the stand-in derives from `numpy.ndarray` instead.
+        A class that derives from the substitute derives from `numpy.ndarray` instead.
         """
         if not any(type(base) is mcls for base in bases):
             return super().__new__(mcls, name, bases, members, **options)
@@ -70,8 +70,8 @@ class _NdarrayMeta(type):
 class ndarray(np.ndarray, metaclass=_NdarrayMeta):
     """Substitute for `numpy.ndarray` in scripts, whose instances are NumPy arrays and weft arrays.
 
-    The stand-in is a subclass of NumPy's class only because NumPy's ``x.view(ndarray)`` requires a subclass. Results of
-    operations on such views are NumPy's own arrays.
+    The substitute is a subclass of NumPy's class only because NumPy's ``x.view(ndarray)`` requires a subclass.
+    Results of operations on such views are NumPy's own arrays.
     """
 
     def __new__(

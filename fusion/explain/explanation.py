@@ -294,7 +294,7 @@ def print_plan(plan: Explanation) -> None:
 def announce(schedule: Schedule, device: Device) -> None:
     """Pass the explanation of a new plan to the function that the user set with `show_plans`.
 
-    Otherwise, print the plan if the debug setting contains ``plan``.
+    If there is no such function, print the plan if the debug setting contains ``plan``.
     """
     show = Shown.plans or (print_plan if "plan" in setting("debug") else None)
     if show is not None:

@@ -97,7 +97,7 @@ def formulas_of(placed: Placed, group: Group, names: Names, in_place: Collection
 def _loop_names(placed: Placed, group: Group) -> str:
     """Return the name of a reduction's loops for its formula, such as " along k", or "" for all loops.
 
-    Return "" if these loops are all the reduction loops of the kernel.
+    "All loops" are all the reduction loops of the kernel.
     """
     own = {placed.loops[k] for k, loop in enumerate(placed.task.loops) if loop.role != "parallel"}
     if own == {k for k, loop in enumerate(group.loops) if loop.role != "parallel"}:

@@ -203,7 +203,7 @@ def is_number(node: Expr, value: int) -> bool:
 def empty(shape: tuple[int, ...], dtype: DTypeLike) -> Expr:
     """Return a node for uninitialized memory, to which an update can write.
 
-    It may only be used as the previous version of an update.
+    The node may only be used as the previous version of an update.
     """
     return intern("empty", "", (), (), shape, np.dtype(dtype))
 

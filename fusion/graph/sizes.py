@@ -206,7 +206,7 @@ class Trace:
     def forget(self, mark: int) -> None:
         """Drop all conditions that were recorded since `mark`.
 
-        They are not needed if the results of the comparisons are not used.
+        The conditions are not needed if the results of the comparisons are not used.
         """
         self._lines[mark:] = [line for line in self._lines[mark:] if line[0]]
         conditions = [key for key, line in self._decided.items() if line >= mark]

@@ -147,8 +147,6 @@ class BlockWriter(BlockedStepsWriter):
         """Return the value for `key`, which `make` emits in the first call inside `depth` loops.
 
         All time steps share the value.
-
-        It is emitted inside `depth` loops.
         """
         if key not in self.steady:
             with self.builder.at(depth):

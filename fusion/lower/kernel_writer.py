@@ -67,7 +67,7 @@ class Lowered:
 def across(holds: bool) -> dict[str, Any]:
     """Return loop attributes for one reduction per vector lane if `holds`, otherwise no attributes.
 
-    Each lane then reduces its elements in order. If `holds` is false, the result is empty.
+    Each lane reduces its elements in order.
     """
     return {"across": True} if holds else {}
 

@@ -83,7 +83,7 @@ class FinishWriter(SplitWriter):
     ) -> list[Value]:
         """Emit loads of the partial results of one block, for all `reductions`.
 
-        They are in the scratch buffers `at`, `at + 1`, ...
+        The partial results are in the scratch buffers `at`, `at + 1`, ...
         """
         if self.apart == 1:
             return super().partial_reductions(reductions, split, at, like, where)

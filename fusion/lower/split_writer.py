@@ -226,7 +226,7 @@ class SplitWriter(KernelWriter):
     ) -> None:
         """Emit a loop that combines the partial results of all blocks in order.
 
-        They are in the scratch buffers `at`, `at + 1`, ...
+        The partial results are in the scratch buffers `at`, `at + 1`, ...
 
         With `first`, moments are converted to a common shift.
         """
@@ -254,7 +254,7 @@ class SplitWriter(KernelWriter):
     ) -> list[Value]:
         """Emit loads of the partial results of one block, for all `reductions`.
 
-        They are in the scratch buffers `at`, `at + 1`, ...
+        The partial results are in the scratch buffers `at`, `at + 1`, ...
         """
         return [self.partial(split, at + k, v, where) for k, v in enumerate(like)]
 

@@ -500,7 +500,7 @@ def _opposite(op: str, form: Affine, bound: int) -> tuple[str, Affine, int]:
 def accumulator_dtype(node: Expr) -> np.dtype:
     """Return the dtype of the accumulators of a reduction.
 
-    It is the dtype of the result, except for sums of 16-bit floats, which use float32.
+    The accumulators have the dtype of the result, except for sums of 16-bit floats, which use float32.
     """
     return widened(node.dtype)
 

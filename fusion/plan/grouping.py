@@ -80,8 +80,6 @@ class Grouping:
         """Return a new group with a shifted sum and the reduction of its shift, or None if they do not fit together.
 
         The sum is over functions of the differences from the shift.
-
-        Return None if the two tasks cannot share a kernel.
         """
         group = Group(len(self.groups), reason=reason)
         centre, own = with_own_shift(task)

@@ -114,8 +114,6 @@ def base_of(node: Expr) -> Expr:
     """Return the base of a view, or the operand itself if it is not a view.
 
     The operand is that of a call of a host function.
-
-    It is the base of a view, or the operand itself.
     """
     return node.operands[0] if is_window(node) else node
 

@@ -142,7 +142,7 @@ MOST_STEP = 4
 def reduces_across(group: Group, nest: Nest) -> bool:
     """Return whether each lane of a CPU vector should compute a different result of a reduction.
 
-    Otherwise all lanes share one reduction.
+    If they do not, all lanes share one reduction.
     """
     last = len(nest.outer) + len(nest.inner) - 1
     reads = [dict(nest.rewrite(form)[1]) for node, form, _ in _accesses(group) if isinstance(node, Expr)]

@@ -172,7 +172,7 @@ def _copy(pairs: list[tuple[np.ndarray, np.ndarray]], threads: int) -> None:
 def _extreme_operands(node: Expr) -> tuple[Expr, ...] | None:
     """Return the operand of an `argmax` or `argmin` that NumPy computes fastest, otherwise None.
 
-    This holds for some reductions of one-byte elements.
+    NumPy is fastest for some reductions of one-byte elements.
 
     NumPy stops at the first bool that decides the result.
     """

@@ -207,7 +207,7 @@ def forget(key: object) -> None:
 def is_first(form: Form) -> bool:
     """Return whether this process uses a graph structure for the first time.
 
-    It has then neither planned the form nor read the form's plans from disk.
+    The process has then neither made plans for the structure nor read them from disk.
     """
     return form.key not in _known
 

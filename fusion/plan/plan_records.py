@@ -47,10 +47,7 @@ class PlanRecord:
         self._kernels = kernels
 
     def find(self, sizes: Sequence[int], nodes: list[Expr]) -> Plan | None:
-        """Return the plan for a graph with the given sizes and nodes, or None if the record does not apply.
-
-        Return None if the record does not apply to these sizes.
-        """
+        """Return the plan for a graph with the given sizes and nodes, or None if the record does not apply."""
         if self.exact is not None and self.exact != sizes:
             return None
         numbers = self.computation(sizes)

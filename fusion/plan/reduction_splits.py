@@ -68,10 +68,7 @@ def reduction_loops(placed: Placed, nest: Nest) -> tuple[object, ...]:
 
 
 def _rows_per_block(extent: int, columns: int, machine: Machine) -> int:
-    """Return the number of rows per CPU thread or GPU block in a column reduction, or 0 if it is not split.
-
-    Return 0 if the reduction is not split.
-    """
+    """Return the number of rows per CPU thread or GPU block in a column reduction, or 0 if it is not split."""
     if not machine.is_gpu:
         length = max(ROW_BLOCK, REDUCTION_BLOCK // columns)
         return length if extent > max(SHORT_COLUMN, 2 * length) else 0

@@ -73,7 +73,7 @@ class RowsAndColumns(Group):
 def merge_pair(one: Group, other: Group, machine: Machine) -> RowsAndColumns | None:
     """Return two groups merged into one kernel, or None if merging is impossible or not worthwhile.
 
-    Return None if their loops do not match, or if a merged kernel is not worthwhile.
+    Merging is impossible if the loops of the groups do not match.
     """
     loops = _same_loops(one, other)
     if loops is None:
@@ -164,7 +164,7 @@ def _merged(rows: Group, columns: Group, order: list[Group], machine: Machine) -
 def _walks_in_order(group: RowsAndColumns, batch: int, position: dict[int, int]) -> bool:
     """Return whether all accesses are fast in a loop along rows.
 
-    They must be contiguous or constant along rows, and at most half may be contiguous along columns.
+    All accesses must be contiguous or constant along rows, and at most half may be contiguous along columns.
 
     At least one access must be contiguous along the rows. Accesses that are constant in both directions are ignored.
     """

@@ -192,10 +192,7 @@ def _halo(blocked: BlockedSteps, node: Expr, axis: int) -> tuple[int, int]:
 
 
 def _set_blocks(blocked: BlockedSteps) -> bool:
-    """Divide the points of all time steps into blocks, or return False if the halo leaves no room.
-
-    Return False if the halo leaves no room.
-    """
+    """Divide the points of all time steps into blocks, or return False if the halo leaves no room."""
     lengths, rows = blocked.steps[-1].last, blocked.rows
     size = min(node.dtype.itemsize for node in (*blocked.made, *blocked.rings))
     margins, widths = [], []

@@ -266,7 +266,7 @@ _UNSHARED = (lambda held: getrefcount(held[0]))([object()])
 def release_memory(storage: Storage) -> bool:
     """Release the buffers that a recording without pending work still references.
 
-    This is the epoch of the storage or, if the storage has none, the current epoch.
+    This is the recording (epoch) of the storage or, if the storage has none, the current epoch.
 
     Return whether slots were released.
     """

@@ -90,10 +90,7 @@ def run(epoch: Epoch, versions: list[Expr], wanted: tuple[int, ...] | None, assi
 def _find_or_make(
     key: object, epoch: Epoch, versions: list[Expr], wanted: tuple[int, ...] | None, assign_results: AssignResults
 ) -> Plan | None:
-    """Return a cached or a new plan for a graph, or None if the graph was interpreted instead.
-
-    Return None if the program was interpreted instead.
-    """
+    """Return a cached or a new plan for a graph, or None if the graph was interpreted instead."""
     loaded = sys.modules.get("weft.fusion.run.tiers")  # (it is loaded when something is first interpreted)
     if loaded is not None and setting("interpret") == "auto" and not setting("verify"):
         if loaded.reinterpret(key, epoch, versions, assign_results):

@@ -76,10 +76,7 @@ class FreeList:
         found.append(address)
 
     def take(self, size: int, which: int = NEWEST) -> tuple[int, int] | None:
-        """Remove and return a block of `size` bytes or slightly more, or None if there is none.
-
-        Return None if there is no such block.
-        """
+        """Remove and return a block of `size` bytes or slightly more, or None if there is none."""
         found = self.addresses.get(size)
         if found:
             return found.pop(which), size

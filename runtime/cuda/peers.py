@@ -21,7 +21,7 @@ _asked: WeakKeyDictionary[Driver, WeakSet[Driver]] = WeakKeyDictionary()
 def enable_peer_access(reader: Driver, owner: Driver) -> None:
     """Give a GPU direct access to another GPU's memory, if the machine supports that.
 
-    Otherwise, copies between the two GPUs use the host.
+    If there is no direct access, copies between the two GPUs use the host.
     """
     known = _asked.setdefault(reader, WeakSet())
     if owner in known:

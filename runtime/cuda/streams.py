@@ -162,7 +162,7 @@ class CudaStream:
     def waits_for(self, number: int, last_work: int) -> bool:
         """Return whether later work in this stream runs after work number `last_work` of another stream.
 
-        That is work number `last_work` of the stream number `number`.
+        `number` is the number of the other stream.
         """
         return number == self.number or self._seen.get(number, 0) >= last_work
 

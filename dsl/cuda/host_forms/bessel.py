@@ -147,8 +147,8 @@ def jn(n: int, x: float) -> Any:
 
     The result is NaN for n < 0.
 
-    Uses upward recurrence if the order is below x, otherwise downward recurrence from an order where the function is
-    negligible, scaled to match J0 or J1 (Miller's method; Abramowitz and Stegun, 9.12).
+    The method is upward recurrence if the order is below x, otherwise downward recurrence from an order where the
+    function is negligible, scaled to match J0 or J1 (Miller's method; Abramowitz and Stegun, 9.12).
     """
     size = abs(x)
     first, second = j0(size), j1(size)

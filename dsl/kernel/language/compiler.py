@@ -267,10 +267,7 @@ class Compiler(Variables):
         return ScalarValue(self.builder.cast(value.ir, dtype), weak, nonnegative)
 
     def truth(self, value: object) -> bool | Value:
-        """Return the truth of a value, as a Python bool if possible, otherwise as a run-time bool.
-
-        Otherwise return a run-time bool.
-        """
+        """Return the truth of a value, as a Python bool if possible, otherwise as a run-time bool."""
         match value:
             case Constant(value=held):
                 return bool(held)

@@ -122,8 +122,6 @@ def outer_value(function: FunctionType, name: str) -> Any:
     """Return the value of a nonlocal, global or built-in name.
 
     Raises KeyError if there is no such name.
-
-    The value is that of a closure variable, a global or a builtin.
     """
     code = function.__code__
     if name in code.co_freevars:

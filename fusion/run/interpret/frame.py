@@ -144,7 +144,7 @@ class ValueFrame:
     def copied(self, step: ValueStep) -> Any:
         """Return an array that an update can change, with the elements of the previous version.
 
-        It is the memory of the previous version if nothing else needs this memory, otherwise a copy.
+        The array is the memory of the previous version if nothing else needs this memory, otherwise a copy.
         """
         previous = step.operands[0]
         array, owner = self.values[previous], self.owner[previous]

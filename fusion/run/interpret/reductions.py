@@ -155,7 +155,7 @@ def _is_in_memory(node: Expr) -> bool:
 def check_scan(node: Expr, orders: ReductionOrders) -> None:
     """Raise NeedsKernelError for a scan whose rounding depends on how a kernel splits it.
 
-    These are scans that are split among threads, and all scans on a GPU.
+    Such scans are those that are split among threads, and all scans on a GPU.
     """
     if rounds(node) and (orders.machine.is_gpu or node.shape[node.attrs[0]] > SHARED_SCAN):
         raise NeedsKernelError

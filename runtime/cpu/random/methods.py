@@ -70,7 +70,7 @@ NAMES = {method.number: name for name, method in METHODS.items()}
 class Transform(NamedTuple):
     """A distribution that is computed from the random numbers of a standard distribution.
 
-    It consists of its number in native code, a method, and parameters.
+    The distribution consists of its number in native code, a method, and parameters.
     """
 
     number: int

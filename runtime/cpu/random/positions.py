@@ -51,7 +51,7 @@ class Position(NamedTuple):
 def take_position(generator: Any, count: int, width: int) -> Position | None:
     """Advance a generator by `count` draws, and return the position at which they start.
 
-    Each draw takes `width` bits.
+    Each draw uses `width` bits.
 
     Return None if NumPy has to draw.
     """

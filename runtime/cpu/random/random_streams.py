@@ -320,7 +320,7 @@ def launch_with_streams(
 
     The numbers are never stored as a whole array.
 
-    If this is not possible, return False without running the kernel.
+    If False is returned, the kernel has not run.
     """
     most = max(reader.each for reader in readers)
     if most > MOST_AT_ONCE or not parallel:
