@@ -190,9 +190,7 @@ class Array(ArrayMembers):
     def numpy(self) -> np.ndarray:
         """Return the elements as a read-only NumPy array.
 
-        Large arrays on the CPU device are not copied.
-
-        The array is evaluated.
+        The array is evaluated. Large arrays on the CPU device are not copied.
         """
         VALUE_READS[0] += 1
         if self._device is not None or self._storage.host is not None:
@@ -284,10 +282,7 @@ class Array(ArrayMembers):
     __deepcopy__ = __copy__
 
     def _after_write(self) -> None:
-        """Do nothing after a write to this array.
-
-        `Part` overrides this method, to write its elements back to the complex array.
-        """
+        """Do nothing after a write to this array, unlike the method of `Part`."""
 
     def __dlpack_device__(self) -> tuple[int, int]:
         return (1, 0)
@@ -312,10 +307,7 @@ class Scalar(Array):
         return repr(self.numpy()[()])
 
     def _count(self) -> int:
-        """Return this scalar as an int, as in ``[0] * scalar``.
-
-        Raises TypeError if the scalar is not an integer.
-        """
+        """Return this scalar as an int for ``[0] * scalar``, or raise TypeError if it is not an integer."""
         if self.dtype.kind not in "iu":
             raise TypeError(f"can't multiply sequence by non-int of type 'numpy.{self.dtype.name}'")
         return operator.index(self)
@@ -333,10 +325,7 @@ class Scalar(Array):
 
 
 class ReadOnly(Array):
-    """A read-only array, whose views are also read-only.
-
-    Other arrays over the same storage may be writable.
-    """
+    """A read-only array with read-only views, over a storage that other arrays may write."""
 
     __slots__ = ()
 
@@ -361,10 +350,7 @@ def wrap(storage: Storage, window: View | None = None, kind: type[Array] = Array
 
 
 def adopt_new(values: np.ndarray, device: Device) -> Array:
-    """Return a weft array that takes over the memory of a C-contiguous NumPy array without a copy.
-
-    The caller drops its reference to the NumPy array.
-    """
+    """Return a weft array over the memory of a C-contiguous NumPy array, which the caller gives up."""
     array = _new(Array)
     array._values = values
     array._device = device
@@ -548,9 +534,8 @@ def from_protocol(value: Any) -> Any:
 def write(array: Array, value: Expr) -> tuple[Expr, Expr]:
     """Assign `value` to the elements of `array`, with a cast and broadcasting as needed.
 
-    All arrays over the same storage see the change.
-
-    Returns the previous version of the storage and the new one. Raises ValueError if elements of the array overlap.
+    All arrays over the same storage see the change. Returns the previous version of the storage and the new one.
+    Raises ValueError if elements of the array overlap.
     """
     check_writable(array)
     storage = array._storage
@@ -571,10 +556,7 @@ def check_writable(array: Array) -> None:
 
 
 def is_writable(array: Array) -> bool:
-    """Return whether an array is writable.
-
-    Views with overlapping elements are read-only.
-    """
+    """Return whether an array is writable, which views with overlapping elements are not."""
     if isinstance(array, ReadOnly):
         return False
     if array._view is None:
@@ -589,10 +571,7 @@ def whole(storage: Storage) -> View:
 
 
 def start() -> Location:
-    """Return the user's call site for a new operation.
-
-    First evaluate the pending operations if the recording is full.
-    """
+    """Return the user's call site of a new operation, and end the recording first if it is full."""
     where = user_location(3)
     cut(recording.epoch or current_epoch(), where)
     return where

@@ -25,10 +25,7 @@ Layout = Literal["A", "C", "F"]
 
 
 class Type:
-    """Base class of types in kernels, such as ``float32``.
-
-    ``float32[:]`` is an array type, and ``void(float32)`` is a signature.
-    """
+    """Base class of types such as ``float32``, from which ``float32[:]`` makes an array type."""
 
     __slots__ = ()
 
@@ -50,10 +47,7 @@ class Type:
 
 @dataclass(frozen=True, slots=True, repr=False)
 class ScalarType(Type):
-    """The type of a scalar, such as ``float32``.
-
-    A call with a value casts it. A call with types makes a signature.
-    """
+    """The type of a scalar, which is called to cast a value or, with types, to make a signature."""
 
     name: str
     dtype: np.dtype
@@ -258,10 +252,7 @@ class CPointer(Type):
 
 @dataclass(frozen=True, slots=True, repr=False)
 class Signature:
-    """The argument types and the result type of a function.
-
-    If the result type is None, the compiler infers it.
-    """
+    """The argument types of a function, and its result type or None if the compiler infers it."""
 
     result: Type | None
     arguments: tuple[Type, ...]
@@ -599,10 +590,7 @@ def _axes(node: ast.expr, fail: Callable[[ast.AST, str], TypeError]) -> tuple[sl
 
 
 def element_dtype(kind: type) -> np.dtype:
-    """Return the dtype of array elements of type `kind`.
-
-    Raises TypeError if arrays cannot contain them.
-    """
+    """Return the dtype of array elements of type `kind`, or raise TypeError for other types."""
     found = as_type(kind)
     dtype = getattr(found, "dtype", None)
     if not isinstance(dtype, np.dtype) or isinstance(found, ElementType):
