@@ -192,9 +192,7 @@ def position_warps(counters: Any, first: Any) -> None:
 
 @cache
 def make_block_sort(order: BitOrder, items: int, carries: bool, numbered: bool) -> KernelDispatcher:
-    """Return a kernel in which each block sorts a few adjacent short rows.
-
-    The rows have at most ``THREADS * items`` elements in total.
+    """Return a kernel in which each block sorts adjacent rows, in total up to ``THREADS * items`` elements.
 
     The kernel's parameters are ``(source, out, n, per, passes)``: each block sorts `per` rows of `n` elements in
     `passes` passes, one per digit and, for several rows, a last one by row. If `carries` is true, indices move with the
@@ -481,9 +479,7 @@ def offset_of_digit(
 
 @cache
 def make_radix_pass(order: BitOrder, items: int, numbered: bool) -> KernelDispatcher:
-    """Return a kernel that sorts rows by one digit, with one block per tile.
-
-    A tile has ``THREADS * items`` elements.
+    """Return a kernel that sorts rows by one digit, with one block per tile of ``THREADS * items`` elements.
 
     The first pass that moves elements reads them from `source`. The last pass writes them to `even`, the pass before it
     to `odd`, and so on. If `numbered` is true, the indices of elements are moved too (`even_indices`, `odd_indices`), and

@@ -102,7 +102,7 @@ _STEPS = 16
 
 
 def _grown_size(name: str, arguments: Any) -> float:
-    """Return an upper bound on the size of a product's result, or infinity if it is unknown."""
+    """Return an upper bound on the result size of a function such as `outer`, or infinity if it is unknown."""
     size = len(arguments) if name == "meshgrid" else 1
     for each in arguments:
         if type(each) in _ARRAYS:

@@ -137,10 +137,7 @@ def evaluate_epoch(epoch: Epoch, storages: list[Storage], aside: bool = False) -
                 return
 
             def assign_results(plan: Plan, table: list[Any]) -> None:
-                """Assign the results of an evaluation to storages.
-
-                After an interrupt, this function is called again.
-                """
+                """Assign the results of an evaluation to storages, possibly a second time after an interrupt."""
                 nonlocal begun, withdrawn
                 rest = elsewhere or not plan.complete
                 stays = aside and rest and not elsewhere and epoch.asides < ASIDE
