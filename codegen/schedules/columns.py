@@ -107,8 +107,8 @@ def find_columns(nest: Nest) -> RowNest | None:
     if row is None or not any(o.results for o in row.loops) or not prefers_columns(nest, row.loops):
         return None
     steps = index_steps(nest.operations, nest.levels[-1].index)
-    straight = all(is_spread(o) or not o.regions for o in (*row.head, *row.tail))
-    simple = not any(o.opcode == "atomic" for o in program_order((*row.head, *row.tail)))
+    straight = all(is_spread(o) or not o.regions for o in (*row.prologue, *row.epilogue))
+    simple = not any(o.opcode == "atomic" for o in program_order((*row.prologue, *row.epilogue)))
     apart = any(v in steps for v in (row.start, row.stop))
     return row if straight and simple and not apart else None
 
@@ -116,7 +116,7 @@ def find_columns(nest: Nest) -> RowNest | None:
 def _columns_of(row: RowNest, index: Value) -> int:
     if any(rounds(o) for o in row.loops):
         return REDUCED_COLUMNS
-    return lanes_of(program_order((*row.head, *row.tail)), index)
+    return lanes_of(program_order((*row.prologue, *row.epilogue)), index)
 
 
 def _power_of_two(number: int, most: int) -> int:
@@ -204,8 +204,8 @@ class ColumnWriter(RowWriter):
     def _part(self, part: Sequence[Operation]) -> None:
         if len(part) == 1 and is_spread(part[0]):
             self._loop(part[0])
-        elif part is self.row.tail or any(o.opcode == "store" for o in part):
-            with self.writer.inside(), self.w.when(self.w.test("equal", self.part, 0)):
+        elif part is self.row.epilogue or any(o.opcode == "store" for o in part):
+            with self.writer.scope(), self.w.when(self.w.test("equal", self.part, 0)):
                 self._points(part)
             self.writer.forget()
         else:
@@ -251,7 +251,7 @@ class ColumnWriter(RowWriter):
         stride = w.compute("multiply", apart, unroll)
         how: dict[str, Any] = {"step_by": stride, "rolled": True, "opaque": True}
         start = [first, *flat(accumulators)]
-        with self.writer.inside(), w.builder.loop(whole, "serial", start=first, initial=start, **how) as opened:
+        with self.writer.scope(), w.builder.loop(whole, "serial", start=first, initial=start, **how) as opened:
             after = iterate(at(opened.index), [None] * unroll, opened.carried[1:])
             opened.yield_(w.compute("add", opened.index, stride), *after)
         if unroll == 1:
@@ -259,7 +259,7 @@ class ColumnWriter(RowWriter):
         rest = at(opened.results[0])[:-1]
 
         def left() -> list[Value]:
-            with self.writer.inside():
+            with self.writer.scope():
                 inside = [w.test("less", row, self.stop) for row in rest]
                 return iterate([w.compute("minimum", row, last) for row in rest], inside, opened.results[1:])
 

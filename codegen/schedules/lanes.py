@@ -61,7 +61,7 @@ class LaneWriter:
         self.memo: dict[object, tuple[Value, ...]] = {}
 
     @contextmanager
-    def inside(self) -> Iterator[None]:
+    def scope(self) -> Iterator[None]:
         """Context manager that forgets the values memoized in the ``with`` block on exit.
 
         It also forgets all loads from memory that the kernel may write.

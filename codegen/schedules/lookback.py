@@ -142,7 +142,7 @@ def write(kernel: Kernel, nest: Nest, decision: LookbackScan, target: Target) ->
     row, tile = w.split(number, tiles) if nest.levels else (w.number(0), number)
     w.bind(nest.levels, row)
     writer = LaneWriter(w, LANES, decision.vectors)
-    for o in (*nest.inward, *scan.head):
+    for o in (*nest.inward, *scan.prologue):
         writer.point(o)
     warp, lane = w.split(w.thread, GPU.warp)
     elements = _TileWriter(writer, scan, tile, (warp, lane), decision.multiples)
@@ -218,7 +218,7 @@ class _TileWriter:
         """Context manager that selects accesses by whole vectors (`whole`) or by elements."""
         vectors = self.writer.vectors
         self.writer.vectors = vectors if whole else frozenset()
-        with self.writer.inside():
+        with self.writer.scope():
             yield
         self.writer.vectors = vectors
 

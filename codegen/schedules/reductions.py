@@ -83,11 +83,11 @@ def split_item(nest: Nest) -> tuple[list[Operation], list[Operation]] | None:
     spread = [k for k, operation in enumerate(nest.item) if is_spread(operation)]
     if not spread:
         return None
-    head, tail = list(nest.item[: spread[-1] + 1]), list(nest.item[spread[-1] + 1 :])
-    for operation in head:
+    prologue, epilogue = list(nest.item[: spread[-1] + 1]), list(nest.item[spread[-1] + 1 :])
+    for operation in prologue:
         if operation.opcode == "atomic" or (operation.regions and not is_spread(operation)):
             return None
-    return head, tail
+    return prologue, epilogue
 
 
 class SharedItems(AnySizesDecision):
@@ -103,8 +103,8 @@ def write(kernel: Kernel, nest: Nest, decision: SharedItems, target: Target) -> 
     """Lower a kernel with reductions to a threaded kernel, in which several threads share each reduction."""
     parts = split_item(nest)
     assert parts is not None
-    head, tail = parts
-    loops = [operation for operation in head if is_spread(operation)]
+    prologue, epilogue = parts
+    loops = [operation for operation in prologue if is_spread(operation)]
     columns = prefers_columns(nest, loops)
     w = ThreadWriter(kernel, nest, GPU.block)
     items = w.product(w.extents())
@@ -114,7 +114,7 @@ def write(kernel: Kernel, nest: Nest, decision: SharedItems, target: Target) -> 
         team.active = w.test("less", item, items)
         w.bind(nest.levels, w.compute("minimum", item, w.compute("subtract", items, 1)))
         w.enter(nest.levels[1:])
-        _item(w, team, head, tail, _reads_changing(w, nest.inward))
+        _item(w, team, prologue, epilogue, _reads_changing(w, nest.inward))
     shared = sum(
         int(v.type.dtype.itemsize) * count  # type: ignore[union-attr, misc]
         for (_, _), v in team.shared.items()
@@ -172,15 +172,18 @@ def _reads_changing(w: ThreadWriter, operations: Iterable[Operation]) -> bool:
     return any(o.opcode == "load" and o.operands[0] not in steady for o in operations)
 
 
-def _item(w: ThreadWriter, team: Team, head: Sequence[Operation], tail: Sequence[Operation], reads: bool) -> None:
+def _item(
+    w: ThreadWriter, team: Team, prologue: Sequence[Operation], epilogue: Sequence[Operation], reads: bool
+) -> None:
     """Emit the operations at one point of the parallel loops.
 
-    All threads of the item compute the head and share its loops. Only the first thread computes and stores the tail. A
-    barrier separates each write of a thread from earlier and later reads of other threads. Threads without an item also
-    read. `reads` states whether the code before the item has read memory that the kernel may write.
+    All threads of the item compute the prologue and share its loops. Only the first thread computes and stores the
+    epilogue. A barrier separates each write of a thread from earlier and later reads of other threads. Threads
+    without an item also read. `reads` states whether the code before the item has read memory that the kernel may
+    write.
     """
     writes = False
-    for part in (*([operation] for operation in head), *([list(tail)] if tail else [])):
+    for part in (*([operation] for operation in prologue), *([list(epilogue)] if epilogue else [])):
         inner = list(program_order(part))
         loads, stores = _reads_changing(w, inner), any(o.opcode in ("store", "atomic") for o in inner)
         if (stores and (reads or writes)) or (loads and writes):
@@ -189,7 +192,7 @@ def _item(w: ThreadWriter, team: Team, head: Sequence[Operation], tail: Sequence
         if len(part) == 1 and is_spread(part[0]):
             _distribute_loop(w, team, part[0])
             reads = reads or loads
-        elif stores or part == tail:
+        elif stores or part == epilogue:
             with w.when(team.first(w)):
                 w.copy(part)
             reads = reads or loads

@@ -53,13 +53,13 @@ FEW_WARPS = 8
 
 @dataclass(frozen=True, slots=True)
 class RowNest:
-    """Successive loops over one row, with the operations before (`head`) and after them (`tail`).
+    """Successive loops over one row, with the operations before them (`prologue`) and after them (`epilogue`).
 
-    All threads execute `head`, and one thread executes `tail`.
+    All threads execute `prologue`, and one thread executes `epilogue`.
     """
 
-    head: list[Operation]
-    tail: list[Operation]
+    prologue: list[Operation]
+    epilogue: list[Operation]
     loops: list[Operation]
 
     @property
@@ -276,7 +276,7 @@ class RowWriter:
         for operation in nest.inward:
             self.writer.point(operation)
         read = written = False
-        for part in (*([o] for o in self.row.head), *([self.row.tail] if self.row.tail else [])):
+        for part in (*([o] for o in self.row.prologue), *([self.row.epilogue] if self.row.epilogue else [])):
             loads, stores = self._touches(part)
             if (stores and (read or written)) or (loads and written):
                 self._synchronize()
@@ -296,7 +296,7 @@ class RowWriter:
         w = self.w
         if len(part) == 1 and is_spread(part[0]):
             self._loop(part[0])
-        elif part is self.row.tail or any(o.opcode == "store" for o in part):
+        elif part is self.row.epilogue or any(o.opcode == "store" for o in part):
             with w.when(self._is_first()):
                 w.copy(part)
             self.writer.forget()
@@ -305,7 +305,7 @@ class RowWriter:
                 self.writer.point(operation)
 
     def _is_first(self) -> Value:
-        """Return whether this thread is the first thread of its row, which executes the row's tail."""
+        """Return whether this thread is the first thread of its row, which executes the epilogue."""
         return self.w.test("equal", self.part, 0)
 
     def _synchronize(self) -> None:
@@ -432,7 +432,7 @@ class RowWriter:
         begin, end = (first, end) if exact is None else (w.number(0), w.number(exact))
         how: dict[str, Any] = {"step_by": tile, "rolled": True, "opaque": True}
         with (
-            self.writer.inside(),
+            self.writer.scope(),
             w.builder.loop(end, "serial", start=begin, initial=flat(accumulators), **how) as opened,
         ):
             at = opened.index if exact is None else w.compute("add", first, opened.index)
@@ -445,7 +445,7 @@ class RowWriter:
         if not self.known.rest_at_once:
             how["step_by"] = w.value(self.spans(1))
             with (
-                self.writer.inside(),
+                self.writer.scope(),
                 w.builder.loop(rest, "serial", start=w.number(0), initial=whole, **how) as opened,
             ):
                 slots = [self._slot(0, w.compute("add", end, opened.index), w.compute("subtract", rest, opened.index))]
@@ -453,7 +453,7 @@ class RowWriter:
             return self._nested(opened.results)
 
         def left() -> list[Value]:
-            with self.writer.inside():
+            with self.writer.scope():
                 slots = [self._slot(k, end, rest) for k in range(unroll)]
                 return flat(self._emit_iteration(loop, slots, self._nested(whole)))
 

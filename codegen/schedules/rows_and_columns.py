@@ -99,10 +99,10 @@ class RowWriterWithColumns(RowWriter):
         flat = nothing * (len(self.slots) * self.lanes)
         first, stop = (w.map[v] for v in rows.operands[:2])
         how: dict[str, Any] = {"step": rows.attributes.get("step", 1), "rolled": True}
-        with self.writer.inside(), w.builder.loop(stop, "serial", start=first, initial=flat, **how) as opened:
+        with self.writer.scope(), w.builder.loop(stop, "serial", start=first, initial=flat, **how) as opened:
             w.map[rows.regions[0].parameters[0]] = opened.index
             self.columns = self._by_slot(opened.carried)
-            for part in (*([o] for o in self.row.head), *([self.row.tail] if self.row.tail else [])):
+            for part in (*([o] for o in self.row.prologue), *([self.row.epilogue] if self.row.epilogue else [])):
                 self._part(part)
             if self.threads != GPU.warp:
                 w.barrier()

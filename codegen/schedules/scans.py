@@ -60,7 +60,7 @@ class ScanOp:
 class Scan:
     """The scans at one point of the parallel loops, with their common loop and the operations around it."""
 
-    head: list[Operation]
+    prologue: list[Operation]
     loop: Operation
     ops: list[ScanOp]
     before: list[Operation]
@@ -74,13 +74,13 @@ class Scan:
 
 def find_scan(nest: Nest) -> Scan | None:
     """Return the scans of a kernel, or None if they do not share one loop or depend on each other."""
-    *head, loop = [o for o in nest.item if o.opcode != "yield"] or [Operation("yield")]
+    *prologue, loop = [o for o in nest.item if o.opcode != "yield"] or [Operation("yield")]
     if loop.opcode != "for" or loop.attributes["role"] != "scan" or not loop.results:
         return None
     *body, end = loop.regions[0].operations
-    if has_regions(head) or any((o.regions or has_control_flow(o)) and not chooses(o) for o in body):
+    if has_regions(prologue) or any((o.regions or has_control_flow(o)) and not chooses(o) for o in body):
         return None
-    if any(o.opcode in ("store", "atomic") for o in head) or any(o.opcode == "atomic" for o in body):
+    if any(o.opcode in ("store", "atomic") for o in prologue) or any(o.opcode == "atomic" for o in body):
         return None
     stores = [k for k, o in enumerate(body) if o.opcode == "store"]
     if stores and any(o.opcode == "load" for o in body[stores[0] :]):
@@ -103,7 +103,7 @@ def find_scan(nest: Nest) -> Scan | None:
             known.update(o.results)
         if o not in own:
             (after if o.opcode == "store" or any(v in known for v in o.results) else before).append(o)
-    return None if any(f.value in known for f in ops) else Scan(head, loop, ops, before, after)
+    return None if any(f.value in known for f in ops) else Scan(prologue, loop, ops, before, after)
 
 
 def operands_of(operation: Operation) -> list[Value]:
@@ -186,7 +186,7 @@ def _write_row(w: ThreadWriter, scan: Scan, vectors: Sequence[str], *, whole: bo
     nest = w.nest
     w.bind(nest.levels, w.block)
     writer = LaneWriter(w, LANES, vectors)
-    for o in (*nest.inward, *scan.head):
+    for o in (*nest.inward, *scan.prologue):
         writer.point(o)
     start, stop, *before = (w.map[v] for v in scan.loop.operands)
     warp, lane = w.split(w.thread, GPU.warp)
@@ -194,7 +194,7 @@ def _write_row(w: ThreadWriter, scan: Scan, vectors: Sequence[str], *, whole: bo
     # operations after the scan may write memory that operations before it read
     steps = index_steps([*scan.before, *scan.after], scan.index)
     with (
-        writer.inside(),
+        writer.scope(),
         w.builder.loop(
             stop, "serial", start=start, initial=before, step_by=w.number(GPU.block * LANES), rolled=True
         ) as opened,

@@ -143,8 +143,8 @@ def _block_bounds(partial: RowNest) -> tuple[Value, Value] | None:
 
     Return None for bounds of another form.
     """
-    stops = {o.results[0]: o for o in partial.head if o.opcode == "minimum"}
-    sums = {o.results[0]: o for o in partial.head if o.opcode == "add"}
+    stops = {o.results[0]: o for o in partial.prologue if o.opcode == "minimum"}
+    sums = {o.results[0]: o for o in partial.prologue if o.opcode == "add"}
     stop = stops.get(partial.stop)
     if stop is None or stop.operands[0] not in sums:
         return None

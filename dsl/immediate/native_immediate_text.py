@@ -257,7 +257,7 @@ class _Immediate(ResultText):
         self._decrement_reference(here)  # (True and False are immortal)
         even, own = t.new(f"icmp eq i64 {t.load(self._uneven, 0)}, 0"), t.new(f"icmp eq ptr {here}, {known['True']}")
         t.enter_if(f"and i1 {even}, {own}", "taken.well", "give.up")
-        self._take_out()
+        self._check_out()
         t.do(
             f"switch i64 {self._mode}, label %call [ i64 {Mode.IN_PLACE}, label %in.place i64 {Mode.REFLECTED}, label %turn ]"
         )
@@ -349,9 +349,9 @@ class _Immediate(ResultText):
         t.label("made.new")
         t.begin_block("made")
         result = t.new(f"phi ptr [ {result}, %made.new ], [ {shown}, %show.taken ]")
-        self._hand_out(result)
+        self._return_result(result)
 
-    def _take_out(self) -> None:
+    def _check_out(self) -> None:
         """Emit code that checks whether the last operand may be written as `out`."""
         t, last = self._t, self._last
         out = t.load("%given", last, "ptr")

@@ -17,7 +17,7 @@ class ResultText(IndexText):
 
     _result: str  # address of a stack slot
 
-    def _hand_out(self, result: str) -> None:
+    def _return_result(self, result: str) -> None:
         """Emit code that returns a result, to a library as a NumPy array and to others as a weft array.
 
         The code wraps a new array in C order. For all other arrays, the code calls Python's `from_numpy_result`.
