@@ -26,7 +26,7 @@ def host_target() -> Target:
 
 
 def is_host_described() -> bool:
-    """Return whether LLVM's description of this machine is cached, so that `host_target` need not load LLVM."""
+    """Return whether LLVM's description of this machine is cached, which `host_target` then uses without LLVM."""
     return _known() is not None
 
 

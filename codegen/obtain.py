@@ -96,14 +96,14 @@ _functions = CodeCache()
 
 
 class CompileCounts:
-    """Counter of the kernels that this process compiled, as opposed to kernels that came from a cache."""
+    """Counter of the kernels that this process compiled and did not load from a cache."""
 
     compiled = 0
 
 
 @lru_cache(maxsize=1)
 def code_version() -> str:
-    """Return a digest of the code generator's source, which distinguishes cached code of different versions."""
+    """Return a digest of the code generator's source, by which the cache distinguishes versions."""
     return source_digest(os.path.dirname(__file__))
 
 
@@ -140,7 +140,10 @@ def obtain_function(device: Device, kernel: Kernel, digest: str = "") -> Any:
 
 
 def find_function(device: Device, digest: str) -> Any | None:
-    """Return the function with digest `digest` from memory or the disk cache, or None if it is in neither."""
+    """Return a function from memory or the disk cache, or None if it is not cached.
+
+    `digest` identifies the function.
+    """
 
     def build() -> Any | None:
         cache = disk_cache()

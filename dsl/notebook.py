@@ -93,7 +93,7 @@ def _usage_error(text: str) -> Exception:
 
 
 def _run_on_weft(shell: Any, cell: str) -> None:
-    """Run the text of a ``%%weft`` cell in IPython, with the numbers of the cell and of its lines.
+    """Run the text of a ``%%weft`` cell in IPython, with the cell's own number and line numbers.
 
     An error is shown, and then raised again so that the notebook stops at this cell.
     """

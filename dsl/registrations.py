@@ -144,7 +144,7 @@ _COMPILED = frozenset({"builtin_function_or_method", "cython_function_or_method"
 
 
 def register_functions(module: ModuleType) -> None:
-    """Let the functions of a compiled module accept weft arrays, which they do not convert themselves.
+    """Let the functions of a compiled module, which accept only NumPy arrays, accept weft arrays.
 
     The functions of f2py modules accept other types of arguments. However, they change the memory that such an argument
     shares with NumPy, even if they copy NumPy's arrays.

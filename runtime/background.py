@@ -93,7 +93,7 @@ class _Second:
 
     @classmethod
     def lose(cls) -> None:
-        """Mark all requests as lost, because no process can be started to answer them."""
+        """Mark all requests as lost, because there is no process that can answer them."""
         cls.finish_sent("lost")
         for queue in cls.queues:
             while queue:
@@ -146,7 +146,7 @@ def prepare() -> None:
 
 
 def _is_late() -> bool:
-    """Return whether this program has run so long that a second process pays off for any request."""
+    """Return whether this program has run long enough to start a second process for any request."""
     return time.monotonic() > _BEGIN + DELAY
 
 
@@ -202,7 +202,7 @@ def _replace(process: WorkerProcess) -> None:
 
 @atexit.register
 def _leave() -> None:
-    """Let a second process answer the waiting requests while this process ends."""
+    """Let another process answer the waiting requests while this process ends."""
     with _Second.lock:
         waiting = [request.data for queue in _Second.queues for request in queue]
         if not waiting or not setting("background"):

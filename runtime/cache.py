@@ -315,7 +315,7 @@ def source_digest(folder: str | os.PathLike[str]) -> str:
 
 
 def _list_sources(folder: str, files: list[tuple[str, int, int]]) -> None:
-    """Append the path, size and modification time of each Python or LLVM file in a folder and its subfolders."""
+    """Append the path, size and modification time of each source file in a folder and its subfolders."""
     with os.scandir(folder) as entries:
         for entry in entries:
             if entry.name.endswith((".py", ".ll")):

@@ -1,4 +1,4 @@
-"""Listeners that are notified of launches and compilations: profiles, NVTX ranges and the progress line.
+"""Listeners that are notified of launches and compilations, such as profiles.
 
 In: a launch or compilation that is about to start. Out: the same launch or compilation, started inside every listener.
 Invariant: without a listener a plan only checks an empty tuple. Listeners are called in the thread that launches or

@@ -18,7 +18,7 @@ STAGES = ("plan", "kernel", "llvm", "asm", "launch")
 
 
 class Setting(NamedTuple):
-    """A setting: its environment variable, the parser and default of its value, and a description."""
+    """A setting, with its environment variable, its default value and its description."""
 
     name: str
     env: str

@@ -153,7 +153,9 @@ def _split(data: bytes) -> tuple[list[bytes], bytes]:
 
 
 def serve(answer: Callable[[bytes], bytes], hello: bytes, farewell: bytes, idle: float) -> None:
-    """Answer requests in the second process until the first process ends or is idle for `idle` seconds.
+    """Answer requests until the first process ends or sends none for `idle` seconds.
+
+    This function runs in the second process.
 
     The first message that this process sends is `hello`, and the last is `farewell` if it ends by itself.
     """

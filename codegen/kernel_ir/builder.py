@@ -50,7 +50,7 @@ class LoopBuilder:
 
 
 class BranchBuilder:
-    """An `if` under construction, with the values that its open region yields.
+    """An `if` under construction, with the values that its current region yields.
 
     After the `if` is closed, it also has results.
     """

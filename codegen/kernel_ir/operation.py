@@ -30,7 +30,7 @@ Type = np.dtype | Pointer
 
 
 class Value:
-    """A typed value: a parameter of the kernel or of a region, or a result of an operation.
+    """A typed value of kernel IR: a parameter, or the result of an operation.
 
     `name` is unique in its kernel and is what the text form prints after ``%``.
     """

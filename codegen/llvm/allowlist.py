@@ -46,7 +46,10 @@ _DECLARED = re.compile(r"^declare [^@]*@([\w.$]+)\(", re.MULTILINE)
 
 
 def check_declarations(text: str, patterns: Collection[str], symbols: Collection[str]) -> None:
-    """Raise CompileError if the module declares a symbol that is neither a known intrinsic nor in `symbols`."""
+    """Raise CompileError if the module declares a symbol that is not on the list of allowed symbols.
+
+    The list consists of `patterns` for intrinsics, and `symbols`.
+    """
     for name in _DECLARED.findall(text):
         if name in symbols:
             continue

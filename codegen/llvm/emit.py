@@ -68,7 +68,10 @@ class Emitter(ValueEmitter, MemoryEmitter, LoopEmitter, ControlEmitter):
         return "\n".join(parts)
 
     def operation(self, operation: Operation) -> None:
-        """Emit one operation, in a target-specific form if the target has one."""
+        """Emit one operation of kernel IR.
+
+        The dialect emits operations that have a target-specific form.
+        """
         if self.dialect.operation(self, operation):
             return
         structural = _STRUCTURAL.get(operation.opcode)

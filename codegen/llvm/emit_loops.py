@@ -105,7 +105,7 @@ class LoopEmitter(StreamEmitter):
         return phis
 
     def body_of_one_lane(self, body: Block, index: str, phis: list[str], apart: int) -> list[str]:
-        """Emit a loop body for a single vector lane, and return the carried vectors with this lane updated.
+        """Emit a loop body for one vector lane, and return the vectors of loop-carried values with this lane updated.
 
         The lane is the loop index `index` modulo the number of lanes, `apart`.
         """
@@ -252,7 +252,7 @@ class LoopEmitter(StreamEmitter):
         ]
 
     def repeatable(self, body: Block) -> bool:
-        """Return whether a loop body may run twice for one index without changing the result.
+        """Return whether executing a loop body twice for the same index gives the same result.
 
         It must not read memory that the kernel writes.
         """

@@ -125,7 +125,7 @@ def _value(emitter: Emitter, text: str, dtype: np.dtype) -> str:
 
 
 def _swap(emitter: Emitter, dtype: np.dtype, address: str, expected: str, value: str) -> tuple[str, str]:
-    """Emit a compare-and-swap of bits. Return the old bits, and whether they equal the expected bits."""
+    """Emit a compare-and-swap of bits, and return the old bits and whether the swap happened."""
     kind = f"i{8 * dtype.itemsize}"
     both = emitter.line(
         f"cmpxchg ptr {address}, {kind} {expected}, {kind} {value} seq_cst seq_cst, align {dtype.itemsize}"

@@ -68,7 +68,7 @@ def thread_range(
 def first_multiple(
     emitter: Writer, start: str, stop: str, multiples: ThreadMultiples, compute: Callable[[Value], str]
 ) -> tuple[str, str]:
-    """Emit the first thread index for which a number is a multiple of a divisor, and the step to the next one.
+    """Emit the first thread index for which a number is a multiple of a divisor, and the step between such indices.
 
     The indices are in the index dtype, and less than `stop`. `compute` emits the computation of a value for thread 0 of
     the axis, and returns its text.
@@ -113,7 +113,7 @@ def _first(emitter: Writer, bound: Bound, sides: list[str], holds: str, total: s
 
 
 def _quotient(emitter: Writer, larger: str, smaller: str, less_one: bool, step: str) -> str:
-    """Emit the number of steps from one value to a larger value, as an unsigned number."""
+    """Emit the unsigned number of steps of a given size from one value to a larger value."""
     distance = emitter.line(f"sub i64 {larger}, {smaller}")
     if less_one:
         distance = emitter.line(f"add i64 {distance}, -1")

@@ -61,7 +61,7 @@ class CoroutineDialect(GridDialect):
     # -- synchronization points ---------------------------------------------------------------
 
     def operation(self, emitter: Emitter, operation: Operation) -> bool:
-        """Emit a synchronization point, or pass any other operation to `GridDialect`."""
+        """Emit a synchronization point, or let `GridDialect` emit any other operation."""
         if operation.opcode not in SYNCHRONIZATION:
             return super().operation(emitter, operation)
         texts = [emitter.scalar_of(v) for v in operation.operands]
@@ -103,7 +103,7 @@ class CoroutineDialect(GridDialect):
         self.sites.append(operation.opcode + (f" in line {line}" if line else ""))
 
     def suspend(self, emitter: Emitter, state: int, site: int, mask: str, mail: str) -> None:
-        """Emit code that stores a thread's state and arguments in its record, and suspends the thread."""
+        """Emit code that saves a thread's state and arguments, and suspends the thread."""
         for field, kind, text in (
             (scheduler.STATE, "i32", str(state)),
             (scheduler.SITE, "i32", str(site)),
@@ -154,7 +154,10 @@ class CoroutineDialect(GridDialect):
         return every if kind == "all" else emitter.line(f"or i1 {every}, {none}")
 
     def shuffle(self, emitter: Emitter, operation: Operation, texts: list[str]) -> None:
-        """Emit a shuffle: the value of another lane, or the thread's own value if that lane is unavailable."""
+        """Emit a shuffle, by which a thread reads the value of another lane.
+
+        If that lane is unavailable, the thread reads its own value.
+        """
         attributes = operation.attributes
         if operation.opcode == "shuffle_xor":
             mask, value, other, mode, width = FULL, texts[0], str(attributes["mask"]), "xor", 32

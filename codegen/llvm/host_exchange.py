@@ -82,7 +82,7 @@ def combine_next(
 
 
 def source_lane(emitter: Emitter, mode: str, width: int, lane: str, other: str) -> tuple[str, str]:
-    """Return the lane (i32) that a shuffle reads, and whether it is in the thread's own group of lanes (i1)."""
+    """Return the lane number (i32) that a shuffle reads, and whether that lane is in the thread's group (i1)."""
     first = emitter.line(f"and i32 {lane}, {32 - width}")
     last = emitter.line(f"or i32 {lane}, {width - 1}")
     near = emitter.line(f"and i32 {other}, 31")

@@ -139,7 +139,7 @@ class GridDialect(HostDialect):
     # -- functions ----------------------------------------------------------------------------
 
     def declare_context(self, emitter: Emitter) -> None:
-        """Make the kernel's functions receive thread indices and shared memory as parameters, if they use them."""
+        """Add parameters for thread indices and shared memory to the kernel's functions that use them."""
         if not any(
             o.opcode in _ASKS for function in emitter.kernel.functions for o in program_order(function.body.operations)
         ):

@@ -24,7 +24,7 @@ THREADS_EACH = 2  # minimum number of threads of a call per element of a private
 
 @dataclass(frozen=True)
 class _Copy:
-    """A private copy of an array as LLVM text: its address, its length, and whether it exists.
+    """A private copy of an array as LLVM text: its address, its length, and a flag for its existence.
 
     The length is 0 for no copy.
     """

@@ -92,7 +92,7 @@ class SplitEmitter(BarrierEmitter):
         return self.text()
 
     def emit_threads(self) -> None:
-        """Emit the kernel's body as loops over the threads of one block or of a group of blocks."""
+        """Emit the kernel's body as loops over the threads of one block or of several blocks."""
         if self.gone:
             self.declare("llvm.memset.p0.i64", "void", ["ptr", "i8", "i64", "i1"])
             self.do(f"call void @llvm.memset.p0.i64(ptr {self.gone}, i8 0, i64 {self.threads}, i1 false)")
@@ -126,7 +126,7 @@ class SplitEmitter(BarrierEmitter):
             yield block
 
     def merges_blocks(self, run: Run) -> bool:
-        """Return whether one loop can execute a run (code without barriers) for the threads of several blocks.
+        """Return whether one loop over threads can execute a run (code between barriers) for several blocks at once.
 
         If blocks do not run in step, this must be the only run, and its threads need no memory of their own. Blocks
         with long strides are not merged, since they reuse cache lines as tiles do (``out[x, y] = a[y, x]``).
@@ -147,7 +147,7 @@ class SplitEmitter(BarrierEmitter):
         return not any(s == "symbolic" or (isinstance(s, int) and abs(s) > LONGEST_STRIDE) for s in strides)
 
     def recomputed(self, run: Run) -> list[Operation]:
-        """Return the operations of other runs that `run` repeats because it needs their results.
+        """Return the operations of other runs that `run` computes again instead of loading their results.
 
         A run is the code between two synchronization points.
         """
@@ -162,7 +162,7 @@ class SplitEmitter(BarrierEmitter):
         return list(found)
 
     def merge_blocks(self, block: str) -> str:
-        """Emit the number of adjacent blocks, starting with `block`, that run as one block.
+        """Emit the number of adjacent blocks, starting with `block`, that run together as one block.
 
         The block index along this axis becomes 0, and the thread index becomes the position in the grid. Of blocks in
         step, only those with one axis are merged, so that the threads keep their numbers.
@@ -188,7 +188,7 @@ class SplitEmitter(BarrierEmitter):
 
     @contextmanager
     def each_thread(self, independent: bool, guards: RunGuards, taken: tuple[str, str] | None = None) -> Iterator[None]:
-        """Emit loops over the threads of a block, or of several blocks that run as one.
+        """Emit loops over the threads of a block, or of several blocks that run together.
 
         Set `linear` to the position of the current thread.
 
@@ -457,7 +457,7 @@ class SplitEmitter(BarrierEmitter):
             self.do(f"store {kind} {text}, ptr {address}, align {dtype.itemsize}")
 
     def close_variable(self, root: Value, run: Run) -> None:
-        """Store the variable `root` at the end of a run that changes it, if later runs load it."""
+        """Store a variable at the end of a run (code between barriers), if later runs load it."""
         split = self.split
         if root not in split.kept or root not in split.single:
             return
@@ -486,7 +486,7 @@ class SplitEmitter(BarrierEmitter):
                 stack.extend(region.operations)
 
     def make_available(self, value: Value) -> None:
-        """Make a value from an earlier run available, by a load or by computing it again."""
+        """Emit a load or a recomputation of a value that an earlier run (code between barriers) computed."""
         maker = self.split.maker.get(value)
         if maker is None or value in self.here or value in self.split.local_operations:
             return
@@ -505,7 +505,7 @@ class SplitEmitter(BarrierEmitter):
         self.operation(maker)
 
     def store_values(self, values: Iterable[Value]) -> None:
-        """Store the values that later runs use, in arrays with one element per thread."""
+        """Store the values that later runs (code between barriers) use, in arrays with one element per thread."""
         for value in values:
             self.here.add(value)
             if value not in self.split.crossing:

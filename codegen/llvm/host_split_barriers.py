@@ -32,7 +32,7 @@ class BarrierEmitter(ArrayEmitter):
     """Emitter of synchronization points."""
 
     def clear_masks(self, operation: Operation) -> None:
-        """Emit code that clears the masks of a branch, which tell which threads take each region.
+        """Emit code that clears the masks of a branch, which record the threads that take each region.
 
         A mask has one byte per thread: 1 if the thread takes the region.
 
@@ -176,7 +176,7 @@ class BarrierEmitter(ArrayEmitter):
             self.start_label(f"whole{number}")
 
     def count_votes(self, operation: Operation) -> None:
-        """Emit the result of a barrier vote: the number of true votes, or whether any or all are true."""
+        """Emit the result of a barrier vote: the count of true votes, or the AND or OR of all votes."""
         votes, members = self.alloca("i32", 4), self.alloca("i32", 4)
         for address in (votes, members):
             self.do(f"store i32 0, ptr {address}, align 4")
@@ -268,7 +268,7 @@ class BarrierEmitter(ArrayEmitter):
             self.do(f"store {scalar_type(dtype)} {text}, ptr {address}, align {dtype.itemsize}")
 
     def warps_at(self, operation: Operation) -> tuple[str, str]:
-        """Emit the first warp with a thread at a synchronization point, and the end of the range of such warps."""
+        """Emit the range of warps that have threads at a synchronization point, as the first warp and the end."""
         branch = self.split.branches[operation]
         first, end = self.ranges[branch] if branch is not None else ("0", self.threads)
         start = first if first == "0" else self.line(f"lshr i64 {first}, 5")
@@ -310,7 +310,10 @@ class BarrierEmitter(ArrayEmitter):
         return every if kind == "all" else self.line(f"or i1 {every}, {none}")
 
     def load_shuffle(self, operation: Operation) -> str:
-        """Load the result of a shuffle: another lane's value, or the thread's own value if that lane is inactive."""
+        """Load the result of a shuffle for the current thread.
+
+        The result is another lane's value, or the thread's own value if that lane is inactive.
+        """
         if operation.opcode == "shuffle_xor":
             value, other, mode, width = operation.operands[0], str(operation.attributes["mask"]), "xor", 32
         else:
@@ -398,7 +401,7 @@ class BarrierEmitter(ArrayEmitter):
 
 
 class _Lanes:
-    """Context manager that emits a loop over a warp's threads and yields a thread's number and lane (i32)."""
+    """Context manager that emits a loop over the threads of a warp, and yields thread and lane numbers (i32)."""
 
     def __init__(self, emitter: BarrierEmitter, warp: str) -> None:
         first = emitter.line(f"shl nuw nsw i64 {warp}, 5")

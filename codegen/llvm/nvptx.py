@@ -277,7 +277,10 @@ def _launch(ready: Kernel) -> dict[str, Any]:
 
 
 def nvptx_stages(kernel: Kernel, target: Target) -> dict[str, str]:
-    """Return the text of a kernel at each stage of compilation for a GPU: ``threaded``, ``llvm`` and ``asm``."""
+    """Return the text of a kernel after each stage of compilation for a GPU, as a dict.
+
+    The stages are ``threaded``, ``llvm`` and ``asm``.
+    """
     text, ready, with_library = emit_nvptx(kernel, target)
     module, machine = _optimized(text, target, with_library)
     return {

@@ -148,7 +148,7 @@ def to_words(emitter: Emitter, value: Value) -> list[str]:
 
 
 def from_words(emitter: Emitter, parts: list[str], value: Value) -> str:
-    """Return a value of a dtype, given its bits as 32-bit words: the inverse of `to_words`."""
+    """Return a value of a dtype, given its bits as 32-bit words, as the inverse of `to_words`."""
     kind = value.type
     assert isinstance(kind, np.dtype)
     size = 1 if kind.kind == "b" else kind.itemsize * 8

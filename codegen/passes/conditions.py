@@ -114,7 +114,10 @@ class Implications:
     # -- values ---------------------------------------------------------------------------------
 
     def content(self, value: Value) -> Content:
-        """Return the value that a load reads, or a `Merge` if that value depends on a branch or is unknown."""
+        """Return the value that a load reads.
+
+        The result is a `Merge` if the value depends on a branch or is unknown.
+        """
         found: Content = value
         while isinstance(found, Value) and found in self._loaded:
             found = self._loaded[found]
@@ -193,7 +196,7 @@ class Implications:
                 return NOTHING
 
     def _merged(self, merge: Merge, truth: bool, depth: int) -> Facts:
-        """Return the inequalities that hold if a variable that depends on a branch has a given truth value.
+        """Return the inequalities that follow from the truth value of a variable that depends on a branch.
 
         For example, the result of ``x and y`` is stored in a variable, within a branch that depends on x.
         """
@@ -288,7 +291,10 @@ class FactWalk:
         raise NotImplementedError
 
     def block(self, operations: Iterable[Operation], facts: Facts | None) -> Facts | None:
-        """Process operations, and return the inequalities after them, or None if execution does not reach their end."""
+        """Process operations, and return the inequalities that hold after them.
+
+        Return None if execution does not reach their end.
+        """
         for o in operations:
             if facts is None:
                 return None

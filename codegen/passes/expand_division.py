@@ -195,7 +195,7 @@ class _Writer:
     def choose(
         self, good: Value, short: Callable[[], Sequence[Value]], pairs: Sequence[tuple[Value, ...]]
     ) -> Sequence[Value]:
-        """Emit code that computes quotients by the fast code `short` if `good` holds, otherwise in float64."""
+        """Emit code that computes quotients by `short` if `good` holds at run time, otherwise in float64."""
         with self.b.if_(good, [_FLOAT32] * len(pairs)) as branch:
             branch.yield_(*short())
         with self.b.else_() as branch:
@@ -203,7 +203,7 @@ class _Writer:
         return branch.results
 
     def safe_for(self, divisor: Value, dividends: Sequence[Value]) -> Iterator[Value]:
-        """Yield run-time conditions that together guarantee that the short division is exact.
+        """Yield run-time conditions under which the short division is exact.
 
         Conditions on the divisor precede those on the dividends, so that quotients may reuse registers.
         """

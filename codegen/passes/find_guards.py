@@ -66,7 +66,7 @@ class ThreadMultiples:
 
 @dataclass
 class RunGuards:
-    """The bounds on the threads of a run, and the comparisons whose results the bounds decide.
+    """The bounds on the threads of a run (code between barriers), and the comparisons that the bounds decide.
 
     A run is the code between two barriers.
 
@@ -285,7 +285,7 @@ def _is_global(o: Operation) -> bool:
 
 
 class _Effects(FactWalk):
-    """Traversal of a run that finds the inequalities that hold at all its observable effects."""
+    """Traversal of code between two barriers that finds inequalities that hold at all observable effects."""
 
     def __init__(self, finder: GuardFinder, exits: bool) -> None:
         super().__init__(finder.conditions)
@@ -293,7 +293,7 @@ class _Effects(FactWalk):
         self.common: Facts | None = None
 
     def facts_of(self, run: Run, entry: Facts) -> Facts:
-        """Return the inequalities that hold at every observable effect of a run, given those at its start."""
+        """Return the inequalities that hold at all observable effects of a run (code between barriers)."""
         facts: Facts | None = entry
         for o in run.operations:
             facts = self.block([o], facts)

@@ -1,4 +1,4 @@
-"""Search for arrays that a kernel changes only by atomics, so that CPU threads can use private copies.
+"""Search for arrays that a kernel modifies only by atomics, for which CPU threads can use private copies.
 
 In: an explicit kernel. Out: for each atomic on such an array, a description of the array. A private copy needs no atomic
 instructions, and is combined with the array at the end (privatization). Invariant: the result depends on the order of
@@ -32,7 +32,7 @@ _OPAQUE = frozenset({"pointer", "call", "external", "assembly", "trace"})
 
 @dataclass(frozen=True)
 class ArrayBounds:
-    """The memory of an array: its pointer, the size of an element in bytes, and the lengths of its axes.
+    """The memory of an array: its pointer, its item size, and the lengths of its axes.
 
     If the array is not C-contiguous, also its strides, and their unit in bytes.
     """
@@ -68,7 +68,7 @@ class PrivateArray:
 
 
 def find_private_arrays(kernel: Kernel) -> dict[Operation, PrivateArray]:
-    """Return the atomics that may update a private copy of an array, each with a description of the array."""
+    """Map each atomic that may update a private copy of an array to a description of the array."""
     operations = list(program_order(kernel.body.operations))
     if kernel.functions or any(o.opcode in _OPAQUE for o in operations):
         return {}

@@ -1,4 +1,4 @@
-"""Analysis of the elements of each operand that one iteration of a kernel's outermost loop reads.
+"""Analysis of which elements of each operand one iteration of a kernel's outermost loop reads.
 
 In: a logical kernel. Out: the operands of which iteration i reads only elements i * n to (i + 1) * n, and n for each of
 them. Invariant: an operand is listed only if this holds for all of its accesses, and if all of them are loads.

@@ -1,4 +1,4 @@
-"""Search for values that are the same in all threads of a block, and for operations at which threads may diverge.
+"""Search for values that differ between the threads of a block, and for operations at which threads diverge.
 
 In: a threaded kernel. Out: the values and the local variables that may differ between threads, and the operations that
 not all threads of the block reach together. Invariant: every other value is the same in each thread that reaches it. If

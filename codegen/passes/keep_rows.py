@@ -79,7 +79,7 @@ def _rows(kernel: Kernel) -> list[_Row]:
 
 
 def blocks_with_loops(block: Block, around: Operation | None = None) -> Iterator[tuple[Block, Operation | None]]:
-    """Yield each block that contains several loops, and the loop that has this block as its body."""
+    """Yield each block that contains several loops, with the loop whose body the block is."""
     loops = [o for o in block.operations if o.opcode == "for"]
     if len(loops) > 1:
         yield block, around

@@ -36,7 +36,7 @@ class Multiples:
         self._found: dict[tuple[Value, int, Value | None], Names | None] = {}
 
     def needed(self, value: Value, divisor: int, index: Value | None = None) -> Names | None:
-        """Return the parameters that must be multiples of `divisor` so that `value` is one too.
+        """Return the parameters that must be multiples of `divisor` to make `value` a multiple of `divisor`.
 
         `index` is assumed to be a multiple of `divisor`. Return None if no parameters suffice.
         """

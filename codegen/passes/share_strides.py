@@ -34,7 +34,7 @@ _STRAIGHT = frozenset({"load", "store", "offset", "if", "scope", "leave"})
 
 @dataclass
 class StridedLoop:
-    """A loop ``while i < stop: ...; i += step`` in which threads differ only in the first value of `i`.
+    """A loop ``while i < stop: ...; i += step`` whose first `i` differs between threads.
 
     Attributes
     ----------
@@ -56,7 +56,7 @@ class StridedLoop:
 
 
 def share_strides(kernel: Kernel) -> Iterator[Kernel]:
-    """Yield versions of a kernel in which the threads share the counters of strided loops, fastest first.
+    """Yield versions of a kernel in which threads share the counters of strided loops, fastest version first.
 
     In the first version, all blocks share the counters too, so that the elements of an iteration are adjacent. This
     requires a loop whose start depends on both the block index and the thread index. No block may wait for another.
@@ -141,7 +141,7 @@ class _Finder:
         return maker.opcode != "load" and all(self.is_constant(v, inside) for v in maker.operands)
 
     def is_pure(self, o: Operation) -> bool:
-        """Return whether an operation may run once for all threads: a computation, or a load of a variable."""
+        """Return whether an operation may run once for all threads, such as a load of a variable."""
         return (
             o.opcode in ("constant", "cast")
             or o.opcode not in STRUCTURAL
@@ -167,7 +167,7 @@ class _Finder:
         return maker is not None and maker.opcode == "constant" and bool(maker.attributes["value"])
 
     def advance(self, variable: Value, repeat: Operation, inside: list[Operation]) -> Operation | None:
-        """Return the store that advances a loop's variable, or None if the loop also has other stores to it.
+        """Return the only store to a loop's variable in the loop, or None if the loop has no or several such stores.
 
         Every iteration that stays in the loop must end its accesses with this store. Otherwise, return None.
         """
@@ -309,7 +309,7 @@ def _commutes(o: Operation) -> bool:
 
 
 def _find_cut(loop: StridedLoop, repeat: Operation) -> Operation | None:
-    """Return the atomic at which a short loop is split, so that the code before it can be vectorized.
+    """Return the atomic before which a short loop is split, so that the preceding code can be vectorized.
 
     Return None if the loop has no atomic, or converts no float to an integer before the atomic.
     """
@@ -483,11 +483,11 @@ class _Sharer(Rewriter):
         return new
 
     def value_of_first_thread(self, value: Value) -> Value:
-        """Emit code with which every thread computes the value that `value` has in the first thread."""
+        """Emit code by which every thread computes the first thread's value of `value`."""
         return self.value_of_thread(value, lambda number: self.builder.constant(0, number.results[0].type))
 
     def value_of_last_thread(self, value: Value) -> Value:
-        """Emit code with which every thread computes the value that `value` has in the last thread."""
+        """Emit code by which every thread computes the last thread's value of `value`."""
 
         def last(number: Operation) -> Value:
             kind, name = number.results[0].type, _EXTENTS[number.opcode]
@@ -497,7 +497,7 @@ class _Sharer(Rewriter):
         return self.value_of_thread(value, last)
 
     def value_of_thread(self, value: Value, number: Callable[[Operation], Value]) -> Value:
-        """Emit code that computes the value that `value` has in another thread.
+        """Emit code by which every thread computes another thread's value of `value`.
 
         `number` emits that thread's thread and block indices.
         """

@@ -72,7 +72,7 @@ Branch = tuple[Operation, int]  # an `if` and the number of its region
 
 @dataclass
 class BarrierSplit:
-    """The steps of a kernel that is split at synchronization points, and the values that steps pass on.
+    """The steps into which a kernel is split at synchronization points, and the values passed between them.
 
     Attributes
     ----------
@@ -236,7 +236,7 @@ class _Splitter:
     # -- operations that are executed once ------------------------------------------------------
 
     def mark(self, loops: list[Operation], variables: Iterable[Value] = ()) -> bool:
-        """Mark operations that must execute once for all threads, or return False if threads may differ there.
+        """Mark operations that execute once for all threads, or return False if that is impossible.
 
         The marked operations are those around synchronization points, the loops in `loops`, the stores to
         `variables`, and everything on which these depend.
@@ -331,7 +331,7 @@ class _Splitter:
             self.fine = False
 
     def share(self, root: Value) -> None:
-        """Mark a variable as shared by all threads of the block, with the operations that compute its values."""
+        """Mark a variable as shared by all threads of a block, and the operations that compute its values."""
         if root in self.made.common:
             return
         self.made.common.add(root)
@@ -344,7 +344,7 @@ class _Splitter:
     # -- runs -----------------------------------------------------------------------------------
 
     def split(self) -> BarrierSplit:
-        """Divide the kernel into steps, and find the values that pass between the runs."""
+        """Divide the kernel into steps, and find the values that are passed between the steps."""
         self.cut(self.kernel.body, False)
         self.find_strict()
         _Flow(self.made).find()
@@ -443,7 +443,7 @@ class _Splitter:
 
 
 class _Flow:
-    """Finder of the values that one run (the code between two barriers) computes and a later run uses."""
+    """Finder of the values that are computed before a barrier and used after it."""
 
     def __init__(self, made: BarrierSplit) -> None:
         self.made = made
@@ -456,7 +456,7 @@ class _Flow:
         self.costs: dict[Value, int | None] = {}
 
     def find(self) -> None:
-        """Find the values and the memory that one run passes to another."""
+        """Find the values and the memory that are used on both sides of a barrier."""
         for run in self.made.runs():
             for value in run.needed():
                 maker_run = self.run_of.get(value)
@@ -480,7 +480,7 @@ class _Flow:
         return self.costs[value]
 
     def memory(self) -> None:
-        """Find the local memory that must be kept from one run to the next."""
+        """Find the local memory that must be kept across barriers."""
         direct: dict[Value, bool] = {}
         touched: dict[Value, list[Run]] = {}
         for run in self.made.runs():

@@ -40,7 +40,7 @@ def split_borders(kernel: Kernel) -> Kernel:
 
 
 class _Splitter:
-    """Rewriter that splits loops with index tests into loops over parts of their range."""
+    """Rewriter that splits a loop with index tests into several loops with shorter ranges."""
 
     def __init__(self, kernel: Kernel) -> None:
         self.kernel = kernel
@@ -111,7 +111,7 @@ class _Splitter:
     # -- loops ------------------------------------------------------------------------------------
 
     def likely(self, loop: Operation) -> dict[Value, bool]:
-        """Return the comparisons of a loop's index that decide branches, each with its usual result.
+        """Return the comparisons of a loop's index in branch conditions, with the usual result of each.
 
         Return an empty dict for loops that cannot be split.
         """
@@ -213,7 +213,7 @@ class _Splitter:
         return count
 
     def length(self, region: Block) -> int:
-        """Return the number of operations in a copy of a region, without branches that have known results."""
+        """Return the number of operations in a copy of a region from which decided branches are removed."""
         count = 0
         for operation in region.operations:
             holds = self.holds(operation.operands[0]) if operation.opcode == "if" else None
@@ -309,7 +309,7 @@ class _Splitter:
         self.known = outside
 
     def bounds(self, likely: dict[Value, bool]) -> tuple[Value | None, Value | None]:
-        """Return the bounds of the range in which all comparisons have their usual results.
+        """Return the bounds of the range of indices for which all comparisons have their usual results.
 
         None means unbounded.
         """

@@ -53,7 +53,7 @@ class _Signs(FactWalk):
         self._terms: dict[tuple[int, bool], Sum] = {}
 
     def visit(self, o: Operation, facts: Facts) -> None:
-        """Record an operation that adjusts negative indices, if its index cannot be negative."""
+        """Record an operation that adjusts a negative index, if the index cannot be negative."""
         if "index" in o.attributes:
             value, wide = o.operands[2], o.attributes["index"] == "int64"
             maker = self.conditions.makers.get(value)
@@ -158,7 +158,7 @@ class _Signs(FactWalk):
         return None
 
     def splits(self, o: Operation, exact: bool) -> bool:
-        """Return whether a sum or product may be split into its operands."""
+        """Return whether a sum or product may be replaced by its operands in a linear sum."""
         return self.index.fits(o) or (not exact and o.results[0].type.itemsize == 8)  # type: ignore[union-attr]
 
 

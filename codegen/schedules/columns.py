@@ -72,7 +72,7 @@ def fits(kernel: Kernel, nest: Nest, sizes: Mapping[str, int], exact: bool) -> C
 
 
 def _side(count: int, items: int, lanes: int) -> int:
-    """Return the number of adjacent threads that process `count` adjacent columns.
+    """Return the number of threads that process `count` adjacent columns side by side.
 
     The number is smaller if the total number of columns, `items`, is small.
     """

@@ -292,7 +292,7 @@ class LaneWriter:
     def _guarded(
         self, operation: Operation, operands: tuple[Value, ...], slot: Slot, valid: Value | None
     ) -> tuple[Value, ...]:
-        """Emit an operation for one lane, with a condition for a load that invalid lanes must not execute.
+        """Emit an operation for one vector lane, with a condition if it is a load that the lane may not execute.
 
         An invalid lane does not load memory that may change, or that lies outside an array.
         """

@@ -57,7 +57,7 @@ _HALF = np.dtype(np.uint32)
 
 @dataclass(frozen=True, slots=True)
 class Shared:
-    """A scan kernel in which several blocks share a row, with the sizes that its launch needs.
+    """A scan kernel in which several blocks share a row, with the sizes for its launch.
 
     They are the number of blocks per row, and the size of the look-back descriptors.
     """
@@ -167,7 +167,7 @@ def write(kernel: Kernel, nest: Nest, decision: LookbackScan, target: Target) ->
 
 
 def _take_block_number(w: ThreadWriter, descriptors: Value) -> tuple[Value, Value]:
-    """Return the position of this block in the order in which blocks start, and the tag of the launch."""
+    """Return the position of this block in the starting order of blocks, and the tag of the launch."""
     b = w.builder
     held = w.shared_array(_WORD, 1)
     low = w.number(2**32 - 1, _WORD)
@@ -255,7 +255,7 @@ class _TileWriter:
         return reduced
 
     def finish(self, scanner: TileScanner, before: Value) -> None:
-        """Emit the scan of the tile's elements, given the total of all elements before this warp (`before`)."""
+        """Emit the scan of a tile's elements, given the total of all elements before this warp."""
         scanner.finish([Slot([], [], lanes) for lanes in self.values], before)
 
     def write(self) -> None:
@@ -333,7 +333,7 @@ class _Descriptors:
 
 
 class _TilePosition:
-    """The position of a tile within its group of 32 tiles, and the position of that group within 32 groups."""
+    """The position of a tile in its group of 32 tiles, and of the group among 32 groups."""
 
     def __init__(self, w: ThreadWriter, row: Value, tile: Value, tiles: Value, lane: Value) -> None:
         self.w = w

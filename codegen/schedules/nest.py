@@ -1,4 +1,4 @@
-"""The structure of a logical kernel: its parallel loops, and the operations at each point of the loops.
+"""The structure of a logical kernel: its parallel loops, and the operations in their innermost body.
 
 In: a logical kernel. Out: a `Nest`, and answers about it: which loops can be distributed over threads, which
 dimension is contiguous, and how many registers a body needs. The kernel is not changed.
@@ -36,7 +36,7 @@ class Level:
 
 @dataclass(frozen=True, slots=True)
 class Nest:
-    """The parallel loops of a kernel (`levels`), and the operations at each of their points (`item`).
+    """The parallel loops of a kernel (`levels`), and the operations in their innermost body (`item`).
 
     The outermost loop comes first.
     """
@@ -51,7 +51,7 @@ class Nest:
 
     @property
     def operations(self) -> list[Operation]:
-        """All operations of a point in order: those between the loops, then those of the body."""
+        """All operations of one iteration of the parallel loops, in order."""
         return [*self.inward, *self.item]
 
     def points(self, sizes: Mapping[str, int]) -> int:
@@ -107,7 +107,7 @@ def has_regions(operations: Iterable[Operation]) -> bool:
 
 
 def is_spread(operation: Operation) -> bool:
-    """Return whether several threads may share an operation, because it is a reduction or a parallel loop."""
+    """Return whether several threads may share an operation, as in a reduction or a parallel loop."""
     return operation.opcode == "for" and operation.attributes["role"] in ("reduce", "parallel")
 
 

@@ -176,7 +176,7 @@ class _Plane:
         return w.compute("add", w.compute("right_shift", w.compute("subtract", extent, 1), shift), 1)
 
     def tile(self, number: Value, across: Value | int) -> None:
-        """Emit the code for this thread's vectors in tile `number`.
+        """Emit the code for this thread's part of tile `number`.
 
         Each row of tiles has `across` tiles.
         """

@@ -66,7 +66,7 @@ class Team:
     active: Value | None = None
 
     def first(self, w: ThreadWriter) -> Value:
-        """Return whether this thread is the first thread of its point.
+        """Return whether this thread is the first of the threads that share an iteration of the parallel loops.
 
         Threads beyond the last point are never first.
         """
@@ -175,7 +175,7 @@ def _reads_changing(w: ThreadWriter, operations: Iterable[Operation]) -> bool:
 def _item(
     w: ThreadWriter, team: Team, prologue: Sequence[Operation], epilogue: Sequence[Operation], reads: bool
 ) -> None:
-    """Emit the operations at one point of the parallel loops.
+    """Emit the operations of one iteration of the parallel loops.
 
     All threads of the item compute the prologue and share its loops. Only the first thread computes and stores the
     epilogue. A barrier separates each write of a thread from earlier and later reads of other threads. Threads

@@ -382,7 +382,7 @@ class RowWriter:
     # -- the elements of a row -----------------------------------------------------------------
 
     def _kept_slots(self) -> list[Slot]:
-        """Return a slot for each vector that this thread keeps in registers."""
+        """Return the `Slot` of each vector that this thread keeps in registers."""
         w = self.w
         length = w.compute("subtract", self.stop, self.start)
         known = self.known.length
@@ -397,7 +397,7 @@ class RowWriter:
         return count * self.threads * self.lanes
 
     def _slot(self, k: int, base: Value, length: Value, known: int | None = None) -> Slot:
-        """Return this thread's vector number `k` of a part of the row, as a `Slot`.
+        """Return this thread's vector number `k` in a part of the row, as a `Slot`.
 
         The part has `length` elements and starts at `base`.
         """

@@ -58,7 +58,7 @@ class ScanOp:
 
 @dataclass(frozen=True, slots=True)
 class Scan:
-    """The scans at one point of the parallel loops, with their common loop and the operations around it."""
+    """The scans in the innermost body of the parallel loops, with their common loop."""
 
     prologue: list[Operation]
     loop: Operation
@@ -118,7 +118,7 @@ def fills_with_columns(nest: Nest, scan: Scan, rows: int) -> bool:
 
 @dataclass(frozen=True, slots=True)
 class RowScan(Decision):
-    """The parameter of the GPU schedule of scans: the minimum length of a row that a whole block scans.
+    """The parameter of the GPU schedule of scans: the minimum row length for a scan by a whole block.
 
     One thread scans each shorter row.
     """

@@ -49,7 +49,7 @@ def write(kernel: Kernel, nest: Nest, decision: TemporalBlocking, target: Target
 
 
 class _StepWriter:
-    """Writer of the code of one thread, which computes some points of each tile."""
+    """Writer of the code of one thread, which computes some elements of each tile."""
 
     def __init__(self, w: ThreadWriter, kernel: Kernel) -> None:
         self.w = w
@@ -78,7 +78,7 @@ class _StepWriter:
                 self.w.copy([o])
 
     def _tile(self, loop: Operation) -> None:
-        """Emit this thread's points of a tile, with all loads before the stores."""
+        """Emit this thread's elements of a tile, with all loads before the stores."""
         levels, before, body = _points(loop)
         extents = [self.constants[level.operands[1]] for level in levels]
         points = prod(extents)
@@ -97,7 +97,7 @@ class _StepWriter:
         self.w.map = outside
 
     def _set_indices(self, levels: list[Operation], extents: list[int], slot: int) -> None:
-        """Set the loop indices in a tile to the point whose number is `slot` plus this thread's index."""
+        """Set the loop indices in a tile to this thread's element number `slot`."""
         w = self.w
         rest = w.thread
         for level, extent in list(zip(levels, extents, strict=True))[:0:-1]:

@@ -154,7 +154,7 @@ class _Tile:
         self.apart = GPU.block // across
 
     def write_all(self) -> None:
-        """Emit a loop over the tiles of this block, or a single tile if no tile is at the border of the matrix."""
+        """Emit a loop over the tiles of this block, or only one tile if all tiles are complete."""
         w, levels, side = self.w, self.w.nest.levels, self.side
         *outer, height, width = w.extents()
         across, down = w.parts(width, side), w.parts(height, side)

@@ -107,7 +107,10 @@ class ThreadWriter:
         return quotient, self.compute("subtract", x, self.compute("multiply", quotient, y))
 
     def split_at(self, x: Value, shift: Value, power: Value) -> tuple[Value, Value]:
-        """Return ``x//power`` and ``x % power``, where `power` is a power of two and `shift` its base-2 logarithm."""
+        """Return ``x//power`` and ``x % power`` for the power of two `power`.
+
+        `shift` is the base-2 logarithm of `power`.
+        """
         return self.compute("right_shift", x, shift), self.compute("bitwise_and", x, self.compute("subtract", power, 1))
 
     def parts(self, x: Value, y: Value | int) -> Value:
@@ -252,7 +255,7 @@ class ThreadWriter:
             self.copy(level.before)
 
     def copy(self, operations: Iterable[Operation]) -> tuple[Value, ...]:
-        """Copy operations and their regions as serial code, and return the operands of their `yield`."""
+        """Copy operations and their regions as serial code, and return the operands of the final `yield`."""
         for operation in operations:
             operands = tuple(self.map[v] for v in operation.operands)
             if operation.opcode == "yield":

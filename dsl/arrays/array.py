@@ -61,7 +61,7 @@ _seen_class = partial(type)
 
 
 def show_class(function: Callable[[Any], type]) -> None:
-    """Register the function that computes `Array.__class__`, the class that `isinstance` sees for an array."""
+    """Register the function that computes `Array.__class__`, which `isinstance` uses."""
     _seen_class.__setstate__((function, (), {}, {}))  # type: ignore[attr-defined]
 
 
@@ -211,7 +211,7 @@ class Array(ArrayMembers):
         return self._number().item(*index)
 
     def _number(self) -> np.ndarray:
-        """Evaluate the array, and return its only element as a NumPy array for conversion to a Python scalar."""
+        """Evaluate the array, and return its only element for conversion to a Python scalar."""
         VALUE_READS[0] += 1
         values = values_of(self)
         if values is None:
@@ -294,7 +294,7 @@ class Scalar(Array):
     __slots__ = ()
 
     def __new__(cls, value: Any = 0) -> Any:
-        """Return `value` as a NumPy float64, for functions such as `statistics.mean` that call the type of their data."""
+        """Return `value` as a NumPy float64, for functions such as `statistics.mean` that call the type of data."""
         return np.float64(value)
 
     __len__ = __iter__ = None  # type: ignore[assignment]  # (so that a scalar is neither `Sized` nor `Iterable`)
@@ -453,7 +453,7 @@ def expr_of(array: Array) -> Expr:
 
 
 def as_operand(value: Any) -> tuple[Expr, type | None]:
-    """Return an operand as an expression, with the Python type if it is a Python number, otherwise None.
+    """Return an operand as an expression, and its type if it is a Python number, otherwise None.
 
     Raises TypeError for a value that is neither an array nor a number.
     """

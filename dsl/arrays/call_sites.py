@@ -67,7 +67,7 @@ _native_installer: list[Callable[[int], None]] = []
 
 
 def set_native_installer(installer: Callable[[int], None]) -> None:
-    """Set the function that installs the native recorders, which are machine code for memoized operations.
+    """Set the function that installs the machine code for memoized operations.
 
     The argument of the installer is the number of memo hits in Python so far.
     """
@@ -122,7 +122,7 @@ def look_up(
 
 
 def zero_key(zero: float) -> float | str:
-    """Return a part of a memo key for a zero that differs between 0.0 and -0.0, which compare equal."""
+    """Return a part of a memo key that distinguishes 0.0 from -0.0."""
     return zero if str(zero)[0] != "-" else "-0.0"
 
 
@@ -173,7 +173,7 @@ _KEPT_LIMIT = 20_000
 
 
 def _is_kept(code: Any, first: Any) -> bool:
-    """Return whether a code object stays alive, so that its id can be part of a memo key."""
+    """Return whether a code object stays alive, and can thus be identified by its id in a memo key."""
     return code is first or id(code) in _kept or (code == first and keep_code(code))
 
 

@@ -44,7 +44,7 @@ def extent_of(shape: tuple[int, ...], strides: tuple[int, ...], itemsize: int) -
 def storage_over(
     device: Device, buffer: Buffer, dtype: np.dtype, shape: tuple[int, ...], strides: tuple[int, ...], start: int = 0
 ) -> Shown:
-    """Return a storage over a buffer, and the view of it that has the given layout.
+    """Return a storage over a buffer, and a view of it with the given layout.
 
     The view is None if the array occupies the whole storage.
 
@@ -61,7 +61,7 @@ def storage_over(
 def storage_at_address(
     device: Device, address: int, dtype: np.dtype, shape: tuple[int, ...], strides: tuple[int, ...], owner: object
 ) -> Shown:
-    """Return a storage over memory that another library owns, and the view of it with the given layout.
+    """Return a storage over memory that another library owns, and a view of it with the given layout.
 
     The storage starts at the last aligned address up to `address`.
     """
@@ -73,7 +73,7 @@ def storage_at_address(
 
 
 def storage_of_interface(desc: dict[str, Any], owner: object = None, sync: bool = True) -> Shown:
-    """Return a storage over the memory of a CUDA array interface, and the view with the interface's layout.
+    """Return a storage over the memory of a CUDA array interface, and a view with the interface's layout.
 
     The storage keeps `owner` alive.
 

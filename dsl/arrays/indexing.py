@@ -194,7 +194,7 @@ def _is_integer(item: Any) -> bool:
 
 
 def _is_array_number(item: object) -> bool:
-    """Return whether an index item is a 0-d array other than a `Scalar`, for which NumPy makes a copy."""
+    """Return whether an index item is a 0-d array (not a `Scalar`), for which NumPy makes a copy."""
     return isinstance(item, (Array, np.ndarray)) and type(item) is not Scalar and not item.ndim
 
 
@@ -442,7 +442,7 @@ def assign_recorded(array: Array, key: object, value: object) -> None:
 
 
 def _write_memoized(array: Array, key: object, view: View | None, value: object) -> None:
-    """Record a write to a view, and memoize it for the native recorder (machine code for memoized operations)."""
+    """Record a write to a view, and memoize the write for the machine code that records memoized operations."""
     where = user_location(3)
     found, epoch = _set_key(array, key, value, where), recording.epoch
     slots = len(epoch.slots)  # type: ignore[union-attr]

@@ -337,7 +337,10 @@ def setfield(self: Array, value: object, dtype: Any, offset: int = 0) -> None:
 
 
 def byteswap(self: Array, inplace: bool = False) -> Array:
-    """Reverse the bytes of each element, or of each part of a complex element."""
+    """Reverse the bytes of each element.
+
+    In complex elements, the bytes of each part are reversed.
+    """
     if _is_on_gpu(self, self.dtype):
         parts = 2 if self.dtype.kind == "c" else 1
         rows = manipulation.reshape(_bytes(self), (self.size * parts, -1))

@@ -31,7 +31,7 @@ CallSiteKey = tuple[int, int, str, int]  # id of a code object, instruction offs
 
 
 class _CallSite:
-    """The Python scalars at one call site: the latest one, and the number of changes."""
+    """The latest Python scalar at a call site, and the number of times that it has changed."""
 
     __slots__ = ("changes", "code", "epoch", "keys", "number")
 
@@ -77,7 +77,7 @@ def look_up_slotted(key: SlotKey, number: Any, epoch: Epoch) -> Expr | None:
 
 
 def memoize_slotted(key: SlotKey, node: Expr, epoch: Epoch) -> None:
-    """Memoize an operation with a number as a kernel argument, which is the latest slot of the recording."""
+    """Memoize an operation with a number as a kernel argument, which is in the recording's last slot."""
     if len(epoch.slots) == key.slot + 1:
         if len(SLOTTED) >= LIMIT:
             SLOTTED.clear()
@@ -85,13 +85,16 @@ def memoize_slotted(key: SlotKey, node: Expr, epoch: Epoch) -> None:
 
 
 def is_argument(code: CodeType, at: int, op: str, which: int) -> bool:
-    """Return whether the scalar at a call site changes so often that it is a kernel argument."""
+    """Return whether the scalar at a call site has changed so often that it is passed as a kernel argument."""
     call_site = _call_sites.get((id(code), at, op, which))
     return call_site is not None and call_site.changes >= CHANGES and call_site.code is code
 
 
 def changes(number: Any, location: Location, op: str, which: int, epoch: Epoch) -> bool:
-    """Note a scalar at a call site, and return whether it changes so often that it is a kernel argument."""
+    """Note a scalar at a call site, and return whether it should be a kernel argument.
+
+    A scalar that changes often should be one.
+    """
     code, at = location[:2]
     key = (id(code), at, op, which)
     call_site = _call_sites.get(key)

@@ -1,4 +1,4 @@
-"""Arrays for the real and the imaginary part of a complex array, as returned by ``x.real`` and ``x.imag``.
+"""Arrays for the real and imaginary parts of a complex array, as in ``x.real`` and ``x.imag``.
 
 In: a complex array. Out: a `Part`, which records operations like any array. Invariant: a part has the current values of
 its complex array, and a write to a part, or to a view of a part, changes the complex array. The elements of a part are
@@ -66,7 +66,7 @@ class Part(Array):
 
 
 def _count_alone() -> tuple[int, int]:
-    """Return the reference counts of a complex array and its storage to which only a `Part` refers.
+    """Return the reference counts of a complex array and its storage, if only a `Part` refers to them.
 
     `_is_current` compares its counts with these.
     """

@@ -1,4 +1,4 @@
-"""Pending selections ``x[mask]``, which are not computed if they are only written back to ``x[mask]``.
+"""Pending selections ``x[mask]``, which need no computation if they are only written back.
 
 In: an array, its mask and a source line. Out: ``array[mask]`` as a pending expression or, for an assignment, the new
 values of all elements. Invariant: the selections of a line stay pending only while each of them is assigned back after
@@ -48,7 +48,7 @@ class _Latest:
 
 
 def select_later(array: Array, mask: Array) -> Array | None:
-    """Return ``array[mask]`` as a pending selection if this source line writes it back, otherwise None.
+    """Return ``array[mask]`` as a pending selection if this source line will write it back, otherwise None.
 
     Pending work that computes the mask is evaluated.
     """

@@ -145,7 +145,7 @@ def _record_positions(draw: runtime.Draw, bit_generator: Any) -> Array | None:
 
 
 def _width_of(draw: runtime.Draw) -> int:
-    """Return the number of random bits that determine an element, or 0 if it is not known in advance.
+    """Return the number of random bits that determine an element, or 0 if it is unknown in advance.
 
     The number is 64, 32 or, for integers, the width of the draw.
     """

@@ -94,7 +94,7 @@ def _sharing_storage(array: Array) -> Storage:
 
 
 def _keep_shared(array: Array) -> None:
-    """Mark an array's memory as shared for the rest of its storage's lifetime."""
+    """Mark an array's memory as shared for as long as its storage exists."""
     storage = _sharing_storage(array)
     keep_shared(storage, share_memory(storage))
 

@@ -1,4 +1,4 @@
-"""Comparison of the results of two runs of a program, relative to the magnitude of the program's values."""
+"""Comparison of the results of two runs of a program, relative to the size of its numbers."""
 
 from __future__ import annotations
 

@@ -166,7 +166,7 @@ def clear_counters(counters: Any) -> None:
 
 @device
 def sum_of_warps(counters: Any) -> Any:
-    """Return how often this thread's digit occurs in the tile, as a sum over the warps.
+    """Return how often this thread's digit occurs in the tile, summed over the warps.
 
     A thread's digit is its index in the block.
     """
@@ -461,7 +461,7 @@ def take_tile(taken: Any, begun: Any, number: Any) -> Any:
 def offset_of_digit(
     counters: Any, sums: Any, counts: Any, descriptors: Any, tile: Any, row: Any, within: Any, number: Any
 ) -> Any:
-    """Return the distance from a digit's position in the sorted tile to its position in the sorted row.
+    """Return how far a digit's elements move from the sorted tile to the sorted row.
 
     The digit is the index of the thread in the block. The tile's counts are published, and `counters`
     receives, for each warp and digit, the position of the first element in the sorted tile.

@@ -276,7 +276,7 @@ class OperandText(ObjectText):
         t.label(f"{name}.small")
 
     def _is_exact(self, name: str, values: str, number: str, size: str) -> None:
-        """Emit a branch to ``few`` for reductions of integers or bools, which have a larger size limit.
+        """Emit a branch to ``few`` for reductions of integers or bools, whose size limit is larger.
 
         The larger limit applies to reductions of a whole contiguous array of integers or bools.
         """

@@ -69,7 +69,7 @@ class KernelNote:
 
     @property
     def headline(self) -> str:
-        """The title of a step of a plan and, for a kernel, its loops."""
+        """The title of the step (a kernel or a library call) and, for a kernel, its loops."""
         loops = " x ".join(f"{role} {name} {extent}" for name, (role, extent) in zip(LOOPS, self.loops, strict=False))
         loops = loops or "one point"
         return self.title if self.call else f"{self.title}: {loops}"
@@ -81,7 +81,7 @@ class KernelNote:
 
     @property
     def storage(self) -> str:
-        """Describe where a step of a plan keeps its values: in memory, in registers or in caches."""
+        """Describe where the step keeps its values: in memory, in registers or in caches."""
         parts = [f"{', '.join(self.reads)} read" if self.reads else "", f"{', '.join(self.writes)} written"]
         parts.extend(self.given)
         parts.append(f"{', '.join(self.kept)} in {self.within}" if self.kept else "")
@@ -211,7 +211,7 @@ def show_seconds(seconds: float) -> str:
 
 
 def schedules_of(storages: Iterable[Storage], target: Target | None = None) -> list[Schedule]:
-    """Return the schedules that would evaluate `storages`, one per recording (`Epoch`).
+    """Return the schedules that would evaluate `storages`, one per recording.
 
     The schedules are for the device of the storages, or for `target` if it is given.
     """

@@ -65,7 +65,7 @@ class Names:
 
 
 def formulas_of(placed: Placed, group: Group, names: Names, in_place: Collection[Expr]) -> list[str]:
-    """Return the formulas of a task, first those of values with several uses, and last that of the result."""
+    """Return the formulas of a task: those of values with several uses, then that of the result."""
     task = placed.task
     speller = FormulaWriter(placed, group, names)
     made = speller.spell(task.body, [])
@@ -95,7 +95,7 @@ def formulas_of(placed: Placed, group: Group, names: Names, in_place: Collection
 
 
 def _loop_names(placed: Placed, group: Group) -> str:
-    """Return the name of a reduction's loops for its formula, such as " along k", or "" for all loops.
+    """Return text such as " along k" that names a reduction's loops in its formula, or "" for all loops.
 
     "All loops" are all the reduction loops of the kernel.
     """

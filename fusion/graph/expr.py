@@ -102,7 +102,7 @@ def intern(
     dtype: np.dtype,
     location: Location | None = None,
 ) -> Expr:
-    """Return the only node with these fields, which the first call creates."""
+    """Return the unique node with these fields, which is created by the first call."""
     key = (kind, op, operands, attrs, shape, dtype, location)
     found = INTERNED.get(key)
     if found is None:
@@ -151,7 +151,7 @@ _call_user: Callable[..., Any] = lambda function, *arguments: function(*argument
 
 
 def call_user_with(function: Callable[..., Any]) -> None:
-    """Set the wrapper through which functions that may run user code are called."""
+    """Set the wrapper that calls functions that may run user code."""
     global _call_user
     _call_user = function
 
@@ -454,7 +454,7 @@ def opaque(
 
 
 def is_stream(node: Expr) -> bool:
-    """Return whether an expression is a random number stream, which kernels can generate instead of read."""
+    """Return whether an expression is a random number stream, which kernels can generate."""
     return node.kind == "opaque" and node.attrs[0] is runtime.fill_from_stream
 
 
@@ -495,7 +495,10 @@ def shape_text(shape: tuple[int, ...]) -> str:
 
 
 def broadcast_shapes(*shapes: tuple[int, ...]) -> tuple[int, ...]:
-    """Return the shape to which `shapes` broadcast. Raises ValueError if they are incompatible, as NumPy does."""
+    """Return the shape to which `shapes` broadcast.
+
+    Raises ValueError if they are incompatible, as NumPy does.
+    """
     first = shapes[0]
     if all(shape == first for shape in shapes[1:]):
         return first
@@ -514,7 +517,7 @@ def broadcast_shapes(*shapes: tuple[int, ...]) -> tuple[int, ...]:
 
 
 def topological(roots: Iterable[Expr], stop: Callable[[Expr], bool] = lambda node: False) -> list[Expr]:
-    """Return `roots` and all nodes on which they depend, in an order in which operands come first.
+    """Return `roots` and all nodes on which they depend, in topological order.
 
     Operands of nodes for which `stop` is true are left out.
     """

@@ -1,4 +1,4 @@
-"""Traced sizes: integers that record the computations in which they are used.
+"""Traced sizes: integers that record the computations that use them.
 
 In: the numbers of a plan, as `Size` objects of a `Trace`. Out: a function that computes every number of the plan from
 other values of these sizes. Invariant: every inspection of a `Size` (a comparison, a test, a conversion to int)

@@ -91,7 +91,10 @@ class BlockWriter(BlockedStepsWriter):
     # -- the tile -----------------------------------------------------------------------------
 
     def _tile(self, taken: list[Expr], numbers: list[int]) -> None:
-        """Emit loops over a tile that load the values `taken` from memory and compute the steps `numbers`."""
+        """Emit loops over a tile that load values from memory and compute time steps.
+
+        `taken` are the values, and `numbers` the numbers of the steps.
+        """
         self._open_axis(0, taken, numbers)
 
     def _open_axis(self, axis: int, taken: list[Expr], numbers: list[int]) -> None:
@@ -168,7 +171,7 @@ class BlockWriter(BlockedStepsWriter):
     # -- steps --------------------------------------------------------------------------------
 
     def _emit_step(self, number: int) -> None:
-        """Emit a time step at the current point: a new value inside its box, the old value outside."""
+        """Emit a time step at the current point, with a new value only inside the step's box."""
         b, step = self.builder, self.blocked.steps[number]
         coordinates = self._set_indices_in_box(number)
         values = [(s, self.compute(s.placed)[0]) for s in step.statements]
@@ -234,7 +237,7 @@ class BlockWriter(BlockedStepsWriter):
         self.values, self.branching, self.writing_over = outside, None, False
 
     def _inside(self, step: Step, coordinates: list[Value], *, all_sides: bool = False) -> Value | None:
-        """Emit a test of whether the current point is in the box of a step, or return None if it always is.
+        """Emit a test of whether the current point is in the box of a step, or return None if no test is needed.
 
         With `all_sides`, points outside the array are also tested.
         """
@@ -252,7 +255,7 @@ class BlockWriter(BlockedStepsWriter):
         return found
 
     def _is_own(self, step: Step, coordinates: list[Value]) -> Value:
-        """Emit a test of whether this block, and no other block, writes the step's result at the current point."""
+        """Emit a test of whether this block must write the step's result at the current point."""
         b, final = self.builder, self.blocked.steps[-1]
         found: Value | None = None
         for axis, coordinate in enumerate(coordinates):
@@ -286,7 +289,7 @@ class BlockWriter(BlockedStepsWriter):
         return taken.results[0]
 
     def flush_stores(self) -> None:
-        """Emit the stores that were queued, to ring buffers and to memory, then the steps that run in place."""
+        """Emit the queued stores to ring buffers and memory, and then the steps that run in place."""
         for array, index, value in self.ring_stores:
             self.builder.store(array, index, value)
         for here, pointer, index, value in self.kept:
@@ -324,7 +327,7 @@ class BlockWriter(BlockedStepsWriter):
         return self._ring_offset(node, unflatten(form[0], node.shape))
 
     def _ring_offset(self, node: Expr, first: IntVector) -> IntVector | None:
-        """Return the offset of a read from a ring buffer, or None if the offset is too large for a ring buffer.
+        """Return the offset of a read from a ring buffer, or None if it is too large for a ring buffer.
 
         The first element that the read accesses is `first`.
         """

@@ -130,7 +130,7 @@ class BlockedStepsWriter(KernelWriter):
         return self._numbered(("from", number, axis, self.again), self._depth(), make)[0]
 
     def _end_index(self, number: int, axis: int) -> Value:
-        """Return the index after the last one along an axis that a time step computes in the current block."""
+        """Return the end (exclusive) of the indices along an axis that a time step computes in a block."""
         b, step, rolled = self.builder, self.blocked.steps[number], self.blocked.rolled
 
         def make() -> Value:
@@ -206,7 +206,7 @@ class BlockedStepsWriter(KernelWriter):
         self._axis(step, 0, low, high, None)
 
     def _axis(self, step: Step, axis: int, low: Value, high: Value, inside: Value | None) -> None:
-        """Emit the loop of a time step along an axis, and the loops inside it.
+        """Emit the loop of a time step along an axis, with the inner loops.
 
         The loop runs from `low` to `high`.
 
@@ -278,7 +278,7 @@ class BlockedStepsWriter(KernelWriter):
     # -- rings --------------------------------------------------------------------------------
 
     def store_later(self, placed: Placed, value: Value) -> None:
-        """Queue the store of a value to its ring buffer, and to memory if other kernels read it."""
+        """Queue a store to the ring buffer of a value, and to memory if other kernels read the value."""
         self._queue_stores(placed, value, placed.flat(placed.task.target))
 
     def _queue_stores(self, placed: Placed, value: Value, form: Affine) -> None:

@@ -1,4 +1,4 @@
-"""Writer of the kernel IR of a group of fused operations, before work is divided among threads.
+"""Writer of kernel IR for fused operations, before the work is divided among threads.
 
 In: a `Group` and its `Nest`. Out: a `Lowered` kernel with the bindings of its parameters. Invariant: shapes and strides
 affect the kernel only if they are 0 or 1, or through the merging of loops. All other sizes are parameters.
@@ -119,7 +119,7 @@ class KernelWriter:
         return found
 
     def source(self, node: Expr, form: Affine, index: Value, depth: int) -> tuple[Value, Value, int]:
-        """Return the pointer and index from which to read a materialized value, and the loop depth of the index.
+        """Return the pointer, the index and the index's loop depth with which to read a materialized value.
 
         The address is a pointer and an index.
         """
@@ -181,7 +181,7 @@ class KernelWriter:
     # -- bodies ---------------------------------------------------------------------------
 
     def body(self, placed: Placed) -> list[tuple[Value, int]]:
-        """Emit the body of a task, and return the value and the loop depth of each instruction."""
+        """Emit the code of a task, and return the value and the loop depth of each instruction."""
         return self._write(placed.task.body, [], placed)
 
     def _write(
@@ -386,7 +386,7 @@ class KernelWriter:
         self.stores.clear()
 
     def compute(self, placed: Placed) -> tuple[Value, list[tuple[Value, int]]]:
-        """Emit the computation of a task at the current point, and return the values of its instructions.
+        """Emit the computation of a task at the current loop indices, and return the values of its instructions.
 
         The task's own value comes first.
         """
@@ -398,7 +398,7 @@ class KernelWriter:
         return value, made
 
     def point(self, placed: Placed) -> None:
-        """Emit a task at the current point, including the store of its value.
+        """Emit a task at the current loop indices, including the store of its value.
 
         The store may be queued.
         """
@@ -459,7 +459,7 @@ class KernelWriter:
             self.flush_stores()
 
     def stage(self, number: int) -> list[Placed]:
-        """Return the tasks of stage `number`, which is one pass over a row, or the code between two passes."""
+        """Return the tasks of one stage: one pass over a row, or the code between two passes."""
         return [p for p in self.group.placed if p.stage == number]
 
     def _inner_loops(self, reductions: list[Placed], inner: list[Placed], depth: int) -> None:

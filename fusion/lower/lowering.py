@@ -76,12 +76,12 @@ def scatters_in_any_order(placed: Placed) -> bool:
 
 
 def shares_rows(group: Group, nest: Nest) -> bool:
-    """Return whether a group is a scan along rows that are so long that several threads share a row."""
+    """Return whether fused operations are a scan along rows so long that several threads share a row."""
     return _is_scan_group(group, nest) and nest.inner[0].extent > 2 * SCAN_BLOCK
 
 
 def _is_scan_group(group: Group, nest: Nest) -> bool:
-    """Return whether a group consists only of independent scans along one loop."""
+    """Return whether fused operations are independent scans along one loop."""
     scans = any(p.task.kind == "scan" for p in group.placed) and all(p.stage == 1 for p in group.placed)
     return scans and len(nest.inner) == 1 and not _is_chained(group)
 

@@ -50,12 +50,12 @@ def _reductions(group: Group) -> list[Placed]:
 
 
 def _split(loop: Loop, length: int, kept: tuple[int, ...], base: int) -> Split:
-    """Return the split of a loop into blocks of `length` iterations, or into one block if `length` is 0."""
+    """Return the split of a loop into blocks of `length` iterations, or no split if `length` is 0."""
     return Split(-(-loop.extent // length) if length else 1, length or loop.extent, loop.extent, 1, kept, base)
 
 
 def _finish(group: RowsAndColumns, part: Group, kept: Loop, split: Split, parametric: bool) -> Lowered:
-    """Return the kernel that combines partial results and then computes the tasks that depend on the totals."""
+    """Return the kernel that combines partial results, and computes the tasks that depend on the totals."""
     behind = Group(group.number, part.loops, private=group.private, over=group.over)
     for p in part.placed:
         if p.task.kind == "reduce" or p.stage > 1:

@@ -90,11 +90,11 @@ class SplitWriter(KernelWriter):
     # -- moments that are shifted by the maximum or mean of the block ---------------------------
 
     def _block_shift(self, placed: Placed, found: Value, count: Value) -> Value:
-        """Return the number that is subtracted from a block's elements: their maximum or mean."""
+        """Return the maximum or mean of a block, which is subtracted from the block's elements."""
         return found if _moment_of(placed).divisor is None else self.builder.op("divide", found, count)
 
     def body(self, placed: Placed) -> list[tuple[Value, int]]:
-        """Emit the body of a task, with the current block's shift in sums of differences from a mean or maximum."""
+        """Emit the code of a task, in which shifted sums use the current block's mean or maximum."""
         if placed.task.node not in self.centres:
             return super().body(placed)
         centre = self.centres[placed.task.node], len(self.nest.outer)
@@ -280,7 +280,7 @@ class SplitWriter(KernelWriter):
         split: Split,
         where: Value,
     ) -> list[Value]:
-        """Convert a block's sums of differences from its own mean or maximum to the common mean or maximum."""
+        """Convert a block's sums of differences from the block's mean or maximum to the overall mean or maximum."""
         b = self.builder
         length, extent = self.integer(split.length, "length"), self.integer(split.extent, "extent")
         start = b.op("multiply", self.indices[-1], length)

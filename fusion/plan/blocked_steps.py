@@ -51,7 +51,7 @@ class Statement:
 
 @dataclass(slots=True)
 class Step:
-    """One time step: statements that are computed one after another at each point.
+    """One time step: statements that are computed in order at each point of a box.
 
     Attributes
     ----------
@@ -193,7 +193,7 @@ def read_statement(placed: Placed) -> Statement | None:
 
 
 def read_offset(statement: Statement, node: Expr, form: Affine | None) -> IntVector | None:
-    """Return the coordinates of the element of `node` that the first point of a statement reads.
+    """Return the coordinates of the element of `node` that a statement reads for its first point.
 
     Return None unless the statement reads the value along all axes.
     """

@@ -1,4 +1,4 @@
-"""Task bodies: straight-line code that computes a value at one point of the loops.
+"""The code of tasks: straight-line instructions that compute an element of a value.
 
 In: an expression and coordinates, one affine form per dimension. Out: instructions. A coordinate may depend on computed
 values: the key ``-1 - k`` in a form stands for the value of instruction k. Loops have keys of 0 and above. Gathers,
@@ -35,7 +35,7 @@ _BOOL = np.dtype(bool)
 
 @dataclass(frozen=True, slots=True)
 class Loop:
-    """A loop of a task or group: its extent, and its role, such as "parallel" or "reduce"."""
+    """A loop of a task or kernel, with its extent and its role, such as "parallel" or "reduce"."""
 
     extent: int
     role: Role
@@ -115,7 +115,7 @@ def window_of(update: Expr) -> Window | None:
 
 
 class BodyBuilder:
-    """Builder of the body of one task.
+    """Builder of the straight-line code of one task.
 
     Attributes
     ----------

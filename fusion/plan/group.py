@@ -27,7 +27,7 @@ class Placed:
 
     @property
     def inner(self) -> bool:
-        """Whether a task runs inside the loops over a row, as opposed to before or after them."""
+        """Whether a task runs inside the loops over a row, not before or after them."""
         return bool(self.stage & 1)
 
     def flat(self, form: Affine) -> Affine:
@@ -37,7 +37,7 @@ class Placed:
 
 @dataclass(slots=True)
 class Group:
-    """A group of tasks that one kernel computes.
+    """A group of tasks that are computed by one kernel.
 
     Parallel loops come first in `loops`.
     """

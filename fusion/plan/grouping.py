@@ -47,7 +47,7 @@ class Grouping:
         self._append(group, node, [base_of(child) for child in node.operands])
 
     def add(self, task: Task, waits_for: set[int]) -> None:
-        """Add `task` to a group that it fits into, or to a new group.
+        """Add `task` to an existing group, or to a new group if it fits into no other.
 
         The task runs after the groups in `waits_for`, which read the memory that the task overwrites.
         """
@@ -77,7 +77,7 @@ class Grouping:
         self._order(new, needs)
 
     def _group_with_shift(self, task: Task, reason: str) -> Group | None:
-        """Return a new group with a shifted sum and the reduction of its shift, or None if they do not fit together.
+        """Return a new group for a shifted sum and the reduction of its shift, or None if one kernel cannot do both.
 
         The sum is over functions of the differences from the shift.
         """
@@ -121,7 +121,7 @@ class Grouping:
     # -- placement of a task in a group -----------------------------------------------------
 
     def _fit(self, task: Task, group: Group, related: bool, reads: list[Expr]) -> tuple[Placed | None, str]:
-        """Return the task with its loops mapped to those of `group`, or the reason why it does not fit."""
+        """Return how the loops of `task` map to those of `group`, or the reason why the task does not fit."""
         kinds = {task.kind, *(p.task.kind for p in group.placed)}
         if group.opaque is not None:
             return None, NEEDS_CALL
@@ -230,7 +230,7 @@ class Grouping:
         return self._overwrites(placed, group)
 
     def _overwrites(self, placed: Placed, group: Group) -> str:
-        """Return the reason why a task cannot join a group that writes in place, or "" if it can.
+        """Return the reason why a task cannot join a group with in-place writes, or "" if it can.
 
         Other tasks of the kernel may read only the element that is overwritten.
         """
@@ -277,7 +277,7 @@ def is_split_moment(task: Task, machine: Machine) -> bool:
 
 
 def follows_scan(task: Task, group: Group) -> bool:
-    """Return whether a scan depends on another scan of the group, in rows that several GPU blocks share."""
+    """Return whether a scan depends on another scan of a group, and several GPU blocks share a row."""
     if prod(loop.extent for loop in task.loops if loop.role == "scan") <= SHARED_ROW:
         return False
     stack = [task]
@@ -305,7 +305,7 @@ def has_same_access_order(placed: Placed, group: Group) -> bool:
 
 
 def changes_sums(placed: Placed, group: Group, needs: bool, machine: Machine) -> str:
-    """Return the reason why a task would change the order of a sum in a group, or "" if it would not.
+    """Return the reason why adding a task to a group would change the order of a sum, or "" if it would not.
 
     The order depends on the loops of the kernel, and on whether they are split. A sum must have the same bits,
     regardless of other computations, and of whether it is interpreted or compiled.

@@ -100,7 +100,7 @@ def _bound_reads(
 
 
 def _materialize(node: Expr, stored: set[Expr], parts: set[Expr], inlined: dict[Expr, frozenset[Expr]]) -> None:
-    """Mark a value, and all versions that it updates, as materialized."""
+    """Mark a value, and the earlier versions that it updates, as materialized."""
     stored.add(node)
     while node in parts:
         node = node.operands[0]

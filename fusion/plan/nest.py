@@ -30,7 +30,7 @@ class Nest:
 
 
 def all_forms(group: Group) -> list[tuple[Affine, int, int]]:
-    """Return all flat indices in a group, with element sizes and weights for the choice of the loop order.
+    """Return all flat indices in a group of tasks, with the weights by which they determine the loop order.
 
     Writes have twice the weight of reads.
     """

@@ -112,7 +112,7 @@ def _is_copied(node: Expr, boxes: list[Expr]) -> bool:
 
 
 def _box_bounds(box: Expr) -> tuple[tuple[int, int], ...] | None:
-    """Return the bounds of a box in its target array, or None if the box is not a contiguous range of each axis."""
+    """Return the bounds of a box in its target array, or None if the box has gaps or permuted axes."""
     shape, strides, offset = box.attrs
     if len(shape) != len(box.shape):
         return None

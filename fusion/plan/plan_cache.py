@@ -251,7 +251,9 @@ def is_worth_keeping(form: Form, *, at_once: bool) -> bool:
 
 
 def trace_plan(form: Form, device: Device, graph: LiveGraph, make: Callable[[LiveGraph], Plan]) -> Plan | None:
-    """Return the plan that `make` creates with traced sizes, and cache it for graphs with other sizes.
+    """Return the plan that `make` creates with traced sizes.
+
+    The plan is cached for graphs with other sizes.
 
     Return None if planning uses a size in a way that cannot be traced.
     """

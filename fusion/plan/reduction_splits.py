@@ -61,7 +61,7 @@ def order_alone(task: Task, machine: Machine) -> ReductionOrder:
 
 
 def reduction_loops(placed: Placed, nest: Nest) -> tuple[object, ...]:
-    """Return the extents of all reduction loops of a nest, and the positions of the task's own loops."""
+    """Return the extents of all reduction loops of a nest, and which of them belong to a task."""
     kept = [nest.position.get(placed.loops[k]) for k, loop in enumerate(placed.task.loops) if loop.role != "parallel"]
     first = len(nest.outer)
     return tuple(loop.extent for loop in nest.inner), tuple(at if at is None else at - first for at in kept)
@@ -79,7 +79,7 @@ def _rows_per_block(extent: int, columns: int, machine: Machine) -> int:
 
 
 def reread_rejection(group: Group, task: Task, machine: Machine) -> str:
-    """Return the reason why a kernel must not read its rows again for a task, or "" if it may.
+    """Return the reason why a kernel must not read its rows again for a task, or "".
 
     On a GPU, a row that is not split may be read again even if it is no longer in the cache. A separate kernel would
     also read it from memory, and would have to be compiled.

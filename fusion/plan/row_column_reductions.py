@@ -71,7 +71,7 @@ class RowsAndColumns(Group):
 
 
 def merge_pair(one: Group, other: Group, machine: Machine) -> RowsAndColumns | None:
-    """Return two groups merged into one kernel, or None if merging is impossible or not worthwhile.
+    """Return two groups merged into one kernel, or None if that is impossible or not worthwhile.
 
     Merging is impossible if the loops of the groups do not match.
     """
@@ -95,7 +95,7 @@ def merge_pair(one: Group, other: Group, machine: Machine) -> RowsAndColumns | N
 
 
 def _same_loops(one: Group, other: Group) -> dict[int, int] | None:
-    """Return the mapping from the second group's loops to the first group's loops, or None if they differ.
+    """Return the mapping from the loops of the second group to those of the first, or None if they differ.
 
     The mapping is found from a value that both groups access.
     """
@@ -126,7 +126,7 @@ def _forms(group: Group, *, made: bool = False) -> Iterator[tuple[Expr, Affine]]
 
 
 def _reads_where_computed(first: Group, second: Group) -> bool:
-    """Return whether the second group reads each value of the first group only at the point that computes it."""
+    """Return whether each value of the first group is read only at the loop indices that compute it."""
     for p in second.placed:
         for node, index in p.task.reads():
             producer = first.made.get(node)
@@ -195,7 +195,7 @@ def _nests(found: RowsAndColumns) -> list[Nest] | None:
 
 
 def _split_both(found: RowsAndColumns, machine: Machine) -> bool:
-    """Split rows and columns into the blocks of separate kernels, or return False if merging does not pay."""
+    """Split rows and columns into blocks for a CPU, or return False if merging does not pay."""
     nests = _nests(found)
     if nests is None or not all(
         order_alone(p.task, machine).across is (part is found.columns)
@@ -342,7 +342,7 @@ def _launch_position(groups: list[Group | None], masks: list[int], before: int, 
 
 
 def _keep_in_registers(group: RowsAndColumns, groups: list[Group], outputs: set[Expr]) -> None:
-    """Find the values that stay in registers in a merged group, and set `private` in the group and its parts."""
+    """Find the values that a merged group keeps in registers, and store them as its `private` values."""
     others = {node for g in groups if g is not group for p in g.placed for node in needed_values(p.task)}
     others |= {node for g in groups if g.opaque is not None for node in bytes_read(g)}
     inside = {p.task.node for p in group.placed if p.stage == 1 and p.task.kind == "map"}

@@ -248,7 +248,7 @@ def _group(
 
 
 def _register_values(group: Group, grouping: Grouping, outputs: set[Expr]) -> set[Expr]:
-    """Return the results of a group that stay in registers, because no other kernel reads them.
+    """Return the results of a group that stay in registers instead of memory.
 
     No other kernel reads these results, and this kernel reads each element only at the point that computes it.
     """
@@ -284,7 +284,7 @@ Reads = list[tuple[Placed, Affine | None]]
 
 
 def _reads_of(group: Group, values: set[Expr]) -> dict[Expr, Reads]:
-    """Return the reads of `values` in a group, without values that the group computes or updates itself."""
+    """Return the reads of `values` in a group, except values that the group itself writes."""
     reads: dict[Expr, Reads] = {}
     for p in group.placed:
         for node, index in p.task.reads():

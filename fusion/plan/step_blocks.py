@@ -48,7 +48,7 @@ LAUNCH_COST = 30_000_000  # cost of a launch: about a microsecond of the whole G
 
 
 def ring_readers(blocked: BlockedSteps) -> Iterator[tuple[Expr, int, IntVector]]:
-    """Yield each read from a ring buffer as (value, step that reads it, offset from the step's points)."""
+    """Yield each read from a ring buffer, with the step that reads and the offset of the element."""
     for found in (blocked.readers, blocked.outside):
         for node, readers in found.items():
             for number, distance in readers:
@@ -64,13 +64,13 @@ def lag_of(blocked: BlockedSteps, node: Expr) -> int:
 
 
 def ring_delay(blocked: BlockedSteps, node: Expr, number: int, distance: IntVector) -> int:
-    """Return the number of iterations between the store of a row in a ring buffer and its read by step `number`."""
+    """Return the number of iterations between the store of a row in a ring buffer and its use by a step."""
     owner = blocked.owner.get(node, node)
     return blocked.steps[number].lag - lag_of(blocked, owner) - distance[0] if blocked.rows else 0
 
 
 def iteration_range(blocked: BlockedSteps) -> tuple[int, int]:
-    """Return the first row to compute relative to the block, and the number of rows outside the block."""
+    """Return the first row that a block computes, and the number of rows in addition to its own."""
     spans = [(step.lag - step.low[0], step.lag + step.high[0]) for step in blocked.steps]
     spans += [(-low, high) for low, high in (_halo(blocked, node, 0) for node in blocked.outside)]
     first = min(low for low, _ in spans)
@@ -89,7 +89,7 @@ def plane_sizes(blocked: BlockedSteps) -> IntVector:
 
 
 def ring_offsets(blocked: BlockedSteps) -> tuple[dict[Expr, int], dict[np.dtype, int]]:
-    """Return the offset of each ring buffer in the shared memory of its dtype, and the length of this memory."""
+    """Return the offset of each ring buffer in shared memory, and the total length, for each dtype."""
     plane, pads = plane_sizes(blocked), pads_of(blocked)
     sizes = dict.fromkeys(
         (node.dtype for node in blocked.rings), sum(p * prod(plane[k + 1 :]) for k, p in enumerate(pads))
@@ -158,7 +158,7 @@ def ring_offset(distance: Iterable[int]) -> IntVector | None:
 
 
 def _offsets(statement: Statement) -> Iterator[tuple[Expr, IntVector]]:
-    """Yield each value that a statement reads at every point, with the element read at the first point."""
+    """Yield each value that a statement reads at every point, and the first element that it reads."""
     for node, form, inside in reads_of(statement):
         offset = None if inside else read_offset(statement, node, form)
         if offset is not None:

@@ -35,7 +35,7 @@ SHORTEST = 8
 
 @dataclass
 class Task:
-    """The computation of a value that is written to memory: its loops, its code, and the target of its stores.
+    """The computation of a value that is written to memory: its loops, its code and its stores.
 
     An ``update`` overwrites a part of the previous version. A ``rebuild`` writes the new version to new memory, into
     which the elements before and after the written range are copied.
@@ -72,7 +72,7 @@ class Task:
 
     @property
     def previous(self) -> Expr | None:
-        """The version of the array from which the elements that the task does not write are copied, or None."""
+        """The version of the array from which a task copies the elements that it does not compute, or None."""
         return self.node.operands[0] if self.kind in ("update", "rebuild", "scatter") else None
 
     def rounds(self) -> bool:
@@ -216,7 +216,7 @@ def make_task(node: Expr, stored: set[Expr], first: list[Expr], short: Collectio
 def _domain(
     shape: tuple[int, ...], roles: Sequence[Role] | Role = "parallel", cuts: dict[int, tuple[int, ...]] | None = None
 ) -> tuple[list[Loop], Coordinates]:
-    """Return loops over an array of the given shape, and the coordinates of an element as a function of them.
+    """Return the loops over an array, and the coordinates of an element as a function of the loop indices.
 
     There is one loop per axis, or several if `cuts` lists lengths at which the axis is cut. Each length is a multiple
     of the previous one.
@@ -296,7 +296,7 @@ SPREAD_LIMIT = 64
 
 
 def _reduce_task(node: Expr, stored: set[Expr], short: Collection[Expr]) -> Task:
-    """Return the task that computes a reduction, possibly including short reductions that it reads."""
+    """Return the task of a reduction, which may include short reductions that it reads."""
     axes, keepdims = node.attrs
     (operand,) = node.operands
     if (
@@ -353,7 +353,7 @@ REBUILT_SHARE = 0.5
 
 
 def _rebuild_task(node: Expr, stored: set[Expr]) -> Task | None:
-    """Return a task that writes an updated array to new memory, in whole rows and in one pass.
+    """Return a task that writes a copy of an array with a box replaced, in one pass.
 
     The task writes the value inside of the box, and the previous version outside. The value is also
     computed outside of the box, and discarded there. Return None if this would read outside of an array, if the update

@@ -114,7 +114,7 @@ class Chain:
     def _step_for(
         self, statement: Statement, reads: list[tuple[Expr, IntVector]], beside: Expr | None
     ) -> tuple[int, Step]:
-        """Return the step to which a statement belongs, which may be a new one, and its number."""
+        """Return the time step to which a statement is added, and the step's number."""
         here = len(self.steps) - 1
         updating = statement.updates
         if self.steps and self.steps[here].extents == statement.extents:
@@ -135,7 +135,7 @@ class Chain:
         return here + 1, Step([], origin, statement.extents, shape)
 
     def blocked(self, number: int, kept: set[Expr]) -> BlockedSteps:
-        """Return the chain as a group that one kernel computes, with the halo that each step needs.
+        """Return the chain as a group for one kernel, with the halo of each time step.
 
         `kept` contains the values that are needed outside the kernel.
         """
@@ -236,7 +236,7 @@ def find_rolled(blocked: BlockedSteps) -> Rolled | None:
 
 
 def _slopes(blocked: BlockedSteps, first: int, period: int, iterations: int) -> Rolled | None:
-    """Return a loop for the steps from `first` on, or None if its iterations would differ too much.
+    """Return a loop that replaces periodic time steps, or None if their iterations differ too much.
 
     The loop has `iterations` iterations of `period` steps each. All iterations must have equal rings, and their halos
     and lags must change by constants from one iteration to the next.
@@ -296,7 +296,7 @@ def _signature(blocked: BlockedSteps, number: int) -> object:
 
 
 def _rings(blocked: BlockedSteps, step: Step) -> object:
-    """Return a key of a time step's origin and ring buffers, by which successive time steps are compared.
+    """Return a key of a time step's origin and ring buffers, to compare successive time steps.
 
     A value in the ring of another step is represented by the distance to that step.
     """

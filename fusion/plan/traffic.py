@@ -98,7 +98,7 @@ def bytes_written(task: Task) -> int:
 
 
 def copied_bytes(task: Task) -> int:
-    """Return the bytes of the previous version that a task copies if it does not run in place."""
+    """Return the bytes of the previous version that a task copies unless it runs in place."""
     start, stop = task.written_range()
     return task.node.nbytes - (stop - start) * task.node.dtype.itemsize
 

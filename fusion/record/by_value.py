@@ -50,7 +50,7 @@ class ValueBuffer(Buffer):
         self.moved: Buffer | None = None
 
     def follow(self, elements: bytes, when: object) -> ValueBuffer:
-        """Return a buffer with the current `elements`: this one if it is still valid, otherwise a new one."""
+        """Return this buffer if it still has the current `elements`, otherwise a new buffer."""
         same = self._elements == elements
         if same and (self.when == when or not self.steady):
             return self

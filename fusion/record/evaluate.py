@@ -38,7 +38,7 @@ run: Callable[..., None] = _load_and_run
 
 
 def evaluate(storages: list[Storage], aside: bool = False) -> None:
-    """Evaluate `storages`, and the pending values that they depend on and that the program still references.
+    """Evaluate `storages`, and the pending values that they need and that the program still references.
 
     With `aside`, recording continues in the same epoch, so that other pending work is planned together with later work.
     """
@@ -173,7 +173,7 @@ def evaluate_epoch(epoch: Epoch, storages: list[Storage], aside: bool = False) -
 def _live_and_wanted(
     epoch: Epoch, storages: list[Storage], seen: list[Storage | Expr] | None, others: bool
 ) -> tuple[list[Storage], tuple[int, ...] | None]:
-    """Return the pending storages that the program references, and those of them that are requested.
+    """Return the pending storages that the program references, and those among them to evaluate.
 
     None means that all are requested. With `others`, storages that can reuse memory now are also requested.
     """
@@ -231,7 +231,7 @@ def _separate_draws(epoch: Epoch, left: list[Storage]) -> list[Storage]:
 
 
 def _rebound(root: Expr, epoch: Epoch, own: Epoch) -> Expr:
-    """Copy an expression and the buffers that it reads from the recording `epoch` to the recording `own`."""
+    """Copy an expression and its buffers from the recording `epoch` to the recording `own`."""
     made: dict[Expr, Expr] = {}
     for node in topological([root]):
         if node.kind == "leaf":

@@ -97,7 +97,7 @@ class VisitLoop:
 
 
 def find_loop(sites: Sequence[Site | None]) -> VisitLoop | None:
-    """Return the loop with the longest iterations among those that have run at least two iterations.
+    """Return the loop with the longest iterations among those with at least two iterations.
 
     Return None if there is no loop.
 

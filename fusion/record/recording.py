@@ -154,7 +154,7 @@ HISTORY = 4096
 
 
 def cut(epoch: Epoch, location: Location | None) -> Epoch:
-    """Evaluate the pending work if the recording is long, and return the recording to continue in.
+    """Evaluate the pending work if the recording is long, and return the recording in which to continue.
 
     Recording is cut at the head of the outermost loop whose iterations have at most some hundred operations. This is a
     loop that earlier recordings have revealed or, if there is none, the outermost loop of this recording. If array
@@ -188,7 +188,10 @@ def cut(epoch: Epoch, location: Location | None) -> Epoch:
 
 
 def _end(epoch: Epoch) -> tuple[Epoch, list[Storage]]:
-    """Evaluate pending work, and return the recording to continue in, and the evaluated storages."""
+    """Evaluate pending work, and return the recording in which to continue.
+
+    Also return the evaluated storages.
+    """
     live = epoch.live()
     # begin a new epoch first: failed work stays pending in the old epoch, and must not make later operations fail
     fresh = recording.epoch = Epoch(epoch.device)
@@ -321,7 +324,7 @@ def _choose_head(epoch: Epoch, count: int) -> None:
 
 
 def _note_search(site: Site, history: list[Site | None], found: bool, planned: bool) -> None:
-    """Adjust where and how often recordings are cut after the cut at `site`, given whether its plan was found.
+    """Adjust where and how often recordings are cut, after a cut at `site`.
 
     If its program was not `found` in memory, recordings are cut at the head of a longer loop that `history` shows. If
     such programs are `planned` several times in a row, the iterations have too many forms, and recordings become
@@ -378,7 +381,7 @@ def flush() -> None:
 
 
 def exclusive(storage: Storage) -> Buffer:
-    """Return the buffer of `storage` for direct writes, after other uses of its old value are evaluated.
+    """Return the buffer of `storage` for direct writes, after evaluating what needs its old elements.
 
     Pending work of this thread that uses the buffer is evaluated first. If another array or an exported view shares the
     memory, the storage gets a private copy. Memory that is shared with other code is returned as it is.

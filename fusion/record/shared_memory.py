@@ -76,12 +76,12 @@ def export_owner(storage: Storage, values: np.ndarray) -> np.ndarray:
 
 
 def exporter_of(storage: Storage) -> np.ndarray | None:
-    """Return the NumPy array that other code uses to access a storage's memory, or None if it is not shared."""
+    """Return the NumPy array through which other code uses a storage's memory, or None if there is none."""
     return storage.exporter[0] if storage.exporter is not None else None
 
 
 def _find_exported(storage: Storage) -> SharedMemory | None:
-    """Return an object that keeps a storage's exported memory shared, or None if other code has released it.
+    """Return an object that keeps exported memory shared, or None if other code has released the memory.
 
     If only the storage uses the memory, end the sharing and return None.
     """

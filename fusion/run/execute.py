@@ -56,7 +56,7 @@ _plans_lock = threading.RLock()  # (reentrant: a finalizer may evaluate while th
 
 
 def run(epoch: Epoch, versions: list[Expr], wanted: tuple[int, ...] | None, assign_results: AssignResults) -> None:
-    """Evaluate the requested versions of a recording, and the referenced values that they depend on.
+    """Evaluate the requested values of a recording, and the values that they need.
 
     `wanted` contains their positions in `versions`. None means all. `assign_results` is called with the plan and its
     table of buffers, in which `Plan.handed` gives the index of each version's buffer. It may be called more than once

@@ -170,7 +170,7 @@ def reduce_in_order(op: str, values: np.ndarray, tree: Tree) -> Any:
 
 
 def _reduce_blocks(row: np.ufunc, values: np.ndarray, tree: Tree) -> Any:
-    """Return the partial results of a reduction that is split into blocks, as an array ``(rows, blocks)``."""
+    """Return the partial results of a split reduction, as an array ``(rows, blocks)``."""
     rows, extent, *rest = values.shape
     whole = extent // tree.block_length
     parts = values[:, : whole * tree.block_length].reshape(rows * whole, tree.block_length, *rest)

@@ -61,7 +61,7 @@ _OUTSIDE = (MemoryError, DeviceMismatchError, DeviceLostError, SettingError)
 
 @dataclass(slots=True)
 class FormCost:
-    """The time lost by interpreting a graph structure, and the expected time to compile it, in seconds."""
+    """The lost time and the expected compile time of a graph structure, in seconds."""
 
     lost: float = 0.0
     price: float = 0.0
@@ -95,7 +95,9 @@ _lock = threading.RLock()
 
 
 def find_costs(form: plan_cache.Form, epoch: Epoch) -> tuple[FormCost | None, float]:
-    """Return the recorded costs of a graph structure, and the expected loss of one interpreted run in seconds.
+    """Return the recorded costs of a graph structure, and the expected loss of one interpreted run.
+
+    The loss is in seconds.
 
     The costs are None if the graph cannot be interpreted. The seconds are 0 if they do not matter.
     """
@@ -157,7 +159,7 @@ def try_interpreting(
     wanted: tuple[int, ...] | None,
     assign_results: Any,
 ) -> float | None:
-    """Interpret a graph if that is possible and if its structure should not be compiled now.
+    """Interpret a graph, unless its structure should be compiled now or cannot be interpreted.
 
     Return None if the graph was interpreted. Otherwise return the expected seconds of compilation, or 0 if unknown.
     """
@@ -223,7 +225,7 @@ def _limit(form: FormCost) -> float:
 
 
 def is_known(key: object, kind: plan_cache.Form) -> bool:
-    """Return whether this graph, or a graph with the same structure and array lengths, was interpreted before."""
+    """Return whether this graph, or one of the same structure and lengths, was interpreted before."""
     return key in _programs or (kind.key, tuple(kind.encoder.codes)) in _programs
 
 

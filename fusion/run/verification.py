@@ -27,7 +27,7 @@ GPU_UNITS = 1000
 
 
 class VerificationCounts:
-    """The number of evaluations that were verified, and the number that could not be verified."""
+    """Counters of the evaluations that were verified, and of those that could not be verified."""
 
     compared = 0
     skipped = 0

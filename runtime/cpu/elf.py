@@ -190,7 +190,7 @@ class _Linker:
     def wanted(
         self, relocations: Sequence[tuple[int, int, int, Symbol, int]], kinds: Sequence[int]
     ) -> dict[Symbol, None]:
-        """Return the symbols that need a stub or a slot, because relocations of the given `kinds` refer to them."""
+        """Return the symbols that need a stub or a slot, according to the relocations of the given `kinds`."""
         found: dict[Symbol, None] = {}
         for _, _, kind, symbol, _ in relocations:
             inside = symbol.section in self.section_offsets

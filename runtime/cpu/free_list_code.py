@@ -72,7 +72,7 @@ def keep_text(free_list: int) -> str:
 
 
 def _field(t: Text, thing: str, store: str, which: int) -> str:
-    """Emit the address of a field of the buffer `thing`, given the position of the field's offset in `store`.
+    """Emit the address of a field of a buffer, whose offset is in word `which` of `store`.
 
     Word `which` of `store` is the offset of the field.
     """

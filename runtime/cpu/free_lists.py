@@ -145,7 +145,7 @@ class FreeLists:
         return found[0]
 
     def prepare(self, requests: Requests, sizes: Sequence[int | None]) -> None:
-        """Prepare the memory requests of a plan, so that one native call takes all buffers from the free lists.
+        """Prepare a plan's memory requests, so that one native call takes all buffers from free lists.
 
         `sizes` are the block sizes of the requests, or None for requests that free lists do not serve.
         """
@@ -246,5 +246,5 @@ _generic_alloc = ctypes.PYFUNCTYPE(ctypes.py_object, ctypes.py_object, ctypes.c_
 
 
 def kind_words(base: type) -> list[int]:
-    """Return the class of reusable buffers and the offset of their address, as two words for native code."""
+    """Return two words for native code: the class of reusable buffers, and the offset of their address."""
     return [id(native_kind(base)), slots_of(base)["address"]]

@@ -381,15 +381,15 @@ class Text:
         self.lines.append(f"{name}:")
 
     def at(self, base: str, word: int | str) -> str:
-        """Emit the address of the 64-bit word number `word` from the address `base` on, and return its name."""
+        """Emit the address of word `word` (64 bits) of the array at `base`, and return its LLVM name."""
         return self.new(f"getelementptr i64, ptr {base}, i64 {word}")
 
     def load(self, base: str, word: int | str, kind: str = "i64") -> str:
-        """Emit a load of the 64-bit word number `word` from the address `base` on, and return the result's name."""
+        """Emit a load of word `word` (64 bits) of the array at `base`, and return the LLVM name of the result."""
         return self.new(f"load {kind}, ptr {self.at(base, word)}")
 
     def store(self, value: str, base: str, word: int | str) -> None:
-        """Emit a store of a value to the 64-bit word number `word` from the address `base` on."""
+        """Emit a store to word `word` (64 bits) of the array at `base`."""
         self.do(f"store i64 {value}, ptr {self.at(base, word)}")
 
     def branch(self, condition: str, yes: str, no: str) -> None:

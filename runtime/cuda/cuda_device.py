@@ -35,7 +35,7 @@ DESCRIPTOR_USES = 1 << 20
 
 
 class CudaDevice(GpuServices):
-    """A GPU as a device, with all work in order in one stream, except work in the user's streams.
+    """A GPU as a device, on which all work runs in order, except work in the user's streams.
 
     `download` and `synchronize` wait for the work.
 

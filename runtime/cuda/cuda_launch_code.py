@@ -135,7 +135,7 @@ def _change_arguments(t: Text, record: str, values: str) -> None:
 
 
 def _start(t: Text, known: dict[str, str], record: str, stream: str) -> None:
-    """Emit code that launches the kernels of a record, as a CUDA graph or one by one.
+    """Emit code that launches the kernels of a launch record, as a CUDA graph or one by one.
 
     `%outcome` is the driver's error code, and `%failed` identifies the call that failed.
     """

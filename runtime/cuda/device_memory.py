@@ -158,7 +158,9 @@ class PoolBlock(Buffer):
 
     @property
     def is_multi_stream(self) -> bool:
-        """Return whether streams other than the block's origin and the device's own stream have used the block.
+        """Return whether a third stream has used the block.
+
+        The first two are the block's origin and the device's own stream.
 
         Every stream waits for the device's own stream.
         """
@@ -357,7 +359,7 @@ class MemoryPool(Counted):
                 self._take_back(block.address, block.size, block.origin_stream)
 
     def _take_back(self, address: int, size: int, origin_stream: CudaStream) -> None:
-        """Cache or free a block that only two streams have used: its origin and the device's own stream."""
+        """Cache or free a block that only its origin stream and the device's own stream have used."""
         if self.kept + size > self.most_kept or self._driver.lost:
             self.counts[MADE] -= size
             self._free(address, origin_stream)

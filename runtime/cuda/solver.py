@@ -118,7 +118,7 @@ class Solver(DeviceLibrary):
         return self._factor("xgeqrf", given, given)
 
     def orthogonal_factor(self, a: int, rows: int, columns: int, count: int, dtype: np.dtype, scales: Buffer) -> int:
-        """Compute the leading columns of Q of a QR factorization, in place of its reflectors."""
+        """Compute the leading columns of Q from the reflectors of a QR factorization, in place."""
         prefix = KINDS[dtype.char][1]
         name = f"{prefix}{'un' if dtype.kind == 'c' else 'or'}gqr"
         given = (rows, columns, count, a, rows, scales.address)

@@ -281,7 +281,7 @@ class StreamOrder:
     # -- order ----------------------------------------------------------------------------------
 
     def enter(self, stream: CudaStream | None) -> Any:
-        """Make `stream` wait for the work on which its next work depends, and return its driver handle.
+        """Make `stream` wait for the work that its next work needs, and return its driver handle.
 
         None is the stream of the calling thread.
         """

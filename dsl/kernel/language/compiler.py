@@ -172,7 +172,7 @@ class Compiler(Variables):
         self.stack = []
 
     def occurrence(self, path: tuple[Any, ...], node: ast.AST) -> int:
-        """Return how often this run has already compiled the call `node`.
+        """Return how often this compilation run has already compiled the call `node`.
 
         An unrolled loop compiles a call several times.
         """

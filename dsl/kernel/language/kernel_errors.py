@@ -10,7 +10,7 @@ from weft.runtime import WeftError, public_error, show_cell
 
 
 def suggestion(name: str, known: Iterable[str]) -> str:
-    """Return the part of an error message that suggests a similar known name, or "" if there is none."""
+    """Return the part of an error message that suggests a similar name, or "" if there is none."""
     found = get_close_matches(name, list(known), 1, 0.7)
     return f"; did you mean {found[0]!r}?" if found else ""
 

@@ -92,7 +92,7 @@ class Variable:
         self.later_run = -1
 
     def now(self, run: int) -> Variable:
-        """Return this variable, or the variable that has replaced it in run number `run`."""
+        """Return the variable that has replaced this variable in a compilation run, or this variable itself."""
         found = self
         while found.later is not None and found.later_run == run:
             found = found.later

@@ -186,7 +186,7 @@ class Tile:
         return match_any_sync(self.mask(), value) >> self.start()
 
     def match_all(self, value: object) -> tuple[int, bool]:
-        """Return a mask of all ranks and True if all threads have the same `value`, otherwise 0 and False."""
+        """Return a mask of all ranks and True if `value` is equal in all threads, otherwise 0 and False."""
         found, same = match_all_sync(self.mask(), value)
         return found >> self.start(), same
 

@@ -172,7 +172,7 @@ class ValueFrame:
         return self.device.view_memory(buffer, step.node.dtype, step.node.shape)
 
     def look_for_donations(self) -> None:
-        """Find the input buffers that final updates may overwrite because nothing else references them."""
+        """Find the input buffers that final updates may overwrite."""
         if self._remote:
             return
         readers: dict[int, int] = {}

@@ -1,4 +1,4 @@
-"""Programs: graphs whose nodes are sorted in the order in which they are interpreted.
+"""Programs: graphs whose nodes are in the order of interpretation.
 
 In: a graph and the requested versions. Out: a `Program`: steps in an order in which operands come first. Invariant:
 updates that may overwrite memory from before the run come last, after every step that can fail.
@@ -69,7 +69,7 @@ class Program:
 
 
 class ReductionOrders:
-    """The orders in which a plan would reduce elements, each determined when it is first needed."""
+    """The orders in which a plan would reduce elements, determined when they are needed."""
 
     def __init__(
         self, order: list[Expr], outputs: list[Expr], graph: LiveGraph, device: Device, any_order: bool

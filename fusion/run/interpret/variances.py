@@ -26,7 +26,7 @@ TOGETHER = 8
 
 
 def find_variances(order: list[Expr], origins: Mapping[Expr, Expr]) -> dict[Expr, tuple[Expr, Tree]]:
-    """Find the sums of squares of variances, and return each with its array and its summation order."""
+    """Find the sums of squares of variances, with the array and the summation order of each."""
     found = {}
     for node in order:
         array = _shifted(node, origins) if node.kind == "reduce" and node.op == "add" else None
@@ -38,7 +38,7 @@ def find_variances(order: list[Expr], origins: Mapping[Expr, Expr]) -> dict[Expr
 
 
 def _shifted(node: Expr, origins: Mapping[Expr, Expr]) -> Expr | None:
-    """Return the array of a variance if a node is its sum of squared differences, otherwise None."""
+    """Return the array of a variance if a node computes its sum of squares, otherwise None."""
     kind, (squares,) = node.dtype, node.operands
     if kind.char not in "fd" or node.size != 1 or not _is_map(squares, ("square", "multiply"), kind):
         return None

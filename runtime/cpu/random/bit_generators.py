@@ -219,7 +219,7 @@ class Philox:
         return self.outputs(state >> 2, increment)[state & 3]
 
     def outputs(self, counter: int, key: int) -> list[int]:
-        """Return the four outputs of Philox for a value of the counter."""
+        """Return the four 64-bit outputs of Philox for a value of the counter."""
         a, b, c, d = counter & _WORD, counter >> 64, 0, 0
         x, y = key & _WORD, key >> 64
         for _ in range(self.rounds):

@@ -101,7 +101,7 @@ HALF_ZIGGURATS = {
 
 
 def words_texts() -> dict[str, Any]:
-    """Return the LLVM text of the methods that read random words, by the placeholders in `streams.ll`."""
+    """Return the LLVM text for each placeholder in `streams.ll` of the methods that read random words."""
     texts: dict[str, Any] = {"WORDS": "", "WORDS_SWITCH": "", "WORDS_RANGE": "", "WORDS_COUNT": "", "WORDS_END": ""}
     result = "{ i64, i64 }"
     for method_name, method in METHODS.items():

@@ -152,7 +152,7 @@ def _take(
 
 
 def _head(method: Drawing, count: int, scale: float, loc: float) -> np.ndarray:
-    """Return the words of a new random stream, of which only those that describe the method are set."""
+    """Return the words of a new random stream, in which only the description of the method is set."""
     threshold = 0
     if method.dtype.kind == "i":
         threshold = (1 << method.bits) % (int(scale) + 1)

@@ -1,4 +1,4 @@
-"""Merging of basic blocks of one expression, such as `and`, `or` or a chained comparison.
+"""Merging of the basic blocks of one expression, such as `and`, `or` or ``a < b < c``.
 
 In: basic blocks. Out: fewer basic blocks, in which instructions that jumped inside an expression have become one
 instruction: `and`, `or`, `choice` or `chain`, with the instructions of its operands.
@@ -92,7 +92,7 @@ class Conditions:
         return False
 
     def _popped(self, number: int) -> int:
-        """Return the block that follows block `number` if that block only pops a value, otherwise `number`."""
+        """Return the block after block `number` if that block only pops a value, otherwise `number`."""
         block = self.blocks[number]
         return block.after[0] if [i.name for i in block.body] == ["pop"] else number
 

@@ -1,4 +1,4 @@
-"""Control-flow graphs of byte code, in which copies of code that CPython makes are merged.
+"""Control-flow graphs of byte code, without the copies of code that CPython makes.
 
 CPython copies the test of a `while` loop to the loop's end. It also replaces a jump to a short end of a function with a
 copy of that end. Two instructions are equivalent if they are the same and their successors are equivalent. Invariant:
