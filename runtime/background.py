@@ -103,7 +103,7 @@ class _Second:
 def submit(
     function: str, arguments: tuple[Any, ...], then: Callable[[Any], None] | None = None, *, urgent: bool = False
 ) -> Request | None:
-    """Request a function call in the second process, or return None if no more requests are accepted.
+    """Request a function call in the second process, or return None if the request is not accepted.
 
     That is the case if there is no process, or if too many requests wait.
 

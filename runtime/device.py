@@ -84,7 +84,7 @@ class ReleasedBuffer(Buffer):
 
 
 class Requests:
-    """The buffers that each run of a plan requests together.
+    """The buffers that a plan requests together at the start of each run.
 
     Attributes
     ----------
@@ -257,7 +257,7 @@ class Device(Services, OptionalServices, Protocol):
         ...
 
     def load(self, code: ObjectCode) -> Any:
-        """Load object code, and return the kernel in the form that `launch` takes.
+        """Load object code, and return the kernel as `launch` expects it.
 
         All symbols are checked before.
         """

@@ -150,7 +150,7 @@ class SynchronousDevice(Named):
     _streams = 2  # CUDA's handles 1 and 2 are its default streams
 
     def create_event(self, timing: bool = True) -> ClockEvent:
-        """Return a new event."""
+        """Return a new event of the host's clock."""
         return ClockEvent(timing)
 
     def delay(self) -> None:

@@ -95,7 +95,7 @@ class Parameter:
 
     @property
     def kind(self) -> str:
-        """Return the parameter's kind: "pointer", "value" with its size, or the name of a scalar's dtype."""
+        """Return the kind of the parameter: "pointer", "value" with a size, or the dtype's name for a scalar."""
         if self.by_value:
             return f"value {self.by_value}"
         return "pointer" if isinstance(self.value.type, Pointer) else self.value.type.name

@@ -45,7 +45,7 @@ class Dialect(Protocol):
         ...
 
     def operation(self, emitter: Emitter, operation: Operation) -> bool:
-        """Emit an operation in a target-specific form. Return False if there is no such form."""
+        """Emit an operation in a target-specific form, or return False if it has none."""
         ...
 
 

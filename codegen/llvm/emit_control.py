@@ -8,7 +8,7 @@ from weft.runtime import CompileError
 
 
 class ControlEmitter(Writer):
-    """The part of the emitter for control flow."""
+    """The part of the emitter that emits branches, scopes and calls."""
 
     def branch(self, operation: Operation) -> None:
         """Emit an `if` as a branch, or under masks if the condition differs between vector lanes."""

@@ -101,7 +101,10 @@ class MemoryEmitter(StreamEmitter):
         return self.concatenated(parts, memory, count)
 
     def concatenated(self, parts: list[str], kind: str, count: int) -> str:
-        """Concatenate vectors of `count` elements each. The number of vectors must be a power of two."""
+        """Concatenate vectors of `count` elements each.
+
+        The number of vectors must be a power of two.
+        """
         while len(parts) > 1:
             vector, order = wide(kind, count), ", ".join(f"i32 {k}" for k in range(2 * count))
             parts = [

@@ -250,7 +250,7 @@ class Writer:
         return any(self.environment[v].lanes for v in operands)
 
     def set(self, operation: Operation, item: Item) -> None:
-        """Bind the only result of an operation to its LLVM text."""
+        """Record the LLVM text of an operation's only result."""
         self.environment[operation.results[0]] = item
 
     def type_of(self, type: np.dtype | Pointer) -> str:

@@ -19,7 +19,7 @@ class ValueEmitter(Writer):
     """The part of the emitter for arithmetic, constants and casts."""
 
     def table_op(self, operation: Operation) -> None:
-        """Emit an op by the lowering that the op table gives for it."""
+        """Emit a scalar operation as the LLVM instruction or call that the op table specifies."""
         if self._linear(operation):
             return
         definition = find_op(operation.opcode)
@@ -102,7 +102,7 @@ class ValueEmitter(Writer):
         return self.line(f"{word} nsw {scalar_type(self.kernel.index_dtype)} {x}, {y}")
 
     def constant(self, operation: Operation) -> None:
-        """Bind a constant to its text, without emitting an instruction."""
+        """Record a constant's LLVM text, without emitting an instruction."""
         dtype = operation.results[0].type
         assert isinstance(dtype, np.dtype)
         value = operation.attributes["value"]

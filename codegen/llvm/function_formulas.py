@@ -330,5 +330,8 @@ def formula(writer: Writer, target: Target, name: str, dtype: np.dtype, operands
 
 
 def has_fma(target: Target) -> bool:
-    """Return whether the target has a fused multiply-add instruction. 64-bit ARM always has it."""
+    """Return whether the target has a fused multiply-add instruction.
+
+    64-bit ARM always has it.
+    """
     return "+fma" in target.features.split(",") or target.triple.startswith(("aarch64", "arm64"))

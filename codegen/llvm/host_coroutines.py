@@ -131,7 +131,7 @@ class CoroutineDialect(GridDialect):
     # -- results of synchronization points ------------------------------------------------------
 
     def counted_votes(self, emitter: Emitter, kind: str) -> str:
-        """Return the result of `barrier_vote` for the number of votes in the block."""
+        """Return the result of `barrier_vote`, given the number of true votes in the block."""
         votes = self.field(emitter, scheduler.BALLOT)
         if kind == "count":
             return votes

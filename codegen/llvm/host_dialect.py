@@ -146,7 +146,7 @@ class HostDialect:
         return emitter.line(f"shufflevector {piece} {found}, {piece} poison, <{lanes} x i32> <{order}>")
 
     def operation(self, emitter: Emitter, operation: Operation) -> bool:
-        """Emit a prefetch or the transposed copy of a tile. Return False for other operations."""
+        """Emit a prefetch or the transposed copy of a tile, or return False for other operations."""
         if operation.opcode == "fetch":
             emitter.fetch(operation)
             return True

@@ -43,7 +43,10 @@ def from_accumulator(emitter: Emitter, text: str, dtype: np.dtype) -> str:
 
 
 def combine(emitter: Emitter, name: str, dtype: np.dtype, x: str, y: str) -> str:
-    """Combine two values by `add`, `minimum`, `maximum` or a bitwise operation. float16 is not supported."""
+    """Combine two values by `add`, `minimum`, `maximum` or a bitwise operation.
+
+    float16 is not supported.
+    """
     kind = scalar_type(dtype)
     if dtype.kind == "f":
         if name not in FLOAT_REDUCTIONS:

@@ -50,7 +50,7 @@ class GridDialect(HostDialect):
     # -- the entry ----------------------------------------------------------------------------
 
     def begin(self, emitter: Emitter) -> None:
-        """Emit the entry function, its parameters and the dimensions of the launch."""
+        """Emit the head of the entry function, and loads of its parameters and of the launch dimensions."""
         self.open_entry(emitter)
         emitter.reserve_allocas()
         self.bind_parameters(emitter)

@@ -206,7 +206,7 @@ class SplitEmitter(BarrierEmitter):
                 yield
 
     def threads_before(self, block: str) -> str:
-        """Emit the number of threads in the blocks of a group that precede `block`."""
+        """Emit the number of threads in the blocks before `block` in a group of blocks."""
         number = self.line(f"sub nuw nsw i64 {block}, {self.blocks[0]}")
         for operation, array, size in self.shared:
             offset = self.line(f"mul nuw nsw i64 {number}, {size}")
@@ -254,7 +254,7 @@ class SplitEmitter(BarrierEmitter):
         return limits
 
     def row_range(self, taken: tuple[str, str], before: str, start: str, stop: str) -> tuple[str, str]:
-        """Emit the part of a range of x thread indices that lies in the group's range `taken`."""
+        """Emit the intersection of a range of x thread indices with a block group's thread range `taken`."""
         kind, numbers = scalar_type(self.kernel.index_dtype), self.dialect.numbers
         y, z = numbers["thread_index", 1], numbers["thread_index", 2]
         plane = self.line(f"mul nuw nsw {kind} {z}, {numbers['block_size', 1]}")
@@ -393,7 +393,10 @@ class SplitEmitter(BarrierEmitter):
         self.settled, self.vectorizes = {}, False
 
     def emit_thread(self, run: Run, guards: RunGuards, done: str) -> None:
-        """Emit the code of one thread between two barriers. The code ends at the label `done`."""
+        """Emit the code of one thread between two barriers.
+
+        The code ends at the label `done`.
+        """
         self.here = set()
         masks = [(self.gone, "eq")] if self.gone and run.late else []
         if run.branch is not None and not guards.entered:
@@ -430,7 +433,7 @@ class SplitEmitter(BarrierEmitter):
         self.linear = ""
 
     def open_variable(self, root: Value, run: Run) -> None:
-        """Bind a thread's variable `root` to memory for the code of a run."""
+        """Make a thread's variable `root` available to the code of a run (code between barriers)."""
         split = self.split
         dtype, count = self.element_type(root), split.local_operations[root].attributes["count"]
         kind = memory_type(dtype)

@@ -28,7 +28,7 @@ def memory_of(value: Value) -> tuple[str, int]:
 
 
 class ArrayEmitter(Emitter):
-    """Emitter of the arrays with one element per thread that a kernel needs."""
+    """Emitter of arrays that have one element per thread of a block."""
 
     dialect: GridDialect
 
@@ -88,7 +88,7 @@ class ArrayEmitter(Emitter):
         return text
 
     def _group(self) -> str:
-        """Emit the number of blocks in a group, and return the group's number of threads.
+        """Emit the number of blocks in a group of blocks, and return the number of threads in the group.
 
         A group is a single block if a warp could contain threads of two blocks.
         """

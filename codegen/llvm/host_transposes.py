@@ -17,7 +17,7 @@ MOST_LANES = 16  # lanes of a transposed vector: the same number of vectors is i
 
 
 def emit_transposed(emitter: Writer, operation: Operation, vector_bytes: int) -> None:
-    """Emit the transposed copy that fills a tile, and bind the tile's pointer."""
+    """Emit the transposed copy of a tile, and record the pointer to the copy."""
     kind = operation.operands[0].type
     assert isinstance(kind, Pointer)
     element, size = f"i{8 * kind.dtype.itemsize}", operation.attributes["size"]

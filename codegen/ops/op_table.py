@@ -1,4 +1,4 @@
-"""The op table, which contains all scalar operations, and functions to look up the properties of ops."""
+"""The op table, which contains all scalar operations and their properties."""
 
 from __future__ import annotations
 
@@ -118,7 +118,10 @@ def _resolve_loops(
 
 
 def identity_of(op: str | OpDef, dtype: Any) -> Any:
-    """Return the identity of a reduction with `op` in `dtype`. Raises TypeError if there is no identity."""
+    """Return the identity of a reduction with `op` in `dtype`.
+
+    Raises TypeError if there is no identity.
+    """
     definition = find_op(op) if isinstance(op, str) else op
     dtype = np.dtype(dtype)
     start = definition.identity
@@ -171,7 +174,7 @@ def combine_accumulators(
 def combine_ascending(
     b: KernelBuilder, name: str, first: tuple[Value, ...], second: tuple[Value, ...]
 ) -> tuple[Value, ...]:
-    """Combine two sets of accumulators if all indices in `second` exceed those in `first`.
+    """Combine two sets of accumulators, of which the second has only larger indices.
 
     This is simpler than `combine_accumulators` for argmin and argmax.
 

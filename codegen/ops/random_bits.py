@@ -75,7 +75,7 @@ class _Words:
 
 
 def _high(x: _Words, y: Any) -> _Words:
-    """Return the upper 64 bits of the product of two 64-bit words.
+    """Return the upper 64 bits of the 128-bit product of two 64-bit words.
 
     The product is computed from products of 32-bit halves.
     """

@@ -171,7 +171,7 @@ def _serial_loops(loops: list[Operation], reductions: list[Operation]) -> set[Op
 
 
 def _unit_accesses(operation: Operation, depth: int) -> int:
-    """Return a score of a loop for vectorization, which grows with the number of contiguous accesses.
+    """Return a loop's score for vectorization, which grows with its number of contiguous accesses.
 
     The score is 0 if the loop should not be vectorized.
 

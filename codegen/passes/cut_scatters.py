@@ -98,7 +98,7 @@ class _Cutter(Rewriter):
         self.scatter = scatter
 
     def structured(self, operation: Operation, operands: list[Replaced]) -> None:
-        """Copy an operation. If it is the scatter loop, split the copy into blocks."""
+        """Copy an operation, split into blocks if it is the scatter loop."""
         if operation is not self.scatter.loop:
             super().structured(operation, operands)
             return

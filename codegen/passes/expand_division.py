@@ -93,7 +93,7 @@ def _blocks(kernel: Kernel) -> Iterator[Block]:
 
 
 def _casts_from(kernel: Kernel, kinds: str) -> set[Value]:
-    """Return the float32 values that were cast from narrow dtypes with a kind in `kinds`.
+    """Return the float32 values that were cast from 8-bit or 16-bit dtypes of certain kinds.
 
     Narrow dtypes have at most 16 bits.
     """
@@ -103,7 +103,7 @@ def _casts_from(kernel: Kernel, kinds: str) -> set[Value]:
 
 
 def _is_moderate(number: float) -> bool:
-    """Return whether quotients of `number` and a float16 number neither overflow nor underflow in float32."""
+    """Return whether a division of `number` by a float16 number, or the reverse, stays in float32's range."""
     return number == 0 or not np.isfinite(number) or _LEAST**0.5 <= abs(number) <= _LEAST**-0.5
 
 

@@ -132,7 +132,7 @@ class GuardFinder:
         return self._indices[self.merged]
 
     def find(self, run: Run, exits: bool) -> RunGuards:
-        """Return the guards that limit the threads with work in a run, the code between two barriers.
+        """Return the guards that limit which threads have work in a run (code between barriers).
 
         `exits` says whether later runs must know which threads have left the kernel.
         """
@@ -199,7 +199,7 @@ class GuardFinder:
         return ThreadMultiples(x, y)
 
     def settled(self, run: Run, facts: Facts) -> dict[Value, bool]:
-        """Return the comparisons in a run whose results follow from the inequalities `facts`."""
+        """Return the comparisons in a run (code between barriers) that the inequalities `facts` decide."""
         comparisons = [o.results[0] for o in run.everything() if o.opcode in INEQUALITIES]
         return {
             value: truth
@@ -209,7 +209,7 @@ class GuardFinder:
         }
 
     def divide(self, run: Run) -> list[RunGuards]:
-        """Split the threads of a run by a condition, and return the guards of both parts.
+        """Split the threads of a run (code between barriers) by a condition, and return the guards of both parts.
 
         In each part, an access in a branch needs no mask, as in ``part[t] = x[i] if i < n else 0``. Return an empty list
         if there is no such condition.
@@ -239,7 +239,7 @@ class GuardFinder:
         return RunGuards([bound], settled={**settled, condition: truth})
 
     def branches(self, run: Run) -> Iterator[tuple[Value, bool]]:
-        """Yield the conditions of the branches around a run, with the values that lead into the run.
+        """Yield the conditions of the branches that enclose a run (code between barriers), with their values in it.
 
         Only branches that some threads take and others do not are included.
         """

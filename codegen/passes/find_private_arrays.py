@@ -134,7 +134,7 @@ def _describe(bounds: ArrayBounds, atomic: Operation, others: tuple[ArrayBounds,
 
 
 def _identity(combine: str, dtype: np.dtype) -> int:
-    """Return the identity of an atomic, as bits: the value that does not change an element.
+    """Return the bits of the value that leaves an element unchanged in an atomic operation.
 
     For floats, this is -0.0, an infinity or NaN.
     """

@@ -121,7 +121,7 @@ def _find_common_branches(body: Block) -> dict[Value, frozenset[Operation]]:
 
 
 def variables_read_first(block: Block, found: dict[Block, set[Value]]) -> set[Value]:
-    """Return the variables that a block loads before it stores to them.
+    """Return the variables that a block may load before it stores to them.
 
     The pointers of all regions are added to `found`.
     """

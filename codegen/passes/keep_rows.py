@@ -24,7 +24,7 @@ WORTH = 16  # number of instructions above which a store and loads cost less tha
 
 @dataclass(frozen=True, slots=True)
 class _Row:
-    """Several loops over the same row in one block, and the values to store for later loops.
+    """Several loops in one block over the same row, with the values that the first loop stores.
 
     `kept` maps each value to the values that recompute it in later loops.
     """

@@ -18,7 +18,7 @@ NONE: Names = frozenset()
 
 
 class Multiples:
-    """Analysis of whether values are multiples of a power of two, given that some parameters are.
+    """Analysis of which values are multiples of a power of two, if certain parameters are.
 
     Parameters
     ----------

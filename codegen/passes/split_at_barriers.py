@@ -1,4 +1,4 @@
-"""Splitting of kernels into runs, the code between two synchronization points.
+"""Splitting of kernels at their synchronization points, into sections without synchronization.
 
 In: a threaded kernel with synchronization points that all threads of a block reach together. Out: a list of steps for
 each block of operations that contains them: runs, synchronization points, and operations executed once for all
@@ -47,7 +47,7 @@ class Run:
     late: bool = False  # whether threads may have left the kernel before
 
     def needed(self) -> Iterator[Value]:
-        """Yield the values that the run uses.
+        """Yield the values that the code between two synchronization points uses.
 
         At its start, a run reads the contributions of the threads from arrays. The run uses no operands of the
         synchronization point, except the lane of a shuffle.
@@ -60,7 +60,7 @@ class Run:
             yield from o.operands
 
     def everything(self) -> Iterator[Operation]:
-        """Yield all operations of the run, including nested operations."""
+        """Yield all operations between two synchronization points, including nested operations."""
         yield from self.receives
         yield from program_order(self.operations)
         yield from self.sends
@@ -115,11 +115,11 @@ class BarrierSplit:
     _first: dict[Run, dict[Value, Operation]] = field(default_factory=dict)
 
     def runs(self) -> list[Run]:
-        """Return all runs of the kernel."""
+        """Return all runs (sections of code between synchronization points) of the kernel."""
         return [step for steps in self.steps.values() for step in steps if isinstance(step, Run)]
 
     def touched(self, run: Run) -> list[Value]:
-        """Return the thread-local variables that a run accesses."""
+        """Return the thread-local variables that a run (code between barriers) accesses."""
         found: dict[Value, None] = {}
         for o in run.everything():
             for value in o.operands:
@@ -129,7 +129,7 @@ class BarrierSplit:
         return list(found)
 
     def begins_with_store(self, run: Run, root: Value) -> bool:
-        """Return whether a run never reads the value that a variable had before the run.
+        """Return whether a run (code between barriers) never reads the previous value of a variable.
 
         Its first access is then an unconditional store, or there is none.
         """
@@ -306,7 +306,7 @@ class _Splitter:
                         self.mark_needed(value)
 
     def mark_needed(self, value: Value) -> None:
-        """Mark a value as used outside of all runs, together with the operations that compute it."""
+        """Mark a value as needed outside of all runs (code between barriers), and the operations that compute it."""
         if value in self.needed:
             return
         self.needed.add(value)
@@ -365,7 +365,7 @@ class _Splitter:
         return is_pure(o) and not self.uniform.differs(o.results)
 
     def cut(self, block: Block, again: bool, branch: Branch | None = None) -> None:
-        """Divide the operations of a block into steps: runs, synchronization points, and work done once."""
+        """Divide a block's operations into runs (code between barriers), synchronization points and other steps."""
         steps: list[Step] = []
         run: Run | None = None
         for o in block.operations:
@@ -429,7 +429,7 @@ class _Splitter:
                 self.made.strict.add(o)
 
     def conflicts(self, o: Operation, run: Run) -> bool:
-        """Return whether an operation that is executed once must come after the preceding run."""
+        """Return whether an operation that executes once must follow the preceding run (code between barriers)."""
         if o.opcode == "leave":
             return True
         inside = list(run.everything())

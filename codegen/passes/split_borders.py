@@ -60,7 +60,7 @@ class _Splitter:
     # -- copies -----------------------------------------------------------------------------------
 
     def block(self, block: Block) -> tuple[Value, ...]:
-        """Copy a block's operations into the builder's current block, and return the values that the block yields."""
+        """Copy a block's operations into the current block, and return the values that the copied block yields."""
         for operation in block.operations:
             if operation.opcode == "yield":
                 return tuple(map(self.new, operation.operands))
@@ -146,7 +146,7 @@ class _Splitter:
         return [condition] if made.opcode in _COMPARISONS else []
 
     def loop(self, operation: Operation, likely: dict[Value, bool]) -> None:
-        """Split a loop according to its likely comparisons."""
+        """Split a loop by the index comparisons that usually have the same result."""
         if any(o.opcode == "for" for o in program_order(operation.regions[0].operations)):
             self.split_by_branch(operation, likely)
         elif operation not in self.kernel.body.operations:

@@ -55,7 +55,7 @@ def tile_transposes(kernel: Kernel) -> Kernel:
 
 
 def _nests(block: Block, found: list[tuple[Block, Operation]]) -> list[tuple[Block, Operation]]:
-    """Return the parallel loops of a block and of its nested blocks, each with its block."""
+    """Return the parallel loops in a block and its nested blocks, each with the block that contains it."""
     for operation in block.operations:
         if operation.opcode == "for" and operation.attributes["role"] == "parallel":
             found.append((block, operation))

@@ -158,7 +158,7 @@ class _Signs(FactWalk):
         return None
 
     def splits(self, o: Operation, exact: bool) -> bool:
-        """Return whether a sum or product may be replaced by its operands in a linear sum."""
+        """Return whether a linear sum may contain the operands of an operation instead of its result."""
         return self.index.fits(o) or (not exact and o.results[0].type.itemsize == 8)  # type: ignore[union-attr]
 
 

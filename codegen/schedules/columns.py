@@ -166,7 +166,7 @@ def write(kernel: Kernel, nest: Nest, decision: ColumnReduction, target: Target)
 
 
 def _side_shift(w: ThreadWriter, count: Value, items: Value, lanes: int) -> Value:
-    """Emit code that computes the base-2 logarithm of `_side` at run time."""
+    """Emit code that computes the base-2 logarithm of the number of threads side by side."""
     vectors = w.parts(count, lanes)
     wanted: Value | int = 0
     for k in range(GPU.warp.bit_length() - 1):
@@ -313,6 +313,6 @@ class ColumnWriter(RowWriter):
         return [list(column) for column in by_halves(found, together)]
 
     def _combined(self, combine: Sequence[str], values: list[Value], mask: int) -> list[Value]:
-        """Combine values with those of the lane at distance `mask`, if both lanes have the same columns."""
+        """Combine values with those of the lane at XOR distance `mask`, if both lanes have the same columns."""
         same = None if isinstance(self.side, int) else lambda mask: self.w.test("less_equal", self.side, mask)
         return shuffled(self.w, combine, values, mask, same)

@@ -1,4 +1,4 @@
-"""The GPU schedule of pointwise kernels that have neither reductions nor loops at a point."""
+"""The GPU schedule of pointwise kernels without reductions and without inner loops."""
 
 from __future__ import annotations
 
@@ -122,7 +122,7 @@ def _branch_on_whole(w: ThreadWriter, condition: Value, whole: Callable[[], None
 
 
 def _write_planes(kernel: Kernel, nest: Nest) -> Kernel:
-    """Lower a pointwise kernel with several loops to a threaded kernel, whose tiles have rows and columns.
+    """Lower a pointwise kernel with several loops to a threaded kernel that processes two-dimensional tiles.
 
     Columns are along the innermost loop.
 

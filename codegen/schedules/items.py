@@ -1,4 +1,4 @@
-"""The fallback schedule for GPUs, in which one thread executes all operations of a point."""
+"""The fallback schedule for GPUs, in which one thread executes an entire iteration of the parallel loops."""
 
 from __future__ import annotations
 
@@ -23,7 +23,7 @@ def fits(kernel: Kernel, nest: Nest, sizes: Mapping[str, int], exact: bool) -> I
 
 
 def write(kernel: Kernel, nest: Nest, decision: Items, target: Target) -> Kernel:
-    """Lower a logical kernel to a threaded kernel with one thread per point."""
+    """Lower a logical kernel to a threaded kernel, with one thread per iteration of the parallel loops."""
     w = ThreadWriter(kernel, nest, THREADS)
     items = w.product(w.extents())
     with w.tiles(w.parts(items, w.threads)) as tile:

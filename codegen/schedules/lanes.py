@@ -237,7 +237,7 @@ class LaneWriter:
             self._remember(stores[-1], slot)  # (earlier stores may have been overwritten)
 
     def value(self, slot: Slot, lane: int, value: Value) -> Value:
-        """Return the copy of a value of the logical kernel for one lane.
+        """Return the copy of a logical kernel's value for one lane of a slot.
 
         The logical kernel is the kernel before the mapping to threads.
         """
@@ -329,7 +329,7 @@ class LaneWriter:
         return math.gcd(at * size, GPU.vector_bytes, size * self.lanes)
 
     def _wide(self, operation: Operation, slot: Slot) -> tuple[Value, int, list[int]]:
-        """Return the address of a vector access: a base index, its distance, and each lane's offset."""
+        """Return the address of a vector access, and the offset of each lane in the vector."""
         base, offset = self.w.offsets.get(operation.operands[1], (operation.operands[1], 0))
         step = self._wide_step(operation)
         return *self._base_and_offset(self.value(slot, 0, base)), [offset + step * lane for lane in range(self.lanes)]

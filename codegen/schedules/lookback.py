@@ -96,7 +96,7 @@ def share_rows(kernel: Kernel, sizes: Mapping[str, int]) -> Shared | None:
 
 
 def _words_of_value(op: ScanOp) -> int:
-    """Return the number of descriptor words that each value of a scan needs."""
+    """Return the number of 64-bit words in which look-back descriptors store a scan's value."""
     return -(-op.type.itemsize // _HALF.itemsize)
 
 
@@ -354,7 +354,7 @@ class _TilePosition:
 
 
 def _look_back(notes: _Descriptors, scanner: TileScanner, position: _TilePosition, own: Value, initial: Value) -> Value:
-    """Return the prefix of a tile, after publishing the total of the tile.
+    """Publish a tile's total, and return the total of all elements before the tile.
 
     The last tile of a group publishes the total of the group. The last tile of a group of groups publishes the prefix
     of the next group of groups.

@@ -46,7 +46,7 @@ class Nest:
 
     @property
     def inward(self) -> list[Operation]:
-        """The operations between the parallel loops, whose results the points of an inner loop share."""
+        """The operations between the parallel loops, whose results the inner iterations share."""
         return [o for level in self.levels[1:] for o in level.before]
 
     @property
@@ -55,7 +55,7 @@ class Nest:
         return [*self.inward, *self.item]
 
     def points(self, sizes: Mapping[str, int]) -> int:
-        """Return the number of points of the parallel loops for the sizes `sizes`."""
+        """Return the number of iterations of all parallel loops for the given sizes."""
         return prod(sizes[level.extent.name] for level in self.levels)
 
 

@@ -121,7 +121,7 @@ def write(kernel: Kernel, nest: Nest, decision: RowPlanes, target: Target) -> Ke
 
 
 class _Plane:
-    """Writer of the tiles of rows and columns of a pointwise kernel.
+    """Writer of the two-dimensional tiles of a pointwise kernel.
 
     A thread computes vectors of `lanes` elements in `deep` rows. The pointers in `vectors` allow vector accesses.
     `along` threads lie along a row (0: as many as fit). `rows` and `length` are the number and the length of the rows,

@@ -52,7 +52,7 @@ REGISTERS = 96
 
 @dataclass(slots=True)
 class Team:
-    """The division of a block's threads among the points of the parallel loops.
+    """The division of a block's threads among iterations of the parallel loops.
 
     `size` threads share an item, and `part` is the index of this thread among them.
     """
@@ -75,7 +75,7 @@ class Team:
 
 
 def split_item(nest: Nest) -> tuple[list[Operation], list[Operation]] | None:
-    """Split the operations of a point in two parts, after the last loop that threads can share.
+    """Split the operations of an iteration in two parts, after the last loop that threads can share.
 
     One thread executes the second part. Return None if threads cannot share the first part, because it has serial loops
     or conditional stores.

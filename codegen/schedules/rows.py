@@ -208,7 +208,7 @@ def write(kernel: Kernel, nest: Nest, decision: EachRow, target: Target) -> Kern
 
 
 def write_items(w: ThreadWriter, threads: int, scheme: str, write: Callable[[Value], None]) -> Kernel:
-    """Return a kernel in which `threads` threads share each point of the parallel loops.
+    """Return a kernel in which `threads` threads share each iteration of the parallel loops.
 
     `write` is called with the index of the current thread among the threads of its item.
     """
@@ -393,7 +393,7 @@ class RowWriter:
         ]
 
     def spans(self, count: int) -> Value | int:
-        """Return the distance in elements between this thread's vector and its vector `count` further on."""
+        """Return the distance in elements from this thread's vector to its `count`-th next vector."""
         return count * self.threads * self.lanes
 
     def _slot(self, k: int, base: Value, length: Value, known: int | None = None) -> Slot:

@@ -28,7 +28,7 @@ ANY = 1 << 20
 
 @dataclass(frozen=True, slots=True)
 class RowColumnNest:
-    """The parts of a row-and-column reduction.
+    """The parts of a kernel that reduces the same elements along rows and along columns.
 
     The parts are the operations before the rows, the initialization of the columns, and the loop over rows with its
     body.

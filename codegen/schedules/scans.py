@@ -107,7 +107,7 @@ def find_scan(nest: Nest) -> Scan | None:
 
 
 def operands_of(operation: Operation) -> list[Value]:
-    """Return the operands of an operation and of all operations in its regions."""
+    """Return the operands of an operation, including those of the operations in its regions."""
     return [v for o in program_order([operation]) for v in o.operands]
 
 

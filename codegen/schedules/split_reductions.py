@@ -36,7 +36,7 @@ FEW_PARTS = 512
 
 
 def nests_of_parts(kernel: Kernel) -> tuple[Nest, Nest]:
-    """Return the loop nests of the two kernels that a merged kernel consists of."""
+    """Return the loop nests of the two original kernels in a merged kernel."""
     parts = []
     for operations in parts_of(kernel, kernel.body):
         body = Block()

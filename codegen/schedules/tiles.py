@@ -1,4 +1,4 @@
-"""The GPU schedule of pointwise kernels that read transposed operands through tiles in shared memory.
+"""The GPU schedule of pointwise kernels with transposed operands, which are read through shared memory.
 
 In: a logical kernel whose last two loops are contiguous in different operands, and a `TransposedTiles`. Out: the
 threaded kernel. The threads of a block load a square of each transposed operand along that operand's memory into

@@ -243,7 +243,7 @@ class ThreadWriter:
         return [self.map[level.extent] for level in self.nest.levels]
 
     def bind(self, levels: Sequence[Level], flat: Value) -> None:
-        """Set the indices of the loops `levels` to the point at position `flat` in C order."""
+        """Set the indices of the loops `levels`, given the position of the iteration in C order."""
         for level in reversed(levels[1:]):
             flat, self.map[level.index] = self.split(flat, self.map[level.extent])
         if levels:

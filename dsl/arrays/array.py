@@ -207,7 +207,7 @@ class Array(ArrayMembers):
         return as_strided(values.reshape(-1)[offset:], shape, [s * values.itemsize for s in strides], writeable=False)
 
     def item(self, *index: int) -> Any:
-        """Return one element as a Python scalar."""
+        """Return one element of the array as a Python scalar."""
         return self._number().item(*index)
 
     def _number(self) -> np.ndarray:

@@ -122,7 +122,7 @@ def look_up(
 
 
 def zero_key(zero: float) -> float | str:
-    """Return a part of a memo key that distinguishes 0.0 from -0.0."""
+    """Return a key for a zero that distinguishes 0.0 from -0.0, for use in a memo key."""
     return zero if str(zero)[0] != "-" else "-0.0"
 
 

@@ -22,7 +22,10 @@ Shown = tuple[Storage, tuple[tuple[int, ...], tuple[int, ...], int] | None]
 
 
 def byte_strides(shape: tuple[int, ...], itemsize: int, strides: Any, order: str) -> tuple[int, ...]:
-    """Check the given byte strides, and replace None by the strides of a contiguous array in C or Fortran order."""
+    """Return the byte strides of an array, by default those of a contiguous array.
+
+    Given strides are checked. `order` is "C" or "F".
+    """
     if order not in ("C", "F"):
         raise ValueError(f"the order of an array is 'C' or 'F', not {order!r}")
     if strides is None:

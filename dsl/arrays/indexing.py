@@ -320,7 +320,10 @@ def _view_or_offset(array: Array, key: object) -> Any:
 
 
 def element(array: Array, offset: int) -> Array:
-    """Return the element at an offset in an array's storage, as a 0-d array."""
+    """Return an element of an array's storage as a 0-d array.
+
+    `offset` is the position of the element in the storage.
+    """
     start()
     return record(expr_of(window(array, (), (), offset)))
 
@@ -357,7 +360,7 @@ def _lay_out_axes(index: Index, key: object, ndim: int) -> AxisLayout:
 
 
 def _separated(key: object, ndim: int) -> bool:
-    """Return whether a slice or None separates two index arrays or integers in an index."""
+    """Return whether a slice or None is between two index arrays or integers of an index."""
     kinds = [not (item is None or isinstance(item, slice)) for item in _expand(key, ndim)]
     inside = False
     ended = False
@@ -552,7 +555,7 @@ def apply_at(op: str, array: Array, key: object, values: Any) -> None:
 def _flat_positions(
     positions: Expr, term: tuple[int, tuple[tuple[int, int], ...], int], shape: tuple[int, ...]
 ) -> Expr:
-    """Return the position of each selected element in the flattened storage."""
+    """Return the positions of the selected elements in the flattened storage."""
     start, steps, _ = term
     kind = positions.dtype
     for axis, step in steps:

@@ -336,7 +336,7 @@ class KeyText(ObjectText):
         return node
 
     def _bind(self, name: str, storage: str, epoch: str) -> None:
-        """Emit code that assigns a storage a slot in the buffer table of the current recording.
+        """Emit code that adds a storage to the buffer table of the current recording.
 
         The code jumps to ``found``, or to ``call`` if only Python can bind the storage.
         """

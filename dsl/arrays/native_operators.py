@@ -1,4 +1,4 @@
-"""Native recorders: machine code that records array operations whose expressions are memoized.
+"""Machine code that records array operations whose expressions are memoized (native recorders).
 
 In: `Array`'s operators, methods and indexing, and ufuncs, as Python functions with a `records` attribute. Out: builtins
 with the same effect. In the common case they look up the key in the memo, then record, write or show. In other cases
@@ -103,7 +103,7 @@ def _recorder(function: Callable[..., Any]) -> Callable[..., Any]:
 
 
 def make_recorder(op: str | None, way: int, does: int, function: Callable[..., Any]) -> Builtin:
-    """Return a native recorder, which records memoized operations and calls `function` on a memo miss.
+    """Return machine code that records memoized operations, and calls `function` for others.
 
     Raises CompileError if the builtin cannot be compiled.
     """

@@ -1,4 +1,4 @@
-"""Calls to NumPy functions on the host, with conversion of their arguments and results.
+"""Calls of NumPy functions on the host, with conversion of arguments and results.
 
 In: a NumPy function and its arguments, including weft arrays in lists and callbacks. Out: its result, with weft arrays.
 Invariant: if the function writes to an argument, the writes are copied back to the weft array. A function gets writable
@@ -47,7 +47,10 @@ WRITERS = frozenset({"copyto", "put", "place", "putmask", "fill_diagonal", "put_
 
 
 class Wrapper:
-    """Base class for wrappers of NumPy functions and classes, which are in the `wrapped` attribute."""
+    """Base class for wrappers of NumPy functions and classes.
+
+    The attribute `wrapped` is the function or class.
+    """
 
     wrapped: Any
 
@@ -255,7 +258,7 @@ def or_numpy(own: Callable[..., Any], numpys: Callable[..., Any]) -> Callable[..
 
 
 def _in_place_of(outs: tuple[Any, ...], result: object, taken: Callable[[Any], Any]) -> Any:
-    """Return a ufunc's results, with the weft arrays of `outs` instead of the NumPy arrays over them.
+    """Return a ufunc's results, with the weft arrays of `outs` in place of their NumPy views.
 
     Other results are converted with the function `taken`.
     """

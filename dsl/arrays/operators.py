@@ -72,7 +72,7 @@ _WEAK = frozenset({bool, int, float, complex})
 
 
 def _attempt(way: Implementation, array: Array, other: Any, reflected: bool) -> Any:
-    """Execute a binary operator immediately, with a fast path for the most common operands."""
+    """Execute a binary operator immediately, with special code for the most common operands."""
     values, device, kind = array._values, array._device, type(other)
     if device is not None and values is not None and type(array) is Array and values.size <= IMMEDIATE[0]:
         given = None
@@ -310,7 +310,7 @@ def number_of_scalar(scalar: Scalar) -> Any:
 
 
 def power(base: Array, exponent: Any) -> Any:
-    """Return ``base ** exponent``, with NumPy's shortcuts for common exponents and the errors of `check_power`."""
+    """Return ``base ** exponent`` as NumPy does, including its shortcuts and errors."""
     return _compute_power(base, exponent, _record_power)
 
 

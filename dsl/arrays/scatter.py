@@ -183,7 +183,10 @@ def scatter_assign(
     device: Device,
     location: Location | None = None,
 ) -> Expr:
-    """Assign `value` at the indices of `previous`, where the last of repeated values wins, and return the result."""
+    """Assign `value` at the indices of `previous`, and return the result.
+
+    If an index is repeated, the last value wins.
+    """
     count = prod(shape)
     if not is_gpu(device) or count <= FEW or count >= 2**31 or previous.size > INDICES_PER_VALUE * count:
         return scatter(previous, value, [position], terms, shape, "", location)

@@ -75,7 +75,7 @@ def _share_small(array: Array) -> np.ndarray | None:
 
 
 def _over(array: Array, exporter: np.ndarray) -> np.ndarray:
-    """Return a NumPy array over an array's memory that has `exporter` as its base."""
+    """Return a NumPy array over an array's memory, with `exporter` as its base."""
     own = values_of(array)
     assert own is not None
     offset = 0 if array._view is None else array._view[2] * own.itemsize
@@ -144,7 +144,7 @@ def export_dlpack(
 
 
 def import_memory(values: np.ndarray) -> Array | None:
-    """Return a weft array over the memory of a NumPy array, or None if only a copy is possible."""
+    """Return a weft array over the memory of a NumPy array, or None if that is not possible."""
     dtype = values.dtype
     if not values.size or not dtype.isnative or not is_supported(dtype) or address_of(values) % dtype.itemsize:
         return None

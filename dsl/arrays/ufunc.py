@@ -34,7 +34,7 @@ from weft.runtime.lazy_names import unquote_annotations
 
 
 def _or_numpys(method: Callable[..., Any]) -> Callable[..., Any]:
-    """Wrap a ufunc method, so that NumPy executes the calls that weft does not support.
+    """Wrap a ufunc method, so that NumPy executes calls that weft does not support.
 
     NumPy also executes calls with small arrays.
     """

@@ -67,7 +67,7 @@ def warn_of_lost_parts(source: np.dtype, target: np.dtype) -> None:
 
 
 def warn_deprecation(since: tuple[int, int], message: str) -> None:
-    """Emit a DeprecationWarning at the user's line, from version `since` of NumPy on."""
+    """Emit a DeprecationWarning at the user's line if NumPy is at least version `since`."""
     if since <= NUMPY_VERSION:
         warn_user(message, DeprecationWarning)
 

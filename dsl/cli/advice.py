@@ -35,7 +35,9 @@ class Advice:
 
 
 def advise(measured: Measured) -> list[Advice]:
-    """Return the lines of a program that are slow or have an avoidable cost, with advice, slowest first.
+    """Return the slow lines of a program with advice, slowest first.
+
+    Lines with an avoidable cost are also returned.
 
     Fast lines are included if they slow down other lines, by reading values or by widening float32.
     """

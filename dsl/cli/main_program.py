@@ -37,7 +37,9 @@ class MainProgram:
 
     @staticmethod
     def parse(words: Sequence[str]) -> MainProgram:
-        """Parse the part of a command line that starts with the program's name.
+        """Parse the command line of a program, which starts with the program's name.
+
+        An empty list means standard input.
 
         An empty list means standard input.
         """

@@ -54,7 +54,7 @@ def _describe_gpu_package(newer: str, older: str) -> str:
 
 
 def info() -> str:
-    """Return the versions, the devices and the result of the CUDA probe as text for bug reports."""
+    """Return versions, devices and the result of the search for CUDA, as text for bug reports."""
     lines = [f"python        {sys.version.split()[0]} on {platform.platform()}"]
     lines += [f"{name:13} {installed_version(name)}" for name in PACKAGES]
     lines += [_describe_gpu_package(*names) for names in GPU_PACKAGES.items()]

@@ -213,7 +213,7 @@ METHODS: dict[str, Any] = {
 
 
 def _values(self: MemoryArray, wanted: str) -> Array:
-    """Return a copy of a `MemoryArray` as an `Array`, because a `MemoryArray` lacks the attribute `wanted`.
+    """Return a copy of a `MemoryArray` as an `Array`, which has the attribute `wanted`.
 
     A `MemoryArray` supports no arithmetic.
 

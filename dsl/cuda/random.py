@@ -189,7 +189,7 @@ def _seeded(seed: int) -> int:
 
 
 def _jump_images() -> np.ndarray:
-    """Return, for each of the 128 states with a single set bit, the state 2**64 steps later.
+    """Return the states that are 2**64 steps after the 128 states with a single set bit.
 
     The result has shape (128, 2).
 

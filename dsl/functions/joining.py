@@ -98,7 +98,7 @@ def concatenate(
 
 
 def _has_short_rows(found: Sequence[Array], axis_number: int, most: int = SHORT) -> bool:
-    """Return whether few elements, at most `most`, follow the axis in memory in all arrays.
+    """Return whether at most `most` elements of each row follow the axis, adjacent in memory.
 
     A kernel copies them in a loop of its own, which takes three times as long as a loop over a single axis.
     """

@@ -209,7 +209,7 @@ class OwnNames(Mapping[str, Any]):
         return getattr(import_module(self._numpys), name, None)
 
     def replace(self, functions: Mapping[str, Callable[..., Any]]) -> None:
-        """Replace functions by equivalent ones in this table, in weft's modules and in scripts."""
+        """Replace functions of this table by equivalent ones, also in weft's modules and in scripts."""
         old = {name: self._found[name] for name in functions}
         self._found.update(functions)
         self.replaced = old | self.replaced
@@ -310,7 +310,7 @@ OWN_IN: dict[str, OwnNames] = {
 
 @cache
 def _origins() -> dict[Any, tuple[OwnNames, str]]:
-    """Map each NumPy function that weft implements to its table (`OwnNames`) and its name there."""
+    """Map each NumPy function that weft implements to a table (`OwnNames`) and a name in the table."""
     found: dict[Any, tuple[OwnNames, str]] = {}
     for module, own in reversed(OWN_IN.items()):
         numpys = import_module(module)

@@ -18,7 +18,7 @@ LONG = 1 << 12
 
 
 class _Partitioned(np.ndarray):
-    """A NumPy array whose `partition` method places one element after another."""
+    """A NumPy array whose `partition` method moves one element at a time to its sorted position."""
 
     def partition(self, kth: Any, axis: Any = -1, kind: Any = "introselect", order: Any = None) -> None:
         """Partition the rows along an axis, like `numpy.ndarray.partition`."""

@@ -93,7 +93,7 @@ def _kernel(function: Any) -> KernelDispatcher:
 
 @cache
 def digit_of(order: BitOrder) -> Any:
-    """Return a device function that extracts the 8-bit digit of an element's sort key at a bit offset."""
+    """Return a device function that extracts an 8-bit digit of an element's sort key."""
     wide = np.uint64 if order.word.itemsize == 8 else np.uint32
     sign = wide(1 << (8 * order.word.itemsize - 1))
     low = wide(int(sign) - 1)

@@ -127,7 +127,7 @@ def reduce(
 
 
 def _initial_value(initial: Any, kind: np.dtype) -> Expr:
-    """Return a reduction's initial value as a constant of its dtype, with NumPy's errors."""
+    """Return the initial value of a reduction as a constant of the reduction's dtype."""
     if isinstance(initial, Array) and not initial.shape:
         return cast(expr_of(initial), kind)
     value = np.zeros((), kind)

@@ -271,7 +271,7 @@ _COPIED = 4096
 
 
 def from_numpy_result(result: Any, device: Device, given: Sequence[tuple[np.ndarray, Array]] = ()) -> Any:
-    """Convert the NumPy arrays in a result to weft arrays.
+    """Convert the NumPy arrays in a result to weft arrays, and views to views.
 
     A view of an array in `given` becomes a view of the same storage.
     """

@@ -161,7 +161,7 @@ def writable_values(array: Any) -> np.ndarray | None:
 
 
 def write_back(array: Any, values: np.ndarray) -> None:
-    """Copy the elements of a written NumPy view to its weft array, if the array has left host memory.
+    """Copy a NumPy view to its weft array after a write, if the array has left host memory.
 
     Another thread may have moved the array to its device since the view was created.
     """

@@ -81,7 +81,7 @@ def put(array: Array, key: Any, value: Any) -> bool:
 
 
 def _convert_assigned(array: Array, value: Any, limit: int) -> Any:
-    """Convert a value to be assigned to a number or a small NumPy array, or return `MISSED`."""
+    """Convert an assigned value to a number or a small NumPy array, or return `MISSED`."""
     kind = type(value)
     if kind in NUMBERS:
         return value

@@ -100,7 +100,7 @@ def _find_others(known: frozenset[str], names: dict[str, Any]) -> Callable[[str]
 
 
 def _find(module: str, name: str, theirs: Any, own: Mapping[str, Any]) -> Any:
-    """Return the object for a name in a script's version of a NumPy module.
+    """Return the object that a name in a script's version of a NumPy module refers to.
 
     `theirs` is NumPy's object.
     """

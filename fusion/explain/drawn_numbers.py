@@ -17,7 +17,7 @@ from weft.runtime import MOST_AT_ONCE
 
 
 def drawn_by_kernels(schedule: Schedule, target: Target) -> set[Expr]:
-    """Return the random number streams that CPU kernels generate themselves instead of reading from memory."""
+    """Return the random number streams that CPU kernels generate instead of reading them from memory."""
     calls = [group.opaque for group in schedule.groups if group.opaque is not None]
     streams = {node for node in calls if is_stream(node) and node.operands[0].kind == "leaf"} - set(schedule.outputs)
     streams -= {base_of(operand) for node in calls for operand in node.operands}

@@ -1,4 +1,4 @@
-"""Explanations: the kernels of an evaluation, and the reasons for their boundaries.
+"""Explanations of evaluations: their kernels, and the reasons for splitting work into several kernels.
 
 In: pending storages. Out: an `Explanation` with the members, formulas, loops and bytes of each kernel, and the reason
 for its boundary. Nothing is compiled or run.
@@ -76,7 +76,7 @@ class KernelNote:
 
     @property
     def operations(self) -> tuple[str, ...]:
-        """All operations of the step, including the random numbers that it draws."""
+        """All operations of the step, including the random numbers that it generates."""
         return (*self.draws, *self.members)
 
     @property
@@ -104,7 +104,7 @@ class KernelNote:
 
     @property
     def costs(self) -> str:
-        """Return the memory traffic, the instruction count and the expected time of the step as text."""
+        """Return the memory traffic, the instruction count and the expected time of a plan step as text."""
         parts = [f"{show_bytes(self.bytes_read)} read", f"{show_bytes(self.bytes_written)} written"]
         if self.instructions:
             parts.append(f"{counted(self.instructions, 'instruction')} per element")
@@ -438,7 +438,7 @@ def _call_note(group: Group, node: Expr, names: Names, device: Device | None) ->
 
 
 def members_of(group: Group) -> tuple[str, ...]:
-    """Return the operations of a kernel as text, with their source lines in the user's program."""
+    """Return the operations of a kernel as lines of text, with their source lines in the user's program."""
     return tuple(dict.fromkeys(op + _line(location) for op, location in _members(group)))
 
 

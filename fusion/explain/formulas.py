@@ -160,7 +160,7 @@ class FormulaWriter:
                 assert_never(i.kind)
 
     def _subscripts(self, read: Instruction) -> str:
-        """Return the subscripts of a read, or "" if they equal the index of the result."""
+        """Return the subscripts with which a formula reads a value, or "" if they equal those of the result."""
         form = self.placed.flat(read.index)
         if len(self.read_indices[read.node]) == 1 and form in self.plain:
             return ""

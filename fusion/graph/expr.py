@@ -129,7 +129,7 @@ def leaf(slot: int, shape: tuple[int, ...], dtype: np.dtype, device: str = "", b
 
 
 def value_bytes(node: Expr) -> int:
-    """Return the size in bytes of a node that kernels may receive by value, or 0 for other nodes."""
+    """Return the size in bytes of an input that kernels may receive by value, or 0 for other nodes."""
     return node.attrs[2] if node.kind == "leaf" and len(node.attrs) > 2 else 0
 
 
@@ -344,7 +344,7 @@ _IDEMPOTENT = frozenset(
 
 
 def _without_repeats(operand: Expr, axes: tuple[int, ...]) -> Expr:
-    """Return a view with a single element along each of the axes along which all elements are the same element."""
+    """Return a view with length 1 along the axes along which all elements are the same memory."""
     if operand.kind != "view" or 0 in operand.shape or all(operand.attrs[0][k] for k in axes):
         return operand
     (strides, offset), (base,) = operand.attrs, operand.operands

@@ -143,7 +143,7 @@ class Size:
 
 
 class Trace:
-    """Record of the arithmetic on sizes, and of the results of comparisons between sizes."""
+    """A record of the arithmetic on traced sizes, and of the results of comparisons."""
 
     def __init__(self, values: Sequence[int]) -> None:
         self.number = next(_numbers)
@@ -156,7 +156,7 @@ class Trace:
         self._lines: list[Line] = []
 
     def compute(self, op: str, a: Any, b: Any) -> Any:
-        """Return the result of an arithmetic operator, as a `Size` if an operand is one."""
+        """Return the result of an arithmetic operator, as a `Size` if an operand is a `Size`."""
         x, y = _value(a), _value(b)
         if not self.open:
             return _OPERATORS[op](x, y)

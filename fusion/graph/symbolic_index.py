@@ -22,7 +22,7 @@ Form = tuple[int, tuple[tuple[int, int], ...]]
 def bound_form(
     form: Form, quotients: tuple[tuple[int, tuple[Form, int]], ...], extents: tuple[int, ...]
 ) -> tuple[int, int]:
-    """Return the lower and the upper bound of `form`.
+    """Return the lower and the upper bound of an index expression.
 
     Parameters
     ----------

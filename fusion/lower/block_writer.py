@@ -127,7 +127,7 @@ class BlockWriter(BlockedStepsWriter):
         self.leave_loops(1)
 
     def _coordinate(self, axis: int, lag: int) -> Value:
-        """Return the coordinate along an axis of the tile's current point.
+        """Return the coordinate of the tile's current point along an axis.
 
         `lag` is the number of iterations by which the value lags behind the first step.
         """
@@ -351,7 +351,7 @@ class BlockWriter(BlockedStepsWriter):
             self.ring_stores.append((self.rings[node][0], self._ring_index(node, 0, 0), value))
 
     def _ring_index(self, node: Expr, behind: int, beside: int) -> Value:
-        """Return the index in a value's ring buffer of an element near the current point.
+        """Return the ring buffer index of an element near the current point.
 
         The element is `beside` elements after this point, and was stored `behind` iterations ago.
         """
@@ -372,7 +372,7 @@ class BlockWriter(BlockedStepsWriter):
         return self._memoized(("ring index", total, by), 1 + self.blocked.axes, lambda: self._shifted(found, by))
 
     def _ring_row(self, rows: int, behind: int) -> Value:
-        """Return the index in a ring buffer of the first element of an earlier row.
+        """Return the ring buffer index of the first element of an earlier row.
 
         The row was stored `behind` iterations ago.
         """

@@ -65,7 +65,7 @@ class Lowered:
 
 
 def across(holds: bool) -> dict[str, Any]:
-    """Return loop attributes for one reduction per vector lane if `holds`, otherwise no attributes.
+    """Return loop attributes that give each vector lane its own reduction if `holds`, otherwise {}.
 
     Each lane reduces its elements in order.
     """

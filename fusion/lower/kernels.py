@@ -1,4 +1,4 @@
-"""Compilation of groups to functions that a device can launch.
+"""Compilation of fused operations to functions that a device can launch.
 
 In: a device and a group. Out: the lowered kernels of the group, with the loaded functions from `Device.load`.
 """
@@ -128,7 +128,7 @@ def lower_for(target: Target, group: Group, *, special: bool) -> list[Lowered]:
 
 
 def _overlapping_pointers(lowered: Lowered) -> dict[str, tuple[str, int]]:
-    """Return the read-only pointer parameters that point into the same array as another parameter.
+    """Return the read-only pointer parameters that point into another parameter's array.
 
     The result maps the name of each pointer to the name of the other pointer and the distance in elements between the
     two.

@@ -87,7 +87,7 @@ def _is_scan_group(group: Group, nest: Nest) -> bool:
 
 
 def _is_chained(group: Group) -> bool:
-    """Return whether a scan of the group reads another scan's result.
+    """Return whether a scan in a group reads the result of another scan in the group.
 
     The total of a block then depends on other blocks.
     """

@@ -81,7 +81,7 @@ class FinishWriter(SplitWriter):
     def partial_reductions(
         self, reductions: list[Placed], split: Split, at: int, like: Sequence[Value], where: Value
     ) -> list[Value]:
-        """Emit loads of the partial results of one block, for all `reductions`.
+        """Emit loads of one block's partial results for all `reductions`.
 
         The partial results are in the scratch buffers `at`, `at + 1`, ...
         """

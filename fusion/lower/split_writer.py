@@ -74,7 +74,7 @@ class SplitWriter(KernelWriter):
         self._parallel(0, at_point)
 
     def _bind_results(self, reductions: list[Placed], final: tuple[Value, ...]) -> None:
-        """Record the results of reductions, which later tasks use at the current point."""
+        """Record the results of reductions for use by later tasks."""
         position = 0
         for p in reductions:
             width = len(self.accumulators(p))
@@ -252,7 +252,7 @@ class SplitWriter(KernelWriter):
     def partial_reductions(
         self, reductions: list[Placed], split: Split, at: int, like: Sequence[Value], where: Value
     ) -> list[Value]:
-        """Emit loads of the partial results of one block, for all `reductions`.
+        """Emit loads of one block's partial results for all `reductions`.
 
         The partial results are in the scratch buffers `at`, `at + 1`, ...
         """

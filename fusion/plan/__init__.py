@@ -1,1 +1,1 @@
-"""Planning: from an expression graph to the kernels and other steps of a plan."""
+"""Planning: conversion of an expression graph to kernels and other plan steps."""

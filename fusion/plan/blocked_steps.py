@@ -34,7 +34,7 @@ class Statement:
 
     @property
     def task(self) -> Task:
-        """The task of the statement."""
+        """The task from which the statement was made."""
         return self.placed.task
 
     @property

@@ -85,7 +85,7 @@ def all_instructions(body: Iterable[Instruction]) -> Iterator[Instruction]:
 
 @dataclass(frozen=True, slots=True)
 class Window:
-    """The rectangular part (box) of an array that an update writes.
+    """The rectangular part (box) of an array that an update assigns.
 
     For each dimension of the base, the window has the first and the last index, the axis of the value along this
     dimension (-1: none), and the step along that axis (1 or -1).
@@ -98,7 +98,7 @@ class Window:
 
 
 def window_of(update: Expr) -> Window | None:
-    """Return the box that an update writes, or None if the update writes no box."""
+    """Return the box that an update assigns, or None if the elements are not a box."""
     shape, strides, offset = update.attrs
     decoded = decode_view(update.shape, shape, strides, offset)
     if decoded is None or any(len(terms) > 1 or any(s not in (1, -1) for _, s in terms) for _, terms in decoded):
@@ -366,7 +366,7 @@ class BodyBuilder:
         return 0, ((-1 - number, 1),)
 
     def _tightened(self, form: Affine, found: tuple[int, int]) -> tuple[int, int]:
-        """Return tighter bounds of an affine form that contains both ``x // d`` and ``x``."""
+        """Return tighter bounds than interval arithmetic for a form with both ``x // d`` and ``x``."""
         needed: dict[int, tuple[Affine, int]] = {}
         keys = [key for key, _ in form[1]]
         while keys:

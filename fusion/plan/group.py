@@ -1,4 +1,4 @@
-"""Groups of tasks that share a kernel.
+"""Groups of tasks, each of which becomes one kernel.
 
 In: tasks with their loops. Out: the values that the kernel reads and writes, and its loops. At each point of the
 parallel loops, a group's kernel runs stage by stage. Stage 0 is computed at the point, stage 1 inside the loops over
@@ -69,7 +69,7 @@ class Group:
         return (self.read | self.made.keys()) - self.private
 
     def passes(self) -> int:
-        """Return the number of times that the group's kernel iterates over each row."""
+        """Return the number of times that the group's kernel reads each row."""
         return max((p.stage + 1) // 2 for p in self.placed)
 
 
@@ -99,7 +99,7 @@ def runs_along_shared_rows(group: Group) -> bool:
 
 
 def row_bytes(group: Group) -> tuple[int, int]:
-    """Return the bytes per row element of contiguous accesses, and those of all other accesses."""
+    """Return the bytes per row element that are accessed contiguously, and those that are not."""
     inner = {k for k, loop in enumerate(group.loops) if loop.role != "parallel"}
     along = across = 0
     seen: set[Expr] = set()

@@ -1,4 +1,4 @@
-"""Grouping: the choice of the tasks that share a kernel.
+"""The choice of the tasks that are computed by the same kernel.
 
 In: tasks in a valid order. Out: groups in launch order. Invariant: inside a group, a value that another task stored is
 read only at the same point of the parallel loops, and within one stage only at the same point of all loops. The launch
@@ -277,7 +277,7 @@ def is_split_moment(task: Task, machine: Machine) -> bool:
 
 
 def follows_scan(task: Task, group: Group) -> bool:
-    """Return whether a scan depends on another scan of a group, and several GPU blocks share a row."""
+    """Return whether a scan needs the result of another scan of a group whose rows GPU blocks share."""
     if prod(loop.extent for loop in task.loops if loop.role == "scan") <= SHARED_ROW:
         return False
     stack = [task]
@@ -356,7 +356,7 @@ def set_loop_roles(group: Group, placed: Placed) -> None:
 
 
 def _hints(produced: list[tuple[Expr, Affine | None]], stored: dict[Expr, Placed]) -> dict[int, int]:
-    """Return the pairs of a task's loop and a group's loop that must become the same loop.
+    """Return the pairs of a task's loop and a group's loop that must be merged.
 
     The pairs follow from the task's reads of values that the group stores.
     """

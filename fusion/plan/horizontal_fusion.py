@@ -1,4 +1,4 @@
-"""Horizontal fusion: computing values along with requested values if that costs almost nothing.
+"""Horizontal fusion: an evaluation also computes unrequested values that cost almost nothing.
 
 In: the live versions of an epoch, and the requested ones. Out: the `Schedule` of the requested versions and of other
 live values that cost little. These are intermediate values, values that extend the updates among them, and reductions

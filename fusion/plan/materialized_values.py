@@ -85,7 +85,7 @@ def _bound_reads(
     inlined: dict[Expr, frozenset[Expr]],
     reads: dict[Expr, frozenset[Expr]],
 ) -> frozenset[Expr]:
-    """Return the materialized values that the computation of `node` reads, at most a fixed number.
+    """Return the materialized values that the computation of `node` reads, after limiting their number.
 
     While there are too many of these values, the inlined operand with the most reads is materialized.
     """
@@ -157,7 +157,7 @@ def _find_parts(order: list[Expr], outputs: Collection[Expr]) -> set[Expr]:
 
 
 def _is_written_by_one_kernel(update: Expr, count: int, users: dict[Expr, list[Expr]]) -> bool:
-    """Return whether one kernel should write an array that is assembled from `count` boxes."""
+    """Return whether one kernel should write an array that is assembled from `count` rectangular parts."""
     base, written, in_order = update, 0, True
     for _ in range(count):
         written += base.operands[1].size

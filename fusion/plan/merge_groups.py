@@ -1,4 +1,4 @@
-"""Merging of the groups of a schedule, depending on the machine."""
+"""Merging of the groups of a schedule into fewer kernels, depending on the machine."""
 
 from __future__ import annotations
 

@@ -163,7 +163,7 @@ def _stride_score(step: int) -> int:
 
 
 def is_contiguous_across(group: Group, nest: Nest) -> bool:
-    """Return whether accesses are mostly contiguous along the results, and not along the reduced elements."""
+    """Return whether accesses are mostly contiguous between results rather than within a reduction."""
     if not nest.outer or not nest.inner:
         return False
     last = len(nest.outer) - 1

@@ -62,7 +62,7 @@ def find_numpy_loop(group: Group) -> tuple[NumpyLoop, tuple[Expr, ...]] | None:
 
 
 def _in_memory(node: Expr) -> bool:
-    """Return whether a value is in memory as a whole or as a view, so that NumPy can read it."""
+    """Return whether NumPy can read a value, because the value is in memory or is a view of memory."""
     return is_window(node) or node.kind not in ("view", "map", "constant", "scalar", "iota")
 
 
@@ -96,7 +96,7 @@ ROW = 512
 
 
 def _is_copied(node: Expr, boxes: list[Expr]) -> bool:
-    """Return whether NumPy assembles boxes faster than a kernel that selects the box of each element."""
+    """Return whether NumPy assembles an array from boxes faster than a kernel."""
     runs = 0  # contiguous runs of memory that are written
     for box in boxes:
         shape, strides, _ = box.attrs
@@ -170,7 +170,7 @@ def _copy(pairs: list[tuple[np.ndarray, np.ndarray]], threads: int) -> None:
 
 
 def _extreme_operands(node: Expr) -> tuple[Expr, ...] | None:
-    """Return the operand of an `argmax` or `argmin` that NumPy computes fastest, otherwise None.
+    """Return the operand of an `argmax` or `argmin` if NumPy computes it fastest, otherwise None.
 
     NumPy is fastest for some reductions of one-byte elements.
 

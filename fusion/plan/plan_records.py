@@ -92,7 +92,7 @@ class PlanRecord:
     # -- text -----------------------------------------------------------------------------
 
     def as_text(self, nodes: Sequence[Expr]) -> str:
-        """Return the record as text.
+        """Return the plan record as text.
 
         `nodes` are the nodes of a graph of the form.
         """
@@ -107,7 +107,7 @@ class PlanRecord:
 
     @classmethod
     def from_text(cls, text: str, exact: list[int] | None, find: Callable[[str], Any | None]) -> PlanRecord | None:
-        """Return the record that `as_text` converted to `text`.
+        """Return the plan record that `as_text` converted to `text`.
 
         Return None if `find` returns None for a kernel's digest. Raises ValueError, TypeError or KeyError if `as_text`
         did not write the text.
@@ -162,7 +162,7 @@ def _number_locations(nodes: Sequence[Expr]) -> dict[tuple[Any, ...] | None, int
 
 
 def record_plan(plan: Plan, nodes: Sequence[Expr], trace: Trace | None) -> PlanRecord | None:
-    """Return the record of a plan that was created for `nodes`.
+    """Return a reusable record of a plan.
 
     With a `trace`, the record applies to all sizes that meet the traced conditions. Otherwise it applies only to the
     plan's sizes. Return None if the plan has a step for an expression that is not in `nodes`.

@@ -1,4 +1,4 @@
-"""Schedules: groups in launch order, and the updates that run in place.
+"""Schedules of kernels: groups of tasks in launch order.
 
 In: the versions to evaluate, and the other live versions. Out: a `Schedule`: groups, and for each materialized value
 whether it overwrites its previous version or copies it first. Invariant: no value is overwritten before its readers
@@ -195,7 +195,7 @@ def _order(steps: list[Step], precious: Collection[Expr]) -> tuple[list[tuple[St
 
 
 def _sequence(needs: list[set[int]], readers: Mapping[int, set[int]]) -> Iterator[tuple[int, bool]]:
-    """Yield the numbers of tasks in topological order, and whether each task must start from a copy.
+    """Yield the numbers of tasks in topological order, and whether each task must copy its array first.
 
     Among several possible tasks, the lowest number comes first.
 

@@ -65,7 +65,7 @@ def _differences(task: Task) -> list[int]:
 def _find_shift(
     task: Task, function: str, at: int, find: Callable[[Expr], Task | None]
 ) -> tuple[Task, Expr | None] | None:
-    """Return the reduction that computes the mean or maximum of a shifted moment, and the mean's divisor.
+    """Return the reduction that computes the mean or maximum in a shifted sum, and the mean's divisor.
 
     The shift is the value of instruction `at`.
 
@@ -95,14 +95,14 @@ def _find_shift(
 
 
 def _reduction_read(task: Task, at: int, find: Callable[[Expr], Task | None]) -> Task | None:
-    """Return the reduction whose result for the same row is read by instruction `at`, or None for other reads."""
+    """Return the reduction whose result an instruction reads in the same row, or None for other reads."""
     read = task.body[at]
     found = find(read.node) if read.kind == "read" and read.index == task.target else None
     return found if found is not None and found.kind == "reduce" else None
 
 
 def _same_values(task: Task, values: list[int], centre: Task) -> bool:
-    """Return whether the reduction `centre` has the same operand as the sum `task`.
+    """Return whether a reduction has the same operand as the sum `task`.
 
     They must also have the same loops and dtype.
 
@@ -129,7 +129,7 @@ class _Numbers:
         return self.table.setdefault(key, len(self.table))
 
     def cast(self, number: int, kind: np.dtype, wanted: np.dtype) -> int:
-        """Return the number of a value after a cast to another dtype."""
+        """Return the value number of a value after a cast to another dtype."""
         return number if kind == wanted else self._of(("cast", kind, wanted, number))
 
     def number(self, body: Iterable[Instruction]) -> list[int]:

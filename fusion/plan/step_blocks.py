@@ -242,7 +242,7 @@ def _overlapped_cost(arithmetic: int, moved: int) -> int:
 
 
 def merged_cost(blocked: BlockedSteps) -> int:
-    """Return the estimated cost of the kernel that computes all blocked steps."""
+    """Return the estimated cost of the kernel that computes several time steps."""
     # (a step that overwrites another value has few elements)
     tasks = [s.task for step in blocked.steps for s in step.statements if s.task.node not in blocked.owner]
     writes = sum(SHARED_COST * node.dtype.itemsize // 4 for node in blocked.rings)

@@ -113,7 +113,7 @@ class Task:
         return node.op, node.dtype, tuple(self.loops), steps, self.result, self.target
 
     def written_range(self) -> tuple[int, int]:
-        """Return the range of flat indices that a task writes, or an empty range if there are gaps."""
+        """Return the range of flat indices that a task writes, which is empty if the indices have gaps."""
         if self.kind == "scatter":
             return 0, 0
         start, terms = self.target
@@ -194,7 +194,7 @@ def gather_index(
 
 
 def make_task(node: Expr, stored: set[Expr], first: list[Expr], short: Collection[Expr] = ()) -> Task:
-    """Return the task that computes a value in memory, possibly including short reductions.
+    """Return the task that computes a value in memory, including the short reductions that it reads.
 
     Values that have to be computed before this task overwrites their operands are added to `stored` and to `first`.
     The tasks of these values must run before this task.
@@ -266,7 +266,7 @@ def _cut(
     at: Coordinates,
     quotients: list[tuple[Affine, int]],
 ) -> dict[int, tuple[int, ...]]:
-    """Return the lengths at which axes should be cut, so that index arithmetic needs no divisions.
+    """Return the lengths at which to cut axes, so that index arithmetic needs no divisions.
 
     With these cuts, quotients are exact, or dividends are less than the divisor.
     """

@@ -214,7 +214,7 @@ def _candidates(axes: int) -> list[IntVector]:
 
 
 def find_rolled(blocked: BlockedSteps) -> Rolled | None:
-    """Return the first periodic time steps that can be written as a loop.
+    """Return the first sequence of periodic time steps that a loop can replace.
 
     Short periods are tried first. Return None if there is no run.
     """
@@ -320,7 +320,7 @@ def work_of(task: Task) -> int:
 
 
 def merged_cost(blocked: BlockedSteps) -> int:
-    """Return the estimated cost of the kernel that computes all blocked steps, in instructions."""
+    """Return the estimated cost of the kernel that computes several time steps, in instructions."""
     total = 0
     for step in blocked.steps:
         if step.statements[0].task.node in blocked.owner:
@@ -383,7 +383,10 @@ class _ChainMerger:
         self.mask = self.late_mask = 0
 
     def run(self) -> list[Group]:
-        """Return the groups after merging, or the schedule's own list if no group was merged."""
+        """Return the groups of tasks after merging.
+
+        If no group was merged, return the schedule's own list.
+        """
         for group in self.schedule.groups:
             self._take(group)
         self._close()

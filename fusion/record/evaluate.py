@@ -245,7 +245,7 @@ def _rebound(root: Expr, epoch: Epoch, own: Epoch) -> Expr:
 
 
 def _is_in_place(version: Expr | None, epoch: Epoch) -> bool:
-    """Return whether a pending value can be computed in the memory of an operand with no other references.
+    """Return whether a pending value can overwrite an operand, which has no other references.
 
     If the value were evaluated later, it would need a separate plan.
     """

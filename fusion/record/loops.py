@@ -34,7 +34,7 @@ def site_of(location: Location) -> Site:
 
 
 def visits_of(recorded: Sequence[Expr | None]) -> list[Site | None]:
-    """Return the source lines of the expressions that enter a line, and None for all other expressions.
+    """Return the source line of each expression that enters a line, and None for other expressions.
 
     A visit is one execution of a source line.
     """

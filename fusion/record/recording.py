@@ -68,7 +68,7 @@ def pending(expr: Expr, epoch: Epoch) -> Storage:
 
 
 def assign(storage: Storage, expr: Expr, previous: Expr, epoch: Epoch) -> bool:
-    """Make `expr` the new value of a storage, unless another write has replaced the value `previous`.
+    """Make `expr` the new value of a storage, unless another write has happened since `previous`.
 
     Return False if another thread has written to the storage.
     """
@@ -349,7 +349,7 @@ def _note_search(site: Site, history: list[Site | None], found: bool, planned: b
 
 
 def _learn_head(site: Site, history: list[Site | None]) -> None:
-    """Store the first line of the loop in `history`, and forget the first lines of its inner loops."""
+    """Store the first line of a loop as a place to cut recordings, instead of those of its inner loops."""
     loop = find_loop(history)
     if loop is None or len(loop.visits) < CERTAIN:
         return

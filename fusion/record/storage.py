@@ -309,7 +309,7 @@ def current_epoch(device: Device | None = None) -> Epoch:
 
 
 def _count_unreferenced() -> int:
-    """Return the reference count of a storage that the program does not reference.
+    """Return the reference count of a storage to which the program has no reference.
 
     The count is measured, since it depends on the interpreter.
     """

@@ -141,7 +141,7 @@ def _tree_for(op: str, values: np.ndarray, axes: tuple[int, ...], kind: np.dtype
 
 
 def memoized_tree(key: object, find: Callable[[], Tree]) -> Tree:
-    """Return the cached reduction order for a key, or find and cache it."""
+    """Return the cached reduction order for a key, or find the order and cache it."""
     known = _trees.get(key)
     if known is None:
         known = _trees[key] = find()

@@ -133,7 +133,7 @@ class _Linker:
         return found
 
     def link(self) -> Image:
-        """Copy the sections to memory, apply the relocations, make the code executable, and return it."""
+        """Copy the sections to memory, apply the relocations, make the code executable, and return the image."""
         size = self.lay_out()
         relocations = self.relocations()
         called = self.wanted(relocations, (_CALL,))

@@ -42,7 +42,7 @@ _TP_DEALLOC = 52
 
 
 class Counted:
-    """A memory pool whose counters are in memory that native code can update.
+    """A memory pool whose counters can be updated by native code.
 
     Attributes
     ----------

@@ -59,7 +59,7 @@ def size_class(nbytes: int) -> int:
 
 
 class HostBuffer(Buffer):
-    """A buffer in host memory. Deleting the buffer returns its block to the pool."""
+    """A buffer in host memory, which returns its block to the pool when it is deleted."""
 
     __slots__ = ()
     pooled = True

@@ -120,7 +120,7 @@ class Workers:
                 self.leave()
 
     def while_waiting(self, tick: int) -> None:
-        """Set the native function that a thread calls periodically while it waits for workers.
+        """Set the native function that threads call periodically while they wait for workers.
 
         The arguments of the function are the job's entry and slots.
         """

@@ -106,7 +106,10 @@ def find_inner_loop(ufunc: np.ufunc, dtype: np.dtype) -> tuple[int, int, np.dtyp
 
 
 def numpy_function(name: str, index: int) -> int:
-    """Return the address of a function in NumPy's C API, given the API's name and the function's index."""
+    """Return the address of a C API function of NumPy.
+
+    `name` is the name of the API, and `index` the function's index.
+    """
     check_objects()
     capsule = getattr(np._core._multiarray_umath, name, None)  # type: ignore[attr-defined]
     if capsule is None:

@@ -56,7 +56,9 @@ _FACTORS = {char: (pair.ctypes.data, pair.ctypes.data + pair.itemsize) for char,
 
 @dataclass(frozen=True, slots=True)
 class Matrices:
-    """An operand of a matrix product: a vector, or matrices along the last two axes of an array.
+    """An operand of a matrix product: a vector, or a stack of matrices.
+
+    The matrices are along the last two axes of an array.
 
     Attributes
     ----------
@@ -140,7 +142,7 @@ class Blas:
             return True
 
     def _call(self, name: str, *arguments: Any) -> int:
-        """Call a cuBLAS function in the calling thread's stream."""
+        """Call a cuBLAS function, which works in the calling thread's stream."""
         with self._order.lock:
             queue = self._order.enter(None)
 

@@ -1,4 +1,4 @@
-"""A GPU as a device: stream-ordered memory, modules and launches."""
+"""A GPU as a device, with memory, modules and launches that are ordered by streams."""
 
 from __future__ import annotations
 
@@ -122,7 +122,7 @@ class CudaDevice(GpuServices):
         return found
 
     def _zeros(self, nbytes: int) -> Buffer:
-        """Return zeroed memory that is allocated in the device's own stream.
+        """Return zeroed memory that belongs to the device's own stream.
 
         Memory of a user stream would keep that stream alive.
         """

@@ -371,7 +371,7 @@ class MemoryPool(Counted):
             self._leave(address, origin_stream)
 
     def _leave(self, address: int, stream: CudaStream) -> None:
-        """Record the point in `stream` after which the block at `address` is free."""
+        """Record the point in a stream after which a block is free."""
         try:
             event = CudaEvent(self._driver, None, timing=False)
             event.record(stream)
@@ -386,7 +386,7 @@ class MemoryPool(Counted):
             self._driver.quietly("cuMemFreeAsync", address, stream.queue)
 
     def _inherit(self, free: FreeList) -> None:
-        """Give the free blocks of a destroyed stream to the device's own stream.
+        """Make the free blocks of a destroyed stream available to the device's own stream.
 
         This stream has waited for the destroyed stream.
         """

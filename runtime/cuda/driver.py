@@ -40,7 +40,7 @@ ENTRY_VERSION = 12000
 
 
 class Driver:
-    """The driver's primary context of one device.
+    """The CUDA driver, with the primary context of one device.
 
     Parameters
     ----------

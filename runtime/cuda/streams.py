@@ -33,7 +33,7 @@ _called: list[int] = []  # callbacks that the driver has called, and that may st
 
 
 class CudaEvent:
-    """An event, which is a point in the work of a stream.
+    """An event, which marks a point in the work of a CUDA stream.
 
     Parameters
     ----------
@@ -89,7 +89,7 @@ class CudaEvent:
 
 
 class CudaStream:
-    """A CUDA stream, created by the user or the device's own.
+    """A CUDA stream, which belongs either to the user or to the device itself.
 
     The `handle` of the device's own stream is 0.
 

@@ -95,7 +95,7 @@ def unsigned_float(unsigned: Any, kind: type) -> Callable[..., Any]:
 
 
 def rounded_from(parts: Callable[..., Any], unsigned: Any, choose: Callable[..., Any]) -> Callable[..., Any]:
-    """Return a function that converts an integer to a float, with the rounding that `choose` defines.
+    """Return a function that converts an integer to a float with directed rounding.
 
     `parts` returns the nearest float and its error.
     """

@@ -25,21 +25,21 @@ NEGLIGIBLE, IN_ITS_SHADOW = 2.0**-120, 2.0**-150
 
 
 def down(r: float, e: float) -> float:
-    """Round a result down, given the nearest float `r` and a number `e` with the sign of r's error."""
+    """Round a result down, given the nearest float `r` and a number with the sign of its error."""
     if e < 0:
         r = np.nextafter(r, -np.inf)
     return r
 
 
 def up(r: float, e: float) -> float:
-    """Round a result up, given the nearest float `r` and a number `e` with the sign of r's error."""
+    """Round a result up, given the nearest float `r` and a number with the sign of its error."""
     if e > 0:
         r = np.nextafter(r, np.inf)
     return r
 
 
 def towards_zero(r: float, e: float) -> float:
-    """Round a result towards zero, given the nearest float `r` and a number `e` with the sign of r's error."""
+    """Round a result towards zero, given the nearest float `r` and a number with the sign of its error."""
     if (r > 0 and e < 0) or (r < 0 and e > 0):
         r = np.nextafter(r, 0.0)
     return r
@@ -226,7 +226,7 @@ def integer_single(x: int) -> tuple[np.float32, float]:
 
 
 def one_operand(error: Callable[..., Any], choose: Callable[..., Any]) -> Callable[..., Any]:
-    """Return a one-operand function that rounds its result in the direction `choose`.
+    """Return a function of one operand whose result is rounded in the direction `choose`.
 
     `error` computes the result rounded to nearest and its error. `choose` rounds the result in the wanted
     direction.
@@ -240,7 +240,7 @@ def one_operand(error: Callable[..., Any], choose: Callable[..., Any]) -> Callab
 
 
 def two_operands(error: Callable[..., Any], choose: Callable[..., Any]) -> Callable[..., Any]:
-    """Return a two-operand function that rounds its result in the direction `choose`.
+    """Return a function of two operands whose result is rounded in the direction `choose`.
 
     `error` computes the result rounded to nearest and its error. `choose` rounds the result in the wanted
     direction.

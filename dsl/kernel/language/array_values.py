@@ -197,7 +197,7 @@ def view_of(c: Compiler, array: ArrayValue, index: Any) -> ArrayValue:
 
 
 def _with_every_axis(c: Compiler, array: ArrayValue, parts: list[Any]) -> list[Any]:
-    """Return the parts of an index, with full slices for the axes that the index omits."""
+    """Return the parts of an index, with full slices for omitted axes."""
     full = [p for p in parts if not (isinstance(p, Constant) and (p.value is None or p.value is Ellipsis))]
     if len(full) > array.ndim:
         axes = "axis" if array.ndim == 1 else "axes"
@@ -420,7 +420,7 @@ def _put(c: Compiler, view: ArrayValue, value: object, attributes: dict[str, Any
 
 
 def unit(dtype: np.dtype) -> int:
-    """Return the stride of a contiguous 1-D array: 1, or the item size if the strides are in bytes."""
+    """Return the stride of a contiguous 1-D array, in elements or, for some dtypes, in bytes."""
     return dtype.itemsize if in_bytes(dtype) else 1
 
 

@@ -149,7 +149,7 @@ class Compiler(Variables):
         self.numba = self.numba_asked and not (getattr(function, "__module__", None) or "").startswith("weft.")
 
     def begin(self, name: str) -> None:
-        """Start a new run of the compilation, with an empty kernel.
+        """Start a new run of the compilation of a kernel, with an empty builder.
 
         Compilation is repeated until the kinds of all variables are known.
         """
@@ -234,7 +234,10 @@ class Compiler(Variables):
         return held.dtype if isinstance(held, np.generic) else type(held)
 
     def ir(self, value: object, dtype: Any = None) -> Value:
-        """Return a number as a value of kernel IR, cast to `dtype` if it is given."""
+        """Return a number as a value of kernel IR.
+
+        If `dtype` is given, the value is cast.
+        """
         value = self.number(value)
         if isinstance(value, ScalarValue):
             return value.ir if dtype is None else self.builder.cast(value.ir, dtype)
@@ -246,7 +249,7 @@ class Compiler(Variables):
         return self.builder.constant(_cast_constant(held, np.dtype(dtype), self.numba), dtype)
 
     def scalar(self, value: object) -> ScalarValue:
-        """Return a number as a run-time scalar, also if it is a constant."""
+        """Return a number as a run-time scalar, even if it is a constant."""
         value = self.number(value)
         if isinstance(value, ScalarValue):
             return value
@@ -400,7 +403,7 @@ class Compiler(Variables):
         return self.builder.pointer(f"{name}{len(self.hidden)}", dtype, writable=True, align=dtype.itemsize)
 
     def hide_scalar(self, what: str) -> Value:
-        """Return the hidden index parameter for `what`, which the first call adds to the kernel.
+        """Return the hidden index parameter for `what`, which is added to the kernel on the first call.
 
         `what` tells a launch which argument to pass.
         """
@@ -418,7 +421,7 @@ def _is_nonnegative(value: Constant | ScalarValue) -> bool:
 
 
 def _cast_constant(value: object, dtype: np.dtype, wraps: bool) -> Any:
-    """Cast a number to `dtype` at compile time, with the result of a cast at run time.
+    """Cast a number to `dtype` at compile time, with the same result as at run time.
 
     Python ints that are out of range wrap around if `wraps` is true, and are errors otherwise.
     """

@@ -136,7 +136,7 @@ def _chain(frame: FunctionFrame, node: ast.Compare, left: Any, k: int) -> Any:
 
 
 def both(frame: FunctionFrame, key: object, first: Any, rest: Callable[[], Any], stop: bool) -> Any:
-    """Compile ``first and rest()``, or ``first or rest()`` if `stop` is True.
+    """Compile ``first and rest()``, or ``first or rest()``, with short-circuit evaluation.
 
     Evaluation stops as soon as the result is known.
     """
@@ -254,7 +254,7 @@ def field_name(c: Compiler, record: RecordValue, number: int) -> str:
 
 
 def _range_index(c: Compiler, owner: Range, index: Any) -> Any:
-    """Return an item of a range.
+    """Return the item of a range at an index.
 
     Negative indices count from the end.
     """

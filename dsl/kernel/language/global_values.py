@@ -36,7 +36,7 @@ def wrap(c: Compiler, value: object, label: str = "") -> Any:
 
 
 def table(c: Compiler, values: np.ndarray, label: str = "") -> ArrayValue:
-    """Return a NumPy array as a constant array, which is part of the compiled kernel."""
+    """Return a NumPy array as a constant kernel array, which becomes part of the compiled kernel."""
     found = c.tables.get(id(values))
     if found is not None:
         return found

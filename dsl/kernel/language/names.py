@@ -256,7 +256,7 @@ class Intrinsic:
         return self._signature
 
     def bind(self, arguments: tuple[Any, ...], keywords: Mapping[str, Any]) -> dict[str, Any]:
-        """Match arguments to parameters, and return a dict with the arguments and the default values."""
+        """Return a dict of a call's arguments and default values by parameter name."""
         try:
             bound = self.__signature__.bind(*arguments, **keywords)
         except TypeError as error:

@@ -43,7 +43,7 @@ class Recursive:
 
 
 def marked(c: Compiler) -> set[Any]:
-    """Return the functions that this compilation treats as recursive."""
+    """Return the functions that are treated as recursive in this compilation."""
     return {key[0] for key in c.recursive}
 
 
@@ -80,7 +80,7 @@ def _name(function: Any) -> str:
 
 
 def _flatten(c: Compiler, value: object, flat: list[Any]) -> Any:
-    """Append an argument's IR values to `flat`, and return a description of its type."""
+    """Append the IR values of an argument to `flat`, and return a description of the argument's type."""
     match value:
         case Constant():
             number = c.scalar(value)

@@ -289,7 +289,7 @@ def _device_function(
 
 
 def _as_number(c: Compiler, value: object) -> Any:
-    """Return the result of a function as a run-time scalar, also if it is a constant.
+    """Return the result of a function as a run-time scalar, even if it is a constant.
 
     Raises KernelTypeError if a constant is not a number.
     """

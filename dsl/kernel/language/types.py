@@ -47,7 +47,7 @@ class Type:
 
 @dataclass(frozen=True, slots=True, repr=False)
 class ScalarType(Type):
-    """The type of a scalar, which is called to cast a value or, with types, to make a signature."""
+    """The type of a scalar, which can be called to cast a value, or with types to make a signature."""
 
     name: str
     dtype: np.dtype
@@ -252,7 +252,7 @@ class CPointer(Type):
 
 @dataclass(frozen=True, slots=True, repr=False)
 class Signature:
-    """The argument types of a function, and its result type or None if the compiler infers it."""
+    """The argument types of a function, and its result type (None if the compiler infers it)."""
 
     result: Type | None
     arguments: tuple[Type, ...]
@@ -537,7 +537,7 @@ def _parse(text: str) -> Any:
 
 
 def _read(node: ast.expr, text: str, lead: int) -> Any:
-    """Return the type, signature, tuple or constant that a syntax node of a signature stands for."""
+    """Return the object that a syntax node of a signature stands for, such as a type or a constant."""
 
     def fail(at: ast.AST, what: str) -> TypeError:
         return _refuse(text, lead + getattr(at, "col_offset", 0), what)

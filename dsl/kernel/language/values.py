@@ -67,7 +67,7 @@ class TupleValue:
 
 @dataclass(frozen=True, slots=True, eq=False)
 class ArrayValue:
-    """An array in a kernel: a pointer, a dtype, and the length and stride of each axis.
+    """An array in a kernel, with its pointer, its dtype, and the length and stride of each axis.
 
     Strides count elements. For structured dtypes, strides count bytes, and the pointer points to bytes. `label` is the
     array's name in messages. `packed` arrays are in C order without gaps. `origin` is the number of the argument that
@@ -398,7 +398,7 @@ def number_kind(kind: ConstantKind) -> ScalarKind | None:
 
 
 def join(first: Kind, second: Kind, numba: bool = False) -> Kind | None:
-    """Return the kind of a variable whose values have two kinds, or None if there is none.
+    """Return the kind of a variable that can hold values of two kinds, or None if there is none.
 
     If `numba`, Python numbers are int64 and float64.
     """

@@ -1,4 +1,4 @@
-"""The variables of a kernel, with kinds that stay the same in all runs of a compilation.
+"""The variables of a kernel during compilation.
 
 In: values assigned to variables. Out: kernel IR that stores and loads them. Invariant: a variable has one kind in the
 last run. If an assignment widens the kind after a use, the code of the run is discarded, and another run follows.
@@ -127,7 +127,7 @@ class Variables:
         raise NotImplementedError
 
     def variable(self, key: tuple[Any, ...], name: str) -> Variable:
-        """Return the variable with the key `key`, which all runs of the compilation share."""
+        """Return the variable with the key `key`, which stays the same when compilation is restarted."""
         found = self.variables.get(key)
         if found is None:
             found = self.variables[key] = Variable(name)
@@ -235,7 +235,7 @@ class Variables:
                 variable.parts[0].kind = number or kind
 
     def arena_part(self, dtype: np.dtype, count: int) -> Value | None:
-        """Allocate a local array in the arena for its dtype, or return None if there is no arena."""
+        """Allocate a local array in the arena for its dtype, or return None if the dtype has no arena."""
         length = self.arena_lengths.get(dtype)
         if length is None:
             return None

@@ -1,4 +1,4 @@
-"""Kernel arguments: descriptors that select a specialization, and 64-bit words for the launch.
+"""Kernel arguments: their type descriptors, and the 64-bit words that encode them.
 
 In: a Python object, or a type of a signature. Out: a hashable descriptor, equal for all arguments of one
 specialization. The descriptor gives the kernel's parameters, and with an object the words of a launch. Invariant: a
@@ -70,7 +70,7 @@ def _plain(value: object) -> bool:
 
 
 def describe_scalar(value: Any) -> Descriptor | None:
-    """Return the descriptor of a scalar argument, or None for a value that is not a scalar."""
+    """Return the type descriptor of a scalar argument, or None for other values."""
     kind = type(value)
     if kind is float:
         return ("scalar", np.dtype(np.float64), True)
@@ -95,7 +95,7 @@ def describe_scalar(value: Any) -> Descriptor | None:
 
 
 def describe_array(dtype: np.dtype, ndim: int, packed: bool, writable: bool = True) -> Descriptor:
-    """Return the descriptor of an array argument.
+    """Return the type descriptor of an array argument.
 
     `packed` is true for a C-contiguous array.
     """
@@ -122,7 +122,7 @@ def is_packed(shape: tuple[int, ...], strides: tuple[int, ...], itemsize: int) -
 
 
 def describe_lazy(value: LazyArray) -> Descriptor:
-    """Return the descriptor of a weft array argument."""
+    """Return the type descriptor of a weft array argument."""
     dtype = value._storage.dtype
     window = value._view
     if window is None:
@@ -132,7 +132,7 @@ def describe_lazy(value: LazyArray) -> Descriptor:
 
 
 def describe(value: object) -> Descriptor:
-    """Return the descriptor of an argument that is not an array.
+    """Return the type descriptor of an argument that is not an array.
 
     Raises KernelTypeError for unsupported arguments.
     """
@@ -156,7 +156,7 @@ def describe(value: object) -> Descriptor:
 
 
 def parts_of(value: object) -> tuple[Any, tuple[str, ...], tuple[Any, ...]] | None:
-    """Return the constructor, field names and items of a tuple, dataclass or vector."""
+    """Return the constructor, the field names and the items of a tuple, dataclass or vector."""
     if isinstance(value, Vector):
         return type(value), _LANES[: value.lanes], tuple(value)
     if isinstance(value, tuple):
@@ -169,7 +169,7 @@ def parts_of(value: object) -> tuple[Any, tuple[str, ...], tuple[Any, ...]] | No
 
 
 def from_type(kind: Any) -> Descriptor:
-    """Return the descriptor of an argument that has the type `kind`."""
+    """Return the type descriptor of an argument of the type `kind`."""
     match kind:
         case types.ArrayType(dtype=element, ndim=ndim, layout=layout):
             return describe_array(_element_dtype(element), ndim, layout == "C")

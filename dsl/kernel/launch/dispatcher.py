@@ -214,7 +214,7 @@ class KernelDispatcher(KernelFunction, Inspection):
     def specialization(
         self, descriptors: tuple[Any, ...], target: Any, index: np.dtype, block: Triple | None, sanitized: bool = False
     ) -> Specialization:
-        """Return the kernel that is compiled for arguments with the given descriptors.
+        """Return the kernel that is compiled for arguments with the given type descriptors.
 
         With `sanitized`, the kernel is instrumented for the sanitizer.
 
@@ -243,7 +243,7 @@ class KernelDispatcher(KernelFunction, Inspection):
         return found
 
     def _find_compiled(self, descriptors: tuple[Any, ...]) -> tuple[Any, ...]:
-        """Return the descriptors of an already compiled signature that accepts the given arguments."""
+        """Return the type descriptors of a compiled signature that accepts the given arguments."""
         known = list(dict.fromkeys(key[0] for key in self._found))
         if descriptors in known:
             return descriptors
@@ -277,7 +277,7 @@ class KernelDispatcher(KernelFunction, Inspection):
         return found
 
     def described(self, arguments: tuple[Any, ...]) -> tuple[Any, tuple[Any, ...]]:
-        """Return the device on which a launch would run, and the descriptors of the arguments."""
+        """Return the device on which a launch would run, and the type descriptors of the arguments."""
         launch = DispatchedLaunch(self, ConfiguredKernel(self, (1, 1, 1), (1, 1, 1), None, 0), arguments)
         return launch.device, launch.describe()
 

@@ -41,7 +41,7 @@ def architecture(cc: Any = None) -> str:
 
 
 def type_of(descriptor: Descriptor) -> types.Type:
-    """Return the type that a descriptor of an argument describes."""
+    """Return the type that a type descriptor describes."""
     match descriptor:
         case ("scalar", dtype, _):
             return types.from_dtype(dtype)
@@ -66,7 +66,7 @@ class Inspection:
     _compiling: bool
 
     def specialization(self, descriptors: Any, target: Any, index: Any, block: Any) -> Any:
-        """Return the kernel that is compiled for arguments with the given descriptors.
+        """Return the kernel that is compiled for arguments with the given type descriptors.
 
         Subclasses implement this method.
         """

@@ -162,7 +162,7 @@ class DispatchedLaunch:
             start()
 
     def describe(self) -> tuple[Any, ...]:
-        """Return the descriptors of all arguments, for which the kernel is specialized."""
+        """Return the type descriptors of all arguments, for which the kernel is specialized."""
         return tuple(self._describe(value) for value in self.given)
 
     def _prepare(self, value: Any) -> Any:

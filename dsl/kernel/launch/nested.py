@@ -56,7 +56,7 @@ def launch_children(parent: DispatchedLaunch, queue: Buffer, sites: list[Any]) -
 
 
 def _words_of(descriptor: Descriptor) -> int:
-    """Return the number of 64-bit words that encode an argument described by `descriptor`."""
+    """Return the number of 64-bit words that encode an argument."""
     match descriptor:
         case ("scalar", dtype, _):
             return 2 if dtype.kind == "c" else 1
@@ -70,7 +70,7 @@ def _words_of(descriptor: Descriptor) -> int:
 
 
 def spans_of(descriptors: tuple[Descriptor, ...], words: list[int]) -> tuple[list[int], list[int]]:
-    """Return the sizes in bytes of the memory of all array arguments, and the lengths of all axes."""
+    """Return the size in bytes of each array argument's memory, and the lengths of all axes."""
     spans: list[int] = []
     extents: list[int] = []
     at = 0

@@ -53,7 +53,7 @@ def launch_child(call: Invocation, child: ChildKernel, arguments: list[Any], key
 
 
 def _queue(c: Compiler) -> tuple[Value, list[Any]]:
-    """Return the hidden parameter for the launch queue, and the list of kernels that use the queue."""
+    """Return the hidden parameter for the launch queue, and the list of kernels launched through the queue."""
     for what in c.hidden:
         if what[0] == "launches":
             return c.hidden_scalars["launches"], what[1]
@@ -95,7 +95,7 @@ def _configuration(c: Compiler, configuration: Any) -> list[Value]:
 
 
 def _descriptor(c: Compiler, value: object) -> args.Descriptor:
-    """Return the descriptor of a child kernel's argument, like that of a launch from the host."""
+    """Return the type descriptor of an argument in a launch from a kernel."""
     match value:
         case ScalarValue(weak=weak):
             return ("scalar", value.dtype, weak)
@@ -113,7 +113,7 @@ def _descriptor(c: Compiler, value: object) -> args.Descriptor:
 
 
 def _append_words(c: Compiler, value: object, descriptor: args.Descriptor, words: list[Value]) -> None:
-    """Append the 64-bit words of a child kernel's argument to `words`."""
+    """Append the 64-bit words of an argument in a launch from a kernel to `words`."""
     match value, descriptor:
         case Constant(value=held), _:
             numbers: list[int] = []

@@ -55,7 +55,7 @@ def call_intrinsic(call: Invocation, intrinsic: Intrinsic, arguments: list[Any],
 
 
 def handles(*paths: str) -> Callable[[Handler], Handler]:
-    """Return a decorator that registers a function as the compiler of calls to given intrinsics."""
+    """Return a decorator that registers a function to compile the calls of given intrinsics."""
 
     def register(handler: Handler) -> Handler:
         for path in paths:
@@ -66,7 +66,7 @@ def handles(*paths: str) -> Callable[[Handler], Handler]:
 
 
 def handles_each(variants: Mapping[str, Any]) -> Callable[[Handler], Handler]:
-    """Return a decorator that registers one function as the compiler of several intrinsics.
+    """Return a decorator that registers one function to compile the calls of several intrinsics.
 
     The function's first argument is the value in `variants` for the intrinsic.
     """

@@ -246,7 +246,9 @@ class SanitizedLaunch(DispatchedLaunch):
 
 @contextmanager
 def no_collector() -> Iterator[None]:
-    """Within a ``with`` block, disable Python's garbage collector, which would take long here.
+    """Within a ``with`` block, disable Python's garbage collector.
+
+    It would take long to scan all recorded accesses.
 
     It would scan all recorded accesses.
     """

@@ -89,7 +89,7 @@ class TracingBuilder(KernelBuilder):
         regions: Any = (),
         **attributes: Any,
     ) -> tuple[Value, ...]:
-        """Append an operation, and return its results.
+        """Append an operation to the kernel, and return its results.
 
         If the operation synchronizes threads, a `trace` operation precedes it.
         """
@@ -128,7 +128,10 @@ class Tracer:
         return found
 
     def event(self, site: Site, operands: tuple[Value, ...]) -> Value:
-        """Emit a `trace` operation for a site, and return whether the address is aligned at run time."""
+        """Emit a `trace` operation for an instrumented operation.
+
+        Return whether the address is aligned at run time.
+        """
         self.sites.append(site)
         return self.c.builder.emit("trace", operands, (BOOL,), site=len(self.sites) - 1, align=site.align)[0]
 

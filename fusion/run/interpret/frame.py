@@ -132,7 +132,7 @@ class ValueFrame:
         return found
 
     def apart(self, number: int, other: int) -> Any:
-        """Return the array with number `number`, or a copy if it shares memory with the array `other`."""
+        """Return an array by number, as a copy if it shares memory with the array `other`."""
         value = self.values[number]
         if self.values[other] is not None and np.may_share_memory(value, self.values[other]):
             if self.owner[number] >= 0:
@@ -159,7 +159,7 @@ class ValueFrame:
         return out
 
     def overwritten(self, step: ValueStep) -> Any:
-        """Return the memory for the result of a final update, the operand's own memory if possible."""
+        """Return the memory for the result of a final update, which is the operand's memory if possible."""
         previous = step.operands[0]
         slot = self.donations.get(previous)
         if slot is None or self.left[previous] != 1 or self.owner[previous] >= 0:

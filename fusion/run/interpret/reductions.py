@@ -143,7 +143,7 @@ def is_regular(operand: Expr, axes: tuple[int, ...]) -> bool:
 
 
 def _is_in_memory(node: Expr) -> bool:
-    """Return whether every possible plan writes a value to memory.
+    """Return whether a value is in memory in every possible plan.
 
     Values that are assembled from boxes in new memory need not be materialized.
     """

@@ -26,7 +26,7 @@ BLOCK, LANES = 1 << 10, 8
 
 
 class State(NamedTuple):
-    """The state of a bit generator, with half an output if the last draw left that half unused."""
+    """The state of a bit generator, with the unused half of its last output, if any."""
 
     state: int
     increment: int
@@ -45,7 +45,7 @@ class Engine(Protocol):
         """Return the LLVM text of this bit generator's algorithm."""
 
     def distances(self) -> np.ndarray:
-        """Return the table that native code needs to skip steps."""
+        """Return the table with which native code skips steps of the generator."""
 
     def load(self, generator: np.random.BitGenerator) -> State | None:
         """Return the state of a NumPy generator, or None if native code does not support its state."""
@@ -57,7 +57,7 @@ class Engine(Protocol):
         """Return the state of the generator after `steps` more steps."""
 
     def output(self, state: int, increment: int) -> int:
-        """Return the 64-bit output of the step that ends in `state`."""
+        """Return the 64-bit output that the generator gives in the state `state`."""
 
 
 class Congruential:

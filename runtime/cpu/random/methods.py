@@ -46,7 +46,10 @@ class Drawing(NamedTuple):
 
 
 def integers_of(bits: int, dtype: np.dtype) -> str:
-    """Return the name of the method that draws bounded integers from words of `bits` bits."""
+    """Return the name of the native method that draws bounded integers of a dtype.
+
+    The method reads words of `bits` bits.
+    """
     return f"integers {bits}/{8 * dtype.itemsize}"
 
 

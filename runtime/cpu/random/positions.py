@@ -49,7 +49,7 @@ class Position(NamedTuple):
 
 
 def take_position(generator: Any, count: int, width: int) -> Position | None:
-    """Advance a generator by `count` draws, and return the position at which they start.
+    """Advance a generator by `count` draws, and return the position of the first draw.
 
     Each draw uses `width` bits.
 
@@ -86,7 +86,7 @@ def _position_of(number: int, begin: State, width: int) -> Position:
 
 
 def take_integers(generator: Any, name: str, count: int, most: int, loc: int) -> Position | None:
-    """Advance a generator by `count` bounded integers, and return the position at which they start.
+    """Advance a generator by `count` draws of bounded integers, and return the position of the first draw.
 
     Parameters
     ----------

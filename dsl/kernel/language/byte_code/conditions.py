@@ -44,7 +44,10 @@ class Conditions:
                 self.before[a].append(number)
 
     def _single(self, number: int) -> CodeBlock | None:
-        """Return block `number` if it has exactly one predecessor and is not the entry, otherwise None."""
+        """Return block `number` if it has exactly one predecessor, otherwise None.
+
+        The entry block is never returned.
+        """
         return self.blocks[number] if len(self.before[number]) == 1 and number != self.entry else None
 
     def _pure(self, body: list[CodeInstruction]) -> bool:

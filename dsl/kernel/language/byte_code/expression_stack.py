@@ -49,7 +49,10 @@ _COMPARE: dict[str, type[ast.cmpop]] = {
 
 
 class Mark(ast.expr):
-    """A stack entry other than an expression, such as an iterator, which no syntax tree may contain."""
+    """A stack entry that is not an expression, such as an iterator.
+
+    No syntax tree may contain such an entry.
+    """
 
 
 class Null(Mark):
@@ -113,7 +116,7 @@ def _slice(parts: list[ast.expr]) -> ast.Slice:
 
 
 def _slice_part(part: ast.expr) -> ast.expr | None:
-    """Return the syntax tree of a slice's bound, with a minus operator for a negative number.
+    """Return the syntax tree of a slice's bound, in which a negative number has a minus operator.
 
     Python 3.14 uses different instructions for a slice of three constants and for a slice that contains a minus.
     """
@@ -244,7 +247,7 @@ class ExpressionStack:
         self._push(node)
 
     def _chain(self, argument: tuple[list[str], list[list[CodeInstruction]]]) -> None:
-        """Replace the first two operands of a chained comparison by the syntax tree of the whole comparison."""
+        """Replace two operands of a chained comparison on the stack by the syntax tree of the comparison."""
         operators, rest = argument
         left, right = self._take(2)
         further = [self._value(body) for body in rest]
@@ -412,7 +415,7 @@ class ExpressionStack:
             self.statements.append(self._at(self._assignment(target, value)))
 
     def _assign_parallel(self) -> None:
-        """Emit one tuple assignment for all pending stores, in order."""
+        """Emit all pending stores as one tuple assignment, in order."""
         pairs = sorted(self.parallel, key=lambda pair: self.order.get(id(pair[1]), 0))
         self.parallel = []
         target = self._at(ast.Tuple([t for t, _ in pairs], ast.Store()))
