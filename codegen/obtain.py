@@ -59,7 +59,7 @@ class CodeCache:
             return None
 
     def get_or_build(self, key: object, build: Callable[[], Any]) -> Any:
-        """Return the function for `key`. On a cache miss, call `build` and cache the result.
+        """Return the function for `key`, after building and caching it on a cache miss.
 
         If a build fails, the next caller tries it again.
         """

@@ -109,7 +109,7 @@ class KernelBuilder:
         return value
 
     def after(self, kernel: Kernel) -> None:
-        """Reserve the names in `kernel`, so that new values get other names."""
+        """Reserve the names in `kernel`, so that new values get different names."""
         values = [v for f in kernel.functions for v in f.parameters]
         for o in kernel.walk():
             values += [*o.results, *(v for region in o.regions for v in region.parameters)]
@@ -191,7 +191,7 @@ class KernelBuilder:
         return value if value.type == dtype else self.emit("cast", (value,), (dtype,))[0]
 
     def load(self, pointer: Value, index: Value, **attributes: Any) -> Value:
-        """Load the element at `index`. The index counts elements, not bytes.
+        """Load the element at `index`, which counts elements, not bytes.
 
         `attributes` may contain ``align``, ``volatile`` and ``hint``.
         """
@@ -199,7 +199,7 @@ class KernelBuilder:
         return self.emit("load", (pointer, index), (pointer.type.dtype,), **attributes)[0]
 
     def store(self, pointer: Value, index: Value, value: Value, **attributes: Any) -> None:
-        """Store `value` at `index`. The index counts elements, not bytes.
+        """Store `value` at `index`, which counts elements, not bytes.
 
         `attributes` may contain ``align``, ``volatile`` and ``hint``.
         """

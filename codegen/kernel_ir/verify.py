@@ -57,11 +57,17 @@ BOOL = np.dtype(bool)
 
 
 class InvalidKernelError(ValueError):
-    """Raised if a kernel breaks a rule. The message names the kernel, the operation and the rule."""
+    """Raised if a kernel breaks a rule of kernel IR.
+
+    The message names the kernel, the operation and the rule.
+    """
 
 
 def verify_kernel(kernel: Kernel) -> None:
-    """Check a kernel against all rules. Raises InvalidKernelError if the kernel breaks a rule."""
+    """Check a kernel against all rules of kernel IR.
+
+    Raises InvalidKernelError if the kernel breaks a rule.
+    """
     verifier = _Verifier(kernel)
     if kernel.index_dtype not in (np.dtype(np.int32), np.dtype(np.int64)):
         verifier.fail(None, f"the index dtype must be int32 or int64, not {kernel.index_dtype}")

@@ -69,7 +69,7 @@ class ControlEmitter(Writer):
             self.environment[value] = Item(text, lanes)
 
     def scope(self, operation: Operation) -> None:
-        """Emit a scope. Each `leave` with the scope's label branches to the end of the scope."""
+        """Emit a scope, at whose end each `leave` with the same label continues."""
         behind = f"behind{self.fresh_number()}"
         self.scopes.append((operation.attributes["label"], behind))
         self.block(operation.regions[0])
@@ -88,7 +88,10 @@ class ControlEmitter(Writer):
         self.start_label(f"never{number}")
 
     def leave(self, operation: Operation) -> None:
-        """Emit a branch to the end of a scope. The code after the branch is unreachable."""
+        """Emit a branch to the end of a scope.
+
+        The code after the branch is unreachable.
+        """
         wanted = operation.attributes["label"]
         target = next((behind for label, behind in reversed(self.scopes) if label == wanted), None)
         if target is None:

@@ -219,7 +219,7 @@ class _Text:
     # -- logarithms ------------------------------------------------------------------------------
 
     def parts(self, x: str) -> tuple[str, str]:
-        """Split x > 0 into 2**e (1 + f). Return e as a float, and f.
+        """Split x > 0 into 2**e (1 + f), and return e as a float, and f.
 
         1 + f is between sqrt(1/2) and sqrt(2).
         """

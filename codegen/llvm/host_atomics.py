@@ -43,7 +43,7 @@ def emit_atomic(emitter: Emitter, operation: Operation) -> None:
 
 
 def atomic_update(emitter: Emitter, kind: str, dtype: np.dtype, address: str, value: str) -> str:
-    """Emit the update of an element that several CPU threads access. Return the old value."""
+    """Emit an atomic update of an element that several CPU threads access, and return the old value."""
     if dtype.kind == "f":
         return _float_loop(emitter, kind, dtype, address, value)
     if kind not in _INTEGER:

@@ -17,7 +17,7 @@ from weft.runtime import CompileError
 
 
 def emit_effect(emitter: Emitter, operation: Operation, symbols: set[str]) -> bool:
-    """Emit an operation with a side effect. Return False for other operations."""
+    """Emit an operation with a side effect, or return False for other operations."""
     match operation.opcode:
         case "print":
             symbols.add("weft_print")

@@ -113,7 +113,10 @@ class GridDialect(HostDialect):
     # -- memory -------------------------------------------------------------------------------
 
     def reserve_shared(self, emitter: Emitter) -> None:
-        """Allocate shared memory once for all blocks. The memory is not cleared between blocks."""
+        """Allocate shared memory once for all blocks.
+
+        The memory is not cleared between blocks.
+        """
         for operation in emitter.kernel.walk():
             if operation.opcode == "shared":
                 self.shared.append(operation)
@@ -163,7 +166,7 @@ class GridDialect(HostDialect):
     # -- operations ---------------------------------------------------------------------------
 
     def operation(self, emitter: Emitter, operation: Operation) -> bool:
-        """Emit an operation of an explicit kernel, such as a thread index or an atomic.
+        """Emit an operation of a threaded kernel, such as a thread index or an atomic.
 
         Return False for other operations.
         """

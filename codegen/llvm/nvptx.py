@@ -113,7 +113,7 @@ class NvptxDialect:
         return result
 
     def operation(self, emitter: Emitter, operation: Operation) -> bool:
-        """Emit an operation that needs GPU-specific code. Return False for other operations."""
+        """Emit an operation that needs GPU-specific code, or return False for other operations."""
         if "line" in operation.attributes:
             self.marks.append((len(emitter.lines), operation.attributes["line"]))
         own = _OPERATIONS.get(operation.opcode)

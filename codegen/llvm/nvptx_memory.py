@@ -152,7 +152,7 @@ def fence(emitter: Emitter, operation: Operation) -> None:
 
 
 def load(emitter: Emitter, operation: Operation) -> bool:
-    """Emit a load with a cache operator. Return False for other loads."""
+    """Emit a load with a cache operator, or return False for other loads."""
     hint = operation.attributes.get("hint")
     pointer = operation.operands[0]
     if not hint or not _hinted(pointer):
@@ -172,7 +172,7 @@ def load(emitter: Emitter, operation: Operation) -> bool:
 
 
 def store(emitter: Emitter, operation: Operation) -> bool:
-    """Emit a store with a cache operator. Return False for other stores."""
+    """Emit a store with a cache operator, or return False for other stores."""
     hint = operation.attributes.get("hint")
     pointer, _, value = operation.operands
     if not hint or not _hinted(pointer):

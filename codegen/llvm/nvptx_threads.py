@@ -225,7 +225,7 @@ def clock(emitter: Emitter, operation: Operation) -> None:
 
 
 def sleep(emitter: Emitter, operation: Operation) -> None:
-    """Emit a sleep. The operand is the approximate number of nanoseconds."""
+    """Emit a sleep of about as many nanoseconds as the operand states."""
     call_void(emitter, "llvm.nvvm.nanosleep", [("i32", emitter.scalar_of(operation.operands[0]))])
 
 

@@ -31,7 +31,10 @@ class NoLoopError(TypeError):
 
 
 def add_op(definition: OpDef) -> OpDef:
-    """Add an op to the table. Raises ValueError if the name is taken or the fields are inconsistent."""
+    """Add an op to the table.
+
+    Raises ValueError if the name is taken or the fields are inconsistent.
+    """
     for name in (definition.name, *definition.aliases):
         if name in _ALIASES:
             raise ValueError(f"op {name!r} stands in the table already")
@@ -54,7 +57,10 @@ for _family in (arithmetic, logic, elementary, machine, random_bits):
 
 
 def find_op(name: str) -> OpDef:
-    """Return the op with the name or alias `name`. Raises KeyError if the name is unknown."""
+    """Return the op with the name or alias `name`.
+
+    Raises KeyError if the name is unknown.
+    """
     return _ALIASES[name]
 
 

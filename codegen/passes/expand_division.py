@@ -294,7 +294,7 @@ class _Writer:
         return branch.results
 
     def root(self, x: Value) -> Value:
-        """Return the square root of x for 2**-100 <= x < inf. Negative numbers give NaN."""
+        """Return the square root of x for 2**-100 <= x < inf, and NaN for negative numbers."""
         half = self.float32(0.5)
         y = self.approximate("reciprocal root", x)
         g, h = self.b.op("multiply", x, y), self.b.op("multiply", y, half)

@@ -62,7 +62,7 @@ class LaneWriter:
 
     @contextmanager
     def scope(self) -> Iterator[None]:
-        """Context manager that forgets the values memoized in the ``with`` block on exit.
+        """Context manager on whose exit the values that were memoized in the ``with`` block are forgotten.
 
         It also forgets all loads from memory that the kernel may write.
         """

@@ -42,7 +42,7 @@ class Flat:
         )
 
     def copy(self) -> Array:
-        """Execute ``array.flat[key] = value`` as NumPy does."""
+        """Return the elements as a one-dimensional copy."""
         return creation.copy_in_order(manipulation.ravel(self.base), "C")
 
     def __array__(self, dtype: Any = None, copy: bool | None = None) -> np.ndarray:

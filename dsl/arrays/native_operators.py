@@ -66,7 +66,7 @@ def _install_methods() -> None:
 
 
 def _install_protocol() -> None:
-    """Return machine code that records memoized operations, and calls `function` on a memo miss."""
+    """Install native code for operators with a NumPy scalar on the left and an array on the right."""
     name = "__array_ufunc__"
     above, function = INSTALLED.get((Array, name), (None, vars(Array)[name]))
     if type(function) is FunctionType:

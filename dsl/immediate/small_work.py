@@ -284,7 +284,7 @@ MOST_WHOLE = 16
 
 
 def most_whole(name: str, itemsize: int) -> int:
-    """Return the maximum number of elements for which `reduce_whole` is the best choice."""
+    """Return the maximum number of elements that `reduce_whole` should reduce."""
     return (EXACT_BYTES // itemsize if name in EXACT else MOST_WHOLE) * IMMEDIATE[0]
 
 

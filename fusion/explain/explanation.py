@@ -122,7 +122,9 @@ class KernelNote:
 
 @dataclass(frozen=True, slots=True, repr=False)
 class Explanation:
-    """The result of `explain`. The `kernels` attribute lists the kernels in launch order.
+    """The result of `explain`, which describes the kernels of an evaluation.
+
+    The `kernels` attribute lists the kernels in launch order.
 
     ``str()`` formats the result as text. A notebook shows it as a table and a picture.
 

@@ -344,7 +344,7 @@ _IDEMPOTENT = frozenset(
 
 
 def _without_repeats(operand: Expr, axes: tuple[int, ...]) -> Expr:
-    """Return a view with length 1 along the axes along which all elements are the same memory."""
+    """Return a view with length 1 along each axis along which all elements share one memory location."""
     if operand.kind != "view" or 0 in operand.shape or all(operand.attrs[0][k] for k in axes):
         return operand
     (strides, offset), (base,) = operand.attrs, operand.operands

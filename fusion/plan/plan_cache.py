@@ -154,7 +154,7 @@ _SIZED: dict[str, Callable[[tuple[Any, ...], Any], tuple[Any, ...]]] = {
 
 
 class SizeTracer:
-    """Replacement of sizes in a graph by traced sizes, which record their uses."""
+    """Substitute for `SizeEncoder` that replaces sizes by traced sizes, which record their uses."""
 
     def __init__(self, encoder: SizeEncoder, trace: Trace) -> None:
         codes = ((value, abs(code) - 2) for value, code in encoder.codes.items())

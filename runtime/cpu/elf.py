@@ -172,7 +172,7 @@ class _Linker:
         return Image(memory, {s.name: start + self.offset_of(s) for s in defined})
 
     def lay_out(self) -> int:
-        """Assign each section that is loaded an offset in the image. Return the image's size in bytes."""
+        """Assign each loaded section an offset in the image, and return the size of the image in bytes."""
         size = 0
         for number, section in enumerate(self.sections):
             # exceptions never pass through this code, so unwind information is not needed
