@@ -124,7 +124,7 @@ class StreamEmitter(Writer):
         self.start_label(after)
 
     def _distance(self, body: Block, start: str, stores: list[Operation]) -> tuple[str, str]:
-        """Emit the distance in elements to the next cache line, and a test that it is equal for all stores.
+        """Emit code that computes the distance to the next cache line in elements, and a test that all stores share it.
 
         The stores have elements of the same size. If an address is not a multiple of this size, the second result is
         false.

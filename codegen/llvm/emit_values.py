@@ -19,7 +19,7 @@ class ValueEmitter(Writer):
     """The part of the emitter for arithmetic, constants and casts."""
 
     def table_op(self, operation: Operation) -> None:
-        """Emit a scalar operation as the LLVM instruction or call that the op table specifies."""
+        """Emit the LLVM instruction or call that the op table specifies for a scalar operation."""
         if self._linear(operation):
             return
         definition = find_op(operation.opcode)

@@ -318,7 +318,9 @@ FORMULAS: dict[str, Callable[[_Text, str], str]] = {
 
 
 def formula(writer: Writer, target: Target, name: str, dtype: np.dtype, operands: list[str], lanes: int) -> str | None:
-    """Emit a C library function as an inline formula, on vectors or on scalars.
+    """Emit an inline formula in place of a call to a C library function.
+
+    The operands are vectors or scalars.
 
     The operands are scalars if `lanes` is 0.
 

@@ -68,7 +68,7 @@ _PLAIN = {
 
 
 def plain_update(emitter: Emitter, kind: str, dtype: np.dtype, address: str, value: str) -> str:
-    """Emit the update of an element that only one CPU thread accesses, and return the old value.
+    """Emit an update of an element that only one CPU thread accesses, and return the old value.
 
     It is a plain load and store.
 

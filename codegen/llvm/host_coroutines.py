@@ -286,7 +286,7 @@ def emit_coroutines(kernel: Kernel, target: Target) -> tuple[str, set[str], list
 
 
 def _begin_coroutine(emitter: Emitter) -> None:
-    """Emit the allocation of the coroutine's frame from an arena.
+    """Emit code that allocates the coroutine's frame in an arena.
 
     The first thread allocates the arena for all threads.
     """

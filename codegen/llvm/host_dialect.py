@@ -70,7 +70,7 @@ class HostDialect:
         return emitter.line(f"trunc i64 %begin to {kind}"), emitter.line(f"trunc i64 %end to {kind}")
 
     def math(self, emitter: Emitter, name: str, dtype: np.dtype, operands: list[str], lanes: int) -> str:
-        """Emit a C library function, either as an inline formula or as calls to libmvec or libm.
+        """Emit a C library function, as an inline formula or as calls to libmvec or libm.
 
         libmvec computes whole vectors, libm one lane at a time.
         """

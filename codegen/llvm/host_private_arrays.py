@@ -122,7 +122,7 @@ def _is_part(emitter: Emitter) -> str:
 
 
 def _element_count(emitter: Emitter, array: ArrayBounds) -> str:
-    """Emit the number of elements of an array."""
+    """Emit code that computes the number of elements of an array."""
     count = "1"
     for length in array.lengths:
         text = _wide(emitter, length)
@@ -131,13 +131,13 @@ def _element_count(emitter: Emitter, array: ArrayBounds) -> str:
 
 
 def _wide(emitter: Emitter, value: Value) -> str:
-    """Emit a length or a stride as an i64."""
+    """Emit code that converts a length or a stride to an i64."""
     kind, text = scalar_type(value.type), emitter.scalar_of(value)  # type: ignore[arg-type]
     return text if kind == "i64" else emitter.line(f"sext {kind} {text} to i64")
 
 
 def _range_of(emitter: Emitter, array: ArrayBounds) -> tuple[str, str]:
-    """Emit the address of the first byte of an array, and the address after the last byte."""
+    """Emit code that computes the address of an array, and the address after its last byte."""
     first = emitter.line(f"ptrtoint ptr {emitter.scalar_of(array.pointer)} to i64")
     if not array.strides:
         size = emitter.line(f"mul i64 {_element_count(emitter, array)}, {array.itemsize}")

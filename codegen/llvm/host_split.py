@@ -162,7 +162,7 @@ class SplitEmitter(BarrierEmitter):
         return list(found)
 
     def merge_blocks(self, block: str) -> str:
-        """Emit the number of adjacent blocks, starting with `block`, that run together as one block.
+        """Emit code that computes how many adjacent blocks, starting with `block`, run together as one block.
 
         The block index along this axis becomes 0, and the thread index becomes the position in the grid. Of blocks in
         step, only those with one axis are merged, so that the threads keep their numbers.
@@ -206,7 +206,7 @@ class SplitEmitter(BarrierEmitter):
                 yield
 
     def threads_before(self, block: str) -> str:
-        """Emit the number of threads in the blocks before `block` in a group of blocks."""
+        """Emit code that computes the number of threads in the blocks before `block` in a group of blocks."""
         number = self.line(f"sub nuw nsw i64 {block}, {self.blocks[0]}")
         for operation, array, size in self.shared:
             offset = self.line(f"mul nuw nsw i64 {number}, {size}")
@@ -254,7 +254,7 @@ class SplitEmitter(BarrierEmitter):
         return limits
 
     def row_range(self, taken: tuple[str, str], before: str, start: str, stop: str) -> tuple[str, str]:
-        """Emit the intersection of a range of x thread indices with a block group's thread range `taken`."""
+        """Emit code that intersects a range of x thread indices with a block group's thread range `taken`."""
         kind, numbers = scalar_type(self.kernel.index_dtype), self.dialect.numbers
         y, z = numbers["thread_index", 1], numbers["thread_index", 2]
         plane = self.line(f"mul nuw nsw {kind} {z}, {numbers['block_size', 1]}")

@@ -88,7 +88,7 @@ class ArrayEmitter(Emitter):
         return text
 
     def _group(self) -> str:
-        """Emit the number of blocks in a group of blocks, and return the number of threads in the group.
+        """Emit code that computes the number of blocks in a group, and return the group's number of threads.
 
         A group is a single block if a warp could contain threads of two blocks.
         """

@@ -47,7 +47,7 @@ class BarrierEmitter(ArrayEmitter):
                 self.do(f"call void @llvm.memset.p0.i64(ptr {array}, i8 0, i64 {many}, i1 false)")
 
     def find_range(self, branch: Branch) -> None:
-        """Emit the smallest range of warps that contains all threads that take a branch.
+        """Emit code that finds the smallest range of warps that contains all threads that take a branch.
 
         The range is 0 to 0 if there are none.
 
@@ -176,7 +176,10 @@ class BarrierEmitter(ArrayEmitter):
             self.start_label(f"whole{number}")
 
     def count_votes(self, operation: Operation) -> None:
-        """Emit the result of a barrier vote: the count of true votes, or the AND or OR of all votes."""
+        """Emit code that computes the result of a barrier vote.
+
+        The result is the count of true votes, or the AND or OR of all votes.
+        """
         votes, members = self.alloca("i32", 4), self.alloca("i32", 4)
         for address in (votes, members):
             self.do(f"store i32 0, ptr {address}, align 4")
@@ -211,7 +214,7 @@ class BarrierEmitter(ArrayEmitter):
         return self.stored_results[operation]
 
     def collect_ballots(self, operation: Operation) -> None:
-        """Emit two masks for each warp: the lanes with true votes, and the participating lanes."""
+        """Emit code that computes two masks per warp: the lanes with true votes, and the participating lanes."""
         arrays = self.result_arrays(operation, (4, 4))
         with range_loop(self, "i64", *self.warps_at(operation)) as warp:
             bits = [self.alloca("i32", 4), self.alloca("i32", 4)]
@@ -268,7 +271,10 @@ class BarrierEmitter(ArrayEmitter):
             self.do(f"store {scalar_type(dtype)} {text}, ptr {address}, align {dtype.itemsize}")
 
     def warps_at(self, operation: Operation) -> tuple[str, str]:
-        """Emit the range of warps that have threads at a synchronization point, as the first warp and the end."""
+        """Emit code that finds the range of warps with threads at a synchronization point.
+
+        The range is given by the first warp and the end.
+        """
         branch = self.split.branches[operation]
         first, end = self.ranges[branch] if branch is not None else ("0", self.threads)
         start = first if first == "0" else self.line(f"lshr i64 {first}, 5")

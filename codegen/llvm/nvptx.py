@@ -121,7 +121,7 @@ class NvptxDialect:
 
 
 def _extreme(emitter: Emitter, operation: Operation) -> bool:
-    """Emit the minimum or maximum of two float32 values as one intrinsic, or return False for other dtypes."""
+    """Emit a float32 minimum or maximum as one intrinsic, or return False for other dtypes."""
     if operation.results[0].type != np.float32:
         return False
     lanes = emitter.lanes if emitter.varying(operation.operands) else 0
@@ -148,7 +148,7 @@ def _number_extreme(emitter: Emitter, operation: Operation) -> None:
 
 
 def _approximate(emitter: Emitter, operation: Operation) -> None:
-    """Emit an approximate function as one or a few instructions."""
+    """Emit an approximate math function as one or a few instructions."""
     kind = emitter.type_of(operation.results[0].type)
     word = {"reciprocal": "rcp", "reciprocal root": "rsqrt"}[operation.attributes["function"]]
     (value,) = operation.operands

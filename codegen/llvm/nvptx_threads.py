@@ -18,13 +18,13 @@ _FULL = "-1"  # the mask of all 32 lanes
 
 
 def number(emitter: Emitter, operation: Operation) -> None:
-    """Emit a thread index, a block index or a dimension."""
+    """Emit a read of a thread index, a block index or a dimension of the grid or block."""
     axis = "xyz"[operation.attributes.get("axis", 0)]
     _index(emitter, operation, special_register(emitter, f"{_REGISTERS[operation.opcode]}.{axis}"))
 
 
 def lane_index(emitter: Emitter, operation: Operation) -> None:
-    """Emit the index of the thread in its warp."""
+    """Emit a read of the thread's index in its warp."""
     _index(emitter, operation, special_register(emitter, "laneid"))
 
 
@@ -182,7 +182,7 @@ def vote(emitter: Emitter, operation: Operation) -> None:
 
 
 def match(emitter: Emitter, operation: Operation) -> None:
-    """Emit the mask of the lanes that hold the same bits.
+    """Emit code that computes the mask of the lanes that hold the same bits.
 
     For the kind "all", the results are the mask of all lanes or 0, and whether all lanes have the same bits.
     """
@@ -200,7 +200,7 @@ def match(emitter: Emitter, operation: Operation) -> None:
 
 
 def active_mask(emitter: Emitter, operation: Operation) -> None:
-    """Emit the mask of the active lanes."""
+    """Emit code that reads the mask of the active lanes."""
     emitter.set(operation, Item(emitter.call("llvm.nvvm.activemask", "i32", [])))
 
 

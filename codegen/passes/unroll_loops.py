@@ -115,7 +115,7 @@ class _Unroller:
         return self.builder.constant(self.known[value]) if value in self.known else self.map.get(value, value)
 
     def unrolled(self, operation: Operation, operands: tuple[Value, ...]) -> None:
-        """Emit the iterations of a loop one after another.
+        """Emit the iterations of a loop one after another, without a loop.
 
         The stores of a parallel loop come last, since no iteration reads what another iteration writes.
         """

@@ -268,7 +268,7 @@ def _strided(
 
 
 def _emit_iteration(w: ThreadWriter, region: Block, index: Value, carried: Sequence[Value]) -> tuple[Value, ...]:
-    """Emit one iteration of a loop."""
+    """Emit the body of a loop for one iteration."""
     w.map[region.parameters[0]] = index
     w.map.update(zip(region.parameters[1:], carried, strict=True))
     return w.copy(region.operations)

@@ -409,7 +409,7 @@ class RowWriter:
         return self.writer.slot_within(base, offset, length, self._readable_length(length), whole=self.known.whole)
 
     def _readable_length(self, length: Value) -> Value:
-        """Return the number of elements that may be read from a part of the row with `length` elements."""
+        """Return how many elements may be read from a part of a row that has `length` elements."""
         return length
 
     def _tiles(self, loop: Operation, accumulators: list[list[Value]]) -> list[list[Value]]:

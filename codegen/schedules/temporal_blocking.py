@@ -78,7 +78,7 @@ class _StepWriter:
                 self.w.copy([o])
 
     def _tile(self, loop: Operation) -> None:
-        """Emit this thread's elements of a tile, with all loads before the stores."""
+        """Emit the code for this thread's elements of a tile, with all loads before the stores."""
         levels, before, body = _points(loop)
         extents = [self.constants[level.operands[1]] for level in levels]
         points = prod(extents)

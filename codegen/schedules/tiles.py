@@ -174,7 +174,7 @@ class _Tile:
             w.barrier()
 
     def write(self, top: Value, left: Value, height: Value, width: Value) -> None:
-        """Emit the tile whose first element is (`top`, `left`)."""
+        """Emit the code for the tile whose first element is (`top`, `left`)."""
         w = self.w
         writer = LaneWriter(w, self.lanes, self.vectors)
         made = [o for o in self.crossing.operations if o.opcode != "store"]

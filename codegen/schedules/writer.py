@@ -60,7 +60,7 @@ class ThreadWriter:
     # -- index arithmetic -----------------------------------------------------------------
 
     def emit(self, opcode: str, **attributes: Any) -> Value:
-        """Emit an operation that has no operands and returns an index."""
+        """Emit an operation without operands whose result is an index."""
         return self.builder.emit(opcode, (), (self.builder.kernel.index_dtype,), **attributes)[0]
 
     def number(self, value: Any, dtype: Any = None) -> Value:
@@ -76,7 +76,7 @@ class ThreadWriter:
         return self.number(x) if isinstance(x, int) else x
 
     def compute(self, name: str, x: Value | int, y: Value | int) -> Value:
-        """Emit an op on two indices, and return its result.
+        """Emit a scalar operation on two indices, and return its result.
 
         Common ops on two constants are evaluated immediately.
         """

@@ -336,7 +336,7 @@ def look_back(descriptors: Any, tile: Any, within: Any, number: Any) -> Any:
 
 @device
 def note(descriptors: Any, tile: Any, state: Any, count: Any) -> None:
-    """Publish a tile's count of this thread's digit, for the blocks of later tiles."""
+    """Publish the tile's count of this thread's digit, which the blocks of later tiles need."""
     atomic.exch(descriptors, (tile, threadIdx.x), np.uint64(state) << np.uint64(32) | np.uint64(count))
 
 

@@ -150,7 +150,7 @@ class KernelWriter:
         self.results = {key: found for key, found in self.results.items() if found[1] <= depth}
 
     def address(self, form: Affine, key: object) -> tuple[Value, int]:
-        """Emit an affine index without its constant, and return the value and its loop depth."""
+        """Emit code that computes an affine index without its constant, and return the value and its loop depth."""
         form = self.nest.rewrite(form)
         depth = 1 + max((k for k, _ in form[1]), default=-1)
         number = ("address", key, form[1])
@@ -386,7 +386,7 @@ class KernelWriter:
         self.stores.clear()
 
     def compute(self, placed: Placed) -> tuple[Value, list[tuple[Value, int]]]:
-        """Emit the computation of a task at the current loop indices, and return the values of its instructions.
+        """Emit the code of a task at the current loop indices, and return the values of its instructions.
 
         The task's own value comes first.
         """
@@ -398,7 +398,7 @@ class KernelWriter:
         return value, made
 
     def point(self, placed: Placed) -> None:
-        """Emit a task at the current loop indices, including the store of its value.
+        """Emit the code of a task at the current loop indices, including the store of the result.
 
         The store may be queued.
         """
@@ -436,7 +436,7 @@ class KernelWriter:
         return self.builder.loop(extent, loop.role)
 
     def build(self, reductions: list[Placed]) -> None:
-        """Emit all tasks of the group as one kernel."""
+        """Emit the code of all tasks of the group as one kernel."""
         self._parallel(0, lambda: self._at_point(reductions))
 
     def _parallel(self, number: int, rest: Any) -> None:

@@ -185,7 +185,7 @@ class RowColumnWriter(SplitWriter):
     # -- columns ------------------------------------------------------------------------------------
 
     def _begin_columns(self) -> None:
-        """Emit the initialization of the column accumulators."""
+        """Emit code that initializes the column accumulators."""
         b = self.builder
         initial = [v for p in self.by_columns for v in self.initial(p)]
         with b.loop(self.columns[1], "reduce", start=self.columns[0]) as loop:

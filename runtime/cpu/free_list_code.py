@@ -72,7 +72,9 @@ def keep_text(free_list: int) -> str:
 
 
 def _field(t: Text, thing: str, store: str, which: int) -> str:
-    """Emit the address of a field of a buffer, whose offset is in word `which` of `store`.
+    """Emit code that computes the address of a buffer's field.
+
+    The offset of the field is in word `which` of `store`.
 
     Word `which` of `store` is the offset of the field.
     """

@@ -381,7 +381,10 @@ class Text:
         self.lines.append(f"{name}:")
 
     def at(self, base: str, word: int | str) -> str:
-        """Emit the address of word `word` (64 bits) of the array at `base`, and return its LLVM name."""
+        """Emit code that computes the address of word `word` (64 bits) of the array at `base`.
+
+        Return the name of the result.
+        """
         return self.new(f"getelementptr i64, ptr {base}, i64 {word}")
 
     def load(self, base: str, word: int | str, kind: str = "i64") -> str:
