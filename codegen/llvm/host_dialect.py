@@ -16,7 +16,7 @@ from weft.codegen.target import Target
 
 
 class HostDialect:
-    """The dialect of host code, in which kernels have argument slots and call the C library."""
+    """The dialect of host code: arguments come from slots in memory, and functions from the C library."""
 
     def __init__(self, target: Target) -> None:
         self.target = target

@@ -98,7 +98,7 @@ class _Cutter(Rewriter):
         self.scatter = scatter
 
     def structured(self, operation: Operation, operands: list[Replaced]) -> None:
-        """Copy an operation, split into blocks if it is the scatter loop."""
+        """Copy an operation, and split it into blocks if it is the loop that scatters."""
         if operation is not self.scatter.loop:
             super().structured(operation, operands)
             return

@@ -26,7 +26,7 @@ def has_control_flow(operation: Operation) -> bool:
 
 
 def inline_rows(kernel: Kernel, straight: bool) -> Kernel:
-    """Return the kernel with each op of a user function replaced by the function's body.
+    """Return the kernel after inlining the ops that are user functions.
 
     With `straight`, only ops without control flow are inlined, otherwise only ops with control flow.
     """

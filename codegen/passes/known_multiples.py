@@ -79,11 +79,10 @@ def _union(found: Iterator[Names | None] | tuple[Names | None, ...]) -> Names | 
 def _walked(
     kernel: Kernel, operations: Sequence[Operation], index: Value, lanes: int, strided: bool
 ) -> Iterator[tuple[str, Value, bool]]:
-    """Yield groups of the accesses whose addresses depend on `index`.
+    """Yield each parameter that is accessed at `index`, an index into it, and whether vector accesses are possible.
 
-    Each item consists of the parameter, the index, and whether vector accesses are possible. Indices of a group differ
-    by constants. With `strided`, a group may advance by more than one element, if it accesses all elements in between,
-    such as the channels of a color.
+    Accesses whose indices differ only by constants are yielded together. With `strided`, they may advance by more than
+    one element, if they access all elements in between, such as the channels of a color.
     """
     align = {p.value: p.align for p in kernel.parameters}
     steps, offsets = index_steps(operations, index), constant_offsets(program_order(kernel.body.operations))

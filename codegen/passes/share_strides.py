@@ -510,7 +510,7 @@ class _Sharer(Rewriter):
         return self.builder.emit(maker.opcode, operands, (value.type,), **maker.attributes)[0]
 
     def distance_to_first(self, value: Value) -> Value:
-        """Return the difference between the current thread's value and the first thread's value."""
+        """Emit code that subtracts the first thread's value from the current thread's value."""
         maker, b = self.makers[value], self.builder
         varying = [v for v in maker.operands if v in self.uniform.varying]
         if not varying:

@@ -79,7 +79,7 @@ def _inner(outer: Operation) -> Operation | None:
 
 
 def _strided_loads(kernel: Kernel, outer: Operation, inner: Operation) -> list[Operation]:
-    """Return the loads that are contiguous along the outer loop and have a long stride along the inner loop.
+    """Return the loads that are contiguous along the outer loop and strided along the inner loop.
 
     Only loads of real values from read-only arrays are included. Return an empty list if there are too many.
     """

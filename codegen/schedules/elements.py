@@ -171,7 +171,7 @@ def along_row(nest: Nest) -> int:
 
 
 def _columns(w: ThreadWriter, index: Value, column: Value, along: Value, length: Value, columns: int) -> None:
-    """Emit the code for `columns` columns, of which the first is `column`, at a distance of `along` elements."""
+    """Emit code for up to `columns` columns, starting at `column` and `along` elements apart."""
 
     def point(position: Value) -> None:
         w.map[index] = position

@@ -112,7 +112,7 @@ def is_spread(operation: Operation) -> bool:
 
 
 def reduction_chain(loop: Operation) -> list[Operation]:
-    """Return a loop and its perfectly nested inner loops, as far as threads can share them.
+    """Return a loop and the loops perfectly nested in it whose iterations can be distributed among threads.
 
     The bounds of each loop are invariant in the loops around it, and all loops have the same accumulators.
     """

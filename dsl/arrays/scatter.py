@@ -199,7 +199,7 @@ def scatter_assign(
 
 
 def _is_one(value: Expr) -> bool:
-    """Return whether all elements of an expression are one element: a constant or a broadcast."""
+    """Return whether an expression is a constant, or a single element that is broadcast."""
     return value.kind == "constant" or (value.kind == "view" and not any(value.attrs[0]))
 
 

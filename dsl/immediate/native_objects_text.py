@@ -40,7 +40,7 @@ class ObjectText:
         return self._word(thing, TYPE)
 
     def _check(self, value: str, name: str, otherwise: str) -> str:
-        """Emit a branch to `otherwise` if a pointer is null, and else to `name`, and return the pointer."""
+        """Emit a branch to `otherwise` if a pointer is null, and to `name` if not."""
         self._t.leave_if(f"icmp eq ptr {value}, null", otherwise, name)
         return value
 

@@ -59,7 +59,7 @@ def _narrower_range(node: Expr, depth: int) -> Range | None:
 
 
 def _range_after_cast(node: Expr, low: float, high: float) -> Range:
-    """Return the range of `node`, a cast of floats between `low` and `high` to an integer dtype.
+    """Return the range of `node`, which casts floats between `low` and `high` to an integer dtype.
 
     Values saturate at the dtype's bounds, and NaN becomes 0.
     """

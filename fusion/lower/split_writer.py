@@ -308,7 +308,7 @@ class SplitWriter(KernelWriter):
         return tuple(found)
 
     def _scratch_index(self, split: Split, order: Iterable[int]) -> Value:
-        """Return the index in a scratch buffer of the current block and row.
+        """Return where the current block's result for the current row is stored in a scratch buffer.
 
         Blocks are outermost, then rows in loop order.
         """

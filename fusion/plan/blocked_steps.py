@@ -193,7 +193,7 @@ def read_statement(placed: Placed) -> Statement | None:
 
 
 def read_offset(statement: Statement, node: Expr, form: Affine | None) -> IntVector | None:
-    """Return the coordinates of the element of `node` that a statement reads for its first point.
+    """Return the coordinates of the first element of `node` that a statement reads.
 
     Return None unless the statement reads the value along all axes.
     """

@@ -70,7 +70,7 @@ def _in_memory(node: Expr) -> bool:
 
 
 def _boxes(node: Expr) -> list[Expr] | None:
-    """Return the box updates that assemble a value in new memory, in order, or None for other values."""
+    """Return the updates that assemble a value in new memory, in order, or None for other values."""
     found = []
     while node.kind == "update":
         if not _in_memory(node.operands[1]):

@@ -79,7 +79,7 @@ def _rows_per_block(extent: int, columns: int, machine: Machine) -> int:
 
 
 def reread_rejection(group: Group, task: Task, machine: Machine) -> str:
-    """Return the reason why a kernel must not read its rows again for a task, or "".
+    """Return why a kernel must not read its rows again for a task, or "" if it may.
 
     On a GPU, a row that is not split may be read again even if it is no longer in the cache. A separate kernel would
     also read it from memory, and would have to be compiled.

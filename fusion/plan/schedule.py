@@ -111,7 +111,7 @@ def _make_steps(order: list[Expr], stored: set[Expr], outputs: set[Expr], origin
     tasks: dict[Expr, Task] = {}
 
     def find(node: Expr) -> Task | None:
-        """Return the task that computes a value, even if an earlier evaluation has computed the value."""
+        """Return the task that computes a node, or None if no task computes it."""
         node = origins.get(node, node)
         reduction = reduction_of(node)
         if node not in tasks and reduction is not None and reduction.operands[0] in needed:

@@ -159,7 +159,7 @@ class _Numbers:
 
 
 def with_own_shift(task: Task) -> tuple[Task, Task]:
-    """Return a copy of the task that computes the mean or maximum, and a shifted sum that uses the copy.
+    """Split a task into the computation of the mean or maximum, and the sum of the shifted values.
 
     This function is for shifts that are already in memory, or that another kernel computes.
     """

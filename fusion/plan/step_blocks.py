@@ -103,7 +103,7 @@ def ring_offsets(blocked: BlockedSteps) -> tuple[dict[Expr, int], dict[np.dtype,
 
 
 def ring_bytes(blocked: BlockedSteps) -> int:
-    """Return the bytes of shared memory that a block uses."""
+    """Return the size in bytes of a block's ring buffers in shared memory."""
     return sum(count * dtype.itemsize for dtype, count in ring_offsets(blocked)[1].items())
 
 
@@ -140,7 +140,7 @@ def choose_blocks(blocked: BlockedSteps) -> bool:
 
 
 def _read_from_outside(blocked: BlockedSteps) -> dict[Expr, list[tuple[int, IntVector]]]:
-    """Return all reads of each input of the kernel that is read more than once."""
+    """Return the reads of each kernel input that is read more than once."""
     found: dict[Expr, dict[tuple[int, IntVector], None]] = {}
     for number, step in enumerate(blocked.steps):
         for statement in step.statements:
@@ -152,7 +152,7 @@ def _read_from_outside(blocked: BlockedSteps) -> dict[Expr, list[tuple[int, IntV
 
 
 def ring_offset(distance: Iterable[int]) -> IntVector | None:
-    """Return `distance` as a tuple of ints, or None if it is too large for a ring buffer."""
+    """Convert a distance to a tuple of ints, or return None if it is too large for a ring buffer."""
     found = tuple(distance)
     return None if any(abs(d) > REACH for d in found) else tuple(int(d) for d in found)
 

@@ -405,7 +405,7 @@ class Text:
         self.label(yes)
 
     def leave_if(self, condition: str, yes: str, no: str) -> None:
-        """Append a conditional branch, and begin the block `no`."""
+        """Append a branch to `yes` if a condition is true, and begin the block `no`."""
         self.branch(condition, yes, no)
         self.label(no)
 

@@ -264,7 +264,7 @@ def reciprocal_of(divide: Callable[..., Any], choose: Callable[..., Any], one: o
 
 
 def sum_of(error: Callable[..., Any], choose: Callable[..., Any], sign: int = 1) -> Callable[..., Any]:
-    """Return a function that computes x + y, or x - y if `sign` is -1, rounded in the direction `choose`.
+    """Return a function that computes x + y, or x - y if `sign` is -1, rounded by the function `choose`.
 
     A zero sum rounded down is -0 if a term has a sign bit.
     """

@@ -381,7 +381,7 @@ def _key(value: object) -> tuple[Any, ...]:
 
 
 def number_kind(kind: ConstantKind) -> ScalarKind | None:
-    """Return the scalar kind of a constant, or None if the constant is not a number."""
+    """Return the kind of a scalar constant, or None if the constant is not a number."""
     value = kind.value
     if isinstance(value, enum.Enum):
         value = value.value
