@@ -251,7 +251,7 @@ def _redirect_children(spawn: Any) -> None:
 
 @contextlib.contextmanager
 def isolated(folder: str | Path, to_weft: bool) -> Iterator[None]:
-    """Within a ``with`` block, let programs use weft or NumPy.
+    """Let the programs in a ``with`` block import weft for NumPy, or NumPy itself.
 
     Modules and `sys` are restored at the end.
     """

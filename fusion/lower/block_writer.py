@@ -127,7 +127,7 @@ class BlockWriter(BlockedStepsWriter):
         self.leave_loops(1)
 
     def _coordinate(self, axis: int, lag: int) -> Value:
-        """Return the coordinate of the tile's current point along an axis.
+        """Return the coordinate along an axis of the element that a tile currently computes.
 
         `lag` is the number of iterations by which the value lags behind the first step.
         """

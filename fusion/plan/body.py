@@ -166,10 +166,7 @@ class BodyBuilder:
         return self._emit(Instruction("gather", node, (form[0], loops), numbers, factors))
 
     def within(self, form: Affine, start: int, stop: int, extent: int) -> list[int]:
-        """Emit the tests for ``start <= form < stop``, except tests that are true for every index.
-
-        Indices are less than `extent`.
-        """
+        """Emit the tests for ``start <= form < stop``, without tests that are true for all indices below `extent`."""
         tests = (("greater_equal", start, start), ("less_equal", stop, stop - 1))
         return [self._test(op, form, bound) for op, edge, bound in tests if 0 < edge < extent]
 

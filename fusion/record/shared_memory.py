@@ -100,7 +100,7 @@ def _find_exported(storage: Storage) -> SharedMemory | None:
 
 
 def _count_unexported() -> int:
-    """Return the reference count of an exported array that only its storage references."""
+    """Return Python's reference count of an array that only its storage references."""
     held = np.empty(0), 0
     exporter, _ = held
     return getrefcount(exporter)

@@ -285,7 +285,7 @@ def bind(storage: Storage, buffer: Buffer, epoch: Epoch) -> Expr:
 
 
 class Recording(threading.local):
-    """The state of recording in one thread, such as its current epoch."""
+    """The current recording of a thread, and whether an operation that must not be cut is running."""
 
     epoch: Epoch | None = None
     held = False  # whether an operation is running that must not be cut

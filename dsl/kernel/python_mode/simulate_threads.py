@@ -372,9 +372,9 @@ class SimulatedLaunch:
         return None
 
     def finish(self, stack: Stack) -> bool:
-        """Mark the launch as ended, and return whether `stack` is the main stack.
+        """Mark the launch as ended, and resume the main stack unless it is `stack`.
 
-        The main stack is resumed.
+        Return whether `stack` is the main stack.
         """
         self.over = True
         if stack is not self._main:
