@@ -80,9 +80,9 @@ def _without(versions: list[Expr], taken: dict[Expr, list[Expr]] | list[Expr]) -
 
 
 def _candidates(versions: list[Expr], needed: set[Expr]) -> dict[Expr, list[Expr]]:
-    """Return the small reductions that were not requested and read only needed values.
+    """Return the small reductions that were not requested but read only needed values.
 
-    The reductions read no other values. Each version is mapped to the nodes that have to be computed in addition.
+    Each version is mapped to the nodes that have to be computed in addition.
     """
     found: dict[Expr, list[Expr]] = {}
     for version in versions[: MOST if needed else 0]:
@@ -102,7 +102,7 @@ def _candidates(versions: list[Expr], needed: set[Expr]) -> dict[Expr, list[Expr
 
 
 def _computed_in_needed_kernels(trial: Schedule, needed: set[Expr], found: dict[Expr, list[Expr]]) -> list[Expr]:
-    """Return the candidates that need no additional kernel in the schedule `trial`."""
+    """Return the candidates that the schedule `trial` computes without additional kernels."""
     alone = _computed_in_separate_kernels(trial, needed)
     return [version for version, own in found.items() if alone.isdisjoint(own)]
 

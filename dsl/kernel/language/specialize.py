@@ -301,7 +301,7 @@ def _as_number(c: Compiler, value: object) -> Any:
 
 
 def _declared(c: Compiler, name: str, descriptor: Descriptor, values: list[Any]) -> Any:
-    """Rebuild the value of a parameter from the function's parameters in kernel IR."""
+    """Assemble the value of a parameter from the kernel IR parameters that represent it."""
 
     class Source:
         """A substitute for the kernel builder that returns existing parameters."""

@@ -234,9 +234,9 @@ def _is_pending(flags: Flags) -> bool:
 def _start_of_copy(
     code: list[CodeInstruction], classes: list[int], stacks: dict[int, Flags], late: int, early: int
 ) -> tuple[int, int] | None:
-    """Return the index of the first instruction in each of two copies of an expression.
+    """Return where two copies of an expression begin, or None if the copies differ.
 
-    Return None if the copies differ. `late` and `early` are the indices of the last instructions.
+    `late` and `early` are the indices of the last instructions.
     """
     while classes[late] == classes[early] and stacks[late] == stacks[early]:
         single = code[late - 1].after == [late] and code[early - 1].after == [early]
