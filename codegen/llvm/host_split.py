@@ -126,7 +126,7 @@ class SplitEmitter(BarrierEmitter):
             yield block
 
     def merges_blocks(self, run: Run) -> bool:
-        """Return whether one loop over threads can execute a run (code between barriers) for several blocks at once.
+        """Return whether one loop over threads can execute the code between two barriers for several blocks at once.
 
         If blocks do not run in step, this must be the only run, and its threads need no memory of their own. Blocks
         with long strides are not merged, since they reuse cache lines as tiles do (``out[x, y] = a[y, x]``).

@@ -113,7 +113,7 @@ class _Flattener:
         return self.either(first, second)
 
     def scope(self, operation: Operation, active: Mask) -> Mask:
-        """Flatten a scope, and return the mask of the lanes that continue after the scope."""
+        """Flatten a scope, and return the mask of the lanes that execute the code after it."""
         label = operation.attributes["label"]
         self.left[label] = False
         end, _ = self.block(operation.regions[0], active)

@@ -351,7 +351,7 @@ class _Sharer(Rewriter):
         self.cut: Operation | None = None  # operation of the open loop before which the threads synchronize
 
     def replace(self, b: KernelBuilder, o: Operation, operands: list[Any]) -> list[Any] | None:
-        """Replace the variable of the current loop by the loop's index, and remove stores to it."""
+        """Read the loop's index in place of its variable, and remove stores to the variable."""
         if o is self.cut:
             b.emit("barrier")
         index = self.indices.get(o.operands[0]) if o.opcode in ("load", "store") else None

@@ -40,8 +40,6 @@ class MainProgram:
         """Parse the command line of a program, which starts with the program's name.
 
         An empty list means standard input.
-
-        An empty list means standard input.
         """
         first, *rest = words or ("",)
         if first in ("", "-"):

@@ -129,7 +129,7 @@ class _Numbers:
         return self.table.setdefault(key, len(self.table))
 
     def cast(self, number: int, kind: np.dtype, wanted: np.dtype) -> int:
-        """Return the value number of a value after a cast to another dtype."""
+        """Return the value number of a cast."""
         return number if kind == wanted else self._of(("cast", kind, wanted, number))
 
     def number(self, body: Iterable[Instruction]) -> list[int]:

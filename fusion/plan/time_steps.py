@@ -60,7 +60,7 @@ LOOK_AHEAD = 64  # maximum number of groups that wait for a chain to end
 
 
 class Chain:
-    """A chain of time steps for one kernel, which grows by one statement after another."""
+    """Successive time steps for one kernel, added statement by statement."""
 
     def __init__(self) -> None:
         self.steps: list[Step] = []
