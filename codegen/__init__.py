@@ -1,4 +1,7 @@
-"""The public interface of code generation. llvmlite is loaded when the first kernel is compiled."""
+"""Public interface of the code generator, which compiles kernels for the CPU and for GPUs.
+
+llvmlite is loaded when the first kernel is compiled.
+"""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Compilation of a kernel for a target, either to object code or to the text of each stage."""
+"""Compilation of kernels to object code for a CPU or a GPU."""
 
 from __future__ import annotations
 
@@ -22,7 +22,7 @@ def _backend(kind: str) -> Any:
 
 
 def compile_kernel(kernel: Kernel, target: Target) -> ObjectCode:
-    """Compile a logical or a threaded kernel for a target.
+    """Compile a kernel to object code for a CPU or a GPU.
 
     Raises TypeError for operations that the target cannot compute, and CompileError for other failures.
     """
@@ -34,7 +34,9 @@ def compile_kernel(kernel: Kernel, target: Target) -> ObjectCode:
 
 
 def lower_stages(kernel: Kernel, target: Target) -> dict[str, str]:
-    """Return the text of a kernel at each stage of compilation, by name: ``kernel``, ``llvm`` and ``asm``.
+    """Return the text of a kernel after each stage of compilation, as a dict with the stage names as keys.
+
+    The stages are ``kernel``, ``llvm`` and ``asm``.
 
     On a GPU, ``asm`` is PTX.
     """
@@ -45,7 +47,10 @@ def lower_stages(kernel: Kernel, target: Target) -> dict[str, str]:
 
 
 def show_stages(target: Target, kernel: Kernel, text: str) -> None:
-    """Print the compilation stages of a kernel that WEFT_DEBUG names. Write all stages to the folder WEFT_DUMP."""
+    """Print and save the compilation stages of a kernel, as the user's settings request.
+
+    The setting WEFT_DEBUG names the stages to print. WEFT_DUMP names a folder to which all stages are written.
+    """
     wanted = [name for name in setting("debug") if name in ("kernel", "llvm", "asm")]
     folder = setting("dump")
     if not wanted and not folder:

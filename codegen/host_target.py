@@ -26,12 +26,12 @@ def host_target() -> Target:
 
 
 def is_host_described() -> bool:
-    """Return whether `host_target` works without loading LLVM, because the machine's description is on disk."""
+    """Return whether LLVM's description of this machine is cached, which `host_target` then uses without LLVM."""
     return _known() is not None
 
 
 def read_description_again() -> None:
-    """Read LLVM's description of this machine from disk again.
+    """Read LLVM's description of this machine from the disk cache again.
 
     Another process may have stored it.
     """
@@ -66,12 +66,12 @@ def resolve_target(name: str, newest_ptx: int | None = None) -> Target:
 
 @lru_cache(maxsize=1)
 def host_has_masks() -> bool:
-    """Return `Target.has_masks` for this machine's CPU."""
+    """Return whether this machine's CPU accesses vectors under a mask as fast as without a mask."""
     return order_target().has_masks
 
 
 def order_target() -> Target:
-    """Return a target with the reduction order of `host_target`, if possible without loading LLVM.
+    """Return a target that sums elements in the same order as `host_target`, without loading LLVM if possible.
 
     LLVM is not loaded if Linux lists the features of the CPU. No code is generated for this target.
     """
@@ -129,7 +129,7 @@ def _known() -> ObjectCode | None:
 
 @lru_cache(maxsize=1)
 def _system_description() -> str:
-    """Return Linux's description of the first x86 processor, or "" if it is incomplete."""
+    """Return the description of the first x86 processor in ``/proc/cpuinfo``, or "" if it is incomplete."""
     try:
         with open("/proc/cpuinfo") as file:
             first = file.read().split("\n\n")[0]
@@ -140,7 +140,7 @@ def _system_description() -> str:
 
 
 def streaming_threshold(target: Target) -> int:
-    """Return the number of accessed bytes from which a kernel should use prefetches and non-temporal stores.
+    """Return how many bytes a kernel must access before prefetches and non-temporal stores pay off.
 
     Return 0 if kernels should never use them. Only x86-64 qualifies. There, other threads see non-temporal stores after
     a fence. Non-temporal stores are slower if the memory fits into the last-level cache, even if just barely: two

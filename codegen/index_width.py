@@ -11,7 +11,10 @@ LIMIT = 2**31 - 2**16
 
 
 def choose_index_dtype(byte_spans: Iterable[int], extents: Iterable[int]) -> np.dtype:
-    """Return int32 if all indices and byte offsets of a launch fit into int32 with a margin, otherwise int64."""
+    """Return int32 if it can represent all indices and byte offsets of a launch, otherwise int64.
+
+    Values that almost exceed the range of int32 also need int64.
+    """
     if all(span < LIMIT for span in byte_spans) and all(extent + 1 < LIMIT for extent in extents):
         return np.dtype(np.int32)
     return np.dtype(np.int64)

@@ -59,7 +59,7 @@ class Machine:
 
     @property
     def is_gpu(self) -> bool:
-        """Whether the machine is a GPU, where blocks of threads share the work."""
+        """Whether the machine is a GPU."""
         return self.kind == "gpu"
 
     @property

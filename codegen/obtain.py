@@ -59,7 +59,7 @@ class CodeCache:
             return None
 
     def get_or_build(self, key: object, build: Callable[[], Any]) -> Any:
-        """Return the function for `key`. On a cache miss, call `build` and cache the result.
+        """Return the function for `key`, after building and caching it on a cache miss.
 
         If a build fails, the next caller tries it again.
         """
@@ -96,14 +96,14 @@ _functions = CodeCache()
 
 
 class CompileCounts:
-    """Counter of the kernels that this process has compiled, without kernels from a cache."""
+    """Counter of the kernels that this process compiled and did not load from a cache."""
 
     compiled = 0
 
 
 @lru_cache(maxsize=1)
 def code_version() -> str:
-    """Return a digest of the code generator's source, which distinguishes cached code of different versions."""
+    """Return a digest of the code generator's source, by which the cache distinguishes versions."""
     return source_digest(os.path.dirname(__file__))
 
 
@@ -114,7 +114,7 @@ def _print_kernel(kernel: Kernel) -> str:
 
 
 def kernel_digest(target: Target, kernel: Kernel) -> str:
-    """Return the digest of a kernel and a target: the key of the compiled code in memory and on disk."""
+    """Return the digest of a kernel and a target, which is the key of the compiled code in every cache."""
     return hashlib.sha256(_key(target, _print_kernel(kernel))).hexdigest()
 
 
@@ -140,7 +140,10 @@ def obtain_function(device: Device, kernel: Kernel, digest: str = "") -> Any:
 
 
 def find_function(device: Device, digest: str) -> Any | None:
-    """Return the function with digest `digest` from memory or the disk cache, or None if it is in neither."""
+    """Return a function from memory or the disk cache, or None if it is not cached.
+
+    `digest` identifies the function.
+    """
 
     def build() -> Any | None:
         cache = disk_cache()

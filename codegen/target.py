@@ -32,7 +32,9 @@ CUDA_TRIPLE = "nvptx64-nvidia-cuda"
 
 @dataclass(frozen=True, slots=True)
 class Target:
-    """A target of code generation: a machine and its features. The target is part of every cache key.
+    """A target of code generation: a machine and its features.
+
+    The target is part of every cache key.
 
     Attributes
     ----------
@@ -73,7 +75,7 @@ class Target:
 
     @property
     def scheduled_for(self) -> Target:
-        """Return the target whose schedules divide the work of a kernel."""
+        """Return the GPU target whose schedules divide the work of a kernel among threads."""
         return self.schedule or self
 
     @property
@@ -96,7 +98,7 @@ class Target:
 
     @property
     def has_masks(self) -> bool:
-        """Return whether masked vector accesses cost the same as unmasked accesses."""
+        """Return whether vector accesses under a mask cost the same as accesses without a mask."""
         return self.kind == "cpu" and {f"+{name}" for name in MASKS} <= set(self.features.split(","))
 
     @property
@@ -106,7 +108,10 @@ class Target:
 
 
 def cuda_target(name: str) -> Target:
-    """Return the target of the GPU architecture `name`. Raises CompileError for an unknown architecture."""
+    """Return the target of the GPU architecture `name`, such as "sm_90".
+
+    Raises CompileError for an unknown architecture.
+    """
     if name not in ARCHITECTURES:
         raise CompileError(f"no target {name!r}; there are host, {', '.join(ARCHITECTURES)}")
     return Target(name, "cuda", CUDA_TRIPLE, name, f"+ptx{ARCHITECTURES[name]}", 16, 0)

@@ -1,4 +1,4 @@
-"""Import hooks that register weft arrays with other packages, such as dask, JAX and torch.
+"""Import hooks that register weft arrays with packages such as dask, JAX and torch.
 
 Some packages have tables of types that contain only NumPy's arrays. In: the name of the module that holds the table.
 Out: a call to the function that registers weft's arrays in the table, directly after the module's import, or at once if
@@ -53,7 +53,7 @@ _WAITING: dict[str, str | Callable[[ModuleType], None]] = {
 
 
 def when_imported(name: str, function: Callable[[ModuleType], None]) -> None:
-    """Call `function` with a module when the module has been loaded, or at once if it is already loaded."""
+    """Call `function` with a module as soon as the module has been loaded."""
     if name in sys.modules:
         function(sys.modules[name])
     else:
@@ -65,7 +65,7 @@ def _register(function: str | Callable[[ModuleType], None], module: ModuleType) 
 
 
 class _RegisteringLoader:
-    """Module loader that, after loading a module, registers weft arrays with the module's package."""
+    """Module loader that registers weft arrays with a package after loading one of its modules."""
 
     def __init__(self, loader: Any, function: str | Callable[[ModuleType], None]) -> None:
         self._loader = loader
@@ -87,7 +87,9 @@ class _RegisteringLoader:
 
 
 class _Finder:
-    """Import finder for modules that need a registration with weft and, under pytest, for weft's own modules.
+    """Import finder for modules that need a registration with weft.
+
+    Under pytest, it also finds weft's own modules.
 
     It ignores all other modules.
     """

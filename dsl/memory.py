@@ -1,4 +1,4 @@
-"""``weft.memory``: functions that show, limit and release device memory.
+"""The module ``weft.memory``: functions that show, limit and release device memory.
 
 The functions take a device, by default the default device. A limit applies to the sum of
 the memory of arrays and the cached memory. An evaluation that would exceed the limit raises `OutOfMemoryError` and
@@ -64,7 +64,7 @@ def _device(device: Any) -> runtime.Device:
 
 
 def info(device: Any = None) -> MemoryInfo:
-    """Return the memory usage of a device: the bytes that arrays use, and the cached, free and total bytes.
+    """Return the memory usage of a device, in bytes.
 
     Parameters
     ----------
@@ -142,7 +142,7 @@ def empty(device: Any = None) -> int:
 
 
 def largest(count: int = 5, device: Any = None) -> tuple[tuple[int, str], ...]:
-    """Return the sizes of the largest existing arrays, and the source lines that created these arrays.
+    """Return the sizes of the largest existing arrays, with the source lines that created them.
 
     Parameters
     ----------

@@ -1,4 +1,4 @@
-"""The notebook extension: after ``%load_ext weft``, a cell that begins with ``%%weft`` runs on weft.
+"""The notebook extension, with which cells that begin with ``%%weft`` run on weft.
 
 In: a cell and the notebook's namespace. Out: the cell's results in the namespace. Invariant: after the cell, names of
 NumPy's modules and functions refer to NumPy again, and arrays of earlier cells are the same objects with new elements.
@@ -40,11 +40,14 @@ _WITH_STATE = (np.ndarray, list, dict, set, bytearray, np.random.Generator, np.r
 
 
 def load_ipython_extension(shell: Any) -> None:
-    """Define ``%%weft`` and hide weft's frames in tracebacks, when IPython executes ``%load_ext weft``."""
+    """Define ``%%weft``, and hide weft's frames in tracebacks.
+
+    IPython calls this function for ``%load_ext weft``.
+    """
     hide_in_ipython()
 
     def weft(line: str, cell: str | None = None) -> None:
-        """Run a cell on weft: in the cell, the name ``numpy`` refers to weft.
+        """Run a cell on weft, so that the name ``numpy`` refers to weft in the cell.
 
         Usage, in the first line of a cell::
 
@@ -90,7 +93,7 @@ def _usage_error(text: str) -> Exception:
 
 
 def _run_on_weft(shell: Any, cell: str) -> None:
-    """Run the text of a ``%%weft`` cell in IPython, under the cell's own number and line numbers.
+    """Run the text of a ``%%weft`` cell in IPython, with the cell's own number and line numbers.
 
     An error is shown, and then raised again so that the notebook stops at this cell.
     """
@@ -120,7 +123,7 @@ def _run_on_weft(shell: Any, cell: str) -> None:
 
 @contextlib.contextmanager
 def _on_weft(names: dict[str, Any]) -> Iterator[None]:
-    """Within a ``with`` block, replace NumPy's functions with weft's, and large arrays with weft arrays."""
+    """Within a ``with`` block, replace NumPy's functions and large arrays by those of weft."""
     converted: dict[str, tuple[np.ndarray, Array]] = {}
     shared = default_device().name == "cpu"  # other devices cannot write to NumPy's memory
     for name, value in list(names.items()):
@@ -139,7 +142,10 @@ def _on_weft(names: dict[str, Any]) -> Iterator[None]:
 
 
 def _to_weft(value: object) -> Any:
-    """Return weft's counterpart of a NumPy module or function, and other values unchanged."""
+    """Return weft's version of a NumPy module or function.
+
+    Other values are returned unchanged.
+    """
     if isinstance(value, types.ModuleType):
         return script_module(value.__name__) if value.__name__.partition(".")[0] == "numpy" else value
     module = getattr(value, "__module__", "") if callable(value) and not isinstance(value, type) else ""
@@ -150,7 +156,10 @@ def _to_weft(value: object) -> Any:
 
 
 def _to_numpy(value: object) -> Any:
-    """Return NumPy's counterpart of a weft module or function, and other values unchanged."""
+    """Return NumPy's version of a weft module or function.
+
+    Other values are returned unchanged.
+    """
     if isinstance(value, ScriptFunction):
         return value.wrapped
     if isinstance(value, types.ModuleType) and value is not np and value.__name__.partition(".")[0] == "numpy":
@@ -171,7 +180,7 @@ class CellRun:
 
 
 def _compare(shell: Any, cell: str) -> None:
-    """Run a cell once under NumPy and several times on weft, and print times and differences.
+    """Run a cell under NumPy and on weft, and print times and differences.
 
     The runs use copies of the cell's variables.
 
@@ -189,7 +198,7 @@ def _compare(shell: Any, cell: str) -> None:
 
 
 def _run_until_warm(shell: Any, cell: str) -> CellRun | str:
-    """Run a cell on weft repeatedly until a run makes no new plan, and return the last run."""
+    """Run a cell on weft until a run makes no new plan, and return the last run."""
     for _ in range(WARM_RUNS):
         before = statistics()
         run = _run_hidden(shell, cell, True)
@@ -200,7 +209,7 @@ def _run_until_warm(shell: Any, cell: str) -> CellRun | str:
 
 
 def _report(reference: CellRun, first: CellRun, ours: CellRun) -> list[str]:
-    """Return lines that compare the results and the times of a NumPy run and a weft run."""
+    """Return lines of text that compare a NumPy run and a weft run."""
     comparison = ResultComparison({}, reference.printed, scales_of(reference.arrays, reference.printed))
     rows = [
         *comparison.printed(reference.printed, ours.printed, False),
@@ -218,7 +227,7 @@ def _report(reference: CellRun, first: CellRun, ours: CellRun) -> list[str]:
 
 
 def _run_hidden(shell: Any, cell: str, on_weft: bool) -> CellRun | str:
-    """Run a cell without output, on copies of the variables that it may change.
+    """Run a cell without output, on copies of the variables that the cell may change.
 
     Return the results, or the text of the error if the cell fails.
 
@@ -247,12 +256,15 @@ def _run_hidden(shell: Any, cell: str, on_weft: bool) -> CellRun | str:
 
 
 def _has_state(value: object) -> bool:
-    """Return whether a cell may change an object, so that a comparison must copy the object for each run."""
+    """Return whether a cell may change an object.
+
+    A comparison then copies the object for each run.
+    """
     return isinstance(value, _WITH_STATE) or type(value).__module__ == "__main__"
 
 
 def _names_used(code: types.CodeType, names: dict[str, Any]) -> set[str]:
-    """Return the names in a code object and in the notebook's functions and classes that it may call."""
+    """Return the names that a code object uses, also through the notebook's functions and classes."""
     used, pending = set[str](), [code]
     while pending:
         new = {*_names_in(pending.pop())} - used

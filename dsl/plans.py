@@ -16,7 +16,7 @@ if TYPE_CHECKING:
 
 
 def explain(*arrays: Any, stage: str = "", target: str = "") -> Explanation:
-    """Show the kernels that would evaluate the given arrays, and the number of bytes that they would move.
+    """Show the kernels that would evaluate the given arrays, and their memory traffic.
 
     The arrays remain pending.
 
@@ -60,7 +60,7 @@ def explain(*arrays: Any, stage: str = "", target: str = "") -> Explanation:
 
 @dataclass(frozen=True)
 class CompiledKernel:
-    """A kernel for one target, with its code at each stage of compilation.
+    """A kernel that was compiled for one target, with its code at each stage of compilation.
 
     The code of a stage is computed on first use.
 
@@ -75,7 +75,7 @@ class CompiledKernel:
     target: Any
 
     def stage(self, name: str) -> str:
-        """Return the text of the kernel at a stage: ``kernel``, ``llvm``, ``asm`` (PTX on a GPU) or ``sass``."""
+        """Return the text of the kernel at a compilation stage, such as ``llvm`` or ``asm``."""
         if name == "sass":
             return runtime.disassemble(self.cubin)
         stages = codegen.lower_stages(self.kernel, self.target)
@@ -85,45 +85,48 @@ class CompiledKernel:
 
     @property
     def kernel_ir(self) -> str:
-        """Kernel IR as text."""
+        """The kernel IR as text."""
         return self.stage("kernel")
 
     @property
     def llvm_ir(self) -> str:
-        """Optimized LLVM IR."""
+        """The optimized LLVM IR."""
         return self.stage("llvm")
 
     @property
     def asm(self) -> str:
-        """Assembly (PTX for a GPU)."""
+        """The assembly text, which is PTX for a GPU."""
         return self.stage("asm")
 
     @property
     def ptx(self) -> str:
-        """PTX. Raises ValueError for a CPU target."""
+        """The PTX text.
+
+        Raises ValueError for a CPU target.
+        """
         if self.target.kind != "cuda":
             raise ValueError(f"target {self.target.name} has no PTX")
         return self.stage("asm")
 
     @property
     def cubin(self) -> bytes:
-        """Machine code of the assembled kernel (cubin), which needs nvJitLink but no GPU."""
+        """The machine code of the kernel (cubin), which needs nvJitLink but no GPU."""
         return runtime.assemble(self.ptx.encode(), self.target.name).code
 
     @property
     def resources(self) -> dict[str, int]:
-        """Registers, spilled bytes, stack and shared memory of the assembled kernel."""
+        """The registers, spilled bytes, stack and shared memory of the assembled kernel."""
         found: dict[str, int] = runtime.assemble(self.ptx.encode(), self.target.name).launch
         return found
 
     @property
     def sass(self) -> str:
-        """Disassembled machine instructions (SASS), which need nvdisasm or cuobjdump."""
+        """The disassembled machine instructions (SASS), which need nvdisasm or cuobjdump."""
         return self.stage("sass")
 
 
 def compile(what: object, *arguments: Any, target: str = "host") -> tuple[CompiledKernel, ...]:
-    """Compile a pending array or a function's results to kernels for any target, without a GPU.
+    """Compile a pending array or a function to kernels for any target, without a GPU.
 
     Parameters
     ----------

@@ -1,4 +1,4 @@
-"""Profiles of kernels: their times, bytes moved and source locations.
+"""Profiles of kernels, with times, bytes moved and source locations.
 
 In: launches and compilations, as `weft.runtime` reports them to listeners. Out: a `Profile`: a table, a notebook's
 table, a trace for Perfetto or Chrome, and a roofline plot. Invariant: the time of a kernel is measured by the
@@ -28,7 +28,7 @@ SHOWN = 40  # maximum number of rows of a printed table
 
 @dataclass(slots=True)
 class LaunchTime:
-    """The time of one launch.
+    """The time of one kernel launch.
 
     Attributes
     ----------
@@ -89,17 +89,17 @@ class KernelTime:
 
     @property
     def seconds(self) -> float:
-        """Total time of all launches."""
+        """The total time of all launches of the kernel."""
         return sum(self.times)
 
     @property
     def rate(self) -> float:
-        """Bytes moved per second in all launches."""
+        """The bytes moved per second in all launches of the kernel."""
         return self.note.nbytes * len(self.times) / self.seconds if self.seconds else 0.0
 
     @property
     def share(self) -> float | None:
-        """Fraction of the device's measured bandwidth that the kernel reaches."""
+        """The fraction of the device's measured bandwidth that the kernel reaches."""
         return self.rate / self.bandwidth if self.bandwidth and self.note.nbytes else None
 
 
@@ -125,7 +125,7 @@ class LineTime:
 
 @dataclass(slots=True)
 class _Open:
-    """A recorded launch that may have pending device events."""
+    """A recorded kernel launch whose device events may still be pending."""
 
     note: LaunchNote
     device: Any
@@ -146,7 +146,9 @@ class _Clock:
 
 
 class Profile:
-    """A record of the launches in a ``with weft.profile() as p:`` block, which ``print(p)`` shows as a table.
+    """A record of the kernel launches in a ``with weft.profile() as p:`` block.
+
+    ``print(p)`` shows the record as a table.
 
     Operations that are pending before the block run first, and are not counted. Operations that are recorded in the
     block run before the profile ends. Profiles can be nested.
@@ -194,7 +196,7 @@ class Profile:
     # -- listening ------------------------------------------------------------------------------
 
     def launch(self, device: Any, note: LaunchNote, start: Callable[[], None]) -> None:
-        """Launch a kernel between two device events that measure its time, and record the launch."""
+        """Launch a kernel between two device events, which measure its time, and record the launch."""
         with self._lock:
             if device.name not in self._clocks:
                 self._clocks[device.name] = _set_clock(device)
@@ -230,7 +232,7 @@ class Profile:
 
     @property
     def kernels(self) -> list[KernelTime]:
-        """The launches grouped by kernel, in order of decreasing total time."""
+        """The kernel launches grouped by kernel, in order of decreasing total time."""
         found: dict[tuple[str, LaunchNote], KernelTime] = {}
         for one in self.launches:
             kernel = found.get((one.device, one.note))
@@ -257,7 +259,7 @@ class Profile:
 
     @property
     def lines(self) -> dict[tuple[str, int], LineTime]:
-        """The kernel time of each line of the user's program, keyed by file and line."""
+        """The kernel time of each line of the user's program, by file and line."""
         found: dict[tuple[str, int], LineTime] = {}
         for kernel in self.kernels:
             for line, share in user_lines(kernel.note).items():
@@ -268,7 +270,7 @@ class Profile:
         return found
 
     def _compiling(self, note: LaunchNote) -> float:
-        """Return the seconds that were spent on compiling a kernel and loading its code."""
+        """Return the seconds spent on compiling a kernel and loading its code."""
         return sum(
             one.seconds
             for one in self.compilations
@@ -287,7 +289,7 @@ class Profile:
         return f"{text}; {show_host_work(self.counts)}" if self.counts else text
 
     def rows(self) -> list[tuple[str, ...]]:
-        """Return the table of `groups` as rows of strings, with the column headings in the first row."""
+        """Return the table of kernel groups as rows of strings, beginning with the column headings."""
         whole = sum(one.seconds for one in self.launches) or 1.0
         rows: list[tuple[str, ...]] = [
             ("time", "part", "calls", "mean", "bytes", "GB/s", "of copy", "launch", "compile", "device", "kernel")
@@ -333,7 +335,10 @@ class Profile:
     # -- files ------------------------------------------------------------------------------------
 
     def chrome_trace(self, path: str | Path) -> None:
-        """Write a trace for https://ui.perfetto.dev and chrome://tracing, with tracks for devices and host threads."""
+        """Write a trace of devices and host threads for Perfetto and chrome://tracing.
+
+        Perfetto is at https://ui.perfetto.dev.
+        """
         events: list[dict[str, Any]] = []
         tracks: dict[tuple[str, str], tuple[int, int]] = {}
         processes = itertools.count(1)
@@ -406,7 +411,7 @@ class Profile:
 
 
 def _set_clock(device: Any) -> _Clock:
-    """Record a device event, wait for it, and return it with the host time."""
+    """Record a device event, wait for it, and return the event and the host time."""
     event = device.create_event()
     event.record()
     event.synchronize()
@@ -414,7 +419,7 @@ def _set_clock(device: Any) -> _Clock:
 
 
 def _merge(group: list[KernelTime]) -> KernelTime:
-    """Return the total of a group of kernels, with mean bytes and instructions per launch."""
+    """Return the total of a group of kernels, with the mean bytes and instructions per launch."""
     count = sum(len(kernel.times) for kernel in group)
 
     def mean(name: str) -> int:
@@ -448,7 +453,9 @@ def describe(note: LaunchNote) -> str:
 
 
 def profile() -> Profile:
-    """Measure the launches in a block ``with weft.profile() as p:``, to be shown by ``print(p)``.
+    """Measure the kernel launches in a ``with weft.profile() as p:`` block.
+
+    ``print(p)`` shows the measurements.
 
     Returns
     -------

@@ -1,4 +1,4 @@
-"""Functions that register weft arrays with einops, torch, autograd, JAX, Numba, SciPy and array-api-compat.
+"""Registration of weft arrays with packages such as einops, torch, JAX and Numba.
 
 `dsl.import_hooks` calls them. Invariant: a package that has no table at the expected location is left unchanged. The
 package then treats weft arrays like any unknown type.
@@ -106,7 +106,7 @@ def register_shards(module: ModuleType) -> None:
 
 
 def register_replace(module: ModuleType) -> None:
-    """Let bottleneck's C code, which accepts only NumPy arrays, replace values in weft arrays in place."""
+    """Let bottleneck's C code, which accepts only NumPy arrays, replace values in weft arrays."""
     replace = getattr(module, "replace", None)
     if replace is None:
         return
@@ -144,7 +144,7 @@ _COMPILED = frozenset({"builtin_function_or_method", "cython_function_or_method"
 
 
 def register_functions(module: ModuleType) -> None:
-    """Let the functions of a compiled module, which do not convert their arguments, accept weft arrays.
+    """Let the functions of a compiled module, which accept only NumPy arrays, accept weft arrays.
 
     The functions of f2py modules accept other types of arguments. However, they change the memory that such an argument
     shares with NumPy, even if they copy NumPy's arrays.
@@ -155,14 +155,17 @@ def register_functions(module: ModuleType) -> None:
 
 
 def register_products(module: ModuleType) -> None:
-    """Let SciPy multiply COO matrices by weft arrays. SciPy views the product as the type of the second factor."""
+    """Let SciPy multiply COO matrices by weft arrays.
+
+    SciPy views the product as the type of the second factor.
+    """
     kind = getattr(module, "_coo_base", None)
     if (product := getattr(kind, "_matmul_multivector", None)) is not None:
         kind._matmul_multivector = _calling_with_numpy(product)  # type: ignore[union-attr]
 
 
 def register_constants(module: ModuleType) -> None:
-    """Let Numba compile functions that use weft's `numpy` namespace, with NumPy's functions instead."""
+    """Let Numba compile functions that use weft's `numpy` namespace, by using NumPy's functions instead."""
     kind = getattr(module, "Interpreter", None)
     for name in ("get_global_value", "get_closure_value"):
         if (read := getattr(kind, name, None)) is not None:
@@ -170,7 +173,7 @@ def register_constants(module: ModuleType) -> None:
 
 
 def _reading_numpy(read: Callable[..., Any]) -> Callable[..., Any]:
-    """Wrap a Numba function that looks up a name, so that it returns NumPy's object instead of weft's."""
+    """Wrap a function of Numba that looks up names, so that it finds NumPy's objects instead of weft's."""
 
     @wraps(read)
     def read_numpy(self: Any, key: Any) -> Any:
@@ -185,7 +188,7 @@ def _reading_numpy(read: Callable[..., Any]) -> Callable[..., Any]:
 
 
 def register_dispatcher(module: ModuleType) -> None:
-    """Let functions compiled by Numba accept weft arrays.
+    """Let functions that Numba has compiled accept weft arrays.
 
     Calls without weft arrays take no longer. If an argument is a weft array, Numba's C code finds no compiled function,
     asks for its compilation, and calls the result. Only functions that compile no further signatures need a wrapper.
@@ -225,7 +228,10 @@ def register_dispatcher(module: ModuleType) -> None:
 
 @cache
 def _calling_class(kind: type) -> type:
-    """Return a subclass of `kind` that accepts weft arrays in calls, and is pickled as `kind`."""
+    """Return a subclass of `kind` whose objects accept weft arrays when called.
+
+    They are pickled as objects of `kind`.
+    """
     names = {"__call__": _calling_with_numpy(kind.__call__), "__module__": kind.__module__}  # type: ignore[operator]
     return type(kind.__name__, (kind,), {**names, "_reduce_class": classmethod(lambda cls: kind)})
 
@@ -247,7 +253,10 @@ def _calling_with_numpy(call: Callable[..., Any]) -> Callable[..., Any]:
 
 
 def register_factors(module: ModuleType) -> None:
-    """Let SciPy's sparse factorizations, whose C code accepts only NumPy arrays, solve with weft arrays."""
+    """Let SciPy's sparse factorizations solve equations with weft arrays.
+
+    Their C code accepts only NumPy arrays.
+    """
     factorize = getattr(module, "gstrf", None)
     if factorize is not None:
         module.gstrf = lambda *rest, **options: _Factors(factorize(*rest, **options))  # type: ignore[attr-defined]
@@ -285,7 +294,7 @@ class _WithNumpy(_Wrapped):
 
 
 def _call_with_numpy(function: Callable[..., Any], arguments: Sequence[Any], options: Mapping[str, Any]) -> Any:
-    """Call a function with NumPy arrays over the memory of the weft arrays among its arguments."""
+    """Call a function with NumPy arrays over the memory of weft arrays."""
     taken: list[tuple[np.ndarray, Array]] = []
     result = function(
         *[_take(value, taken) for value in arguments], **{name: _take(value, taken) for name, value in options.items()}
@@ -294,7 +303,7 @@ def _call_with_numpy(function: Callable[..., Any], arguments: Sequence[Any], opt
 
 
 def _has_own(value: Any) -> bool:
-    """Return whether a value is a weft array, or a nested tuple that contains one."""
+    """Return whether a value is a weft array, or a nested tuple with a weft array."""
     return type(value) in _ALL or (isinstance(value, tuple) and any(map(_has_own, value)))
 
 
@@ -317,7 +326,9 @@ class _Factors(_Wrapped):
 
 
 def register_namespace(module: ModuleType) -> None:
-    """Make array-api-compat return weft's namespace for weft arrays and for mixtures with NumPy arrays.
+    """Make array-api-compat return weft's namespace for weft arrays.
+
+    It also does so for mixtures with NumPy arrays.
 
     The package and its copies raise an error for arrays of different libraries. Weft's functions also accept NumPy arrays.
     """

@@ -97,7 +97,7 @@ def line_id(file: str, number: int) -> str:
 
 
 def _bar(one: SourceLine, longest: float) -> str:
-    """Return an HTML bar for the time of a line, with kernel time first and host time second."""
+    """Return an HTML bar for the time of a line, which shows kernel time and host time."""
     first, second = (BAR * seconds / longest for seconds in (one.kernels, one.host))
     if first + second < 0.5:
         return ""
@@ -110,7 +110,10 @@ def _bar(one: SourceLine, longest: float) -> str:
 
 
 def show_table(rows: Sequence[Sequence[str]], anchors: Sequence[str] = ()) -> str:
-    """Return an HTML table of texts, with a header row and with an HTML id for each other row."""
+    """Return an HTML table of texts with a header row.
+
+    Each other row has an HTML id.
+    """
 
     def row(cells: Sequence[str], tag: str, own: str = "") -> str:
         return f"<tr{own}>" + "".join(f"<{tag}>{escape(text)}</{tag}>" for text in cells) + "</tr>"

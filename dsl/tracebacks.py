@@ -25,7 +25,7 @@ def is_hidden(file: str) -> bool:
 
 
 def hide_frames(error: BaseException) -> None:
-    """Remove weft's frames from the tracebacks of an error, its causes and its contexts."""
+    """Remove weft's frames from the tracebacks of an error and of its causes."""
     pending, seen = [error], set[int]()
     while pending:
         error = pending.pop()
@@ -47,7 +47,10 @@ def hide_frames(error: BaseException) -> None:
 
 
 def show_uncaught(kind: type[BaseException], error: BaseException, trace: TracebackType | None) -> None:
-    """Print an error that ends a program, without weft's frames unless WEFT_STRICT is set."""
+    """Print an error that ends a program, without weft's frames.
+
+    If WEFT_STRICT is set, weft's frames are shown.
+    """
     if not setting("strict"):
         hide_frames(error)
         trace = error.__traceback__
@@ -78,7 +81,7 @@ def _show(
 
 
 def _add_suggestion(error: BaseException) -> None:
-    """Add the most similar name to the message of an AttributeError of weft, as Python does in scripts."""
+    """Add the most similar name to the message of an AttributeError of weft."""
     if not isinstance(error, AttributeError) or len(error.args) != 1:
         return
     owner = error.obj if isinstance(error.obj, ModuleType) else type(error.obj)
@@ -89,7 +92,7 @@ def _add_suggestion(error: BaseException) -> None:
 
 
 def show_warning(message: warnings.WarningMessage, show: Callable[[warnings.WarningMessage], None]) -> None:
-    """Show a warning at the line that called weft, if it was issued in weft's own code.
+    """Show a warning at the line of the user's program that called weft.
 
     Python shows a warning once for each location. The repeated warning is therefore subject to the filters of the calling
     module, and to its registry of warnings that were shown.

@@ -1,4 +1,4 @@
-"""Public interface of fusion: expressions, recording and evaluation."""
+"""Public interface of the planner: recording, planning and evaluation of array expressions."""
 
 from __future__ import annotations
 

@@ -1,4 +1,7 @@
-"""The public names of the runtime. Modules that need llvmlite or CUDA are loaded on first use."""
+"""The public names of the runtime.
+
+Modules that need llvmlite or CUDA are loaded on first use.
+"""
 
 from __future__ import annotations
 

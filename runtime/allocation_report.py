@@ -1,4 +1,6 @@
-"""Reports of the live buffers of a device, and the out-of-memory error, which lists the largest buffers.
+"""Reports of the live buffers of a device, and the out-of-memory error.
+
+The error lists the largest buffers.
 
 In: a device's name. Out: its live buffers, largest first, with the user's line that created each buffer. Only the line
 is recorded in advance. The garbage collector's list of objects is searched on demand.
@@ -34,7 +36,7 @@ def show_location(location: object) -> str:
 
 
 def source_line(location: Any) -> tuple[str, int]:
-    """Return the file and line of a source location, or of the user's call if the location is in weft's code."""
+    """Return the file and line of a source location, or of the user's call if it is in weft's code."""
     code, offset = location[-2:]
     line = next((n for start, end, n in code.co_lines() if start <= offset < end), None)
     return code.co_filename, line or code.co_firstlineno

@@ -55,20 +55,23 @@ class Request:
         self._then = then
 
     def is_over(self) -> bool:
-        """Receive pending answers. Return whether the request has been answered or lost."""
+        """Return whether the request has been answered or lost, after receiving pending answers."""
         if self.state == "waiting":
             exchange()
         return self.state != "waiting"
 
     def finish(self, state: str, result: object = None) -> None:
-        """Record the outcome of a request: its state and result. If the state is "done", call `then`."""
+        """Record the outcome of a request, and call `then` if the request succeeded.
+
+        The outcome is a state and a result. The request succeeded if the state is "done".
+        """
         self.state, self.result, self.data = state, result, b""
         if state == "done" and self._then is not None:
             self._then(result)
 
 
 class _Second:
-    """The second process, with the requests that wait for an answer."""
+    """The second process, with the requests that this process has sent to it."""
 
     process: WorkerProcess | None = None
     ready = False  # whether the process has started
@@ -80,14 +83,17 @@ class _Second:
 
     @classmethod
     def finish_sent(cls, state: str, result: object = None) -> None:
-        """Record the outcome of the request that was sent to the process: its state and result."""
+        """Record the outcome of the request that the second process is working on.
+
+        The outcome is a state and a result.
+        """
         if cls.sent is not None:
             request, cls.sent = cls.sent, None
             request.finish(state, result)
 
     @classmethod
     def lose(cls) -> None:
-        """Mark all requests as lost, if no process can be started to answer them."""
+        """Mark all requests as lost, because there is no process that can answer them."""
         cls.finish_sent("lost")
         for queue in cls.queues:
             while queue:
@@ -97,7 +103,7 @@ class _Second:
 def submit(
     function: str, arguments: tuple[Any, ...], then: Callable[[Any], None] | None = None, *, urgent: bool = False
 ) -> Request | None:
-    """Request a function call in the second process. Return None if the request is not accepted.
+    """Request a function call in the second process, or return None if the request is not accepted.
 
     That is the case if there is no process, or if too many requests wait.
 
@@ -133,14 +139,14 @@ def waiting() -> int:
 
 
 def prepare() -> None:
-    """Start the second process, if it is enabled, in advance of later requests."""
+    """Start the second process, if it is enabled, before there are requests."""
     if setting("background") and can_start():
         with _Second.lock:
             _start()
 
 
 def _is_late() -> bool:
-    """Return whether this program has run so long that it may start a second process for any request."""
+    """Return whether this program has run long enough to start a second process for any request."""
     return time.monotonic() > _BEGIN + DELAY
 
 
@@ -155,7 +161,7 @@ def _start() -> bool:
 
 
 def exchange() -> None:
-    """Receive answers from the second process. If the process is ready, send the next request."""
+    """Receive answers from the second process, and send the next request if the process is ready."""
     if _Second.process is None and not any(_Second.queues):
         return
     with _Second.lock:
@@ -181,7 +187,7 @@ def exchange() -> None:
 
 
 def _replace(process: WorkerProcess) -> None:
-    """Start a new second process if the previous one has ended and requests are waiting."""
+    """Start a new second process for waiting requests if the previous process has ended."""
     process.close()
     _Second.process, _Second.ready = None, False
     if not _Second.left:
@@ -196,7 +202,7 @@ def _replace(process: WorkerProcess) -> None:
 
 @atexit.register
 def _leave() -> None:
-    """Let a second process answer the waiting requests after this process has ended."""
+    """Let another process answer the waiting requests while this process ends."""
     with _Second.lock:
         waiting = [request.data for queue in _Second.queues for request in queue]
         if not waiting or not setting("background"):
@@ -225,7 +231,7 @@ if hasattr(os, "register_at_fork"):
 
 
 def main() -> None:
-    """Run the second process, which answers requests until the process that started it has ended."""
+    """Run the second process: answer requests until the process that started it has ended."""
     signal.signal(signal.SIGINT, signal.SIG_IGN)
     os.nice(NICE)
     sys.setrecursionlimit(10_000)

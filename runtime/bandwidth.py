@@ -1,4 +1,4 @@
-"""The memory bandwidth of a device. It is measured once per process."""
+"""The memory bandwidth of a device, which is measured once per process."""
 
 from __future__ import annotations
 
@@ -14,7 +14,7 @@ _measured: dict[str, float] = {}
 
 
 def copy_bandwidth(device: Device) -> float | None:
-    """Return the number of bytes that a device reads and writes per second while it copies memory.
+    """Return the bytes per second that a device reads and writes when it copies memory.
 
     The number is the median of a few copies of 64 MiB, which take about 10 ms on a CPU. Return None for the null
     device.

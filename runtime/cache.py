@@ -46,7 +46,7 @@ def encode(code: ObjectCode) -> bytes:
 
 
 def decode(payload: bytes) -> ObjectCode:
-    """Deserialize object code from the bytes that `encode` has returned."""
+    """Deserialize object code from bytes that `encode` returned."""
     (length,) = struct.unpack_from("<Q", payload)
     fields = json.loads(payload[8 : 8 + length])
     fields["parameters"] = tuple(fields["parameters"])
@@ -107,7 +107,7 @@ class DiskCache:
         return self.find(hashlib.sha256(key).hexdigest())
 
     def has(self, key: bytes) -> bool:
-        """Return whether there is an entry for `key`, without reading the entry."""
+        """Return whether the cache has an entry for `key`, without reading the entry."""
         return self.usable and os.path.exists(self._path(key))
 
     def find(self, digest: str) -> ObjectCode | None:
@@ -165,7 +165,7 @@ class DiskCache:
             self._warn(f"cannot remove the cache entry {path}: {error}")
 
     def put(self, key: bytes, code: ObjectCode) -> None:
-        """Store object code for a key.
+        """Store object code in the cache under a key.
 
         No error is raised if another process has stored the entry in the meantime, since the bytes are the same.
         """
@@ -228,7 +228,7 @@ class DiskCache:
         self._remove_temporaries(time.time() - ABANDONED)
 
     def _remove_temporaries(self, before: float) -> None:
-        """Remove temporary files that unfinished writes have left before the time `before`."""
+        """Remove temporary files of unfinished writes that are older than the time `before`."""
         for modified, _, path in self._files("new-", ""):
             if modified < before:
                 self._remove(path)
@@ -315,7 +315,7 @@ def source_digest(folder: str | os.PathLike[str]) -> str:
 
 
 def _list_sources(folder: str, files: list[tuple[str, int, int]]) -> None:
-    """Append the path, size and modification time of each Python or LLVM file in a folder and its subfolders."""
+    """Append the path, size and modification time of each source file in a folder and its subfolders."""
     with os.scandir(folder) as entries:
         for entry in entries:
             if entry.name.endswith((".py", ".ll")):

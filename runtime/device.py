@@ -61,7 +61,10 @@ class Buffer:
 
 
 class ReleasedBuffer(Buffer):
-    """A buffer whose memory was released while arrays still used it. Reading the address raises ValueError."""
+    """A buffer whose memory was released while arrays still used it.
+
+    Reading the address raises ValueError.
+    """
 
     __slots__ = ()
 
@@ -81,7 +84,7 @@ class ReleasedBuffer(Buffer):
 
 
 class Requests:
-    """The buffers that each run of a plan requests together.
+    """The buffers that a plan requests together at the start of each run.
 
     Attributes
     ----------
@@ -107,7 +110,7 @@ class Requests:
 
 
 class OptionalServices(Protocol):
-    """Default implementations of the device methods that not all devices support.
+    """Default implementations of device methods that some devices do not support.
 
     Attributes
     ----------
@@ -138,18 +141,18 @@ class OptionalServices(Protocol):
     def prepare_grid(
         self, function: Any, grid: tuple[int, int, int], block: tuple[int, int, int], shared_bytes: int, count: int
     ) -> Any:
-        """Prepare an explicit kernel with `count` arguments for repeated launches.
+        """Prepare a user-written kernel with `count` arguments for repeated launches.
 
         None means that `launch_grid` starts each launch.
         """
         return None
 
     def multiply(self, out: Buffer, left: Operand, right: Operand, dtype: np.dtype) -> bool:
-        """Multiply two matrices using a library of the device. Return False if no library supports the operands."""
+        """Multiply two matrices with a library of the device, or return False if no library supports them."""
         return False
 
     def owner_of(self, address: int) -> int | None:
-        """Return the number of the other GPU to whose memory an address belongs, or None."""
+        """Return the number of the other GPU whose memory contains an address, or None if there is none."""
         return None
 
     def exported_stream(self) -> int | None:
@@ -177,7 +180,7 @@ class Named(OptionalServices):
 
 @runtime_checkable
 class Device(Services, OptionalServices, Protocol):
-    """The protocol of devices, which the higher layers use.
+    """The protocol that all devices implement.
 
     `arguments` is the packed argument list of a launch, with one 64-bit item per kernel parameter: an address, an
     integer, or the bits of a float in the low bytes. Host entries and the driver use the same layout. A plan prepares
@@ -196,7 +199,10 @@ class Device(Services, OptionalServices, Protocol):
 
     @property
     def target(self) -> Any:
-        """The code generation target for the device. The runtime does not interpret the target."""
+        """The code generation target for the device.
+
+        The runtime does not interpret the target.
+        """
         ...
 
     def allocate(self, nbytes: int) -> Buffer:
@@ -251,7 +257,7 @@ class Device(Services, OptionalServices, Protocol):
         ...
 
     def load(self, code: ObjectCode) -> Any:
-        """Load object code, and return the kernel in the form that `launch` takes.
+        """Load object code, and return the kernel as `launch` expects it.
 
         All symbols are checked before.
         """
@@ -274,16 +280,22 @@ class Device(Services, OptionalServices, Protocol):
         arguments: array[int],
         stream: Any = None,
     ) -> None:
-        """Start an explicit kernel with the given grid, block and dynamic shared memory."""
+        """Start a user-written kernel with the given grid, block and dynamic shared memory."""
         ...
 
     def synchronize(self) -> None:
-        """Wait until all work of this process on the device has ended. Errors of failed launches are raised."""
+        """Wait until all work of this process on the device has ended.
+
+        Errors of failed launches are raised.
+        """
         ...
 
 
 class Registered:
-    """Functions of higher layers that devices call, registered when the layers are imported."""
+    """Functions of higher layers that devices call.
+
+    They are registered when the layers are imported.
+    """
 
     # the module with the function `resolve_target`
     target_module = ""
@@ -293,12 +305,15 @@ class Registered:
 
     @classmethod
     def resolve_target(cls, name: str, newest_ptx: int | None = None) -> Any:
-        """Return the target with a name. `newest_ptx` is the newest PTX version that a GPU's driver accepts."""
+        """Return the compilation target with a name such as "sm_90".
+
+        `newest_ptx` is the newest PTX version that a GPU's driver accepts.
+        """
         return import_module(cls.target_module).resolve_target(name, newest_ptx)
 
 
 def set_target_module(module: str) -> None:
-    """Register the module whose function `resolve_target` returns the target with a given name."""
+    """Register the module whose function `resolve_target` returns compilation targets by name."""
     Registered.target_module = module
 
 

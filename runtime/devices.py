@@ -49,7 +49,7 @@ def get_device(name: str | Device) -> Device:
 
 
 def _made(what: str, *given: Any) -> Any:
-    """Call a class or a function of another module of the runtime, which is imported on first use.
+    """Call a class or a function of a module that is imported on first use.
 
     Modules of unused devices are thus never loaded.
     """
@@ -150,7 +150,7 @@ def set_default_device(name: str | Device | None) -> None:
 
 
 def select_device(name: str | Device | None) -> None:
-    """Set the default device of the calling thread.
+    """Set the default device of the calling thread, or reset it if `name` is None.
 
     With None, the process's default applies again.
     """

@@ -1,4 +1,7 @@
-"""Weft's errors and warnings. A message states what was requested, what is wrong, where, and what to do."""
+"""Weft's errors and warnings.
+
+A message states what was requested, what is wrong, where, and what to do.
+"""
 
 from __future__ import annotations
 
@@ -184,7 +187,7 @@ class MissingAssemblerError(CompileError):
 
 @public_error
 class KernelFault(WeftError, RuntimeError):
-    """Raised if an explicit kernel cannot continue, because its threads wait for each other.
+    """Raised if a user-written kernel cannot continue, because its threads wait for each other.
 
     Examples
     --------
@@ -297,7 +300,7 @@ class HostFallbackWarning(PerformanceWarning):
 
 
 def warn_user(message: str, category: type[Warning] = UserWarning) -> None:
-    """Emit a warning at the user's line, the innermost frame outside of weft."""
+    """Emit a warning at the user's line, the innermost line outside of weft's code."""
     level, frame = 2, sys._getframe(1)
     while frame.f_back is not None and frame.f_globals.get("__name__", "").startswith("weft."):
         level, frame = level + 1, frame.f_back

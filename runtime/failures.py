@@ -1,4 +1,4 @@
-"""Failures of the optimizer: the reports and warnings that weft issues if it cannot plan or compile code.
+"""Reports and warnings that weft issues if it cannot plan or compile code.
 
 In: what failed, what runs instead, and the error. Out: an `OptimizerWarning` at the user's line, which names a report in
 the cache folder. Invariant: with WEFT_STRICT=1 the error is raised instead.
@@ -24,7 +24,7 @@ _reported: set[str] = set()
 
 
 def write_report(kind: str, text: str) -> str:
-    """Write a report to the cache folder. Return its path, or "" if writing fails."""
+    """Write a report to the cache folder, and return its path, or "" if writing fails."""
     cache = _find_lazy("disk_cache")()
     if cache is None:
         return ""
@@ -64,7 +64,7 @@ def report_failure(form: str, instead: str, error: Exception, program: str = "")
 
 
 def try_compiling(form: str, instead: str, make: Callable[[], _T]) -> _T | None:
-    """Return the result of `make`, or None after a warning if it fails.
+    """Return the result of `make`, or None after a warning if the call fails.
 
     The warning is issued once per `form` (see `report_failure`).
 

@@ -1,4 +1,4 @@
-"""The kernel launches of a plan, whose arguments are prepared once for all runs.
+"""Kernel launches of a plan, whose arguments are prepared once for all runs.
 
 In: the launches of a plan. Out: `Launch` objects. A device that starts several launches in one call combines them
 into `PreparedLaunches`.
@@ -13,7 +13,7 @@ from typing import Any, Protocol
 
 @dataclass(slots=True)
 class Launch:
-    """One kernel launch of a plan, whose buffers are taken from a table in each run.
+    """One kernel launch of a plan, which takes its buffers from a table.
 
     Attributes
     ----------
@@ -47,7 +47,7 @@ class PreparedLaunches(Protocol):
     """Protocol for a sequence of prepared kernel launches that start together."""
 
     def run(self, table: list[Any]) -> None:
-        """Start the kernels with the buffers in a table.
+        """Start the kernels on the buffers in a table.
 
         The last item of the table is the number of launches that were already started when an interrupt occurred. A
         synchronous device updates this number, and starts only the remaining launches.

@@ -1,4 +1,4 @@
-"""Attributes of packages: lazy imports on first use (PEP 562), and annotations that `help` shows without quotes."""
+"""Lazy imports of package attributes (PEP 562), and annotations that `help` shows without quotes."""
 
 from __future__ import annotations
 
@@ -9,7 +9,7 @@ from typing import Any
 
 
 def lazy_names(namespace: dict[str, Any], modules: dict[str, str]) -> Callable[[str], Any]:
-    """Return a ``__getattr__`` function for a package. The function imports an attribute on first use.
+    """Return a ``__getattr__`` function that imports the attributes of a package on first use.
 
     Parameters
     ----------
@@ -40,7 +40,10 @@ def lazy_names(namespace: dict[str, Any], modules: dict[str, str]) -> Callable[[
 
 
 class _Unquoted(str):
-    """An annotation in a module with ``from __future__ import annotations``. Signatures show its text without quotes."""
+    """An annotation whose text signatures show without quotes.
+
+    It is in a module with ``from __future__ import annotations``.
+    """
 
     __slots__ = ()
 
@@ -49,7 +52,10 @@ class _Unquoted(str):
 
 
 def unquote_annotations(function: Any) -> Any:
-    """Make `inspect.signature` and `help` show the annotations of a function without quotes. Return the function."""
+    """Make `inspect.signature` and `help` show the annotations of a function without quotes.
+
+    Return the function.
+    """
     inner = function
     while (wrapped := getattr(inner, "__wrapped__", None)) is not None:
         inner = wrapped

@@ -1,4 +1,4 @@
-"""Listeners that are notified of launches and compilations: profiles, NVTX ranges and the progress line.
+"""Listeners that are notified of launches and compilations, such as profiles.
 
 In: a launch or compilation that is about to start. Out: the same launch or compilation, started inside every listener.
 Invariant: without a listener a plan only checks an empty tuple. Listeners are called in the thread that launches or
@@ -22,7 +22,7 @@ PATIENCE = 1.0
 
 
 class LaunchNote(NamedTuple):
-    """A description of a launch for the listeners.
+    """A description of a kernel launch for the listeners.
 
     Attributes
     ----------
@@ -51,7 +51,7 @@ class LaunchNote(NamedTuple):
 
 
 class BuildNote(NamedTuple):
-    """A description of a compilation or a load for the listeners.
+    """A description of a compilation, or of the loading of compiled code, for the listeners.
 
     Times are from `time.perf_counter_ns`.
     """
@@ -68,16 +68,16 @@ class Listener(Protocol):
     """Protocol of listeners that are notified of launches and compilations."""
 
     def launch(self, device: Any, note: LaunchNote, start: Callable[[], None]) -> None:
-        """Call `start`, which launches the kernel. The listener can measure the time of this call."""
+        """Call `start`, which launches the kernel, possibly with a measurement of the time."""
         ...
 
     def built(self, note: BuildNote) -> None:
-        """Receive the description of a finished compilation or load."""
+        """Receive the description of a finished compilation, or of compiled code that was loaded."""
         ...
 
 
 class Listening:
-    """The active listeners, from the outermost to the innermost."""
+    """The active listeners to launches and compilations, from the outermost to the innermost."""
 
     listeners: tuple[Listener, ...] = ()
     _lock = threading.Lock()
@@ -96,7 +96,7 @@ class Listening:
 
 
 def kernel_number(digest: str) -> int:
-    """Return the number that identifies the kernel with the digest `digest` in launch notes and build notes."""
+    """Return the number that identifies a kernel in the notes for listeners."""
     return int(digest[:15], 16)
 
 
@@ -112,7 +112,7 @@ def launch_heard(device: Any, note: LaunchNote, start: Callable[[], None]) -> No
 
 @contextmanager
 def building(name: str, target: str, stage: Literal["compile", "load"], key: int) -> Iterator[None]:
-    """Context manager that notifies the listeners at the end of a compilation or load.
+    """Context manager that notifies the listeners when a compilation or the loading of code ends.
 
     If the compilation or load takes long, a progress line is shown in the meantime.
     """

@@ -1,4 +1,4 @@
-"""LLVM text in files ``NAME.ll`` next to the Python modules that use them.
+"""Reading of LLVM text from files ``NAME.ll`` next to the Python modules that use them.
 
 In: the Python file, the name, and the constants. Out: the text with each ``${CONSTANT}`` replaced. Invariant: the
 given constants are exactly those that the text names.

@@ -16,7 +16,9 @@ if TYPE_CHECKING:
 
 
 class NullDevice(SynchronousDevice):
-    """A device that compiles kernels and counts launches but runs nothing. All arrays contain zeros.
+    """A device that compiles kernels and counts launches, but runs nothing.
+
+    All arrays contain zeros.
 
     Parameters
     ----------
@@ -51,7 +53,7 @@ class NullDevice(SynchronousDevice):
         return Buffer(self, 0, nbytes)
 
     def upload(self, values: np.ndarray) -> Buffer:
-        """Return a buffer without memory. The elements are not stored."""
+        """Return a buffer without memory, which does not store the elements."""
         return Buffer(self, 0, values.nbytes)
 
     def download(self, buffer: Buffer, dtype: np.dtype, shape: tuple[int, ...]) -> np.ndarray:

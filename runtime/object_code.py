@@ -1,4 +1,4 @@
-"""Object code, which code generation produces, the disk cache stores, and devices load."""
+"""Object code: compiled kernels, which the disk cache stores and devices load."""
 
 from __future__ import annotations
 
@@ -55,7 +55,9 @@ FEW_BLOCKS = 256  # number of blocks below which much of a GPU is idle
 
 
 class BlockSchedule(NamedTuple):
-    """The mapping of a fused kernel's work to thread blocks, on a GPU and on the `simt` device.
+    """The assignment of a fused kernel's work to thread blocks on a GPU.
+
+    The `simt` device uses it too.
 
     Attributes
     ----------
@@ -87,7 +89,10 @@ class BlockSchedule(NamedTuple):
 
     @classmethod
     def of(cls, code: ObjectCode) -> BlockSchedule:
-        """Return the block schedule in object code. For an explicit kernel, `threads` is 0."""
+        """Return the block schedule in object code.
+
+        For a user-written kernel, `threads` is 0.
+        """
         launch = code.launch
         most = launch.get("most_blocks", 0)
         limits = tuple(launch.get("row_limits", ()))
@@ -101,7 +106,7 @@ class BlockSchedule(NamedTuple):
         )
 
     def blocks(self, parallel: tuple[int, ...], work: int) -> int:
-        """Return the number of blocks of a launch, given the extents `parallel` of the parallel loops.
+        """Return the number of blocks of a launch for parallel loops with the extents `parallel`.
 
         `work` is the total number of elements.
         """

@@ -34,7 +34,7 @@ class Stream(Protocol):
         ...
 
     def add_callback(self, function: Callable[[], object]) -> None:
-        """Call `function` when the work submitted so far has ended. Any thread may execute the call."""
+        """Call `function` in some thread when the work submitted so far has ended."""
         ...
 
 
@@ -132,7 +132,7 @@ class MemoryCount(Protocol):
 
 
 class Services(Protocol):
-    """The methods of the device protocol that explicit kernels, `weft.cuda`, streams and reports use."""
+    """The device methods that user-written kernels, `weft.cuda`, streams and reports use."""
 
     streaming: bool  # whether the user's streams have to be told which buffers they use
 
@@ -148,18 +148,25 @@ class Services(Protocol):
         ...
 
     def claim(self, buffer: Any, stream: Stream | None = None, written: bool = False) -> None:
-        """Make a stream wait for other streams' work on a buffer before using it.
+        """Make a stream wait for the work of other streams on a buffer.
+
+        This method must be called before the stream uses the buffer.
 
         None is the stream of the calling thread.
         """
         ...
 
     def create_event(self, timing: bool = True) -> Event:
-        """Return a new event. Without `timing`, the event is cheaper, but `elapsed` cannot be used."""
+        """Return a new event, with or without timing.
+
+        Without `timing`, the event is cheaper, but `elapsed` cannot be used.
+        """
         ...
 
     def delay(self) -> None:
-        """Delay the calling thread's stream, if it is idle, so that the host can submit more work in the meantime.
+        """Keep the calling thread's stream busy, so that the host can submit more work in the meantime.
+
+        A stream that is already busy is not delayed.
 
         The times of events around the work then do not include the time in which the host submits the work.
         """
@@ -199,7 +206,7 @@ class Services(Protocol):
         ...
 
     def share(self, nbytes: int) -> tuple[Any, bytes]:
-        """Allocate a buffer that other processes can open. Return the buffer and its handle."""
+        """Allocate a buffer that other processes can open, and return the buffer and its handle."""
         ...
 
     def open_shared(self, handle: bytes, nbytes: int) -> Any:
@@ -207,7 +214,7 @@ class Services(Protocol):
         ...
 
     def texture(self, values: np.ndarray, filter: str, address: str, normalized: bool) -> Any:
-        """Return a texture object for an array, or None if kernels read the array directly."""
+        """Return a texture object for an array, or None if kernels on this device read the array directly."""
         ...
 
     def active_blocks(self, function: Any, threads: int, shared_bytes: int) -> int:
@@ -215,7 +222,7 @@ class Services(Protocol):
         ...
 
     def best_block(self, function: Any, shared_bytes: int = 0, limit: int = 0) -> tuple[int, int]:
-        """Return the grid size and block size with which a kernel makes full use of the device.
+        """Return the grid size and the block size with which a kernel fully occupies the device.
 
         `limit` is the maximum number of threads per block (0: none).
         """

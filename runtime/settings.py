@@ -1,4 +1,7 @@
-"""The settings of weft, defined in one table. Only this module reads environment variables."""
+"""The settings of weft, defined in one table.
+
+Only this module reads environment variables.
+"""
 
 from __future__ import annotations
 
@@ -15,7 +18,7 @@ STAGES = ("plan", "kernel", "llvm", "asm", "launch")
 
 
 class Setting(NamedTuple):
-    """A setting: its environment variable, the parser and default of its value, and a description."""
+    """A setting, with its environment variable, its default value and its description."""
 
     name: str
     env: str
@@ -179,12 +182,15 @@ OVERRIDES: dict[str, Any] = {}
 
 
 def key_of(name: str) -> Any:
-    """Return the key of a setting's environment variable in `VARIABLES`."""
+    """Return the key in `VARIABLES` of a setting's environment variable."""
     return _by_name[name][1]
 
 
 def setting(name: str) -> Any:
-    """Return the value of a setting. Raises SettingError if the environment variable has an invalid value."""
+    """Return the value of a setting.
+
+    Raises SettingError if the environment variable has an invalid value.
+    """
     row, key, default = _by_name[name]
     if key not in _variables and not OVERRIDES:
         return default

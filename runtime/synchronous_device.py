@@ -1,4 +1,6 @@
-"""Base class of synchronous devices (the CPU and the null device), on which no work is ever pending.
+"""Base class of synchronous devices, on which no work is ever pending.
+
+These are the CPU and the null device.
 
 Streams hold no work, events are times, and host memory is ordinary memory. Invariant: nothing here waits.
 """
@@ -55,7 +57,7 @@ class DoneStream:
 
 
 class ClockEvent:
-    """An event of a synchronous device: a time of the host's clock."""
+    """An event of a synchronous device, which records the time of the host's clock."""
 
     def __init__(self, timing: bool = True) -> None:
         self.handle = 0
@@ -86,7 +88,7 @@ class ClockEvent:
 
 
 class SharedFile:
-    """A memory-mapped file, which is removed together with this object.
+    """A memory-mapped file that is removed together with this object.
 
     Only the process that created the file removes it.
     """
@@ -108,7 +110,7 @@ class SharedFile:
 
 
 class NoMemory:
-    """The counters of a device without memory. All counters are 0."""
+    """The counters of a device without memory, all of which are 0."""
 
     held = kept = peak = 0
     limit: int | None = None
@@ -139,7 +141,7 @@ class SynchronousDevice(Named):
         """Do nothing, since no work is ever pending."""
 
     def create_stream(self, handle: int | None = None, owner: object = None) -> DoneStream:
-        """Return a new stream. Its handle is never passed to CUDA."""
+        """Return a new stream, whose handle is never passed to CUDA."""
         if handle is None:
             SynchronousDevice._streams += 1
             handle = SynchronousDevice._streams
@@ -148,7 +150,7 @@ class SynchronousDevice(Named):
     _streams = 2  # CUDA's handles 1 and 2 are its default streams
 
     def create_event(self, timing: bool = True) -> ClockEvent:
-        """Return a new event."""
+        """Return a new event of the host's clock."""
         return ClockEvent(timing)
 
     def delay(self) -> None:
@@ -184,7 +186,7 @@ class SynchronousDevice(Named):
         ctypes.memmove(address, values.ctypes.data, values.nbytes)
 
     def share(self, nbytes: int) -> tuple[Buffer, bytes]:
-        """Return a new buffer in a memory-mapped file, and the path of the file as the handle of the buffer."""
+        """Return a new buffer in a memory-mapped file, and the path of the file as the buffer's handle."""
         import tempfile
 
         folder = SHARED_FOLDER if os.path.isdir(SHARED_FOLDER) else None
@@ -195,7 +197,10 @@ class SynchronousDevice(Named):
         return self._over(file, nbytes), path.encode()
 
     def open_shared(self, handle: bytes, nbytes: int) -> Buffer:
-        """Open a shared buffer by handle. Raises ValueError if the file does not exist or is too short."""
+        """Open the shared buffer with the given handle.
+
+        Raises ValueError if the file does not exist or is too short.
+        """
         path = bytes(handle).rstrip(b"\0").decode()
         if not os.path.isfile(path) or os.path.getsize(path) < nbytes:
             raise ValueError(f"no shared array of {nbytes} bytes at {path!r}: its process has ended, or deleted it")
@@ -242,7 +247,7 @@ def _facts(name: str) -> DeviceFacts:
 
 
 def _attributes() -> dict[str, int]:
-    """Return the device attributes that explicit kernels can query, as on the emulated architecture."""
+    """Return the device attributes that user-written kernels can query, as on the emulated architecture."""
     return {
         "MAX_THREADS_PER_BLOCK": MAX_THREADS,
         "MAX_BLOCK_DIM_X": MAX_THREADS,

@@ -21,7 +21,7 @@ Result = TypeVar("Result")
 
 
 class _Work(Generic[Result]):
-    """A call that runs in a separate thread, with its result or exception."""
+    """A call in a separate thread, with its result or exception."""
 
     def __init__(self, work: Callable[[], Result]) -> None:
         self._work = work
@@ -75,7 +75,7 @@ _exiting = False
 
 
 def call_at_exit(function: Callable[[], object]) -> None:
-    """Call `function` at exit, after all exit handlers that the program has registered since it imported weft.
+    """Call `function` at exit, after the exit handlers that the program has registered.
 
     `function` may prevent other threads from calling a library.
     """
@@ -91,7 +91,7 @@ def _exit() -> None:
 
 
 def uninterruptible(work: Callable[[], Result], name: Hashable) -> Result:
-    """Call `work` in a way that Ctrl-C does not interrupt, and return its result.
+    """Call `work` without interruption by Ctrl-C, and return its result.
 
     Ctrl-C only interrupts the wait for the result.
 

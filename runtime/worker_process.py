@@ -39,7 +39,7 @@ def can_start() -> bool:
 
 
 def _spawn(module: str, requests: int, answers: int) -> int:
-    """Start a Python process that runs the ``main`` function of a module. Return the process group's number.
+    """Start a Python process that runs the ``main`` function of a module, and return its process group.
 
     `requests` and `answers` are the files of its standard input and output. Raises OSError.
     """
@@ -54,7 +54,10 @@ def _spawn(module: str, requests: int, answers: int) -> int:
 
 
 def start_detached(module: str, requests: Sequence[bytes]) -> None:
-    """Start a process for requests whose answers are discarded. Do nothing if no process can start."""
+    """Start a process for requests whose answers are discarded.
+
+    Do nothing if no process can start.
+    """
     with suppress(OSError), open(os.memfd_create("requests"), "w+b") as file, open(os.devnull, "wb") as answers:
         file.write(b"".join(map(_packed, requests)))
         file.seek(0)
@@ -94,7 +97,7 @@ class WorkerProcess:
     def send(self, request: bytes) -> None:
         """Send a request to the process, which should be idle.
 
-        Otherwise, sending a large request blocks until the process reads it.
+        If the process is busy, sending a large request blocks until the process reads it.
         """
         data = memoryview(_packed(request))
         try:
@@ -120,7 +123,7 @@ class WorkerProcess:
         return found
 
     def leave(self, requests: Sequence[bytes]) -> None:
-        """Send requests without waiting for the process, as many as the connection can take."""
+        """Send as many requests as the connection can take, without waiting for the process."""
         os.set_blocking(self._requests, False)
         with suppress(OSError):
             for data in map(_packed, requests):
@@ -128,7 +131,10 @@ class WorkerProcess:
                     return
 
     def close(self) -> None:
-        """Close the connection. The process ends after its current request."""
+        """Close the connection.
+
+        The process ends after its current request.
+        """
         self.ended = True
         for handle in (self._requests, self._answers):
             os.close(handle)
@@ -147,7 +153,9 @@ def _split(data: bytes) -> tuple[list[bytes], bytes]:
 
 
 def serve(answer: Callable[[bytes], bytes], hello: bytes, farewell: bytes, idle: float) -> None:
-    """Answer requests in the second process until the first process ends or is idle for `idle` seconds.
+    """Answer requests until the first process ends or sends none for `idle` seconds.
+
+    This function runs in the second process.
 
     The first message that this process sends is `hello`, and the last is `farewell` if it ends by itself.
     """

@@ -28,7 +28,10 @@ ALIGNED = 16  # alignment in bytes of arguments that are passed by value
 
 
 class LoopBuilder:
-    """An open `for` loop, with its index, its carried values, and its results after it is closed."""
+    """A `for` loop under construction, with its index and its loop-carried values.
+
+    After the loop is closed, it also has results.
+    """
 
     __slots__ = ("carried", "index", "results", "yielded")
 
@@ -39,7 +42,7 @@ class LoopBuilder:
         self.results: tuple[Value, ...] = ()
 
     def yield_(self, *values: Value) -> None:
-        """Set the values that the loop passes to the next iteration (`carried`).
+        """Set the loop-carried values of the next iteration (`carried`).
 
         Call this method once, before the loop is closed.
         """
@@ -47,7 +50,10 @@ class LoopBuilder:
 
 
 class BranchBuilder:
-    """An open `if`, with its results and the values that its open region yields."""
+    """An `if` under construction, with the values that its current region yields.
+
+    After the `if` is closed, it also has results.
+    """
 
     __slots__ = ("results", "yielded")
 
@@ -56,7 +62,7 @@ class BranchBuilder:
         self.yielded: tuple[Value, ...] = ()
 
     def yield_(self, *values: Value) -> None:
-        """End the open region of the `if`. The values become the results of the `if`.
+        """End the open region of the `if`, and make `values` the results of the `if`.
 
         Call this method once in each region.
         """
@@ -64,7 +70,9 @@ class BranchBuilder:
 
 
 class KernelBuilder:
-    """Builder of a `Kernel`. An op's `expand` function receives the builder as its first argument.
+    """Builder that appends operations to a new `Kernel`.
+
+    An op's `expand` function receives the builder as its first argument.
 
     Parameters
     ----------
@@ -101,7 +109,7 @@ class KernelBuilder:
         return value
 
     def after(self, kernel: Kernel) -> None:
-        """Reserve the names in `kernel`, so that new values get other names."""
+        """Reserve the names in `kernel`, so that new values get different names."""
         values = [v for f in kernel.functions for v in f.parameters]
         for o in kernel.walk():
             values += [*o.results, *(v for region in o.regions for v in region.parameters)]
@@ -122,7 +130,7 @@ class KernelBuilder:
         return value
 
     def scalar(self, name: str, dtype: DTypeLike | None = None) -> Value:
-        """Declare a scalar parameter, by default an index."""
+        """Declare a scalar parameter, by default with the index dtype."""
         value = Value(name, np.dtype(dtype) if dtype is not None else self.kernel.index_dtype)
         self.kernel.parameters.append(Parameter(value))
         return value
@@ -147,7 +155,7 @@ class KernelBuilder:
         regions: tuple[Block, ...] = (),
         **attributes: Any,
     ) -> tuple[Value, ...]:
-        """Append any operation and return its results."""
+        """Append an operation and return its results."""
         assert not self.ended, f"{opcode} behind the end of its block"
         if self.line is not None:
             attributes.setdefault("line", self.line)
@@ -156,7 +164,7 @@ class KernelBuilder:
         return results
 
     def constant(self, value: Any, dtype: DTypeLike | None = None) -> Value:
-        """Return a constant of `dtype`, by default an index."""
+        """Return a constant of `dtype`, by default of the index dtype."""
         dtype = np.dtype(dtype) if dtype is not None else self.kernel.index_dtype
         scalar = dtype.type(value)
         key = (id(self.block), dtype.str, scalar.tobytes())
@@ -167,7 +175,9 @@ class KernelBuilder:
         return found
 
     def op(self, name: str, *operands: Value, dtype: DTypeLike | None = None) -> Value:
-        """Append an op of the op table. The operands must have the dtypes of one of its loops.
+        """Append a scalar operation from the op table, such as ``add``, and return its result.
+
+        The operands must have the dtypes of one of the op's loops.
 
         `dtype` is the dtype of the result. The default is the dtype of the last operand, which is right for every op
         whose result has the dtype of its operands.
@@ -181,7 +191,7 @@ class KernelBuilder:
         return value if value.type == dtype else self.emit("cast", (value,), (dtype,))[0]
 
     def load(self, pointer: Value, index: Value, **attributes: Any) -> Value:
-        """Load the element at `index`. The index counts elements, not bytes.
+        """Load the element at `index`, which counts elements, not bytes.
 
         `attributes` may contain ``align``, ``volatile`` and ``hint``.
         """
@@ -189,7 +199,7 @@ class KernelBuilder:
         return self.emit("load", (pointer, index), (pointer.type.dtype,), **attributes)[0]
 
     def store(self, pointer: Value, index: Value, value: Value, **attributes: Any) -> None:
-        """Store `value` at `index`. The index counts elements, not bytes.
+        """Store `value` at `index`, which counts elements, not bytes.
 
         `attributes` may contain ``align``, ``volatile`` and ``hint``.
         """
@@ -260,7 +270,7 @@ class KernelBuilder:
 
     @contextmanager
     def if_(self, condition: Value, types: Sequence[Type] = (), likely: bool | None = None) -> Iterator[BranchBuilder]:
-        """Open an `if`. Operations appended inside the ``with`` block run if `condition` holds.
+        """Open an `if`, whose first region contains the operations appended inside the ``with`` block.
 
         `else_` directly after the ``with`` opens the other region. With `types`, the `if` has results, and both regions
         set them by `BranchBuilder.yield_`. `likely` states whether the condition mostly holds, if that is known.
@@ -292,7 +302,7 @@ class KernelBuilder:
 
     @contextmanager
     def scope(self, label: str) -> Iterator[None]:
-        """Open a scope: a block that a `leave` with the same label exits."""
+        """Open a scope: a block that a `leave` operation with the same label exits."""
         block = Block()
         with self._open(block):
             yield
@@ -301,7 +311,7 @@ class KernelBuilder:
 
     @contextmanager
     def repeat(self, most: int = 0) -> Iterator[None]:
-        """Open an endless loop, which only a `leave` ends.
+        """Open a loop that runs until a `leave` operation exits it.
 
         If `most` is not 0, it is the maximum number of iterations.
         """
@@ -317,7 +327,7 @@ class KernelBuilder:
         self.emit("leave", label=label)
 
     def yield_(self, *values: Value) -> None:
-        """End the body of a function, which returns `values`."""
+        """End the body of a function, and make `values` the results of the function."""
         self.emit("yield", values)
 
     @contextmanager

@@ -29,7 +29,7 @@ def native_dtype(dtype: np.dtype) -> np.dtype:
 
 
 def dtype_kind(dtype: np.dtype) -> str:
-    """Return NumPy's kind character of a dtype. bfloat16 has the kind "f"."""
+    """Return a dtype's kind character as in NumPy, and "f" for bfloat16."""
     return "f" if is_bfloat16(dtype) else dtype.kind
 
 
@@ -45,7 +45,10 @@ def widened(dtype: np.dtype) -> np.dtype:
 
 @cache
 def bfloat16() -> np.dtype:
-    """Return the bfloat16 dtype. Raises ImportError if ml_dtypes is not installed."""
+    """Return the bfloat16 dtype.
+
+    Raises ImportError if ml_dtypes is not installed.
+    """
     from ml_dtypes import bfloat16 as scalar_type
 
     return np.dtype(scalar_type)

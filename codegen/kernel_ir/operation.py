@@ -30,7 +30,7 @@ Type = np.dtype | Pointer
 
 
 class Value:
-    """A typed value: a parameter of the kernel or of a region, or a result of an operation.
+    """A typed value of kernel IR: a parameter, or the result of an operation.
 
     `name` is unique in its kernel and is what the text form prints after ``%``.
     """
@@ -46,7 +46,7 @@ class Value:
 
 
 class Block:
-    """A list of operations, with the parameters that they may use.
+    """A sequence of operations, with the parameters that the operations may use.
 
     The regions of an operation are blocks.
     """
@@ -59,7 +59,7 @@ class Block:
 
 
 class Operation:
-    """One operation of kernel IR, such as a load, a loop, or a scalar operation (op)."""
+    """An operation of kernel IR, such as a load, a loop or an addition."""
 
     __slots__ = ("attributes", "opcode", "operands", "regions", "results")
 
@@ -95,7 +95,7 @@ class Parameter:
 
     @property
     def kind(self) -> str:
-        """Return how a launch passes the argument: "pointer", "value" with its size, or a dtype's name."""
+        """Return the kind of the parameter: "pointer", "value" with a size, or the dtype's name for a scalar."""
         if self.by_value:
             return f"value {self.by_value}"
         return "pointer" if isinstance(self.value.type, Pointer) else self.value.type.name
@@ -116,7 +116,9 @@ class Function:
 
 @dataclass(slots=True)
 class Kernel:
-    """A kernel: its parameters, its body, its level, and the width of its indices.
+    """A kernel in kernel IR, with its parameters and its body.
+
+    `level` is "logical" or "threaded".
 
     `index_dtype` is int32 or int64; every loop index, extent and address of the kernel has it.
     `attributes` is plain data (str, int, bool, tuples of them): ``fast``, ``block`` ... Those of explicit kernels:
@@ -149,7 +151,7 @@ class Kernel:
 
 
 def program_order(operations: Iterable[Operation]) -> Iterator[Operation]:
-    """Yield operations and all nested operations, each operation before those in its regions."""
+    """Yield operations and their nested operations, outer operations before inner ones."""
     stack = [iter(operations)]
     while stack:
         operation = next(stack[-1], None)

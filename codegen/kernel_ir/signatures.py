@@ -1,4 +1,6 @@
-"""Signatures of operations, which the verifier checks. Each signature is one line of text.
+"""Signatures of kernel IR operations, which describe the types of operands and results.
+
+The verifier checks the signatures. Each signature is one line of text.
 
 A signature is two lists of words, for operands and for results. A word is a dtype's name, ``index`` (the kernel's
 index dtype), ``pointer``, ``element`` (the pointer's element type), ``same`` (the operand's own type), or ``x`` and
@@ -147,7 +149,7 @@ def signature_of(operation: Operation) -> tuple[str, str] | None:
 
 
 def signature_fault(kernel: Kernel, operation: Operation) -> str:
-    """Return the rule that an operation breaks, or "" if it is valid.
+    """Return an error message if an operation violates its signature, otherwise "".
 
     The rules are about operands, results and attributes.
     """
@@ -170,7 +172,7 @@ def signature_fault(kernel: Kernel, operation: Operation) -> str:
 
 
 def attribute_fault(operation: Operation) -> str:
-    """Return a message about an undeclared attribute or one of the wrong type, or "" if there is none."""
+    """Return an error message if an attribute is undeclared or has the wrong type, otherwise ""."""
     for key, value in operation.attributes.items():
         kind, opcodes = ATTRIBUTES.get(key, (object, "none"))
         if opcodes and operation.opcode not in opcodes.split():
@@ -206,7 +208,7 @@ _REGISTERS = {"h": "hH", "r": "iI", "l": "lLqQ", "f": "f", "d": "d"}
 
 
 def assembly_fault(operation: Operation) -> str:
-    """Return a message about a fault in inline assembly, or "" if there is none.
+    """Return an error message if inline assembly is invalid, otherwise "".
 
     LLVM would end the process for most of these faults.
     """

@@ -44,7 +44,7 @@ def show_type(type: Type) -> str:
 
 
 def show_constant(value: Any) -> str:
-    """Return the exact text of a NumPy scalar.
+    """Return text that represents a NumPy scalar exactly.
 
     The text is decimal if that parses back to the same bits, otherwise ``0x`` and the bits.
 
@@ -83,7 +83,7 @@ def _show_attributes(attributes: dict[str, Any]) -> str:
 
 
 def _flat(attributes: dict[str, Any]) -> dict[str, Any]:
-    """Return the attributes of a kernel, including those of its schedule.
+    """Return the attributes of a kernel as a flat dict that includes the fields of its schedule.
 
     A schedule contributes its class name and the fields that differ from their defaults.
     """
@@ -165,7 +165,7 @@ def print_kernel(kernel: Kernel) -> str:
 
 
 def print_operations(kernel: Kernel) -> dict[Operation, str]:
-    """Return the line of each operation in the text of a kernel, without nested operations."""
+    """Return the line of text for each operation of a kernel, without the text of nested operations."""
     printer = _Printer(kernel)
     printer.bodies(kernel)
     return {operation: printer.lines[line_number].strip() for operation, line_number in printer.line_numbers.items()}

@@ -57,11 +57,17 @@ BOOL = np.dtype(bool)
 
 
 class InvalidKernelError(ValueError):
-    """Raised if a kernel breaks a rule. The message names the kernel, the operation and the rule."""
+    """Raised if a kernel breaks a rule of kernel IR.
+
+    The message names the kernel, the operation and the rule.
+    """
 
 
 def verify_kernel(kernel: Kernel) -> None:
-    """Check a kernel against all rules. Raises InvalidKernelError if the kernel breaks a rule."""
+    """Check a kernel against all rules of kernel IR.
+
+    Raises InvalidKernelError if the kernel breaks a rule.
+    """
     verifier = _Verifier(kernel)
     if kernel.index_dtype not in (np.dtype(np.int32), np.dtype(np.int64)):
         verifier.fail(None, f"the index dtype must be int32 or int64, not {kernel.index_dtype}")
@@ -92,9 +98,11 @@ def verify_kernel(kernel: Kernel) -> None:
 
 
 def parts_of(kernel: Kernel, block: Block) -> list[list[Operation]]:
-    """Split the operations of a block into the parts of a merged kernel, which run one after another.
+    """Return the operations of a block as one list, or as two lists for the body of a merged kernel.
 
-    Only the body of a merged kernel has two parts. The first ends with the first parallel loop.
+    A merged kernel runs two kernels, one after the other.
+
+    The first list ends with the first parallel loop.
     """
     operations = block.operations
     if not kernel.attributes.get("merged") or block is not kernel.body:
@@ -130,7 +138,7 @@ class _Verifier:
             self.fail(operation, rule)
 
     def define(self, operation: Operation | None, values: tuple[Value, ...]) -> None:
-        """Check that new values have unique names and one definition, and record them."""
+        """Check that new values have unique names and a single definition, and record the values."""
         for value in values:
             if value in self.defined or value.name in self.names:
                 self.fail(operation, f"%{value.name} must not be defined twice")
@@ -141,7 +149,7 @@ class _Verifier:
     # -- functions ------------------------------------------------------------------------
 
     def function(self, function: Function) -> None:
-        """Check a function of the kernel, which can use only its own values."""
+        """Check that a function of the kernel is valid and uses only its own values."""
         self.visible, self.labels, self.roles, self.inside = [set()], [], [], function
         self.define(None, function.parameters)
         end = self.block(function.body, True)
@@ -332,7 +340,7 @@ class _Verifier:
             self.region(o, number, [], [v.type for v in o.results])
 
     def numbers(self, o: Operation) -> None:
-        """Check that no result of a control-flow operation is a pointer.
+        """Raise an error if a control-flow operation returns a pointer instead of a number.
 
         Integers that contain addresses are allowed.
         """
@@ -461,7 +469,7 @@ class _Verifier:
             self.fail(o, fault)
 
     def nothing(self, o: Operation) -> None:
-        """Do nothing. The signature covers all rules of the operation."""
+        """Do nothing, because the check of the signature is sufficient for this operation."""
 
     def table_op(self, o: Operation) -> None:
         try:

@@ -1,1 +1,4 @@
-"""The code that needs llvmlite. Each module is imported on first use."""
+"""Translation of kernel IR to LLVM IR. Only this package needs llvmlite.
+
+Each module is imported on first use.
+"""

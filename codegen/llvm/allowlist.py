@@ -1,4 +1,4 @@
-"""A check of the declarations in a module before LLVM parses the module.
+"""Check of the symbols that an LLVM module declares, before LLVM parses the module.
 
 LLVM ends the process for intrinsics that a target lacks.
 """
@@ -46,7 +46,10 @@ _DECLARED = re.compile(r"^declare [^@]*@([\w.$]+)\(", re.MULTILINE)
 
 
 def check_declarations(text: str, patterns: Collection[str], symbols: Collection[str]) -> None:
-    """Raise CompileError if the module declares a symbol that is neither a known intrinsic nor in `symbols`."""
+    """Raise CompileError if the module declares a symbol that is not on the list of allowed symbols.
+
+    The list consists of `patterns` for intrinsics, and `symbols`.
+    """
     for name in _DECLARED.findall(text):
         if name in symbols:
             continue

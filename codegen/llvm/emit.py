@@ -23,18 +23,21 @@ from weft.runtime import CompileError
 
 
 class Dialect(Protocol):
-    """The target-specific functions of an emitter."""
+    """The functions of an emitter that depend on the target."""
 
     def pointer(self, type: Pointer) -> str:
         """Return the LLVM type of a pointer."""
         ...
 
     def begin(self, emitter: Emitter) -> None:
-        """Open the entry function and bind the parameters of the kernel."""
+        """Emit the start of the entry function, including code that gives access to the kernel's parameters."""
         ...
 
     def outer_bounds(self, emitter: Emitter, operation: Operation) -> tuple[str, str] | None:
-        """Return the part of the outermost parallel loop that this code runs, or None for the whole loop."""
+        """Return the first and last index of the outermost parallel loop for this call, or None for the whole loop.
+
+        The last index is exclusive.
+        """
         ...
 
     def math(self, emitter: Emitter, name: str, dtype: np.dtype, operands: list[str], lanes: int) -> str:
@@ -42,7 +45,7 @@ class Dialect(Protocol):
         ...
 
     def operation(self, emitter: Emitter, operation: Operation) -> bool:
-        """Emit an operation in a target-specific form. Return False if there is no such form."""
+        """Emit an operation in a target-specific form, or return False if it has none."""
         ...
 
 
@@ -65,7 +68,10 @@ class Emitter(ValueEmitter, MemoryEmitter, LoopEmitter, ControlEmitter):
         return "\n".join(parts)
 
     def operation(self, operation: Operation) -> None:
-        """Emit one operation, in a target-specific form if the target has one."""
+        """Emit one operation of kernel IR.
+
+        The dialect emits operations that have a target-specific form.
+        """
         if self.dialect.operation(self, operation):
             return
         structural = _STRUCTURAL.get(operation.opcode)

@@ -8,10 +8,10 @@ from weft.runtime import CompileError
 
 
 class ControlEmitter(Writer):
-    """The part of the emitter for control flow."""
+    """The part of the emitter that emits branches, scopes and calls."""
 
     def branch(self, operation: Operation) -> None:
-        """Emit an `if`. If the condition differs between lanes, both regions are emitted under masks."""
+        """Emit an `if` as a branch, or under masks if the condition differs between vector lanes."""
         if self.environment[operation.operands[0]].lanes:
             self.masked_branch(operation)
             return
@@ -34,7 +34,7 @@ class ControlEmitter(Writer):
             self.environment[value] = Item(self.line(f"phi {kind} {incoming}"), self.lanes)
 
     def masked_branch(self, operation: Operation) -> None:
-        """Emit an `if` whose condition differs between lanes, by running both regions under masks.
+        """Emit an `if` whose condition differs between vector lanes, by running both regions under masks.
 
         Each region runs under a mask if any lane takes it.
         """
@@ -69,7 +69,7 @@ class ControlEmitter(Writer):
             self.environment[value] = Item(text, lanes)
 
     def scope(self, operation: Operation) -> None:
-        """Emit a scope. Each `leave` with the scope's label branches to the end of the scope."""
+        """Emit a scope, at whose end each `leave` with the same label continues."""
         behind = f"behind{self.fresh_number()}"
         self.scopes.append((operation.attributes["label"], behind))
         self.block(operation.regions[0])
@@ -78,7 +78,7 @@ class ControlEmitter(Writer):
         self.start_label(behind)
 
     def repeat(self, operation: Operation) -> None:
-        """Emit a loop that only a jump out of its body ends."""
+        """Emit an endless loop, which only a jump out of its body ends."""
         number = self.fresh_number()
         self.do(f"br label %again{number}")
         self.start_label(f"again{number}")
@@ -88,7 +88,10 @@ class ControlEmitter(Writer):
         self.start_label(f"never{number}")
 
     def leave(self, operation: Operation) -> None:
-        """Emit a branch to the end of a scope. The code after the branch is unreachable."""
+        """Emit a branch to the end of a scope.
+
+        The code after the branch is unreachable.
+        """
         wanted = operation.attributes["label"]
         target = next((behind for label, behind in reversed(self.scopes) if label == wanted), None)
         if target is None:

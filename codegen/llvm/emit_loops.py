@@ -58,7 +58,7 @@ class LoopEmitter(StreamEmitter):
         opaque: bool = False,
         apart: int = 0,
     ) -> list[str]:
-        """Emit a loop ``for (i = start; i < stop; i += step)`` over scalar or vector indices, without a remainder.
+        """Emit the loop ``for (i = start; i < stop; i += step)``, without a loop for the remaining iterations.
 
         `linear` means that the index grows by 1 from lane to lane. In the body, no index exceeds `last`. With `apart`,
         the carried values are vectors, and each iteration uses their next lane.
@@ -105,7 +105,7 @@ class LoopEmitter(StreamEmitter):
         return phis
 
     def body_of_one_lane(self, body: Block, index: str, phis: list[str], apart: int) -> list[str]:
-        """Emit a scalar loop body for one lane. Return the carried vectors with this lane updated.
+        """Emit a loop body for one vector lane, and return the vectors of loop-carried values with this lane updated.
 
         The lane is the loop index `index` modulo the number of lanes, `apart`.
         """
@@ -135,7 +135,9 @@ class LoopEmitter(StreamEmitter):
         return f", !llvm.loop !{number}"
 
     def lanes_loop(self, operation: Operation, start: str, stop: str, lanes: int) -> None:
-        """Emit a vectorized loop, and a remainder that runs under a mask or element by element.
+        """Emit a vectorized loop, and the code for the iterations that do not fill a vector.
+
+        This code runs under a mask or element by element.
 
         A reduction has one accumulator per lane. The accumulators are combined in a fixed tree, after a masked
         remainder but before a remainder that runs element by element.
@@ -250,7 +252,7 @@ class LoopEmitter(StreamEmitter):
         ]
 
     def repeatable(self, body: Block) -> bool:
-        """Return whether a loop body may run twice for an index.
+        """Return whether executing a loop body twice for the same index gives the same result.
 
         It must not read memory that the kernel writes.
         """
@@ -267,7 +269,10 @@ class LoopEmitter(StreamEmitter):
         return True
 
     def combine_lanes(self, combine: Block, vectors: list[str], initial: list[str], lanes: int) -> list[str]:
-        """Emit the combination of all lanes' accumulators with the initial values, by halves."""
+        """Emit a reduction of the accumulators of all lanes, and combine the result with the initial values.
+
+        In each step, one half of the lanes is combined with the other half.
+        """
         half = len(vectors)
         kinds = [scalar_type(v.type) for v in combine.parameters[:half]]  # type: ignore[arg-type]
         while lanes > 1:
@@ -287,7 +292,7 @@ class LoopEmitter(StreamEmitter):
         return self.apply(combine, [*initial, *vectors], 0)
 
     def apply(self, block: Block, arguments: list[str], lanes: int) -> list[str]:
-        """Emit a block as straight-line code with `arguments` as parameters. Return its results."""
+        """Emit a block as straight-line code with `arguments` as parameters, and return its results."""
         before, self.lanes = self.lanes, lanes
         for parameter, text in zip(block.parameters, arguments, strict=True):
             self.environment[parameter] = Item(text, lanes)

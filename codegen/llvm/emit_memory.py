@@ -13,7 +13,7 @@ REGISTER = 64  # bytes of a vector from which elements are extracted
 
 
 def array_alignment(dtype: np.dtype, count: int) -> int:
-    """Return the alignment that generated code gives to an array.
+    """Return the alignment in bytes of an array that generated code allocates.
 
     Arrays that can be loaded as vectors are aligned to 16 bytes.
     """
@@ -101,7 +101,10 @@ class MemoryEmitter(StreamEmitter):
         return self.concatenated(parts, memory, count)
 
     def concatenated(self, parts: list[str], kind: str, count: int) -> str:
-        """Concatenate vectors of `count` elements each. The number of vectors must be a power of two."""
+        """Concatenate vectors of `count` elements each.
+
+        The number of vectors must be a power of two.
+        """
         while len(parts) > 1:
             vector, order = wide(kind, count), ", ".join(f"i32 {k}" for k in range(2 * count))
             parts = [
@@ -112,7 +115,9 @@ class MemoryEmitter(StreamEmitter):
         return parts[0]
 
     def _masked_load(self, pointer: Value, index: Value, lanes: int) -> str:
-        """Emit a masked load of a vector. Lanes outside the mask contain 1 for floats and 0 for other dtypes.
+        """Emit a masked load of a vector, in which the lanes outside the mask contain 1 or 0.
+
+        They contain 1 for floats and 0 for other dtypes.
 
         Vector functions and divisions are slow if any lane holds 0: ``hypot`` calls a scalar function for each such
         lane.
@@ -138,7 +143,9 @@ class MemoryEmitter(StreamEmitter):
     def _masked_access(
         self, pointer: Value, index: Value, lanes: int, row: str, apart: str
     ) -> tuple[str, str, str, str]:
-        """Return the name of a masked intrinsic for an access, and the address: contiguous, gather or scatter.
+        """Return the LLVM intrinsic and the address for a masked load or store of a vector.
+
+        The access is contiguous, a gather or a scatter.
 
         Return the intrinsic's name and type suffix, and the type and the text of the address.
         """
@@ -229,7 +236,10 @@ class MemoryEmitter(StreamEmitter):
     # -- pointers -----------------------------------------------------------------------------
 
     def local(self, operation: Operation) -> None:
-        """Allocate local memory in the function's frame. All iterations of a loop use the same memory."""
+        """Emit an allocation of local memory in the function's frame.
+
+        All iterations of a loop use the same memory.
+        """
         (result,) = operation.results
         dtype, count = self.element_type(result), operation.attributes["count"]
         kind = memory_type(dtype)

@@ -28,11 +28,14 @@ class StreamEmitter(Writer):
 
     @property
     def streams(self) -> bool:
-        """Whether this is a logical kernel that accesses more memory than the caches hold."""
+        """Whether the kernel is logical and accesses more memory than the caches hold.
+
+        Such a kernel uses prefetches and non-temporal stores.
+        """
         return self.kernel.level == "logical" and bool(self.kernel.attributes.get("streams"))
 
     def fetch_ahead(self, operation: Operation, address: str, nbytes: int) -> None:
-        """Emit a prefetch of the memory that lies `AHEAD` bytes behind a vector load.
+        """Emit a prefetch of the memory `AHEAD` bytes after the address of a vector load.
 
         Only the kernel's first `STREAMS` loads have prefetches.
         """
@@ -121,7 +124,7 @@ class StreamEmitter(Writer):
         self.start_label(after)
 
     def _distance(self, body: Block, start: str, stores: list[Operation]) -> tuple[str, str]:
-        """Emit the distance in elements to the next cache line, and a test that all stores have this distance.
+        """Emit code that computes the distance to the next cache line in elements, and a test that all stores share it.
 
         The stores have elements of the same size. If an address is not a multiple of this size, the second result is
         false.

@@ -1,4 +1,4 @@
-"""The common base class of the emitter's parts: values as LLVM text, and the text of the module.
+"""The base class of the emitter's parts, which writes the text of an LLVM module.
 
 In: lines and declarations. Out: the parts of a module's text. Invariant: a value is bound to its text before its use.
 The block of the latest `label` is open, so that text may be appended at any time, also after a branch.
@@ -90,7 +90,10 @@ _FLOATS = re.compile(r"(%v\d+ = (?:fadd|fsub|fmul|fdiv|fneg|call(?= (?:float|dou
 
 
 def with_float_flags(text: str, flags: str) -> str:
-    """Add fast-math flags to float instructions, except in formulas of functions, which must stay exact."""
+    """Add fast-math flags to the float instructions in `text`, except in formulas that must stay exact.
+
+    These are the formulas of elementary functions.
+    """
     return _FLOATS.sub(rf"\1 {flags}", text)
 
 
@@ -99,7 +102,7 @@ def _no_notes(operation: Operation) -> str:
 
 
 class NoPolls:
-    """Replacement for `InterruptPolls` that emits no polls."""
+    """Substitute for `InterruptPolls` in code that does not poll for interrupts."""
 
     fault = ""  # the address of the launch record, as a number
 
@@ -189,7 +192,7 @@ class Writer:
         self.lines.append(f"{label}:")
 
     def reserve_allocas(self) -> None:
-        """Reserve the current position, in the entry block, for the allocas of the open function."""
+        """Mark the current position as the point where the open function's allocas will be inserted."""
         self.allocas = []
         self.allocas_at = len(self.lines)
         self.lines.append("")
@@ -243,11 +246,11 @@ class Writer:
         return self.line(f"shufflevector {vector} {first}, {vector} poison, <{lanes} x i32> zeroinitializer")
 
     def varying(self, operands: tuple[Value, ...]) -> bool:
-        """Return whether any of `operands` has different values in different lanes."""
+        """Return whether any of `operands` differs between vector lanes."""
         return any(self.environment[v].lanes for v in operands)
 
     def set(self, operation: Operation, item: Item) -> None:
-        """Bind the only result of an operation to its LLVM text."""
+        """Record the LLVM text of an operation's only result."""
         self.environment[operation.results[0]] = item
 
     def type_of(self, type: np.dtype | Pointer) -> str:

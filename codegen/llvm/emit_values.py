@@ -19,7 +19,7 @@ class ValueEmitter(Writer):
     """The part of the emitter for arithmetic, constants and casts."""
 
     def table_op(self, operation: Operation) -> None:
-        """Emit an op by the lowering that the op table gives for it."""
+        """Emit the LLVM instruction or call that the op table specifies for a scalar operation."""
         if self._linear(operation):
             return
         definition = find_op(operation.opcode)
@@ -65,7 +65,7 @@ class ValueEmitter(Writer):
         self.set(operation, Item(text, lanes))
 
     def _linear(self, operation: Operation) -> bool:
-        """Emit index arithmetic that is constant or linear over the lanes. Return False for other arithmetic."""
+        """Emit index arithmetic whose result is linear in the lane number, or return False for other arithmetic."""
         name = operation.opcode
         if name not in ("add", "subtract", "multiply") or operation.results[0].type != self.kernel.index_dtype:
             return False
@@ -102,7 +102,7 @@ class ValueEmitter(Writer):
         return self.line(f"{word} nsw {scalar_type(self.kernel.index_dtype)} {x}, {y}")
 
     def constant(self, operation: Operation) -> None:
-        """Bind a constant to its text, without emitting an instruction."""
+        """Record a constant's LLVM text, without emitting an instruction."""
         dtype = operation.results[0].type
         assert isinstance(dtype, np.dtype)
         value = operation.attributes["value"]
@@ -110,7 +110,10 @@ class ValueEmitter(Writer):
         self.set(operation, Item(literal(value, dtype), known=known))
 
     def cast(self, operation: Operation) -> None:
-        """Emit a cast. Casts from floats to integers saturate, and NaN becomes 0."""
+        """Emit a cast of a value to another dtype.
+
+        Casts from floats to integers saturate, and NaN becomes 0.
+        """
         (value,) = operation.operands
         source, target = value.type, operation.results[0].type
         assert isinstance(source, np.dtype)
@@ -164,7 +167,7 @@ class ValueEmitter(Writer):
         return self.line(f"trunc {wide(word, lanes)} {whole} to {wide(scalar_type(target), lanes)}")
 
     def _round_to_odd(self, text: str, lanes: int) -> str:
-        """Convert a double to a float that rounds to the same half as the double.
+        """Convert a float64 to a float32 that rounds to the same float16 as the float64.
 
         An inexact result is truncated, and its last bit is set (Boldo and Melquiond 2008).
         """

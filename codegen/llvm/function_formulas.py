@@ -165,7 +165,7 @@ class _Text:
         return self.as_float(self.bits_op("or", self.as_bits(x), sign))
 
     def unchanged_if_tiny(self, x: str, result: str) -> str:
-        """Return x where f(x) rounds to x because |x| is tiny. Elsewhere, return `result`, the formula of f(x).
+        """Return x where |x| is so small that f(x) rounds to x, and `result` (f(x) by its formula) elsewhere.
 
         This keeps the sign of zero and the bits of subnormal numbers.
         """
@@ -176,14 +176,14 @@ class _Text:
 
     @property
     def anchor(self) -> float:
-        """Return the constant that rounds x to an integer when it is added to x.
+        """Return a constant that, when added to x, rounds x to an integer.
 
         The lowest bits of the sum contain n plus the exponent bias.
         """
         return 1.5 * 2.0**self.format.fraction + self.format.bias
 
     def split(self, x: str) -> tuple[str, str]:
-        """Split x into n ln(2) + r with an integer n. Return the encoded n, and r.
+        """Split x into n ln(2) + r with an integer n, and return an encoding of n, and r.
 
         The encoding of n is n + anchor.
         """
@@ -193,12 +193,15 @@ class _Text:
         return anchored, self.fma(n, self.number(-self.format.ln2_low), r)
 
     def expm1_reduced(self, r: str) -> str:
-        """Return e**r - 1."""
+        """Return e**r - 1 for the remainder r of `split`."""
         square = self.op("fmul", r, r)
         return self.fma(self.polynomial(r, square, self.format.exp), square, r)
 
     def power_of_two(self, anchored: str, more: str | int = 0) -> str:
-        """Return 2**(n + more) for the integer n that `anchored` encodes. The result must be a normal number."""
+        """Return 2**(n + more) for the integer n that `anchored` encodes.
+
+        The result must be a normal number.
+        """
         bits = self.as_bits(anchored)
         bits = bits if more == 0 else self.bits_op("add", bits, more)
         return self.as_float(self.bits_op("shl", bits, self.format.fraction))
@@ -216,7 +219,7 @@ class _Text:
     # -- logarithms ------------------------------------------------------------------------------
 
     def parts(self, x: str) -> tuple[str, str]:
-        """Split x > 0 into 2**e (1 + f). Return e as a float, and f.
+        """Split x > 0 into 2**e (1 + f), and return e as a float, and f.
 
         1 + f is between sqrt(1/2) and sqrt(2).
         """
@@ -235,7 +238,7 @@ class _Text:
         return e, self.op("fsub", self.as_float(m), self.number(1.0))
 
     def log_of(self, e: str, f: str) -> str:
-        """Return log(2**e (1 + f)), given e and f."""
+        """Return the logarithm of x = 2**e (1 + f), given e and f."""
         y = self.log1p_residual(f)
         y = self.op("fadd", self.fma(e, self.number(self.format.ln2_low), y), f)
         return self.fma(e, self.number(self.format.ln2_high), y)
@@ -247,7 +250,7 @@ class _Text:
         return self.op("fmul", square, bend)
 
     def log_bounds(self, x: str, result: str) -> str:
-        """Return `result`, or the logarithm's special value where x is not positive and finite."""
+        """Return `result` where x is positive and finite, and the logarithm's special values elsewhere."""
         result = self.select(self.test("olt", x, math.inf), result, x)
         outside = self.select(self.test("oeq", x, 0.0), self.number(-math.inf), self.number(math.nan))
         return self.select(self.test("ogt", x, 0.0), result, outside)
@@ -315,9 +318,11 @@ FORMULAS: dict[str, Callable[[_Text, str], str]] = {
 
 
 def formula(writer: Writer, target: Target, name: str, dtype: np.dtype, operands: list[str], lanes: int) -> str | None:
-    """Emit the formula of a C library function, on vectors or on scalars.
+    """Emit an inline formula in place of a call to a C library function.
 
-    It is on scalars if `lanes` is 0.
+    The operands are vectors or scalars.
+
+    The operands are scalars if `lanes` is 0.
 
     Return None if there is no formula, or if the machine has no fused multiply-add.
     """
@@ -327,5 +332,8 @@ def formula(writer: Writer, target: Target, name: str, dtype: np.dtype, operands
 
 
 def has_fma(target: Target) -> bool:
-    """Return whether the target has a fused multiply-add instruction. 64-bit ARM always has it."""
+    """Return whether the target has a fused multiply-add instruction.
+
+    64-bit ARM always has it.
+    """
     return "+fma" in target.features.split(",") or target.triple.startswith(("aarch64", "arm64"))

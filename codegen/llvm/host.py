@@ -1,4 +1,4 @@
-"""Code generation for the host: kernel IR to an object file.
+"""Code generation for the CPU of this machine: translation of kernel IR to an object file.
 
 The entry is ``void entry(i64* slots, i64 begin, i64 end)``. There is one 64-bit slot per kernel parameter. `begin`
 and `end` are the range of the outermost parallel loop, or of the grid, that this call runs.
@@ -105,7 +105,10 @@ def _depends_on_order(o: Operation) -> bool:
 
 
 def _effort(target: Target) -> int:
-    """Return LLVM's optimization level for a target. It is low for GPU schedules on the host, which are for tests."""
+    """Return LLVM's optimization level for a target.
+
+    The level is low for GPU schedules on the host, which are for tests.
+    """
     return 2 if target.schedule is None else 0
 
 
@@ -172,7 +175,7 @@ def _build(kernel: Kernel, target: Target) -> tuple[llvm.ModuleRef, llvm.TargetM
 
 
 def compile_host(kernel: Kernel, target: Target) -> ObjectCode:
-    """Compile a logical or an explicit kernel for the host."""
+    """Compile a logical or a threaded kernel for the host CPU."""
     module, machine, made = _build(kernel, target)
     parameters = tuple(p.kind for p in kernel.parameters)
     data = machine.emit_object(module)
@@ -180,6 +183,6 @@ def compile_host(kernel: Kernel, target: Target) -> ObjectCode:
 
 
 def host_stages(kernel: Kernel, target: Target) -> dict[str, str]:
-    """Return the text of every stage of a kernel for the host."""
+    """Return the text of a kernel after each stage of compilation for the host CPU."""
     module, machine, _ = _build(kernel, target)
     return {"llvm": str(module), "asm": machine.emit_assembly(module)}

@@ -1,4 +1,4 @@
-"""Atomics of explicit kernels on the host, as single instructions or as loops."""
+"""Atomic operations of threaded kernels on the host CPU, as single instructions or as loops."""
 
 from __future__ import annotations
 
@@ -43,7 +43,7 @@ def emit_atomic(emitter: Emitter, operation: Operation) -> None:
 
 
 def atomic_update(emitter: Emitter, kind: str, dtype: np.dtype, address: str, value: str) -> str:
-    """Emit the update of an element that several CPU threads access. Return the old value."""
+    """Emit an atomic update of an element that several CPU threads access, and return the old value."""
     if dtype.kind == "f":
         return _float_loop(emitter, kind, dtype, address, value)
     if kind not in _INTEGER:
@@ -68,7 +68,7 @@ _PLAIN = {
 
 
 def plain_update(emitter: Emitter, kind: str, dtype: np.dtype, address: str, value: str) -> str:
-    """Emit the update of an element that only one CPU thread accesses. Return the old value.
+    """Emit an update of an element that only one CPU thread accesses, and return the old value.
 
     It is a plain load and store.
 
@@ -125,7 +125,7 @@ def _value(emitter: Emitter, text: str, dtype: np.dtype) -> str:
 
 
 def _swap(emitter: Emitter, dtype: np.dtype, address: str, expected: str, value: str) -> tuple[str, str]:
-    """Emit a compare-and-swap of bits. Return the old bits, and whether they equal the expected bits."""
+    """Emit a compare-and-swap of bits, and return the old bits and whether the swap happened."""
     kind = f"i{8 * dtype.itemsize}"
     both = emitter.line(
         f"cmpxchg ptr {address}, {kind} {expected}, {kind} {value} seq_cst seq_cst, align {dtype.itemsize}"
@@ -135,7 +135,7 @@ def _swap(emitter: Emitter, dtype: np.dtype, address: str, expected: str, value:
 
 
 def _float_loop(emitter: Emitter, kind: str, dtype: np.dtype, address: str, value: str) -> str:
-    """Emit a compare-and-swap loop for floats, and return the old value."""
+    """Emit an atomic float operation as a compare-and-swap loop, and return the old value."""
     if kind == "exchange":
         bits = f"i{8 * dtype.itemsize}"
         text = _bits(emitter, value, dtype)

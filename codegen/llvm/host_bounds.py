@@ -1,4 +1,4 @@
-"""Loops over the threads of a block that omit the threads without work.
+"""Loops over the threads of a block that skip threads without work.
 
 In: bounds of the thread indices of a run. Out: the first and last thread index along each axis. A guard such as
 ``if i < n`` then needs no mask in the loop. On x86, a masked access to an unmapped page takes hundreds of cycles.
@@ -19,7 +19,7 @@ from weft.codegen.passes.find_guards import LARGEST_NUMBER, LARGEST_STEP, Bound,
 def thread_range(
     emitter: Writer, bounds: Iterable[Bound], threads: tuple[str, str], compute: Callable[[Value], str], longest: int
 ) -> tuple[str, str]:
-    """Emit the range of thread indices along an axis that satisfy all bounds.
+    """Emit code that computes the range of thread indices along an axis that satisfy all bounds.
 
     Parameters
     ----------
@@ -68,7 +68,9 @@ def thread_range(
 def first_multiple(
     emitter: Writer, start: str, stop: str, multiples: ThreadMultiples, compute: Callable[[Value], str]
 ) -> tuple[str, str]:
-    """Emit the first thread index at which a number is a multiple of a divisor, and the distance to the next.
+    """Emit code that computes the first thread index at which a number is a multiple of a divisor.
+
+    Also compute the step to the next such index.
 
     The indices are in the index dtype, and less than `stop`. `compute` emits the computation of a value for thread 0 of
     the axis, and returns its text.
@@ -95,7 +97,7 @@ def first_multiple(
 
 
 def _end(emitter: Writer, bound: Bound, sides: list[str], holds: str, stop: str, step: str) -> str:
-    """Emit the number of threads below an upper bound, at most `stop`."""
+    """Emit code that computes the number of threads below an upper bound, at most `stop`."""
     if bound.step == 0:
         return emitter.line(f"select i1 {holds}, i64 {stop}, i64 0")
     last = _quotient(emitter, sides[1], sides[0], bound.strict, step)
@@ -105,7 +107,7 @@ def _end(emitter: Writer, bound: Bound, sides: list[str], holds: str, stop: str,
 
 
 def _first(emitter: Writer, bound: Bound, sides: list[str], holds: str, total: str, step: str) -> str:
-    """Emit the first thread index above a lower bound, or `total` if there is none."""
+    """Emit code that computes the first thread index above a lower bound, or `total` if there is none."""
     before = _quotient(emitter, sides[0], sides[1], not bound.strict, step)
     within = emitter.line(f"icmp ult i64 {before}, {total}")
     first = emitter.line(f"select i1 {within}, i64 {emitter.line(f'add i64 {before}, 1')}, i64 {total}")
@@ -113,7 +115,7 @@ def _first(emitter: Writer, bound: Bound, sides: list[str], holds: str, total: s
 
 
 def _quotient(emitter: Writer, larger: str, smaller: str, less_one: bool, step: str) -> str:
-    """Emit the number of steps from one value to a larger value, as an unsigned number."""
+    """Emit code that computes the number of steps from one value to a larger one, as an unsigned number."""
     distance = emitter.line(f"sub i64 {larger}, {smaller}")
     if less_one:
         distance = emitter.line(f"add i64 {distance}, -1")
@@ -121,7 +123,7 @@ def _quotient(emitter: Writer, larger: str, smaller: str, less_one: bool, step: 
 
 
 def _if_safe(emitter: Writer, bound: Bound, text: str, choices: tuple[str, str], longest: int) -> str:
-    """Emit the first of two choices if a number in a bound cannot overflow, otherwise the second."""
+    """Emit code that selects the first choice if a number in a bound cannot overflow, otherwise the second."""
     if bound.exact:
         return choices[0]
     kind = (bound.smaller if bound.step > 0 else bound.larger).type

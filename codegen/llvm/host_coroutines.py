@@ -1,4 +1,6 @@
-"""Explicit kernels on the host, with one coroutine per thread, which can synchronize at any point.
+"""Emission of threaded kernels for the host CPU, with one coroutine per thread.
+
+A coroutine can suspend at any synchronization point.
 
 In: a threaded kernel after the passes. Out: the entry, the coroutine of a thread and the scheduler. A thread suspends
 at each synchronization point, with the reason in its record, and at the end of each block. One set of coroutines runs
@@ -40,7 +42,7 @@ class CoroutineDialect(GridDialect):
         self.warp = ""  # the record of the warp's first lane
 
     def notes(self, operation: Operation) -> str:
-        """Return no metadata, since threads of a block may depend on each other's memory accesses."""
+        """Return empty metadata, since threads of a block may depend on each other's memory accesses."""
         return ""
 
     def reserve_shared(self, emitter: Emitter) -> None:
@@ -59,7 +61,7 @@ class CoroutineDialect(GridDialect):
     # -- synchronization points ---------------------------------------------------------------
 
     def operation(self, emitter: Emitter, operation: Operation) -> bool:
-        """Emit a synchronization point, or pass any other operation to `GridDialect`."""
+        """Emit a synchronization point, or let `GridDialect` emit any other operation."""
         if operation.opcode not in SYNCHRONIZATION:
             return super().operation(emitter, operation)
         texts = [emitter.scalar_of(v) for v in operation.operands]
@@ -92,13 +94,16 @@ class CoroutineDialect(GridDialect):
     def synchronize(
         self, emitter: Emitter, operation: Operation, state: int, mask: str = FULL, mail: str = "0"
     ) -> None:
-        """Emit code that records the number of a synchronization point for the thread, and suspends the thread."""
+        """Emit code that suspends the thread at a synchronization point.
+
+        The code first records the number of the synchronization point.
+        """
         self.suspend(emitter, state, len(self.sites), mask, mail)
         line = operation.attributes.get("line")
         self.sites.append(operation.opcode + (f" in line {line}" if line else ""))
 
     def suspend(self, emitter: Emitter, state: int, site: int, mask: str, mail: str) -> None:
-        """Emit code that stores a thread's state and arguments in its record, and suspends the thread."""
+        """Emit code that saves a thread's state and arguments, and suspends the thread."""
         for field, kind, text in (
             (scheduler.STATE, "i32", str(state)),
             (scheduler.SITE, "i32", str(site)),
@@ -126,7 +131,7 @@ class CoroutineDialect(GridDialect):
     # -- results of synchronization points ------------------------------------------------------
 
     def counted_votes(self, emitter: Emitter, kind: str) -> str:
-        """Return the result of `barrier_vote` for the number of votes in the block."""
+        """Return the result of `barrier_vote`, given the number of true votes in the block."""
         votes = self.field(emitter, scheduler.BALLOT)
         if kind == "count":
             return votes
@@ -149,7 +154,10 @@ class CoroutineDialect(GridDialect):
         return every if kind == "all" else emitter.line(f"or i1 {every}, {none}")
 
     def shuffle(self, emitter: Emitter, operation: Operation, texts: list[str]) -> None:
-        """Emit a shuffle: the value of another lane, or the thread's own value if that lane is unavailable."""
+        """Emit a shuffle, by which a thread reads the value of another lane.
+
+        If that lane is unavailable, the thread reads its own value.
+        """
         attributes = operation.attributes
         if operation.opcode == "shuffle_xor":
             mask, value, other, mode, width = FULL, texts[0], str(attributes["mask"]), "xor", 32
@@ -278,7 +286,7 @@ def emit_coroutines(kernel: Kernel, target: Target) -> tuple[str, set[str], list
 
 
 def _begin_coroutine(emitter: Emitter) -> None:
-    """Emit the allocation of the coroutine's frame from an arena.
+    """Emit code that allocates the coroutine's frame in an arena.
 
     The first thread allocates the arena for all threads.
     """
@@ -320,7 +328,7 @@ def _set_thread_indices(emitter: Emitter, dialect: CoroutineDialect) -> None:
 
 
 def _clear_locals(emitter: Emitter, kernel: Kernel) -> None:
-    """Allocate a thread's local memory. Its one-element variables are zero at the start of each block."""
+    """Allocate a thread's local memory, and set its one-element variables to zero for each block."""
     for operation in program_order(kernel.body.operations):
         if operation.opcode != "local":
             continue

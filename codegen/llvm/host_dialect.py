@@ -1,4 +1,7 @@
-"""The host dialect: the entry function with its argument slots, and calls to the C library."""
+"""The part of the emitter that is specific to the host CPU, such as the entry function.
+
+It also emits calls to the C library.
+"""
 
 from __future__ import annotations
 
@@ -13,7 +16,7 @@ from weft.codegen.target import Target
 
 
 class HostDialect:
-    """The dialect of host code: argument slots and calls to the C library."""
+    """The dialect of host code: arguments come from slots in memory, and functions from the C library."""
 
     def __init__(self, target: Target) -> None:
         self.target = target
@@ -25,12 +28,12 @@ class HostDialect:
         return "ptr"
 
     def begin(self, emitter: Emitter) -> None:
-        """Emit the head of the entry function, and load the parameters from their argument slots."""
+        """Emit the start of the entry function, and load the parameters from their argument slots."""
         self.open_entry(emitter)
         self.bind_parameters(emitter)
 
     def open_entry(self, emitter: Emitter) -> None:
-        """Emit the head of the entry function."""
+        """Emit the signature of the entry function, and the label of its first block."""
         bits = 8 * self.target.vector_bytes
         emitter.attributes.append(
             f'attributes #0 = {{ nounwind "target-cpu"="{self.target.arch}" "target-features"="{self.target.features}" '
@@ -57,14 +60,17 @@ class HostDialect:
             emitter.environment[parameter.value] = Item(text)
 
     def outer_bounds(self, emitter: Emitter, operation: Operation) -> tuple[str, str] | None:
-        """Return the part of the outermost parallel loop that one call to the entry function runs."""
+        """Return the first and last index of the outermost parallel loop for one call to the entry function.
+
+        The last index is exclusive.
+        """
         kind = scalar_type(emitter.kernel.index_dtype)
         if kind == "i64":
             return "%begin", "%end"
         return emitter.line(f"trunc i64 %begin to {kind}"), emitter.line(f"trunc i64 %end to {kind}")
 
     def math(self, emitter: Emitter, name: str, dtype: np.dtype, operands: list[str], lanes: int) -> str:
-        """Emit a C library function, either as an inline formula or as calls to libmvec or libm.
+        """Emit a C library function, as an inline formula or as calls to libmvec or libm.
 
         libmvec computes whole vectors, libm one lane at a time.
         """
@@ -91,7 +97,7 @@ class HostDialect:
     def _vector_call(
         self, emitter: Emitter, variant: tuple[str, int], kind: str, operands: list[str], lanes: int
     ) -> str:
-        """Emit calls to a libmvec function. Scalars and short vectors are padded.
+        """Emit calls to a vector function of libmvec, with padding for scalars and short vectors.
 
         The scalar function of libm may round differently, and a result must not depend on the position of its element.
         """
@@ -140,7 +146,7 @@ class HostDialect:
         return emitter.line(f"shufflevector {piece} {found}, {piece} poison, <{lanes} x i32> <{order}>")
 
     def operation(self, emitter: Emitter, operation: Operation) -> bool:
-        """Emit a prefetch or the transposed copy of a tile. Return False for other operations."""
+        """Emit a prefetch or the transposed copy of a tile, or return False for other operations."""
         if operation.opcode == "fetch":
             emitter.fetch(operation)
             return True

@@ -1,4 +1,4 @@
-"""Side effects of explicit kernels on the host: printing, sleeping, clocks, fences.
+"""Side effects of threaded kernels on the host CPU: printing, sleeping, clocks and fences.
 
 Invariant: `print` passes its text pieces and the dtypes and formats of its values as JSON, preceded by the length,
 and each value as one 64-bit word. The runtime's ``weft_print`` reads them.
@@ -17,7 +17,7 @@ from weft.runtime import CompileError
 
 
 def emit_effect(emitter: Emitter, operation: Operation, symbols: set[str]) -> bool:
-    """Emit an operation with a side effect. Return False for other operations."""
+    """Emit an operation with a side effect, or return False for other operations."""
     match operation.opcode:
         case "print":
             symbols.add("weft_print")

@@ -1,4 +1,4 @@
-"""Exchange of values among the threads of a warp on the host: 64-bit encodings, and reductions."""
+"""Exchange of values between the threads of a warp on the host CPU, as 64-bit encodings."""
 
 from __future__ import annotations
 
@@ -43,7 +43,10 @@ def from_accumulator(emitter: Emitter, text: str, dtype: np.dtype) -> str:
 
 
 def combine(emitter: Emitter, name: str, dtype: np.dtype, x: str, y: str) -> str:
-    """Combine two values by `add`, `minimum`, `maximum` or a bitwise operation. float16 is not supported."""
+    """Combine two values by `add`, `minimum`, `maximum` or a bitwise operation.
+
+    float16 is not supported.
+    """
     kind = scalar_type(dtype)
     if dtype.kind == "f":
         if name not in FLOAT_REDUCTIONS:
@@ -82,7 +85,7 @@ def combine_next(
 
 
 def source_lane(emitter: Emitter, mode: str, width: int, lane: str, other: str) -> tuple[str, str]:
-    """Return the lane (i32) that a shuffle reads, and whether it is in the thread's own group of lanes (i1)."""
+    """Return the lane number (i32) that a shuffle reads, and whether that lane is in the thread's group (i1)."""
     first = emitter.line(f"and i32 {lane}, {32 - width}")
     last = emitter.line(f"or i32 {lane}, {width - 1}")
     near = emitter.line(f"and i32 {other}, 31")

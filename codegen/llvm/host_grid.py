@@ -1,4 +1,4 @@
-"""Explicit kernels on the host: the entry function, and operations such as thread indices and atomics.
+"""Emission of threaded kernels for the host CPU: the entry function, thread indices and atomics.
 
 In: a threaded kernel after the passes. Out: ``void entry(i64* slots, i64 begin, i64 end)``, which runs the blocks
 [begin, end) of the grid. The block index x varies fastest, or y if the innermost loop over threads runs along y.
@@ -35,7 +35,7 @@ _ASKS = frozenset(
 
 
 class GridDialect(HostDialect):
-    """The dialect of explicit kernels on the host: indices, shared and local memory, and the entry function."""
+    """The dialect of threaded kernels on the host CPU, with indices, memory and the entry function."""
 
     def __init__(self, target: Target) -> None:
         super().__init__(target)
@@ -50,7 +50,7 @@ class GridDialect(HostDialect):
     # -- the entry ----------------------------------------------------------------------------
 
     def begin(self, emitter: Emitter) -> None:
-        """Emit the entry function, its parameters and the dimensions of the launch."""
+        """Emit the head of the entry function, and loads of its parameters and of the launch dimensions."""
         self.open_entry(emitter)
         emitter.reserve_allocas()
         self.bind_parameters(emitter)
@@ -113,7 +113,10 @@ class GridDialect(HostDialect):
     # -- memory -------------------------------------------------------------------------------
 
     def reserve_shared(self, emitter: Emitter) -> None:
-        """Allocate shared memory once for all blocks. The memory is not cleared between blocks."""
+        """Allocate shared memory once for all blocks.
+
+        The memory is not cleared between blocks.
+        """
         for operation in emitter.kernel.walk():
             if operation.opcode == "shared":
                 self.shared.append(operation)
@@ -139,7 +142,7 @@ class GridDialect(HostDialect):
     # -- functions ----------------------------------------------------------------------------
 
     def declare_context(self, emitter: Emitter) -> None:
-        """Pass thread indices and shared memory to the functions of a kernel, if they use them."""
+        """Add parameters for thread indices and shared memory to the kernel's functions that use them."""
         if not any(
             o.opcode in _ASKS for function in emitter.kernel.functions for o in program_order(function.body.operations)
         ):
@@ -150,7 +153,7 @@ class GridDialect(HostDialect):
         emitter.context += [("ptr", emitter.environment[o.results[0]].text) for o in self.shared]
 
     def bind_context(self, emitter: Emitter) -> None:
-        """Bind thread indices and shared memory to the parameters of a function."""
+        """Take thread indices and shared memory from the parameters of the function that is being emitted."""
         if not emitter.context:
             return
         emitter.context = [(kind, f"%context.{k}") for k, (kind, _) in enumerate(emitter.context)]
@@ -163,7 +166,7 @@ class GridDialect(HostDialect):
     # -- operations ---------------------------------------------------------------------------
 
     def operation(self, emitter: Emitter, operation: Operation) -> bool:
-        """Emit an operation of an explicit kernel, such as a thread index or an atomic.
+        """Emit an operation of a threaded kernel, such as a thread index or an atomic.
 
         Return False for other operations.
         """
@@ -220,14 +223,17 @@ class GridDialect(HostDialect):
         return True
 
     def math(self, emitter: Emitter, name: str, dtype: object, operands: list[str], lanes: int) -> str:
-        """Emit a C library function. In a vectorized loop, one call computes the values for several threads."""
+        """Emit a call to a C library function.
+
+        In a vectorized loop, one call computes the values for several threads.
+        """
         if lanes:
             return super().math(emitter, name, dtype, operands, lanes)  # type: ignore[arg-type]
         return self.functions.call(emitter, name, dtype, operands)  # type: ignore[arg-type]
 
 
 def wraps(operation: Operation) -> bool:
-    """Return whether LLVM might analyze an integer as a narrower one that wraps around."""
+    """Return whether LLVM might treat an integer as a narrower one that wraps around."""
     kind = operation.results[0].type if len(operation.results) == 1 else None
     if not isinstance(kind, np.dtype) or kind.kind not in "iu":
         return False

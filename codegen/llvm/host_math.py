@@ -25,7 +25,7 @@ class HostMath:
         self.used: dict[str, tuple[str, np.dtype, int, tuple[str, int] | None]] = {}
 
     def call(self, emitter: Emitter, name: str, dtype: np.dtype, operands: list[str]) -> str:
-        """Emit a C library function of scalars, either as a call or as an inline formula."""
+        """Emit a C library function of scalars, as a call or as an inline formula."""
         written = formula(emitter, self.target, name, dtype, operands, 0)
         if written is not None:
             return written
@@ -88,7 +88,7 @@ def _wrapper(emitter: Emitter, own: str, target: str, kind: str, lanes: int, wid
     emitter.start_label("entry")
 
     def select(text: str, first: int) -> str:
-        """Return a vector of `width` of the values in `text`.
+        """Return a vector of `width` consecutive values of the vector `text`.
 
         The vector starts at position `first` and wraps around at the end.
         """

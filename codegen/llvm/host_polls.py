@@ -1,4 +1,4 @@
-"""Polling for interrupts in the loops of explicit kernels, so that Ctrl-C can end any kernel.
+"""Polling for interrupts in the loops of threaded kernels, so that Ctrl-C can end any kernel.
 
 In: a kernel's loops. Out: an iteration counter, and after a number of iterations a call to the function whose address
 is in the fault record (0: none), with the record as argument. Invariant: the function either returns or ends the
@@ -21,7 +21,7 @@ _ATTRIBUTES = "attributes #9 = { noinline cold nounwind memory(argmem: readwrite
 
 
 class InterruptPolls(NoPolls):
-    """Emitter of interrupt polls, which count the loop iterations of a function and poll at regular intervals.
+    """Emitter of code that counts loop iterations and polls for interrupts at regular intervals.
 
     Parameters
     ----------

@@ -1,4 +1,4 @@
-"""Private copies, for each CPU thread, of arrays that an explicit kernel changes only by atomics.
+"""Private copies, one per CPU thread, of arrays that a kernel modifies only by atomics.
 
 In: the arrays that `find_private_arrays` finds. Out: code at the start of the entry function that creates a copy if a
 copy is worthwhile, plain updates of the copy in place of atomic instructions, and code at the end that combines the
@@ -24,7 +24,7 @@ THREADS_EACH = 2  # minimum number of threads of a call per element of a private
 
 @dataclass(frozen=True)
 class _Copy:
-    """A private copy of an array as LLVM text: its address, its length, and whether it exists.
+    """A private copy of an array as LLVM text: its address, its length, and a flag for its existence.
 
     The length is 0 for no copy.
     """
@@ -122,7 +122,7 @@ def _is_part(emitter: Emitter) -> str:
 
 
 def _element_count(emitter: Emitter, array: ArrayBounds) -> str:
-    """Emit the number of elements of an array."""
+    """Emit code that computes the number of elements of an array."""
     count = "1"
     for length in array.lengths:
         text = _wide(emitter, length)
@@ -131,13 +131,13 @@ def _element_count(emitter: Emitter, array: ArrayBounds) -> str:
 
 
 def _wide(emitter: Emitter, value: Value) -> str:
-    """Emit a length or a stride as an i64."""
+    """Emit code that converts a length or a stride to an i64."""
     kind, text = scalar_type(value.type), emitter.scalar_of(value)  # type: ignore[arg-type]
     return text if kind == "i64" else emitter.line(f"sext {kind} {text} to i64")
 
 
 def _range_of(emitter: Emitter, array: ArrayBounds) -> tuple[str, str]:
-    """Emit the address of the first byte of an array, and the address after the last byte."""
+    """Emit code that computes the address of an array, and the address after its last byte."""
     first = emitter.line(f"ptrtoint ptr {emitter.scalar_of(array.pointer)} to i64")
     if not array.strides:
         size = emitter.line(f"mul i64 {_element_count(emitter, array)}, {array.itemsize}")

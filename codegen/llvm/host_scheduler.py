@@ -1,4 +1,4 @@
-"""LLVM text of the scheduler for coroutine threads: a function that runs a block, and the entry function.
+"""LLVM text of the scheduler that runs the threads of a block as coroutines.
 
 A thread's record contains its state. In: runnable threads (`READY`). Out: 0 if all have ended, 1 if the others wait
 for the grid, 2 if no thread can continue. Invariant: threads are released in whole groups. The values contributed by a
@@ -23,7 +23,10 @@ POISON = -1
 
 
 def scheduler_text(backward: bool) -> str:
-    """Return the functions that run a block's coroutines, in the order of threads or, if `backward`, in reverse."""
+    """Return the LLVM text of the functions that run the coroutines of a block.
+
+    They run the coroutines in the order of the threads or, if `backward` is true, in reverse.
+    """
     return read_llvm(
         __file__,
         "host_scheduler",
@@ -47,7 +50,7 @@ def scheduler_text(backward: bool) -> str:
 
 
 def entry_text(name: str, parameters: int, cooperative: bool, shared_bytes: int, poison: bool) -> str:
-    """Return the entry function of a kernel whose threads are coroutines.
+    """Return the LLVM text of the entry function of a kernel whose threads are coroutines.
 
     One set of coroutines runs all blocks of the call, one after another. In a cooperative kernel every block has its
     own set, and the blocks that wait at a grid barrier continue once all blocks wait there. With `poison`, the shared

@@ -1,4 +1,4 @@
-"""Emitter of explicit kernels on the host, as loops over threads between synchronization points.
+"""Emission of threaded kernels for the host CPU, as loops over threads between synchronization points.
 
 In: a kernel after the passes, and its split. Out: the text of a module. Invariant: a value that passes from one run
 to another is in an array with one element per thread, written where it is computed. A variable that outlives a run is
@@ -31,7 +31,7 @@ MOST_MERGED = 1 << 16  # number of threads of merged blocks between two interrup
 
 
 class SplitEmitter(BarrierEmitter):
-    """Emitter of a split kernel: loops over threads, with synchronization points between them."""
+    """Emitter of a kernel that is split at its synchronization points into loops over threads."""
 
     def __init__(self, kernel: Kernel, dialect: GridDialect, split: BarrierSplit) -> None:
         super().__init__(kernel, dialect, split)
@@ -92,7 +92,7 @@ class SplitEmitter(BarrierEmitter):
         return self.text()
 
     def emit_threads(self) -> None:
-        """Emit the kernel's body as loops over the threads of one block or of a group of blocks."""
+        """Emit the kernel's body as loops over the threads of one block or of several blocks."""
         if self.gone:
             self.declare("llvm.memset.p0.i64", "void", ["ptr", "i8", "i64", "i1"])
             self.do(f"call void @llvm.memset.p0.i64(ptr {self.gone}, i8 0, i64 {self.threads}, i1 false)")
@@ -101,7 +101,7 @@ class SplitEmitter(BarrierEmitter):
 
     @contextmanager
     def next_group(self) -> Iterator[str]:
-        """Context manager that emits a loop over groups of blocks, and yields the first block of each group."""
+        """Context manager that emits a loop over groups of blocks, and yields the first block of a group."""
         with range_loop(self, "i64", "%begin", "%end", step=lambda: "%group") as first:
             behind = self.line(f"add nuw nsw i64 {first}, %group")
             end = self.call("llvm.umin.i64", "i64", [("i64", behind), ("i64", "%end")])
@@ -112,7 +112,9 @@ class SplitEmitter(BarrierEmitter):
 
     @contextmanager
     def next_block(self, merges: bool) -> Iterator[str]:
-        """Context manager that emits a loop over blocks, sets the block indices, and yields the block number.
+        """Context manager that emits a loop over blocks, and yields the block number.
+
+        It also sets the block indices.
 
         `merges` states whether adjacent blocks run as one block.
         """
@@ -124,7 +126,7 @@ class SplitEmitter(BarrierEmitter):
             yield block
 
     def merges_blocks(self, run: Run) -> bool:
-        """Return whether one loop over threads can execute a run (code without barriers) for several blocks.
+        """Return whether one loop over threads can execute the code between two barriers for several blocks at once.
 
         If blocks do not run in step, this must be the only run, and its threads need no memory of their own. Blocks
         with long strides are not merged, since they reuse cache lines as tiles do (``out[x, y] = a[y, x]``).
@@ -145,7 +147,10 @@ class SplitEmitter(BarrierEmitter):
         return not any(s == "symbolic" or (isinstance(s, int) and abs(s) > LONGEST_STRIDE) for s in strides)
 
     def recomputed(self, run: Run) -> list[Operation]:
-        """Return the operations of other runs that this run must repeat to have their results."""
+        """Return the operations of other runs that `run` computes again instead of loading their results.
+
+        A run is the code between two synchronization points.
+        """
         found: dict[Operation, None] = {}
         stack = [v for o in run.everything() for v in o.operands]
         while stack:
@@ -157,7 +162,7 @@ class SplitEmitter(BarrierEmitter):
         return list(found)
 
     def merge_blocks(self, block: str) -> str:
-        """Emit the number of adjacent blocks, starting with `block`, that run as one block.
+        """Emit code that computes how many adjacent blocks, starting with `block`, run together as one block.
 
         The block index along this axis becomes 0, and the thread index becomes the position in the grid. Of blocks in
         step, only those with one axis are merged, so that the threads keep their numbers.
@@ -183,7 +188,7 @@ class SplitEmitter(BarrierEmitter):
 
     @contextmanager
     def each_thread(self, independent: bool, guards: RunGuards, taken: tuple[str, str] | None = None) -> Iterator[None]:
-        """Emit loops over the threads of a block, or of several blocks that run as one.
+        """Emit loops over the threads of a block, or of several blocks that run together.
 
         Set `linear` to the position of the current thread.
 
@@ -201,7 +206,7 @@ class SplitEmitter(BarrierEmitter):
                 yield
 
     def threads_before(self, block: str) -> str:
-        """Emit the number of threads in the previous blocks of a group, which is added to a thread's position."""
+        """Emit code that computes the number of threads in the blocks before `block` in a group of blocks."""
         number = self.line(f"sub nuw nsw i64 {block}, {self.blocks[0]}")
         for operation, array, size in self.shared:
             offset = self.line(f"mul nuw nsw i64 {number}, {size}")
@@ -216,7 +221,7 @@ class SplitEmitter(BarrierEmitter):
         return self.line(f"sub nsw i64 {before}, {start}")
 
     def limits_of(self, guards: RunGuards, taken: tuple[str, str] | None, before: str) -> Range:
-        """Return a function that emits the range of threads with work along an axis.
+        """Return a function that emits the range of thread indices with work along an axis.
 
         A thread's number in the block, plus `before`, is the thread's number among the threads in step, which `taken`
         limits.
@@ -249,7 +254,7 @@ class SplitEmitter(BarrierEmitter):
         return limits
 
     def row_range(self, taken: tuple[str, str], before: str, start: str, stop: str) -> tuple[str, str]:
-        """Emit the part of a range of x thread indices whose threads are in the group's range `taken`."""
+        """Emit code that intersects a range of x thread indices with a block group's thread range `taken`."""
         kind, numbers = scalar_type(self.kernel.index_dtype), self.dialect.numbers
         y, z = numbers["thread_index", 1], numbers["thread_index", 2]
         plane = self.line(f"mul nuw nsw {kind} {z}, {numbers['block_size', 1]}")
@@ -276,7 +281,7 @@ class SplitEmitter(BarrierEmitter):
     # -- steps ----------------------------------------------------------------------------------
 
     def block(self, block: Block) -> list[Value]:
-        """Emit the steps of an IR block, or the operations of a block inside a run."""
+        """Emit a block of kernel IR, which may contain synchronization points."""
         steps = self.split.steps.get(block)
         if steps is None:
             return super().block(block)
@@ -388,7 +393,10 @@ class SplitEmitter(BarrierEmitter):
         self.settled, self.vectorizes = {}, False
 
     def emit_thread(self, run: Run, guards: RunGuards, done: str) -> None:
-        """Emit the code of one thread between two barriers. The code ends at the label `done`."""
+        """Emit the code of one thread between two barriers.
+
+        The code ends at the label `done`.
+        """
         self.here = set()
         masks = [(self.gone, "eq")] if self.gone and run.late else []
         if run.branch is not None and not guards.entered:
@@ -425,7 +433,7 @@ class SplitEmitter(BarrierEmitter):
         self.linear = ""
 
     def open_variable(self, root: Value, run: Run) -> None:
-        """Bind a thread's variable `root` to memory for the code of a run."""
+        """Make a thread's variable `root` available to the code of a run (code between barriers)."""
         split = self.split
         dtype, count = self.element_type(root), split.local_operations[root].attributes["count"]
         kind = memory_type(dtype)
@@ -452,7 +460,7 @@ class SplitEmitter(BarrierEmitter):
             self.do(f"store {kind} {text}, ptr {address}, align {dtype.itemsize}")
 
     def close_variable(self, root: Value, run: Run) -> None:
-        """Store the variable `root` at the end of a run that changes it, if later runs load it."""
+        """Store a variable at the end of a run (code between barriers), if later runs load it."""
         split = self.split
         if root not in split.kept or root not in split.single:
             return
@@ -468,7 +476,7 @@ class SplitEmitter(BarrierEmitter):
     # -- values of other runs -------------------------------------------------------------------
 
     def make_all_available(self, operations: Iterable[Operation]) -> None:
-        """Emit loads or recomputations of all values from other runs that `operations` use."""
+        """Emit loads or recomputations of all values that `operations` use and earlier runs computed."""
         operations = list(operations)
         made = {v for o in operations for v in o.results}
         stack = list(reversed(operations))
@@ -481,7 +489,7 @@ class SplitEmitter(BarrierEmitter):
                 stack.extend(region.operations)
 
     def make_available(self, value: Value) -> None:
-        """Make a value from an earlier run available, by a load or by computing it again."""
+        """Emit a load or a recomputation of a value that an earlier run (code between barriers) computed."""
         maker = self.split.maker.get(value)
         if maker is None or value in self.here or value in self.split.local_operations:
             return
@@ -500,7 +508,7 @@ class SplitEmitter(BarrierEmitter):
         self.operation(maker)
 
     def store_values(self, values: Iterable[Value]) -> None:
-        """Store the values that later runs use, in arrays with one element per thread."""
+        """Store the values that later runs (code between barriers) use, in arrays with one element per thread."""
         for value in values:
             self.here.add(value)
             if value not in self.split.crossing:
@@ -515,7 +523,7 @@ class SplitEmitter(BarrierEmitter):
 
 
 def emit_split(kernel: Kernel, target: Target, split: BarrierSplit) -> tuple[str, set[str], list[str]]:
-    """Emit a kernel whose threads run as loops.
+    """Emit a kernel as loops over its threads.
 
     Return the LLVM text, the external symbols that it calls, and the names of its synchronization points.
     """

@@ -1,4 +1,4 @@
-"""Arrays with one element per thread, for explicit kernels that run as loops over threads.
+"""Arrays with one element per thread, for kernels that run as loops over threads.
 
 In: requests for arrays during emission. Out: their addresses, known at the start of the entry. Invariant: an array
 begins at a multiple of 64 bytes. `linear` is the number of the current thread.
@@ -28,7 +28,7 @@ def memory_of(value: Value) -> tuple[str, int]:
 
 
 class ArrayEmitter(Emitter):
-    """Emitter of the arrays with one element per thread that a kernel needs."""
+    """Emitter of arrays that have one element per thread of a block."""
 
     dialect: GridDialect
 
@@ -64,7 +64,7 @@ class ArrayEmitter(Emitter):
         return name
 
     def _arena(self) -> str:
-        """Return the code that allocates all arrays of a kernel.
+        """Return the code that allocates all arrays of a kernel in one piece of memory.
 
         If blocks run in step, the code also computes the size of a group.
         """
@@ -88,7 +88,7 @@ class ArrayEmitter(Emitter):
         return text
 
     def _group(self) -> str:
-        """Emit the number of blocks in a group, and return the group's number of threads.
+        """Emit code that computes the number of blocks in a group, and return the group's number of threads.
 
         A group is a single block if a warp could contain threads of two blocks.
         """

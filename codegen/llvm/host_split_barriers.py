@@ -1,4 +1,4 @@
-"""Synchronization points of explicit kernels that run as loops over threads.
+"""Synchronization points of kernels that run as loops over threads.
 
 Each thread contributes a value. A common computation follows, and each thread receives a result.
 
@@ -32,7 +32,9 @@ class BarrierEmitter(ArrayEmitter):
     """Emitter of synchronization points."""
 
     def clear_masks(self, operation: Operation) -> None:
-        """Clear the masks of a branch, which have one byte per thread: 1 if the thread takes the region.
+        """Emit code that clears the masks of a branch, which record the threads that take each region.
+
+        A mask has one byte per thread: 1 if the thread takes the region.
 
         The masks are cleared before the run in which the threads evaluate the condition.
         """
@@ -45,7 +47,7 @@ class BarrierEmitter(ArrayEmitter):
                 self.do(f"call void @llvm.memset.p0.i64(ptr {array}, i8 0, i64 {many}, i1 false)")
 
     def find_range(self, branch: Branch) -> None:
-        """Emit the smallest range of warps with all threads that take a branch.
+        """Emit code that finds the smallest range of warps that contains all threads that take a branch.
 
         The range is 0 to 0 if there are none.
 
@@ -102,7 +104,7 @@ class BarrierEmitter(ArrayEmitter):
         return taken if stays == "true" else self.line(f"and i1 {stays}, {taken}")
 
     def is_running(self, operation: Operation, thread: str, gone: str = "", note: str = "") -> str:
-        """Emit a test of whether a thread that reaches a synchronization point has not left the kernel."""
+        """Emit a test of whether a thread at a synchronization point is still running the kernel."""
         if operation not in self.split.uniform.late:
             return "true"
         byte = self.line(f"load i8, ptr {self.slot(gone or self.gone, 'i8', thread)}, align 1{note}")
@@ -174,7 +176,10 @@ class BarrierEmitter(ArrayEmitter):
             self.start_label(f"whole{number}")
 
     def count_votes(self, operation: Operation) -> None:
-        """Emit the result of a barrier vote: the number of true votes, or whether any or all are true."""
+        """Emit code that computes the result of a barrier vote.
+
+        The result is the count of true votes, or the AND or OR of all votes.
+        """
         votes, members = self.alloca("i32", 4), self.alloca("i32", 4)
         for address in (votes, members):
             self.do(f"store i32 0, ptr {address}, align 4")
@@ -209,7 +214,7 @@ class BarrierEmitter(ArrayEmitter):
         return self.stored_results[operation]
 
     def collect_ballots(self, operation: Operation) -> None:
-        """Emit two masks for each warp: the lanes with true votes, and the participating lanes."""
+        """Emit code that computes two masks per warp: the lanes with true votes, and the participating lanes."""
         arrays = self.result_arrays(operation, (4, 4))
         with range_loop(self, "i64", *self.warps_at(operation)) as warp:
             bits = [self.alloca("i32", 4), self.alloca("i32", 4)]
@@ -266,7 +271,10 @@ class BarrierEmitter(ArrayEmitter):
             self.do(f"store {scalar_type(dtype)} {text}, ptr {address}, align {dtype.itemsize}")
 
     def warps_at(self, operation: Operation) -> tuple[str, str]:
-        """Emit the range of warps with threads at a synchronization point, as the first warp and the end."""
+        """Emit code that finds the range of warps with threads at a synchronization point.
+
+        The range is given by the first warp and the end.
+        """
         branch = self.split.branches[operation]
         first, end = self.ranges[branch] if branch is not None else ("0", self.threads)
         start = first if first == "0" else self.line(f"lshr i64 {first}, 5")
@@ -308,7 +316,10 @@ class BarrierEmitter(ArrayEmitter):
         return every if kind == "all" else self.line(f"or i1 {every}, {none}")
 
     def load_shuffle(self, operation: Operation) -> str:
-        """Load the result of a shuffle: another lane's value, or the thread's own value if that lane is inactive."""
+        """Load the result of a shuffle for the current thread.
+
+        The result is another lane's value, or the thread's own value if that lane is inactive.
+        """
         if operation.opcode == "shuffle_xor":
             value, other, mode, width = operation.operands[0], str(operation.attributes["mask"]), "xor", 32
         else:
@@ -396,7 +407,7 @@ class BarrierEmitter(ArrayEmitter):
 
 
 class _Lanes:
-    """Context manager that emits a loop over a warp's threads and yields a thread's number and lane (i32)."""
+    """Context manager that emits a loop over the threads of a warp, and yields thread and lane numbers (i32)."""
 
     def __init__(self, emitter: BarrierEmitter, warp: str) -> None:
         first = emitter.line(f"shl nuw nsw i64 {warp}, 5")

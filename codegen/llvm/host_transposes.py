@@ -1,4 +1,6 @@
-"""Transposed copies of tiles on the host, which read whole cache lines and transpose vectors in registers.
+"""Copies of array tiles in transposed order on the host CPU.
+
+They read whole cache lines and transpose vectors in registers.
 
 In: a `transposed` operation. Out: its tile, filled by a function of the module. There is one function per element
 size and tile size.
@@ -15,7 +17,7 @@ MOST_LANES = 16  # lanes of a transposed vector: the same number of vectors is i
 
 
 def emit_transposed(emitter: Writer, operation: Operation, vector_bytes: int) -> None:
-    """Emit the transposed copy that fills a tile, and bind the tile's pointer."""
+    """Emit the transposed copy of a tile, and record the pointer to the copy."""
     kind = operation.operands[0].type
     assert isinstance(kind, Pointer)
     element, size = f"i{8 * kind.dtype.itemsize}", operation.attributes["size"]

@@ -113,7 +113,7 @@ class NvptxDialect:
         return result
 
     def operation(self, emitter: Emitter, operation: Operation) -> bool:
-        """Emit an operation that needs GPU-specific code. Return False for other operations."""
+        """Emit an operation that needs GPU-specific code, or return False for other operations."""
         if "line" in operation.attributes:
             self.marks.append((len(emitter.lines), operation.attributes["line"]))
         own = _OPERATIONS.get(operation.opcode)
@@ -121,7 +121,7 @@ class NvptxDialect:
 
 
 def _extreme(emitter: Emitter, operation: Operation) -> bool:
-    """Emit the minimum or maximum of two float32 values as one intrinsic. Return False for other dtypes."""
+    """Emit a float32 minimum or maximum as one intrinsic, or return False for other dtypes."""
     if operation.results[0].type != np.float32:
         return False
     lanes = emitter.lanes if emitter.varying(operation.operands) else 0
@@ -148,7 +148,7 @@ def _number_extreme(emitter: Emitter, operation: Operation) -> None:
 
 
 def _approximate(emitter: Emitter, operation: Operation) -> None:
-    """Emit an approximate function as one or a few instructions."""
+    """Emit an approximate math function as one or a few instructions."""
     kind = emitter.type_of(operation.results[0].type)
     word = {"reciprocal": "rcp", "reciprocal root": "rsqrt"}[operation.attributes["function"]]
     (value,) = operation.operands
@@ -199,7 +199,10 @@ def _initialize() -> None:
 
 
 def emit_nvptx(kernel: Kernel, target: Target) -> tuple[str, Kernel, bool]:
-    """Return the LLVM text of a kernel, the kernel after all passes, and whether the text needs libdevice."""
+    """Return the LLVM text of a kernel for an NVIDIA GPU.
+
+    Also return the kernel after all passes, and whether the text needs libdevice.
+    """
     ready = run_passes(kernel, target)
     dialect = NvptxDialect(target, ready)
     emitter = Emitter(ready, dialect)
@@ -239,7 +242,7 @@ def _optimized(text: str, target: Target, with_library: bool) -> tuple[llvm.Modu
 
 
 def compile_nvptx(kernel: Kernel, target: Target) -> ObjectCode:
-    """Compile a logical or an explicit kernel, or a device function, to PTX."""
+    """Compile a kernel or a device function to PTX."""
     text, ready, with_library = emit_nvptx(kernel, target)
     module, machine = _optimized(text, target, with_library)
     ptx = _assembly(machine, module, ready)
@@ -254,7 +257,10 @@ def compile_nvptx(kernel: Kernel, target: Target) -> ObjectCode:
 
 
 def _assembly(machine: llvm.TargetMachine, module: llvm.ModuleRef, ready: Kernel) -> str:
-    """Return the PTX of a module, followed by the register limits that the PTX assembler should try."""
+    """Return the PTX of a module, with a last line that lists the register limits to try.
+
+    The PTX assembler tries these limits on the number of registers per thread.
+    """
     ptx: str = machine.emit_assembly(module)
     aims = ready.attributes.get("register_aims", ())
     return ptx + f"{REGISTER_AIMS}{' '.join(map(str, aims))}\n" if aims else ptx
@@ -271,7 +277,10 @@ def _launch(ready: Kernel) -> dict[str, Any]:
 
 
 def nvptx_stages(kernel: Kernel, target: Target) -> dict[str, str]:
-    """Return the text of a kernel at each stage of compilation for a GPU: ``threaded``, ``llvm`` and ``asm``."""
+    """Return the text of a kernel after each stage of compilation for a GPU, as a dict.
+
+    The stages are ``threaded``, ``llvm`` and ``asm``.
+    """
     text, ready, with_library = emit_nvptx(kernel, target)
     module, machine = _optimized(text, target, with_library)
     return {

@@ -20,7 +20,10 @@ def text_global(emitter: Emitter, text: str) -> str:
 
 
 def print_values(emitter: Emitter, operation: Operation) -> None:
-    """Emit a call to the driver's vprintf. Each argument occupies 8 bytes of local memory."""
+    """Emit a call to the driver's vprintf, which prints values.
+
+    Each argument occupies 8 bytes of local memory.
+    """
     pieces = [piece.replace("%", "%%") for piece in operation.attributes["pieces"]]
     formats = operation.attributes.get("formats", ()) or ("",) * len(operation.operands)
     line = pieces[0]
@@ -51,7 +54,10 @@ def _argument(emitter: Emitter, value: Value, form: str) -> tuple[str, str, str]
 
 
 def external(emitter: Emitter, operation: Operation) -> None:
-    """Emit a call to a function of libdevice or of linked code. Pointer arguments are passed as generic pointers."""
+    """Emit a call to a function of libdevice or of linked code.
+
+    Pointer arguments are passed as generic pointers.
+    """
     symbol, foreign = operation.attributes["symbol"], "links" in operation.attributes
     arguments = []
     for value in operation.operands:

@@ -13,7 +13,10 @@ from weft.codegen.llvm.emit import Emitter, memory_type
 
 
 def emit_device(emitter: Emitter) -> None:
-    """Emit the function that the ``device`` attribute names and the functions that it calls."""
+    """Emit a device function for callers outside weft, and the functions that it calls.
+
+    The kernel's ``device`` attribute names the function.
+    """
     kernel = emitter.kernel
     emitter.functions()
     function = next(f for f in kernel.functions if f.name == kernel.attributes["device"])
@@ -59,7 +62,10 @@ def _call_internal(emitter: Emitter, function: Function) -> str:
 
 
 def _external_result(emitter: Emitter, function: Function, result: str, text: str) -> str:
-    """Emit the conversion of a function's result to its external type, in which a bool is an 8-bit integer."""
+    """Emit the conversion of a function's result to its external type.
+
+    The external type of a bool is an 8-bit integer.
+    """
     if len(function.results) == 1:
         return emitter.line(f"zext i1 {text} to i8") if function.results[0] == np.bool_ else text
     packed = "poison" if function.results else ""

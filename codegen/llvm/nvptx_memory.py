@@ -152,7 +152,7 @@ def fence(emitter: Emitter, operation: Operation) -> None:
 
 
 def load(emitter: Emitter, operation: Operation) -> bool:
-    """Emit a load with a cache operator. Return False for other loads."""
+    """Emit a load with a cache operator, or return False for other loads."""
     hint = operation.attributes.get("hint")
     pointer = operation.operands[0]
     if not hint or not _hinted(pointer):
@@ -172,7 +172,7 @@ def load(emitter: Emitter, operation: Operation) -> bool:
 
 
 def store(emitter: Emitter, operation: Operation) -> bool:
-    """Emit a store with a cache operator. Return False for other stores."""
+    """Emit a store with a cache operator, or return False for other stores."""
     hint = operation.attributes.get("hint")
     pointer, _, value = operation.operands
     if not hint or not _hinted(pointer):
@@ -198,7 +198,7 @@ def _hinted(pointer: Value) -> bool:
 
 
 def _register_form(kind: str) -> tuple[str, str, str]:
-    """Return the types of an element in inline PTX: register constraint, PTX type and LLVM type."""
+    """Return the register constraint, the PTX type and the LLVM type of an element for inline PTX."""
     size = {"i8": "8", "i16": "16", "half": "16", "i32": "32", "float": "32", "i64": "64", "double": "64"}[kind]
     carrier = {"i8": "i16", "half": "i16"}.get(kind, kind)
     return _REGISTERS[kind], f"b{size}", carrier

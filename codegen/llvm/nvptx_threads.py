@@ -18,13 +18,13 @@ _FULL = "-1"  # the mask of all 32 lanes
 
 
 def number(emitter: Emitter, operation: Operation) -> None:
-    """Emit a thread index, a block index or a dimension."""
+    """Emit a read of a thread index, a block index or a dimension of the grid or block."""
     axis = "xyz"[operation.attributes.get("axis", 0)]
     _index(emitter, operation, special_register(emitter, f"{_REGISTERS[operation.opcode]}.{axis}"))
 
 
 def lane_index(emitter: Emitter, operation: Operation) -> None:
-    """Emit the index of the thread in its warp."""
+    """Emit a read of the thread's index in its warp."""
     _index(emitter, operation, special_register(emitter, "laneid"))
 
 
@@ -54,7 +54,7 @@ def barrier(emitter: Emitter, operation: Operation | None = None) -> None:
 
 
 def barrier_vote(emitter: Emitter, operation: Operation) -> None:
-    """Emit a barrier for all threads of the block that also counts or combines their conditions."""
+    """Emit a barrier for all threads of a block that also combines or counts a condition of the threads."""
     kind = operation.attributes["kind"]
     said = emitter.line(f"zext i1 {emitter.scalar_of(operation.operands[0])} to i32")
     name = f"llvm.nvvm.barrier0.{'popc' if kind == 'count' else kind}"
@@ -148,7 +148,7 @@ def to_words(emitter: Emitter, value: Value) -> list[str]:
 
 
 def from_words(emitter: Emitter, parts: list[str], value: Value) -> str:
-    """Return a value of a dtype, given its bits as 32-bit words: the inverse of `to_words`."""
+    """Return a value of a dtype, given its bits as 32-bit words, as the inverse of `to_words`."""
     kind = value.type
     assert isinstance(kind, np.dtype)
     size = 1 if kind.kind == "b" else kind.itemsize * 8
@@ -182,7 +182,7 @@ def vote(emitter: Emitter, operation: Operation) -> None:
 
 
 def match(emitter: Emitter, operation: Operation) -> None:
-    """Emit the mask of the lanes that hold the same bits.
+    """Emit code that computes the mask of the lanes that hold the same bits.
 
     For the kind "all", the results are the mask of all lanes or 0, and whether all lanes have the same bits.
     """
@@ -200,7 +200,7 @@ def match(emitter: Emitter, operation: Operation) -> None:
 
 
 def active_mask(emitter: Emitter, operation: Operation) -> None:
-    """Emit the mask of the active lanes."""
+    """Emit code that reads the mask of the active lanes."""
     emitter.set(operation, Item(emitter.call("llvm.nvvm.activemask", "i32", [])))
 
 
@@ -225,7 +225,7 @@ def clock(emitter: Emitter, operation: Operation) -> None:
 
 
 def sleep(emitter: Emitter, operation: Operation) -> None:
-    """Emit a sleep. The operand is the approximate number of nanoseconds."""
+    """Emit a sleep of about as many nanoseconds as the operand states."""
     call_void(emitter, "llvm.nvvm.nanosleep", [("i32", emitter.scalar_of(operation.operands[0]))])
 
 

@@ -32,7 +32,10 @@ def c_name(name: str, bits: int) -> str:
 
 @cache
 def vector_variant(name: str, bits: int, vector_bytes: int) -> tuple[str, int] | None:
-    """Return the name and lane count of the widest libmvec function for vectors of `vector_bytes`, or None."""
+    """Return the name and lane count of the widest libmvec variant of a C function, or None if there is none.
+
+    A variant has vectors of at most `vector_bytes` bytes.
+    """
     library = vector_library()
     if library is None:
         return None

@@ -65,7 +65,7 @@ def either(b: KernelBuilder, x: Value, y: Value) -> Value:
 
 
 def _safe_divisor(b: KernelBuilder, x: Value, y: Value) -> tuple[Value, Value]:
-    """Return `y`, or 1 if a division by `y` would trap, and whether it would trap.
+    """Return a divisor that cannot trap (`y` or 1), and whether a division by `y` would trap.
 
     The divisor `y` traps if it is 0, or if the division overflows.
     """

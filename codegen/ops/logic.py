@@ -35,7 +35,7 @@ def _logical_not(b: KernelBuilder, x: Value) -> Value:
 
 
 def _extreme(strict: str, b: KernelBuilder, x: Value, y: Value) -> Value | None:
-    """Expand `minimum` or `maximum`, which propagate NaN."""
+    """Expand `minimum` or `maximum` into simpler operations that propagate NaN."""
     if _kind(x) == "b":
         return b.op("bitwise_and" if strict == "less" else "bitwise_or", x, y)
     if _kind(x) != "f":
@@ -44,7 +44,7 @@ def _extreme(strict: str, b: KernelBuilder, x: Value, y: Value) -> Value | None:
 
 
 def _number_extreme(strict: str, b: KernelBuilder, x: Value, y: Value) -> Value:
-    """Expand fmin or fmax, which ignore NaN."""
+    """Expand `fmin` or `fmax` into simpler operations that ignore NaN."""
     if _kind(x) != "f":
         return b.op("minimum" if strict == "less" else "maximum", x, y)
     return select(b, either(b, test(b, strict, x, y), test(b, "not_equal", y, y)), x, y)
@@ -55,7 +55,10 @@ def _clip(b: KernelBuilder, x: Value, low: Value, high: Value) -> Value:
 
 
 def _shift(name: str, b: KernelBuilder, x: Value, count: Value) -> Value:
-    """Expand a shift by any count. Counts of at least the bit width shift out all bits."""
+    """Expand a shift into operations that allow any count.
+
+    Counts of at least the bit width shift out all bits.
+    """
     assert isinstance(x.type, np.dtype)
     width = x.type.itemsize * 8
     unsigned = np.dtype(f"u{x.type.itemsize}")
@@ -95,7 +98,10 @@ def _compare(signed: str, floats: str) -> dict[str, str]:
 
 
 def _mixed(name: str, b: KernelBuilder, x: Value, y: Value) -> Value | None:
-    """Expand an exact comparison between a signed and an unsigned 64-bit integer, as in NumPy."""
+    """Expand a comparison between int64 and uint64 into operations that give the exact result.
+
+    NumPy's comparison is exact too.
+    """
     if x.type == y.type or {_kind(x), _kind(y)} != {"i", "u"}:
         return None
     signed, other = (x, y) if _kind(x) == "i" else (y, x)

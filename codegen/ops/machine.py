@@ -45,7 +45,7 @@ def _exp10(b: KernelBuilder, x: Value) -> Value:
 
 
 def _of_pi(quarter: int, b: KernelBuilder, x: Value) -> Value:
-    """Expand ``sin(pi * (x + quarter / 2))``, with exact argument reduction."""
+    """Expand ``sin(pi * (x + quarter / 2))`` into simpler operations, with exact argument reduction."""
     half, quad = b.constant(0.5, x.type), b.constant(4, x.type)
     whole = b.op("rint", b.op("multiply", x, half))  # turns
     x = b.op("subtract", x, b.op("add", whole, whole))

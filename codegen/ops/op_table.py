@@ -1,4 +1,4 @@
-"""The op table, which contains all scalar operations, and functions to look up the properties of ops."""
+"""The op table, which contains all scalar operations and their properties."""
 
 from __future__ import annotations
 
@@ -31,7 +31,10 @@ class NoLoopError(TypeError):
 
 
 def add_op(definition: OpDef) -> OpDef:
-    """Add an op to the table. Raises ValueError if the name is taken or the fields are inconsistent."""
+    """Add an op to the table.
+
+    Raises ValueError if the name is taken or the fields are inconsistent.
+    """
     for name in (definition.name, *definition.aliases):
         if name in _ALIASES:
             raise ValueError(f"op {name!r} stands in the table already")
@@ -44,7 +47,7 @@ def add_op(definition: OpDef) -> OpDef:
 
 
 def add_user_op(definition: OpDef) -> OpDef:
-    """Add the op of a user function, or find it by name. Return the op in the table."""
+    """Return the op of a user function from the table, after adding the op if it is new."""
     return _ALIASES.setdefault(definition.name, definition)
 
 
@@ -54,7 +57,10 @@ for _family in (arithmetic, logic, elementary, machine, random_bits):
 
 
 def find_op(name: str) -> OpDef:
-    """Return the op with the name or alias `name`. Raises KeyError if the name is unknown."""
+    """Return the op with the name or alias `name`.
+
+    Raises KeyError if the name is unknown.
+    """
     return _ALIASES[name]
 
 
@@ -118,7 +124,10 @@ def _resolve_loops(
 
 
 def identity_of(op: str | OpDef, dtype: Any) -> Any:
-    """Return the identity of a reduction with `op` in `dtype`. Raises TypeError if there is no identity."""
+    """Return the identity of a reduction with `op` in `dtype`.
+
+    Raises TypeError if there is no identity.
+    """
     definition = find_op(op) if isinstance(op, str) else op
     dtype = np.dtype(dtype)
     start = definition.identity
@@ -171,7 +180,7 @@ def combine_accumulators(
 def combine_ascending(
     b: KernelBuilder, name: str, first: tuple[Value, ...], second: tuple[Value, ...]
 ) -> tuple[Value, ...]:
-    """Combine two sets of accumulators if all indices in `second` exceed those in `first`.
+    """Combine two sets of accumulators, of which the second has only larger indices.
 
     This is simpler than `combine_accumulators` for argmin and argmax.
 

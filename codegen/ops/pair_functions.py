@@ -36,7 +36,10 @@ class Real:
         return Real(self.b, self.b.op(name, *operands))
 
     def like(self, number: Real | float) -> Real:
-        """Return the constant `number` as a `Real` with the dtype of `self`. A `Real` is returned unchanged."""
+        """Return the constant `number` as a `Real` with the dtype of `self`.
+
+        A `Real` is returned unchanged.
+        """
         return number if isinstance(number, Real) else Real(self.b, self.b.constant(number, self.value.type))
 
     def test(self, name: str, other: Real | float) -> Real:
@@ -122,7 +125,7 @@ class Real:
 
     @property
     def limits(self) -> np.finfo:
-        """Return the limits of the number's dtype."""
+        """Return the machine limits of the number's dtype (`numpy.finfo`)."""
         return np.finfo(self.value.type)  # type: ignore[arg-type]
 
 
@@ -382,7 +385,7 @@ def tan(b: KernelBuilder, x: Pair) -> Pair:
 
 
 def _is_big(z: Parts) -> Real:
-    """Return whether adding 1 to the square of a number has no effect.
+    """Return whether a number is so large that adding 1 to its square has no effect.
 
     Infinities are large.
     """

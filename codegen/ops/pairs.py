@@ -178,22 +178,22 @@ def _choose(b: KernelBuilder, x: Pair, y: Pair, first: Value) -> Pair:
 
 
 def minimum(b: KernelBuilder, x: Pair, y: Pair) -> Pair:
-    """Return the lexicographic minimum. If either number is NaN, the result is NaN."""
+    """Return the lexicographic minimum, or NaN if either number is NaN."""
     return _choose(b, x, y, less_equal(b, x, y))
 
 
 def maximum(b: KernelBuilder, x: Pair, y: Pair) -> Pair:
-    """Return the lexicographic maximum. If either number is NaN, the result is NaN."""
+    """Return the lexicographic maximum, or NaN if either number is NaN."""
     return _choose(b, x, y, greater_equal(b, x, y))
 
 
 def fmin(b: KernelBuilder, x: Pair, y: Pair) -> Pair:
-    """Return the lexicographic minimum. If one number is NaN, return the other."""
+    """Return the lexicographic minimum, or the other number if one number is NaN."""
     return where(b, b.op("bitwise_or", less_equal(b, x, y), isnan(b, y)), x, y)
 
 
 def fmax(b: KernelBuilder, x: Pair, y: Pair) -> Pair:
-    """Return the lexicographic maximum. If one number is NaN, return the other."""
+    """Return the lexicographic maximum, or the other number if one number is NaN."""
     return where(b, b.op("bitwise_or", greater_equal(b, x, y), isnan(b, y)), x, y)
 
 

@@ -67,7 +67,7 @@ class _Words:
         return self._op("_shift_right_logical", other)
 
     def is_less(self, other: _Words) -> _Words:
-        """Return 1 if this word is less than `other`, otherwise 0."""
+        """Return 1 if this 64-bit word is less than `other`, otherwise 0."""
         if self.b is None:
             return _Words((self.value < other.value).astype(np.uint64))
         less = self.b.op("less", self.value, other.value, dtype=np.bool_)
@@ -75,7 +75,10 @@ class _Words:
 
 
 def _high(x: _Words, y: Any) -> _Words:
-    """Return the upper 64 bits of the product of two words, computed from products of their halves."""
+    """Return the upper 64 bits of the 128-bit product of two 64-bit words.
+
+    The product is computed from products of 32-bit halves.
+    """
     y_low, y_high = (y & 0xFFFFFFFF, y >> 32)
     x_low, x_high = x & 0xFFFFFFFF, x >> 32
     middle = x_high * y_low + (x_low * y_low >> 32)
@@ -176,9 +179,9 @@ def _triangular_reference(bits: np.ndarray, left: np.ndarray, mode: Any, right: 
 
 
 def _piece(bits: _Words, position: _Words, width: int) -> _Words:
-    """Return the bits of the word `bits` from which the draw at `position` takes its number.
+    """Extract the bits of a random word that the draw at `position` uses.
 
-    Each draw takes `width` bits. The first draw takes the lowest bits.
+    Each draw uses `width` bits. The first draw uses the lowest bits.
     """
     if width == 64:
         return bits

@@ -1,1 +1,4 @@
-"""Passes over kernel IR, one per file. `codegen/pipeline.py` lists them in order."""
+"""Passes over kernel IR, with one file per pass.
+
+`codegen/pipeline.py` lists the passes in order.
+"""

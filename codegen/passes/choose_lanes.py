@@ -1,4 +1,4 @@
-"""Choice of the loops that are vectorized on the host, as the `lanes` attribute of the loops.
+"""Choice of the loops to vectorize on the CPU.
 
 In: a logical kernel. Out: the kernel with marked loops, none inside another. The body of a loop with ``lanes=W`` runs
 for W consecutive indices at once. A reduction gets further operands (the identities of its accumulators, with which
@@ -22,7 +22,7 @@ from weft.codegen.target import Target
 
 
 def choose_lanes(kernel: Kernel, target: Target) -> Kernel:
-    """Mark the loop of each loop nest with the most contiguous accesses for vectorization.
+    """Mark the loop with the most contiguous accesses in each loop nest for vectorization.
 
     The order of a rounding reduction does not depend on the other operations of its loop. The kernel's attributes
     state which reductions use lanes. If such a reduction has to run element by element, its elements are still
@@ -157,7 +157,7 @@ _TURNS = 8
 
 
 def _serial_loops(loops: list[Operation], reductions: list[Operation]) -> set[Operation]:
-    """Return the loops that must stay serial, because vectorization would change how a reduction rounds.
+    """Return the loops that vectorization must not change, because a reduction would round differently.
 
     These are the parallel loops around the reduction, or the reduction itself if it has the ``across`` attribute.
     """
@@ -171,7 +171,7 @@ def _serial_loops(loops: list[Operation], reductions: list[Operation]) -> set[Op
 
 
 def _unit_accesses(operation: Operation, depth: int) -> int:
-    """Return a score of a loop for vectorization, which grows with the number of contiguous accesses.
+    """Return a loop's score for vectorization, which grows with its number of contiguous accesses.
 
     The score is 0 if the loop should not be vectorized.
 

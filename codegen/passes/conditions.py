@@ -42,7 +42,7 @@ class Merge:
     stored: tuple[Value, ...] = ()
 
     def ends(self) -> Iterator[tuple[Content, bool]]:
-        """Yield the contents at the end of each region, with the value of the condition in the region."""
+        """Yield the contents of the variable after each branch, with the value of the condition in that branch."""
         yield from zip(self.contents, (True, False), strict=False)
 
 
@@ -69,7 +69,7 @@ class Implications:
         self._follow(kernel.body.operations, ChainMap())
 
     def _follow(self, operations: Iterable[Operation], held: Held) -> bool:
-        """Find the contents of variables at each load. Return whether execution reaches the end."""
+        """Find the contents of variables at each load, and return whether execution reaches the end."""
         for o in operations:
             if o.opcode == "leave":
                 return False
@@ -102,7 +102,7 @@ class Implications:
                 held[variable] = Merge(o.operands[0], tuple(contents))
 
     def _forget(self, o: Operation, held: Held, entering: bool) -> None:
-        """Forget the contents of all variables that are stored in a scope or loop."""
+        """Forget the contents of all variables to which a scope or loop stores."""
         stored: dict[Value, list[Value]] = {}
         for inner in program_order(o.regions[0].operations):
             if inner.opcode == "store" and inner.operands[0] in self._variables:
@@ -114,14 +114,17 @@ class Implications:
     # -- values ---------------------------------------------------------------------------------
 
     def content(self, value: Value) -> Content:
-        """Return the stored value that a load reads, or a `Merge` if it depends on a branch or is unknown."""
+        """Return the value that a load reads.
+
+        The result is a `Merge` if the value depends on a branch or is unknown.
+        """
         found: Content = value
         while isinstance(found, Value) and found in self._loaded:
             found = self._loaded[found]
         return found
 
     def number(self, value: Value) -> int:
-        """Return the value number of a value."""
+        """Return the number that `value` shares with all values that are known to be equal."""
         found = self._known.get(value)
         if found is None:
             content = self.content(value)
@@ -155,7 +158,7 @@ class Implications:
         return (content, list(steps)) if isinstance(content, Value) and steps else None
 
     def _begins_with(self, value: Value, start: Merge) -> bool:
-        """Return whether a value is that of a variable at the start of a loop iteration.
+        """Return whether `value` is the content of a variable at the start of a loop iteration.
 
         The loop may also be an inner loop.
         """
@@ -193,7 +196,7 @@ class Implications:
                 return NOTHING
 
     def _merged(self, merge: Merge, truth: bool, depth: int) -> Facts:
-        """Return the inequalities that hold if a variable that depends on a branch has a given truth value.
+        """Return the inequalities that follow from the truth value of a variable that depends on a branch.
 
         For example, the result of ``x and y`` is stored in a variable, within a branch that depends on x.
         """
@@ -281,14 +284,19 @@ class FactWalk:
         self._left: dict[str, Facts | None] = {}  # label of an open scope -> the facts where it is left
 
     def visit(self, o: Operation, facts: Facts) -> None:
-        """Process an operation. Subclasses override this method.
+        """Process an operation.
+
+        Subclasses override this method.
 
         It is called before the operations in the operation's regions are visited.
         """
         raise NotImplementedError
 
     def block(self, operations: Iterable[Operation], facts: Facts | None) -> Facts | None:
-        """Process operations. Return the inequalities that hold after them, or None if their end is not reached."""
+        """Process operations, and return the inequalities that hold after them.
+
+        Return None if execution does not reach their end.
+        """
         for o in operations:
             if facts is None:
                 return None

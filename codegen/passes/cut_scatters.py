@@ -1,4 +1,4 @@
-"""Vectorization of scatters on the host: blocks of values are computed in vectors, then written one by one.
+"""Vectorization of scatters on the CPU, in blocks of values that are computed first and then written.
 
 In: a logical kernel, before `choose_lanes` and again for `serialize_inner_loops`. Out: the kernel with certain serial
 loops split into blocks. Such a loop only writes, or combines, computed values at computed indices, and computing them
@@ -50,7 +50,7 @@ def serialize_inner_loops(kernel: Kernel) -> Kernel:
 
 
 class _Scatter:
-    """A serial loop that ends with a store to, or an update of, an array element."""
+    """A serial loop whose last operation stores or updates an array element."""
 
     def __init__(self, loop: Operation, ahead: list[Operation], writes: list[Operation], kept: list[Value]) -> None:
         self.loop = loop
@@ -98,7 +98,7 @@ class _Cutter(Rewriter):
         self.scatter = scatter
 
     def structured(self, operation: Operation, operands: list[Replaced]) -> None:
-        """Copy an operation. If it is the scatter loop, split the copy into blocks."""
+        """Copy an operation, and split it into blocks if it is the loop that scatters."""
         if operation is not self.scatter.loop:
             super().structured(operation, operands)
             return

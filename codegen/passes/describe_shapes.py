@@ -1,4 +1,4 @@
-"""Addition of the attributes of a logical kernel that depend on the sizes in a launch.
+"""A pass that adds attributes to a logical kernel, derived from the array sizes of a launch.
 
 In: a logical kernel and the values of its index parameters. Out: the kernel with attributes that later passes use. The
 attributes have few distinct values, so that many sizes share a kernel:
@@ -32,7 +32,7 @@ from weft.codegen.target import Target
 def describe_shapes(
     kernel: Kernel, sizes: Mapping[str, int], target: Target, *, exact: bool = False, parts: bool = False
 ) -> Kernel:
-    """Return the kernel with the attributes that depend on the sizes in a launch.
+    """Return the kernel with the attributes that depend on the array sizes of a launch.
 
     For GPUs, a schedule is among them.
 

@@ -116,13 +116,16 @@ def _expand(b: KernelBuilder, operation: Operation, operands: list[Any]) -> list
 
 
 def _of_parts(attributes: dict[str, Any], part: np.dtype) -> tuple[dict[str, Any], dict[str, Any]]:
-    """Return the attributes of two accesses, to the real and to the imaginary part."""
+    """Return the attributes of an access to the real part, and of an access to the imaginary part."""
     second = {**attributes, "align": min(attributes["align"], part.itemsize)} if attributes.get("align") else attributes
     return attributes, second
 
 
 def _print(b: KernelBuilder, operation: Operation, operands: list[Any]) -> list[Any]:
-    """Emit a `print` of a complex number in the form ``(1+2j)``. The format applies to both parts."""
+    """Emit a `print` of a complex number in the form ``(1+2j)``.
+
+    The format applies to both parts.
+    """
     pieces, formats = [operation.attributes["pieces"][0]], []
     given = operation.attributes.get("formats", ()) or ("",) * len(operands)
     for text, form, value in zip(operation.attributes["pieces"][1:], given, operands, strict=True):

@@ -93,7 +93,7 @@ def _blocks(kernel: Kernel) -> Iterator[Block]:
 
 
 def _casts_from(kernel: Kernel, kinds: str) -> set[Value]:
-    """Return the float32 values that were cast from narrow dtypes with a kind in `kinds`.
+    """Return the float32 values that were cast from 8-bit or 16-bit dtypes of certain kinds.
 
     Narrow dtypes have at most 16 bits.
     """
@@ -103,7 +103,7 @@ def _casts_from(kernel: Kernel, kinds: str) -> set[Value]:
 
 
 def _is_moderate(number: float) -> bool:
-    """Return whether quotients of `number` and a float16 number neither overflow nor underflow in float32."""
+    """Return whether a division of `number` by a float16 number, or the reverse, stays in float32's range."""
     return number == 0 or not np.isfinite(number) or _LEAST**0.5 <= abs(number) <= _LEAST**-0.5
 
 
@@ -195,7 +195,7 @@ class _Writer:
     def choose(
         self, good: Value, short: Callable[[], Sequence[Value]], pairs: Sequence[tuple[Value, ...]]
     ) -> Sequence[Value]:
-        """Emit the quotients by the `short` code if `good` holds at run time, otherwise in float64."""
+        """Emit code that computes quotients by `short` if `good` holds at run time, otherwise in float64."""
         with self.b.if_(good, [_FLOAT32] * len(pairs)) as branch:
             branch.yield_(*short())
         with self.b.else_() as branch:
@@ -203,7 +203,7 @@ class _Writer:
         return branch.results
 
     def safe_for(self, divisor: Value, dividends: Sequence[Value]) -> Iterator[Value]:
-        """Yield run-time conditions that together guarantee that the short division is exact.
+        """Yield run-time conditions under which the short division is exact.
 
         Conditions on the divisor precede those on the dividends, so that quotients may reuse registers.
         """
@@ -222,7 +222,7 @@ class _Writer:
             yield self.test("less", magnitude, most)
 
     def reciprocal(self, b: Value) -> Value:
-        """Return the correctly rounded 1/b, unless intermediate results overflow or underflow."""
+        """Return 1/b, correctly rounded unless intermediate results overflow or underflow."""
         r = self.rough_reciprocal(b)
         return r if b in self.constants else self.fma(self.residual(b, r), r, r)
 
@@ -294,7 +294,7 @@ class _Writer:
         return branch.results
 
     def root(self, x: Value) -> Value:
-        """Return the square root of x for 2**-100 <= x < inf. Negative numbers give NaN."""
+        """Return the square root of x for 2**-100 <= x < inf, and NaN for negative numbers."""
         half = self.float32(0.5)
         y = self.approximate("reciprocal root", x)
         g, h = self.b.op("multiply", x, y), self.b.op("multiply", y, half)

@@ -1,4 +1,4 @@
-"""Expansion of composite ops to simpler ops, and of float16 arithmetic to float32.
+"""Replacement of composite ops by simpler ops, and of float16 arithmetic by float32 arithmetic.
 
 Afterwards only ops with a lowering for their operands' dtype kind remain.
 """
@@ -21,7 +21,7 @@ _DEPTH = 8
 
 
 def expand_ops(kernel: Kernel, extremes: frozenset[tuple[str, str]] = frozenset()) -> Kernel:
-    """Expand composite ops repeatedly until only ops with a lowering are left.
+    """Expand composite ops until only ops that LLVM code can be emitted for are left.
 
     `extremes` contains the minima and maxima (op and dtype) for which the target has instructions.
     """

@@ -1,4 +1,4 @@
-"""Prefetch the next row while the current row is processed for the second time.
+"""Prefetching of the next row while the current row is read for the second time.
 
 In: a logical kernel with lanes, for a CPU. Out: the kernel with prefetches of the next row in a later loop over a
 row, if the first loop waits for memory and a later one computes. Invariant: the kernel does not write the prefetched

@@ -1,4 +1,4 @@
-"""Search for loops of explicit kernels that can run outside the loop over threads.
+"""Search for loops of a threaded kernel that can run outside the loop over the threads of a block.
 
 In: a threaded kernel and its uniform values. Out: the loops inside which the loop over the threads should run,
 because LLVM vectorizes only innermost loops. Invariant: every access of such a loop is to one element for all

@@ -1,4 +1,4 @@
-"""Search for guards such as ``if i < n`` and ``if i % n == 0``, which limit the threads that have work.
+"""Search for guards such as ``if i < n``, which limit the threads that have work.
 
 In: a kernel that is split into runs. Out: for each run, or for each of two parts of the run, bounds of the thread
 indices, and the comparisons that are constant within these bounds. A thread outside the bounds has no effect.
@@ -55,7 +55,7 @@ class Bound:
 
 @dataclass(frozen=True)
 class ThreadMultiples:
-    """The threads for which the value `number` is a multiple of `divisor`.
+    """The threads in which `number` is a multiple of `divisor`.
 
     From each thread to the next, `number` increases by 1. If `divisor` is 0, all numbers are multiples.
     """
@@ -66,7 +66,9 @@ class ThreadMultiples:
 
 @dataclass
 class RunGuards:
-    """The bounds on the threads of a run, and the comparisons that are known if the bounds hold.
+    """The bounds on the threads of a run (code between barriers), and the comparisons that the bounds decide.
+
+    A run is the code between two barriers.
 
     If `multiples` is set, only these threads within the bounds have work. `entered` states whether all these threads
     take the branch that contains the run.
@@ -79,7 +81,9 @@ class RunGuards:
 
 
 class GuardFinder:
-    """Finder of the guards of a kernel's runs, which restrict the threads that have work.
+    """Finder of the guards that restrict which threads have work in each run of a kernel.
+
+    A run is the code between two barriers.
 
     Parameters
     ----------
@@ -122,13 +126,13 @@ class GuardFinder:
 
     @property
     def index(self) -> LinearIndex:
-        """Return how values depend on the thread indices."""
+        """Return the analysis of how values depend on the thread indices."""
         if self.merged not in self._indices:
             self._indices[self.merged] = LinearIndex(self.kernel, self.makers, self.merged)
         return self._indices[self.merged]
 
     def find(self, run: Run, exits: bool) -> RunGuards:
-        """Return the guards of a run, which limit the threads that have work.
+        """Return the guards that limit which threads have work in a run (code between barriers).
 
         `exits` says whether later runs must know which threads have left the kernel.
         """
@@ -157,7 +161,7 @@ class GuardFinder:
         return found
 
     def multiples(self, fact: Fact, run: Run) -> ThreadMultiples | None:
-        """Return the threads that satisfy a guard ``x % y == 0``, or None if `fact` is not from such a guard.
+        """Return the threads that satisfy a guard ``x % y == 0``, or None if `fact` comes from another guard.
 
         `fact` is one of the two inequalities. A remainder is 0 if the divisor is 0.
         """
@@ -195,7 +199,7 @@ class GuardFinder:
         return ThreadMultiples(x, y)
 
     def settled(self, run: Run, facts: Facts) -> dict[Value, bool]:
-        """Return the comparisons in a run whose results follow from the inequalities `facts`."""
+        """Return the comparisons in a run (code between barriers) that the inequalities `facts` decide."""
         comparisons = [o.results[0] for o in run.everything() if o.opcode in INEQUALITIES]
         return {
             value: truth
@@ -205,7 +209,7 @@ class GuardFinder:
         }
 
     def divide(self, run: Run) -> list[RunGuards]:
-        """Split the threads of a run by a condition, and return the guards of both parts.
+        """Split the threads of a run (code between barriers) by a condition, and return the guards of both parts.
 
         In each part, an access in a branch needs no mask, as in ``part[t] = x[i] if i < n else 0``. Return an empty list
         if there is no such condition.
@@ -221,7 +225,7 @@ class GuardFinder:
         return []
 
     def part(self, run: Run, condition: Value, truth: bool) -> RunGuards | None:
-        """Return the guards of the threads with `truth` as the result of a comparison, or None for other conditions."""
+        """Return the guards of the threads in which a comparison gives `truth`, or None for other conditions."""
         facts, others = (self.conditions.implied(condition, side) for side in (truth, not truth))
         if len(facts) != 1 or len(others) != 1:
             return None
@@ -235,7 +239,10 @@ class GuardFinder:
         return RunGuards([bound], settled={**settled, condition: truth})
 
     def branches(self, run: Run) -> Iterator[tuple[Value, bool]]:
-        """Yield the conditions of the divergent branches around a run, each with the value that it must have."""
+        """Yield the conditions of the branches that enclose a run (code between barriers), with their values in it.
+
+        Only branches that some threads take and others do not are included.
+        """
         branch = run.branch
         while branch is not None:
             operation, region = branch
@@ -278,7 +285,7 @@ def _is_global(o: Operation) -> bool:
 
 
 class _Effects(FactWalk):
-    """Traversal of a run that finds the inequalities that hold at all its observable effects."""
+    """Traversal of code between two barriers that finds inequalities that hold at all observable effects."""
 
     def __init__(self, finder: GuardFinder, exits: bool) -> None:
         super().__init__(finder.conditions)
@@ -286,7 +293,7 @@ class _Effects(FactWalk):
         self.common: Facts | None = None
 
     def facts_of(self, run: Run, entry: Facts) -> Facts:
-        """Return the inequalities that hold at every observable effect of a run, given those at its start."""
+        """Return the inequalities that hold at all observable effects of a run (code between barriers)."""
         facts: Facts | None = entry
         for o in run.operations:
             facts = self.block([o], facts)

@@ -17,7 +17,7 @@ _NUMBERS = frozenset({"thread_index", "block_index", "block_size", "grid_size", 
 
 
 def can_merge_blocks(kernel: Kernel, operations: list[Operation], axis: int) -> bool:
-    """Return whether these operations allow adjacent blocks along an axis to run as a single block."""
+    """Return whether a kernel's operations allow adjacent blocks along an axis to run as one block."""
     if any(o.opcode in _OF_BLOCK | _WAITS or o.attributes.get("volatile") for o in operations):
         return False
     loops = [o for o in operations if o.opcode == "repeat"]
@@ -30,7 +30,7 @@ def can_merge_blocks(kernel: Kernel, operations: list[Operation], axis: int) -> 
 
 
 class _Positions:
-    """The uses of thread and block indices along an axis, which must form positions in the grid."""
+    """Check that a kernel uses thread and block indices only to compute positions in the grid."""
 
     def __init__(self, kernel: Kernel, operations: list[Operation], axis: int) -> None:
         self.axis = axis
@@ -56,9 +56,9 @@ class _Positions:
         return True
 
     def uses(self, value: Value) -> list[tuple[Operation, Value]]:
-        """Return the operations that use a value, or a copy of the value with more bits.
+        """Return the operations that use a value, either directly or after a cast to more bits.
 
-        Each is in a pair with the operand that it uses.
+        Each operation is in a pair with the operand that it uses.
         """
         found = []
         for use in self.users.get(value, ()):
@@ -69,7 +69,7 @@ class _Positions:
         return found
 
     def is_start_of_block(self, o: Operation, value: Value) -> bool:
-        """Return whether an operation computes block index times block size, only to add it to thread indices."""
+        """Return whether an operation computes block index times block size, for addition to thread indices."""
         if o.opcode != "multiply" or not self.is_number(_other(o, value), "block_size"):
             return False
         return all(

@@ -1,4 +1,4 @@
-"""Search for arrays that a kernel changes only by atomics, so that CPU threads can use private copies.
+"""Search for arrays that a kernel modifies only by atomics, for which CPU threads can use private copies.
 
 In: an explicit kernel. Out: for each atomic on such an array, a description of the array. A private copy needs no atomic
 instructions, and is combined with the array at the end (privatization). Invariant: the result depends on the order of
@@ -32,7 +32,7 @@ _OPAQUE = frozenset({"pointer", "call", "external", "assembly", "trace"})
 
 @dataclass(frozen=True)
 class ArrayBounds:
-    """An array: its pointer, the size of an element in bytes, and the lengths of its axes.
+    """The memory of an array: its pointer, its item size, and the lengths of its axes.
 
     If the array is not C-contiguous, also its strides, and their unit in bytes.
     """
@@ -46,7 +46,7 @@ class ArrayBounds:
 
 @dataclass(frozen=True)
 class PrivateArray:
-    """An array that a kernel only changes, by atomics of one kind, and never reads.
+    """An array that a kernel modifies by one kind of atomic and never reads.
 
     Attributes
     ----------
@@ -68,7 +68,7 @@ class PrivateArray:
 
 
 def find_private_arrays(kernel: Kernel) -> dict[Operation, PrivateArray]:
-    """Map each atomic to the array of which it may update a private copy."""
+    """Map each atomic that may update a private copy of an array to a description of the array."""
     operations = list(program_order(kernel.body.operations))
     if kernel.functions or any(o.opcode in _OPAQUE for o in operations):
         return {}
@@ -134,7 +134,7 @@ def _describe(bounds: ArrayBounds, atomic: Operation, others: tuple[ArrayBounds,
 
 
 def _identity(combine: str, dtype: np.dtype) -> int:
-    """Return the identity of an atomic, as bits: the value that does not change an element.
+    """Return the bits of the value that leaves an element unchanged in an atomic operation.
 
     For floats, this is -0.0, an infinity or NaN.
     """

@@ -1,4 +1,4 @@
-"""Analysis of the range of each operand that one iteration of a kernel's outermost loop reads.
+"""Analysis of which elements of each operand one iteration of a kernel's outermost loop reads.
 
 In: a logical kernel. Out: the operands of which iteration i reads only elements i * n to (i + 1) * n, and n for each of
 them. Invariant: an operand is listed only if this holds for all of its accesses, and if all of them are loads.
@@ -18,7 +18,7 @@ _NONE: _Fact = ("", 0, 0)
 
 
 def find_spans(kernel: Kernel) -> dict[int, tuple[Length, Length]]:
-    """Return, for each operand, the range that one iteration of the outermost loop reads.
+    """Return, for each operand, the range of elements that one iteration of the outermost loop reads.
 
     Returns
     -------

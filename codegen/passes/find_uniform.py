@@ -1,4 +1,4 @@
-"""Search for values that are the same in all threads of a block, and for operations at which threads may diverge.
+"""Search for values that differ between the threads of a block, and for operations at which threads diverge.
 
 In: a threaded kernel. Out: the values and the local variables that may differ between threads, and the operations that
 not all threads of the block reach together. Invariant: every other value is the same in each thread that reaches it. If
@@ -121,7 +121,7 @@ def _find_common_branches(body: Block) -> dict[Value, frozenset[Operation]]:
 
 
 def variables_read_first(block: Block, found: dict[Block, set[Value]]) -> set[Value]:
-    """Return the variables that a block loads before it stores to them.
+    """Return the variables that a block may load before it stores to them.
 
     The pointers of all regions are added to `found`.
     """

@@ -1,4 +1,4 @@
-"""Replacement of branches by selections, so that scalar functions without loops become straight-line code.
+"""Replacement of branches by selections, which turns a function without loops into straight-line code.
 
 In: a function with branches (`if`, `scope`, `leave`) and variables in local memory. Out: a function without either,
 or None if that is impossible (loops, memory, printing). Invariant: every operation of the result is an op, a cast or
@@ -32,7 +32,7 @@ class _Flattener:
     result: tuple[Value, ...] = ()
 
     def block(self, block: Block, active: Mask) -> tuple[Mask, tuple[Value, ...]]:
-        """Flatten a block. Return the mask of the lanes that reach its end, and the values that it yields."""
+        """Flatten a block, and return the mask of the lanes that reach its end, and the values that it yields."""
         for operation in block.operations:
             if active is False:
                 return False, ()
@@ -42,7 +42,7 @@ class _Flattener:
         return active, ()
 
     def operation(self, operation: Operation, active: Mask) -> Mask:
-        """Flatten an operation. Return the mask of the lanes that reach the next operation."""
+        """Flatten an operation, and return the mask of the lanes that reach the next operation."""
         match operation.opcode:
             case "local":
                 if operation.attributes["count"] != 1:
@@ -113,7 +113,7 @@ class _Flattener:
         return self.either(first, second)
 
     def scope(self, operation: Operation, active: Mask) -> Mask:
-        """Flatten a scope. Return the mask of the lanes that continue after the scope."""
+        """Flatten a scope, and return the mask of the lanes that execute the code after it."""
         label = operation.attributes["label"]
         self.left[label] = False
         end, _ = self.block(operation.regions[0], active)

@@ -1,4 +1,4 @@
-"""Replacement of each variable that is stored only once by the stored value.
+"""Replacement of each variable that has a single store by the stored value.
 
 In: a threaded kernel, with a user's variables as `local` memory of one element. Out: the kernel with fewer variables.
 If a variable has one store and all loads follow it, loads become the stored value. Later passes then see values that
@@ -15,7 +15,7 @@ from weft.codegen.passes.rewrite import Rewriter
 
 
 def forward_variables(kernel: Kernel) -> Kernel:
-    """Replace the loads of variables that have only one store by the stored value. Return the kernel.
+    """Replace the loads of each variable that has a single store by the stored value.
 
     The store must come before all loads.
     """

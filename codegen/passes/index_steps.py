@@ -56,7 +56,7 @@ def _result_step(operation: Operation, known: list[int | None], constants: dict[
 
 
 def constant_offsets(operations: Iterable[Operation]) -> dict[Value, tuple[Value, int]]:
-    """Return, for each sum of an index and a constant, the index and the constant."""
+    """Map each sum of an index and a constant to the index and the constant."""
     constants: dict[Value, int] = {}
     found: dict[Value, tuple[Value, int]] = {}
     for operation in operations:

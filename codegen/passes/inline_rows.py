@@ -1,4 +1,4 @@
-"""Inlining of user functions, which are ops until this pass.
+"""Inlining of user functions, each of which earlier passes treat as a single operation.
 
 Straight-line ops are inlined before all other passes, so that they are vectorized and split like any arithmetic. Ops
 with loops are inlined after threads or vectors have been chosen. The loops that contain them run one element at a time.
@@ -26,7 +26,7 @@ def has_control_flow(operation: Operation) -> bool:
 
 
 def inline_rows(kernel: Kernel, straight: bool) -> Kernel:
-    """Return the kernel with each op of a user function replaced by the function's body.
+    """Return the kernel after inlining the ops that are user functions.
 
     With `straight`, only ops without control flow are inlined, otherwise only ops with control flow.
     """

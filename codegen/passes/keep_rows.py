@@ -24,7 +24,7 @@ WORTH = 16  # number of instructions above which a store and loads cost less tha
 
 @dataclass(frozen=True, slots=True)
 class _Row:
-    """Several loops over the same row in one block, and the values to store for later loops.
+    """Several loops in one block over the same row, with the values that the first loop stores.
 
     `kept` maps each value to the values that recompute it in later loops.
     """
@@ -51,7 +51,7 @@ def describe_rows(kernel: Kernel, sizes: Mapping[str, int]) -> Kernel:
 
 
 def keep_rows(kernel: Kernel) -> Kernel:
-    """Store values that several loops over a row need, and load them in the later loops. Return the kernel.
+    """Store values that several loops over a row need, so that only the first loop computes them.
 
     The ``kept`` attribute gives the rows that are short enough.
     """
@@ -79,7 +79,7 @@ def _rows(kernel: Kernel) -> list[_Row]:
 
 
 def blocks_with_loops(block: Block, around: Operation | None = None) -> Iterator[tuple[Block, Operation | None]]:
-    """Yield each block that contains several loops, and the loop that has this block as its body."""
+    """Yield each block that contains several loops, with the loop whose body the block is."""
     loops = [o for o in block.operations if o.opcode == "for"]
     if len(loops) > 1:
         yield block, around

@@ -18,7 +18,7 @@ NONE: Names = frozenset()
 
 
 class Multiples:
-    """Analysis of whether values are multiples of a power of two, given that some parameters are.
+    """Analysis of which values are multiples of a power of two, if certain parameters are.
 
     Parameters
     ----------
@@ -36,7 +36,7 @@ class Multiples:
         self._found: dict[tuple[Value, int, Value | None], Names | None] = {}
 
     def needed(self, value: Value, divisor: int, index: Value | None = None) -> Names | None:
-        """Return the parameters that must be multiples of `divisor` so that `value` is one too.
+        """Return the parameters that must be multiples of `divisor` to make `value` a multiple of `divisor`.
 
         `index` is assumed to be a multiple of `divisor`. Return None if no parameters suffice.
         """
@@ -79,11 +79,10 @@ def _union(found: Iterator[Names | None] | tuple[Names | None, ...]) -> Names | 
 def _walked(
     kernel: Kernel, operations: Sequence[Operation], index: Value, lanes: int, strided: bool
 ) -> Iterator[tuple[str, Value, bool]]:
-    """Yield groups of the accesses whose addresses depend on `index`.
+    """Yield each parameter that is accessed at `index`, an index into it, and whether vector accesses are possible.
 
-    Each item consists of the parameter, the index, and whether vector accesses are possible. Indices of a group differ
-    by constants. With `strided`, a group may advance by more than one element, if it accesses all elements in between,
-    such as the channels of a color.
+    Accesses whose indices differ only by constants are yielded together. With `strided`, they may advance by more than
+    one element, if they access all elements in between, such as the channels of a color.
     """
     align = {p.value: p.align for p in kernel.parameters}
     steps, offsets = index_steps(operations, index), constant_offsets(program_order(kernel.body.operations))
@@ -108,7 +107,7 @@ def aligned_vectors(
     exact: bool,
     strided: bool = False,
 ) -> tuple[tuple[str, ...], tuple[str, ...]]:
-    """Return the pointers whose accesses are all by whole, aligned vectors.
+    """Return the pointers that are accessed only by whole, aligned vectors.
 
     Also return the parameters that must be multiples of `lanes` for this.
 

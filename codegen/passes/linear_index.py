@@ -74,7 +74,7 @@ class LinearIndex:
 
     @property
     def longest(self) -> int:
-        """Return an upper bound on the number of iterations of a loop over the threads of a block."""
+        """Return an upper bound on the number of threads in a loop over the threads of a block."""
         return LONGEST_BLOCK if self.merged is None else LONGEST_GRID
 
     def step(self, value: Value, axis: int) -> tuple[int, bool] | None:
@@ -112,7 +112,7 @@ class LinearIndex:
         return None
 
     def factor(self, value: Value, axis: int) -> Value | None:
-        """Return the stride of a product between adjacent threads if it is one of the factors, otherwise None.
+        """Return the factor that is the difference of a product between adjacent threads, or None if there is none.
 
         The integer is the product of this value, which no thread index changes, and a number that increases by 1.
         """

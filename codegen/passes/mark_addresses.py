@@ -18,7 +18,7 @@ _ARITHMETIC = frozenset({"add", "subtract", "multiply"})
 
 
 def mark_addresses(kernel: Kernel) -> Kernel:
-    """Mark arithmetic that is used only in indices with the ``nowrap`` attribute. Return the kernel."""
+    """Mark arithmetic that only computes indices with the ``nowrap`` attribute, as free of overflow."""
     operations = list(kernel.walk())
     others: set[Value] = set()  # not used as an address
     used: set[Value] = set()

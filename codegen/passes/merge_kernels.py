@@ -1,4 +1,4 @@
-"""Merging of two kernels into one launch: one reduces blocks, and one combines their partial results.
+"""Merging of a block reduction and the kernel that combines its partial results into one kernel.
 
 In: two logical kernels, of which the second reads the results of the first. Out: one kernel with the operations of
 both and the ``merged`` attribute. The GPU block that finishes the first part last runs the second part

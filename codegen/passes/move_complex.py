@@ -1,4 +1,4 @@
-"""Move complex64 values as 64-bit integers in kernels that compute nothing with them.
+"""Replacement of complex64 values by 64-bit integers in kernels that only copy the values.
 
 Vector code for pairs of floats separates the real and the imaginary parts, which doubles the time of a copy, and is not
 needed to concatenate, pad, repeat, flip or roll. In: a kernel for a CPU. Out: the kernel with 64-bit integers in place

@@ -1,4 +1,4 @@
-"""Properties of reductions that permit a change of order: whether the reduction rounds, and its identity element."""
+"""Properties of reductions that decide whether their order may change: rounding and the identity element."""
 
 from __future__ import annotations
 

@@ -35,7 +35,10 @@ class Rewriter:
         self.map: dict[Value, Replaced] = {}
 
     def run(self) -> Kernel:
-        """Rebuild the kernel and return it. Parameters stay, unless a rule has replaced them."""
+        """Rebuild the kernel and return it.
+
+        Parameters stay, unless a rule has replaced them.
+        """
         for parameter in self.old.parameters:
             if parameter.value not in self.map:
                 self.builder.kernel.parameters.append(parameter)
@@ -80,7 +83,10 @@ class Rewriter:
         )
 
     def structured(self, operation: Operation, operands: list[Replaced]) -> None:
-        """Rewrite an operation that has regions. One result may become several values."""
+        """Rewrite an operation that contains blocks of other operations, such as a loop.
+
+        One result may become several values.
+        """
         regions = []
         for region in operation.regions:
             block = Block(self.renew(region.parameters))
@@ -99,7 +105,7 @@ class Rewriter:
         )
 
     def renew(self, values: tuple[Value, ...]) -> tuple[Value, ...]:
-        """Replace values by new values of the types that `retype` returns. Return the new values."""
+        """Return new values that replace `values`, with the types that `retype` returns."""
         if self.retype is _as_it_is:
             self.map.update(zip(values, values, strict=True))
             return values
@@ -118,7 +124,7 @@ def _flatten(values: list[Replaced]) -> list[Value]:
 
 
 def copy_of(builder: KernelBuilder, value: Value, made: dict[Value, Operation], known: dict[Value, Value]) -> Value:
-    """Emit a second computation of a value, with the values in `known` replaced. Return the copy."""
+    """Emit a copy of a value's computation, with the values in `known` replaced, and return the copy."""
     if value in known or value not in made:
         return known.get(value, value)
     maker = made[value]

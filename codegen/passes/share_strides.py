@@ -34,7 +34,7 @@ _STRAIGHT = frozenset({"load", "store", "offset", "if", "scope", "leave"})
 
 @dataclass
 class StridedLoop:
-    """A loop ``while i < stop: ...; i += step`` in which threads differ only in the first value of `i`.
+    """A loop ``while i < stop: ...; i += step`` whose first `i` differs between threads.
 
     Attributes
     ----------
@@ -56,7 +56,7 @@ class StridedLoop:
 
 
 def share_strides(kernel: Kernel) -> Iterator[Kernel]:
-    """Yield versions of a kernel in which the threads share the counters of strided loops, fastest first.
+    """Yield versions of a kernel in which threads share the counters of strided loops, fastest version first.
 
     In the first version, all blocks share the counters too, so that the elements of an iteration are adjacent. This
     requires a loop whose start depends on both the block index and the thread index. No block may wait for another.
@@ -103,7 +103,7 @@ class _Finder:
                 self.search(region)
 
     def loop(self, scope: Operation, repeat: Operation, starts: dict[Value, Operation]) -> StridedLoop | None:
-        """Return the description of a loop if it is strided and the threads may run it together, otherwise None."""
+        """Return the description of a strided loop that the threads can run together, or None for other loops."""
         label = scope.attributes["label"]
         operations = repeat.regions[0].operations
         at = next((k for k, o in enumerate(operations) if o.opcode == "if"), len(operations))
@@ -141,7 +141,7 @@ class _Finder:
         return maker.opcode != "load" and all(self.is_constant(v, inside) for v in maker.operands)
 
     def is_pure(self, o: Operation) -> bool:
-        """Return whether an operation may run once for all threads: a computation, or a load of a variable."""
+        """Return whether an operation may run once for all threads, such as a load of a variable."""
         return (
             o.opcode in ("constant", "cast")
             or o.opcode not in STRUCTURAL
@@ -167,7 +167,7 @@ class _Finder:
         return maker is not None and maker.opcode == "constant" and bool(maker.attributes["value"])
 
     def advance(self, variable: Value, repeat: Operation, inside: list[Operation]) -> Operation | None:
-        """Return the store that advances a loop's variable, which must be its only store in the loop.
+        """Return the only store to a loop's variable in the loop, or None if the loop has no or several such stores.
 
         Every iteration that stays in the loop must end its accesses with this store. Otherwise, return None.
         """
@@ -309,7 +309,7 @@ def _commutes(o: Operation) -> bool:
 
 
 def _find_cut(loop: StridedLoop, repeat: Operation) -> Operation | None:
-    """Return the atomic before which a short loop is split, so that its index is computed in vectors.
+    """Return the atomic before which a short loop is split, so that the preceding code can be vectorized.
 
     Return None if the loop has no atomic, or converts no float to an integer before the atomic.
     """
@@ -351,7 +351,7 @@ class _Sharer(Rewriter):
         self.cut: Operation | None = None  # operation of the open loop before which the threads synchronize
 
     def replace(self, b: KernelBuilder, o: Operation, operands: list[Any]) -> list[Any] | None:
-        """Replace the variable of the current loop by the loop's index, and remove stores to it."""
+        """Read the loop's index in place of its variable, and remove stores to the variable."""
         if o is self.cut:
             b.emit("barrier")
         index = self.indices.get(o.operands[0]) if o.opcode in ("load", "store") else None
@@ -385,7 +385,7 @@ class _Sharer(Rewriter):
         self.emit_loop(loop.label, lambda label: self.emit_iteration(label, loop, repeat, counter, distance))
 
     def emit_loop(self, label: str, emit: Callable[[str], None]) -> None:
-        """Emit a loop that the threads run together. `emit` emits one iteration."""
+        """Emit a loop that the threads run together, with iterations emitted by `emit`."""
         b, outer = self.builder, dict(self.map)
         body, around = Block(), Block()
         b.blocks.append(body)
@@ -399,7 +399,7 @@ class _Sharer(Rewriter):
         self.map = outer
 
     def emit_iteration(self, label: str, loop: StridedLoop, repeat: Operation, counter: Value, distance: Value) -> None:
-        """Emit one iteration of a shared loop: the exit test, the work, and the next count.
+        """Emit one iteration of a shared loop: the exit test, the work, and the increment of the counter.
 
         Only threads whose index is below the stop do the work.
         """
@@ -483,11 +483,11 @@ class _Sharer(Rewriter):
         return new
 
     def value_of_first_thread(self, value: Value) -> Value:
-        """Emit the computation of the first thread's value of `value`, in every thread."""
+        """Emit code by which every thread computes the first thread's value of `value`."""
         return self.value_of_thread(value, lambda number: self.builder.constant(0, number.results[0].type))
 
     def value_of_last_thread(self, value: Value) -> Value:
-        """Emit the computation of the last thread's value of `value`, in every thread."""
+        """Emit code by which every thread computes the last thread's value of `value`."""
 
         def last(number: Operation) -> Value:
             kind, name = number.results[0].type, _EXTENTS[number.opcode]
@@ -497,7 +497,7 @@ class _Sharer(Rewriter):
         return self.value_of_thread(value, last)
 
     def value_of_thread(self, value: Value, number: Callable[[Operation], Value]) -> Value:
-        """Emit the computation of another thread's value of `value`.
+        """Emit code by which every thread computes another thread's value of `value`.
 
         `number` emits that thread's thread and block indices.
         """
@@ -510,7 +510,7 @@ class _Sharer(Rewriter):
         return self.builder.emit(maker.opcode, operands, (value.type,), **maker.attributes)[0]
 
     def distance_to_first(self, value: Value) -> Value:
-        """Return the difference between the current thread's value and the first thread's value."""
+        """Emit code that subtracts the first thread's value from the current thread's value."""
         maker, b = self.makers[value], self.builder
         varying = [v for v in maker.operands if v in self.uniform.varying]
         if not varying:

@@ -1,4 +1,4 @@
-"""Splitting of kernels at synchronization points into runs, the code between two such points.
+"""Splitting of kernels at their synchronization points, into sections without synchronization.
 
 In: a threaded kernel with synchronization points that all threads of a block reach together. Out: a list of steps for
 each block of operations that contains them: runs, synchronization points, and operations executed once for all
@@ -47,7 +47,7 @@ class Run:
     late: bool = False  # whether threads may have left the kernel before
 
     def needed(self) -> Iterator[Value]:
-        """Yield the values that the run uses.
+        """Yield the values that the code between two synchronization points uses.
 
         At its start, a run reads the contributions of the threads from arrays. The run uses no operands of the
         synchronization point, except the lane of a shuffle.
@@ -60,7 +60,7 @@ class Run:
             yield from o.operands
 
     def everything(self) -> Iterator[Operation]:
-        """Yield all operations of the run, including nested operations."""
+        """Yield all operations between two synchronization points, including nested operations."""
         yield from self.receives
         yield from program_order(self.operations)
         yield from self.sends
@@ -72,7 +72,7 @@ Branch = tuple[Operation, int]  # an `if` and the number of its region
 
 @dataclass
 class BarrierSplit:
-    """The steps of a kernel that is split at synchronization points, and the values passed between steps.
+    """The steps into which a kernel is split at synchronization points, and the values passed between them.
 
     Attributes
     ----------
@@ -115,11 +115,11 @@ class BarrierSplit:
     _first: dict[Run, dict[Value, Operation]] = field(default_factory=dict)
 
     def runs(self) -> list[Run]:
-        """Return all runs of the kernel."""
+        """Return all runs (sections of code between synchronization points) of the kernel."""
         return [step for steps in self.steps.values() for step in steps if isinstance(step, Run)]
 
     def touched(self, run: Run) -> list[Value]:
-        """Return the thread-local variables that a run accesses."""
+        """Return the thread-local variables that a run (code between barriers) accesses."""
         found: dict[Value, None] = {}
         for o in run.everything():
             for value in o.operands:
@@ -129,7 +129,7 @@ class BarrierSplit:
         return list(found)
 
     def begins_with_store(self, run: Run, root: Value) -> bool:
-        """Return whether a run never reads the value that a variable had before the run.
+        """Return whether a run (code between barriers) never reads the previous value of a variable.
 
         Its first access is then an unconditional store, or there is none.
         """
@@ -162,7 +162,7 @@ def split_at_barriers(kernel: Kernel) -> BarrierSplit | None:
 
 
 def _with_shared_variables(kernel: Kernel, made: BarrierSplit, loops: list[Operation]) -> BarrierSplit:
-    """Split a kernel again, with one shared variable in place of variables that are equal in all threads.
+    """Split a kernel again, with one shared variable for each variable that is equal in all threads.
 
     Only variables that outlive a run are shared.
 
@@ -236,10 +236,10 @@ class _Splitter:
     # -- operations that are executed once ------------------------------------------------------
 
     def mark(self, loops: list[Operation], variables: Iterable[Value] = ()) -> bool:
-        """Mark operations that must execute once for all threads. Return False if threads may differ there.
+        """Mark operations that execute once for all threads, or return False if that is impossible.
 
-        They are the operations around synchronization points, the loops in `loops`, the stores to `variables`, and
-        everything on which these depend.
+        The marked operations are those around synchronization points, the loops in `loops`, the stores to
+        `variables`, and everything on which these depend.
         """
         for variable in variables:
             self.share(variable)
@@ -306,7 +306,7 @@ class _Splitter:
                         self.mark_needed(value)
 
     def mark_needed(self, value: Value) -> None:
-        """Mark a value as used outside of all runs, together with the operations that compute it."""
+        """Mark a value as needed outside of all runs (code between barriers), and the operations that compute it."""
         if value in self.needed:
             return
         self.needed.add(value)
@@ -331,7 +331,7 @@ class _Splitter:
             self.fine = False
 
     def share(self, root: Value) -> None:
-        """Mark a variable as shared by all threads of the block, with the operations that compute its values."""
+        """Mark a variable as shared by all threads of a block, and the operations that compute its values."""
         if root in self.made.common:
             return
         self.made.common.add(root)
@@ -344,7 +344,7 @@ class _Splitter:
     # -- runs -----------------------------------------------------------------------------------
 
     def split(self) -> BarrierSplit:
-        """Divide the kernel into steps, and find the values that pass between the runs."""
+        """Divide the kernel into steps, and find the values that are passed between the steps."""
         self.cut(self.kernel.body, False)
         self.find_strict()
         _Flow(self.made).find()
@@ -365,7 +365,7 @@ class _Splitter:
         return is_pure(o) and not self.uniform.differs(o.results)
 
     def cut(self, block: Block, again: bool, branch: Branch | None = None) -> None:
-        """Divide the operations of a block into steps: runs, synchronization points, and work done once."""
+        """Divide a block's operations into runs (code between barriers), synchronization points and other steps."""
         steps: list[Step] = []
         run: Run | None = None
         for o in block.operations:
@@ -410,7 +410,7 @@ class _Splitter:
         self.made.steps[block] = steps
 
     def find_strict(self) -> None:
-        """Find the synchronization points in branches at which whole warps must arrive.
+        """Find the synchronization points in branches that all lanes of a warp must reach together.
 
         That is, all lanes must arrive if any lane does.
         """
@@ -429,7 +429,7 @@ class _Splitter:
                 self.made.strict.add(o)
 
     def conflicts(self, o: Operation, run: Run) -> bool:
-        """Return whether an operation that is executed once must come after the preceding run."""
+        """Return whether an operation that executes once must follow the preceding run (code between barriers)."""
         if o.opcode == "leave":
             return True
         inside = list(run.everything())
@@ -443,7 +443,7 @@ class _Splitter:
 
 
 class _Flow:
-    """Finder of the values that one run (the code between two barriers) computes and a later run uses."""
+    """Finder of the values that are computed before a barrier and used after it."""
 
     def __init__(self, made: BarrierSplit) -> None:
         self.made = made
@@ -456,7 +456,7 @@ class _Flow:
         self.costs: dict[Value, int | None] = {}
 
     def find(self) -> None:
-        """Find the values and the memory that one run passes to another."""
+        """Find the values and the memory that are used on both sides of a barrier."""
         for run in self.made.runs():
             for value in run.needed():
                 maker_run = self.run_of.get(value)
@@ -480,7 +480,7 @@ class _Flow:
         return self.costs[value]
 
     def memory(self) -> None:
-        """Find the local memory that must be kept from one run to the next."""
+        """Find the local memory that must be kept across barriers."""
         direct: dict[Value, bool] = {}
         touched: dict[Value, list[Run]] = {}
         for run in self.made.runs():

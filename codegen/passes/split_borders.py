@@ -33,14 +33,14 @@ _COMPARISONS = ("greater_equal", "less_equal")
 
 
 def split_borders(kernel: Kernel) -> Kernel:
-    """Split loops so that their middle range needs no index tests. Return the kernel."""
+    """Split loops so that their middle range needs no index tests."""
     if not any("likely" in o.attributes for o in kernel.walk()):
         return kernel
     return _Splitter(kernel).run()
 
 
 class _Splitter:
-    """Rewriter that splits loops with index tests into loops over parts of their range."""
+    """Rewriter that splits a loop with index tests into several loops with shorter ranges."""
 
     def __init__(self, kernel: Kernel) -> None:
         self.kernel = kernel
@@ -60,7 +60,7 @@ class _Splitter:
     # -- copies -----------------------------------------------------------------------------------
 
     def block(self, block: Block) -> tuple[Value, ...]:
-        """Copy a block's operations into the builder's current block, and return the values that the block yields."""
+        """Copy a block's operations into the current block, and return the values that the copied block yields."""
         for operation in block.operations:
             if operation.opcode == "yield":
                 return tuple(map(self.new, operation.operands))
@@ -111,7 +111,7 @@ class _Splitter:
     # -- loops ------------------------------------------------------------------------------------
 
     def likely(self, loop: Operation) -> dict[Value, bool]:
-        """Return the comparisons of a loop's index that decide branches, each with its usual result.
+        """Return the comparisons of a loop's index in branch conditions, with the usual result of each.
 
         Return an empty dict for loops that cannot be split.
         """
@@ -134,7 +134,7 @@ class _Splitter:
         return found
 
     def tests(self, condition: Value) -> list[Value]:
-        """Return the index comparisons of which a condition is the conjunction.
+        """Return the index comparisons that a condition combines with AND.
 
         The result is empty if the condition has other operands.
         """
@@ -146,7 +146,7 @@ class _Splitter:
         return [condition] if made.opcode in _COMPARISONS else []
 
     def loop(self, operation: Operation, likely: dict[Value, bool]) -> None:
-        """Split a loop according to its likely comparisons."""
+        """Split a loop by the index comparisons that usually have the same result."""
         if any(o.opcode == "for" for o in program_order(operation.regions[0].operations)):
             self.split_by_branch(operation, likely)
         elif operation not in self.kernel.body.operations:
@@ -157,7 +157,7 @@ class _Splitter:
             self.copy(operation)
 
     def split_by_branch(self, operation: Operation, likely: dict[Value, bool]) -> None:
-        """Rewrite a loop that contains loops: a branch on the index selects one of two bodies."""
+        """Rewrite an outer loop, so that a branch on the index selects one of two bodies."""
         (region,) = operation.regions
         parameters = tuple(self.builder.fresh(v.type) for v in region.parameters)
         self.map.update(zip(region.parameters, parameters, strict=True))
@@ -213,7 +213,7 @@ class _Splitter:
         return count
 
     def length(self, region: Block) -> int:
-        """Return the number of operations in a copy of a region, without branches that have known results."""
+        """Return the number of operations in a copy of a region from which decided branches are removed."""
         count = 0
         for operation in region.operations:
             holds = self.holds(operation.operands[0]) if operation.opcode == "if" else None
@@ -240,7 +240,7 @@ class _Splitter:
         return None
 
     def copy_by_results(self, operation: Operation, first: Value, last: Value, likely: dict[Value, bool]) -> None:
-        """Emit a loop over a block of indices. Branches with the same result for all indices of the block are omitted."""
+        """Emit a loop over a block of indices, without branches that have the same result for all indices."""
         test = self.open_test(operation.regions[0], likely)
         if test is None:
             self.copy(operation, (first, last), role="serial")
@@ -309,7 +309,7 @@ class _Splitter:
         self.known = outside
 
     def bounds(self, likely: dict[Value, bool]) -> tuple[Value | None, Value | None]:
-        """Return the bounds of the range in which all comparisons have their usual results.
+        """Return the bounds of the range of indices for which all comparisons have their usual results.
 
         None means unbounded.
         """

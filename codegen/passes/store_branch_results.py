@@ -1,4 +1,4 @@
-"""Replacement of branch results by variables, for branches that contain synchronization points.
+"""Replacement of the results of branches by variables, if the branches contain synchronization points.
 
 In: a threaded kernel. Out: the kernel in which no `if` around a synchronization point has results. The regions of such
 an `if` store their results to `local` variables, which are loaded after the `if`. Such an `if` can be executed once for
@@ -15,7 +15,7 @@ from weft.codegen.passes.rewrite import Rewriter
 
 
 def store_branch_results(kernel: Kernel) -> Kernel:
-    """Store the results of branches with synchronization points in `local` variables. Return the kernel."""
+    """Store the results of branches that contain synchronization points in `local` variables."""
     return _Storer(kernel).run() if any(_has_results_to_store(o) for o in kernel.walk()) else kernel
 
 
@@ -32,7 +32,7 @@ class _Storer(Rewriter):
         super().__init__(kernel, lambda builder, operation, operands: None)
 
     def structured(self, operation: Operation, operands: list[Any]) -> None:
-        """Rewrite a branch: its regions store the results in variables, which are loaded after it."""
+        """Rewrite a branch, so that its regions store the results in variables."""
         if not _has_results_to_store(operation):
             super().structured(operation, operands)
             return

@@ -52,7 +52,7 @@ class ThreadSteps:
                 self.steps[value] = self._result(o, value)
 
     def of(self, value: Value) -> Step:
-        """Return the stride of a value, which is 0 if the value is the same in all threads."""
+        """Return the difference of a value between adjacent threads, which is 0 for equal values."""
         return self.steps.get(value, 0)
 
     def _result(self, o: Operation, value: Value) -> Step:
@@ -115,7 +115,7 @@ class ThreadSteps:
         return _joined(first, second)
 
     def strides(self, operations: Iterable[Operation]) -> list[Step]:
-        """Return the strides between adjacent threads of all accesses to shared or global memory.
+        """Return the strides, between adjacent threads, of all accesses to shared or global memory.
 
         A stride of one element is "contiguous".
         """
@@ -158,7 +158,7 @@ def innermost_axis(kernel: Kernel, uniform: Uniformity) -> int:
 
 
 def _joined(x: Step, y: Step) -> Step:
-    """Return the stride of the sum of two indices, given their strides.
+    """Return the stride of a sum of two indices, given the stride of each index.
 
     At most one of the strides is constant.
     """

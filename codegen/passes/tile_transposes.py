@@ -55,7 +55,7 @@ def tile_transposes(kernel: Kernel) -> Kernel:
 
 
 def _nests(block: Block, found: list[tuple[Block, Operation]]) -> list[tuple[Block, Operation]]:
-    """Return the parallel loops of a block and of its nested blocks, each with its block."""
+    """Return the parallel loops in a block and its nested blocks, each with the block that contains it."""
     for operation in block.operations:
         if operation.opcode == "for" and operation.attributes["role"] == "parallel":
             found.append((block, operation))
@@ -79,7 +79,7 @@ def _inner(outer: Operation) -> Operation | None:
 
 
 def _strided_loads(kernel: Kernel, outer: Operation, inner: Operation) -> list[Operation]:
-    """Return the loads that are contiguous along the outer loop and have a long stride along the inner loop.
+    """Return the loads that are contiguous along the outer loop and strided along the inner loop.
 
     Only loads of real values from read-only arrays are included. Return an empty list if there are too many.
     """

@@ -73,7 +73,7 @@ class _Tracer(Rewriter):
             self.event(builder, TraceSite("warp", self.texts[operation], numbers=1), mask)
 
     def event(self, builder: KernelBuilder, site: TraceSite, *operands: Value) -> None:
-        """Emit a `trace` operation for a new site."""
+        """Emit a `trace` operation for a new instrumented operation."""
         self.sites.append(site)
         builder.emit("trace", operands, (np.dtype(bool),), site=len(self.sites) - 1, align=site.align)
 

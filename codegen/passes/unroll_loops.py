@@ -1,4 +1,4 @@
-"""Unrolling of reductions over few elements, such as the coordinates of a point or the channels of a color.
+"""Unrolling of reductions over few elements, such as the channels of a color.
 
 On a GPU, parallel loops over few elements are also unrolled.
 
@@ -43,7 +43,7 @@ def _limits(on_gpu: bool) -> tuple[int, tuple[str, ...]]:
 
 
 def _inside(block: Block, outer: Operation | None = None) -> Iterator[tuple[Operation, Operation]]:
-    """Yield each nested loop as a pair (outer, loop) with the loop around it."""
+    """Yield pairs (outer, loop) of each nested loop and the loop around it."""
     for o in block.operations:
         if o.opcode == "for" and outer is not None:
             yield outer, o
@@ -115,7 +115,7 @@ class _Unroller:
         return self.builder.constant(self.known[value]) if value in self.known else self.map.get(value, value)
 
     def unrolled(self, operation: Operation, operands: tuple[Value, ...]) -> None:
-        """Emit the iterations of a loop one after another.
+        """Emit the iterations of a loop one after another, without a loop.
 
         The stores of a parallel loop come last, since no iteration reads what another iteration writes.
         """

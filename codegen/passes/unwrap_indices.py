@@ -1,4 +1,4 @@
-"""Removal of the wrap-around of negative indices, where a guard proves that an index is not negative.
+"""Removal of the code for negative indices, where a guard proves that an index is not negative.
 
 In: a threaded kernel in which an index that may be negative is ``where(i < 0, i + n, i)``, with the `index` attribute:
 the dtype of the user's index, which was cast to the index dtype. Out: the kernel with `i` in its place if a branch or a
@@ -28,7 +28,7 @@ _SAFE = 2**63 + 2**62
 
 
 def unwrap_indices(kernel: Kernel) -> Kernel:
-    """Remove the wrap-around of indices that cannot be negative. Return the kernel."""
+    """Remove the code for negative indices from indices that cannot be negative."""
     if not any(o.attributes.get("index") for o in kernel.walk()):
         return kernel
     found = _Signs(kernel)
@@ -53,7 +53,7 @@ class _Signs(FactWalk):
         self._terms: dict[tuple[int, bool], Sum] = {}
 
     def visit(self, o: Operation, facts: Facts) -> None:
-        """Collect an operation if it wraps an index that cannot be negative."""
+        """Record an operation that adjusts a negative index, if the index cannot be negative."""
         if "index" in o.attributes:
             value, wide = o.operands[2], o.attributes["index"] == "int64"
             maker = self.conditions.makers.get(value)
@@ -126,7 +126,7 @@ class _Signs(FactWalk):
         return constant >= 0 and all(k > 0 and self.index.is_position(values[n]) for n, k in terms.items())
 
     def terms(self, value: Value, exact: bool, depth: int = DEEPEST) -> Sum:
-        """Return a value as a linear sum.
+        """Express a value as a linear sum of other values.
 
         If `exact`, no operation of the sum overflows. Otherwise sums of int64 may.
         """
@@ -138,7 +138,7 @@ class _Signs(FactWalk):
         return self._terms[number, exact]
 
     def split(self, maker: Operation, exact: bool, depth: int) -> Sum | None:
-        """Return the result of an operation as a linear sum, or None for other operations."""
+        """Express the result of an operation as a linear sum, or return None for other operations."""
         if not maker.results or not is_signed(maker.results[0]):
             return None
         operands = maker.operands
@@ -158,7 +158,7 @@ class _Signs(FactWalk):
         return None
 
     def splits(self, o: Operation, exact: bool) -> bool:
-        """Return whether a sum or product may be split into its operands."""
+        """Return whether a linear sum may contain the operands of an operation instead of its result."""
         return self.index.fits(o) or (not exact and o.results[0].type.itemsize == 8)  # type: ignore[union-attr]
 
 

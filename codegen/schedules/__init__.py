@@ -1,1 +1,4 @@
-"""Schedules, which map the work of a kernel to the threads of a GPU. `table.py` lists all schedules."""
+"""GPU schedules, which map the work of a kernel to threads.
+
+`table.py` lists all schedules.
+"""

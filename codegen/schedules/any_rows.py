@@ -1,4 +1,4 @@
-"""The schedule of row reductions for rows of any length.
+"""The GPU schedule of row reductions for rows of any length.
 
 Each launch makes the decisions that `rows.py` makes at compile time for one length.
 
@@ -51,7 +51,7 @@ LOADS = 2
 
 @dataclass(frozen=True, slots=True)
 class AnyRows(Decision):
-    """The mapping of row reductions of any length to threads.
+    """The parameters of the GPU schedule of row reductions for rows of any length.
 
     For each variant of the code, it contains the number of vectors that a thread keeps in registers.
     """
@@ -60,9 +60,9 @@ class AnyRows(Decision):
 
 
 def fits(kernel: Kernel, nest: Nest, sizes: Mapping[str, int], exact: bool) -> AnyRows | None:
-    """Return how a row reduction maps to threads, or None if this schedule does not fit.
+    """Return the parameters of this schedule for a row reduction, or None for other kernels.
 
-    It fits row reductions unless `exact` is true.
+    If `exact` is true, return None.
     """
     if exact:
         return None
@@ -81,7 +81,7 @@ def fits(kernel: Kernel, nest: Nest, sizes: Mapping[str, int], exact: bool) -> A
 
 
 def write(kernel: Kernel, nest: Nest, decision: AnyRows, target: Target) -> Kernel:
-    """Lower a row reduction to a threaded kernel that handles rows of any length."""
+    """Lower a row reduction to a threaded kernel, for rows of any length."""
     row = find_row(nest)
     assert row is not None
     kept, multiples = decision.kept, decision.multiples
@@ -177,7 +177,7 @@ class AnyRowWriter(RowWriter):
         return self.w.choose(self.team.active, super().stop, self.start)
 
     def spans(self, count: int) -> Value | int:
-        """Return the distance in elements between two of a thread's vectors, `count` vectors apart."""
+        """Return the distance in elements from a thread's vector to its `count`-th next vector."""
         return self.w.compute("multiply", self.team.size, count * self.lanes)
 
     def _is_first(self) -> Value:

@@ -1,4 +1,6 @@
-"""The schedule of column reductions, such as sums over the first axis: adjacent threads reduce adjacent columns.
+"""The GPU schedule of column reductions, such as sums over the first axis.
+
+Adjacent threads reduce adjacent columns.
 
 In: a logical kernel whose items are adjacent in memory and reduce one loop, and a `ColumnReduction`. Out: the threaded
 kernel. A block has 256 threads. 32 of them (or the number of column vectors) are adjacent along the columns. The other
@@ -40,7 +42,7 @@ FEW_BLOCKS = 256
 
 @dataclass(frozen=True, slots=True)
 class ColumnReduction(Decision):
-    """The mapping of a column reduction to threads: the number of adjacent threads, and the columns per thread.
+    """The parameters of a column reduction on a GPU: the number of adjacent threads, and columns per thread.
 
     If the number of threads is 0, the launch determines the number.
     """
@@ -50,7 +52,7 @@ class ColumnReduction(Decision):
 
 
 def fits(kernel: Kernel, nest: Nest, sizes: Mapping[str, int], exact: bool) -> ColumnReduction | None:
-    """Return how a column reduction of these sizes maps to threads, or None for other kernels."""
+    """Return the parameters of this schedule for a column reduction, or None for other kernels."""
     row = find_columns(nest)
     if row is None:
         return None
@@ -70,7 +72,7 @@ def fits(kernel: Kernel, nest: Nest, sizes: Mapping[str, int], exact: bool) -> C
 
 
 def _side(count: int, items: int, lanes: int) -> int:
-    """Return the number of adjacent threads that process `count` adjacent columns.
+    """Return the number of threads that process `count` adjacent columns side by side.
 
     The number is smaller if the total number of columns, `items`, is small.
     """
@@ -81,9 +83,11 @@ def _side(count: int, items: int, lanes: int) -> int:
 
 
 def threads_below(count: int, items: int) -> int:
-    """Return the number of threads that reduce a column together. The order of the reduction depends on this number.
+    """Return the number of threads that reduce a column together.
 
-    This number is also the stride, in rows, of each of these threads.
+    The order of the reduction depends on this number.
+
+    The number is also the stride, in rows, of each of these threads.
     """
     return GPU.block // _side(count, items, _power_of_two(count, REDUCED_COLUMNS))
 
@@ -103,8 +107,8 @@ def find_columns(nest: Nest) -> RowNest | None:
     if row is None or not any(o.results for o in row.loops) or not prefers_columns(nest, row.loops):
         return None
     steps = index_steps(nest.operations, nest.levels[-1].index)
-    straight = all(is_spread(o) or not o.regions for o in (*row.head, *row.tail))
-    simple = not any(o.opcode == "atomic" for o in program_order((*row.head, *row.tail)))
+    straight = all(is_spread(o) or not o.regions for o in (*row.prologue, *row.epilogue))
+    simple = not any(o.opcode == "atomic" for o in program_order((*row.prologue, *row.epilogue)))
     apart = any(v in steps for v in (row.start, row.stop))
     return row if straight and simple and not apart else None
 
@@ -112,7 +116,7 @@ def find_columns(nest: Nest) -> RowNest | None:
 def _columns_of(row: RowNest, index: Value) -> int:
     if any(rounds(o) for o in row.loops):
         return REDUCED_COLUMNS
-    return lanes_of(program_order((*row.head, *row.tail)), index)
+    return lanes_of(program_order((*row.prologue, *row.epilogue)), index)
 
 
 def _power_of_two(number: int, most: int) -> int:
@@ -162,7 +166,7 @@ def write(kernel: Kernel, nest: Nest, decision: ColumnReduction, target: Target)
 
 
 def _side_shift(w: ThreadWriter, count: Value, items: Value, lanes: int) -> Value:
-    """Emit code that computes the base-2 logarithm of `_side` at run time."""
+    """Emit code that computes the base-2 logarithm of the number of threads side by side."""
     vectors = w.parts(count, lanes)
     wanted: Value | int = 0
     for k in range(GPU.warp.bit_length() - 1):
@@ -190,15 +194,18 @@ class ColumnWriter(RowWriter):
         self.columns = Slot([], [])
 
     def set_columns(self, first: Value, count: Value) -> None:
-        """Set this thread's columns to `lanes` columns from `first` on. Columns from `count` on are not valid."""
+        """Set this thread's columns to the `lanes` columns that start at `first`.
+
+        Columns from `count` on are not valid.
+        """
         self.columns = self.writer.slot_within(None, first, count, whole=self.known.whole)
         self.writer.begin([self.columns], self.index)
 
     def _part(self, part: Sequence[Operation]) -> None:
         if len(part) == 1 and is_spread(part[0]):
             self._loop(part[0])
-        elif part is self.row.tail or any(o.opcode == "store" for o in part):
-            with self.writer.inside(), self.w.when(self.w.test("equal", self.part, 0)):
+        elif part is self.row.epilogue or any(o.opcode == "store" for o in part):
+            with self.writer.scope(), self.w.when(self.w.test("equal", self.part, 0)):
                 self._points(part)
             self.writer.forget()
         else:
@@ -244,7 +251,7 @@ class ColumnWriter(RowWriter):
         stride = w.compute("multiply", apart, unroll)
         how: dict[str, Any] = {"step_by": stride, "rolled": True, "opaque": True}
         start = [first, *flat(accumulators)]
-        with self.writer.inside(), w.builder.loop(whole, "serial", start=first, initial=start, **how) as opened:
+        with self.writer.scope(), w.builder.loop(whole, "serial", start=first, initial=start, **how) as opened:
             after = iterate(at(opened.index), [None] * unroll, opened.carried[1:])
             opened.yield_(w.compute("add", opened.index, stride), *after)
         if unroll == 1:
@@ -252,7 +259,7 @@ class ColumnWriter(RowWriter):
         rest = at(opened.results[0])[:-1]
 
         def left() -> list[Value]:
-            with self.writer.inside():
+            with self.writer.scope():
                 inside = [w.test("less", row, self.stop) for row in rest]
                 return iterate([w.compute("minimum", row, last) for row in rest], inside, opened.results[1:])
 
@@ -306,6 +313,6 @@ class ColumnWriter(RowWriter):
         return [list(column) for column in by_halves(found, together)]
 
     def _combined(self, combine: Sequence[str], values: list[Value], mask: int) -> list[Value]:
-        """Combine values with those of the lane at distance `mask`, if both lanes have the same columns."""
+        """Combine values with those of the lane at XOR distance `mask`, if both lanes have the same columns."""
         same = None if isinstance(self.side, int) else lambda mask: self.w.test("less_equal", self.side, mask)
         return shuffled(self.w, combine, values, mask, same)

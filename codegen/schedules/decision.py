@@ -1,4 +1,4 @@
-"""Base classes for the result of a schedule: how a kernel's work maps to threads."""
+"""Base classes for the parameters of GPU schedules."""
 
 from __future__ import annotations
 
@@ -8,9 +8,9 @@ from typing import ClassVar
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Decision:
-    """The mapping of a kernel's work to threads, which a schedule has chosen.
+    """The parameters of the GPU schedule that was chosen for a kernel.
 
-    It is stored in the ``schedule`` attribute of the kernel.
+    The parameters are stored in the ``schedule`` attribute of the kernel.
 
     The file of each schedule defines a subclass. The fields take few values, so that many sizes share a kernel.
 
@@ -37,6 +37,6 @@ class Decision:
 
 
 class AnySizesDecision(Decision):
-    """A mapping to threads that is valid for all sizes with the same alignment."""
+    """Schedule parameters that are valid for all array sizes with the same alignment."""
 
     specialized: ClassVar[bool] = False

@@ -1,4 +1,4 @@
-"""The schedule of pointwise kernels that have neither reductions nor loops at a point."""
+"""The GPU schedule of pointwise kernels without reductions and without inner loops."""
 
 from __future__ import annotations
 
@@ -30,7 +30,7 @@ COLUMNS = 4
 
 @dataclass(frozen=True, slots=True)
 class Elements(AnySizesDecision):
-    """The mapping of a pointwise kernel to threads.
+    """The parameters of the GPU schedule of pointwise kernels.
 
     If `full` is set, all threads have the same number of vectors.
     """
@@ -100,7 +100,7 @@ def _vectors_a_thread(nest: Nest, lanes: int, target: Target) -> int:
 
 
 def fits(kernel: Kernel, nest: Nest, sizes: Mapping[str, int], exact: bool) -> Elements | None:
-    """Return how a pointwise kernel of these sizes maps to threads, or None for other kernels."""
+    """Return the parameters of this schedule for a pointwise kernel, or None for other kernels."""
     if has_regions(nest.item) or not nest.levels:
         return None
     lanes, vectors = vector_lanes(kernel, nest)
@@ -122,7 +122,7 @@ def _branch_on_whole(w: ThreadWriter, condition: Value, whole: Callable[[], None
 
 
 def _write_planes(kernel: Kernel, nest: Nest) -> Kernel:
-    """Write a kernel over several loops as tiles of rows and columns.
+    """Lower a pointwise kernel with several loops to a threaded kernel that processes two-dimensional tiles.
 
     Columns are along the innermost loop.
 
@@ -171,7 +171,7 @@ def along_row(nest: Nest) -> int:
 
 
 def _columns(w: ThreadWriter, index: Value, column: Value, along: Value, length: Value, columns: int) -> None:
-    """Emit the points of `columns` columns that start at `column` and are `along` elements apart."""
+    """Emit code for up to `columns` columns, starting at `column` and `along` elements apart."""
 
     def point(position: Value) -> None:
         w.map[index] = position

@@ -1,4 +1,4 @@
-"""The fallback schedule, in which one thread executes all operations of a point."""
+"""The fallback schedule for GPUs, in which one thread executes an entire iteration of the parallel loops."""
 
 from __future__ import annotations
 
@@ -14,16 +14,16 @@ THREADS = 128
 
 
 class Items(AnySizesDecision):
-    """The mapping of the fallback schedule, which has no parameters."""
+    """The parameters of the fallback schedule, which has none."""
 
 
 def fits(kernel: Kernel, nest: Nest, sizes: Mapping[str, int], exact: bool) -> Items:
-    """Return the mapping to threads. This schedule fits every kernel."""
+    """Return the parameters of the fallback schedule, which fits every kernel."""
     return Items()
 
 
 def write(kernel: Kernel, nest: Nest, decision: Items, target: Target) -> Kernel:
-    """Lower a logical kernel to a threaded kernel with one thread per point."""
+    """Lower a logical kernel to a threaded kernel, with one thread per iteration of the parallel loops."""
     w = ThreadWriter(kernel, nest, THREADS)
     items = w.product(w.extents())
     with w.tiles(w.parts(items, w.threads)) as tile:

@@ -61,8 +61,8 @@ class LaneWriter:
         self.memo: dict[object, tuple[Value, ...]] = {}
 
     @contextmanager
-    def inside(self) -> Iterator[None]:
-        """Context manager that forgets the values memoized in the ``with`` block on exit.
+    def scope(self) -> Iterator[None]:
+        """Context manager on whose exit the values that were memoized in the ``with`` block are forgotten.
 
         It also forgets all loads from memory that the kernel may write.
         """
@@ -164,7 +164,10 @@ class LaneWriter:
         self.memo = {key: found for key, found in self.memo.items() if self._kept(key)}
 
     def point(self, operation: Operation) -> None:
-        """Emit an operation whose result is the same for all elements. The operation must not be a store."""
+        """Emit an operation whose result is the same for all elements of a thread.
+
+        The operation must not be a store.
+        """
         w = self.w
         if operation.opcode == "constant":
             w.copy([operation])
@@ -184,7 +187,7 @@ class LaneWriter:
         index: Value,
         steps: dict[Value, int | None] | None = None,
     ) -> None:
-        """Copy operations for all elements of a thread: first loads and their indices, last stores.
+        """Copy operations for all elements of a thread, with loads first and stores last.
 
         Within a slot, operations keep their order. A load stays after a store that may alias it. `steps`
         gives the growth of values with `index`, if some of them are computed by other operations.
@@ -234,7 +237,7 @@ class LaneWriter:
             self._remember(stores[-1], slot)  # (earlier stores may have been overwritten)
 
     def value(self, slot: Slot, lane: int, value: Value) -> Value:
-        """Return the copy of a value of the logical kernel for one lane.
+        """Return the copy of a logical kernel's value for one lane of a slot.
 
         The logical kernel is the kernel before the mapping to threads.
         """
@@ -263,7 +266,7 @@ class LaneWriter:
             values.update(zip(operation.results, made, strict=True))
 
     def _choose(self, operation: Operation, values: dict[Value, Value], valid: Value | None) -> Sequence[Value]:
-        """Emit an `if` that only selects values, for one lane.
+        """Emit an `if` that only selects between values, for one lane.
 
         Invalid lanes get zeros.
         """
@@ -289,7 +292,7 @@ class LaneWriter:
     def _guarded(
         self, operation: Operation, operands: tuple[Value, ...], slot: Slot, valid: Value | None
     ) -> tuple[Value, ...]:
-        """Emit an operation for one lane. A load that is unsafe for invalid lanes gets a condition.
+        """Emit an operation for one vector lane, with a condition if it is a load that the lane may not execute.
 
         An invalid lane does not load memory that may change, or that lies outside an array.
         """
@@ -326,7 +329,7 @@ class LaneWriter:
         return math.gcd(at * size, GPU.vector_bytes, size * self.lanes)
 
     def _wide(self, operation: Operation, slot: Slot) -> tuple[Value, int, list[int]]:
-        """Return the address of a vector access: a base index, its distance, and each lane's offset."""
+        """Return the address of a vector access, and the offset of each lane in the vector."""
         base, offset = self.w.offsets.get(operation.operands[1], (operation.operands[1], 0))
         step = self._wide_step(operation)
         return *self._base_and_offset(self.value(slot, 0, base)), [offset + step * lane for lane in range(self.lanes)]

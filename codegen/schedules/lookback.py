@@ -1,4 +1,4 @@
-"""The schedule of scans along long rows, with decoupled look-back.
+"""The GPU schedule of scans along long rows, with decoupled look-back.
 
 Each block scans a tile and reads the totals of previous blocks.
 
@@ -57,7 +57,7 @@ _HALF = np.dtype(np.uint32)
 
 @dataclass(frozen=True, slots=True)
 class Shared:
-    """A scan kernel in which several blocks share a row, with the sizes that its launch needs.
+    """A scan kernel in which several blocks share a row, with the sizes for its launch.
 
     They are the number of blocks per row, and the size of the look-back descriptors.
     """
@@ -96,25 +96,31 @@ def share_rows(kernel: Kernel, sizes: Mapping[str, int]) -> Shared | None:
 
 
 def _words_of_value(op: ScanOp) -> int:
-    """Return the number of descriptor words that each value of a scan needs."""
+    """Return the number of 64-bit words in which look-back descriptors store a scan's value."""
     return -(-op.type.itemsize // _HALF.itemsize)
 
 
 def _descriptors_of_row(tiles: int) -> int:
-    """Return the number of look-back values for a row: one per tile, per group of tiles, and per group of groups."""
+    """Return the number of look-back values for a row.
+
+    There is one per tile, per group of tiles, and per group of groups.
+    """
     groups = -(-tiles // GPU.warp)
     return tiles + groups + -(-groups // GPU.warp)
 
 
 @dataclass(frozen=True, slots=True)
 class LookbackScan(Decision):
-    """The mapping of a scan to threads if several blocks share a row. Alignment is its only parameter."""
+    """The parameters of the GPU schedule in which several blocks scan a row together.
+
+    The alignment is the only parameter.
+    """
 
     keeps_alignment: ClassVar[bool] = True
 
 
 def fits(kernel: Kernel, nest: Nest, sizes: Mapping[str, int], exact: bool) -> LookbackScan | None:
-    """Return how a scan with look-back descriptors maps to threads, or None for other kernels."""
+    """Return the parameters of this schedule for a scan with look-back descriptors, or None for other kernels."""
     if not isinstance(kernel.attributes.get("schedule"), LookbackScan):
         return None
     scan = find_scan(nest)
@@ -136,7 +142,7 @@ def write(kernel: Kernel, nest: Nest, decision: LookbackScan, target: Target) ->
     row, tile = w.split(number, tiles) if nest.levels else (w.number(0), number)
     w.bind(nest.levels, row)
     writer = LaneWriter(w, LANES, decision.vectors)
-    for o in (*nest.inward, *scan.head):
+    for o in (*nest.inward, *scan.prologue):
         writer.point(o)
     warp, lane = w.split(w.thread, GPU.warp)
     elements = _TileWriter(writer, scan, tile, (warp, lane), decision.multiples)
@@ -161,7 +167,7 @@ def write(kernel: Kernel, nest: Nest, decision: LookbackScan, target: Target) ->
 
 
 def _take_block_number(w: ThreadWriter, descriptors: Value) -> tuple[Value, Value]:
-    """Return the rank of this block in the order in which blocks start, and the tag of the launch."""
+    """Return the position of this block in the starting order of blocks, and the tag of the launch."""
     b = w.builder
     held = w.shared_array(_WORD, 1)
     low = w.number(2**32 - 1, _WORD)
@@ -212,7 +218,7 @@ class _TileWriter:
         """Context manager that selects accesses by whole vectors (`whole`) or by elements."""
         vectors = self.writer.vectors
         self.writer.vectors = vectors if whole else frozenset()
-        with self.writer.inside():
+        with self.writer.scope():
             yield
         self.writer.vectors = vectors
 
@@ -249,7 +255,7 @@ class _TileWriter:
         return reduced
 
     def finish(self, scanner: TileScanner, before: Value) -> None:
-        """Emit the scan of the tile's elements, given the total of all elements before this warp (`before`)."""
+        """Emit the scan of a tile's elements, given the total of all elements before this warp."""
         scanner.finish([Slot([], [], lanes) for lanes in self.values], before)
 
     def write(self) -> None:
@@ -327,7 +333,7 @@ class _Descriptors:
 
 
 class _TilePosition:
-    """The position of a tile: in its group of 32 tiles, and that of the group among 32 groups."""
+    """The position of a tile in its group of 32 tiles, and of the group among 32 groups."""
 
     def __init__(self, w: ThreadWriter, row: Value, tile: Value, tiles: Value, lane: Value) -> None:
         self.w = w
@@ -348,7 +354,7 @@ class _TilePosition:
 
 
 def _look_back(notes: _Descriptors, scanner: TileScanner, position: _TilePosition, own: Value, initial: Value) -> Value:
-    """Return the prefix of a tile, after publishing the total of the tile.
+    """Publish a tile's total, and return the total of all elements before the tile.
 
     The last tile of a group publishes the total of the group. The last tile of a group of groups publishes the prefix
     of the next group of groups.

@@ -1,4 +1,4 @@
-"""The structure of a logical kernel: its parallel loops, and the operations at each point of the loops.
+"""The structure of a logical kernel: its parallel loops, and the operations in their innermost body.
 
 In: a logical kernel. Out: a `Nest`, and answers about it: which loops can be distributed over threads, which
 dimension is contiguous, and how many registers a body needs. The kernel is not changed.
@@ -18,7 +18,7 @@ from weft.codegen.passes.index_steps import index_steps, program_order
 
 @dataclass(frozen=True, slots=True)
 class Level:
-    """A parallel loop of a kernel, with the operations before it in the enclosing loop."""
+    """A parallel loop of a kernel, with the operations that precede it in the enclosing loop."""
 
     before: tuple[Operation, ...]
     loop: Operation
@@ -36,7 +36,7 @@ class Level:
 
 @dataclass(frozen=True, slots=True)
 class Nest:
-    """The parallel loops of a kernel (`levels`), and the operations at each of their points (`item`).
+    """The parallel loops of a kernel (`levels`), and the operations in their innermost body (`item`).
 
     The outermost loop comes first.
     """
@@ -46,16 +46,16 @@ class Nest:
 
     @property
     def inward(self) -> list[Operation]:
-        """The operations between the parallel loops, whose results the points of an inner loop share."""
+        """The operations between the parallel loops, whose results the inner iterations share."""
         return [o for level in self.levels[1:] for o in level.before]
 
     @property
     def operations(self) -> list[Operation]:
-        """All operations of a point in order: those between the loops, then those of the body."""
+        """All operations of one iteration of the parallel loops, in order."""
         return [*self.inward, *self.item]
 
     def points(self, sizes: Mapping[str, int]) -> int:
-        """Return the number of points of the parallel loops for the sizes `sizes`."""
+        """Return the number of iterations of all parallel loops for the given sizes."""
         return prod(sizes[level.extent.name] for level in self.levels)
 
 
@@ -107,12 +107,12 @@ def has_regions(operations: Iterable[Operation]) -> bool:
 
 
 def is_spread(operation: Operation) -> bool:
-    """Return whether several threads may share an operation, because it is a reduction or a parallel loop."""
+    """Return whether several threads may share an operation, as in a reduction or a parallel loop."""
     return operation.opcode == "for" and operation.attributes["role"] in ("reduce", "parallel")
 
 
 def reduction_chain(loop: Operation) -> list[Operation]:
-    """Return a loop and the loops perfectly nested in it that threads can share.
+    """Return a loop and the loops perfectly nested in it whose iterations can be distributed among threads.
 
     The bounds of each loop are invariant in the loops around it, and all loops have the same accumulators.
     """

@@ -1,4 +1,4 @@
-"""The schedule of pointwise kernels over several loops, such as broadcasts, slices and stencils.
+"""The GPU schedule of pointwise kernels over several loops, such as broadcasts, slices and stencils.
 
 In: a logical kernel without loops in its items, and a `RowPlanes`. Out: the threaded kernel. Adjacent threads follow
 the innermost loop, with whole vectors if these are aligned. Each thread computes several rows, so that data shared by
@@ -36,7 +36,7 @@ ROWS = 4
 
 @dataclass(frozen=True, slots=True)
 class RowPlanes(Decision):
-    """The mapping of planes to threads: threads along a row, elements per vector, and rows per thread.
+    """The parameters of this schedule: threads along a row, elements per vector, and rows per thread.
 
     If the number of threads is 0, the launch determines the number.
     """
@@ -47,7 +47,7 @@ class RowPlanes(Decision):
 
 
 def fits(kernel: Kernel, nest: Nest, sizes: Mapping[str, int], exact: bool) -> RowPlanes | None:
-    """Return how a kernel of these sizes maps to threads, or None if another schedule is better."""
+    """Return the parameters of this schedule for a pointwise kernel, or None if another schedule is better."""
     if len(nest.levels) < 2 or has_regions(nest.item) or any(has_control_flow(o) for o in nest.operations):
         return None
     operations = _operations(nest)
@@ -121,7 +121,7 @@ def write(kernel: Kernel, nest: Nest, decision: RowPlanes, target: Target) -> Ke
 
 
 class _Plane:
-    """Writer of the tiles of rows and columns of a pointwise kernel.
+    """Writer of the two-dimensional tiles of a pointwise kernel.
 
     A thread computes vectors of `lanes` elements in `deep` rows. The pointers in `vectors` allow vector accesses.
     `along` threads lie along a row (0: as many as fit). `rows` and `length` are the number and the length of the rows,
@@ -176,7 +176,7 @@ class _Plane:
         return w.compute("add", w.compute("right_shift", w.compute("subtract", extent, 1), shift), 1)
 
     def tile(self, number: Value, across: Value | int) -> None:
-        """Emit the code for this thread's vectors in tile `number`.
+        """Emit the code for this thread's part of tile `number`.
 
         Each row of tiles has `across` tiles.
         """

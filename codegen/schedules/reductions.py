@@ -1,4 +1,4 @@
-"""The schedule of reductions that several threads of a block share.
+"""The GPU schedule of reductions in which several threads of a block share each reduction.
 
 A block of T threads processes X items at a time with Y = T / X threads each. X and Y are powers of two that depend on
 the extents, so the tree of a reduction depends only on the shape, never on the size of the grid.
@@ -52,7 +52,7 @@ REGISTERS = 96
 
 @dataclass(slots=True)
 class Team:
-    """The division of a block's threads among the points of the parallel loops.
+    """The division of a block's threads among iterations of the parallel loops.
 
     `size` threads share an item, and `part` is the index of this thread among them.
     """
@@ -66,7 +66,7 @@ class Team:
     active: Value | None = None
 
     def first(self, w: ThreadWriter) -> Value:
-        """Return whether this thread is the first thread of its point.
+        """Return whether this thread is the first of the threads that share an iteration of the parallel loops.
 
         Threads beyond the last point are never first.
         """
@@ -75,7 +75,7 @@ class Team:
 
 
 def split_item(nest: Nest) -> tuple[list[Operation], list[Operation]] | None:
-    """Split the operations of a point in two parts, after the last loop that threads can share.
+    """Split the operations of an iteration in two parts, after the last loop that threads can share.
 
     One thread executes the second part. Return None if threads cannot share the first part, because it has serial loops
     or conditional stores.
@@ -83,19 +83,19 @@ def split_item(nest: Nest) -> tuple[list[Operation], list[Operation]] | None:
     spread = [k for k, operation in enumerate(nest.item) if is_spread(operation)]
     if not spread:
         return None
-    head, tail = list(nest.item[: spread[-1] + 1]), list(nest.item[spread[-1] + 1 :])
-    for operation in head:
+    prologue, epilogue = list(nest.item[: spread[-1] + 1]), list(nest.item[spread[-1] + 1 :])
+    for operation in prologue:
         if operation.opcode == "atomic" or (operation.regions and not is_spread(operation)):
             return None
-    return head, tail
+    return prologue, epilogue
 
 
 class SharedItems(AnySizesDecision):
-    """The mapping of reductions to threads if the threads of a block share each point."""
+    """The parameters of the GPU schedule in which the threads of a block share each reduction."""
 
 
 def fits(kernel: Kernel, nest: Nest, sizes: Mapping[str, int], exact: bool) -> SharedItems | None:
-    """Return a mapping to threads for any sizes, or None if threads cannot share the loops."""
+    """Return schedule parameters for arrays of any size, or None if threads cannot share the loops."""
     return SharedItems() if split_item(nest) is not None else None
 
 
@@ -103,8 +103,8 @@ def write(kernel: Kernel, nest: Nest, decision: SharedItems, target: Target) -> 
     """Lower a kernel with reductions to a threaded kernel, in which several threads share each reduction."""
     parts = split_item(nest)
     assert parts is not None
-    head, tail = parts
-    loops = [operation for operation in head if is_spread(operation)]
+    prologue, epilogue = parts
+    loops = [operation for operation in prologue if is_spread(operation)]
     columns = prefers_columns(nest, loops)
     w = ThreadWriter(kernel, nest, GPU.block)
     items = w.product(w.extents())
@@ -114,7 +114,7 @@ def write(kernel: Kernel, nest: Nest, decision: SharedItems, target: Target) -> 
         team.active = w.test("less", item, items)
         w.bind(nest.levels, w.compute("minimum", item, w.compute("subtract", items, 1)))
         w.enter(nest.levels[1:])
-        _item(w, team, head, tail, _reads_changing(w, nest.inward))
+        _item(w, team, prologue, epilogue, _reads_changing(w, nest.inward))
     shared = sum(
         int(v.type.dtype.itemsize) * count  # type: ignore[union-attr, misc]
         for (_, _), v in team.shared.items()
@@ -172,15 +172,18 @@ def _reads_changing(w: ThreadWriter, operations: Iterable[Operation]) -> bool:
     return any(o.opcode == "load" and o.operands[0] not in steady for o in operations)
 
 
-def _item(w: ThreadWriter, team: Team, head: Sequence[Operation], tail: Sequence[Operation], reads: bool) -> None:
-    """Emit the operations at one point of the parallel loops.
+def _item(
+    w: ThreadWriter, team: Team, prologue: Sequence[Operation], epilogue: Sequence[Operation], reads: bool
+) -> None:
+    """Emit the operations of one iteration of the parallel loops.
 
-    All threads of the item compute the head and share its loops. Only the first thread computes and stores the tail. A
-    barrier separates each write of a thread from earlier and later reads of other threads. Threads without an item also
-    read. `reads` states whether the code before the item has read memory that the kernel may write.
+    All threads of the item compute the prologue and share its loops. Only the first thread computes and stores the
+    epilogue. A barrier separates each write of a thread from earlier and later reads of other threads. Threads
+    without an item also read. `reads` states whether the code before the item has read memory that the kernel may
+    write.
     """
     writes = False
-    for part in (*([operation] for operation in head), *([list(tail)] if tail else [])):
+    for part in (*([operation] for operation in prologue), *([list(epilogue)] if epilogue else [])):
         inner = list(program_order(part))
         loads, stores = _reads_changing(w, inner), any(o.opcode in ("store", "atomic") for o in inner)
         if (stores and (reads or writes)) or (loads and writes):
@@ -189,7 +192,7 @@ def _item(w: ThreadWriter, team: Team, head: Sequence[Operation], tail: Sequence
         if len(part) == 1 and is_spread(part[0]):
             _distribute_loop(w, team, part[0])
             reads = reads or loads
-        elif stores or part == tail:
+        elif stores or part == epilogue:
             with w.when(team.first(w)):
                 w.copy(part)
             reads = reads or loads
@@ -223,7 +226,9 @@ def _distribute_loop(w: ThreadWriter, team: Team, loop: Operation) -> None:
 
 
 def _divide_threads(w: ThreadWriter, team: Team, extents: Sequence[Value]) -> tuple[list[Value], list[Value]]:
-    """Divide the threads of a block among nested loops. Return their number and this thread's index per loop.
+    """Divide the threads of a block among nested loops.
+
+    Return the number of threads for each loop, and this thread's index among them.
 
     The innermost loop gets adjacent threads, as many as it has iterations. The enclosing loops get the rest.
     """
@@ -242,7 +247,7 @@ def _divide_threads(w: ThreadWriter, team: Team, extents: Sequence[Value]) -> tu
 def _strided(
     w: ThreadWriter, chain: Sequence[Operation], plan: Sequence[tuple[Value, Value, Value]], carried: Sequence[Value]
 ) -> list[Value]:
-    """Emit nested loops of which each thread runs a share. Return the final accumulators.
+    """Emit nested loops that several threads share, and return the final accumulators.
 
     `plan` has, for each loop, the start for this thread, the end of the loop, and the stride of the iterations.
     """
@@ -263,7 +268,7 @@ def _strided(
 
 
 def _emit_iteration(w: ThreadWriter, region: Block, index: Value, carried: Sequence[Value]) -> tuple[Value, ...]:
-    """Emit one iteration of a loop."""
+    """Emit the body of a loop for one iteration."""
     w.map[region.parameters[0]] = index
     w.map.update(zip(region.parameters[1:], carried, strict=True))
     return w.copy(region.operations)
@@ -370,7 +375,7 @@ def shuffled(
 
 
 def _combine_columns(w: ThreadWriter, team: Team, combine: Sequence[str], found: Sequence[Value]) -> list[Value]:
-    """Combine the threads that share columns by halves, until one thread per column is left."""
+    """Combine the partial results of threads that share columns, until one thread per column is left."""
     shared = [team.shared[k, v.type] for k, v in enumerate(found)]  # type: ignore[index]
 
     def step(distance: int) -> None:

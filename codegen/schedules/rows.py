@@ -1,4 +1,6 @@
-"""The schedule of row reductions by a warp or a block, in one or more passes: softmax, norms, sums of rows.
+"""The GPU schedule of row reductions such as softmax, norms and sums of rows.
+
+A warp or a block reduces a row, in one or more passes.
 
 In: a logical kernel whose items are loops over one row, and an `EachRow`. Out: the threaded kernel. A row's elements
 are distributed over its threads in vectors: vector v belongs to thread ``v % threads``. A thread either keeps all its
@@ -51,13 +53,13 @@ FEW_WARPS = 8
 
 @dataclass(frozen=True, slots=True)
 class RowNest:
-    """Successive loops over one row, with the operations before (`head`) and after them (`tail`).
+    """Successive loops over one row, with the operations before them (`prologue`) and after them (`epilogue`).
 
-    All threads execute `head`, and one thread executes `tail`.
+    All threads execute `prologue`, and one thread executes `epilogue`.
     """
 
-    head: list[Operation]
-    tail: list[Operation]
+    prologue: list[Operation]
+    epilogue: list[Operation]
     loops: list[Operation]
 
     @property
@@ -126,7 +128,7 @@ def _stores_carried(loop: Operation) -> bool:
 
 @dataclass(frozen=True, slots=True)
 class EachRow(Decision):
-    """The mapping of rows to threads: threads per row, and vectors that a thread keeps in registers.
+    """The parameters of this schedule: threads per row, and vectors that a thread keeps in registers.
 
     With 0 vectors, each loop reads the row again from memory.
     """
@@ -136,7 +138,7 @@ class EachRow(Decision):
 
 
 def fits(kernel: Kernel, nest: Nest, sizes: Mapping[str, int], exact: bool) -> EachRow | None:
-    """Return how a row reduction of these sizes maps to threads, or None if another schedule is better."""
+    """Return the parameters of this schedule for a row reduction, or None if another schedule is better."""
     row = find_row(nest)
     if row is None or row.stop.name not in sizes:
         return None
@@ -146,7 +148,7 @@ def fits(kernel: Kernel, nest: Nest, sizes: Mapping[str, int], exact: bool) -> E
 
 
 def decide(kind: type[EachRow], kernel: Kernel, row: RowNest, sizes: Mapping[str, int], registers: int) -> EachRow:
-    """Return the mapping to threads for the row length in `sizes`.
+    """Return the parameters of this schedule for the row length in `sizes`.
 
     A thread keeps its part of the row in registers if the part fits.
     """
@@ -206,7 +208,7 @@ def write(kernel: Kernel, nest: Nest, decision: EachRow, target: Target) -> Kern
 
 
 def write_items(w: ThreadWriter, threads: int, scheme: str, write: Callable[[Value], None]) -> Kernel:
-    """Write a kernel in which `threads` threads share each point of the parallel loops. Return the kernel.
+    """Return a kernel in which `threads` threads share each iteration of the parallel loops.
 
     `write` is called with the index of the current thread among the threads of its item.
     """
@@ -274,7 +276,7 @@ class RowWriter:
         for operation in nest.inward:
             self.writer.point(operation)
         read = written = False
-        for part in (*([o] for o in self.row.head), *([self.row.tail] if self.row.tail else [])):
+        for part in (*([o] for o in self.row.prologue), *([self.row.epilogue] if self.row.epilogue else [])):
             loads, stores = self._touches(part)
             if (stores and (read or written)) or (loads and written):
                 self._synchronize()
@@ -294,7 +296,7 @@ class RowWriter:
         w = self.w
         if len(part) == 1 and is_spread(part[0]):
             self._loop(part[0])
-        elif part is self.row.tail or any(o.opcode == "store" for o in part):
+        elif part is self.row.epilogue or any(o.opcode == "store" for o in part):
             with w.when(self._is_first()):
                 w.copy(part)
             self.writer.forget()
@@ -303,7 +305,7 @@ class RowWriter:
                 self.writer.point(operation)
 
     def _is_first(self) -> Value:
-        """Return whether this thread is the first thread of its row, which executes the row's tail."""
+        """Return whether this thread is the first thread of its row, which executes the epilogue."""
         return self.w.test("equal", self.part, 0)
 
     def _synchronize(self) -> None:
@@ -380,7 +382,7 @@ class RowWriter:
     # -- the elements of a row -----------------------------------------------------------------
 
     def _kept_slots(self) -> list[Slot]:
-        """Return a slot for each vector that this thread keeps in registers."""
+        """Return the `Slot` of each vector that this thread keeps in registers."""
         w = self.w
         length = w.compute("subtract", self.stop, self.start)
         known = self.known.length
@@ -391,11 +393,11 @@ class RowWriter:
         ]
 
     def spans(self, count: int) -> Value | int:
-        """Return the distance in elements between two of this thread's vectors, `count` vectors apart."""
+        """Return the distance in elements from this thread's vector to its `count`-th next vector."""
         return count * self.threads * self.lanes
 
     def _slot(self, k: int, base: Value, length: Value, known: int | None = None) -> Slot:
-        """Return this thread's vector number `k` of a part of the row, as a `Slot`.
+        """Return this thread's vector number `k` in a part of the row, as a `Slot`.
 
         The part has `length` elements and starts at `base`.
         """
@@ -407,7 +409,7 @@ class RowWriter:
         return self.writer.slot_within(base, offset, length, self._readable_length(length), whole=self.known.whole)
 
     def _readable_length(self, length: Value) -> Value:
-        """Return the number of elements that may be read from a part of the row with `length` elements."""
+        """Return how many elements may be read from a part of a row that has `length` elements."""
         return length
 
     def _tiles(self, loop: Operation, accumulators: list[list[Value]]) -> list[list[Value]]:
@@ -430,7 +432,7 @@ class RowWriter:
         begin, end = (first, end) if exact is None else (w.number(0), w.number(exact))
         how: dict[str, Any] = {"step_by": tile, "rolled": True, "opaque": True}
         with (
-            self.writer.inside(),
+            self.writer.scope(),
             w.builder.loop(end, "serial", start=begin, initial=flat(accumulators), **how) as opened,
         ):
             at = opened.index if exact is None else w.compute("add", first, opened.index)
@@ -443,7 +445,7 @@ class RowWriter:
         if not self.known.rest_at_once:
             how["step_by"] = w.value(self.spans(1))
             with (
-                self.writer.inside(),
+                self.writer.scope(),
                 w.builder.loop(rest, "serial", start=w.number(0), initial=whole, **how) as opened,
             ):
                 slots = [self._slot(0, w.compute("add", end, opened.index), w.compute("subtract", rest, opened.index))]
@@ -451,14 +453,14 @@ class RowWriter:
             return self._nested(opened.results)
 
         def left() -> list[Value]:
-            with self.writer.inside():
+            with self.writer.scope():
                 slots = [self._slot(k, end, rest) for k in range(unroll)]
                 return flat(self._emit_iteration(loop, slots, self._nested(whole)))
 
         return self._nested(w.select(w.test("greater", rest, 0), left, lambda: whole))
 
     def _nested(self, values: Sequence[Value]) -> list[list[Value]]:
-        """Split a flat list of accumulators into one list per lane.
+        """Split a flat list of accumulators into one list for each vector lane.
 
         An empty list stays empty.
         """
@@ -489,7 +491,7 @@ def flat(accumulators: Iterable[Iterable[Value]]) -> list[Value]:
 
 
 def share_by_warps(w: ThreadWriter, values: list[Value], count: int) -> tuple[Value, list[Value]]:
-    """Store each warp's values in shared memory. Return this thread's lane and the shared arrays.
+    """Store each warp's values in shared memory, and return this thread's lane and the shared arrays.
 
     The first lane of each warp stores its values.
     """

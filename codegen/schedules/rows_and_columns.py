@@ -1,4 +1,4 @@
-"""The schedule of row-and-column reductions, which reduce the same elements along rows and along columns.
+"""The GPU schedule of row-and-column reductions, which reduce the same elements along both axes.
 
 A warp or a block iterates over rows, reduces each row, and keeps the results of its columns in registers.
 
@@ -28,7 +28,7 @@ ANY = 1 << 20
 
 @dataclass(frozen=True, slots=True)
 class RowColumnNest:
-    """The parts of a row-and-column reduction.
+    """The parts of a kernel that reduces the same elements along rows and along columns.
 
     The parts are the operations before the rows, the initialization of the columns, and the loop over rows with its
     body.
@@ -51,14 +51,14 @@ def find_row_columns(nest: Nest) -> RowColumnNest:
 
 
 class RowColumnReduction(EachRow):
-    """The mapping of row-and-column reductions to threads.
+    """The parameters of the GPU schedule of row-and-column reductions.
 
     If the sizes are known, it includes the decision of `rows.py` for each row.
     """
 
 
 def fits(kernel: Kernel, nest: Nest, sizes: Mapping[str, int], exact: bool) -> EachRow | None:
-    """Return how a row-and-column reduction of these sizes maps to threads, or None for other kernels."""
+    """Return the parameters of this schedule for a row-and-column reduction, or None for other kernels."""
     if not isinstance(kernel.attributes.get("schedule"), RowColumnReduction):
         return None
     return decide(RowColumnReduction, kernel, find_row_columns(nest).row, sizes, ANY)
@@ -99,10 +99,10 @@ class RowWriterWithColumns(RowWriter):
         flat = nothing * (len(self.slots) * self.lanes)
         first, stop = (w.map[v] for v in rows.operands[:2])
         how: dict[str, Any] = {"step": rows.attributes.get("step", 1), "rolled": True}
-        with self.writer.inside(), w.builder.loop(stop, "serial", start=first, initial=flat, **how) as opened:
+        with self.writer.scope(), w.builder.loop(stop, "serial", start=first, initial=flat, **how) as opened:
             w.map[rows.regions[0].parameters[0]] = opened.index
             self.columns = self._by_slot(opened.carried)
-            for part in (*([o] for o in self.row.head), *([self.row.tail] if self.row.tail else [])):
+            for part in (*([o] for o in self.row.prologue), *([self.row.epilogue] if self.row.epilogue else [])):
                 self._part(part)
             if self.threads != GPU.warp:
                 w.barrier()

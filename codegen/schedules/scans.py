@@ -1,4 +1,6 @@
-"""The schedule of scans along rows: a block scans a row tile by tile, and carries the running value.
+"""The GPU schedule of scans along rows, in which a block scans a row tile by tile.
+
+The block carries the running value from tile to tile.
 
 In: a logical kernel whose items are scans along one loop, and a `RowScan`. Out: the threaded kernel. Within a tile a
 thread scans its own adjacent elements. The lanes of a warp add the totals of previous lanes by shuffles over 1, 2, 4, 8
@@ -56,9 +58,9 @@ class ScanOp:
 
 @dataclass(frozen=True, slots=True)
 class Scan:
-    """The scans at one point of the parallel loops: their common loop, and the operations before and after it."""
+    """The scans in the innermost body of the parallel loops, with their common loop."""
 
-    head: list[Operation]
+    prologue: list[Operation]
     loop: Operation
     ops: list[ScanOp]
     before: list[Operation]
@@ -72,13 +74,13 @@ class Scan:
 
 def find_scan(nest: Nest) -> Scan | None:
     """Return the scans of a kernel, or None if they do not share one loop or depend on each other."""
-    *head, loop = [o for o in nest.item if o.opcode != "yield"] or [Operation("yield")]
+    *prologue, loop = [o for o in nest.item if o.opcode != "yield"] or [Operation("yield")]
     if loop.opcode != "for" or loop.attributes["role"] != "scan" or not loop.results:
         return None
     *body, end = loop.regions[0].operations
-    if has_regions(head) or any((o.regions or has_control_flow(o)) and not chooses(o) for o in body):
+    if has_regions(prologue) or any((o.regions or has_control_flow(o)) and not chooses(o) for o in body):
         return None
-    if any(o.opcode in ("store", "atomic") for o in head) or any(o.opcode == "atomic" for o in body):
+    if any(o.opcode in ("store", "atomic") for o in prologue) or any(o.opcode == "atomic" for o in body):
         return None
     stores = [k for k, o in enumerate(body) if o.opcode == "store"]
     if stores and any(o.opcode == "load" for o in body[stores[0] :]):
@@ -101,11 +103,11 @@ def find_scan(nest: Nest) -> Scan | None:
             known.update(o.results)
         if o not in own:
             (after if o.opcode == "store" or any(v in known for v in o.results) else before).append(o)
-    return None if any(f.value in known for f in ops) else Scan(head, loop, ops, before, after)
+    return None if any(f.value in known for f in ops) else Scan(prologue, loop, ops, before, after)
 
 
 def operands_of(operation: Operation) -> list[Value]:
-    """Return the operands of an operation and of all operations in its regions."""
+    """Return the operands of an operation, including those of the operations in its regions."""
     return [v for o in program_order([operation]) for v in o.operands]
 
 
@@ -116,7 +118,7 @@ def fills_with_columns(nest: Nest, scan: Scan, rows: int) -> bool:
 
 @dataclass(frozen=True, slots=True)
 class RowScan(Decision):
-    """The mapping of scans to threads: the minimum length of a row that a block scans.
+    """The parameter of the GPU schedule of scans: the minimum row length for a scan by a whole block.
 
     One thread scans each shorter row.
     """
@@ -125,7 +127,7 @@ class RowScan(Decision):
 
 
 def fits(kernel: Kernel, nest: Nest, sizes: Mapping[str, int], exact: bool) -> RowScan | None:
-    """Return how scans of these sizes map to threads, or None if another schedule is better."""
+    """Return the parameters of this schedule for scans, or None if another schedule is better."""
     scan = find_scan(nest)
     if scan is None or scan.loop.operands[1].name not in sizes:
         return None
@@ -184,7 +186,7 @@ def _write_row(w: ThreadWriter, scan: Scan, vectors: Sequence[str], *, whole: bo
     nest = w.nest
     w.bind(nest.levels, w.block)
     writer = LaneWriter(w, LANES, vectors)
-    for o in (*nest.inward, *scan.head):
+    for o in (*nest.inward, *scan.prologue):
         writer.point(o)
     start, stop, *before = (w.map[v] for v in scan.loop.operands)
     warp, lane = w.split(w.thread, GPU.warp)
@@ -192,7 +194,7 @@ def _write_row(w: ThreadWriter, scan: Scan, vectors: Sequence[str], *, whole: bo
     # operations after the scan may write memory that operations before it read
     steps = index_steps([*scan.before, *scan.after], scan.index)
     with (
-        writer.inside(),
+        writer.scope(),
         w.builder.loop(
             stop, "serial", start=start, initial=before, step_by=w.number(GPU.block * LANES), rolled=True
         ) as opened,
@@ -303,7 +305,10 @@ class TileScanner:
         return start, whole
 
     def reduce_lanes(self, value: Value) -> Value:
-        """Reduce a value over the lanes of the warp by butterfly shuffles. All lanes get the result."""
+        """Reduce a value over the lanes of a warp by butterfly shuffles.
+
+        All lanes get the result.
+        """
         distance = GPU.warp // 2
         while distance:
             value = self.combine(value, self.from_lane(value, distance, "xor"))

@@ -1,4 +1,4 @@
-"""The schedule of scatters that add integers to few elements.
+"""The GPU schedule of scatters that add integers to few elements.
 
 Each block accumulates in shared memory, and updates the result at its end.
 
@@ -45,13 +45,13 @@ def find_scatter(nest: Nest) -> Operation | None:
 
 @dataclass(frozen=True, slots=True)
 class PrivateScatter(Decision):
-    """The mapping of a scatter to threads: the number of accumulators in each block's shared memory."""
+    """The parameter of this GPU schedule: the number of accumulators in each block's shared memory."""
 
     room: int
 
 
 def fits(kernel: Kernel, nest: Nest, sizes: Mapping[str, int], exact: bool) -> PrivateScatter | None:
-    """Return how a scatter of these sizes maps to threads, or None if the schedule does not fit."""
+    """Return the parameters of this schedule for a scatter, or None for other kernels."""
     atomic = find_scatter(nest)
     if atomic is None or "scatter_size" not in kernel.attributes:
         return None
@@ -118,7 +118,10 @@ def _elements(w: ThreadWriter, nest: Nest, atomic: Operation, held: Value) -> No
 
 
 def _accumulator_dtype(kernel: Kernel, atomic: Operation) -> np.dtype:
-    """Return the dtype of the accumulators in shared memory. Counts need only 32 bits, which are faster."""
+    """Return the dtype of the accumulators in shared memory.
+
+    Counts need only 32 bits, which are faster.
+    """
     value = atomic.operands[2]
     ones = any(o.opcode == "constant" and o.results[0] is value and o.attributes["value"] == 1 for o in kernel.walk())
     kind = value.type

@@ -1,4 +1,4 @@
-"""The schedule of long reductions in one launch: the last block to finish combines all blocks' results.
+"""The GPU schedule of long reductions in one launch, in which the last block combines all results.
 
 In: a logical kernel from `merge_kernels`. Out: the threaded kernel. Invariant: the result does not depend on which
 block is last, because the last block combines the partial results in a fixed order.
@@ -36,7 +36,7 @@ FEW_PARTS = 512
 
 
 def nests_of_parts(kernel: Kernel) -> tuple[Nest, Nest]:
-    """Return the loop nests of the two parts of a merged kernel."""
+    """Return the loop nests of the two original kernels in a merged kernel."""
     parts = []
     for operations in parts_of(kernel, kernel.body):
         body = Block()
@@ -56,7 +56,7 @@ def can_merge(first: Kernel, second: Kernel) -> bool:
 
 @dataclass(frozen=True, slots=True)
 class SplitReduction(Decision):
-    """The mapping of a long reduction to threads, in each block and in the last block.
+    """The parameters of the GPU schedule of long reductions, for each block and for the last block.
 
     `kept` is the number of vectors of a part that each thread keeps in registers if the part is read twice. `finish`
     describes how to combine the partial results: the number of threads, the number of vectors that each thread keeps,
@@ -69,7 +69,7 @@ class SplitReduction(Decision):
 
 
 def fits(kernel: Kernel, nest: Nest, sizes: Mapping[str, int], exact: bool) -> SplitReduction | None:
-    """Return how a merged kernel of these sizes maps to threads.
+    """Return the parameters of this schedule for a kernel that was merged from two, or None for others.
 
     Unless `exact`, the launch decides how to combine the partial results.
     """
@@ -143,8 +143,8 @@ def _block_bounds(partial: RowNest) -> tuple[Value, Value] | None:
 
     Return None for bounds of another form.
     """
-    stops = {o.results[0]: o for o in partial.head if o.opcode == "minimum"}
-    sums = {o.results[0]: o for o in partial.head if o.opcode == "add"}
+    stops = {o.results[0]: o for o in partial.prologue if o.opcode == "minimum"}
+    sums = {o.results[0]: o for o in partial.prologue if o.opcode == "add"}
     stop = stops.get(partial.stop)
     if stop is None or stop.operands[0] not in sums:
         return None
@@ -161,7 +161,7 @@ def _block_length(partial: RowNest, w: ThreadWriter) -> int | None:
 
 
 def _count(w: ThreadWriter, kernel: Kernel) -> Value:
-    """Emit code that counts finished blocks. Return a bool that is true in the last block to finish."""
+    """Emit code that counts finished blocks, and return a bool that is true only in the last block."""
     b = w.builder
     counter = next(p.value for p in kernel.parameters if p.value.name == COUNTER)
     final = b.cast(w.compute("subtract", w.grid, 1), np.uint32)
@@ -178,7 +178,7 @@ def _count(w: ThreadWriter, kernel: Kernel) -> Value:
 
 
 def _finish(w: ThreadWriter, nest: Nest, row: RowNest, threads: int, known: RowFacts) -> None:
-    """Emit the combination of all blocks' partial results.
+    """Emit code that combines the partial results of all blocks.
 
     A warp or the whole block computes each result.
     """

@@ -1,4 +1,4 @@
-"""The schedules for logical kernels on a GPU, in the order in which they are tried.
+"""The list of GPU schedules for logical kernels, in the order in which they are tried.
 
 split_reductions   Long reductions: blocks reduce parts; the last block to finish combines the partial results.
 rows_and_columns   Row-and-column reductions: a warp or a block iterates over rows, with its columns in registers.
@@ -70,7 +70,7 @@ ANY_SIZES = SCHEDULES[-3:]
 
 
 def choose_schedule(kernel: Kernel, sizes: Mapping[str, int], exact: bool) -> Decision:
-    """Return how a logical kernel maps to threads, by the first schedule that fits the kernel and the sizes."""
+    """Return the parameters of the first GPU schedule that fits a logical kernel and the array sizes."""
     return _first(SCHEDULES, kernel, find_nest(kernel), sizes, exact)
 
 

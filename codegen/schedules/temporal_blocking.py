@@ -1,4 +1,6 @@
-"""The schedule of temporal blocking: several time steps in one kernel, with tiles in shared memory.
+"""The GPU schedule of temporal blocking, in which one kernel computes several time steps.
+
+The tiles of the time steps are in shared memory.
 
 In: a logical kernel written for this schedule: one parallel loop over blocks of work. Inside it, or inside serial
 loops, are perfectly nested loops with constant extents over the points of a tile (role reduce, in any order). Out:
@@ -26,13 +28,13 @@ REGISTER_AIMS = (40, 48, 64)
 
 @dataclass(frozen=True, slots=True)
 class TemporalBlocking(Decision):
-    """The mapping of temporal blocking to threads: the number of threads that share a tile."""
+    """The parameter of temporal blocking on a GPU: the number of threads that share a tile."""
 
     threads: int
 
 
 def fits(kernel: Kernel, nest: Nest, sizes: Mapping[str, int], exact: bool) -> TemporalBlocking | None:
-    """Return the mapping that is stored in the kernel, or None if the kernel was not written for this schedule."""
+    """Return the schedule parameters in the kernel's attributes, or None if the kernel has none."""
     given = kernel.attributes.get("schedule")
     return given if isinstance(given, TemporalBlocking) else None
 
@@ -47,7 +49,7 @@ def write(kernel: Kernel, nest: Nest, decision: TemporalBlocking, target: Target
 
 
 class _StepWriter:
-    """Writer of the code of one thread, which computes some points of each tile."""
+    """Writer of the code of one thread, which computes some elements of each tile."""
 
     def __init__(self, w: ThreadWriter, kernel: Kernel) -> None:
         self.w = w
@@ -76,7 +78,7 @@ class _StepWriter:
                 self.w.copy([o])
 
     def _tile(self, loop: Operation) -> None:
-        """Emit this thread's points of a tile, with all loads before the stores."""
+        """Emit the code for this thread's elements of a tile, with all loads before the stores."""
         levels, before, body = _points(loop)
         extents = [self.constants[level.operands[1]] for level in levels]
         points = prod(extents)
@@ -95,7 +97,7 @@ class _StepWriter:
         self.w.map = outside
 
     def _set_indices(self, levels: list[Operation], extents: list[int], slot: int) -> None:
-        """Set the loop indices in a tile to the point with the number `slot` plus this thread's index."""
+        """Set the loop indices in a tile to this thread's element number `slot`."""
         w = self.w
         rest = w.thread
         for level, extent in list(zip(levels, extents, strict=True))[:0:-1]:

@@ -1,4 +1,4 @@
-"""The schedule of pointwise kernels that read transposed operands through tiles in shared memory.
+"""The GPU schedule of pointwise kernels with transposed operands, which are read through shared memory.
 
 In: a logical kernel whose last two loops are contiguous in different operands, and a `TransposedTiles`. Out: the
 threaded kernel. The threads of a block load a square of each transposed operand along that operand's memory into
@@ -65,14 +65,14 @@ def find_transposed_loads(kernel: Kernel, nest: Nest) -> TransposedLoads | None:
 
 @dataclass(frozen=True, slots=True)
 class TransposedTiles(Decision):
-    """The mapping of transposed operands to threads: elements per side of a tile, and elements per vector."""
+    """The parameters of tiles on a GPU: elements per side of a tile, and elements per vector."""
 
     side: int
     lanes: int
 
 
 def fits(kernel: Kernel, nest: Nest, sizes: Mapping[str, int], exact: bool) -> TransposedTiles | None:
-    """Return how a kernel with transposed operands maps to threads, or None for other kernels.
+    """Return the parameters of this schedule for a kernel with transposed operands, or None for other kernels.
 
     Tiles are accessed element by element if vectors are not aligned, or do not fit into the registers.
     """
@@ -154,7 +154,7 @@ class _Tile:
         self.apart = GPU.block // across
 
     def write_all(self) -> None:
-        """Emit a loop over the tiles of this block, or a single tile if no tile is at the border of the matrix."""
+        """Emit a loop over the tiles of this block, or only one tile if all tiles are complete."""
         w, levels, side = self.w, self.w.nest.levels, self.side
         *outer, height, width = w.extents()
         across, down = w.parts(width, side), w.parts(height, side)
@@ -174,7 +174,7 @@ class _Tile:
             w.barrier()
 
     def write(self, top: Value, left: Value, height: Value, width: Value) -> None:
-        """Emit the tile whose first element is (`top`, `left`)."""
+        """Emit the code for the tile whose first element is (`top`, `left`)."""
         w = self.w
         writer = LaneWriter(w, self.lanes, self.vectors)
         made = [o for o in self.crossing.operations if o.opcode != "store"]

@@ -1,4 +1,4 @@
-"""Writer of threaded kernels: copies of logical operations and index arithmetic, for one GPU thread.
+"""Writer of threaded kernels, which contain the code of a single GPU thread.
 
 Index values here are never negative, so division rounds down. Nothing overflows the index dtype, because loops over
 tiles count iterations instead of adding the size of the grid.
@@ -60,7 +60,7 @@ class ThreadWriter:
     # -- index arithmetic -----------------------------------------------------------------
 
     def emit(self, opcode: str, **attributes: Any) -> Value:
-        """Emit an operation that has no operands and returns an index."""
+        """Emit an operation without operands whose result is an index."""
         return self.builder.emit(opcode, (), (self.builder.kernel.index_dtype,), **attributes)[0]
 
     def number(self, value: Any, dtype: Any = None) -> Value:
@@ -76,7 +76,7 @@ class ThreadWriter:
         return self.number(x) if isinstance(x, int) else x
 
     def compute(self, name: str, x: Value | int, y: Value | int) -> Value:
-        """Emit an op on two indices, and return its result.
+        """Emit a scalar operation on two indices, and return its result.
 
         Common ops on two constants are evaluated immediately.
         """
@@ -107,7 +107,10 @@ class ThreadWriter:
         return quotient, self.compute("subtract", x, self.compute("multiply", quotient, y))
 
     def split_at(self, x: Value, shift: Value, power: Value) -> tuple[Value, Value]:
-        """Return ``x//power`` and ``x % power``, where `power` is a power of two and `shift` its base-2 logarithm."""
+        """Return ``x//power`` and ``x % power`` for the power of two `power`.
+
+        `shift` is the base-2 logarithm of `power`.
+        """
         return self.compute("right_shift", x, shift), self.compute("bitwise_and", x, self.compute("subtract", power, 1))
 
     def parts(self, x: Value, y: Value | int) -> Value:
@@ -120,7 +123,7 @@ class ThreadWriter:
         return self.choose(some, more, 0)
 
     def power_of_two(self, x: Value, limit: int) -> Value:
-        """Return the smallest power of two that is at least `x`, but at most `limit`."""
+        """Return the smallest power of two that is at least `x`, but no more than `limit`."""
         found = self.value(1)
         power = 1
         while power < limit:
@@ -129,7 +132,7 @@ class ThreadWriter:
         return found
 
     def product(self, values: Sequence[Value]) -> Value:
-        """Return the product of several indices, which is 1 if there are none."""
+        """Return the product of several indices, or 1 if there are none."""
         if not values:
             return self.number(1)
         total = values[0]
@@ -240,7 +243,7 @@ class ThreadWriter:
         return [self.map[level.extent] for level in self.nest.levels]
 
     def bind(self, levels: Sequence[Level], flat: Value) -> None:
-        """Set the indices of the loops `levels` from the position `flat` of a point in C order."""
+        """Set the indices of the loops `levels`, given the position of the iteration in C order."""
         for level in reversed(levels[1:]):
             flat, self.map[level.index] = self.split(flat, self.map[level.extent])
         if levels:
@@ -252,7 +255,7 @@ class ThreadWriter:
             self.copy(level.before)
 
     def copy(self, operations: Iterable[Operation]) -> tuple[Value, ...]:
-        """Copy operations with their regions, as serial code. Return the operands of their `yield`."""
+        """Copy operations and their regions as serial code, and return the operands of the final `yield`."""
         for operation in operations:
             operands = tuple(self.map[v] for v in operation.operands)
             if operation.opcode == "yield":

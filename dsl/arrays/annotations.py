@@ -1,4 +1,4 @@
-"""Type aliases for annotations. Only type checkers import this module."""
+"""Type aliases for annotations, which only type checkers import."""
 
 from __future__ import annotations
 

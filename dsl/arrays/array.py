@@ -61,12 +61,12 @@ _seen_class = partial(type)
 
 
 def show_class(function: Callable[[Any], type]) -> None:
-    """Register the function that computes `Array.__class__`, the class that `isinstance` sees for an array."""
+    """Register the function that computes `Array.__class__`, which `isinstance` uses."""
     _seen_class.__setstate__((function, (), {}, {}))  # type: ignore[attr-defined]
 
 
 def class_for(value: object, depth: int) -> type:
-    """Return the class of `value` that ``isinstance`` reports to the code `depth` frames up the stack."""
+    """Return the class of `value` that ``isinstance`` reports to the code `depth` stack frames above."""
     function: Callable[..., type] = _seen_class.func
     return type(value) if function is type else function(value, depth + 1)
 
@@ -182,15 +182,15 @@ class Array(ArrayMembers):
 
     @property
     def base(self) -> Array | None:
-        """The array that contains the whole storage if this array is a view, otherwise None."""
+        """The array of which this array is a view, or None if this array is not a view."""
         return None if self._view is None else wrap(self._storage)
 
     # -- to the host ------------------------------------------------------------------------
 
     def numpy(self) -> np.ndarray:
-        """Return the elements as a read-only NumPy array. Large arrays on the CPU device are not copied.
+        """Return the elements as a read-only NumPy array.
 
-        The array is evaluated.
+        The array is evaluated. Large arrays on the CPU device are not copied.
         """
         VALUE_READS[0] += 1
         if self._device is not None or self._storage.host is not None:
@@ -207,11 +207,11 @@ class Array(ArrayMembers):
         return as_strided(values.reshape(-1)[offset:], shape, [s * values.itemsize for s in strides], writeable=False)
 
     def item(self, *index: int) -> Any:
-        """Return one element as a Python scalar."""
+        """Return one element of the array as a Python scalar."""
         return self._number().item(*index)
 
     def _number(self) -> np.ndarray:
-        """Evaluate the array and return its elements as a NumPy array, for conversion to a Python scalar."""
+        """Evaluate the array, and return its only element for conversion to a Python scalar."""
         VALUE_READS[0] += 1
         if (values := values_of(self)) is None:
             realise(self._storage)
@@ -283,19 +283,19 @@ class Array(ArrayMembers):
     __deepcopy__ = __copy__
 
     def _after_write(self) -> None:
-        """Do nothing. `Part` overrides this hook, which runs after a write, to write to the complex array."""
+        """Do nothing after a write to this array, unlike the method of `Part`."""
 
     def __dlpack_device__(self) -> tuple[int, int]:
         return (1, 0)
 
 
 class Scalar(Array):
-    """An immutable and hashable 0-d array, returned by operations for which NumPy returns a scalar."""
+    """An immutable, hashable 0-d array, returned by operations for which NumPy returns a scalar."""
 
     __slots__ = ()
 
     def __new__(cls, value: Any = 0) -> Any:
-        """Return `value` as a NumPy float64, for functions such as `statistics.mean` that call the type of their data."""
+        """Return `value` as a NumPy float64, for functions such as `statistics.mean` that call the type of data."""
         return np.float64(value)
 
     __len__ = __iter__ = None  # type: ignore[assignment]  # (so that a scalar is neither `Sized` nor `Iterable`)
@@ -308,10 +308,7 @@ class Scalar(Array):
         return repr(self.numpy()[()])
 
     def _count(self) -> int:
-        """Return this scalar as an int, for the repetition of a sequence as in ``[0] * scalar``.
-
-        Raises TypeError if the scalar is not an integer.
-        """
+        """Return this scalar as an int for ``[0] * scalar``, or raise TypeError if it is not an integer."""
         if self.dtype.kind not in "iu":
             raise TypeError(f"can't multiply sequence by non-int of type 'numpy.{self.dtype.name}'")
         return operator.index(self)
@@ -329,7 +326,7 @@ class Scalar(Array):
 
 
 class ReadOnly(Array):
-    """A read-only array, whose views are also read-only. Other arrays over the same storage may be writable."""
+    """A read-only array with read-only views, over a storage that other arrays may write."""
 
     __slots__ = ()
 
@@ -345,7 +342,7 @@ _new = object.__new__
 
 
 def wrap(storage: Storage, window: View | None = None, kind: type[Array] = Array) -> Array:
-    """Return an array that shows all of `storage`, or only the view `window` of the storage."""
+    """Return an array over all of `storage`, or over the part that the view `window` selects."""
     array = _new(kind)
     array._device = array._values = None
     array._storage = storage
@@ -354,7 +351,7 @@ def wrap(storage: Storage, window: View | None = None, kind: type[Array] = Array
 
 
 def adopt_new(values: np.ndarray, device: Device) -> Array:
-    """Return a weft array that owns the memory of a C-contiguous NumPy array, to which the caller drops its reference."""
+    """Return a weft array over the memory of a C-contiguous NumPy array, which the caller gives up."""
     array = _new(Array)
     array._values = values
     array._device = device
@@ -389,18 +386,18 @@ def record(expr: Expr) -> Array:
 
 
 def record_array(expr: Expr) -> Array:
-    """Return a new pending array, like `record`, but a 0-d result is a mutable `Array` instead of a `Scalar`."""
+    """Return a new pending array like `record`, but as a mutable `Array` even if it is 0-d."""
     made = record(expr)
     return made if expr.shape else wrap(made._storage)
 
 
 def scalar(storage: Storage) -> Scalar:
-    """Return a `Scalar` over a 0-d storage."""
+    """Return a `Scalar` that contains the element of a 0-d storage."""
     return wrap(storage, None, Scalar)  # type: ignore[return-value]
 
 
 def storages_of(values: Iterable[Any], *, only_arrays: bool = True) -> list[Storage]:
-    """Return the storages of all arrays in `values`, in order, including arrays in lists, tuples and dicts.
+    """Return the storages of all arrays in `values`, including arrays in lists, tuples and dicts.
 
     Raises TypeError for a value of another type. If `only_arrays` is false, such a value is ignored.
     """
@@ -447,7 +444,7 @@ def evaluate(*arrays: Any) -> Any:
 
 
 def expr_of(array: Array) -> Expr:
-    """Return the expression for an array or Python scalar in the current recording."""
+    """Return an array or a Python scalar as an expression in the current recording."""
     if not isinstance(array, Array):
         return as_operand(array)[0]
     if type(array) is Scalar and SEVERAL_DEVICES[0] and array.device is not current_epoch().device:
@@ -457,7 +454,7 @@ def expr_of(array: Array) -> Expr:
 
 
 def as_operand(value: Any) -> tuple[Expr, type | None]:
-    """Return an operand as an expression, and the Python type of a weak scalar, otherwise None.
+    """Return an operand as an expression, and its type if it is a Python number, otherwise None.
 
     Raises TypeError for a value that is neither an array nor a number.
     """
@@ -514,7 +511,7 @@ def convert(value: Any, device: Device | None = None) -> Array:
 
 
 def _without_sharing(value: object) -> np.ndarray:
-    """Convert a value to a NumPy array, with a copy of the memory of weft arrays.
+    """Convert a value to a NumPy array that does not share memory with weft arrays.
 
     If the memory were shared, later operations on these arrays could not be recorded.
     """
@@ -526,7 +523,7 @@ def _without_sharing(value: object) -> np.ndarray:
 
 
 def from_protocol(value: Any) -> Any:
-    """Return the result of `value.__array__()` if it is a weft array, otherwise `value` itself."""
+    """Return the result of `value.__array__()` if it is a weft array, otherwise `value`."""
     kind = type(value)
     if not hasattr(kind, "__array__") or hasattr(kind, "__array_ufunc__"):
         return value  # (``__array__`` of a type that implements ufuncs returns a NumPy array, and may compute it)
@@ -536,9 +533,10 @@ def from_protocol(value: Any) -> Any:
 
 
 def write(array: Array, value: Expr) -> tuple[Expr, Expr]:
-    """Assign `value`, cast and broadcast as needed, to `array`. All arrays over the same storage see the change.
+    """Assign `value` to the elements of `array`, with a cast and broadcasting as needed.
 
-    Returns the previous version of the storage and the new one. Raises ValueError if elements of the array overlap.
+    All arrays over the same storage see the change. Returns the previous version of the storage and the new one.
+    Raises ValueError if elements of the array overlap.
     """
     check_writable(array)
     storage = array._storage
@@ -559,7 +557,7 @@ def check_writable(array: Array) -> None:
 
 
 def is_writable(array: Array) -> bool:
-    """Return whether an array is writable. Views with overlapping elements are read-only."""
+    """Return whether an array is writable, which views with overlapping elements are not."""
     if isinstance(array, ReadOnly):
         return False
     return array._view is None or not overlaps(*array._view[:2])
@@ -571,7 +569,7 @@ def whole(storage: Storage) -> View:
 
 
 def start() -> Location:
-    """Return the user's call site for a new operation, after ending the recording if it is full."""
+    """Return the user's call site of a new operation, and end the recording first if it is full."""
     where = user_location(3)
     cut(recording.epoch or current_epoch(), where)
     return where

@@ -1,4 +1,4 @@
-"""Recording of operations, with results memoized by call site.
+"""Recording of operations, with a memo of the expressions that each call site has recorded.
 
 In: an op, arrays and scalars, and a call site. Out: the recorded result. Invariant: a memoized result is the same
 object that a new recording would produce.
@@ -67,9 +67,9 @@ _native_installer: list[Callable[[int], None]] = []
 
 
 def set_native_installer(installer: Callable[[int], None]) -> None:
-    """Set the function that installs the native recorders.
+    """Set the function that installs the machine code for memoized operations.
 
-    Its argument is the number of memo hits in Python so far.
+    The argument of the installer is the number of memo hits in Python so far.
     """
     _native_installer[:] = [installer]
 
@@ -77,7 +77,7 @@ def set_native_installer(installer: Callable[[int], None]) -> None:
 def look_up(
     op: str, way: int, first: Array, second: Any, code: CodeType, at: int, *caller: Any
 ) -> tuple[Any, Expr | None]:
-    """Return an operation's memo key, and the memoized expression for this key.
+    """Return the memo key of an operation, and the memoized expression for this key.
 
     The key is None if the operation cannot be memoized, and the expression is None on a miss. This function is the hot
     path of recording. One lookup suffices if the arrays belong to the current epoch or are in memory. `second` is an
@@ -122,7 +122,7 @@ def look_up(
 
 
 def zero_key(zero: float) -> float | str:
-    """Return a memo-key item that differs for 0.0 and -0.0, which compare equal."""
+    """Return a key for a zero that distinguishes 0.0 from -0.0, for use in a memo key."""
     return zero if str(zero)[0] != "-" else "-0.0"
 
 
@@ -135,13 +135,13 @@ def _look_up(key: object, epoch: Epoch) -> Expr | None:
 
 
 def count_hit() -> None:
-    """Count a memo hit in Python, and call the installer of the native recorders after every `BETWEEN` hits."""
+    """Count a memo hit in Python, and install the native recorders after enough hits."""
     if not (number := next(_hits)) % BETWEEN and number >= ENOUGH:
         _native_installer[0](number)
 
 
 def memoize(key: Any, node: Expr, where: Location, epoch: Epoch) -> None:
-    """Store the expression `node`, recorded at the call site `where`, in the memo under `key`."""
+    """Store an expression that was recorded at the call site `where` in the memo."""
     code = where[0]
     if key is None or recording.epoch is not epoch:
         return
@@ -173,7 +173,7 @@ _KEPT_LIMIT = 20_000
 
 
 def _is_kept(code: Any, first: Any) -> bool:
-    """Return whether a code object is kept alive, so that its id can be part of a memo key."""
+    """Return whether a code object stays alive, and can thus be identified by its id in a memo key."""
     return code is first or id(code) in _kept or (code == first and keep_code(code))
 
 
@@ -210,7 +210,7 @@ def copy_operand(values: np.ndarray, device: Device | None = None) -> Array | np
 
 
 def on_operands_device(operation: Operation, name: str = "") -> Operation:
-    """Decorate an operation so that it runs on the device of its arrays, not on the default device.
+    """Decorate an operation so that it runs on the device of its arrays instead of the default device.
 
     NumPy arrays and numbers among the operands are copied to that device, and new arrays are created there. If a `name`
     is given, the operation raises DeviceMismatchError for arrays on different devices. Other operations check their
@@ -256,7 +256,7 @@ def _arrays_in(operands: Iterable[Any]) -> Iterator[Array]:
 
 
 def apply(op: str, *operands: Any, location: Location | None = None) -> Array:
-    """Record an op on arrays and scalars, or return the memoized array."""
+    """Record an op on arrays and scalars, or return an array with the memoized expression."""
     where = location or user_location(2)
     key = node = None
     if np.ndarray in map(type, operands):
@@ -273,7 +273,7 @@ def apply(op: str, *operands: Any, location: Location | None = None) -> Array:
 
 @on_operands_device
 def record_and_memoize(op: str, operands: tuple[Any, ...], where: Location, key: Any) -> Array:
-    """Record an op on a memo miss, and memoize its expression under `key`."""
+    """Record an op that is not in the memo, and memoize its expression under `key`."""
     before = recording.epoch or current_epoch()
     epoch = cut(before, where)
     if epoch is not before:
@@ -313,14 +313,17 @@ def _look_up_transposed(key: object, operands: tuple[Any, ...], epoch: Epoch) ->
 
 
 def transposed(value: object, order: Order) -> Any:
-    """Return an operand with its axes permuted by `order`. Scalars are returned unchanged."""
+    """Return an operand with its axes permuted by `order`.
+
+    Scalars are returned unchanged.
+    """
     if isinstance(value, (list, tuple, np.ndarray)):
         value = convert(value)
     return permuted(value, order) if isinstance(value, Array) and value.shape else value
 
 
 def _whole_expression(array: Array, epoch: Epoch) -> Expr | None:
-    """Return the expression for an array's whole storage in a recording, or None if there is none."""
+    """Return the expression for the whole storage of an array, or None if there is none in this recording."""
     storage = array._storage
     value = storage.value if storage.host is not None else None
     return storage.expr if value is None else epoch.bind(value, storage.shape, storage.dtype)
@@ -356,7 +359,7 @@ def bind_memory(storage: Storage, epoch: Any, code: Any, at: int) -> Expr | None
 
 
 def accepts(value: object) -> bool:
-    """Return whether weft's operators accept values of the type of `value`.
+    """Return whether weft's operators support values of the type of `value`.
 
     Operations with values of other types are left to NumPy, or to the operators of these types.
     """

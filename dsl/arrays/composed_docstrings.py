@@ -1,4 +1,4 @@
-"""Docstrings for the functions that execute NumPy's Python code, and for those that return NumPy's results.
+"""Docstrings of functions that run NumPy's Python code on weft arrays, or return NumPy's results.
 
 `tests/docs/test_docstrings.py` runs the examples.
 """

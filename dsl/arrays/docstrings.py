@@ -1,4 +1,4 @@
-"""Docstrings of ufuncs, methods and functions that are created at run time, and the name of arrays in messages.
+"""Docstrings of ufuncs, methods and functions that are created at run time.
 
 `tests/docs/test_docstrings.py` runs the examples.
 """
@@ -415,7 +415,7 @@ def describe_function(name: str) -> str:
 
 
 def describe_members(kind: type) -> None:
-    """Add the examples to the docstrings of the methods and properties of `Array`."""
+    """Add examples to the docstrings of the methods and properties of `Array`."""
     for name, session in MEMBER_EXAMPLES.items():
         member = vars(kind)[name]
         summary = member.__doc__ or MEMBER_SUMMARIES[name]

@@ -1,4 +1,4 @@
-"""Detection of foreign operands: operands of types that implement NumPy's dispatch protocols.
+"""Detection of operands of other libraries that implement NumPy's dispatch protocols.
 
 NumPy executes operations on foreign operands.
 
@@ -33,12 +33,12 @@ _DEPTH = 65  # NumPy nests sequences to 64 dimensions
 
 
 def not_foreign(kind: type) -> None:
-    """Register a type that has NumPy's protocols but does not make an operand foreign."""
+    """Register a type whose values weft supports although it implements NumPy's dispatch protocols."""
     OWN_TYPES.add(kind)
 
 
 def has_foreign(values: Iterable[Any]) -> bool:
-    """Return whether any value, or any item of a nested list or tuple, is foreign (`is_foreign`)."""
+    """Return whether any value, or any item of a nested list or tuple, has another library's array type."""
     for value in values:
         kind = type(value)
         if kind in OWN_TYPES:
@@ -68,7 +68,7 @@ def types_in(values: Iterable[Any]) -> set[type]:
 
 
 def is_foreign(value: object) -> bool:
-    """Return whether a value is an ndarray subclass, or has another library's type with NumPy's protocols."""
+    """Return whether a value is an ndarray subclass, or another library's type with NumPy's protocols."""
     kind = type(value)
     if kind in OWN_TYPES:
         return False

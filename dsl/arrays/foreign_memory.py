@@ -22,7 +22,10 @@ Shown = tuple[Storage, tuple[tuple[int, ...], tuple[int, ...], int] | None]
 
 
 def byte_strides(shape: tuple[int, ...], itemsize: int, strides: Any, order: str) -> tuple[int, ...]:
-    """Check the given byte strides, and replace None by the strides of a contiguous array in C or Fortran order."""
+    """Return the byte strides of an array, by default those of a contiguous array.
+
+    Given strides are checked. `order` is "C" or "F".
+    """
     if order not in ("C", "F"):
         raise ValueError(f"the order of an array is 'C' or 'F', not {order!r}")
     if strides is None:
@@ -44,7 +47,7 @@ def extent_of(shape: tuple[int, ...], strides: tuple[int, ...], itemsize: int) -
 def storage_over(
     device: Device, buffer: Buffer, dtype: np.dtype, shape: tuple[int, ...], strides: tuple[int, ...], start: int = 0
 ) -> Shown:
-    """Return a storage over a buffer, and the view that shows an array of the given layout.
+    """Return a storage over a buffer, and a view of it with the given layout.
 
     The view is None if the array occupies the whole storage.
 
@@ -61,7 +64,7 @@ def storage_over(
 def storage_at_address(
     device: Device, address: int, dtype: np.dtype, shape: tuple[int, ...], strides: tuple[int, ...], owner: object
 ) -> Shown:
-    """Return a storage over memory that another library owns, and the view that shows the array.
+    """Return a storage over memory that another library owns, and a view of it with the given layout.
 
     The storage starts at the last aligned address up to `address`.
     """
@@ -73,7 +76,7 @@ def storage_at_address(
 
 
 def storage_of_interface(desc: dict[str, Any], owner: object = None, sync: bool = True) -> Shown:
-    """Return a storage over the memory of a CUDA array interface, and the view that shows the array.
+    """Return a storage over the memory of a CUDA array interface, and a view with the interface's layout.
 
     The storage keeps `owner` alive.
 

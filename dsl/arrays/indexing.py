@@ -1,4 +1,4 @@
-"""Array indexing: views for basic indices, gathers and scatters for index arrays and masks.
+"""Array indexing: views for slices and integers, copies and assignments for index arrays and masks.
 
 In: an array and NumPy's index expressions. Out: views, gathered copies, or new versions of the storage. Indices are
 checked immediately (`positions.py`). The number of elements that a mask selects depends on data, so a mask is
@@ -82,7 +82,7 @@ _ARRAYS = (Array, np.ndarray)
 
 
 class Index:
-    """A parsed index: the layout of its basic part, and the index arrays."""
+    """A parsed index: the layout of its slices and integers, and its index arrays."""
 
     __slots__ = ("advanced", "axes", "offset", "shape", "strides")
 
@@ -135,7 +135,7 @@ def _plain(item: object) -> Any:
 
 
 def resolve(array: Array, key: object) -> Index:
-    """Parse the index `key` of an array, and raise IndexError in the same cases as NumPy."""
+    """Parse the index `key` of an array, with NumPy's errors."""
     shape, strides, offset = array._view or whole(array._storage)
     index = Index(offset)
     axis = 0
@@ -194,7 +194,7 @@ def _is_integer(item: Any) -> bool:
 
 
 def _is_array_number(item: object) -> bool:
-    """Return whether an index item is a 0-d array, with which NumPy makes a copy, and not a `Scalar`."""
+    """Return whether an index item is a 0-d array (not a `Scalar`), for which NumPy makes a copy."""
     return isinstance(item, (Array, np.ndarray)) and type(item) is not Scalar and not item.ndim
 
 
@@ -257,7 +257,7 @@ def getitem(array: Array, key: Any) -> Array:
 
 @on_operands_device
 def _resolve_and_index(array: Array, key: Any) -> Array:
-    """Return ``array[key]`` by parsing the index, which is not in the memo."""
+    """Return ``array[key]`` for an index that is not in the memo, by parsing the index."""
     if type(key) is Array and key.dtype == bool and (taken := select(array, key)) is not None:
         return taken
     index = resolve(array, key)
@@ -299,7 +299,7 @@ def _is_large_mask(key: object) -> bool:
 
 
 def _view_or_offset(array: Array, key: object) -> Any:
-    """Return the memoized view that a basic index selects, or the offset of a single element.
+    """Return the memoized view for a basic index, or the offset of a single element.
 
     The result None stands for the view of the whole storage. For an index that is not basic, return ``...``.
     """
@@ -320,13 +320,16 @@ def _view_or_offset(array: Array, key: object) -> Any:
 
 
 def element(array: Array, offset: int) -> Array:
-    """Return the element at an offset in an array's storage, as a 0-d array."""
+    """Return an element of an array's storage as a 0-d array.
+
+    `offset` is the position of the element in the storage.
+    """
     start()
     return record(expr_of(window(array, (), (), offset)))
 
 
 class AxisLayout:
-    """Layout of an indexing result: its shape, and which of its axes come from slices or from index arrays."""
+    """The shape of an indexing result, and the origin of its axes: slices or index arrays."""
 
     __slots__ = ("at", "result_axes", "shape")
 
@@ -357,7 +360,7 @@ def _lay_out_axes(index: Index, key: object, ndim: int) -> AxisLayout:
 
 
 def _separated(key: object, ndim: int) -> bool:
-    """Return whether a slice or None stands between two items that are index arrays or integers."""
+    """Return whether a slice or None is between two index arrays or integers of an index."""
     kinds = [not (item is None or isinstance(item, slice)) for item in _expand(key, ndim)]
     inside = False
     ended = False
@@ -393,7 +396,7 @@ def setitem(array: Array, key: object, value: object) -> None:
 
 @on_operands_device
 def assign_recorded(array: Array, key: object, value: object) -> None:
-    """Record ``array[key] = value``, even if the write could run immediately."""
+    """Record ``array[key] = value``, even if the assignment could run immediately."""
     check_devices("indexing", (array, *key) if type(key) is tuple else (array, key))
     if isinstance(value, Array) and value.device is not array.device:
         if type(value) is Scalar:
@@ -442,7 +445,7 @@ def assign_recorded(array: Array, key: object, value: object) -> None:
 
 
 def _write_memoized(array: Array, key: object, view: View | None, value: object) -> None:
-    """Record a write to a view, and memoize the write for the native recorder."""
+    """Record a write to a view, and memoize the write for the machine code that records memoized operations."""
     where = user_location(3)
     found, epoch = _set_key(array, key, value, where), recording.epoch
     slots = len(epoch.slots)  # type: ignore[union-attr]
@@ -467,7 +470,7 @@ def _memoize_no_change(array: Array, key: object, value: object) -> None:
 
 
 def _set_key(array: Array, key: object, value: object, where: Location) -> Any:
-    """Return the native recorder's memo key for ``array[key] = value``, or None if only Python can execute it."""
+    """Return the memo key of ``array[key] = value``, or None if only Python can execute the assignment."""
     epoch = current_epoch(array._storage.device)
     named: list[Any] = ["set", IN_PLACE, id(where[0]), where[1]]
     plain = (
@@ -480,7 +483,7 @@ def _set_key(array: Array, key: object, value: object, where: Location) -> Any:
 
 
 def _write_window(storage: Storage, view: View | None, value: object) -> tuple[Expr, Expr]:
-    """Record and memoize a write to a view of a storage.
+    """Record and memoize a write to a view, and return the storage's expressions before and after it.
 
     Return the expressions of the storage before and after the write.
     """
@@ -514,7 +517,7 @@ def _fitted(node: Expr, shape: tuple[int, ...], dtype: np.dtype) -> Expr:
 
 
 def apply_at(op: str, array: Array, key: object, values: Any) -> None:
-    """Implement ``ufunc.at``: apply an op to the indexed elements, once for each occurrence of an index."""
+    """Apply an op in place to the indexed elements, once for each occurrence of an index."""
     ufunc, operands = getattr(np, find_op(op).ufunc or "", None), () if values is None else (values,)
     if ufunc is not None and write_small(ufunc.at, (array, key, *operands), {}):
         return
@@ -552,7 +555,7 @@ def apply_at(op: str, array: Array, key: object, values: Any) -> None:
 def _flat_positions(
     positions: Expr, term: tuple[int, tuple[tuple[int, int], ...], int], shape: tuple[int, ...]
 ) -> Expr:
-    """Return the position of each selected element in the flattened storage."""
+    """Return the positions of the selected elements in the flattened storage."""
     start, steps, _ = term
     kind = positions.dtype
     for axis, step in steps:

@@ -90,7 +90,7 @@ def assign_masked(array: Array, mask: Any, value: Any, where: Location) -> bool:
 
 
 def _is_recorded(mask: Any) -> bool:
-    """Return whether a mask is pending in the current recording, so that it can fuse with an assignment."""
+    """Return whether a mask is pending in the current recording, so that an assignment can fuse with it."""
     return type(mask) is Array and mask._storage.buffer is None and mask._storage.epoch is recording.epoch
 
 
@@ -100,13 +100,13 @@ def _test(mask: Any, ndim: int) -> Expr:
 
 
 def _justifies_scan(array: Array, mask: Any, values: int) -> bool:
-    """Return whether a mask selects exactly `values` elements, which are enough to justify a scan of the mask."""
+    """Return whether a mask selects exactly `values` elements, enough to justify a scan of the mask."""
     taken = _count(mask) if isinstance(mask, Array) else int(np.count_nonzero(mask))
     return taken == values and (array._storage.device.name != "cpu" or taken * SPARSE >= mask.size)
 
 
 def _distribute(test: Expr, values: Expr) -> Expr:
-    """Distribute packed values, in order, over the true elements of a mask.
+    """Assign packed values, in order, to the elements at which a mask is true.
 
     Elements at which the mask is false are arbitrary.
     """
@@ -216,7 +216,7 @@ def _positions(mask: np.ndarray, device: Device) -> Array:
 def _collect(
     fill: Callable[[slice, np.ndarray], None], test: np.ndarray, rest: tuple[int, ...], dtype: np.dtype, device: Device
 ) -> Array:
-    """Allocate an array for the items that a mask selects, and let `fill` copy the items on all threads."""
+    """Return an array of the items that a mask selects, which `fill` copies on all threads."""
     count, width = int(np.count_nonzero(test)), prod(rest) * dtype.itemsize
     # (A quarter of the work, because one thread nearly saturates the memory bandwidth.)
     blocks = runtime.divide_axis(len(test), (test.size + 2 * count * width) // 4, runtime.thread_count())
@@ -234,7 +234,9 @@ def _collect(
 
 
 def find_true(mask: Array) -> tuple[np.ndarray | Array, ...]:
-    """Return the indices of a mask's true elements, as one array per axis. Runs on the mask's device.
+    """Return the indices of the true elements of a mask, as one array per axis.
+
+    The search runs on the mask's device.
 
     On a GPU, each element of the result is found by a binary search in the scan of the mask.
     """
@@ -264,7 +266,7 @@ def find_true(mask: Array) -> tuple[np.ndarray | Array, ...]:
 
 
 def _along_axes(flat: Expr, shape: tuple[int, ...]) -> tuple[Array, ...]:
-    """Convert positions in a flattened array to one index array per axis of the array's shape."""
+    """Convert positions in a flattened array to one index array for each axis."""
     found = []
     for axis, n in enumerate(shape):
         step = prod(shape[axis + 1 :])

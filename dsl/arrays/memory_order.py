@@ -18,7 +18,7 @@ Order = tuple[int, ...]
 
 
 def memory_order(arrays: Sequence[Array]) -> Order | None:
-    """Return the axis order that NumPy chooses for a result's memory, or None for C order.
+    """Return the axis order of a result in memory as NumPy chooses it, or None for C order.
 
     An axis is moved inward past another if its stride is smaller in every array that has both. Other axes keep C order.
     """
@@ -30,7 +30,7 @@ def memory_order(arrays: Sequence[Array]) -> Order | None:
 
 @lru_cache(maxsize=4096)
 def _order_of(*views: tuple[Any, ...]) -> Order | None:
-    """Compute the `memory_order` of views that are given as tuples of a shape and, optionally, strides."""
+    """Return the `memory_order` of views, each given as a shape and, optionally, strides."""
     rank = max(len(seen[0]) for seen in views)
     known = []
     for shape, *strided in views:
@@ -73,7 +73,7 @@ def _view(array: Array, view: View) -> Array:
 
 
 def reduce_array(array: Array) -> Any:
-    """Implement `Array.__reduce__`. Pickling preserves the memory order of the array."""
+    """Implement pickling of an array, with its memory order."""
     return _restore, (np.array(array.numpy()), isinstance(array, Scalar))
 
 

@@ -1,4 +1,4 @@
-"""Methods and properties of `Array` that have NumPy's names and record operations."""
+"""Methods and properties of `Array` that record operations, under NumPy's names."""
 
 from __future__ import annotations
 
@@ -115,7 +115,7 @@ def _converted(self: Array, kind: np.dtype, keeping: bool) -> Array:
 
 
 def copy_of(self: Array, order: str = "C") -> Array:
-    """Return a copy.
+    """Return a copy of the array.
 
     The array and its copy share memory until one of them is written.
     """
@@ -144,12 +144,15 @@ def _shape_arguments(shape: tuple[Any, ...]) -> Any:
 
 @memoized_view
 def reshape(self: Array, *shape: Any, order: str = "C", copy: bool | None = None) -> Array:
-    """Return an array with another shape. The result is a view if the strides allow it, otherwise a copy."""
+    """Return an array with another shape, as a view if the strides allow it, otherwise as a copy."""
     return manipulation.reshape(self, _shape_arguments(shape), order, copy=copy)
 
 
 def matrix_transpose(self: Array) -> Array:
-    """Return a view with the last two axes exchanged. Raises ValueError for an array with fewer than two axes."""
+    """Return a view with the last two axes exchanged.
+
+    Raises ValueError for an array with fewer than two axes.
+    """
     if self.ndim < 2:
         raise ValueError("matrix transpose with ndim < 2 is undefined")
     return manipulation.swapaxes(self, -1, -2)
@@ -162,7 +165,7 @@ def transpose(self: Array, *axes: Any) -> Array:
 
 
 def flatten(self: Array, order: str = "C") -> Array:
-    """Return a 1-D copy."""
+    """Return a 1-D copy of the array."""
     return copy_of(manipulation.ravel(self, order))
 
 
@@ -217,7 +220,10 @@ def _round(a: Any, decimals: int = 0, out: Any = None) -> Any:
 
 
 def _to_decimals(node: Expr, decimals: int) -> Expr:
-    """Round an expression's elements, or both parts of its complex elements, to a number of decimals."""
+    """Round the elements of an expression to a number of decimals.
+
+    Both parts of a complex element are rounded.
+    """
     if decimals == 0:
         return map_("rint", [node])
     if node.dtype.kind == "c":
@@ -229,7 +235,7 @@ def _to_decimals(node: Expr, decimals: int) -> Expr:
 
 
 def _compress(self: Array, condition: Any, axis: Any = None, out: Any = None) -> Any:
-    """Return the slices along an axis for which `condition` is true, like `numpy.compress`."""
+    """Return the slices along an axis at which `condition` is true, like `numpy.compress`."""
     return OWN["compress"](condition, self, axis, out)
 
 
@@ -252,7 +258,7 @@ def _put(self: Array, indices: Any, values: Any, mode: Any = "raise") -> None:
 
 
 def view(self: Array, dtype: Any = None, type: Any = None) -> Array:
-    """Return a view of the array. If a dtype is given, the view reinterprets the bytes in this dtype.
+    """Return a view of the array, with its bytes reinterpreted if a dtype is given.
 
     On a GPU, and where the elements of the other dtype would not be aligned, a view with another dtype is a read-only
     copy. Raises ValueError if the bytes of the last axis are not a multiple of the dtype's item size. A view of a type
@@ -331,7 +337,10 @@ def setfield(self: Array, value: object, dtype: Any, offset: int = 0) -> None:
 
 
 def byteswap(self: Array, inplace: bool = False) -> Array:
-    """Reverse the bytes of each element, or of each part of a complex element."""
+    """Reverse the bytes of each element.
+
+    In complex elements, the bytes of each part are reversed.
+    """
     if _is_on_gpu(self, self.dtype):
         parts = 2 if self.dtype.kind == "c" else 1
         rows = manipulation.reshape(_bytes(self), (self.size * parts, -1))
@@ -351,12 +360,12 @@ def _is_on_gpu(values: Array, kind: np.dtype) -> bool:
 
 
 def _bytes(values: Any) -> Any:
-    """Return the bytes of an array as a 2-D array of uint8 that has one row per element, in C order."""
+    """Return the bytes of an array as a 2-D array of uint8 with one row per element, in C order."""
     return manipulation.reshape(view(manipulation.ravel(values), np.uint8), (values.size, -1))
 
 
 def _elements(rows: Any, kind: np.dtype, shape: tuple[int, ...]) -> Any:
-    """Return an array of dtype `kind` from a 2-D array of bytes that has one row per element."""
+    """Return an array of dtype `kind` from a 2-D array with one row of bytes per element."""
     return manipulation.reshape(view(manipulation.ravel(rows), kind), shape).copy()
 
 
@@ -397,7 +406,7 @@ def resize(self: Array, *shape: Any, refcheck: bool = True) -> None:
 
 
 def _on_host(name: str, summary: str) -> Any:
-    """Return an array method that evaluates the array and calls `numpy.ndarray`'s method of the given name."""
+    """Return an array method that evaluates the array and calls a method of `numpy.ndarray`."""
 
     def method(self: Array, *arguments: Any, **options: Any) -> Any:
         return getattr(self.numpy(), name)(*arguments, **options)

@@ -1,4 +1,4 @@
-"""LLVM IR that builds the memo keys of native recorders.
+"""LLVM IR that builds the memo keys of recorded operations in machine code.
 
 In: the arguments of a call. Out: code that appends the parts of the call's memo key, and binds its operands to the
 current epoch. Invariant: a key equals the one that `call_sites` or `memoized` forms for the same call.
@@ -92,7 +92,10 @@ WITH_NUMBER = 9
 
 
 class KeyText(ObjectText):
-    """Emitter of code that builds memo keys, and branches to ``slow`` for calls that Python must execute."""
+    """Emitter of code that builds memo keys of recorded operations.
+
+    The code branches to ``slow`` for calls that Python must execute.
+    """
 
     _first: str  # the first argument
     _own: str  # ... its type
@@ -119,7 +122,10 @@ class KeyText(ObjectText):
         return self._t.new(f"load i64, ptr {self._t.new(f'getelementptr i8, ptr {dtype}, i64 {ITEMSIZE}')}")
 
     def _begin_showing(self) -> None:
-        """Emit code that begins the memo key of an index operation, with the array's view and its storage's shape."""
+        """Emit code that begins the memo key of an index operation.
+
+        The key begins with the array's view and its storage's shape.
+        """
         t = self._t
         self._branch_on_type("shown", self._own, {"Array": "shown.array"})
         t.label("shown.array")
@@ -131,7 +137,10 @@ class KeyText(ObjectText):
         t.do("br label %next")
 
     def _begin_recording(self) -> None:
-        """Emit code that begins the memo key of an operation: op, operand order, call site and keyword names."""
+        """Emit code that begins the memo key of an operation.
+
+        The key begins with the op, the operand order, the call site and the keyword names.
+        """
         t, known = self._t, self._known
         pending = self._load_context()
         t.do(f"store ptr {pending}, ptr {self._pending}")
@@ -231,7 +240,7 @@ class KeyText(ObjectText):
         t.do("br label %next")
 
     def _complete(self, name: str, array: str) -> None:
-        """Emit code that creates the storage and view of an array, which immediate execution may have left unset."""
+        """Emit code that creates an array's storage and view if immediate execution has not created them."""
         t = self._t
         unset = [t.new(f"icmp eq ptr {self._field(array, f'Array.{each}')}, null") for each in ("_storage", "_view")]
         t.enter_if(f"or i1 {', '.join(unset)}", f"{name}.unset", f"{name}.complete")
@@ -282,7 +291,7 @@ class KeyText(ObjectText):
         return self._t.new(f"call ptr (i64, ...) {self._known['PyTuple_Pack']}(i64 {len(items)}, {given})")
 
     def _load_context(self) -> str:
-        """Emit code that loads the call site and the current recording, and return the list of pending storages."""
+        """Emit code that loads the call site and the recording, and return the list of pending storages."""
         t, known = self._t, self._known
         frame = self._check(self._call("ptr", "PyEval_GetFrame", ""), "framed", "slow")
         code = self._hold("code", self._call("ptr", "PyFrame_GetCode", f"ptr {frame}"))
@@ -301,7 +310,7 @@ class KeyText(ObjectText):
         return pending
 
     def _operand(self, name: str, thing: str) -> str:
-        """Emit code that loads an operand's expression in the current recording, and return its LLVM value name."""
+        """Emit code that loads an operand's expression in the current recording, and return its LLVM name."""
         t, known = self._t, self._known
         epoch = t.load(self._held["epoch"], 0, "ptr")
         storage = self._check(self._field(thing, "Array._storage"), f"{name}.kept", "slow")
@@ -327,7 +336,7 @@ class KeyText(ObjectText):
         return node
 
     def _bind(self, name: str, storage: str, epoch: str) -> None:
-        """Emit code that binds a storage to a memory slot of the current recording.
+        """Emit code that adds a storage to the buffer table of the current recording.
 
         The code jumps to ``found``, or to ``call`` if only Python can bind the storage.
         """
@@ -379,19 +388,19 @@ class KeyText(ObjectText):
         t.do(f"br label %{name}.found")
 
     def _leave_if_on_host(self, storage: str, there: str) -> None:
-        """Emit a branch to ``slow`` for a small GPU array kept in host memory, and to `there` for other arrays."""
+        """Emit a branch to ``slow`` for a small GPU array in host memory, and to `there` for other arrays."""
         t, host = self._t, self._field(storage, "Storage.host")
         tests = [t.new(f"icmp eq ptr {host}, {nothing}") for nothing in ("null", self._known["None"])]
         t.enter_if(f"or i1 {', '.join(tests)}", there, "slow")
 
     def _release(self) -> None:
-        """Emit code that releases the references that the code of `_bind` holds."""
+        """Emit code that releases the references held by the code of `_bind`."""
         for name in _BINDING:
             self._decrement_reference(self._t.load(self._held[name], 0, "ptr"))
             self._t.do(f"store ptr null, ptr {self._held[name]}")
 
     def _exchange(self, thing: str, values: Mapping[str, str]) -> None:
-        """Emit code that replaces attributes of an object, and only then releases the old values.
+        """Emit code that replaces attributes of an object, and then releases the old values.
 
         No other thread can run between two replacements, because old values are released last.
         """

@@ -1,4 +1,4 @@
-"""Native recorders: machine code that records an array operation if the memo contains it.
+"""Machine code that records array operations whose expressions are memoized (native recorders).
 
 In: `Array`'s operators, methods and indexing, and ufuncs, as Python functions with a `records` attribute. Out: builtins
 with the same effect. In the common case they look up the key in the memo, then record, write or show. In other cases
@@ -28,13 +28,15 @@ FORM, INSTEAD = "native code for recording", "operations are recorded by Python,
 
 
 def install_native_after(hits: int) -> None:
-    """Install the native recorders once the number of memo hits in Python is large enough."""
+    """Install the machine code for memoized operations after enough memo hits in Python."""
     if _replacement.is_due(hits):
         install_native_code()
 
 
 def install_native_code() -> None:
-    """Replace methods, ufuncs and public functions that have a `records` attribute with native recorders.
+    """Replace methods, ufuncs and public functions by machine code that records memoized operations.
+
+    The functions have a `records` attribute.
 
     The functions stay in Python if the code does not compile.
 
@@ -64,7 +66,7 @@ def _install_methods() -> None:
 
 
 def _install_protocol() -> None:
-    """Install native code for operators that have a NumPy scalar on the left and an array on the right."""
+    """Install native code for operators with a NumPy scalar on the left and an array on the right."""
     name = "__array_ufunc__"
     above, function = INSTALLED.get((Array, name), (None, vars(Array)[name]))
     if type(function) is FunctionType:
@@ -90,7 +92,10 @@ def _install_functions() -> None:
 
 
 def _recorder(function: Callable[..., Any]) -> Callable[..., Any]:
-    """Return the native recorder of a public function, or the function itself if it has no `records` attribute."""
+    """Return the machine code that records a public function, or the function itself if there is none.
+
+    Functions with machine code have a `records` attribute.
+    """
     if (recorded := getattr(function, "records", None)) is None:
         return function
     op, way, _ = recorded
@@ -98,7 +103,7 @@ def _recorder(function: Callable[..., Any]) -> Callable[..., Any]:
 
 
 def make_recorder(op: str | None, way: int, does: int, function: Callable[..., Any]) -> Builtin:
-    """Return a native recorder, which records memoized operations and calls `function` on a memo miss.
+    """Return machine code that records memoized operations, and calls `function` for others.
 
     Raises CompileError if the builtin cannot be compiled.
     """

@@ -1,4 +1,4 @@
-"""LLVM IR of the native recorders.
+"""LLVM IR of the machine code that records memoized operations.
 
 In: the layouts of arrays, storages, epochs and expressions. Out: the text of a builtin that looks up its key in the
 memo, then records, writes or shows. Invariant: for unsupported operations, the builtin calls the Python function.
@@ -17,7 +17,9 @@ from weft.runtime import TUPLE_ITEMS, Buffer, slots_of
 
 @cache
 def operator_text() -> str:
-    """Return the LLVM IR of the native recorder, a function ``call(self, ...)``.
+    """Return the LLVM IR of the machine code that records memoized operations.
+
+    Its function is ``call(self, ...)``.
 
     The code references no external symbols, and contains no constants in memory.
     """
@@ -68,7 +70,7 @@ class _Operator(KeyText):
         return t.end()
 
     def _leave_memory(self) -> None:
-        """Emit a branch to ``slow`` if the only argument is a small array in the CPU's memory.
+        """Emit a branch to ``slow`` if the only argument is a small array in CPU memory.
 
         Python may execute such a call immediately.
         """
@@ -233,7 +235,7 @@ class _Operator(KeyText):
         t.do("br label %leave")
 
     def _show(self) -> None:
-        """Emit code that returns the result of an index operation: a view of the storage, or a single element."""
+        """Emit code that returns an indexing result: a view of the storage, or a single element."""
         t, known = self._t, self._known
         t.enter_if(f"icmp eq ptr {self._type(self._node)}, {known['int']}", "found.element", "found.view")
         self._leave_if_on_host(self._field(self._first, "Array._storage"), "element.recorded")

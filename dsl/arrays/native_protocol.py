@@ -56,7 +56,9 @@ def _operators() -> Iterator[tuple[np.ufunc, str]]:
 
 
 def reflect_numbers(slow: Callable[..., Any]) -> Builtin:
-    """Return a builtin that implements ``__array_ufunc__`` with an array's operator, or with `slow` for other calls.
+    """Return machine code for ``__array_ufunc__``, which calls an array's operator where possible.
+
+    For other calls, the machine code calls `slow`.
 
     Raises CompileError if native code cannot be compiled.
     """
@@ -67,7 +69,10 @@ def reflect_numbers(slow: Callable[..., Any]) -> Builtin:
 
 @cache
 def _text() -> str:
-    """Return the LLVM IR of the builtin, ``__array_ufunc__(array, ufunc, "__call__", number, array)``."""
+    """Return the LLVM IR of the machine code for ``__array_ufunc__``.
+
+    The call is ``__array_ufunc__(array, ufunc, "__call__", number, array)``.
+    """
     return _Reflect().text()
 
 
@@ -77,7 +82,7 @@ class _Reflect(OperandText):
         self._known = self._t.begin_builtin(NAME, (*_FUNCTIONS, *_OBJECTS, "table", "slow", "callers"))
 
     def text(self) -> str:
-        """Return the LLVM IR of the whole function."""
+        """Return the LLVM IR of the machine code for ``__array_ufunc__``."""
         t, known = self._t, self._known
         pair = t.new("alloca ptr, i64 2")
         t.enter_if("icmp eq ptr %names, null", "unnamed", "slow")

@@ -1,4 +1,4 @@
-"""Python scalars as operands: constants at first, and kernel arguments after they change at a call site.
+"""Python scalars as operands: constants, or kernel arguments if they change at a call site.
 
 In: a number, and the call site of its operation. Out: an expression. Invariant: a number is a constant at first, so
 that the optimizer can use it. If the call site provides different numbers in several evaluations, as in a loop over
@@ -31,7 +31,7 @@ CallSiteKey = tuple[int, int, str, int]  # id of a code object, instruction offs
 
 
 class _CallSite:
-    """The Python scalars seen at one call site: the latest one, and how often they have changed."""
+    """The latest Python scalar at a call site, and the number of times that it has changed."""
 
     __slots__ = ("changes", "code", "epoch", "keys", "number")
 
@@ -47,7 +47,7 @@ _call_sites: dict[CallSiteKey, _CallSite] = {}
 
 
 class SlotKey(tuple[Any, ...]):
-    """Memo key of an operation without the value of its Python scalar, which is a kernel argument."""
+    """The memo key of an operation with a Python scalar, without the value of the scalar."""
 
     __slots__ = ()
     slot = property(lambda self: self[8])
@@ -58,7 +58,7 @@ SLOTTED: dict[SlotKey, tuple[Expr, Any]] = {}
 
 
 def look_up_slotted(key: SlotKey, number: Any, epoch: Epoch) -> Expr | None:
-    """Return the memoized expression of an operation with a number that is a kernel argument, or None on a miss.
+    """Return the memoized expression of an operation with a number as a kernel argument, or None on a miss.
 
     On a hit, `number` is appended to the epoch's slots.
     """
@@ -77,7 +77,7 @@ def look_up_slotted(key: SlotKey, number: Any, epoch: Epoch) -> Expr | None:
 
 
 def memoize_slotted(key: SlotKey, node: Expr, epoch: Epoch) -> None:
-    """Memoize an operation with a number that is a kernel argument: the latest slot of the recording."""
+    """Memoize an operation with a number as a kernel argument, which is in the recording's last slot."""
     if len(epoch.slots) == key.slot + 1:
         if len(SLOTTED) >= LIMIT:
             SLOTTED.clear()
@@ -85,13 +85,16 @@ def memoize_slotted(key: SlotKey, node: Expr, epoch: Epoch) -> None:
 
 
 def is_argument(code: CodeType, at: int, op: str, which: int) -> bool:
-    """Return whether the scalar at a call site changes so often that it is a kernel argument."""
+    """Return whether the scalar at a call site has changed so often that it is passed as a kernel argument."""
     call_site = _call_sites.get((id(code), at, op, which))
     return call_site is not None and call_site.changes >= CHANGES and call_site.code is code
 
 
 def changes(number: Any, location: Location, op: str, which: int, epoch: Epoch) -> bool:
-    """Note the scalar used at a call site, and return whether it changes so often that it is a kernel argument."""
+    """Note a scalar at a call site, and return whether it should be a kernel argument.
+
+    A scalar that changes often should be one.
+    """
     code, at = location[:2]
     key = (id(code), at, op, which)
     call_site = _call_sites.get(key)
@@ -112,7 +115,7 @@ def changes(number: Any, location: Location, op: str, which: int, epoch: Epoch) 
 
 
 def note_constant(key: object, code: CodeType, at: int, op: str, which: int) -> None:
-    """Remember the memo key of an operation with a constant scalar, for its later removal from the memo."""
+    """Note the memo key of an operation with a constant scalar, so that it can be removed from the memo."""
     call_site = _call_sites.get((id(code), at, op, which))
     if call_site is not None and len(call_site.keys) < MOST_KEYS:
         call_site.keys.append(key)
@@ -158,7 +161,9 @@ _COMPARISONS = frozenset({"less", "less_equal", "greater", "greater_equal", "equ
 
 
 def within_64_bits(op: str, value: object, operands: tuple[Any, ...]) -> Any:
-    """Convert a Python int of more than 64 bits to a float where NumPy does so, and return other values unchanged.
+    """Convert a Python int of more than 64 bits to a float in the cases in which NumPy does so.
+
+    Other values are returned unchanged.
 
     For loops of floats, the int becomes a float. In comparisons with integers, the int becomes an infinity. In other
     cases, NumPy's error is raised.
@@ -181,5 +186,5 @@ def within_64_bits(op: str, value: object, operands: tuple[Any, ...]) -> Any:
 
 
 def _kind(value: object) -> str:
-    """Return the kind (one letter) of an array's dtype, or an empty string for a value without a dtype."""
+    """Return the kind character of an array's dtype, or an empty string for a value without a dtype."""
     return getattr(getattr(value, "dtype", None), "kind", "")

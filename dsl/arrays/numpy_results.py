@@ -18,7 +18,7 @@ from weft.runtime import Device
 
 
 def adopt_result(values: np.ndarray, device: Device) -> Array:
-    """Convert a NumPy result to a weft array over the same memory, with the same order of axes in memory.
+    """Convert a NumPy result to a weft array over the same memory, with the same axis order.
 
     On the CPU, dense memory is not copied if nothing else refers to it. Results with gaps are copied in C order. Only the
     caller may refer to a result that owns its memory.
@@ -40,7 +40,7 @@ def adopt_result(values: np.ndarray, device: Device) -> Array:
 
 
 def _count_alone() -> int:
-    """Return the reference count of the base of a NumPy view if nothing else refers to the base.
+    """Return the reference count of a NumPy view's base array to which nothing else refers.
 
     `adopt_result` compares this count with that of a result's base.
     """

@@ -1,4 +1,4 @@
-"""Calls to NumPy functions on the host, with conversion of their arguments and results.
+"""Calls of NumPy functions on the host, with conversion of arguments and results.
 
 In: a NumPy function and its arguments, including weft arrays in lists and callbacks. Out: its result, with weft arrays.
 Invariant: if the function writes to an argument, the writes are copied back to the weft array. A function gets writable
@@ -47,7 +47,10 @@ WRITERS = frozenset({"copyto", "put", "place", "putmask", "fill_diagonal", "put_
 
 
 class Wrapper:
-    """Base class for wrappers of NumPy functions and classes, which are in the `wrapped` attribute."""
+    """Base class for wrappers of NumPy functions and classes.
+
+    The attribute `wrapped` is the function or class.
+    """
 
     wrapped: Any
 
@@ -55,7 +58,7 @@ class Wrapper:
 def to_host(
     value: object, seen: list[tuple[Array, np.ndarray]] | None = None, taken: Callable[[Any], Any] | None = None
 ) -> Any:
-    """Convert each weft array in `value` to a NumPy array.
+    """Convert each weft array in `value` to a NumPy array, including arrays in lists and tuples.
 
     If the list `seen` is given, the NumPy arrays are writable copies, and are appended to the list with their weft
     arrays. A function in `value` is wrapped: its arguments are converted by `taken`, by default `from_host`.
@@ -114,7 +117,10 @@ def _each_array(value: Any, convert_array: Callable[[np.ndarray], Any]) -> Any:
 
 
 def from_host_if_large(value: object) -> Any:
-    """Convert each large NumPy array in `value` to a weft array. Small arrays remain NumPy arrays."""
+    """Convert each large NumPy array in `value` to a weft array.
+
+    Small arrays remain NumPy arrays.
+    """
     return _each_array(value, lambda array: array if is_few(array.size) else convert(array))
 
 
@@ -131,7 +137,7 @@ def from_host(value: object) -> Any:
 
 
 def keep_byte_order(value: object) -> Any:
-    """Convert `value` like `from_host`, but keep NumPy arrays that have a non-native byte order."""
+    """Convert `value` like `from_host`, except NumPy arrays with a non-native byte order."""
     return value if isinstance(value, np.ndarray) and not value.dtype.isnative else from_host(value)
 
 
@@ -145,7 +151,7 @@ _KEEPING = (keep_byte_order, keep)
 
 
 def _count_alone() -> int:
-    """Return the reference count of an object that only a local variable refers to."""
+    """Return the reference count of an object to which only a local variable refers."""
     made = np.empty(1)
     return sys.getrefcount(made)
 
@@ -154,7 +160,7 @@ ALONE = _count_alone()
 
 
 def adopt_array(made: np.ndarray, taken: Callable[[Any], Any]) -> Any:
-    """Convert a new NumPy array to a weft array, without a copy if the array is large and on the CPU.
+    """Convert a new NumPy array to a weft array, without a copy if it is large and on the CPU.
 
     Other arrays are converted with the function `taken`.
 
@@ -230,7 +236,7 @@ def call_numpy(
 
 
 def _memory_for_write(array: Array) -> np.ndarray | None:
-    """Return an array's memory as a NumPy array that a function may modify, or None if only a copy is possible."""
+    """Return an array's memory as a writable NumPy array, or None if only a copy is possible."""
     if recording.held:
         return None
     if array._device is None and array._storage.device.name == "cpu":
@@ -239,7 +245,7 @@ def _memory_for_write(array: Array) -> np.ndarray | None:
 
 
 def or_numpy(own: Callable[..., Any], numpys: Callable[..., Any]) -> Callable[..., Any]:
-    """Return a function that calls `own`, and then NumPy's function if `own` does not support the dtypes."""
+    """Return a function that calls `own`, or NumPy's function if `own` does not support the dtypes."""
 
     @wraps(own)
     def called(*arguments: Any, **options: Any) -> Any:
@@ -252,7 +258,7 @@ def or_numpy(own: Callable[..., Any], numpys: Callable[..., Any]) -> Callable[..
 
 
 def _in_place_of(outs: tuple[Any, ...], result: object, taken: Callable[[Any], Any]) -> Any:
-    """Return a ufunc's results, with the weft arrays of `outs` in place of the NumPy arrays that were written to.
+    """Return a ufunc's results, with the weft arrays of `outs` in place of their NumPy views.
 
     Other results are converted with the function `taken`.
     """
@@ -268,7 +274,7 @@ def _public_module(function: Callable[..., Any]) -> str:
 
 
 def note_fallback(operation: str, *given: Any) -> None:
-    """Report that an operation runs on the host although some of its operands are in GPU memory."""
+    """Report that an operation runs on the host although it has operands in GPU memory."""
     flat = [v for value in given for v in (value if isinstance(value, (list, tuple)) else (value,))]
     far = [v for v in flat if isinstance(v, Array) and runtime.is_gpu(v.device) and values_of(v) is None]
     if far:
@@ -298,7 +304,7 @@ def _parameters(function: Callable[..., Any]) -> tuple[str, ...]:
 
 
 def index_of_out(function: Callable[..., Any]) -> int | None:
-    """Return the position of the ``out`` parameter, or None."""
+    """Return the position of a function's ``out`` parameter, or None if there is none."""
     names = _parameters(function)
     return names.index("out") if "out" in names else None
 
@@ -311,7 +317,7 @@ def _named(function: Callable[..., Any], arguments: tuple[Any, ...], position: i
 
 
 def _call_and_report(name: str, call: Callable[[], Any], given: tuple[Any, ...]) -> Any:
-    """Call a NumPy function on the host, and notify the launch listeners of the call and the bytes moved."""
+    """Call a NumPy function on the host, and notify the launch listeners of the call."""
     flat = [v for value in given for v in (value if isinstance(value, (list, tuple)) else (value,))]
     arrays = [v for v in flat if isinstance(v, Array)]
     if not arrays:

@@ -1,4 +1,4 @@
-"""Special methods of `Array`, generated from the op table's `dunder` column."""
+"""Special methods of `Array`, such as ``__add__``, generated from the op table."""
 
 from __future__ import annotations
 
@@ -72,7 +72,7 @@ _WEAK = frozenset({bool, int, float, complex})
 
 
 def _attempt(way: Implementation, array: Array, other: Any, reflected: bool) -> Any:
-    """Execute a binary operator immediately for the most common operands, and call `attempt` for all others."""
+    """Execute a binary operator immediately, with special code for the most common operands."""
     values, device, kind = array._values, array._device, type(other)
     if device is not None and values is not None and type(array) is Array and values.size <= IMMEDIATE[0]:
         given = None
@@ -92,7 +92,7 @@ def _attempt(way: Implementation, array: Array, other: Any, reflected: bool) -> 
 
 
 def binary_method(op: str, reflected: bool = False) -> Callable[[Array, Any], Array]:
-    """Return the `Array` method of a binary operator, with a `records` attribute for `native_operators`."""
+    """Return the `Array` method of a binary operator, such as ``__add__``."""
     way = REFLECTED if reflected else PLAIN
     definition = find_op(op)
     immediate = implementation_of(definition, getattr(operator, f"__{definition.dunder}__"))
@@ -115,7 +115,7 @@ def binary_method(op: str, reflected: bool = False) -> Callable[[Array, Any], Ar
 
 @on_operands_device
 def record_operation(op: str, way: int, first: Array, second: Any, where: Location, key: object) -> Any:
-    """Record a binary operation on a memo miss, or compute it with NumPy if the operands are unsupported."""
+    """Record a binary operation that is not in the memo, or compute it with NumPy."""
     if op == "multiply" and isinstance(first, Scalar) and isinstance(second, (list, tuple)):
         return second * first._count()  # repeats the sequence, as NumPy's scalars do
     if not accepts(second):
@@ -131,7 +131,9 @@ def record_operation(op: str, way: int, first: Array, second: Any, where: Locati
 
 
 def compute_by_numpy(op: str, way: int, first: Array, second: Any) -> Any:
-    """Compute a binary operation with NumPy if weft does not support the second operand's type, such as dates.
+    """Compute a binary operation with NumPy, because weft does not support the second operand's type.
+
+    For example, the second operand may be an array of dates.
 
     Return NotImplemented if the type of the second operand handles the operation.
     """
@@ -181,7 +183,7 @@ def _in_place(op: str) -> Any:
 
 @on_operands_device
 def _record_in_place(op: str, target: Array, other: Any, where: Location, key: Any) -> Array:
-    """Record an in-place operator on a memo miss."""
+    """Record an in-place operator that is not in the memo."""
     check_devices(op, (target, other))
     before = current_epoch()
     epoch = cut(before, where)
@@ -211,7 +213,9 @@ def _record_in_place(op: str, target: Array, other: Any, where: Location, key: A
 
 
 def _foreign_in_place(op: str, target: Array, other: object) -> Any:
-    """Execute an in-place operator on a copy of the array, and assign the copy to the array.
+    """Execute an in-place operator with an operand of another library.
+
+    The array is copied, and the result is assigned to the array.
 
     The foreign operand's ``__array_ufunc__`` computes the result.
     """
@@ -226,7 +230,7 @@ def _foreign_in_place(op: str, target: Array, other: object) -> Any:
 
 
 def _on_part(method: Any) -> Any:
-    """Wrap an in-place operator of a `Part` so that the complex array is also updated."""
+    """Wrap an in-place operator of a `Part`, so that it also updates the complex array."""
 
     def updating_whole(self: Part, other: object) -> Any:
         found = method(self, other)
@@ -306,7 +310,7 @@ def number_of_scalar(scalar: Scalar) -> Any:
 
 
 def power(base: Array, exponent: Any) -> Any:
-    """Return ``base ** exponent``, with NumPy's shortcuts for common exponents and the errors of `check_power`."""
+    """Return ``base ** exponent`` as NumPy does, including its shortcuts and errors."""
     return _compute_power(base, exponent, _record_power)
 
 
@@ -396,9 +400,9 @@ def array_ufunc(self: Array, ufunc: np.ufunc, method: str, *inputs: Any, **optio
 
 
 def _put_into(name: str, found: Any, out: Any) -> Any:
-    """Copy a small result to the NumPy array `out`.
+    """Copy a small result to the NumPy array `out`, or return `MISSED` if that is not possible.
 
-    Return `MISSED` if the type or shape of `out` is unsuitable.
+    The type and the shape of `out` must be suitable.
     """
     values = values_of(found) if type(found) is Array else found
     if type(out) is not np.ndarray or values is None or values.shape != out.shape:

@@ -1,4 +1,4 @@
-"""Arrays for the real and the imaginary part of a complex array, as returned by ``x.real`` and ``x.imag``.
+"""Arrays for the real and imaginary parts of a complex array, as in ``x.real`` and ``x.imag``.
 
 In: a complex array. Out: a `Part`, which records operations like any array. Invariant: a part has the current values of
 its complex array, and a write to a part, or to a view of a part, changes the complex array. The elements of a part are
@@ -39,7 +39,7 @@ class Part(Array):
         self._held = storage
 
     def _take(self) -> None:
-        """Record the extraction of the part from the complex array."""
+        """Record the extraction of this part from the complex array."""
         self._held = record(map_(self._name, [expr_of(self._owner)]))._storage
         self._note()
 
@@ -48,7 +48,7 @@ class Part(Array):
         self._seen = owner, owner.expr, owner.buffer
 
     def _is_current(self) -> bool:
-        """Return whether the complex array is certainly unchanged since this part was recorded."""
+        """Return whether the complex array cannot have changed since this part was recorded."""
         owner = self._owner._storage
         storage, expr, buffer = self._seen
         if owner.buffer is None and owner.host is None:
@@ -66,7 +66,7 @@ class Part(Array):
 
 
 def _count_alone() -> tuple[int, int]:
-    """Return the reference counts of a complex array and its storage if only a `Part` refers to them.
+    """Return the reference counts of a complex array and its storage, if only a `Part` refers to them.
 
     `_is_current` compares its counts with these.
     """
@@ -90,7 +90,7 @@ _ALONE = _count_alone()
 
 
 def take_part(array: Array, name: str) -> Array:
-    """Return the part of a complex array that `name` selects, "real" or "imag"."""
+    """Return the real or imaginary part of a complex array, as `name` selects."""
     if type(array) is Scalar:
         start()
         return record(map_(name, [expr_of(array)]))
@@ -103,7 +103,7 @@ def take_part(array: Array, name: str) -> Array:
 
 
 def put_part(array: Array, name: str, value: object) -> None:
-    """Assign `value` to the part of a complex array that `name` selects, "real" or "imag"."""
+    """Assign `value` to the real or imaginary part of a complex array, as `name` selects."""
     start()
     other = map_("imag" if name == "real" else "real", [expr_of(array)])
     new = as_operand(value)[0]
@@ -113,7 +113,7 @@ def put_part(array: Array, name: str, value: object) -> None:
 
 
 def _view_of(name: str) -> Any:
-    """Return a `Part` method that calls the complex array's method `name`, which returns a view.
+    """Return a `Part` method that calls a view method of the complex array, such as `transpose`.
 
     The method of the `Part` returns the same part of this view.
     """

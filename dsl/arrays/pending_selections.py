@@ -1,4 +1,4 @@
-"""Pending selections ``x[mask]``, which let ``x[mask] = f(x[mask], y[mask])`` run as an elementwise ``where``.
+"""Pending selections ``x[mask]``, which need no computation if they are only written back.
 
 In: an array, its mask and a source line. Out: ``array[mask]`` as a pending expression or, for an assignment, the new
 values of all elements. Invariant: the selections of a line stay pending only while each of them is assigned back after
@@ -31,7 +31,7 @@ class _PendingSelection:
         self.site = site
 
     def __call__(self, out: np.ndarray, values: np.ndarray, test: np.ndarray) -> None:
-        """Compute the selection, and make later selections at this source line immediate."""
+        """Compute the pending selection, and make later selections at this source line immediate."""
         _lines[self.site] = None
         out[...] = values[test]
 
@@ -48,7 +48,7 @@ class _Latest:
 
 
 def select_later(array: Array, mask: Array) -> Array | None:
-    """Return ``array[mask]`` as a pending selection if this source line writes selections back, otherwise None.
+    """Return ``array[mask]`` as a pending selection if this source line will write it back, otherwise None.
 
     Pending work that computes the mask is evaluated.
     """
@@ -71,7 +71,7 @@ def _note(mask: Array, site: Any) -> None:
 
 
 def elements_of(array: Array) -> np.ndarray:
-    """Return an array's elements as a NumPy array that is only read."""
+    """Return an array's elements as a NumPy array that must only be read."""
     values = values_of(array)
     if values is None:
         return array.numpy()

@@ -22,7 +22,7 @@ MANY = 1 << 18
 
 
 class Positions:
-    """Checked indices along one axis, as non-negative integers on the host or as a weft array.
+    """Checked indices along one axis of an array.
 
     A weft array may contain negative indices.
 
@@ -58,7 +58,10 @@ class Positions:
 
 
 def positions_of(values: Array | np.ndarray, axis: int, length: int, stride: int, position: int) -> Positions:
-    """Return indices along `axis` as `Positions`, or raise IndexError if an index is out of bounds."""
+    """Check index values for an axis, and return them as `Positions`.
+
+    Raises IndexError if an index is out of bounds.
+    """
     if isinstance(values, np.ndarray):
         low, high = (int(values.min()), int(values.max())) if values.size else (0, 0)
         if values.size:
@@ -90,12 +93,12 @@ def positions_of(values: Array | np.ndarray, axis: int, length: int, stride: int
 
 
 def _in_memory(values: Array) -> np.ndarray | None:
-    """Return `values` as a NumPy array if it is on the CPU and small enough for NumPy to check, otherwise None."""
+    """Return `values` as a NumPy array if they are few and on the CPU, otherwise None."""
     return values_of(values) if values.size < MANY and values.device.name == "cpu" else None
 
 
 def _bounds(values: Array) -> tuple[int, int]:
-    """Compute the minimum and the maximum of an integer array on the array's device."""
+    """Return the minimum and the maximum of an integer array, computed on the array's device."""
     node = expr_of(values)
     found = [record(reduce_(op, node, tuple(range(values.ndim)), values.dtype)) for op in ("minimum", "maximum")]
     evaluate([each._storage for each in found], aside=True)
@@ -109,7 +112,7 @@ def _check(numbers: np.ndarray, low: int, high: int, axis: int, length: int) -> 
 
 
 def flat_position(positions: list[Positions]) -> Expr:
-    """Return the offset, in elements, that the index arrays contribute to each selected element.
+    """Return the offset, in elements, that index arrays add to the position of each selected element.
 
     The offset is relative to the first element of the view that the basic indices select.
     """

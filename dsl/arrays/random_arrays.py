@@ -107,7 +107,7 @@ def drawing(generator: np.random.Generator, name: str, other: Callable[..., Any]
 
 
 def _record_positions(draw: runtime.Draw, bit_generator: Any) -> Array | None:
-    """Record an array of random numbers, each computed in a kernel from its position in the generator's stream.
+    """Record random numbers that kernels compute from their positions in the generator's output.
 
     Return None if the numbers are not functions of their positions.
     """
@@ -145,9 +145,9 @@ def _record_positions(draw: runtime.Draw, bit_generator: Any) -> Array | None:
 
 
 def _width_of(draw: runtime.Draw) -> int:
-    """Return the number of random bits that determine an element: 64, 32 or, for integers, the width of the draw.
+    """Return the number of random bits that determine an element, or 0 if it is unknown in advance.
 
-    Return 0 if the position of these bits is not known in advance.
+    The number is 64, 32 or, for integers, the width of the draw.
     """
     if draw.dtype.kind in "iu":
         return int(draw.method.split()[1].split("/")[0])
@@ -159,7 +159,7 @@ def _word(value: int) -> Expr:
 
 
 def _bits_of(position: runtime.Position, step: Expr) -> Expr:
-    """Return the random words at `step` steps after a generator's current state, as an expression."""
+    """Return an expression for the random words at `step` steps after a generator's current state."""
     device: Any = current_epoch().device
     low, high, *second = map(_word, position.words)
     if not (table := _table(device, position.engine)):
@@ -178,7 +178,7 @@ def _bits_of(position: runtime.Position, step: Expr) -> Expr:
 
 @lru_cache(maxsize=8)
 def _table(device: Any, engine: int) -> tuple[Array, ...]:
-    """Return a generator algorithm's lookup table in a tuple, or () if the algorithm needs no table."""
+    """Return a tuple with a generator's lookup table, or () if the generator needs no table."""
     words = runtime.position_tables(engine)
     return (convert(words),) if words.size else ()
 

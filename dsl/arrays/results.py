@@ -29,7 +29,7 @@ def as_array(value: object) -> Array:
 
 
 def as_mask(where: Any) -> Any:
-    """Check the `where` argument of a call, and raise NumPy's TypeError for an array that is not boolean.
+    """Return the `where` argument of a call, or raise NumPy's TypeError if it is not boolean.
 
     Return the argument unchanged.
     """
@@ -47,7 +47,7 @@ def copy_to_out(name: str, found: Any, out: Any, casting: str) -> Any:
 
 
 def return_result(name: str, node: Expr, out: Any, where: Any = True, casting: str = "same_kind") -> Any:
-    """Return a result as a new array, or write it to `out` at the true elements of the mask `where`."""
+    """Return a result as a new array, or write it to `out` where the mask `where` is true."""
     where = as_mask(where)
     if out is None:
         # (NumPy leaves the elements without a result uninitialized)
@@ -81,7 +81,7 @@ def return_result(name: str, node: Expr, out: Any, where: Any = True, casting: s
 
 
 def value_operand(value: object, dtype: np.dtype) -> tuple[Expr, type | None]:
-    """Return an assigned value as an operand, like `as_operand`.
+    """Return the value of an assignment as an operand, like `as_operand`.
 
     NumPy converts text and objects to `dtype` first.
     """

@@ -1,4 +1,4 @@
-"""Deterministic parallel sums and assignments with repeated indices, for `ufunc.at`, `bincount` and ``x[i] = y``.
+"""Parallel sums and assignments with repeated indices, whose results do not depend on timing.
 
 In: the previous elements, the values, and the index of each value. Out: expressions of the resulting elements, or
 None if one thread must process the values in order. Invariant: the result does not depend on the order of the
@@ -55,7 +55,10 @@ _IN_BLOCKS = frozenset({"add", "subtract", "minimum", "maximum", "bitwise_and", 
 
 
 def is_gpu(device: Device) -> bool:
-    """Return whether a device runs kernels with GPU schedules, as the CPU emulation of a GPU also does."""
+    """Return whether a device runs kernels with GPU schedules.
+
+    The CPU emulation of a GPU also does.
+    """
     return codegen.machine_of(device).is_gpu
 
 
@@ -85,7 +88,7 @@ def scatter_reduce(op: str, previous: Expr, value: Expr, position: Expr, device:
 
 
 def _reduce_in_blocks(op: str, kind: np.dtype, value: Expr, position: Expr, size: int, blocks: int) -> Expr:
-    """Reduce the values at each index in parallel: first within blocks, then across the blocks in order."""
+    """Reduce the values at each index in parallel, first within blocks and then across blocks."""
     length = -(-value.size // blocks)
     whole = value.size // length
     nothing = constant(identity_of(op, kind), kind)
@@ -102,7 +105,7 @@ def _reduce_in_blocks(op: str, kind: np.dtype, value: Expr, position: Expr, size
 
 
 def sum_in_any_order(value: Expr, position: Expr, size: int, *, fine: bool = False) -> Expr:
-    """Sum the floats at each index in float64, with the same result for every order of the additions.
+    """Sum the floats at each index in float64, with a result that does not depend on the order.
 
     If `fine` is true, the sums of narrow floats are as exact as those of float64.
     """
@@ -157,7 +160,7 @@ def _sum_steps(value: Expr, nan: Expr, steps: Expr, top: Expr, position: Expr, s
 
 
 def _special_sum(counts: Expr) -> Expr:
-    """Return inf, -inf or NaN for each index from the number of infinities and NaNs among its values.
+    """Return inf, -inf or NaN for each index, given its number of infinities and NaNs.
 
     `counts` packs these numbers into one integer for each index.
     """
@@ -180,7 +183,10 @@ def scatter_assign(
     device: Device,
     location: Location | None = None,
 ) -> Expr:
-    """Assign `value` at the indices of `previous` and return the result, which has the last of repeated values."""
+    """Assign `value` at the indices of `previous`, and return the result.
+
+    If an index is repeated, the last value wins.
+    """
     count = prod(shape)
     if not is_gpu(device) or count <= FEW or count >= 2**31 or previous.size > INDICES_PER_VALUE * count:
         return scatter(previous, value, [position], terms, shape, "", location)
@@ -193,7 +199,7 @@ def scatter_assign(
 
 
 def _is_one(value: Expr) -> bool:
-    """Return whether all elements of an expression are equal: a constant, or a broadcast of one element."""
+    """Return whether an expression is a constant, or a single element that is broadcast."""
     return value.kind == "constant" or (value.kind == "view" and not any(value.attrs[0]))
 
 

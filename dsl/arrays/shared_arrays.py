@@ -1,4 +1,4 @@
-"""Memory that CPU arrays share through NumPy, DLPack and the buffer protocol, and views in another dtype.
+"""Memory that CPU arrays share with other code through NumPy, DLPack and the buffer protocol.
 
 In: a weft array, or memory of another library. Out: a NumPy array over a weft array's memory, or a weft array over the
 other library's memory. Invariant: both sides see each other's writes, in the order of the program
@@ -63,10 +63,7 @@ def shared_array(array: Array) -> np.ndarray | None:
 
 
 def _share_small(array: Array) -> np.ndarray | None:
-    """Mark a small array's memory as shared and return a NumPy array over it.
-
-    Return None for other arrays.
-    """
+    """Return a NumPy array over the shared memory of a small array, or None for other arrays."""
     buffer = array._storage.buffer
     values = None if buffer is None else buffer.values
     del buffer  # (`is_free` counts references)
@@ -78,7 +75,7 @@ def _share_small(array: Array) -> np.ndarray | None:
 
 
 def _over(array: Array, exporter: np.ndarray) -> np.ndarray:
-    """Return a NumPy array over an array's memory that has `exporter` as its base."""
+    """Return a NumPy array over an array's memory, with `exporter` as its base."""
     own = values_of(array)
     assert own is not None
     offset = 0 if array._view is None else array._view[2] * own.itemsize
@@ -89,7 +86,7 @@ def _over(array: Array, exporter: np.ndarray) -> np.ndarray:
 
 
 def _sharing_storage(array: Array) -> Storage:
-    """Return the storage that holds the memory which an array shares.
+    """Return the storage whose memory an array shares with other code.
 
     For a `Part`, this is the storage of the complex array.
     """
@@ -97,7 +94,7 @@ def _sharing_storage(array: Array) -> Storage:
 
 
 def _keep_shared(array: Array) -> None:
-    """Mark an array's memory as shared for the rest of its storage's lifetime."""
+    """Mark an array's memory as shared for as long as its storage exists."""
     storage = _sharing_storage(array)
     keep_shared(storage, share_memory(storage))
 
@@ -115,7 +112,7 @@ def exported(array: Array) -> np.ndarray:
 
 
 def as_numpy(self: Array, dtype: Any = None, copy: bool | None = None) -> np.ndarray:
-    """Implement ``__array__``, without a copy on the CPU unless the arguments require one."""
+    """Implement ``__array__``, with a copy only if the arguments or the device require one."""
     other = dtype is not None and np.dtype(dtype) != self.dtype
     values = None if copy or other else shared_array(self)
     if values is not None:
@@ -133,7 +130,7 @@ def as_numpy(self: Array, dtype: Any = None, copy: bool | None = None) -> np.nda
 def export_dlpack(
     self: Array, *, stream: object = None, max_version: Any = None, dl_device: Any = None, copy: bool | None = None
 ) -> Any:
-    """Implement ``__dlpack__``, which shares memory on the CPU and copies a GPU array to the CPU."""
+    """Implement ``__dlpack__``, which shares memory on the CPU and copies GPU arrays to the CPU."""
     if dl_device is not None and tuple(dl_device) != _CPU_DEVICE:
         raise BufferError(f"arrays are exported to the CPU, {_CPU_DEVICE}, not to the device {dl_device}")
     values = None if copy else shared_array(self)
@@ -147,7 +144,7 @@ def export_dlpack(
 
 
 def import_memory(values: np.ndarray) -> Array | None:
-    """Return a weft array over the memory of a NumPy array, or None if only a copy is possible."""
+    """Return a weft array over the memory of a NumPy array, or None if that is not possible."""
     dtype = values.dtype
     if not values.size or not dtype.isnative or not is_supported(dtype) or address_of(values) % dtype.itemsize:
         return None
@@ -161,7 +158,7 @@ def import_memory(values: np.ndarray) -> Array | None:
 
 
 def share_buffer(values: np.ndarray) -> Array | np.ndarray | None:
-    """Return a weft array over the memory of a writable buffer, such as a `bytearray` or a `SharedMemory` buffer.
+    """Return a weft array over the memory of a writable buffer, such as a `bytearray`.
 
     `values` is NumPy's array over the buffer. If weft cannot use the memory, for example because the memory is not
     aligned, return `values` itself. Return None if the memory is not that of a buffer, or if only a copy is possible.
@@ -214,7 +211,7 @@ def interface(self: Array) -> dict[str, Any]:
 
 
 def pointer(self: Array) -> Any:
-    """An object like `numpy.ndarray.ctypes`, which passes the evaluated elements to C code.
+    """Return an object like `numpy.ndarray.ctypes`, which passes the evaluated elements to C code.
 
     The memory of the array remains shared, because weft cannot determine when C code no longer uses the address.
     """
@@ -231,7 +228,10 @@ _WRITABLE, _STRIDES = 1, 0x18  # of a request: `inspect.BufferFlags`
 
 
 def get_buffer(self: Array, flags: int, /) -> memoryview:
-    """Implement the buffer protocol in Python 3.12 and later, or raise BufferError if the request is unsupported."""
+    """Implement the buffer protocol in Python 3.12 and later.
+
+    Raises BufferError if the request is unsupported.
+    """
     try:
         return _requested(self, flags).data
     except BaseException as error:
@@ -247,7 +247,7 @@ def release_buffer(self: Array, view: memoryview, /) -> None:
 
 
 def _requested(array: Array, flags: int) -> np.ndarray:
-    """Return the NumPy array that is exported for a buffer request with the given flags.
+    """Return the NumPy array that answers a buffer request with the given flags.
 
     A reader that does not support strides gets a copy of the elements in C order.
     """
@@ -263,7 +263,7 @@ _BUFFER_OF_TYPE = 160  # offset of `tp_as_buffer` in a type object of CPython's 
 
 
 def _fill_buffer(array: Any, view: int, flags: int) -> int:
-    """Fill a ``Py_buffer`` structure for Python 3.11, which has no ``__buffer__``, or return -1 on failure."""
+    """Fill a ``Py_buffer`` structure in Python 3.11, or return -1 on failure."""
     try:
         return int(_GET(_requested(array, flags), view, flags))
     except BaseException as error:  # (an exception that leaves a callback is lost, and the result is undefined)
@@ -277,7 +277,7 @@ _failures: dict[tuple[int, int, int], BaseException] = {}
 
 
 def _keep_failure(array: Array, frame: FrameType, error: BaseException) -> None:
-    """Keep an error of an array's evaluation so that `_raise_failure` can raise it after the buffer request.
+    """Keep an error of an array's evaluation, which `_raise_failure` raises after the buffer request.
 
     All other errors only mean that the array cannot be a buffer.
     """
@@ -287,7 +287,7 @@ def _keep_failure(array: Array, frame: FrameType, error: BaseException) -> None:
 
 
 def _raise_failure(array: Array, frame: FrameType) -> None:
-    """Raise the evaluation error that `_keep_failure` has kept for this buffer request, if there is one."""
+    """Raise the evaluation error that `_keep_failure` kept for this buffer request, if there is one."""
     kept = _failures.pop((id(array), id(frame), frame.f_lasti), None)
     if kept is not None:
         raise kept
@@ -301,7 +301,10 @@ _RELEASE = ctypes.PYFUNCTYPE(None, ctypes.py_object, ctypes.c_void_p)(lambda arr
 
 
 def install_buffer(*classes: type) -> None:
-    """Add the buffer protocol to the array classes in Python 3.11, which has no ``__buffer__`` method."""
+    """Add the buffer protocol to the array classes in Python 3.11.
+
+    Python 3.11 has no ``__buffer__`` method.
+    """
     if sys.version_info >= (3, 12):
         return
     for kind in classes:

@@ -25,7 +25,9 @@ _WRAPPERS = ".common._helpers"
 
 
 def array_namespace(self: Array, /, *, api_version: str | None = None) -> Any:
-    """Return the namespace of the array API standard. Raises ValueError for an unknown version.
+    """Return the namespace of the array API standard.
+
+    Raises ValueError for an unknown version.
 
     Under `weft run`, programs and libraries get the namespace of NumPy's arrays, since they may mix both kinds of
     arrays.
@@ -41,7 +43,7 @@ def array_namespace(self: Array, /, *, api_version: str | None = None) -> Any:
 
 
 def to_device(self: Array, device: Device, /, *, stream: object = None) -> Array:
-    """Copy the array to a device, like `Array.to`, or return it unchanged if it is already there."""
+    """Return the array on a device, as a copy unless it is already there."""
     if stream is not None:
         raise ValueError("streams order themselves here: there is none to be given")
     return creation.to_device(self, device)
@@ -77,7 +79,10 @@ class NamespaceInfo:
     """The object returned by ``__array_namespace_info__()``, which describes devices, dtypes and capabilities."""
 
     def capabilities(self) -> dict[str, Any]:
-        """Return the optional capabilities: boolean indexing, data-dependent shapes and the maximum number of axes."""
+        """Return the optional capabilities as a dict.
+
+        They are boolean indexing, data-dependent shapes and the maximum number of axes.
+        """
         return {"boolean indexing": True, "data-dependent shapes": True, "max dimensions": 64}
 
     def default_device(self) -> Device:

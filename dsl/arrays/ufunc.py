@@ -1,4 +1,4 @@
-"""Ufuncs: one object for each op in the op table, with NumPy's calling conventions.
+"""Ufuncs, one for each op in the op table, with NumPy's calling conventions.
 
 In: arrays and scalars. Out: recorded arrays. `UFUNCS` contains every public op by name and alias.
 """
@@ -34,7 +34,10 @@ from weft.runtime.lazy_names import unquote_annotations
 
 
 def _or_numpys(method: Callable[..., Any]) -> Callable[..., Any]:
-    """Wrap a ufunc method so that NumPy executes it for small arrays, foreign arguments and unsupported dtypes."""
+    """Wrap a ufunc method, so that NumPy executes calls that weft does not support.
+
+    NumPy also executes calls with small arrays.
+    """
     reduces = method.__name__ != "outer"
 
     @wraps(method)
@@ -70,7 +73,7 @@ def _describe(definition: OpDef) -> str:
 
 
 def _replaceable_by_native_code(method: Callable[..., Any]) -> Callable[..., Any]:
-    """Mark a ufunc method for replacement by native code.
+    """Mark a ufunc method as replaceable by machine code that records memoized operations.
 
     The code's memo keys contain the name of the ufunc.
     """
@@ -176,7 +179,7 @@ class UFunc:
 
     @on_operands_device
     def _call_recorded(self, operands: Any, out: Any, where: Any, dtype: Any, casting: str) -> Any:
-        """Record a call to the ufunc that has the options `out`, `where`, `dtype` or `casting`."""
+        """Record a call of the ufunc with the options `out`, `where`, `dtype` or `casting`."""
         location = start()
         if out is None:
             *operands, where = (
@@ -193,7 +196,7 @@ class UFunc:
         return return_result(self.definition.name, node, out, where, casting)
 
     def _check_casting(self, operands: Any, out: Any, dtype: Any, casting: str) -> None:
-        """Raise NumPy's error for an unknown casting rule, and for operands that cannot be cast under the rule."""
+        """Raise NumPy's error for an unknown casting rule, or for operands that the rule does not allow."""
         if casting not in ("no", "equiv", "safe", "same_kind", "unsafe"):
             raise ValueError(f"casting must be one of 'no', 'equiv', 'safe', 'same_kind', 'unsafe' (got {casting!r})")
         theirs = getattr(np, self.definition.ufunc or "", None)
@@ -277,7 +280,7 @@ _SEGMENTED = frozenset({"add", "maximum", "minimum"})
 
 
 def _reduce_segments(op: str, values: Array, indices: Any, axis: int, dtype: Any) -> Any:
-    """Reduce the slices between consecutive indices in a GPU kernel, or return None if NumPy must compute them.
+    """Reduce the slices between consecutive indices on a GPU, or return None if NumPy must do it.
 
     The indices increase, so that each element belongs to one slice at most.
     """
@@ -301,7 +304,7 @@ def _reduce_segments(op: str, values: Array, indices: Any, axis: int, dtype: Any
 
 
 def check_power(base: Any, exponent: Any) -> None:
-    """Raise NumPy's ValueError for an integer raised to a negative integer.
+    """Raise NumPy's ValueError if an integer is raised to a negative integer.
 
     The elements of a weft array that is the exponent are not checked.
     """

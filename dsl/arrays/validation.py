@@ -32,7 +32,7 @@ class UnsupportedDtypeError(TypeError):
 
 
 class ForeignOperandError(UnsupportedDtypeError):
-    """Raised for an operand of another library's type, so that NumPy's dispatch handles the operation."""
+    """Raised for an operand of another library's type, so that NumPy calls that library."""
 
     def __init__(self) -> None:
         TypeError.__init__(self, "this operand is of another library: NumPy's function asks it")
@@ -67,7 +67,7 @@ def warn_of_lost_parts(source: np.dtype, target: np.dtype) -> None:
 
 
 def warn_deprecation(since: tuple[int, int], message: str) -> None:
-    """Emit a DeprecationWarning at the user's line if the installed NumPy is version `since` or later."""
+    """Emit a DeprecationWarning at the user's line if NumPy is at least version `since`."""
     if since <= NUMPY_VERSION:
         warn_user(message, DeprecationWarning)
 
@@ -134,7 +134,7 @@ def as_dtype(dtype: Any, default: Any = np.float64) -> np.dtype:
 
 
 def normalize_axes(axis: Any, ndim: int) -> tuple[int, ...]:
-    """Return axes as a tuple of non-negative integers, or raise AxisError for an axis out of bounds.
+    """Convert axes to a tuple of non-negative integers, or raise AxisError for an axis out of bounds.
 
     As in NumPy's compiled functions, axes are an integer or a tuple of integers. Lists and bools raise a TypeError.
     """
@@ -150,7 +150,7 @@ def normalize_axes(axis: Any, ndim: int) -> tuple[int, ...]:
 
 
 def normalize_axis(axis: Any, ndim: int) -> int:
-    """Return one axis as a non-negative integer, or raise AxisError if it is out of bounds."""
+    """Convert an axis to a non-negative integer, or raise AxisError if it is out of bounds."""
     number = operator.index(axis)
     if not -ndim <= number < ndim:
         raise np.exceptions.AxisError(number, ndim)

@@ -1,4 +1,4 @@
-"""Views of arrays, a memo of the views selected by basic indices, and the flags of arrays.
+"""Views of arrays, with a memo of the views that basic indices select.
 
 In: an array and an index. Out: the index's view or element offset, if the same index was resolved before. Invariant:
 the result of a basic index depends only on the array's layout and its storage's shape. The module also defines the
@@ -29,7 +29,7 @@ def key_of(array: Array, index: Any) -> Any:
 
 
 def _describe(item: Any, key: list[Any], inside: bool = False) -> bool:
-    """Append an index item to the parts of a memo key, or return False if the item is not basic."""
+    """Append an item of an index to a memo key, or return False if the item is not basic."""
     kind = type(item)
     if kind is int or item is None or item is Ellipsis:
         key += (kind, item)
@@ -67,7 +67,7 @@ def memoize_view(key: object, found: View | int | None) -> None:
 
 
 def memoized_view(function: Callable[..., Array]) -> Callable[..., Array]:
-    """Decorate a function that returns a view so that views are memoized by array layout and arguments."""
+    """Decorate a function that returns a view, so that views are memoized by array layout and arguments."""
     name = function.__name__
 
     @wraps(function)
@@ -88,13 +88,13 @@ def memoized_view(function: Callable[..., Array]) -> Callable[..., Array]:
 
 
 def _is_integers(value: Any) -> bool:
-    """Return whether a value is an int or a tuple of ints, none of which is a bool."""
+    """Return whether a value is an int or a tuple of ints, without bools."""
     kind = type(value)
     return kind is int or (kind is tuple and all(type(item) is int for item in value))
 
 
 def window(array: Array, shape: tuple[int, ...], strides: tuple[int, ...], offset: int) -> Array:
-    """Return an array that shows part of the storage of `array`: the given shape, strides and offset.
+    """Return an array over part of the storage of `array`, with the given shape, strides and offset.
 
     A view of a `Scalar` is the scalar itself if it has no axes, and otherwise a copy, because a scalar is immutable.
     """
@@ -113,7 +113,10 @@ def layout(array: Array) -> tuple[tuple[int, ...], tuple[int, ...], int]:
 
 
 def is_c_ordered(array: Array) -> bool:
-    """Return whether an array is empty or C-contiguous, ignoring the strides of axes of length 1."""
+    """Return whether an array is empty or C-contiguous.
+
+    The strides of axes of length 1 are ignored.
+    """
     shape, strides, _ = layout(array)
     wanted = contiguous_strides(shape)
     return 0 in shape or all(n == 1 or s == w for n, s, w in zip(shape, strides, wanted, strict=True))
@@ -155,7 +158,7 @@ class Flags(dict):
 
     @property
     def num(self) -> int:
-        """The flags as the bits of an integer, which `np.ctypeslib.ndpointer` checks."""
+        """The flags as the bits of an integer, for `np.ctypeslib.ndpointer`."""
         return sum(bit for name, bit in _BITS.items() if self[name])
 
     def __repr__(self) -> str:

@@ -18,7 +18,7 @@ PLAIN = SimpleNamespace(command="run", compare=False, explain=False, verify=Fals
 
 
 def _split(words: Sequence[str]) -> tuple[Sequence[str], Sequence[str]]:
-    """Split a command line after ``run`` or ``explain`` into weft's options and the program with its arguments."""
+    """Split the words after ``run`` or ``explain`` into weft's options and the program's command line."""
     at = 0
     while at < len(words) and words[at].startswith("-") and words[at] != "-" and words[at][:2] not in ("-m", "-c"):
         at += 1 + (words[at] in ("--device", "-o", "--output"))
@@ -58,7 +58,7 @@ def _parse(words: Sequence[str]) -> Any:
 
 
 def _execute(options: Any, program: Sequence[str]) -> int:
-    """Execute a command of the command line and return its exit status."""
+    """Execute a command of the command line, and return its exit status."""
     if options.command not in ("run", "explain"):
         return _report(options)
     if not program and sys.stdin.isatty():
@@ -77,7 +77,7 @@ def _execute(options: Any, program: Sequence[str]) -> int:
 
 
 def _misplaced(program: MainProgram) -> list[str]:
-    """Return the options after the program's name that the user probably meant for ``weft run``.
+    """Return the options after the program's name that the user probably meant as options of weft.
 
     An option is probably meant for weft if it does not occur in the program's source text.
     """

@@ -27,7 +27,7 @@ DENSE = 2  # minimum instructions per byte at which a kernel is limited by arith
 
 @dataclass(frozen=True)
 class Advice:
-    """A slow line of the program, with its time and sentences of advice for the user."""
+    """A slow line of the user's program, with its time and advice in sentences."""
 
     line: Line
     seconds: float
@@ -35,7 +35,9 @@ class Advice:
 
 
 def advise(measured: Measured) -> list[Advice]:
-    """Return the lines that are slowest or have an avoidable cost, slowest first, with advice.
+    """Return the slow lines of a program with advice, slowest first.
+
+    Lines with an avoidable cost are also returned.
 
     Fast lines are included if they slow down other lines, by reading values or by widening float32.
     """
@@ -55,7 +57,7 @@ def advise(measured: Measured) -> list[Advice]:
 
 
 def _mistakes(measured: Measured, line: Line) -> list[str]:
-    """Return sentences about avoidable costs of a line, such as frequent reads of values or casts to float64."""
+    """Return sentences about avoidable costs of a line, such as casts to float64."""
     found = []
     if (reads := measured.reads[line]) >= OFTEN:
         found.append(
@@ -71,7 +73,10 @@ def _mistakes(measured: Measured, line: Line) -> list[str]:
 
 
 def _host_calls(one: LineTime, least: float) -> list[str]:
-    """Return sentences about the functions of a line that NumPy executes on the host for at least `least` seconds."""
+    """Return sentences about slow NumPy functions on the host that a line calls.
+
+    Only functions that take at least `least` seconds are included.
+    """
     found = []
     for kernel in one.kernels:
         name = kernel.note.name.removesuffix(" on the host")
@@ -124,7 +129,7 @@ def name_package(package: str) -> str:
 
 
 def remedy_for(package: str) -> str:
-    """Return how a program can spend less time on the host in the code of `package`, or "" if unknown."""
+    """Return advice on how to spend less time in the code of `package`, or "" if there is none."""
     if package == "":
         return "replace Python loops with array operations, or write a kernel"
     if package == "weft":

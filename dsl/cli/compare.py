@@ -1,4 +1,6 @@
-"""``weft run --compare``: run a script under NumPy and on weft, cold and warm, and report the differences.
+"""The command ``weft run --compare``, which runs a script under NumPy and on weft.
+
+The script runs cold and warm, and the differences are reported.
 
 The script runs on weft in this process, each time in a new module, until a run compiles and interprets nothing.
 Cold runs are in new processes. The comparison covers its printed output, the arrays that it
@@ -37,7 +39,7 @@ from weft.runtime import counted, override, setting
 
 @dataclass
 class Outcome:
-    """Result of one run of the script."""
+    """The result of one run of the script."""
 
     seconds: float
     status: int
@@ -167,7 +169,10 @@ def time_program() -> None:
 
 
 def _under_numpy(program: MainProgram) -> tuple[float, float]:
-    """Run the program twice under NumPy, in a new process that does not import weft. Return both times in seconds."""
+    """Run the program twice under NumPy, in a new process, and return both times in seconds.
+
+    The process does not import weft.
+    """
     command = [sys.executable, main_program.__file__]
     fields = json.dumps([program.option, program.text, program.arguments]).encode()
     done = subprocess.run(command, input=fields, stdout=subprocess.PIPE, stderr=subprocess.DEVNULL, check=False)
@@ -176,7 +181,10 @@ def _under_numpy(program: MainProgram) -> tuple[float, float]:
 
 
 def compare(program: MainProgram) -> int:
-    """Run a program under NumPy and on weft, print the differences, and return its exit status (1 if a result differs)."""
+    """Run a program under NumPy and on weft, print the differences, and return the exit status.
+
+    The status is 1 if a result differs.
+    """
     if program.option == "-":
         print(
             "weft run: --compare runs the program several times, so the program cannot be read from standard input",
@@ -219,7 +227,10 @@ def compare(program: MainProgram) -> int:
 def _print_report(
     program: MainProgram, rows: list[Row], firsts: list[FirstRun], reference: Outcome, ours: Outcome
 ) -> None:
-    """Print the differences, the times, the largest fused kernel, and why weft is not faster."""
+    """Print the report of ``weft run --compare``.
+
+    It contains the differences, the times, the largest fused kernel, and why weft is not faster.
+    """
     cold = firsts[1]
     width = max((len(name) for name, _, _ in rows), default=10)
     print(f"\n{'result':{width}}  NumPy against weft")
@@ -239,7 +250,7 @@ def _print_report(
 
 
 def _run_until_warm(program: MainProgram, last: Outcome, saved: dict[str, np.ndarray]) -> Outcome:
-    """Run a program on weft repeatedly until a run makes no new plan, and return the outcome of the last run."""
+    """Run a program on weft until a run makes no new plan, and return the outcome of the last run."""
     end = time.perf_counter() + WARM_SECONDS
     for runs in range(1, WARM_RUNS):
         if runs > 1 and (last.settled or time.perf_counter() > end):
@@ -251,16 +262,19 @@ def _run_until_warm(program: MainProgram, last: Outcome, saved: dict[str, np.nda
 
 @contextlib.contextmanager
 def compiled_first() -> Iterator[None]:
-    """Within a ``with`` block, compile kernels before their first use, unless the user has set `interpret`.
+    """Within a ``with`` block, compile kernels before their first use instead of in the background.
 
-    Otherwise the program would have to be repeated until the second process has compiled its kernels.
+    The user's setting `interpret` has precedence.
+
+    Compilation in the background would require repeated runs of the program until the second process has compiled its
+    kernels.
     """
     with override(interpret="never") if setting("interpret") == "auto" else contextlib.nullcontext():
         yield
 
 
 def _time_table(firsts: list[float], numpy_warm: float, warm: float) -> list[str]:
-    """Return a table, as lines, of the times of NumPy and weft: cold, in a new process, and warm.
+    """Return the lines of a table with the times of NumPy and weft: cold, in a new process, and warm.
 
     `firsts` contains the times of first runs in new processes.
     """

@@ -1,4 +1,4 @@
-"""Comparison of the results of two runs of a program, relative to the magnitude of the program's values."""
+"""Comparison of the results of two runs of a program, relative to the size of its numbers."""
 
 from __future__ import annotations
 
@@ -41,11 +41,11 @@ class ResultComparison:
     scales: tuple[float, ...]
 
     def _rounded_scale(self, difference: float, precision: float) -> float | None:
-        """Return the smallest of `scales` for which a difference is a rounding error, or None."""
+        """Return the smallest of `scales` for which a difference is a rounding error, or None if there is none."""
         return next((scale for scale in self.scales if difference <= OF_PROGRAM * precision * scale), None)
 
     def arrays(self, theirs: Arrays, ours: Arrays) -> list[Row]:
-        """Compare arrays by name, and return one row of the report for each name."""
+        """Compare arrays by name, and return a row of the report for each name."""
         rows = []
         for name in sorted(set(theirs) | set(ours)):
             if name not in theirs or name not in ours:
@@ -83,7 +83,7 @@ class ResultComparison:
         return text, False
 
     def printed(self, theirs: str, ours: str, signs: bool) -> list[Row]:
-        """Compare the printed lines, and return a row of the report for each difference.
+        """Compare printed lines, and return a row of the report for each difference.
 
         Numbers may differ in sign if `signs` is true.
         """
@@ -121,7 +121,7 @@ class ResultComparison:
 
 
 def _differs_in_sign(wanted: np.ndarray, found: np.ndarray, limit: float) -> bool:
-    """Return whether two arrays agree within `limit` if signs of whole columns or whole rows may be reversed."""
+    """Return whether arrays agree within `limit`, except for the signs of whole columns or rows."""
     for axis in range(wanted.ndim):
         signs = np.sign(np.sum(np.conj(wanted) * found, axis=axis, keepdims=True).real)
         if np.abs(wanted - signs * found).max() <= limit:

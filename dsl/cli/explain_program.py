@@ -1,4 +1,4 @@
-"""``weft explain``: run a script on weft, and write a page about its source lines, plans and kernels.
+"""The command ``weft explain``, which writes a page about a script's source lines, plans and kernels.
 
 The script runs twice in this process. The first run compiles its kernels and collects its plans. The second run is
 measured.
@@ -31,7 +31,7 @@ if TYPE_CHECKING:
 
 @dataclass
 class ShownPlan:
-    """A plan on the page, with the numbers of its kernels and the seconds spent in them."""
+    """A plan on the page of ``weft explain``, with the numbers and times of its kernels."""
 
     plan: Explanation
     numbers: list[int]
@@ -40,7 +40,7 @@ class ShownPlan:
 
 @dataclass
 class Measured:
-    """The measurements of a program that the page shows.
+    """The measurements of a user's program, which the page of ``weft explain`` shows.
 
     Attributes
     ----------
@@ -78,12 +78,12 @@ class Measured:
 
     @property
     def file(self) -> str:
-        """File name of the main program, as stored in the code objects of the program."""
+        """The file name of the main program in the program's code objects."""
         return {"-c": "<string>", "-m": ""}.get(self.program.option) or str(Path(self.program.text).absolute())
 
 
 def explain_program(program: MainProgram, output: str) -> int:
-    """Run a program, write the page, print its path, and return the program's exit status."""
+    """Run a program, write the page of ``weft explain``, and return the program's exit status."""
     if program.option == "-":
         print(
             "weft explain: the program is run twice, so the program cannot be read from standard input", file=sys.stderr
@@ -124,14 +124,14 @@ def measure(program: MainProgram) -> Measured | None:
 
 
 def _execute_and_end(program: MainProgram) -> int:
-    """Execute a program and delete its global variables, so that unused results are never computed."""
+    """Execute a program, and delete its global variables, so that unused results are never computed."""
     status, _ = execute(program)
     sys.modules["__main__"].__dict__.clear()
     return status
 
 
 def _number_kernels(found: Measured, plans: list[Explanation]) -> None:
-    """Number the kernels that ran, plan by plan, starting with the slowest plan."""
+    """Number the kernels that ran, starting with those of the slowest plan."""
     times: dict[Any, list[KernelTime]] = {}
     for kernel in found.profile.kernels:
         times.setdefault(_key_of_launch(kernel), []).append(kernel)
@@ -157,5 +157,5 @@ def _key_of_launch(kernel: KernelTime) -> Any:
 
 
 def _key_of_note(note: Any) -> Any:
-    """Return the names of a kernel's operations, by which its launches are found."""
+    """Return the names of a kernel's operations, by which the launches of the kernel are found."""
     return tuple(member.removeprefix("reduce ") for member in note.members) if note.call else note.members

@@ -62,7 +62,7 @@ class LineSampler:
         sys.setswitchinterval(self._interval)
 
     def launch(self, device: Any, note: LaunchNote, start: Callable[[], None]) -> None:
-        """Launch a kernel without counting the launch as host time, if the source line of the launch is known."""
+        """Launch a kernel, without counting the launch as host time of its source line."""
         if threading.get_ident() != self._main or self._since:
             start()
             return
@@ -79,7 +79,7 @@ class LineSampler:
             self._since = 0.0
 
     def built(self, note: BuildNote) -> None:
-        """Do nothing. The samples already count the time of a compilation as host time."""
+        """Do nothing, because the samples already count the time of a compilation."""
 
     def _sample_all(self) -> None:
         while not self._done.wait(PERIOD):
@@ -109,7 +109,10 @@ class LineSampler:
 
 
 def _package_of(innermost: FrameType, program: FrameType) -> str:
-    """Return the package of the innermost frame outside the standard library, or "" for the program's own code."""
+    """Return the package in which the time is spent, or "" for the program's own code.
+
+    It is the package of the innermost frame outside the standard library.
+    """
     frame: FrameType | None = innermost
     while frame is not None and frame is not program:
         name: str = frame.f_globals.get("__name__", "").partition(".")[0]

@@ -20,7 +20,7 @@ from typing import Any
 
 
 class MainProgram:
-    """A program as given on Python's command line: a file, a folder, a module, source code, or standard input.
+    """A user's program as given on the command line: a file, a folder, a module, source code, or standard input.
 
     Attributes
     ----------
@@ -37,7 +37,10 @@ class MainProgram:
 
     @staticmethod
     def parse(words: Sequence[str]) -> MainProgram:
-        """Parse the command line from the program's name on, where an empty list means standard input."""
+        """Parse the command line of a program, which starts with the program's name.
+
+        An empty list means standard input.
+        """
         first, *rest = words or ("",)
         if first in ("", "-"):
             return MainProgram("-", "", [first, *rest])
@@ -60,7 +63,7 @@ class MainProgram:
         return _read(self.text) if not self.option and os.path.isfile(self.text) else None
 
     def execute(self) -> dict[str, Any]:
-        """Execute the program as `__main__` and return its global variables."""
+        """Execute the program as `__main__`, and return its global variables."""
         main = types.ModuleType("__main__")
         names = main.__dict__
         sys.modules["__main__"], sys.argv = main, list(self.arguments)
@@ -98,7 +101,7 @@ class MainProgram:
 
 
 def _contains_modules(path: str) -> bool:
-    """Return whether a path is a folder or file, such as a ZIP file, from which Python can import modules."""
+    """Return whether Python can import modules from a path, such as a folder or a ZIP file."""
     for hook in sys.path_hooks:
         with contextlib.suppress(ImportError):
             hook(path)
@@ -112,7 +115,7 @@ def _read(path: str) -> bytes:
 
 
 def output_is_closed() -> bool:
-    """Return whether standard output is a pipe that no process reads from any more."""
+    """Return whether standard output is a pipe that no process reads any more."""
     import select
 
     poll = select.poll()

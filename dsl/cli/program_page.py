@@ -1,4 +1,4 @@
-"""The HTML page of ``weft explain``: one file without scripts and without links to other files.
+"""The HTML page of ``weft explain``, in one file without scripts and links to other files.
 
 In: the measurements of a program. Out: the text of the page. Invariant: text from the user's program is escaped.
 """
@@ -116,7 +116,7 @@ def _texts(measured: Measured) -> dict[str, list[str]]:
 
 
 def _plans(measured: Measured) -> str:
-    """Return HTML diagrams of the plans that took the most time."""
+    """Return HTML diagrams of the plans that took the longest."""
     if not measured.plans:
         return "<p>No plan ran, because all operations were on small arrays or were library calls.</p>"
     parts = [

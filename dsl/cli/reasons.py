@@ -75,7 +75,7 @@ def explain_speed(run: Callable[[], Any], counts: Counts, numpy_seconds: float) 
 
 
 def _explain_host(sampler: LineSampler) -> str:
-    """Return the lines that spend the most time on the host, with a remedy, as the end of a sentence."""
+    """Return the end of a sentence about the lines that spend the most time on the host, with advice."""
     whole = sum(sampler.seconds.values())
     slowest = sorted(sampler.seconds.items(), key=lambda item: -item[1])[:3]
     lines = [
@@ -122,7 +122,10 @@ def count_reads() -> Iterator[Counter[tuple[str, int]]]:
 
 
 def _is_pending(value: Any) -> bool:
-    """Return whether a read of an array, a storage or a list of storages may evaluate pending operations."""
+    """Return whether reading a value may evaluate pending operations.
+
+    The value is an array, a storage or a list of storages.
+    """
     if isinstance(value, list):
         return any(storage.buffer is None for storage in value)
     return value._device is None if hasattr(value, "_device") else value.buffer is None

@@ -43,7 +43,10 @@ def installed_version(name: str) -> str:
 
 
 def _describe_gpu_package(newer: str, older: str) -> str:
-    """Return a line about a package that only GPUs need, under its newer or its older name."""
+    """Return a line of text about a package that only GPUs need.
+
+    `newer` and `older` are the names of the package.
+    """
     for name in (newer, older):
         if (found := installed_version(name)) != "not installed":
             return f"{name} {found}"
@@ -51,7 +54,7 @@ def _describe_gpu_package(newer: str, older: str) -> str:
 
 
 def info() -> str:
-    """Return the versions, the devices and the result of the CUDA probe, in a form for bug reports."""
+    """Return versions, devices and the result of the search for CUDA, as text for bug reports."""
     lines = [f"python        {sys.version.split()[0]} on {platform.platform()}"]
     lines += [f"{name:13} {installed_version(name)}" for name in PACKAGES]
     lines += [_describe_gpu_package(*names) for names in GPU_PACKAGES.items()]
@@ -74,7 +77,7 @@ def info() -> str:
 
 
 def cache(action: str) -> str:
-    """Return a report on the disk cache, or clear the cache and return the number of removed entries."""
+    """Return a report on the disk cache, or clear the cache and report the number of removed entries."""
     found = disk_cache()
     if found is None:
         return "the disk cache is switched off (WEFT_CACHE=0)"
@@ -85,7 +88,10 @@ def cache(action: str) -> str:
 
 
 def doctor() -> int:
-    """Check that kernels can be assembled for every target and run on every device. Return 1 on failure, else 0."""
+    """Check that kernels compile for every target and run on every device.
+
+    Return 1 on failure, else 0.
+    """
     broken, missing = 0, ""
     values = np.linspace(0.1, 3, 1001).astype(np.float32)
 

@@ -1,4 +1,4 @@
-"""``weft run`` and ``weft explain``: run an unmodified NumPy script on weft."""
+"""The commands ``weft run`` and ``weft explain``, which run an unmodified NumPy script on weft."""
 
 from __future__ import annotations
 
@@ -45,7 +45,7 @@ def run(program: MainProgram, compare: bool, plans: bool, device: str) -> int:
 
 
 def explain(program: MainProgram, output: str, device: str) -> int:
-    """Run a program, write a page about the program's speed to `output`, and return the exit status."""
+    """Run a program, write a page about its speed to `output`, and return the exit status."""
     if not _is_ready("explain", program, device):
         return 2
     status: int = import_module("weft.dsl.cli.explain_program").explain_program(program, output)
@@ -53,9 +53,9 @@ def explain(program: MainProgram, output: str, device: str) -> int:
 
 
 def _is_ready(command: str, program: MainProgram, device: str) -> bool:
-    """Make `device` the default device. Return whether the program and the device exist.
+    """Make `device` the default device, and return whether the program and the device exist.
 
-    Otherwise print an error and return False.
+    If one of them does not exist, print an error.
     """
     if not program.option and not os.path.exists(program.text):
         print(f"weft {command}: there is no file {program.text}", file=sys.stderr)

@@ -97,7 +97,10 @@ def device_array(shape: Any, dtype: Any = np.float64, strides: Any = None, order
 
 
 def _without_arithmetic(dtype: np.dtype) -> bool:
-    """Return whether only explicit kernels can compute with `dtype`: records, dates and text."""
+    """Return whether only user-written kernels can compute with `dtype`.
+
+    These are records, dates and text.
+    """
     return dtype.names is not None or dtype.kind in "mMSU"
 
 
@@ -111,7 +114,10 @@ class _Constructor(type):
 
 
 class DeviceNDArray(metaclass=_Constructor):
-    """Numba's class of device arrays. Every weft array is an instance. A call creates an uninitialized array."""
+    """Numba's class of device arrays, of which every weft array is an instance.
+
+    A call of the class creates an uninitialized array.
+    """
 
     makes = (Array, MemoryArray)
 
@@ -120,7 +126,10 @@ class DeviceNDArray(metaclass=_Constructor):
 
 
 class DeviceRecord(metaclass=_Constructor):
-    """Numba's class of single records on a device. A call to this class creates an uninitialized record."""
+    """Numba's class of single records on a device.
+
+    A call of the class creates an uninitialized record.
+    """
 
     makes = (MemoryArray,)
 
@@ -206,7 +215,7 @@ def from_cuda_array_interface(desc: dict[str, Any], owner: object = None, sync: 
 
 
 def check_fit(device_shape: tuple[int, ...], device_dtype: np.dtype, other: Any) -> None:
-    """Raise an error unless the source and the destination of a copy have the same dtype and shape."""
+    """Raise an error if the source and the destination of a copy differ in dtype or shape."""
     if other.dtype != device_dtype:
         raise TypeError(f"incompatible dtype: {device_dtype} on the device, {other.dtype} given; use .astype")
     if other.shape != device_shape:
@@ -214,7 +223,9 @@ def check_fit(device_shape: tuple[int, ...], device_dtype: np.dtype, other: Any)
 
 
 def copy_to_host(self: Array, ary: np.ndarray | None = None, stream: object = 0) -> np.ndarray:
-    """Copy the elements to a new NumPy array or to `ary`. The array is evaluated.
+    """Copy the elements to a new NumPy array or to `ary`.
+
+    The array is evaluated.
 
     Parameters
     ----------

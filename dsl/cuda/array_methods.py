@@ -39,7 +39,9 @@ def is_f_contiguous(self: Array) -> bool:
 
 
 def split(self: Array, section: int, stream: object = 0) -> Iterator[Array]:
-    """Split a 1-D array into views of `section` elements each. The last view may be shorter.
+    """Split a 1-D array into views of `section` elements each.
+
+    The last view may be shorter.
 
     Examples
     --------
@@ -52,7 +54,9 @@ def split(self: Array, section: int, stream: object = 0) -> Iterator[Array]:
 
 
 def bind(self: Array, stream: object = 0) -> Array:
-    """Return another array object with the same storage. `stream` is ignored, because arrays can be used in any stream.
+    """Return another array object with the same storage.
+
+    `stream` is ignored, because arrays can be used in any stream.
 
     Examples
     --------
@@ -64,7 +68,7 @@ def bind(self: Array, stream: object = 0) -> Array:
 
 
 def getitem(self: Array, item: object, stream: object = 0) -> Any:
-    """Return ``self[item]``. Numba's device arrays have this method.
+    """Return ``self[item]``, like the method of Numba's device arrays.
 
     Examples
     --------
@@ -75,7 +79,7 @@ def getitem(self: Array, item: object, stream: object = 0) -> Any:
 
 
 def setitem(self: Array, key: Any, value: Any, stream: Any = 0) -> None:
-    """Assign ``self[key] = value``. Numba's device arrays have this method.
+    """Assign ``self[key] = value``, like the method of Numba's device arrays.
 
     Examples
     --------
@@ -122,7 +126,7 @@ def view(self: Array, dtype: Any = None, type: Any = None) -> Any:
 
 
 def _device_ctypes_pointer(self: Array) -> DeviceAddress:
-    """Address of the first element in the device's memory.
+    """The address of the first element in the device's memory.
 
     Examples
     --------
@@ -133,7 +137,7 @@ def _device_ctypes_pointer(self: Array) -> DeviceAddress:
 
 
 def _gpu_data(self: Array) -> Any:
-    """Address of the first element in the device's memory, like `device_ctypes_pointer`.
+    """The address of the first element in the device's memory, like `device_ctypes_pointer`.
 
     Examples
     --------
@@ -166,7 +170,7 @@ def _alloc_size(self: Array) -> int:
 
 
 def _interface(self: Any) -> dict[str, Any]:
-    """Implement ``__cuda_array_interface__``: evaluate the array and return the dict of version 3.
+    """Implement ``__cuda_array_interface__`` for an array, after evaluating it.
 
     Raises AttributeError on the CPU.
     """
@@ -209,7 +213,7 @@ METHODS: dict[str, Any] = {
 
 
 def _values(self: MemoryArray, wanted: str) -> Array:
-    """Return a copy as an `Array`, which has the attribute `wanted` that a `MemoryArray` lacks.
+    """Return a copy of a `MemoryArray` as an `Array`, which has the attribute `wanted`.
 
     A `MemoryArray` supports no arithmetic.
 

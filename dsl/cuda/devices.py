@@ -1,4 +1,4 @@
-"""Numba's interface for devices and contexts: `gpus`, `select_device`, `current_context`, `detect`.
+"""Numba's interface for devices and contexts, such as `gpus`, `select_device` and `current_context`.
 
 In: the runtime's devices. Out: `Device` and `Context`. Invariant: if the default device is a GPU, these are the
 machine's GPUs. Otherwise, the default device is the only one, and answers queries like a GPU of its capability.
@@ -28,7 +28,9 @@ class MemoryInfo(NamedTuple):
 
 
 class Device:
-    """A device, with Numba's interface. ``with cuda.gpus[1]:`` makes the device current.
+    """A device, with Numba's interface.
+
+    ``with cuda.gpus[1]:`` makes the device current.
 
     Attributes
     ----------
@@ -96,12 +98,15 @@ class Device:
         return Context(self)
 
     def reset(self) -> None:
-        """Wait for all work on the device, and release cached memory. Arrays and kernels remain valid."""
+        """Wait for all work on the device, and release cached memory.
+
+        Arrays and kernels remain valid.
+        """
         self.device.reset()
 
 
 class Deallocations:
-    """The type of `Context.deallocations`: the device's cached memory, with Numba's interface."""
+    """The device's cached memory, with the interface of Numba's `Context.deallocations`."""
 
     def __init__(self, device: runtime.Device) -> None:
         self._device = device
@@ -139,7 +144,7 @@ class Context:
         return MemoryInfo(*self.device.device.memory_info())
 
     def get_ipc_handle(self, memory: Any) -> Any:
-        """Return a handle with which another process can open an array, given the array's `gpu_data`."""
+        """Return a handle with which another process can open an array, given its `gpu_data`."""
         array = getattr(memory, "array", None)
         if array is None:
             raise ValueError(
@@ -181,7 +186,7 @@ class Context:
     def get_max_potential_block_size(
         self, func: Any, b2d_func: Any = None, memsize: int = 0, blocksizelimit: int = 0, flags: Any = None
     ) -> tuple[int, int]:
-        """Return the grid and block sizes that give the highest occupancy.
+        """Return the grid size and the block size that give the highest occupancy.
 
         Raises NotImplementedError if `b2d_func` is given, that is, if the shared memory depends on the block size.
         """
@@ -295,7 +300,9 @@ def get_current_device() -> Device:
 
 
 def select_device(device_id: int) -> Device:
-    """Make a device the current device of the calling thread, and return it. Raises IndexError for an unknown number.
+    """Make a device the current device of the calling thread, and return it.
+
+    Raises IndexError for an unknown number.
 
     Examples
     --------
@@ -366,7 +373,9 @@ def close() -> None:
 
 
 def is_available() -> bool:
-    """Return True, because kernels can always run at least on the CPU. `weft.devices()` lists the devices.
+    """Return True, because kernels can always run at least on the CPU.
+
+    `weft.devices()` lists the devices.
 
     Examples
     --------
@@ -377,9 +386,9 @@ def is_available() -> bool:
 
 
 def cuda_error() -> str | None:
-    """Return the reason why no GPU is in use.
+    """Return the reason why no GPU is in use, or None if a GPU is in use.
 
-    The result is None if a GPU is in use, or if the CPU was requested.
+    The result is also None if the CPU was requested.
 
     Examples
     --------
@@ -438,7 +447,9 @@ def is_fp8_supported() -> bool:
 
 
 def detect() -> bool:
-    """Print the devices. Return True, because there is always a device that runs kernels.
+    """Print the devices, and return True.
+
+    There is always a device that runs kernels.
 
     Examples
     --------

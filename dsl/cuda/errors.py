@@ -1,4 +1,4 @@
-"""`weft.cuda.errors`: Numba's names for error classes, as aliases of weft's errors.
+"""The module `weft.cuda.errors`: Numba's names for weft's error classes.
 
 Invariant: this file defines no class. Several names may refer to one class.
 """

@@ -1,4 +1,4 @@
-"""Host memory registered with a device: pinned, mapped and managed arrays.
+"""Host memory that is registered with a device, in pinned, mapped and managed arrays.
 
 In: shapes or NumPy arrays. Out: NumPy arrays, as `SharedArray` if the device accesses them too. Invariant: a kernel
 uses the memory of a whole `SharedArray` without copies. Wait for the kernel before reading it.
@@ -21,7 +21,7 @@ from weft.runtime import HostKind, HostMemory, ReleasedBuffer, default_device
 
 
 class SharedArray(np.ndarray):
-    """A NumPy array whose memory both the host and the device access.
+    """A NumPy array in memory that both the host and the device access.
 
     Attributes
     ----------
@@ -54,7 +54,7 @@ class SharedArray(np.ndarray):
 
 
 class _Exposed:
-    """An object with NumPy's array interface over host memory.
+    """An object with NumPy's array interface over host memory, which keeps the memory alive.
 
     NumPy arrays over the memory keep this object, and therefore the owner of the memory, alive.
     """

@@ -1,4 +1,4 @@
-"""`weft.cuda.libdevice`: the functions of NVIDIA's libdevice, for kernels on every device.
+"""The module `weft.cuda.libdevice`: the functions of NVIDIA's libdevice, for kernels on every device.
 
 Each function has one entry, which contains its name, dtypes, host implementation and description. On a GPU, a kernel
 calls the function of libdevice. On other devices, it calls the host form: an op, or a function in the kernel language

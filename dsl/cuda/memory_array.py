@@ -1,4 +1,4 @@
-"""Arrays without arithmetic, for copies and kernel arguments: records, dates, text, and views in another dtype.
+"""Arrays that can only be copied and passed to kernels, such as arrays of records or dates.
 
 In: a storage, and the interpretation of its bytes. Out: a `MemoryArray`, which kernels accept and the host can copy,
 but which has no arithmetic. Invariant: a `MemoryArray` refers to the storage, not to the storage's current memory.
@@ -39,7 +39,7 @@ class DeviceAddress(ctypes.c_void_p):
 
 
 class MemoryArray:
-    """An array of any dtype in the bytes of a storage. It can be copied and passed to kernels, but has no arithmetic.
+    """An array of any dtype that can be copied and passed to kernels, but has no arithmetic.
 
     A 0-d array of records is a single record.
 
@@ -145,14 +145,17 @@ class MemoryArray:
     # -- views ----------------------------------------------------------------------------------
 
     def _shadow(self) -> np.ndarray:
-        """Return a NumPy array with the same layout, from which the layouts of views are computed.
+        """Return a NumPy array of the same layout, with which the layouts of views are computed.
 
         The memory of the NumPy array must not be accessed.
         """
         return as_strided(np.empty(1, self.dtype), self.shape, self.strides)
 
     def _like(self, view: np.ndarray, shadow: np.ndarray) -> MemoryArray:
-        """Return a view of this array with the layout of `view`, a NumPy view of the array from `_shadow`."""
+        """Return a view of this array with the layout of the NumPy array `view`.
+
+        `view` is a view of `shadow`, the array from `_shadow`.
+        """
         moved = view.__array_interface__["data"][0] - shadow.__array_interface__["data"][0]
         return MemoryArray(self.storage, view.dtype, view.shape, view.strides, self.offset + moved)
 
@@ -174,11 +177,11 @@ class MemoryArray:
         self._at(key).fill(value)
 
     def getitem(self, item: object, stream: object = 0) -> Any:
-        """Return ``self[item]``. Numba's device arrays have this method."""
+        """Return ``self[item]``, like the method of Numba's device arrays."""
         return self[item]
 
     def setitem(self, key: object, value: object, stream: object = 0) -> None:
-        """Assign ``self[key] = value``. Numba's device arrays have this method."""
+        """Assign ``self[key] = value``, like the method of Numba's device arrays."""
         self[key] = value
 
     def transpose(self, axes: Any = None) -> MemoryArray:
@@ -192,7 +195,10 @@ class MemoryArray:
         return self._like(shadow.squeeze(axis), shadow)
 
     def reshape(self, *shape: Any, order: Any = "C") -> MemoryArray:
-        """Return a view with another shape. Raises ValueError if reshaping requires a copy."""
+        """Return a view with another shape.
+
+        Raises ValueError if reshaping requires a copy.
+        """
         if not self.is_c_contiguous() or order not in ("C", "A"):
             raise ValueError("only arrays without gaps, in C order, can be reshaped in place: copy_to_host first")
         wanted = shape[0] if len(shape) == 1 and not isinstance(shape[0], (int, np.integer)) else shape
@@ -209,13 +215,19 @@ class MemoryArray:
         return self._like(shadow.view(np.dtype(dtype)), shadow)
 
     def split(self, section: int, stream: object = 0) -> Iterator[MemoryArray]:
-        """Split a 1-D array into views of `section` elements each. The last view may be shorter."""
+        """Split a 1-D array into views of `section` elements each.
+
+        The last view may be shorter.
+        """
         if self.ndim != 1:
             raise ValueError(f"only arrays of one axis are split, not of {self.ndim}")
         return (self[k : k + section] for k in range(0, self.size, section))
 
     def bind(self, stream: object = 0) -> MemoryArray:
-        """Return this array. `stream` is ignored, because an array can be used in any stream."""
+        """Return this array.
+
+        `stream` is ignored, because an array can be used in any stream.
+        """
         return self
 
     # -- copies ---------------------------------------------------------------------------------
@@ -225,11 +237,11 @@ class MemoryArray:
         return realise(self.storage)
 
     def exclusive(self) -> Buffer:
-        """Return a memory buffer that may be written. A buffer that other storages share is copied first."""
+        """Return a memory buffer for writing, after copying it if other storages share it."""
         return exclusive(self.storage)
 
     def _span(self) -> tuple[int, int]:
-        """Return the start and the end of the bytes that the array occupies in its buffer."""
+        """Return the start and the end of the bytes in the buffer that the array occupies."""
         reach = [(n - 1) * s for n, s in zip(self.shape, self.strides, strict=True)]
         low = self.offset + sum(r for r in reach if r < 0)
         return low, self.offset + sum(r for r in reach if r > 0) + self.itemsize

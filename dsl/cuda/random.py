@@ -1,4 +1,4 @@
-"""`weft.cuda.random`: random numbers in kernels. Each thread has a generator of its own.
+"""The module `weft.cuda.random`: random numbers in kernels, with one generator per thread.
 
 In: an array of generator states, and an index. Out: the next number and the advanced state. Invariant: the generator
 is xoroshiro128+ (Blackman and Vigna, 2016), seeded by splitmix64. States, streams (2**64 numbers apart), integers and
@@ -39,7 +39,7 @@ def rotl(x: Any, k: Any) -> Any:
 
 @device
 def init_xoroshiro128p_state(states: Any, index: Any, seed: Any) -> None:
-    """Initialize the state at `index` from a 64-bit seed, using splitmix64."""
+    """Initialize the generator state at `index` from a 64-bit seed, using splitmix64."""
     z = np.uint64(seed) + _STEP
     z = (z ^ (z >> 30)) * _FIRST
     z = (z ^ (z >> 27)) * _SECOND
@@ -50,7 +50,7 @@ def init_xoroshiro128p_state(states: Any, index: Any, seed: Any) -> None:
 
 @device
 def xoroshiro128p_next(states: Any, index: Any) -> Any:
-    """Return the next random uint64, and advance the state.
+    """Return the next random uint64 of a generator, and advance its state.
 
     Parameters
     ----------
@@ -68,7 +68,7 @@ def xoroshiro128p_next(states: Any, index: Any) -> Any:
 
 @device
 def xoroshiro128p_jump(states: Any, index: Any) -> None:
-    """Advance the state at `index` by 2**64 steps."""
+    """Advance the generator state at `index` by 2**64 steps."""
     s0 = np.uint64(0)
     s1 = np.uint64(0)
     for word in XOROSHIRO128P_JUMP:
@@ -95,19 +95,19 @@ def uint64_to_unit_float32(x: Any) -> Any:
 
 @device
 def xoroshiro128p_uniform_float32(states: Any, index: Any) -> Any:
-    """Return a uniformly distributed float32 in [0, 1), and advance the state."""
+    """Return a uniformly distributed float32 in [0, 1), and advance the generator."""
     return uint64_to_unit_float32(xoroshiro128p_next(states, index))
 
 
 @device
 def xoroshiro128p_uniform_float64(states: Any, index: Any) -> Any:
-    """Return a uniformly distributed float64 in [0, 1), and advance the state."""
+    """Return a uniformly distributed float64 in [0, 1), and advance the generator."""
     return uint64_to_unit_float64(xoroshiro128p_next(states, index))
 
 
 @device
 def xoroshiro128p_normal_float32(states: Any, index: Any) -> Any:
-    """Return a normally distributed float32, and advance the state by two steps."""
+    """Return a normally distributed float32, and advance the generator by two steps."""
     u1 = xoroshiro128p_uniform_float32(states, index)
     u2 = xoroshiro128p_uniform_float32(states, index)
     return np.sqrt(np.float32(-2) * np.log(u1)) * np.cos(TWO_PI_FLOAT32 * u2)
@@ -115,7 +115,7 @@ def xoroshiro128p_normal_float32(states: Any, index: Any) -> Any:
 
 @device
 def xoroshiro128p_normal_float64(states: Any, index: Any) -> Any:
-    """Return a normally distributed float64, and advance the state by two steps."""
+    """Return a normally distributed float64, and advance the generator by two steps."""
     u1 = xoroshiro128p_uniform_float64(states, index)
     u2 = xoroshiro128p_uniform_float64(states, index)
     return np.sqrt(np.float64(-2) * np.log(u1)) * np.cos(TWO_PI_FLOAT64 * u2)
@@ -142,7 +142,7 @@ def create_xoroshiro128p_states(n: int, seed: int, subsequence_start: int = 0, s
 
 
 def init_xoroshiro128p_states(states: Any, seed: int, subsequence_start: int = 0, stream: object = 0) -> None:
-    """Initialize an array of generator states on a device or in NumPy, like `create_xoroshiro128p_states`."""
+    """Initialize a device array or NumPy array of generator states, like `create_xoroshiro128p_states`."""
     if isinstance(states, np.ndarray):
         init_xoroshiro128p_states_cpu(states, seed, subsequence_start)
         return
@@ -189,7 +189,7 @@ def _seeded(seed: int) -> int:
 
 
 def _jump_images() -> np.ndarray:
-    """Return the images of the 128 states with a single set bit under a jump of 2**64 steps.
+    """Return the states that are 2**64 steps after the 128 states with a single set bit.
 
     The result has shape (128, 2).
 
@@ -212,7 +212,9 @@ def _jump_images() -> np.ndarray:
 
 
 def _map(images: np.ndarray, words: np.ndarray) -> np.ndarray:
-    """Apply a linear map of bits to generator states, given the images of the states with a single set bit.
+    """Apply a linear map of bits to generator states.
+
+    The map is given by the images of the states with a single set bit.
 
     One table lookup maps each byte of a state.
     """

@@ -36,7 +36,7 @@ class HandleBytes(bytes):
 
 
 class IpcArrayHandle:
-    """A picklable handle of an array's memory. Another process opens the handle in a ``with`` statement.
+    """A picklable handle of an array's memory, which another process opens in a ``with`` statement.
 
     The process that created the handle must keep the array alive.
     """
@@ -72,7 +72,10 @@ class IpcArrayHandle:
         return {**self.__dict__, "_opened": None}
 
     def open(self) -> Any:
-        """Return the array over the shared memory. Raises ValueError if the handle is already open."""
+        """Return the array over the shared memory.
+
+        Raises ValueError if the handle is already open.
+        """
         if self._opened is not None:
             raise ValueError("IpcHandle is already opened")
         device = get_device(self._device)
@@ -85,7 +88,10 @@ class IpcArrayHandle:
         return self._opened
 
     def close(self) -> None:
-        """Close the handle and release the array. Raises ValueError if the handle is not open."""
+        """Close the handle and release the array.
+
+        Raises ValueError if the handle is not open.
+        """
         if self._opened is None:
             raise ValueError("this handle is not open")
         get_device(self._device).synchronize()  # no other process waits for this process's work

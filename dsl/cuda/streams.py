@@ -120,7 +120,7 @@ class Stream:
 
 
 def as_queue(value: object) -> runtime.Stream | None:
-    """Convert the `stream` argument of a launch to a stream of weft's runtime, or to None for the default stream.
+    """Convert the `stream` argument of a launch to a stream of the runtime, or to None for the default stream.
 
     Parameters
     ----------
@@ -225,7 +225,10 @@ class Event:
         return getattr(self._event, "handle", 0)
 
     def record(self, stream: object = 0) -> None:
-        """Record the event at the end of a stream. Pending operations run first."""
+        """Record the event at the end of a stream.
+
+        Pending operations run first.
+        """
         flush()
         self._event.record(as_queue(stream))
 

@@ -23,7 +23,9 @@ if TYPE_CHECKING:
 
 
 def _checked(arr: Array, indices: Any, axis: int | None) -> tuple[Array, Output, int]:
-    """Check the arguments of `take_along_axis` or `put_along_axis`, and return the array, the indices and the axis.
+    """Check the arguments of `take_along_axis` or `put_along_axis`.
+
+    Return the array, the indices and the axis.
 
     If `axis` is None, the array is flattened.
 

@@ -26,7 +26,7 @@ from weft.dsl.script.numpy_face import NUMPY, ndarray
 
 
 class _Names(dict[str, Any]):
-    """Global names of a copied NumPy function, which are resolved to weft's versions on first use."""
+    """Global names of a copied NumPy function, each resolved to weft's version on first use."""
 
     def __init__(self, names: dict[str, Any]) -> None:
         super().__init__(__builtins__=names["__builtins__"], __name__="weft.dsl.functions.compositions")
@@ -38,7 +38,7 @@ class _Names(dict[str, Any]):
 
 
 class _Namespace:
-    """Stand-in for a NumPy module in copied code, with weft's functions in place of NumPy's."""
+    """Substitute for a NumPy module in copied code, with weft's functions instead of NumPy's."""
 
     def __init__(self, module: ModuleType) -> None:
         self._module = module
@@ -57,7 +57,10 @@ def compose(function: Callable[..., Any]) -> Callable[..., Any]:
 
 
 def compose_memoized(function: Callable[..., Any]) -> Callable[..., Any]:
-    """Return a copy like `compose`, with results memoized by call site and arguments."""
+    """Return a copy of a NumPy function that calls weft's functions, with memoized results.
+
+    The results are memoized by call site and arguments.
+    """
     return memoized(compose(function))
 
 
@@ -75,7 +78,10 @@ def compose_stack(function: Callable[..., Any]) -> Callable[..., Any]:
 
 
 def compose_on_gpu(function: Callable[..., Any]) -> Callable[..., Any]:
-    """Return a function that calls a copy made by `compose` for GPU arrays, and NumPy's function for others."""
+    """Return a function that calls weft's functions for GPU arrays, and NumPy's function for other arrays.
+
+    The function is a copy made by `compose`.
+    """
     composed = compose(function)
 
     @wraps(composed)
@@ -89,7 +95,7 @@ def compose_on_gpu(function: Callable[..., Any]) -> Callable[..., Any]:
 
 
 def compose_index(theirs: Any) -> Any:
-    """Return a version of `numpy.r_`, `numpy.mgrid` or a similar object that creates weft arrays."""
+    """Return a version of `numpy.r_`, `numpy.mgrid` or a similar object, which creates weft arrays."""
     kind = type(theirs)
     index = next(vars(each)["__getitem__"] for each in kind.__mro__ if "__getitem__" in vars(each))
     name = next(name for name, value in vars(np).items() if value is theirs)
@@ -104,7 +110,7 @@ def _with_names(plain: FunctionType, names: _Names) -> Callable[..., Any]:
 
 
 def _replaced(value: Any, names: _Names) -> Any:
-    """Return weft's replacement for an object that a global name in NumPy's code refers to."""
+    """Return weft's replacement for an object to which a global name in NumPy's code refers."""
     if isinstance(value, ModuleType):
         is_numpys = value.__name__.partition(".")[0] == "numpy"
         return _Namespace(value) if is_numpys and _is_namespace(value) else value

@@ -47,7 +47,9 @@ def asarray(
     device: Device | str | None = None,
     like: object = None,
 ) -> Array:
-    """Convert the input to an array, copying NumPy arrays but sharing the memory of other writable buffers.
+    """Convert the input to an array.
+
+    NumPy arrays are copied. The memory of other writable buffers is shared.
 
     Weft arrays are returned unchanged unless their dtype differs from `dtype`.
 
@@ -114,7 +116,7 @@ def resolve_order(order: str, source: object) -> str:
 
 
 def memory_axes(source: Any, order: str) -> tuple[int, ...] | None:
-    """Return the axes of a new array from outermost to innermost in memory, or None for C order.
+    """Return the axes of a new array from outermost to innermost, or None for C order.
 
     "A" and "K" request the order of the source.
     """
@@ -140,12 +142,15 @@ _stack: list[Callable[[list[Array]], Array]] = []
 
 
 def set_stack(stack: Callable[[list[Array]], Array]) -> None:
-    """Set the function that stacks arrays, which this module cannot import without an import cycle."""
+    """Set the function that stacks arrays.
+
+    This module cannot import the function without an import cycle.
+    """
     _stack[:] = [stack]
 
 
 def in_order(values: Array, order: str | None, source: object = None) -> Array:
-    """Return an array in the given memory order, copied if it is in another order.
+    """Return an array in the given memory order, copied if necessary.
 
     "A" and "K" request the order of the source.
     """
@@ -159,7 +164,7 @@ def in_order(values: Array, order: str | None, source: object = None) -> Array:
 
 
 def in_requested_order(found: Any, order: str, operands: Iterable[Any]) -> Any:
-    """Return a result in the memory order given by the `order` option of a call.
+    """Return a result in the memory order that a call requests.
 
     "A" requests the order of the operands.
     """
@@ -203,7 +208,10 @@ def array(
 
 
 def to_device(values: Array, device: Device | str) -> Array:
-    """Copy the array to a device. An array that is already on this device is returned unchanged."""
+    """Copy the array to a device.
+
+    An array that is already on this device is returned unchanged.
+    """
     target = get_device(device)
     if target is values.device:
         return values
@@ -347,7 +355,7 @@ def empty(
 def _made_like(
     make: Callable[..., Array], prototype: Any, dtype: Any, order: Any, shape: Any, device: Any, *rest: Any
 ) -> Array:
-    """Call the creation function `make`, with arguments that are None taken from the array `prototype`."""
+    """Call the creation function `make`, with missing arguments taken from the array `prototype`."""
     check_unmasked(prototype)
     source = prototype if isinstance(prototype, Array) else np.asarray(prototype)
     if device is None and isinstance(source, Array):

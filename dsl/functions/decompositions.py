@@ -32,7 +32,7 @@ LinAlgError = np.linalg.LinAlgError
 
 
 def _solver_of(*arrays: Any) -> Any | None:
-    """Return cuSOLVER for matrices on a GPU, or None if NumPy must compute the result or raise an error."""
+    """Return cuSOLVER for matrices on a GPU, or None if NumPy must compute the result."""
     kinds = [a for a in arrays if isinstance(a, Array)]
     if not kinds or len(kinds) < len(arrays) or any(a.ndim < 2 or not a.size for a in kinds):
         return None
@@ -46,13 +46,13 @@ def _is_square(a: Array) -> bool:
 
 
 def _common(*arrays: Array) -> np.dtype:
-    """Return the common dtype of arrays if the libraries compute in this dtype, otherwise float64."""
+    """Return the common dtype of arrays if LAPACK and cuSOLVER support it, otherwise float64."""
     kind = np.result_type(*(a.dtype for a in arrays))
     return kind if kind.char in "fdFD" else np.dtype(np.float64)
 
 
 class _Matrices:
-    """A stack of matrices in a buffer of its own, which a library may overwrite."""
+    """A stack of matrices in a separate buffer, which a library may overwrite."""
 
     def __init__(self, device: Device, shape: tuple[int, ...], dtype: np.dtype) -> None:
         self.device, self.shape, self.dtype = device, shape, np.dtype(dtype)
@@ -78,7 +78,7 @@ def _copied(a: Array, dtype: np.dtype, turned: bool = False) -> _Matrices:
 
 
 def _run(matrices: _Matrices, call: Callable[[int], int], message: str) -> None:
-    """Call a library function for each matrix, by number, and raise LinAlgError if a call reports a failure."""
+    """Call a library function for each matrix, and raise LinAlgError if a call reports a failure."""
     for number in range(matrices.count):
         if call(number):
             _fail(message)
@@ -119,7 +119,7 @@ def _factored(solver: Any, x: Array, dtype: np.dtype) -> tuple[_Matrices, Buffer
 
 
 def _solved(solver: Any, x: Array, right: _Matrices, turned: bool) -> None:
-    """Solve linear equations with the matrices `x`, replacing the rows of `right` by the solutions.
+    """Solve linear equations with the matrices `x`, and store the solutions in the rows of `right`.
 
     Raises LinAlgError for a singular matrix.
     """
@@ -179,7 +179,7 @@ def solve(a: ArrayLike, b: ArrayLike) -> Any:
 
 
 def _signed_diagonal(solver: Any, x: Array) -> tuple[Array, Array]:
-    """Return the diagonal of each matrix's LU factors, and the sign of the row permutation."""
+    """Return the diagonal of each matrix's LU factors, and the sign of its row permutation."""
     own, pivots, _ = _factored(solver, x, _common(x))
     n = x.shape[-1]
     host = np.empty((own.count, n), np.int64)

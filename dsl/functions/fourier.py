@@ -38,7 +38,7 @@ _NORMS = ("backward", "ortho", "forward")
 
 @dataclass(frozen=True, slots=True)
 class HostTransform:
-    """The host function of a recorded Fourier transform, which calls NumPy on blocks of rows on all threads."""
+    """The host function of a recorded Fourier transform, which transforms blocks of rows on all threads."""
 
     kind: str
     n: int
@@ -46,7 +46,7 @@ class HostTransform:
     norm: str
 
     def __call__(self, out: np.ndarray, values: np.ndarray) -> None:
-        """Transform `values` into `out` along the axis, in blocks on all threads."""
+        """Transform `values` into `out` along an axis, in blocks on all threads."""
         function = partial(getattr(np.fft, self.kind), n=self.n, axis=self.axis, norm=self.norm)
         other = max((k for k in range(out.ndim) if k != self.axis), key=lambda k: out.shape[k], default=None)
         threads = codegen.resolve_target("host").threads
@@ -59,13 +59,16 @@ class HostTransform:
 
 @dataclass(frozen=True, slots=True)
 class DeviceTransform:
-    """The library call of a recorded Fourier transform on a GPU, over contiguous rows and without scaling."""
+    """The library call of a recorded Fourier transform on a GPU, without scaling.
+
+    The rows are contiguous.
+    """
 
     kind: str
     n: int
 
     def __call__(self, out: np.ndarray, values: np.ndarray) -> None:
-        """Transform `values` into `out` on the host, as interpreted plans do."""
+        """Transform `values` into `out` on the host, for interpreted plans."""
         norm: Any = "forward" if self.kind[0] == "i" else "backward"
         getattr(np.fft, self.kind)(values, self.n, norm=norm, out=out)
 
@@ -127,7 +130,10 @@ def _transform(kind: str, a: ArrayLike, n: int | None, axis: int, norm: str | No
 
 
 def _on_device(kind: str, x: Array, n: int, axis: int, norm: str, made: np.dtype, count: int, location: Any) -> Array:
-    """Record a Fourier transform by the device's library, with scaling and casts as separate, fusible operations."""
+    """Record a Fourier transform by the device's library.
+
+    Scaling and casts are separate operations, which can be fused.
+    """
     rows, taken = moveaxis(x, axis, -1), n // 2 + 1 if kind == "irfft" else n
     have = rows.shape[-1]
     if have > taken:
@@ -171,7 +177,9 @@ def ifft(a: ArrayLike, n: int | None = None, axis: int = -1, norm: str | None = 
 
 
 def rfft(a: ArrayLike, n: int | None = None, axis: int = -1, norm: str | None = None, out: Output | None = None) -> Any:
-    """Return the discrete Fourier transform of real values at the non-negative frequencies, like `numpy.fft.rfft`.
+    """Return the discrete Fourier transform of real values, like `numpy.fft.rfft`.
+
+    The result contains the non-negative frequencies.
 
     Examples
     --------
@@ -184,7 +192,9 @@ def rfft(a: ArrayLike, n: int | None = None, axis: int = -1, norm: str | None = 
 def irfft(
     a: ArrayLike, n: int | None = None, axis: int = -1, norm: str | None = None, out: Output | None = None
 ) -> Any:
-    """Return the inverse of `rfft`: real values from the non-negative frequencies, like `numpy.fft.irfft`.
+    """Return the real inverse of `rfft`, like `numpy.fft.irfft`.
+
+    The input contains the non-negative frequencies.
 
     Examples
     --------

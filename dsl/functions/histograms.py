@@ -48,14 +48,14 @@ def _on_host(name: str, *arguments: Any, **options: Any) -> Any:
 
 
 def _evaluated(value: object) -> Any:
-    """Evaluate bins or bounds and return them as NumPy arrays and scalars."""
+    """Evaluate bins or bounds, and return them as NumPy arrays and scalars."""
     return to_host(value)
 
 
 def _weft_computes(values: Any, kinds: str) -> bool:
-    """Return whether weft, instead of NumPy, computes a histogram of `values`.
+    """Return whether weft computes a histogram of `values` itself, instead of calling NumPy.
 
-    There must be many values, of a dtype whose kind is in `kinds`.
+    weft computes histograms of many values, of a dtype whose kind is in `kinds`.
     """
     if not isinstance(values, Array) or values.dtype.kind not in kinds or values.dtype in (np.uint64, np.float16):
         return False
@@ -63,7 +63,7 @@ def _weft_computes(values: Any, kinds: str) -> bool:
 
 
 def _extremes(*arrays: Array) -> list[Any]:
-    """Return the minimum and the maximum of each array as NumPy scalars, all computed by one plan."""
+    """Return the minimum and the maximum of each array as NumPy scalars, computed by one plan."""
     found = []
     for array in arrays:
         node = expr_of(array)
@@ -234,7 +234,7 @@ def _bin_of(values: Expr, edges: np.ndarray, *, even: bool) -> tuple[Expr, Expr]
 
 
 def _edge(edges: np.ndarray, marks: Expr, position: Expr, offset: int) -> Expr:
-    """Return the bin edges at the indices ``position + offset``.
+    """Return the bin edges with the indices ``position + offset``.
 
     The edges are computed if NumPy's formula is exact, and otherwise loaded.
     """
@@ -298,7 +298,10 @@ def digitize(x: ArrayLike, bins: ArrayLike | str, right: bool = False) -> Any:
 
 
 def rank(marks: Expr, values: Expr, side: str, index: np.dtype) -> Expr:
-    """Count the elements of the sorted array `marks` that precede each value, where NaN comes last."""
+    """Count the elements of a sorted array that precede each value.
+
+    The sorted array is `marks`. NaN comes last.
+    """
     position, length = broadcast_to(constant(0, index), values.shape), marks.size
 
     def comes_before(offset: int) -> Expr:

@@ -64,7 +64,7 @@ class HostReduction:
 
 
 def _reduce_all(function: Callable[..., Any], op: str, values: np.ndarray) -> Any:
-    """Reduce an array to one value: reduce blocks on all threads, then reduce the results of the blocks."""
+    """Reduce an array to one value, in blocks on all threads."""
     flat = values.reshape(-1)
     blocks = _blocks(flat, 0)
     found = np.empty(len(blocks), np.int64 if op[:3] == "arg" else values.dtype)
@@ -116,7 +116,7 @@ __all__ = ["reduce_on_host", "sort_on_host"]
 
 
 def opposite_of(values: ArrayLike) -> Callable[[Any], Any] | None:
-    """Return the function that reverses the order of values of this dtype but keeps NaNs last.
+    """Return a function that reverses the order of values of a dtype but keeps NaNs last.
 
     The function is its own inverse. Return None if there is no such function, as for text.
     """
@@ -125,7 +125,7 @@ def opposite_of(values: ArrayLike) -> Callable[[Any], Any] | None:
 
 
 def host_sort(values: ArrayLike, axis: int, descending: bool) -> Any:
-    """Return the elements sorted by NumPy's stable sort."""
+    """Return the sorted elements, computed by NumPy's stable sort."""
     if not descending:
         return np.sort(values, axis, "stable")
     opposite = opposite_of(values)
@@ -135,7 +135,7 @@ def host_sort(values: ArrayLike, axis: int, descending: bool) -> Any:
 
 
 def host_argsort(values: Any, axis: int, descending: bool) -> Any:
-    """Return the indices that sort the elements, from NumPy's stable argsort."""
+    """Return the indices that sort the elements, computed by NumPy's stable argsort."""
     opposite = opposite_of(values) if descending else np.asarray
     if opposite is not None:
         return np.argsort(opposite(values), axis, "stable")

@@ -25,7 +25,7 @@ if TYPE_CHECKING:
 
 
 def stand_in(value: Any) -> Any:
-    """Replace weft arrays by NumPy arrays of the same shape and dtype that need memory for one element only."""
+    """Replace weft arrays by NumPy arrays of the same shape and dtype that need almost no memory."""
     if isinstance(value, Array):
         return np.broadcast_to(np.zeros((), value.dtype), value.shape)
     if type(value) in (list, tuple):
@@ -34,7 +34,7 @@ def stand_in(value: Any) -> Any:
 
 
 def _of_stand_ins(function: Callable[..., Any]) -> Callable[..., Any]:
-    """Wrap a NumPy function that reads only shapes and dtypes, so that weft arrays are not evaluated.
+    """Wrap a NumPy function that reads only shapes and dtypes, so that it does not evaluate weft arrays.
 
     The function receives NumPy arrays from `stand_in`.
     """
@@ -73,7 +73,9 @@ def min_scalar_type(a: ArrayLike, /) -> np.dtype:
 
 
 def isscalar(element: Any) -> bool:
-    """Return whether a value is a scalar, like `numpy.isscalar`. A 0-d array is not a scalar.
+    """Return whether a value is a scalar, like `numpy.isscalar`.
+
+    A 0-d array is not a scalar.
 
     Examples
     --------
@@ -159,7 +161,7 @@ def _overlap(ask: Callable[..., bool], a: Any, b: Any, max_work: Any) -> bool:
 
 
 def _in_memory(array: Array) -> Any:
-    """Return a NumPy array that covers the same addresses as an evaluated array, for comparisons of memory."""
+    """Return a NumPy array at the addresses of an evaluated array, for comparisons of memory."""
     values = values_of(array)
     buffer = array._storage.buffer
     return np.asarray(_Extent(array, buffer.address)) if values is None and buffer is not None else values

@@ -1,4 +1,4 @@
-"""NumPy's functions that join, split and roll arrays, without evaluating them.
+"""NumPy's functions that join, split and roll arrays, recorded without evaluating the arrays.
 
 Each input is written to a rectangular region of a new array. The new array gets no memory if only computations read it.
 """
@@ -98,7 +98,7 @@ def concatenate(
 
 
 def _has_short_rows(found: Sequence[Array], axis_number: int, most: int = SHORT) -> bool:
-    """Return whether at most `most` elements lie behind the axis, adjacent in memory in all arrays.
+    """Return whether at most `most` elements of each row follow the axis, adjacent in memory.
 
     A kernel copies them in a loop of its own, which takes three times as long as a loop over a single axis.
     """
@@ -113,7 +113,10 @@ def _has_short_rows(found: Sequence[Array], axis_number: int, most: int = SHORT)
 
 
 def _join_many(found: Sequence[Array], axis_number: int, kind: np.dtype) -> Array:
-    """Concatenate very many arrays without a large plan: with NumPy on the CPU, and in groups on a GPU."""
+    """Concatenate very many arrays without a large plan.
+
+    NumPy joins them on the CPU. On a GPU, they are joined in groups.
+    """
     found = [a if a.dtype == kind else a.astype(kind) for a in found]
     evaluate([a._storage for a in found if a._device is None])
     device = found[0].device
@@ -183,7 +186,7 @@ set_stack(stack)
 
 
 def row_stack(tup: Sequence[ArrayLike], *, dtype: DTypeLike | None = None, casting: str = "same_kind") -> Array:
-    """Join arrays vertically (row-wise). This function is a deprecated alias of `vstack`.
+    """Join arrays vertically (row-wise), a deprecated alias of `vstack`.
 
     Examples
     --------
@@ -293,7 +296,7 @@ def _roll_flat(array: Array, shift: int, ndim: int) -> Array:
 
 
 def _roll_axis(node: Expr, seen: View, by: int, axis: int) -> Expr:
-    """Return a view of `node`, shifted cyclically by `by` elements along an axis, as a concatenation of its two parts."""
+    """Return `node` shifted cyclically by `by` elements along an axis, as a concatenation of two parts."""
     shape, steps, start_at = seen
     strides = contiguous_strides(shape)
     made = fusion.empty(shape, node.dtype)

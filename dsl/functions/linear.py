@@ -33,7 +33,7 @@ if TYPE_CHECKING:
 
 
 def _sum_of_products(factors: list[Expr], axes: tuple[int, ...], kind: np.dtype, location: Location) -> Expr:
-    """Multiply broadcast operands elementwise, and sum the products along the given axes.
+    """Multiply operands elementwise, and sum the products along the given axes.
 
     16-bit floats are summed in float32 and rounded once.
     """
@@ -125,7 +125,7 @@ def dot(a: ArrayLike, b: Any, out: Output | None = None) -> Any:
 
 
 def _into_dot_output(found: Array, out: Any) -> Any:
-    """Write a product to `out`, or raise NumPy's ValueError if `dot` does not accept `out`."""
+    """Write a product to `out`, or raise NumPy's ValueError if `out` does not have the required layout."""
     flags = out.flags
     if out.ndim != found.ndim or out.dtype != found.dtype or not (flags["C_CONTIGUOUS"] and flags["WRITEABLE"]):
         raise ValueError(
@@ -142,7 +142,7 @@ def _show(shape: tuple[int, ...]) -> str:
 
 @memoized
 def vdot(a: ArrayLike, b: ArrayLike) -> Any:
-    """Return the dot product of two flattened arrays. The first array is conjugated.
+    """Return the dot product of two flattened arrays, of which the first is conjugated.
 
     Examples
     --------
@@ -261,7 +261,7 @@ def einsum(subscripts: str, *operands: Any, out: Output | None = None, **options
 
 
 def _check_einsum_casts(operands: list[Array], out: Output | None, casting: str) -> None:
-    """Raise NumPy's TypeError if a casting rule forbids the casts of an einsum's operands or result."""
+    """Raise NumPy's TypeError if the casting rule forbids a cast of an einsum's operand or result."""
     kind, rule = np.result_type(*(a.dtype for a in operands)), f"according to the rule {casting!r}"
     for k, array in enumerate(operands):
         if not np.can_cast(array.dtype, kind, casting):  # type: ignore[arg-type]
@@ -297,7 +297,7 @@ def _einsum(subscripts: str, found: list[Array]) -> Any:
 def _contract_all(
     terms: tuple[str, ...], result: str, found: list[Array], kind: np.dtype, location: Location
 ) -> Array | None:
-    """Contract the operands of an einsum, two at a time. Return None if NumPy must compute the result."""
+    """Contract the operands of an einsum pairwise, or return None if NumPy must compute the result."""
     rest, arrays = list(terms), list(found)
     sizes = {c: n for term, array in zip(terms, found, strict=True) for c, n in zip(term, array.shape, strict=True)}
     while True:
@@ -314,12 +314,12 @@ def _contract_all(
 
 
 def _needed(letters: str, rest: list[str], result: str) -> str:
-    """Return the letters that also occur in the result, or in an operand that is still to be contracted."""
+    """Return the letters that occur in the result or in an operand that is not contracted yet."""
     return "".join(c for c in dict.fromkeys(letters) if c in result or any(c in term for term in rest))
 
 
 def _next_pair(terms: list[str], result: str, sizes: dict[str, int]) -> tuple[int, ...]:
-    """Return the positions of the two operands to contract next, or (0,) for a single operand.
+    """Return the positions of the two operands to contract next, or (0,) for one operand.
 
     The pair has the smallest result relative to its operands, and among such pairs the least arithmetic.
     """
@@ -339,7 +339,7 @@ def _next_pair(terms: list[str], result: str, sizes: dict[str, int]) -> tuple[in
 def _contract_pair(
     terms: list[str], found: list[Array], result: str, kind: np.dtype, location: Location
 ) -> Array | None:
-    """Contract one or two operands, as a fused sum of products or with BLAS.
+    """Contract one or two operands, as a fused sum of products or by BLAS.
 
     Return None if neither is possible.
     """
@@ -403,7 +403,7 @@ def _contract(terms: list[str], result: str, found: list[Array], kind: np.dtype,
 
 
 def _with_axes(array: Array, term: str, letters: str, sizes: dict[str, int]) -> Array:
-    """Return a view of an array that has one axis for each letter of `letters`, in this order.
+    """Return a view of an array with one axis for each letter of `letters`, in this order.
 
     `term` contains the letters of the array's axes.
     """
@@ -431,7 +431,10 @@ def _einsum_terms(subscripts: str, ranks: tuple[int, ...]) -> tuple[tuple[str, .
 
 @lru_cache(maxsize=512)
 def _einsum_shape(subscripts: str, shapes: tuple[tuple[int, ...], ...]) -> tuple[int, ...]:
-    """Return the shape of an einsum's result, after NumPy has checked the subscripts with small arrays."""
+    """Return the shape of an einsum's result.
+
+    NumPy checks the subscripts with small arrays.
+    """
     operands = [np.broadcast_to(np.zeros((), np.int8), shape) for shape in shapes]
     np.einsum_path(subscripts, *operands, optimize=False)
     # (`einsum` makes the checks that `einsum_path` omits.)

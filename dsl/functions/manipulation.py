@@ -1,4 +1,4 @@
-"""NumPy's functions that change an array's shape, with views wherever NumPy returns views."""
+"""NumPy's functions that change an array's shape, with views where NumPy returns views."""
 
 from __future__ import annotations
 
@@ -41,7 +41,7 @@ def reshape(
     newshape: ShapeLike | None = None,
     copy: bool | None = None,
 ) -> Array:
-    """Reshape an array. The result is a view if the strides allow it, otherwise a copy.
+    """Reshape an array, as a view if the strides allow it, otherwise as a copy.
 
     Examples
     --------
@@ -123,7 +123,7 @@ def _view_strides(array: Array, wanted: tuple[int, ...]) -> tuple[int, ...] | No
 
 
 def transpose(a: ArrayLike, axes: ShapeLike | None = None) -> Array:
-    """Return a view with permuted axes. By default, the order of the axes is reversed.
+    """Return a view with permuted axes, by default in reverse order.
 
     Examples
     --------
@@ -256,7 +256,7 @@ def broadcast_arrays(*arrays: Any, subok: bool = False) -> tuple[Array, ...]:
 
 
 def ravel(a: ArrayLike, order: str = "C") -> Array:
-    """Flatten an array. The result is a view if the array is contiguous, otherwise a copy.
+    """Flatten an array, as a view if the array is contiguous, otherwise as a copy.
 
     Order "A" is "F" for arrays in Fortran order, and "C" for all other arrays. Order "K" is the order of the elements
     in memory. Broadcast axes keep their positions.

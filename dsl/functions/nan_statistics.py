@@ -1,4 +1,4 @@
-"""Reductions and statistics that ignore NaNs.
+"""Reductions and statistics that ignore NaN.
 
 In: arrays. Out: recorded reductions, each in one kernel with the operations that compute its input. Invariant: an
 extreme, mean or variance is NaN if all elements are NaN.
@@ -32,7 +32,7 @@ _ANY = np._NoValue  # type: ignore[attr-defined]
 
 
 def _weft_computes(values: Array, dtype: DTypeLike | None, out: Output | None, where_: Any) -> bool:
-    """Return whether weft, instead of NumPy, computes the statistic.
+    """Return whether weft computes a statistic itself, instead of calling NumPy.
 
     The elements must be real floats of at least 32 bits, and the options must be common ones.
     """
@@ -86,7 +86,7 @@ def _variance(values: Array, axis: ShapeLike | None, ddof: Any, keepdims: bool) 
 
 
 def _spread(name: str, of_whole: Callable[..., Any], finish: Callable[[Any], Any]) -> Callable[..., Any]:
-    """Return a version of `nanvar` or `nanstd` that computes the statistic from a variance with `finish`.
+    """Return a version of `nanvar` or `nanstd`, which applies `finish` to the variance.
 
     `of_whole` computes the statistic for dtypes that cannot hold NaN.
     """

@@ -1,4 +1,6 @@
-"""Table of weft's functions by NumPy's names, which imports their modules on first use.
+"""Table of weft's functions by NumPy's names.
+
+A function's module is imported on first use.
 
 In: a name, or a NumPy function. Out: weft's function. Invariant: a name that is not in this table refers to NumPy's
 function.
@@ -27,7 +29,10 @@ from weft.runtime import IMMEDIATE, default_device
 
 
 def _made_by(maker: str, names: str) -> str:
-    """Return table entries for functions that `functions.compositions` makes from NumPy's functions."""
+    """Return table entries for functions that weft makes from NumPy's functions.
+
+    The module `functions.compositions` makes them.
+    """
     return " ".join(f"{maker}:{name}" for name in names.split())
 
 
@@ -135,7 +140,7 @@ _MADE_LIKE = frozenset({"empty_like", "ones_like", "zeros_like"})
 
 
 class OwnNames(Mapping[str, Any]):
-    """A mapping from the names in one NumPy module to weft's ufuncs and functions."""
+    """A mapping from the names in a NumPy module to weft's ufuncs and functions."""
 
     def __init__(self, module: str, tables: Mapping[str, str], ops: Mapping[str, Any]) -> None:
         self._numpys = module
@@ -196,7 +201,7 @@ class OwnNames(Mapping[str, Any]):
 
     @property
     def module(self) -> str:
-        """Name of weft's module that corresponds to NumPy's module, such as ``weft.linalg``."""
+        """The name of weft's module that corresponds to the NumPy module, such as ``weft.linalg``."""
         return self._numpys.replace("numpy", "weft", 1)
 
     def numpys(self, name: str) -> Any:
@@ -204,7 +209,7 @@ class OwnNames(Mapping[str, Any]):
         return getattr(import_module(self._numpys), name, None)
 
     def replace(self, functions: Mapping[str, Callable[..., Any]]) -> None:
-        """Replace functions by equivalent ones in this mapping, in weft's modules and in scripts."""
+        """Replace functions of this table by equivalent ones, also in weft's modules and in scripts."""
         old = {name: self._found[name] for name in functions}
         self._found.update(functions)
         self.replaced = old | self.replaced
@@ -217,7 +222,7 @@ class OwnNames(Mapping[str, Any]):
             scripts.replace_own({old[name]: function for name, function in functions.items()})
 
     def _modules(self) -> list[types.ModuleType]:
-        """Return the loaded weft modules that contain the functions of this mapping."""
+        """Return the loaded weft modules that contain functions of this table."""
         names = ["weft", "weft.dsl"] if self._numpys == "numpy" else []
         if faces := sys.modules.get("weft.dsl.script.numpy_face"):
             return [*filter(None, map(sys.modules.get, names)), faces.submodule(self._numpys)]
@@ -234,7 +239,10 @@ class OwnNames(Mapping[str, Any]):
 
 
 def _or_numpy(own: Callable[..., Any], numpys: Callable[..., Any]) -> Callable[..., Any]:
-    """Wrap `own` so that NumPy's function executes calls with foreign arguments or unsupported dtypes."""
+    """Wrap `own`, so that NumPy's function executes the calls that weft does not support.
+
+    These are calls with foreign arguments or unsupported dtypes.
+    """
     supported = or_numpy(own, numpys)
 
     @wraps(own)
@@ -251,7 +259,7 @@ _ON_ANY_DEVICES = frozenset("can_cast common_type einsum_path may_share_memory r
 
 
 def _made_at_once(own: Callable[..., Any], numpys: Callable[..., Any], name: str) -> Callable[..., Any]:
-    """Wrap the creation function `own` so that NumPy's function creates small arrays."""
+    """Wrap the creation function `own`, so that NumPy's function creates small arrays."""
 
     @wraps(own)
     def called(*arguments: Any, **options: Any) -> Any:
@@ -267,7 +275,7 @@ def _made_at_once(own: Callable[..., Any], numpys: Callable[..., Any], name: str
 
 
 def _made_like_at_once(own: Callable[..., Any], numpys: Callable[..., Any]) -> Callable[..., Any]:
-    """Wrap a creation function such as `zeros_like` so that NumPy's function creates small arrays."""
+    """Wrap a creation function such as `zeros_like`, so that NumPy's function creates small arrays."""
 
     @wraps(own)
     def called(*arguments: Any, **options: Any) -> Any:
@@ -282,7 +290,7 @@ def _made_like_at_once(own: Callable[..., Any], numpys: Callable[..., Any]) -> C
 
 
 def _length_of(name: str, first: Any, second: Any = 0) -> int:
-    """Return the number of elements that a creation function would create, or -1 for unusual arguments."""
+    """Return the number of elements that a creation function would create, or -1 if it is not obvious."""
     if name == "arange":
         whole = type(first) is int and type(second) is int
         return first or -1 if whole and not second else second - first if whole else -1
@@ -302,7 +310,7 @@ OWN_IN: dict[str, OwnNames] = {
 
 @cache
 def _origins() -> dict[Any, tuple[OwnNames, str]]:
-    """Return a dict from each NumPy function that weft implements to its `OwnNames` mapping and its name there."""
+    """Map each NumPy function that weft implements to a table (`OwnNames`) and a name in the table."""
     found: dict[Any, tuple[OwnNames, str]] = {}
     for module, own in reversed(OWN_IN.items()):
         numpys = import_module(module)

@@ -52,7 +52,10 @@ _BORDERS: dict[str, Any] = {
 
 
 def _pad_with_own(array: Array, widths: list[list[int]], border: Any) -> Array:
-    """Pad each axis with copies of the array's own elements, at the indices that `border` returns."""
+    """Pad each axis with copies of the array's own elements.
+
+    The function `border` returns their indices.
+    """
     start()
     shape = tuple(lo + n + hi for (lo, hi), n in zip(widths, array.shape, strict=True))
     result: Any = empty(shape, array.dtype, device=array.device)

@@ -18,10 +18,10 @@ LONG = 1 << 12
 
 
 class _Partitioned(np.ndarray):
-    """A NumPy array whose `partition` method moves one element after another to its sorted position."""
+    """A NumPy array whose `partition` method moves one element at a time to its sorted position."""
 
     def partition(self, kth: Any, axis: Any = -1, kind: Any = "introselect", order: Any = None) -> None:
-        """Partition the rows along an axis, as `numpy.ndarray.partition` does."""
+        """Partition the rows along an axis, like `numpy.ndarray.partition`."""
         values = self.view(np.ndarray)
         n = values.shape[axis] if values.ndim else 0
         if n < LONG:
@@ -34,7 +34,10 @@ class _Partitioned(np.ndarray):
 
 
 def _partition(row: np.ndarray, ranks: Sequence[int]) -> None:
-    """Move the elements with the ranks `ranks` to their sorted positions, and smaller elements before them."""
+    """Move the elements with the given ranks to their sorted positions.
+
+    Smaller elements are moved before them.
+    """
     if row.itemsize == 1:
         row.sort(kind="stable")  # (there is no vector code for bytes; the stable sort is a radix sort)
         return

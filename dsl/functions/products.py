@@ -23,7 +23,7 @@ SMALL_MATRIX = 8
 
 
 def is_fused(device: Device, kind: np.dtype, rows: int, columns: int, length: int, batch: int) -> bool:
-    """Return whether a fused kernel, instead of BLAS, computes a matrix product."""
+    """Return whether a fused kernel should compute a matrix product instead of BLAS."""
     known = "efdFD" if device.name.startswith("cuda") else "fdFD"  # a GPU's BLAS supports half precision
     if kind.char not in known or length <= SHORT_SUM or rows == columns == 1:
         return True
@@ -39,11 +39,11 @@ def multiply_into(out: np.ndarray, a: np.ndarray, b: np.ndarray) -> None:
 
 
 def multiply(a: Any, b: Any) -> Array | None:
-    """Multiply matrices or vectors in host memory immediately, without recording the product.
+    """Multiply matrices or vectors in host memory immediately, or return None if that is not possible.
 
-    Return None if the product should be recorded, or if BLAS cannot compute it. Pending operands are evaluated if the
-    operands or the product are small, since more small operations probably follow. While listeners are registered,
-    products are recorded, so that they are reported to the listeners.
+    It is not possible if the product should be recorded, or if BLAS cannot compute it. Pending operands are evaluated
+    if the operands or the product are small, since more small operations probably follow. While listeners are
+    registered, products are recorded, so that they are reported to the listeners.
     """
     devices = [value.device for value in (a, b) if type(value) is Array]
     if not devices or devices[0] is not devices[-1] or Listening.listeners:
@@ -72,7 +72,7 @@ def multiply(a: Any, b: Any) -> Array | None:
 
 
 def _in_memory(operands: tuple[Any, ...], few: bool) -> list[np.ndarray] | None:
-    """Return operands as NumPy arrays after evaluating small pending ones.
+    """Return operands as NumPy arrays, after evaluating small pending arrays.
 
     Return None if an operand is not in host memory.
     """

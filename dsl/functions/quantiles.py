@@ -1,4 +1,4 @@
-"""Medians, quantiles and percentiles with NumPy's interpolation, computed on a GPU from sorted rows.
+"""Medians, quantiles and percentiles on a GPU, computed from sorted rows.
 
 In: an array, axes, and quantiles. Out: recorded arrays. Invariant: NumPy handles arrays in host memory, because NumPy
 finds single elements without sorting the others. If NaNs are ignored, the elements that are not NaN are counted for
@@ -80,7 +80,10 @@ def nanmedian(a: Any, axis: Any = None, out: Any = None, overwrite_input: bool =
 
 
 def _quantiles(name: str, whole: int, numbers_only: bool) -> Callable[..., Any]:
-    """Return weft's version of a NumPy quantile function, for values of `q` from 0 to `whole` (1 or 100)."""
+    """Return weft's version of a NumPy quantile function.
+
+    The values of `q` are from 0 to `whole`, which is 1 or 100.
+    """
 
     def found(
         a: Any,
@@ -122,7 +125,7 @@ def _weft_computes(a: Any, method: str) -> bool:
 
 
 def _rows(a: Array, axis: Any) -> Array:
-    """Return sorted rows of the elements along the given axes.
+    """Sort the elements along the given axes, and return them as rows.
 
     The last axis of the result replaces the given axes.
     """
@@ -147,7 +150,7 @@ def _at(rows: Array, indices: Any) -> Array:
 
 
 def _or_nan(rows: Array, found: Any) -> Any:
-    """Return `found`, the quantiles of sorted rows, with NaN for each row that contains a NaN."""
+    """Return the quantiles `found` of sorted rows, with NaN for each row that contains a NaN."""
     if dtype_kind(rows.dtype) not in "fc":
         return found
     last = rows[..., -1]
@@ -157,7 +160,10 @@ def _or_nan(rows: Array, found: Any) -> Any:
 
 
 def _arrange_axes(found: Any, a: Array, axis: Any, more: int, keepdims: Any, out: Any) -> Any:
-    """Move the axes of `q`, which are the last `more` axes, to the front, and apply `keepdims` and `out`."""
+    """Move the axes of `q` to the front of a result, and apply `keepdims` and `out`.
+
+    The axes of `q` are the last `more` axes.
+    """
     kept = found.ndim - more
     if more and kept:
         found = moveaxis(found, range(kept, found.ndim), range(more))
@@ -196,7 +202,7 @@ def _find(
 
 
 def _nearest(n: Any, q: np.ndarray, method: str) -> Any:
-    """Return the indices of the quantiles in a sorted row of `n` elements, for a method without interpolation."""
+    """Return the indices of quantiles in a sorted row, for a method without interpolation."""
     rounding: Any = {"lower": np.floor, "higher": np.ceil, "nearest": np.around, "linear": np.floor}.get(method)
     if rounding is not None:
         return rounding((n - 1) * q)
@@ -208,7 +214,7 @@ def _nearest(n: Any, q: np.ndarray, method: str) -> Any:
 
 
 def _neighbours(n: Any, q: np.ndarray, method: str) -> tuple[Any, Any, Any]:
-    """Return the indices of the two elements between which to interpolate, and the weight of the second one."""
+    """Return the indices of the two elements to interpolate between, and the weight of the second."""
     if method == "linear":
         position = (n - 1) * q
     elif method == "midpoint":

@@ -1,4 +1,4 @@
-"""Radix sort kernels: one sorts each row within a block, and four sort longer rows tile by tile.
+"""Kernels for radix sort on a GPU: one for short rows, and four for longer rows.
 
 In: the order of the elements' bits (`BitOrder`). Out: kernels in the kernel language, created once for each order.
 Invariant: equal elements keep their order. The elements' own bits are moved, so that zeros keep their signs and NaNs
@@ -72,7 +72,7 @@ class BitOrder(NamedTuple):
 
     @property
     def passes(self) -> int:
-        """Return the number of passes of the sort: one pass per byte of an element."""
+        """Return the number of radix passes, one per byte of an element."""
         return self.word.itemsize
 
 
@@ -93,7 +93,7 @@ def _kernel(function: Any) -> KernelDispatcher:
 
 @cache
 def digit_of(order: BitOrder) -> Any:
-    """Return a device function that extracts an 8-bit digit of an element's sort key at a bit offset."""
+    """Return a device function that extracts an 8-bit digit of an element's sort key."""
     wide = np.uint64 if order.word.itemsize == 8 else np.uint32
     sign = wide(1 << (8 * order.word.itemsize - 1))
     low = wide(int(sign) - 1)
@@ -121,7 +121,7 @@ def digit_of(order: BitOrder) -> Any:
 
 @device
 def count_in_warp(counters: Any, warp: Any, digit: Any) -> Any:
-    """Add the digits of a warp's lanes to the warp's digit counters.
+    """Add the digits of a warp's threads to the warp's digit counters.
 
     Return the number of the warp's earlier elements with this digit.
     """
@@ -166,7 +166,7 @@ def clear_counters(counters: Any) -> None:
 
 @device
 def sum_of_warps(counters: Any) -> Any:
-    """Return how many elements of the tile have this thread's digit, summed over the warps.
+    """Return how often this thread's digit occurs in the tile, summed over the warps.
 
     A thread's digit is its index in the block.
     """
@@ -192,7 +192,7 @@ def position_warps(counters: Any, first: Any) -> None:
 
 @cache
 def make_block_sort(order: BitOrder, items: int, carries: bool, numbered: bool) -> KernelDispatcher:
-    """Return a kernel in which each block sorts adjacent rows of at most ``THREADS * items`` elements in total.
+    """Return a kernel in which each block sorts adjacent rows, in total up to ``THREADS * items`` elements.
 
     The kernel's parameters are ``(source, out, n, per, passes)``: each block sorts `per` rows of `n` elements in
     `passes` passes, one per digit and, for several rows, a last one by row. If `carries` is true, indices move with the
@@ -255,7 +255,7 @@ def make_block_sort(order: BitOrder, items: int, carries: bool, numbered: bool) 
 
 @cache
 def make_clear() -> KernelDispatcher:
-    """Return a kernel ``(words,)`` that sets every word to zero."""
+    """Return a kernel ``(words,)`` that sets all elements of an array to zero."""
 
     def clear(words: Any) -> None:
         position = blockIdx.x * THREADS + threadIdx.x
@@ -267,7 +267,9 @@ def make_clear() -> KernelDispatcher:
 
 @cache
 def make_count(order: BitOrder) -> KernelDispatcher:
-    """Return a kernel ``(source, counts, blocks)`` that counts the digits of each row for all radix passes.
+    """Return a kernel that counts the digits of each row for all radix passes.
+
+    The kernel's parameters are ``(source, counts, blocks)``.
 
     The counts are in ``counts[row, number * DIGITS + digit]``.
 
@@ -298,7 +300,9 @@ def make_count(order: BitOrder) -> KernelDispatcher:
 
 @cache
 def make_find_moving(order: BitOrder) -> KernelDispatcher:
-    """Return a kernel ``(counts, moving, n)`` that marks the radix passes that move elements.
+    """Return a kernel that marks the radix passes that move elements.
+
+    The kernel's parameters are ``(counts, moving, n)``.
 
     The kernel has one block per row, and sets ``moving[number]`` to 1 if the row's elements differ in digit `number`.
     """
@@ -316,7 +320,7 @@ def make_find_moving(order: BitOrder) -> KernelDispatcher:
 
 @device
 def look_back(descriptors: Any, tile: Any, within: Any, number: Any) -> Any:
-    """Return how many elements with this thread's digit are in the preceding tiles of the row."""
+    """Return how often this thread's digit occurs in the preceding tiles of the row."""
     seen = np.uint32(0)
     other = tile
     looking = within > 0
@@ -332,13 +336,13 @@ def look_back(descriptors: Any, tile: Any, within: Any, number: Any) -> Any:
 
 @device
 def note(descriptors: Any, tile: Any, state: Any, count: Any) -> None:
-    """Publish a tile's count of this thread's digit in the tile's look-back descriptor."""
+    """Publish the tile's count of this thread's digit, which the blocks of later tiles need."""
     atomic.exch(descriptors, (tile, threadIdx.x), np.uint64(state) << np.uint64(32) | np.uint64(count))
 
 
 @cache
 def parts_of_pass(order: BitOrder, items: int) -> tuple[Any, ...]:
-    """Return the device functions for the first part of a radix pass: load a tile and rank its elements.
+    """Return the device functions that load a tile and rank its elements in a radix pass.
 
     One of the functions counts the passes that move elements. Ranks are within each warp.
     """
@@ -394,7 +398,7 @@ def parts_of_pass(order: BitOrder, items: int) -> tuple[Any, ...]:
 
 @cache
 def parts_that_write(order: BitOrder, items: int, numbered: bool) -> tuple[Any, ...]:
-    """Return the device functions for the second part of a radix pass: sort a tile and write it.
+    """Return the device functions that sort a tile and write it in a radix pass.
 
     The tile is sorted in shared memory.
     """
@@ -443,7 +447,7 @@ def parts_that_write(order: BitOrder, items: int, numbered: bool) -> tuple[Any, 
 
 @device
 def take_tile(taken: Any, begun: Any, number: Any) -> Any:
-    """Reserve the next unprocessed tile of this radix pass for the block, and return the tile's number.
+    """Reserve the next unprocessed tile of a radix pass for the block, and return the tile's number.
 
     Tiles are numbered in the order in which blocks start them. Thus a block waits only for tiles that have started.
     """
@@ -457,7 +461,7 @@ def take_tile(taken: Any, begun: Any, number: Any) -> Any:
 def offset_of_digit(
     counters: Any, sums: Any, counts: Any, descriptors: Any, tile: Any, row: Any, within: Any, number: Any
 ) -> Any:
-    """Return the distance that a digit's elements move from the sorted tile to the sorted row.
+    """Return how far a digit's elements move from the sorted tile to the sorted row.
 
     The digit is the index of the thread in the block. The tile's counts are published, and `counters`
     receives, for each warp and digit, the position of the first element in the sorted tile.
@@ -475,7 +479,7 @@ def offset_of_digit(
 
 @cache
 def make_radix_pass(order: BitOrder, items: int, numbered: bool) -> KernelDispatcher:
-    """Return a kernel that sorts rows by one digit, with one block for each tile of ``THREADS * items`` elements.
+    """Return a kernel that sorts rows by one digit, with one block per tile of ``THREADS * items`` elements.
 
     The first pass that moves elements reads them from `source`. The last pass writes them to `even`, the pass before it
     to `odd`, and so on. If `numbered` is true, the indices of elements are moved too (`even_indices`, `odd_indices`), and

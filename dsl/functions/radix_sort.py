@@ -33,7 +33,10 @@ _UINT32, _INT64, _UINT64 = np.dtype(np.uint32), np.dtype(np.int64), np.dtype(np.
 
 
 def tile_items(order: BitOrder) -> int:
-    """Return the number of elements per thread for which a tile fits in the shared memory of every GPU."""
+    """Return the largest number of elements per thread with which a tile fits in shared memory.
+
+    The tile fits on every GPU.
+    """
     return 8 if order.word.itemsize == 8 else 16
 
 
@@ -50,7 +53,10 @@ def block_items(order: BitOrder, n: int, numbered: bool) -> int:
 
 @dataclass(frozen=True, slots=True)
 class Sizes:
-    """The cost of a sort: tiles per row (1 if a block sorts whole rows), number of kernels, and bytes moved."""
+    """The cost of a sort: tiles per row, number of kernels, and bytes moved.
+
+    There is one tile per row if a block sorts whole rows.
+    """
 
     tiles: int
     kernels: int
@@ -143,7 +149,7 @@ class Rows:
             kernel[rows * tiles, THREADS](source, *stages, counts, descriptors, taken, moving, tiles, number)
 
     def _stages(self, shape: tuple[int, ...]) -> tuple[Any, ...]:
-        """Return the arrays that hold elements and indices between the radix passes, and the array for the result.
+        """Return the arrays for elements and indices between the radix passes, and the result array.
 
         A buffer that no pass needs is an alias of the result's buffer.
         """
@@ -178,7 +184,7 @@ class RadixSort:
     numbered: bool
 
     def __call__(self, out: np.ndarray, values: np.ndarray) -> None:
-        """Sort `values` into `out` with NumPy on the host, as interpreted plans do."""
+        """Sort `values` into `out` by NumPy on the host, for interpreted plans."""
         out[...] = (
             host_argsort(values, -1, self.descending) if self.numbered else host_sort(values, -1, self.descending)
         )

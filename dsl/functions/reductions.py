@@ -53,7 +53,10 @@ def reduction_dtype(op: str, dtype: np.dtype) -> np.dtype:
 
 
 def _kind_with(out: Any, own: np.dtype) -> np.dtype:
-    """Return the dtype in which NumPy computes a reduction if `out` is given but `dtype` is not."""
+    """Return the dtype in which NumPy computes a reduction, given the dtype of `out`.
+
+    The argument `dtype` was not given.
+    """
     return np.result_type(own, (out[0] if isinstance(out, tuple) else out).dtype)
 
 
@@ -124,7 +127,7 @@ def reduce(
 
 
 def _initial_value(initial: Any, kind: np.dtype) -> Expr:
-    """Return a reduction's initial value as a constant of its dtype, raising NumPy's errors."""
+    """Return the initial value of a reduction as a constant of the reduction's dtype."""
     if isinstance(initial, Array) and not initial.shape:
         return cast(expr_of(initial), kind)
     value = np.zeros((), kind)
@@ -218,7 +221,7 @@ def _find_complex(op: str, node: Expr, axes: tuple[int, ...], keepdims: bool) ->
 
 
 def _named(name: str, function: Any) -> Any:
-    """Name and document a generated function, and memoize its results by call site and arguments."""
+    """Set the name and the docstring of a generated function, and memoize its results."""
     function.__name__ = function.__qualname__ = name
     function.__doc__ = describe_function(name)
     return memoized(function)
@@ -345,7 +348,7 @@ def var(
     mean: Any = None,
     correction: float | None = None,
 ) -> Any:
-    """Return the variance, which is the mean of the squared deviations from the mean.
+    """Return the variance, the mean of the squared deviations from the mean.
 
     Examples
     --------
@@ -407,7 +410,7 @@ def std(
     mean: Any = None,
     correction: float | None = None,
 ) -> Any:
-    """Return the standard deviation, which is the square root of the variance.
+    """Return the standard deviation, the square root of the variance.
 
     Examples
     --------
@@ -542,7 +545,10 @@ def average(
 
 
 def _weighted(values: Any, weights: Any, axes: tuple[int, ...] | None, keepdims: Any) -> tuple[Any, Any]:
-    """Return the weighted mean and the sum of the weights, or raise ZeroDivisionError if the sum is 0."""
+    """Return the weighted mean and the sum of the weights.
+
+    Raises ZeroDivisionError if the sum is 0.
+    """
     kind = np.result_type(values.dtype, weights.dtype, *(("f8",) if values.dtype.kind in "biu" else ()))
     if values.shape != weights.shape:
         if axes is None:

@@ -31,7 +31,7 @@ if TYPE_CHECKING:
 
 @memoized
 def where(condition: ArrayLike, x: Any = ..., y: Any = ..., /) -> Any:
-    """Return elements of `x` where the condition is true, and elements of `y` where it is false.
+    """Return elements of `x` where the condition is true, and elements of `y` elsewhere.
 
     If only a condition is given, return the indices of its true elements.
 
@@ -57,7 +57,7 @@ _WEAK = {bool, int, float, complex}
 
 
 def _effective_bounds(low: Any, high: Any, dtype: np.dtype) -> tuple[Any, Any]:
-    """Return the bounds of `clip`, with None in place of a Python int that limits no element."""
+    """Return the bounds of `clip`, with None for a Python int that limits no element."""
     if dtype.kind in "iu":
         limits = np.iinfo(dtype)
         low = None if type(low) is int and low <= limits.min else low
@@ -83,7 +83,7 @@ def _wrapped(number: Any, other: Any) -> Any:
 
 
 def _bounds_of_clip(a_min: Any, a_max: Any, min: Any, max: Any) -> tuple[Any, Any]:
-    """Return the bounds of `clip` from its arguments: `a_min` and `a_max`, or `min` and `max`."""
+    """Return the bounds of `clip` from `a_min` and `a_max`, or from `min` and `max`."""
     if a_min is ... and a_max is ...:
         return (None if min is ... else min), (None if max is ... else max)
     if min is not ... or max is not ...:
@@ -187,7 +187,7 @@ _PYTHON_NUMBERS = (int, float, complex)
 
 
 def select(condlist: Any, choicelist: Any, default: Any = 0) -> Any:
-    """Return elements from the first of several choices whose condition is true, like `numpy.select`.
+    """Select each element from the first choice whose condition is true, like `numpy.select`.
 
     Examples
     --------
@@ -260,7 +260,7 @@ def isclose(
 
 
 def extract(condition: ArrayLike, arr: ArrayLike) -> Any:
-    """Return the elements for which a condition is true, like `numpy.extract`.
+    """Return the elements at which a condition is true, like `numpy.extract`.
 
     Examples
     --------
@@ -273,7 +273,7 @@ def extract(condition: ArrayLike, arr: ArrayLike) -> Any:
 
 
 def compress(condition: ArrayLike, a: ArrayLike, axis: int | None = None, out: Output | None = None) -> Any:
-    """Return the slices along an axis for which a 1-D condition is true, like `numpy.compress`.
+    """Return the slices along an axis at which a 1-D condition is true, like `numpy.compress`.
 
     Examples
     --------
@@ -352,7 +352,7 @@ def choose(a: ArrayLike, choices: Any, out: Output | None = None, mode: str = "r
 
 
 def _as_stored(values: Any, dtype: np.dtype) -> Array:
-    """Convert values to a 1-D array of the destination's dtype, or raise NumPy's TypeError for an unsafe cast."""
+    """Convert values to a 1-D array of the given dtype, or raise NumPy's TypeError for an unsafe cast."""
     if not isinstance(values, (Array, np.ndarray, np.generic)):
         return convert(np.asarray(values, dtype).ravel())
     # (NumPy casts scalars by any rule)

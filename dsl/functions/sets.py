@@ -1,4 +1,4 @@
-"""NumPy's `unique` and `isin`. On a GPU, both functions sort the values first.
+"""NumPy's `unique` and `isin`, which sort the values first on a GPU.
 
 In: arrays. Out: recorded arrays. Only the number of values in a result is evaluated. Invariant: NumPy handles arrays
 in host memory. The first of several equal values represents all of them.
@@ -89,7 +89,7 @@ def unique(
 
 
 def _sorts_faster(ar: Any) -> bool:
-    """Return whether sorting finds the unique integers of an array faster than NumPy's hash table."""
+    """Return whether sorting finds the unique integers faster than NumPy's hash table."""
     dtype = getattr(ar, "dtype", None)
     return isinstance(dtype, np.dtype) and dtype.kind in "iu" and dtype.itemsize > 1 and ar.size >= LEAST_SORTED
 
@@ -101,7 +101,7 @@ def _unique_by_sorting(ar: np.ndarray) -> np.ndarray:
 
 
 def _are_rows(ar: Any, axis: ShapeLike | None) -> bool:
-    """Return whether kernels can find the unique slices along an axis: short slices of real elements."""
+    """Return whether kernels can find the unique slices along an axis, which must be short."""
     if not is_sorted_here(ar, None, "biuf") or not ar.ndim:
         return False
     n = ar.shape[normalize_axis(axis, ar.ndim)]
@@ -109,7 +109,7 @@ def _are_rows(ar: Any, axis: ShapeLike | None) -> bool:
 
 
 def _values_in_order(values: Array, rows: bool, numbered: bool) -> tuple[Array, Array | None]:
-    """Return the sorted values or rows, and their original indices if needed, otherwise None."""
+    """Return the sorted values or rows, and their original indices (None if they are not needed)."""
     if not rows and not numbered:
         return order_along(values, 0, False, False), None
     if rows:
@@ -122,7 +122,7 @@ def _values_in_order(values: Array, rows: bool, numbered: bool) -> tuple[Array, 
 
 
 def _inverse(begins: Array, order: Array, shape: tuple[int, ...]) -> Array:
-    """Return, for each element of the array, its index among the unique values."""
+    """Return the index of each element of an array among the unique values."""
     number = cumsum(begins, dtype=np.int64) - 1
     start()
     node = scatter(expr_of(empty(order.shape, np.int64)), expr_of(number), [expr_of(order)], _FLAT, order.shape, "same")

@@ -1,4 +1,4 @@
-"""Ufuncs that are composed of array functions, such as `divmod`, `vecdot`, `spacing` and `fix`.
+"""Ufuncs that weft composes from array functions, such as `divmod`, `vecdot` and `spacing`.
 
 In: operands, and outputs by position or as `out`. Out: recorded arrays. Invariant: NumPy handles rare options, and
 raises the errors for invalid operands.
@@ -44,7 +44,7 @@ class ComposedUfunc:
 
     @on_operands_device
     def __call__(self, *operands: Any, out: Output | None = None, **options: Any) -> Any:
-        """Compute the ufunc, with output arrays in `out` or after the operands."""
+        """Compute the ufunc, with output arrays given in `out` or after the operands."""
         inputs, outputs = self.wrapped.nin, self.wrapped.nout
         if options.keys() == {"axis"} and self.wrapped is np.vecdot:
             axis, options = options["axis"], {}
@@ -85,7 +85,7 @@ class ComposedUfunc:
 
 
 def _as_floats(value: object, ufunc: np.ufunc) -> Any:
-    """Cast an operand to the floating-point dtype of the ufunc's computation, or return None for other dtypes."""
+    """Cast an operand to the float dtype in which a ufunc computes, or return None for other dtypes."""
     kind = value.dtype if isinstance(value, Array) else np.asarray(value).dtype
     if kind.kind not in "biuf":
         return None
@@ -171,7 +171,7 @@ def _spacing(x: Any) -> Any:
 
 
 def _vecdot(x1: Any, x2: Any) -> Any:
-    """Return the dot products of vectors, like `numpy.vecdot`. The first operand is conjugated.
+    """Return the dot products of vectors, of which the first is conjugated, like `numpy.vecdot`.
 
     Examples
     --------
@@ -197,7 +197,7 @@ def _matvec(x1: Any, x2: Any) -> Any:
 
 
 def _vecmat(x1: Any, x2: Any) -> Any:
-    """Return the products of vectors and matrices, like `numpy.vecmat`. The vectors are conjugated.
+    """Return the products of conjugated vectors and matrices, like `numpy.vecmat`.
 
     Examples
     --------

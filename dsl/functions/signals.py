@@ -1,4 +1,4 @@
-"""Convolution and correlation of 1-D arrays, and conversion between flat indices and index arrays.
+"""Convolution and correlation of 1-D arrays, and conversion between flat indices and coordinates.
 
 In: arrays. Out: recorded arrays. Invariant: each element of a convolution is a sum over a sliding window.
 """
@@ -60,12 +60,12 @@ def correlate(a: ArrayLike, v: ArrayLike, mode: str = "valid") -> Any:
 
 
 def _uses_sliding_windows(x: Array, y: Array, mode: str) -> bool:
-    """Return whether kernels compute a convolution, as on a GPU, instead of NumPy."""
+    """Return whether kernels compute a convolution instead of NumPy, as on a GPU."""
     return x.ndim == y.ndim == 1 and bool(x.size and y.size) and mode in _MODES and is_gpu(x.device)
 
 
 def _sliding_dot_products(x: Any, window: Any, mode: int) -> Any:
-    """Return the dot product of `window` with each section of `x` of the same length."""
+    """Return the dot products of `window` with all sections of `x` of the same length."""
     kind = np.result_type(x.dtype, window.dtype)
     n = window.size
     before, after = ((0, 0), (n // 2, n - 1 - n // 2), (n - 1, n - 1))[mode]

@@ -1,4 +1,4 @@
-"""NumPy's sorting functions, implemented by radix sort kernels on a GPU and by NumPy on the CPU.
+"""NumPy's sorting functions, by radix sort kernels on a GPU and by NumPy on the CPU.
 
 In: arrays. Out: recorded arrays. Invariant: sorts are stable on a GPU for every requested kind, and NaNs come last.
 NumPy handles arrays in host memory, with the widest vectors of the machine.
@@ -33,7 +33,7 @@ _KINDS = frozenset({"quicksort", "heapsort", "mergesort", "stable"})
 
 
 def is_sorted_here(a: ArrayLike, axis: int | None, kinds: str = "biufc") -> bool:
-    """Return whether kernels can sort an array along an axis, as on a GPU for suitable lengths and dtypes."""
+    """Return whether kernels should sort an array along an axis, as on a GPU for common dtypes."""
     if not isinstance(a, Array) or not is_gpu(a.device) or not a.size or dtype_kind(a.dtype) not in kinds:
         return False
     if axis is None:
@@ -68,14 +68,14 @@ def _ordered(node: Expr, descending: bool, numbered: bool, location: Location) -
 
 
 def packed(node: Expr) -> Expr:
-    """Return an expression with contiguous elements, by copying a view that has gaps or negative strides."""
+    """Return an expression with contiguous elements, by copying a view that is not contiguous."""
     if node.kind != "view" or node.attrs[0] == contiguous_strides(node.shape):
         return node
     return map_("bitwise_or", [node, node]) if node.dtype.kind == "b" else map_("positive", [node])
 
 
 def _along_rows(node: Expr, order: Expr) -> Expr:
-    """Return, for each row of `node`, the elements at the indices in the same row of `order`."""
+    """Return the elements of each row of `node` at the indices in the same row of `order`."""
     steps = contiguous_strides(node.shape)
     before = tuple((axis, step) for axis, step in enumerate(steps[:-1]))
     return gather(node, [order], ((0, before, 0),), order.shape)
@@ -107,7 +107,7 @@ def order_along(a: Array, axis: Any, descending: bool, numbered: bool) -> Array:
 
 
 def _sort_or_argsort(numbered: bool, a: Any, axis: Any, kind: Any, order: Any, stable: Any, descending: Any) -> Any:
-    """Sort an array, or return the sorting indices if `numbered` is true, with kernels or with NumPy."""
+    """Sort an array, or return the sorting indices if `numbered` is true."""
     if order is None and is_sorted_here(a, axis):
         return order_along(a, axis, bool(descending), numbered)
     if not descending:
@@ -174,7 +174,9 @@ def argsort(
 
 
 def lexsort(keys: Any, axis: int = -1) -> Any:
-    """Return the indices that sort a sequence of keys, like `numpy.lexsort`. The last key is the primary key.
+    """Return the indices that sort a sequence of keys, like `numpy.lexsort`.
+
+    The last key is the primary key.
 
     Examples
     --------
@@ -194,7 +196,9 @@ def lexsort(keys: Any, axis: int = -1) -> Any:
 
 
 def partition(a: Any, kth: Any, axis: Any = -1, kind: str = "introselect", order: str | None = None) -> Any:
-    """Return a copy with the elements at the indices `kth` in their sorted positions, like `numpy.partition`.
+    """Return a copy with some elements in their sorted positions, like `numpy.partition`.
+
+    These are the elements at the indices `kth`.
 
     On a GPU, the whole copy is sorted.
 

@@ -51,14 +51,14 @@ def linspace(
 
 
 def _is_double(value: object) -> bool:
-    """Return whether a bound of `linspace` is a float64, or an int that NumPy converts to float64 exactly."""
+    """Return whether a bound of `linspace` is a float64 or an int that float64 can represent."""
     return type(value) in (float, np.float64) or (type(value) is int and abs(value) <= 1 << 53)
 
 
 def _record_spaced(
     start: float, stop: float, count: int, endpoint: bool, dtype: DTypeLike
 ) -> tuple[Array, np.float64] | None:
-    """Record NumPy's `linspace` formula, and return the array and the step, or None if NumPy must compute it.
+    """Record NumPy's `linspace` formula, and return the array and the step.
 
     Return None if the result would be small, or if NumPy uses another formula or warns.
     """

@@ -1,4 +1,4 @@
-"""`weft.lambdify`: fused array functions from SymPy expressions."""
+"""The function `weft.lambdify`, which makes fused array functions from SymPy expressions."""
 
 from __future__ import annotations
 
@@ -22,7 +22,7 @@ _NUMBER = object()  # marks a constant, in place of a function
 
 
 class SymbolicFunction:
-    """A function that `weft.lambdify` has compiled from a SymPy expression."""
+    """A function of arrays that `weft.lambdify` has made from a SymPy expression."""
 
     def __init__(self, symbols: Sequence[Any], expression: Any, wrt: Any = None) -> None:
         self.symbols = tuple(symbols)
@@ -43,7 +43,7 @@ class SymbolicFunction:
         return f"<weft function of {', '.join(map(str, self.symbols))}: {self.expression}>"
 
     def __call__(self, *values: Any) -> Any:
-        """Evaluate the expression for arrays and scalars, which are broadcast against each other."""
+        """Evaluate the expression for arrays and scalars, which are broadcast together."""
         if len(values) != len(self.symbols):
             raise TypeError(
                 f"a function of {counted(len(self.symbols), 'symbol')}, but {counted(len(values), 'argument')} given"
@@ -98,7 +98,10 @@ class SymbolicFunction:
 
 
 def _steps_of(program: SymbolicProgram) -> list[tuple[Any, Any]]:
-    """Convert a program to a list of arguments, constants and function calls, with constants folded."""
+    """Convert a program to a list of arguments, constants and function calls.
+
+    Operations on constants are computed.
+    """
     steps: list[tuple[Any, Any]] = []
     for name, *operands in program.instructions:
         if name == "symbol":
@@ -118,7 +121,10 @@ def _function_of(name: str) -> Any:
 
 
 def _of_numbers(function: Any, operands: list[Any]) -> Any:
-    """Apply a function to Python scalars, and return a Python scalar so that arrays keep their dtypes."""
+    """Apply a function to Python scalars, and return a Python scalar.
+
+    Arrays then keep their dtypes in operations with the result.
+    """
     definition = find_op(function.__name__)
     theirs = getattr(np, definition.ufunc) if definition.ufunc else definition.reference
     assert theirs is not None
@@ -127,7 +133,7 @@ def _of_numbers(function: Any, operands: list[Any]) -> Any:
 
 
 def lambdify(symbols: Any, expression: Any, wrt: Any = None) -> SymbolicFunction:
-    """Convert a SymPy expression to a function of arrays. The function's operations are recorded and fused.
+    """Convert a SymPy expression to a function of arrays, whose operations are recorded and fused.
 
     Parameters
     ----------

@@ -50,7 +50,7 @@ def _triangle(values: Any, k: int, lower: bool) -> Array:
 
 @memoized
 def tril(m: ArrayLike, k: int = 0) -> Array:
-    """Return the lower triangle of a matrix. The elements above the triangle are zero.
+    """Return the lower triangle of a matrix, with zeros above it.
 
     Examples
     --------
@@ -63,7 +63,7 @@ def tril(m: ArrayLike, k: int = 0) -> Array:
 
 @memoized
 def triu(m: ArrayLike, k: int = 0) -> Array:
-    """Return the upper triangle of a matrix. The elements below the triangle are zero.
+    """Return the upper triangle of a matrix, with zeros below it.
 
     Examples
     --------

@@ -1,1 +1,1 @@
-"""Immediate execution (tier 0): NumPy executes operations on small arrays in host memory when they are called."""
+"""Immediate execution (tier 0) of operations on small arrays in host memory, by NumPy."""

@@ -61,7 +61,7 @@ COMMON = types_of(_CODES)  # dtypes for which NumPy's functions give the same re
 
 
 class Implementation(NamedTuple):
-    """The functions and loops that execute an op immediately.
+    """The functions and loops that execute an op immediately, without recording it.
 
     Attributes
     ----------
@@ -92,7 +92,7 @@ class Implementation(NamedTuple):
 
 @cache
 def implementation_of(op: OpDef, operator: Callable[..., Any] | None = None) -> Implementation:
-    """Return the `Implementation` that executes `op` immediately, with `operator` or with NumPy's ufunc."""
+    """Return the functions that execute `op` immediately."""
     types = 0
     if op.ufunc and op.name != "power":  # (mixed integer and float operands make it an op of floats)
         types = sum(kinds for kind, kinds in _KINDS if uses_numpy(op.name, (kind,) * op.arity))
@@ -110,15 +110,15 @@ def _loops_of(op: str) -> dict[int, Any]:
 
 
 def numpy_implementation(function: Callable[..., Any]) -> Implementation:
-    """Return the `Implementation` that executes a NumPy function immediately for all common dtypes.
+    """Return an `Implementation` that calls a NumPy function immediately for all common dtypes.
 
-    Its results must equal weft's.
+    The results of the NumPy function must equal weft's.
     """
     return Implementation(function, COMMON, {}, None)
 
 
 def attempt(way: Implementation, operands: Iterable[Any], default: Device | None = None) -> Any:
-    """Execute an op immediately and return its result, or return `MISSED` if the operands must be recorded.
+    """Execute an op immediately, or return `MISSED` if it must be recorded.
 
     Parameters
     ----------
@@ -171,7 +171,7 @@ def attempt(way: Implementation, operands: Iterable[Any], default: Device | None
 
 
 def _by_loops(op: OpDef, given: list[Any], device: Device) -> Any:
-    """Apply an op's compiled loop to NumPy arrays and scalars, or return `MISSED` if their dtypes have no loop."""
+    """Apply an op's compiled loop to NumPy arrays and scalars, or return `MISSED` if there is no loop."""
     try:
         found = _find_loop(op.name, tuple([type(value) if type(value) in _WEAK else value.dtype for value in given]))
     except Exception as error:
@@ -221,15 +221,15 @@ _native_installer: list[Callable[[int], None]] = []
 
 
 def set_native_installer(installer: Callable[[int], None]) -> None:
-    """Set the function that installs native code.
+    """Set the function that installs native code for operations on small arrays.
 
-    Its argument is the number of small operations executed in Python so far.
+    The argument of the installer is the number of small operations executed in Python so far.
     """
     _native_installer[:] = [installer]
 
 
 def note_call() -> None:
-    """Count a small operation in Python, and call the installer of native code after every `BETWEEN` operations."""
+    """Count a small operation in Python, and install native code after enough operations."""
     if not (number := next(_calls)) % BETWEEN and number >= ENOUGH:
         _native_installer[0](number)
 
@@ -239,7 +239,7 @@ _WRITTEN = 4
 
 
 def attempt_into(target: Any, way: Implementation, operands: Sequence[Any]) -> bool:
-    """Execute an op immediately and write the result to `target`, or return False if it must be recorded."""
+    """Execute an op immediately and write to `target`, or return False if it must be recorded."""
     if type(target) is not Array or not IMMEDIATE[0] or recording.held:
         return False
     values = values_after_small_run(target)
@@ -273,7 +273,7 @@ _COPIED = 4096
 
 
 def from_numpy_result(result: Any, device: Device, given: Sequence[tuple[np.ndarray, Array]] = ()) -> Any:
-    """Convert the NumPy arrays in a result to weft arrays.
+    """Convert the NumPy arrays in a result to weft arrays, and views to views.
 
     A view of an array in `given` becomes a view of the same storage.
     """
@@ -314,7 +314,7 @@ def finish(result: object, device: Device, *operands: Any) -> Any:
 
 
 def to_host_if_small(value: Any, found: list[tuple[np.ndarray, Array]], left: int) -> Any:
-    """Return an argument with NumPy arrays in place of weft arrays, or `MISSED` if an array is not small.
+    """Replace the weft arrays in an argument by NumPy arrays, or return `MISSED` if one is not small.
 
     An array is small if it has at most `left` elements. Small pending arrays are evaluated. Each pair of a NumPy array
     and its weft array is appended to `found`.
@@ -428,10 +428,7 @@ def call_small(function: Callable[..., Any], arguments: Any, options: dict[str, 
 
 
 def _reduce_whole(name: str, array: Array, values: Any, limit: int) -> Any:
-    """Reduce a medium-sized array to one value on the host.
-
-    Return None if only a kernel can reduce the array.
-    """
+    """Reduce a medium-sized array to one value on the host, or return None if only a kernel can."""
     if not limit < values.size <= most_whole(name, values.itemsize) or not array.device.host_math:
         return None
     if not (COMMON >> values.dtype.num) & 1:
@@ -486,7 +483,7 @@ BASIC = frozenset({int, slice, NoneType, EllipsisType, np.int64, np.int32, np.in
 
 
 def seen(array: Array, result: object) -> Any:
-    """Return a weft view of `array` that shows the same elements as `result`, a NumPy view.
+    """Return a weft view of `array` with the same elements as the NumPy view `result`.
 
     Results that are not NumPy arrays are returned unchanged.
     """

@@ -1,4 +1,6 @@
-"""Classification of the callers of small operations: a program that ``weft run`` redirects, a library, or others.
+"""Classification of the code that calls a small operation: a library, a user's program, or other code.
+
+A program is one that ``weft run`` redirects.
 
 In: the frame that executes an operation. Out: whether the frame belongs to a library. A library computes with NumPy,
 whose operations on small arrays are fastest if no operand is a weft array. Therefore new small arrays are NumPy arrays
@@ -28,7 +30,7 @@ _programs: list[Callable[[FrameType], bool]] = []
 
 
 def set_program_test(is_program: Callable[[FrameType], bool] | None) -> None:
-    """Set the function that tests whether a frame belongs to the redirected program.
+    """Set the function that tests whether a stack frame belongs to the program that ``weft run`` runs.
 
     None means that no program is redirected.
     """
@@ -39,7 +41,9 @@ def set_program_test(is_program: Callable[[FrameType], bool] | None) -> None:
 
 
 def is_library(depth: int = 1, between: str = "") -> bool:
-    """Return whether the frame `depth` levels up the stack belongs to a library that does not use weft.
+    """Return whether the caller is a library that does not use weft.
+
+    The caller is the frame `depth` levels up the stack.
 
     If this frame belongs to the module `between`, the nearest caller outside this module is tested instead.
     """
@@ -69,7 +73,7 @@ def is_library(depth: int = 1, between: str = "") -> bool:
 
 
 def _kind_of(frame: FrameType) -> int:
-    """Classify a frame as that of a library, of a program without weft imports, or of other code."""
+    """Return the kind of code of a stack frame: a library, a program without weft imports, or other code."""
     names = frame.f_globals
     if _programs[0](frame):
         return OTHER if _imports_weft(names) else PROGRAM
@@ -77,7 +81,7 @@ def _kind_of(frame: FrameType) -> int:
 
 
 def sees_numpy(depth: int = 1) -> bool:
-    """Return whether a frame's code uses NumPy but not weft: a library, or a program without weft imports.
+    """Return whether the caller uses NumPy but not weft, as a library or a program without weft imports.
 
     The frame is `depth` levels up the stack.
 
@@ -89,13 +93,16 @@ def sees_numpy(depth: int = 1) -> bool:
 
 
 def in_program(depth: int = 1) -> bool:
-    """Return whether the frame `depth` levels up belongs to the redirected program."""
+    """Return whether the caller belongs to the program that ``weft run`` runs.
+
+    The caller is the frame `depth` levels up the stack.
+    """
     frame = sys._getframe(depth)
     return any(is_program(frame) for is_program in _programs)
 
 
 def _imports_weft(names: dict[str, Any]) -> bool:
-    """Return whether a module has imported weft or one of its modules, given the module's global names."""
+    """Return whether a module has imported weft, given the module's global names."""
     values = tuple(names.values())
     # (generated functions may have a namespace of a thousand names each)
     modules = {kind for kind in set(map(type, values)) if issubclass(kind, ModuleType)}
@@ -103,7 +110,7 @@ def _imports_weft(names: dict[str, Any]) -> bool:
 
 
 def _uses_weft(names: dict[str, Any]) -> bool:
-    """Return whether a module is part of weft or imports from weft, given the module's global names."""
+    """Return whether a module is part of weft or has imported from weft, given its global names."""
     kinds = set(map(type, tuple(names.values())))
     if any(_is_wefts(vars(kind).get("__module__")) for kind in kinds):
         return True

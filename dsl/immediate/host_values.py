@@ -26,7 +26,7 @@ def address_of(values: np.ndarray) -> int:
 
 
 def values_of(array: Any) -> np.ndarray | None:
-    """Return a NumPy array over the elements of a weft array, or None if the elements are not in host memory.
+    """Return a NumPy array over the elements of a weft array, or None if they are not in host memory.
 
     Before writing to the NumPy array, call `is_free`, and afterwards call `write_back`.
     """
@@ -43,10 +43,7 @@ def values_of(array: Any) -> np.ndarray | None:
 
 
 def _make_view(array: Any) -> np.ndarray | None:
-    """Create a NumPy view of an array that has its storage in host memory.
-
-    Return None for other arrays.
-    """
+    """Create a NumPy view of an array in host memory, or return None for other arrays."""
     storage = array._storage
     buffer, dtype, size = storage.buffer, storage.dtype, prod(storage.shape)
     if (root := storage.host) is not None or storage.device.name != "cpu":
@@ -79,7 +76,7 @@ def _make_view(array: Any) -> np.ndarray | None:
 
 
 def overlaps(shape: tuple[int, ...], strides: tuple[int, ...]) -> bool:
-    """Return whether elements of a layout may share memory, as in broadcast views and sliding windows."""
+    """Return whether elements of a layout may share memory, as in broadcast views."""
     reach = 0
     for step, n in sorted((abs(s), n) for n, s in zip(shape, strides, strict=True) if n > 1):
         if step <= reach and 0 not in shape:
@@ -89,7 +86,7 @@ def overlaps(shape: tuple[int, ...], strides: tuple[int, ...]) -> bool:
 
 
 def view_of(values: np.ndarray, storage: Storage) -> tuple[tuple[int, ...], tuple[int, ...], int] | None:
-    """Return the shape, strides and offset (in elements) with which the NumPy view `values` shows a storage.
+    """Return the shape, strides and offset of the part of a storage that the NumPy view `values` covers.
 
     Return None if the view is the whole storage.
     """
@@ -102,7 +99,7 @@ def view_of(values: np.ndarray, storage: Storage) -> tuple[tuple[int, ...], tupl
 
 
 def adopt(values: np.ndarray, device: Device) -> Storage:
-    """Return a new storage that owns the memory of a C-contiguous NumPy array."""
+    """Return a new storage that takes over the memory of a C-contiguous NumPy array."""
     if device.name != "cpu":
         made = Storage(values.shape, values.dtype, device)
         made.host = values
@@ -113,7 +110,7 @@ def adopt(values: np.ndarray, device: Device) -> Storage:
 
 
 def make_storage(array: Any) -> Storage:
-    """Return a new storage for an array that has none because it was created by immediate execution."""
+    """Return a new storage for an array that immediate execution has created without one."""
     values, device = array._values, array._device
     if not array._exported:
         return adopt(values, device)
@@ -123,7 +120,7 @@ def make_storage(array: Any) -> Storage:
 
 
 def view_of_storage(array: Any, seen: np.ndarray) -> np.ndarray:
-    """Return a NumPy view with the layout of `seen`, over the memory of the array's current storage.
+    """Return a NumPy view of the array's current storage, with the layout of `seen`.
 
     (Other code may have the array's NumPy array. A view of that array would keep the memory shared.)
     """
@@ -135,7 +132,7 @@ def view_of_storage(array: Any, seen: np.ndarray) -> np.ndarray:
 
 
 def values_after_small_run(array: Any) -> np.ndarray | None:
-    """Return a NumPy array over a weft array, after evaluating the last of several small operations.
+    """Return a NumPy array over a weft array, after evaluating it if small operations have computed it.
 
     An array that is not the result of such an operation is treated as by `values_of`.
     """
@@ -146,7 +143,7 @@ def values_after_small_run(array: Any) -> np.ndarray | None:
 
 
 def is_free(array: Any) -> bool:
-    """Return whether an array's memory may be overwritten: no recorded operation or exported view needs it."""
+    """Return whether an array's memory may be overwritten, because nothing else needs its elements."""
     if array._device is not None or getrefcount(array._storage.buffer) <= _UNSHARED:
         return True
     if array._storage.buffer is None:
@@ -155,7 +152,7 @@ def is_free(array: Any) -> bool:
 
 
 def writable_values(array: Any) -> np.ndarray | None:
-    """Return a NumPy array for writing to a weft array, or None if others need the memory unchanged.
+    """Return a NumPy array for writing to a weft array, or None if other objects need the old elements.
 
     Call `write_back` afterwards.
     """
@@ -164,7 +161,7 @@ def writable_values(array: Any) -> np.ndarray | None:
 
 
 def write_back(array: Any, values: np.ndarray) -> None:
-    """Copy `values`, a NumPy view after a write, to its weft array if that array has left host memory.
+    """Copy a NumPy view to its weft array after a write, if the array has left host memory.
 
     Another thread may have moved the array to its device since the view was created.
     """
@@ -173,7 +170,7 @@ def write_back(array: Any, values: np.ndarray) -> None:
 
 
 def _count_unshared() -> int:
-    """Return the reference count of a buffer that only a storage refers to.
+    """Return the reference count of a buffer to which only a storage refers.
 
     `is_free` compares a buffer's count with it.
     """

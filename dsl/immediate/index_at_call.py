@@ -1,4 +1,4 @@
-"""Immediate execution (tier 0) of index arrays, masks and writes: NumPy executes them in host memory.
+"""Immediate execution (tier 0) of index arrays, masks and writes, by NumPy in host memory.
 
 In: an array, an index, and a value to write. Out: for a read, the selected elements as a weft array, or `MISSED`; for a
 write, whether it was executed.
@@ -29,7 +29,7 @@ _NUMBER_BYTES = 8
 
 
 def put(array: Array, key: Any, value: Any) -> bool:
-    """Execute ``array[key] = value`` immediately in host memory, or return False if it must be recorded."""
+    """Execute ``array[key] = value`` immediately, or return False if it must be recorded."""
     limit, kind = IMMEDIATE[0], type(value)
     if not limit or type(array) is not Array:
         return False
@@ -89,7 +89,7 @@ def put(array: Array, key: Any, value: Any) -> bool:
 
 
 def _convert_assigned(array: Array, value: Any, limit: int) -> Any:
-    """Convert a value to be assigned to a number or a small NumPy array, or return `MISSED`."""
+    """Convert an assigned value to a number or a small NumPy array, or return `MISSED`."""
     kind = type(value)
     if kind in NUMBERS:
         return value
@@ -151,7 +151,7 @@ def _picked(shape: tuple[int, ...], key: Any) -> int:
 
 
 def put_masked(array: Array, mask: Array | np.ndarray, value: Any) -> bool:
-    """Execute ``array[mask] = value`` immediately in host memory, or return False if it must be recorded.
+    """Execute ``array[mask] = value`` immediately, or return False if it must be recorded.
 
     A pending mask or value is evaluated first.
     """
@@ -180,7 +180,7 @@ def put_masked(array: Array, mask: Array | np.ndarray, value: Any) -> bool:
 
 
 def write_small(function: Callable[..., Any], arguments: tuple[Any, ...], options: dict[str, Any]) -> bool:
-    """Call a NumPy function, which returns None, to write to its first argument, a small array.
+    """Call a NumPy function that writes to its first argument, a small array.
 
     Return False if immediate execution is not possible.
     """
@@ -208,7 +208,7 @@ def write_small(function: Callable[..., Any], arguments: tuple[Any, ...], option
 
 
 def write_at_once(own: Callable[..., Any], numpys: Callable[..., Any]) -> Callable[..., Any]:
-    """Return a function that calls the NumPy function `numpys` for writes to small arrays, and `own` for others."""
+    """Return a function that calls NumPy's function to write to small arrays, and `own` for others."""
 
     @wraps(own)
     def called(*arguments: Any, **options: Any) -> Any:
@@ -218,13 +218,13 @@ def write_at_once(own: Callable[..., Any], numpys: Callable[..., Any]) -> Callab
 
 
 def _is_uniform(storage: Storage) -> bool:
-    """Return whether a storage on the CPU needs no memory yet, because it is constant or uninitialized."""
+    """Return whether a storage on the CPU needs no memory yet, since it is constant or uninitialized."""
     node = storage.expr
     return node is not None and node.kind in ("constant", "empty") and storage.device.name == "cpu"
 
 
 def _casts(value: Any, dtype: np.dtype) -> bool:
-    """Return whether NumPy and weft give the same result for a cast of a number or an array to `dtype`.
+    """Return whether NumPy and weft cast a number or an array to `dtype` with the same result.
 
     Casts from floats to integers may differ, since weft saturates. Floats within the integers' range are truncated.
     """
@@ -243,6 +243,9 @@ def _casts(value: Any, dtype: np.dtype) -> bool:
 
 @cache
 def _range_of(dtype: np.dtype) -> tuple[int, int]:
-    """Return the smallest and the largest integer of a dtype as Python ints, which floats compare with exactly."""
+    """Return the smallest and the largest integer of a dtype as Python ints.
+
+    Comparisons of floats with Python ints are exact.
+    """
     found = np.iinfo(dtype)
     return int(found.min), int(found.max)

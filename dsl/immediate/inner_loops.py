@@ -22,14 +22,17 @@ _DTYPES = {np.dtype(code).num: np.dtype(code) for code in "?bBhHiIlLqQfdFD"}
 
 
 def store_numpy_loops(name: str, ufunc: np.ufunc, types: int) -> None:
-    """Store a NumPy ufunc's inner loops in the table of op `name`, for the dtypes in the bit mask `types`."""
+    """Store the inner loops of a NumPy ufunc in the table of op `name`, for several dtypes.
+
+    `types` is a bit mask of dtypes.
+    """
     for number, dtype in _DTYPES.items():
         if (types >> number) & 1:
             note_loop(name, ufunc, dtype)
 
 
 def note_loop(name: str, ufunc: np.ufunc, dtype: np.dtype, compiled: bool = False) -> None:
-    """Store a ufunc's inner loop for one dtype in the table of op `name`."""
+    """Store the inner loop of a ufunc for one dtype in the table of op `name`."""
     dtype = np.dtype(dtype.char)
     found = runtime.find_inner_loop(ufunc, dtype)
     if found is None or found[2].num > MOST:
@@ -44,5 +47,5 @@ def note_loop(name: str, ufunc: np.ufunc, dtype: np.dtype, compiled: bool = Fals
 
 @cache
 def loops_of(op: str) -> array[int]:
-    """Return the table of inner loops for an op, which is empty until loops are stored."""
+    """Return the table of inner loops for an op, which is empty at first."""
     return array("q", [0] * 128)

@@ -26,7 +26,7 @@ _UNUSUAL = frozenset({"out", "copy", "overwrite_input", "like", "subok", "device
 
 
 def call_for_library(function: Callable[..., Any], arguments: tuple[Any, ...], options: Mapping[str, Any]) -> Any:
-    """Call a NumPy function on small weft arrays.
+    """Call a NumPy function on small weft arrays for a library, or return `MISSED` for other arrays.
 
     Return `MISSED` if an array is not small or the function may write to it.
     """
@@ -37,13 +37,13 @@ def call_for_library(function: Callable[..., Any], arguments: tuple[Any, ...], o
 
 @lru_cache(maxsize=512)
 def _most_arguments(function: Callable[..., Any]) -> float:
-    """Return how many positional arguments can be passed to a NumPy function before one that it writes to."""
+    """Return the number of positional arguments before the first one that a NumPy function writes to."""
     index = index_of_out(function)
     return 0 if getattr(function, "__name__", "") in WRITERS else inf if index is None else index
 
 
 def apply_for_library(ufunc: np.ufunc, method: str, inputs: tuple[Any, ...], options: Mapping[str, Any]) -> Any:
-    """Call a ufunc's method on small weft arrays.
+    """Call a method of a ufunc on small weft arrays for a library, or return `MISSED` for other arrays.
 
     Return `MISSED` if an array is not small or the method may write to it.
     """
@@ -93,7 +93,7 @@ _KEPT = PLAIN | {np.ndarray}
 
 
 def _to_weft(result: Any, found: list[tuple[np.ndarray, Array]]) -> Any:
-    """Convert arrays in a result that share memory with an argument to weft arrays.
+    """Convert those arrays in a result to weft arrays that share memory with an argument.
 
     Other arrays are unchanged.
     """

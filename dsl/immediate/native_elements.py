@@ -68,7 +68,7 @@ def _dtypes() -> array[int]:
 
 
 def put_elements_first(following: Builtin) -> Builtin:
-    """Return a builtin that reads or writes a single element, or calls `following` for other indices.
+    """Return native code that reads or writes a single element, and calls `following` for other indices.
 
     Raises
     ------
@@ -90,7 +90,10 @@ def put_elements_first(following: Builtin) -> Builtin:
 
 @cache
 def element_text() -> str:
-    """Return the LLVM IR of the builtin, which is called as ``call(array, key)`` or ``call(array, key, value)``."""
+    """Return the LLVM IR of the builtin that reads or writes an element.
+
+    It is called as ``call(array, key)`` or ``call(array, key, value)``.
+    """
     at = {f"{kind.__name__}.{name}": k for kind in (Array, Storage, Buffer) for name, k in slots_of(kind).items()}
     return _Element(at).text()
 
@@ -105,7 +108,7 @@ class _Element(OperandText):
         t.store("0", self._offset, 0)
 
     def text(self) -> str:
-        """Return the LLVM IR of the whole function."""
+        """Return the LLVM IR of the builtin that reads or writes an element."""
         t, known = self._t, self._known
         sets = t.new("icmp eq i64 %count, 3")
         t.enter_if(f"or i1 {sets}, {t.new('icmp eq i64 %count, 2')}", "some", "give.up")
@@ -128,7 +131,10 @@ class _Element(OperandText):
         return t.end()
 
     def _address_of(self, values: str) -> str:
-        """Emit code that computes the address of an element. The key is an integer, or a tuple of integers."""
+        """Emit code that computes the address of an element.
+
+        The key is an integer, or a tuple of integers.
+        """
         t, known = self._t, self._known
         key = t.load("%given", 1, "ptr")
         kind = self._type(key)
@@ -153,7 +159,10 @@ class _Element(OperandText):
         return t.new(f"getelementptr i8, ptr {self._word(values, DATA)}, i64 {t.load(self._offset, 0)}")
 
     def _integer(self, name: str, thing: str) -> str:
-        """Emit code that loads the value of a Python int or a NumPy int64. For other types, branch to ``give.up``."""
+        """Emit code that loads a Python int or a NumPy int64.
+
+        For other types, the code branches to ``give.up``.
+        """
         t, known = self._t, self._known
         kind = self._type(thing)
         t.leave_if(f"icmp eq ptr {kind}, {known['int']}", f"{name}.int", f"{name}.other")
@@ -176,7 +185,10 @@ class _Element(OperandText):
         t.do(f"ret ptr {made}")
 
     def _copy(self, name: str, address: str, target: str) -> None:
-        """Emit code that copies the bytes of an element, and then jumps to ``made`` (read) or ``written`` (write)."""
+        """Emit code that copies the bytes of an element.
+
+        The code then jumps to ``made`` after a read, or to ``written`` after a write.
+        """
         t, sizes = self._t, (1, 2, 4, 8)
         listed = " ".join(f"i64 {size}, label %{name}.{size}" for size in sizes)
         t.do(f"switch i64 {self._bytes}, label %give.up [ {listed} ]")

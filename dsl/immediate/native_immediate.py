@@ -1,4 +1,4 @@
-"""Native code of immediate execution, for the common cases of `attempt`, `show` and `put`.
+"""Native code that executes operations on small arrays immediately, in the common cases.
 
 In: a Python function, and the NumPy function with the same effect on NumPy arrays. Out: a builtin that calls the NumPy
 function if all operands are small and in host memory, and the Python function otherwise. Invariant: both functions give
@@ -54,7 +54,7 @@ def make_immediate(
     table: Mapping[Any, Any] | None = None,
     owner: str = "weft",
 ) -> Builtin:
-    """Return a builtin that calls NumPy's function for small arrays in host memory, and `slow` otherwise.
+    """Return native code that calls NumPy's function for small arrays in host memory, and `slow` otherwise.
 
     Parameters
     ----------
@@ -93,13 +93,16 @@ _LITERALS = (NoneType, bool, int, float, str, tuple)
 
 
 def builtin_docstring(function: Callable[..., Any]) -> str:
-    """Return the docstring of a builtin that replaces `function`, with the signature in the first line."""
+    """Return the docstring of native code that replaces a Python function.
+
+    The signature is in the first line.
+    """
     name = getattr(function, "__name__", "method")
     return f"{name}{_plain_signature(function)}\n--\n\n{function.__doc__ or ''}"
 
 
 def _plain_signature(function: Callable[..., Any]) -> str:
-    """Return a function's signature in the form that `inspect` reads from a builtin's docstring.
+    """Return a function's signature in the form in which `inspect` reads it from a docstring.
 
     The signature has no annotations. Defaults that have no literal become None.
     """
@@ -142,13 +145,13 @@ _under_way: list[Iterator[None]] = []
 
 
 def install_native_after(calls: int) -> None:
-    """Install native code for small operations once the number of calls in Python is large enough."""
+    """Install native code for small operations after enough calls in Python."""
     if _under_way or _replacement.is_due(calls):
         install_native_code(SLICE)
 
 
 def install_native_code(seconds: float = inf) -> None:
-    """Install native code for small operations, or a part of it that takes about `seconds`.
+    """Install native code for small operations, or a part that takes about `seconds` seconds.
 
     The next call continues the installation.
 
@@ -177,7 +180,7 @@ def install_native_code(seconds: float = inf) -> None:
 
 
 def _is_operator(name: str, methods: Mapping[str, Any]) -> bool:
-    """Return whether native code can replace the special method `name`.
+    """Return whether native code can replace the special method `name`, such as ``__add__``.
 
     Native code can replace indexing, and binary operators whose reflected form is also native.
     """
@@ -188,7 +191,7 @@ def _is_operator(name: str, methods: Mapping[str, Any]) -> bool:
 
 
 def _mode_of(name: str) -> Mode | None:
-    """Return the `Mode` of native code for the NumPy function `name`, or None if it stays in Python."""
+    """Return the kind of native code for a NumPy function, or None if the function stays in Python."""
     if name in GROWING | WARNING and name not in _PLAIN:
         return None
     kinds = ((_PRODUCTS, Mode.PRODUCT), (_VIEWS, Mode.VIEW), (_PLAIN, Mode.CALL), (BROADCASTING, Mode.BROADCAST))
@@ -213,7 +216,7 @@ _REDUCTIONS = ("add", "multiply", "maximum", "minimum", "logical_and", "logical_
 
 
 def _install_reductions() -> None:
-    """Install native code for reductions and scans, as methods of weft's ufuncs and of scripts' ufuncs."""
+    """Install native code for reductions and scans, which are methods of ufuncs."""
     new = {}
     for ufunc in map(find_ufunc, _REDUCTIONS):
         for name in ("accumulate", "reduce"):
@@ -227,7 +230,7 @@ def _install_reductions() -> None:
 
 
 def _replaced() -> Iterator[tuple[Any, ...]]:
-    """Yield a description of each operator, method and call that native code replaces.
+    """Yield a description of each operator, method and function that native code replaces.
 
     A description contains the class, name, mode, implementation and table.
     """
@@ -266,7 +269,7 @@ def _replaced() -> Iterator[tuple[Any, ...]]:
 
 
 def _install_steps() -> Iterator[None]:
-    """Install native code, yielding after each step of a few milliseconds.
+    """Install native code in steps of a few milliseconds, with a `yield` after each step.
 
     Between the steps, an operation may be native or in Python.
     """

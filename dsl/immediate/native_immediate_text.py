@@ -1,4 +1,4 @@
-"""LLVM IR of the builtin that executes operations on small arrays immediately.
+"""LLVM IR of the native code that executes operations on small arrays immediately.
 
 In: the offsets of slots in weft's classes and of fields in NumPy's objects. Out: the LLVM IR of one function for each
 `Mode`. The tables and functions that the code uses are words of the `Builtin`.
@@ -97,7 +97,9 @@ SHARED: dict[str, Any] = {
 
 @cache
 def immediate_text() -> str:
-    """Return the LLVM IR of the builtin's function, ``call(self, ...)``.
+    """Return the LLVM IR of the native code that executes operations on small arrays immediately.
+
+    The function is ``call(self, ...)``.
 
     The code references no external symbols, and contains no constants in memory.
     """
@@ -154,7 +156,7 @@ class _Immediate(ResultText):
         t.do(f"store ptr {self._known['loops']}, ptr {self._loops}")
 
     def text(self) -> str:
-        """Return the LLVM IR of the whole function."""
+        """Return the LLVM IR of the native code that executes operations on small arrays immediately."""
         t = self._t
         t.leave_if(f"icmp sgt i64 {self._limit}, 0", "on", "maybe.show")
         t.enter_if(f"icmp eq i64 {self._mode}, {Mode.SHOW}", "on", "slow")
@@ -216,7 +218,7 @@ class _Immediate(ResultText):
         self._total = t.new(f"add i64 {self._positional}, {self._named}")
 
     def _begin_with_operands(self) -> tuple[str, str]:
-        """Emit the entry code for the modes in which the builtin's arguments are the operands.
+        """Emit the entry code of a builtin whose arguments are the operands.
 
         Return the index of the first operand and the number of keyword arguments.
         """
@@ -255,7 +257,7 @@ class _Immediate(ResultText):
         self._decrement_reference(here)  # (True and False are immortal)
         even, own = t.new(f"icmp eq i64 {t.load(self._uneven, 0)}, 0"), t.new(f"icmp eq ptr {here}, {known['True']}")
         t.enter_if(f"and i1 {even}, {own}", "taken.well", "give.up")
-        self._take_out()
+        self._check_out()
         t.do(
             f"switch i64 {self._mode}, label %call [ i64 {Mode.IN_PLACE}, label %in.place i64 {Mode.REFLECTED}, label %turn ]"
         )
@@ -291,7 +293,7 @@ class _Immediate(ResultText):
         self._take_result(result)
 
     def _choose_method(self, function: str) -> str:
-        """Emit code that calls the equivalent method of the first operand instead of a NumPy function."""
+        """Emit code that calls a method of the first operand instead of a NumPy function."""
         t, known = self._t, self._known
         most = t.new(f"ptrtoint ptr {known['most']} to i64")
         agree = t.new(f"icmp sle i64 {self._positional}, {most}")
@@ -347,10 +349,10 @@ class _Immediate(ResultText):
         t.label("made.new")
         t.begin_block("made")
         result = t.new(f"phi ptr [ {result}, %made.new ], [ {shown}, %show.taken ]")
-        self._hand_out(result)
+        self._return_result(result)
 
-    def _take_out(self) -> None:
-        """Emit code that checks the last operand as `out`, and branches to ``call`` if its memory may be written."""
+    def _check_out(self) -> None:
+        """Emit code that checks whether the last operand may be written as `out`."""
         t, last = self._t, self._last
         out = t.load("%given", last, "ptr")
         t.enter_if(f"icmp eq i1 {self._has_out}, 1", "out", "taken.free")
@@ -363,7 +365,10 @@ class _Immediate(ResultText):
         t.jump("call", "taken.free")
 
     def _finish(self, result: str) -> None:
-        """Emit code that converts a tuple or a view of an operand by calling the Python function `finish`."""
+        """Emit code that converts a result by calling the Python function `finish`.
+
+        The result is a tuple or a view of an operand.
+        """
         t, known = self._t, self._known
         for k, value in enumerate((result, t.load(self._device, 0, "ptr"))):
             t.do(f"store ptr {value}, ptr {t.at(self._pair, k)}")
@@ -379,7 +384,7 @@ class _Immediate(ResultText):
         self._return(finished)
 
     def _first(self, name: str, count: int) -> tuple[str, str, str]:
-        """Emit code that loads the arguments of an index operation: the array, the key and the value.
+        """Emit code that loads the array, the key and the value of an index operation.
 
         Return the array, the NumPy array over its elements (a new reference) and the key.
         """
@@ -432,7 +437,7 @@ class _Immediate(ResultText):
         self._return(array)
 
     def _adopt(self, first: str, result: str) -> None:
-        """Emit code that gives a new array a storage, like `host_values.adopt`, and jumps to ``show.new``."""
+        """Emit code that gives a new array a storage over its memory, and jumps to ``show.new``."""
         t, known = self._t, self._known
         t.label("adopt")
         device, values = self._field(first, "Array._device"), self._field(first, "Array._values")
@@ -508,7 +513,7 @@ class _Immediate(ResultText):
         self._return(known["None"])
 
     def _put_value(self, any_number: str, real: str, types: str) -> str:
-        """Emit code that loads an assigned value: an array with a dtype in `types`, or a scalar that fits the dtype."""
+        """Emit code that loads an assigned value: an array with a suitable dtype, or a scalar."""
         t, known = self._t, self._known
         thing = t.load("%given", 2, "ptr")
         kind = self._type(thing)

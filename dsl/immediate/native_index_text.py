@@ -1,4 +1,4 @@
-"""LLVM IR that makes an index usable by NumPy, by replacing the weft arrays in it.
+"""LLVM IR that replaces the weft arrays in an index, so that NumPy accepts the index.
 
 In: a key, and the NumPy array that it indexes. Out: code that builds the tuple for NumPy, if few elements are selected.
 """
@@ -16,12 +16,12 @@ _MASKS, _INDICES = types_of("?"), types_of("bBhHiIlLqQ")
 
 
 class IndexText(OperandText):
-    """Emitter of LLVM IR that checks and converts the key of an index operation."""
+    """Emitter of LLVM IR that checks and converts the index of an index operation."""
 
     _pair: str  # address of a stack slot
 
     def _key(self, name: str, key: str, values: str) -> None:
-        """Emit a branch to ``basic`` for a basic index, and to ``arrays`` for an index with integer arrays."""
+        """Emit branches to ``basic`` for slices and integers, and to ``arrays`` for index arrays."""
         t, known = self._t, self._known
         kind = self._type(key)
         t.enter_if(f"icmp eq ptr {kind}, {known['tuple']}", f"{name}.tuple", f"{name}.single")

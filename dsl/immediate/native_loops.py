@@ -1,4 +1,4 @@
-"""Native calls to inner loops of ufuncs for small arrays, which avoid the overhead of NumPy's ufunc calls.
+"""Native calls of ufunc inner loops for small arrays, without the overhead of a ufunc call.
 
 In: the builtin of an operator or ufunc. Out: a builtin that runs before the given builtin. The new builtin calls the
 op's inner loop if the arrays in host memory have the same dtype and the same shape, and this dtype can hold the
@@ -85,7 +85,7 @@ MODES = (Mode.CALL, Mode.REFLECTED, Mode.IN_PLACE, Mode.SQUARE, Mode.PRODUCT, Mo
 
 
 def put_loops_first(following: Builtin, mode: int, loops: int = 0, table: Any = None) -> Builtin:
-    """Return a builtin that calls an op's inner loop for small arrays, or `following` for other operands.
+    """Return native code that calls an op's inner loop for small arrays, and `following` for other operands.
 
     Parameters
     ----------
@@ -121,7 +121,7 @@ def put_loops_first(following: Builtin, mode: int, loops: int = 0, table: Any = 
 
 @cache
 def _common_words() -> tuple[int, ...]:
-    """Return the addresses that all builtins share, or () if the C library cannot read floating-point flags."""
+    """Return the addresses that all builtins share, or () if floating-point flags cannot be read."""
     try:
         flags = [getattr(ctypes.CDLL(None), each) for each in ("fetestexcept", "feclearexcept")]
     except (OSError, TypeError, AttributeError):
@@ -133,7 +133,7 @@ def _common_words() -> tuple[int, ...]:
 
 @cache
 def loop_text(raised: int) -> str:
-    """Return the LLVM IR of the builtin.
+    """Return the LLVM IR of the native code that calls inner loops.
 
     `raised` is the bit mask of the floating-point flags for which NumPy warns.
     """
@@ -162,7 +162,7 @@ class _Loop(OperandText):
         self._limit = t.load(self._known["limit"], 0)
 
     def text(self) -> str:
-        """Return the LLVM IR of the whole function."""
+        """Return the LLVM IR of the native code that calls inner loops."""
         t, known = self._t, self._known
         t.enter_if(f"icmp sgt i64 {self._limit}, 0", "some", "give.up")
         t.enter_if("icmp eq ptr %names, null", "begin", "give.up")
@@ -180,7 +180,7 @@ class _Loop(OperandText):
         return t.end()
 
     def _find_table(self) -> None:
-        """Emit code that loads the operands and the address of the op's inner loop table."""
+        """Emit code that loads the operands, and the address of the op's table of inner loops."""
         t, known = self._t, self._known
         own = known["loops"]
         t.do(
@@ -214,7 +214,7 @@ class _Loop(OperandText):
         t.end_loop("thing")
 
     def _take_arrays(self) -> None:
-        """Emit code that loads array operands as NumPy arrays, and null for scalars.
+        """Emit code that loads each array operand as a NumPy array, and null for each scalar.
 
         The arrays must have the same dtype, and a loop must exist for it. Except in products, they must also have the
         same shape.
@@ -296,7 +296,10 @@ class _Loop(OperandText):
         t.end_loop("number", reached=True)
 
     def _take_steps(self) -> tuple[str, str]:
-        """Emit code that loads addresses and strides of the operands, and return the numbers of rows and columns."""
+        """Emit code that loads the addresses and strides of operands.
+
+        Return the numbers of rows and columns.
+        """
         t = self._t
         size = self._size("size", self._first)
         few = t.new(f"icmp sle i64 {size}, {self._limit}")
@@ -347,7 +350,7 @@ class _Loop(OperandText):
         return self._t.new(f"select i1 {back}, i64 {self._t.new(f'sub i64 0, {step}')}, i64 {step}")
 
     def _run(self, rows: str, columns: str) -> None:
-        """Emit code that calls the inner loop for each row and returns the result."""
+        """Emit code that calls the inner loop for each row, and returns the result."""
         t = self._t
         t.enter_if(f"icmp eq i64 {self._mode}, {Mode.IN_PLACE}", "in.place", "result")
         target, result_dtype = t.load(self._arrays, 0, "ptr"), t.load(self._entry, RESULT, "ptr")
@@ -435,7 +438,7 @@ class _Loop(OperandText):
         t.do(f"ret ptr {array}")
 
     def _multiply(self) -> None:
-        """Emit code that multiplies two vectors or matrices and returns the product."""
+        """Emit code that multiplies two vectors or matrices, and returns the product."""
         t = self._t
         t.label("product")
         arrays = [t.load(self._arrays, k, "ptr") for k in range(2)]

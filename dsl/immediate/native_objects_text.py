@@ -40,18 +40,18 @@ class ObjectText:
         return self._word(thing, TYPE)
 
     def _check(self, value: str, name: str, otherwise: str) -> str:
-        """Emit a branch to `otherwise` if the pointer `value` is null, and else to `name`. Return `value`."""
+        """Emit a branch to `otherwise` if a pointer is null, and to `name` if not."""
         self._t.leave_if(f"icmp eq ptr {value}, null", otherwise, name)
         return value
 
     def _is_some(self, value: str, name: str, otherwise: str) -> None:
-        """Emit a branch to `name` if an attribute has a value, and to `otherwise` if it is unset or None."""
+        """Emit a branch to `name` if an attribute has a value, and to `otherwise` if it has none."""
         t = self._t
         unset, none = t.new(f"icmp eq ptr {value}, null"), t.new(f"icmp eq ptr {value}, {self._known['None']}")
         t.leave_if(f"or i1 {unset}, {none}", otherwise, name)
 
     def _branch_on_type(self, here: str, kind: str, labels: Mapping[str, str]) -> None:
-        """Emit branches to the labels of `labels` by an object's type, and to ``slow`` for other types."""
+        """Emit branches to the labels in `labels` by the type of an object, and to ``slow`` for other types."""
         for k, (name, label) in enumerate(labels.items()):
             behind = f"{here}.{k}" if k + 1 < len(labels) else "slow"
             self._t.branch(f"icmp eq ptr {kind}, {self._known[name]}", label, behind)
@@ -91,7 +91,7 @@ class ObjectText:
         return t.load(self._product, 0)
 
     def _all_in(self, name: str, things: str, table: str, otherwise: str = "give.up") -> None:
-        """Emit a branch to `otherwise` unless every item of a tuple is an int, a slice, or of a type in `table`."""
+        """Emit a branch to `otherwise` if an item of a tuple is neither an int, a slice, nor of a type in `table`."""
         t = self._t
         k = t.begin_loop(f"{name}.all", self._word(things, TUPLE_LENGTH, "i64"))
         items = t.new(f"getelementptr i8, ptr {things}, i64 {TUPLE_ITEMS}")
@@ -99,7 +99,7 @@ class ObjectText:
         t.end_loop(f"{name}.all", reached=True)
 
     def _is_in(self, name: str, kind: str, table: str, on: str, otherwise: str = "give.up") -> None:
-        """Emit a branch to `on` if a type is int, slice or in `table`, and to `otherwise` for other types."""
+        """Emit a branch to `on` for int, slice and the types in `table`, and to `otherwise` for other types."""
         t, known = self._t, self._known
         whole, part = (t.new(f"icmp eq ptr {kind}, {known[each]}") for each in ("int", "slice"))
         t.leave_if(f"or i1 {whole}, {part}", on, name)

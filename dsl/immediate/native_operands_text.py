@@ -1,4 +1,4 @@
-"""LLVM IR that prepares operands for NumPy: small arrays, scalars, and tuples or lists of them.
+"""LLVM IR that prepares operands for NumPy: small arrays and scalars, also in tuples and lists.
 
 In: the arguments of a call. Out: code that continues with the operands' NumPy arrays and their common device, or
 branches to ``give.up``.
@@ -131,7 +131,7 @@ class OperandText(ObjectText):
         return thing, t.new(f"phi ptr [ {kind}, %{name}.given ], [ {own}, %{name}.one ]")
 
     def _take_items(self, k: str, things: str, is_tuple: str) -> None:
-        """Emit code that copies a tuple or list, with weft arrays replaced by NumPy arrays."""
+        """Emit code that copies a tuple or list with NumPy arrays in place of weft arrays."""
         t, known = self._t, self._known
         t.label("items")
         count = t.new(f"call i64 {known['PySequence_Size']}(ptr {things})")
@@ -200,7 +200,7 @@ class OperandText(ObjectText):
         return values
 
     def _of_protocol(self, fewer: str) -> str:
-        """Emit code that looks up the ufunc of an ``__array_ufunc__`` call, and jumps to ``protocol.way`` if found.
+        """Emit code that looks up the ufunc of an ``__array_ufunc__`` call.
 
         Branch to `fewer` if operands are missing. Branch to ``give.up`` for a method of the ufunc, or for a ufunc that
         is not in the table.
@@ -217,7 +217,7 @@ class OperandText(ObjectText):
         return listed
 
     def _is_free(self, name: str, thing: str, values: str) -> None:
-        """Emit a branch to ``give.up`` if an array's memory is read-only or has other references."""
+        """Emit a branch to ``give.up`` if an array is read-only or its memory has other references."""
         t = self._t
         writable = t.new(f"and i32 {self._word(values, FLAGS, 'i32')}, {WRITABLE}")
         t.leave_if(f"icmp eq i32 {writable}, 0", "give.up", f"{name}.writable")
@@ -232,7 +232,7 @@ class OperandText(ObjectText):
         t.begin_block(f"{name}.free")
 
     def _check_values(self, name: str, values: str, types: str) -> None:
-        """Emit code that branches to ``small`` if an array operand is small and has a suitable dtype.
+        """Emit a branch to ``small`` if an array operand is small and has a suitable dtype.
 
         The array must be small, have a dtype in `types`, and broadcast with the previous operand to few elements.
         """
@@ -276,7 +276,7 @@ class OperandText(ObjectText):
         t.label(f"{name}.small")
 
     def _is_exact(self, name: str, values: str, number: str, size: str) -> None:
-        """Emit a branch to ``few`` for reductions that have the larger limit of `small_work.limit_of`.
+        """Emit a branch to ``few`` for reductions of integers or bools, whose size limit is larger.
 
         The larger limit applies to reductions of a whole contiguous array of integers or bools.
         """
@@ -306,7 +306,7 @@ class OperandText(ObjectText):
         t.do(f"br label %{on}")
 
     def _is_by_blas(self, name: str, axes: Sequence[str], number: str, length: str, products: str) -> None:
-        """Emit a branch to ``small`` for a small matrix product of a large operand that BLAS can compute."""
+        """Emit a branch to ``small`` for a small matrix product with a large operand, if BLAS can compute it."""
         t, known = self._t, self._known
         t.store("0", self._many, 0)
         function = t.load(self._held, 0, "ptr")
@@ -338,7 +338,7 @@ class OperandText(ObjectText):
         t.store(t.new(f"or i64 {t.load(self._uneven, 0)}, {t.new(f'zext i1 {differs} to i64')}"), self._uneven, 0)
 
     def _find_loop(self, name: str, number: str) -> None:
-        """Emit code that selects the op's compiled loop for a dtype, or branches to ``give.up`` if there is none."""
+        """Emit code that finds an op's compiled loop for a dtype, or branches to ``give.up``."""
         t, known = self._t, self._known
         as_object = t.new(f"call ptr {known['PyLong_FromLongLong']}(i64 {number})")
         self._check(as_object, f"{name}.boxed", "give.up")
@@ -352,7 +352,7 @@ class OperandText(ObjectText):
         t.do(f"br label %{name}.alike")
 
     def _broadcast(self, name: str, one: str, other: str) -> None:
-        """Emit code that branches to ``small`` if two shapes broadcast to few elements, and to ``give.up`` if not."""
+        """Emit a branch to ``small`` if two shapes broadcast to few elements, and to ``give.up`` otherwise."""
         t = self._t
         counts = [self._axes(one), self._axes(other)]
         lengths = [self._word(each, LENGTHS) for each in (one, other)]
@@ -380,7 +380,7 @@ class OperandText(ObjectText):
             self._set(array, f"Array.{name}", value)
 
     def _branch_on_caller(self, name: str, library: str, own: str, failed: str, result: str = "") -> None:
-        """Emit a branch to `library` if the caller is in a library, and to `own` if it is in the program.
+        """Emit branches on the caller: to `library` for a library, and to `own` for a user's program.
 
         The code also branches to `library` if the NumPy array `result` has few elements and the program does not use
         weft itself. For a module that is not in the table, the code calls a Python function. If this function raises

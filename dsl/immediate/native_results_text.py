@@ -17,8 +17,8 @@ class ResultText(IndexText):
 
     _result: str  # address of a stack slot
 
-    def _hand_out(self, result: str) -> None:
-        """Emit code that returns a result: to a library as a NumPy array, and to other callers as a weft array.
+    def _return_result(self, result: str) -> None:
+        """Emit code that returns a result, to a library as a NumPy array and to others as a weft array.
 
         The code wraps a new array in C order. For all other arrays, the code calls Python's `from_numpy_result`.
         """
@@ -49,7 +49,7 @@ class ResultText(IndexText):
         self._return(array)
 
     def _is_plain(self, name: str, kind: str) -> None:
-        """Emit a branch to ``plain`` for the types of scalars and None, and to ``finish`` for other types."""
+        """Emit branches on a result's type: to ``plain`` for scalars and None, and to ``finish`` otherwise."""
         t, known = self._t, self._known
         there = t.new(f"call ptr {known['PyDict_GetItemWithError']}(ptr {known['plain']}, ptr {kind})")
         t.leave_if(f"icmp eq ptr {there}, null", f"{name}.finish", f"{name}.listed")

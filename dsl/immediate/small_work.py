@@ -26,12 +26,12 @@ from weft.runtime import IMMEDIATE, default_device
 
 
 def is_few(size: float) -> bool:
-    """Return whether two arrays of `size` elements each stay small when they are broadcast against each other."""
+    """Return whether the broadcast of two arrays of `size` elements each is always small."""
     return size * size <= IMMEDIATE[0]
 
 
 def most_bools(op: str) -> int:
-    """Return the factor by which an op's limit is larger for bools than for other dtypes."""
+    """Return the factor by which an op's size limit is larger for bools than for other dtypes."""
     return _LOGIC_BOOLS if op in _LOGIC else 1
 
 
@@ -42,7 +42,7 @@ _LOGIC_BOOLS = 8
 
 
 def limit_of(name: str, arguments: Any, options: dict[str, Any]) -> int:
-    """Return the number of elements up to which a call is executed immediately."""
+    """Return the maximum number of elements for which a call is executed immediately."""
     rule = _RULES.get(name)
     return (rule(name, arguments, options) if rule else 0) or IMMEDIATE[0]
 
@@ -102,7 +102,7 @@ _STEPS = 16
 
 
 def _grown_size(name: str, arguments: Any) -> float:
-    """Return an upper bound on the result size of a function in `_PRODUCT_SIZES`, or infinity if unknown."""
+    """Return an upper bound on the result size of a function such as `outer`, or infinity if it is unknown."""
     size = len(arguments) if name == "meshgrid" else 1
     for each in arguments:
         if type(each) in _ARRAYS:
@@ -117,7 +117,7 @@ def _grown_size(name: str, arguments: Any) -> float:
 
 
 def einsum_products(arguments: Any) -> float:
-    """Return the number of products that `numpy.einsum` computes when it evaluates all operands in one loop.
+    """Return the number of products that `numpy.einsum` computes in a single loop over all operands.
 
     Return infinity for arguments other than subscripts and arrays.
     """
@@ -142,7 +142,7 @@ _ARRAYS = {Array, np.ndarray}
 
 
 def _is_in_order(name: str, values: np.ndarray, axes: tuple[Any, ...], options: dict[str, Any]) -> bool:
-    """Return whether NumPy's reduction reads memory in order: a contiguous array, or long contiguous rows."""
+    """Return whether NumPy's reduction reads memory in order, or in long contiguous rows."""
     axes = (*axes, *options.values())
     if not axes or (values.ndim == 1 and axes in ((0,), (-1,))):
         rows = name in _WITHOUT_COPY and values.strides[-1:] == (values.itemsize,) and values.shape[-1] >= _LONG_ROW
@@ -160,7 +160,7 @@ _WITHOUT_COPY = frozenset({"all", "any", "max", "min"})
 
 
 def most_moved_alone(arrays: list[Array], fused: bool = False, kept: bool = False) -> int:
-    """Return how many elements of `arrays` may be copied immediately, by a call such as a concatenation.
+    """Return the maximum number of elements that a call such as a concatenation copies immediately.
 
     The limit is higher if nothing was fused with the previous copy at this call site, and lower if `fused` is true.
     With `kept`, the copy has the same memory order as the arrays, not C order.
@@ -240,7 +240,7 @@ _RULED_BYTES = 64
 
 
 def immediate_bytes(name: str) -> int:
-    """Return the array size up to which a function may be executed immediately, or 0 if only the limit matters.
+    """Return the maximum array size for immediate execution of a function, or 0 if only the limit matters.
 
     The size is in bytes per element of the limit. At call sites for which `was_evaluated_alone` is true, larger arrays
     may also be processed immediately.
@@ -262,7 +262,10 @@ def is_immediate(name: str, shapes: list[tuple[int, ...]], limit: int) -> bool:
 
 
 def stays_small(one: tuple[int, ...], other: tuple[int, ...], limit: int) -> bool:
-    """Return whether two shapes broadcast to at most `limit` elements, without checking that they are compatible."""
+    """Return whether two shapes broadcast to at most `limit` elements.
+
+    The shapes are not checked for compatibility.
+    """
     size = 1
     for n, m in zip((1,) * (len(other) - len(one)) + one, (1,) * (len(one) - len(other)) + other, strict=True):
         size *= max(n, m) if n and m else 0
@@ -281,7 +284,7 @@ MOST_WHOLE = 16
 
 
 def most_whole(name: str, itemsize: int) -> int:
-    """Return the size up to which `reduce_whole` should reduce an array."""
+    """Return the maximum number of elements that `reduce_whole` should reduce."""
     return (EXACT_BYTES // itemsize if name in EXACT else MOST_WHOLE) * IMMEDIATE[0]
 
 
@@ -311,7 +314,7 @@ def reduce_whole(name: str, values: np.ndarray) -> Any:
 
 
 def dot_whole(x: Any, y: Any) -> Any:
-    """Return the dot product of two medium-sized float vectors in host memory, or None for other operands."""
+    """Return the dot product of two medium-sized float vectors, or None for other operands."""
     if not IMMEDIATE[0] < x.size <= MOST_WHOLE * IMMEDIATE[0] or x.dtype.char not in "fd":
         return None
     left, right = (values_of(each) if type(each) is Array else each for each in (x, y))

@@ -1,4 +1,4 @@
-"""Explicit kernels: the kernel language, the compiler, and launches."""
+"""User-written kernels: the kernel language, the compiler, and launches."""
 
 from __future__ import annotations
 
@@ -56,7 +56,7 @@ def __getattr__(name: str) -> Any:
 
 
 class _Face(ModuleType):
-    """The class of this module, which keeps imports of submodules from replacing public names such as ``jit``."""
+    """The class of this module, which protects public names such as ``jit`` from imports of submodules."""
 
     def __setattr__(self, name: str, value: object) -> None:
         if name not in _LAZY or not isinstance(value, ModuleType):

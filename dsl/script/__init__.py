@@ -1,1 +1,1 @@
-"""Weft's `numpy` namespace, seen by scripts under ``weft run`` and by their libraries."""
+"""Weft's `numpy` namespace for scripts under ``weft run`` and their libraries."""

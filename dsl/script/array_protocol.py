@@ -1,4 +1,4 @@
-"""Support for classes of a program that define ``__array__``.
+"""Support for a program's own classes that define ``__array__``.
 
 NumPy accepts only its own arrays from these methods, but in a program on weft, they may return weft arrays. Therefore
 ``builtins.__build_class__`` is replaced, and methods of classes that the program defines return NumPy arrays over the
@@ -26,7 +26,7 @@ _latest: tuple[CodeType | None, bool] = None, False
 
 
 class _BuildClass:
-    """Replacement for `builtins.__build_class__` that wraps ``__array__`` methods of the program's classes.
+    """Replacement for `builtins.__build_class__`, which wraps ``__array__`` methods of new classes.
 
     A property returns the function that the interpreter then calls. Class bodies and metaclasses therefore find the
     frames that they expect, except for classes in code that mentions ``__array__``.

@@ -1,4 +1,4 @@
-"""Detection of programs that read a NumPy module's dictionary, as in ``vars(np)`` or ``np.__dict__``.
+"""Detection of programs that read a NumPy module's dictionary, as in ``vars(np)``.
 
 The dictionaries of the modules for scripts contain a name only after its first use, so they are filled for such programs.
 """

@@ -1,4 +1,4 @@
-"""Native code for imports and `Array.__class__`, whose results for a library differ from those for the program.
+"""Native code for functions whose result depends on the caller, such as imports.
 
 In: the Python functions with the same effect. Out: builtins that look up the calling module in a table (`callers`), and
 call the Python functions for modules that are not in the table. Invariant: tracebacks do not show the builtins, because
@@ -34,7 +34,9 @@ def native_import(imported: Callable[..., Any], slow: Callable[..., Any]) -> Cal
 
 
 def native_class(slow: Callable[..., Any]) -> Callable[..., Any]:
-    """Return a getter for `Array.__class__`: `numpy.ndarray` in libraries, and the real type elsewhere.
+    """Return a getter for `Array.__class__`, whose result is `numpy.ndarray` in libraries.
+
+    In other code, the result is the real type.
 
     The getter calls `slow` for unknown callers. Raises CompileError if it cannot be compiled.
     """
@@ -49,7 +51,10 @@ def _make(kind: int, first: Any, slow: Callable[..., Any], name: str) -> Callabl
 
 @cache
 def _text() -> str:
-    """Return the LLVM IR of the builtin, a function ``call(self, ...)``."""
+    """Return the LLVM IR of the native code for imports and `Array.__class__`.
+
+    The function is ``call(self, ...)``.
+    """
     t = Text()
     known = t.begin_builtin(NAME, (*_FUNCTIONS, *_WORDS))
     first, slow, callers = known["first"], known["slow"], known["callers"]

@@ -1,4 +1,4 @@
-"""Native version of `script_function.choose`, almost as fast as a direct call to NumPy's function.
+"""Native code for NumPy's functions in scripts, almost as fast as direct calls to NumPy.
 
 In: NumPy's function, and the Python function that `choose` returns. Out: a builtin that calls NumPy's function if every
 argument is a small array, a number, another plain value, or a short tuple or list of these. Otherwise, the builtin
@@ -63,7 +63,10 @@ _WORDS = ("function", "numpys.method", "own", "method", "slow", "limit", "kind",
 
 
 def check() -> bool:
-    """Compile the native code as a test, and return True or raise CompileError."""
+    """Compile the native code as a test, and return True.
+
+    Raises CompileError on failure.
+    """
     make_native(len, len, len, MemoryEffect.COMPUTE)
     native_callers.native_class(len)
     return True
@@ -72,7 +75,10 @@ def check() -> bool:
 def make_native(
     wrapped: Callable[..., Any], own: Callable[..., Any], slow: Callable[..., Any], kind: MemoryEffect
 ) -> Any:
-    """Return the builtin that replaces a script function, or raise CompileError."""
+    """Return native code that replaces a script's function.
+
+    Raises CompileError if it cannot be compiled.
+    """
     name = getattr(wrapped, "__name__", "")
     numpys, most = METHODS_OF_FUNCTIONS.get(wrapped, (wrapped, 0))
     if isinstance(own, UFunc):  # Python calls its method faster than the object itself
@@ -97,7 +103,10 @@ def make_native(
 
 @cache
 def native_text() -> str:
-    """Return the LLVM IR of the builtin, a function ``call(self, ...)``."""
+    """Return the LLVM IR of the native code for a script's function.
+
+    The function is ``call(self, ...)``.
+    """
     names = (*_FUNCTIONS, *_OBJECTS, *_WORDS)
     numbers = {name: k for k, name in enumerate(Text().begin_builtin(NAME, names))}
     words = {name.upper().replace(".", "_"): numbers[name] for name in (*names, *_COMMON)}

@@ -28,9 +28,9 @@ _METHODS = types.MethodDescriptorType, types.WrapperDescriptorType
 
 class _NdarrayMeta(type):
     def __new__(mcls, name: str, bases: tuple[type, ...], members: dict[str, Any], **options: Any) -> Any:
-        """Create the stand-in for `numpy.ndarray`.
+        """Create the substitute for `numpy.ndarray`, or a subclass of `numpy.ndarray` itself.
 
-        A class that derives from the stand-in derives from `numpy.ndarray` instead.
+        A class that derives from the substitute derives from `numpy.ndarray` instead.
         """
         if not any(type(base) is mcls for base in bases):
             return super().__new__(mcls, name, bases, members, **options)
@@ -38,7 +38,7 @@ class _NdarrayMeta(type):
         return types.new_class(name, real, options, lambda names: names.update(members))
 
     def __getattribute__(cls, name: str) -> Any:
-        """Return an attribute of the stand-in, with methods that accept NumPy arrays and weft arrays."""
+        """Return an attribute of `numpy.ndarray`, whose methods also accept weft arrays."""
         found = type.__getattribute__(cls, name)
         # (NumPy compares its protocols by identity)
         ours = getattr(Array, name, None) if isinstance(found, _METHODS) and not name.startswith("__array") else None
@@ -68,10 +68,10 @@ class _NdarrayMeta(type):
 
 
 class ndarray(np.ndarray, metaclass=_NdarrayMeta):
-    """Stand-in for `numpy.ndarray`, for which `isinstance` accepts NumPy arrays and weft arrays.
+    """Substitute for `numpy.ndarray` in scripts, whose instances are NumPy arrays and weft arrays.
 
-    The stand-in is a subclass of NumPy's class only because NumPy's ``x.view(ndarray)`` requires a subclass. Results of
-    operations on such views are NumPy's own arrays.
+    The substitute is a subclass of NumPy's class only because NumPy's ``x.view(ndarray)`` requires a subclass.
+    Results of operations on such views are NumPy's own arrays.
     """
 
     def __new__(
@@ -109,7 +109,7 @@ not_foreign(ndarray)
 
 
 def own_names_of(module: str) -> Mapping[str, Any]:
-    """Return the mapping from names in a NumPy module to weft's implementations."""
+    """Return the mapping from the names in a NumPy module to weft's functions."""
     return OWN_IN.get(module, {})
 
 
@@ -147,7 +147,7 @@ _WRAPPED_TYPES = frozenset(
 
 
 def wrap_name(found: object) -> Any:
-    """Return weft's version of a NumPy module's member: a wrapped function, or a weft array for an array."""
+    """Return weft's version of a member of a NumPy module, such as a wrapped function."""
     if isinstance(found, types.ModuleType):
         return submodule(found.__name__) if found.__name__.startswith("numpy") else found
     if isinstance(found, type):
@@ -169,7 +169,7 @@ _PLAIN = {"numpy": _SETTINGS | {"asmatrix", "bmat"}, "numpy.ma": frozenset({"arr
 
 
 def plain_names(module: str) -> frozenset[str]:
-    """Return the names in a NumPy module that refer to NumPy's own objects in a program on weft."""
+    """Return the names in a NumPy module that still refer to NumPy's objects in a program on weft."""
     return _PLAIN.get(module, _SETTINGS)
 
 

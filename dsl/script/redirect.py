@@ -1,4 +1,4 @@
-"""Redirection of NumPy imports in a program to weft's namespace.
+"""Redirection of a program's imports of NumPy to weft's namespace.
 
 The program is `__main__` and the modules in its folder. All other modules keep NumPy, and `numpy` in `sys.modules` is
 unchanged. Modules are found and loaded by Python's own machinery; only `builtins.__import__` is replaced, and, for
@@ -42,7 +42,10 @@ _LOADED = "__weft_loaded__"  # a global name in modules that `isolated` loaded, 
 
 
 def redirect(*folders: str) -> None:
-    """Redirect NumPy imports in `__main__` and in modules of the given folders, also in child processes."""
+    """Redirect NumPy imports in `__main__` and in the modules of the given folders.
+
+    Imports in child processes are also redirected.
+    """
     _folders.update(os.path.join(folder, "") for folder in folders)
     _known.clear()
     callers.set_program_test(is_program if _folders else None)
@@ -56,7 +59,7 @@ def redirect(*folders: str) -> None:
 
 
 def _seen_class(value: object, depth: int = 1) -> type:
-    """Return `numpy.ndarray` for an array that a library inspects, otherwise the value's own type.
+    """Return `numpy.ndarray` for an array that a library inspects, otherwise the type of the value.
 
     Libraries use this class to decide how to process an argument. A library that needs a real NumPy array then converts
     the argument with `numpy.asarray`.
@@ -73,7 +76,7 @@ def _seen_class(value: object, depth: int = 1) -> type:
 
 
 def is_program(frame: types.FrameType | None) -> bool:
-    """Return whether `frame` executes code of the program on weft."""
+    """Return whether a stack frame executes code of the program that runs on weft."""
     main = getattr(sys.modules.get("__main__"), "__dict__", None)  # (runpy removes it temporarily)
     while frame is not None and frame.f_globals is not main and "__file__" not in frame.f_globals:
         frame = frame.f_back  # ``exec(code, {})``
@@ -99,7 +102,7 @@ _load = ExtensionFileLoader.exec_module
 
 
 def _load_extension(loader: ExtensionFileLoader, module: types.ModuleType) -> None:
-    """Load a compiled module, whose own imports of NumPy are not redirected.
+    """Load a compiled module, so that its own imports of NumPy are not redirected.
 
     If the module belongs to the program, its functions may require NumPy arrays or write to the arrays.
     """
@@ -117,7 +120,7 @@ _imports, _due = count(1), [BETWEEN]
 
 
 class _Import:
-    """Replacement for `builtins.__import__` that is used until native code is installed.
+    """Replacement for `builtins.__import__`, used until native code is installed.
 
     A property returns the function that the interpreter then calls. Only imports of NumPy leave a frame in tracebacks.
     """
@@ -141,7 +144,10 @@ _getters: list[Any] = [_seen_class]
 
 
 def _is_loading(frame: types.FrameType | None) -> bool:
-    """Return whether an import is in progress, so that modules may still lack names that native code needs."""
+    """Return whether an import is in progress.
+
+    Modules may then lack names that native code needs.
+    """
     # (This loop is a hundred times as fast as the search of all modules, which finds imports of other threads.)
     while frame is not None:
         if frame.f_code.co_filename == _IMPORTER:
@@ -152,7 +158,7 @@ def _is_loading(frame: types.FrameType | None) -> bool:
 
 
 def install_native(native: types.ModuleType) -> None:
-    """Install native code (`native_callers`) for imports and `Array.__class__`."""
+    """Install native code for imports and `Array.__class__`."""
     if len(_hooks) > 1:
         return
     made = try_compiling(
@@ -175,7 +181,7 @@ script_function.when_native.append(install_native)
 
 
 def _import_for_caller(name: str, globals: Any = None, locals: Any = None, fromlist: Any = (), level: int = 0) -> Any:
-    """Import a module, with weft's version of NumPy for a program that imports NumPy.
+    """Import a module, or weft's version of NumPy if a program on weft imports NumPy.
 
     If the module is NumPy and the caller is the program, return weft's version.
     """
@@ -189,7 +195,10 @@ def _import_for_caller(name: str, globals: Any = None, locals: Any = None, froml
 
 
 def _imported(frame: types.FrameType) -> str:
-    """Return the module that a frame's import statement names, or "numpy" for a call to ``__import__``."""
+    """Return the name of the module that a frame imports.
+
+    It is "numpy" for a call of ``__import__``.
+    """
     code, at = frame.f_code.co_code, frame.f_lasti
     if code[at] != _IMPORT_NAME:
         return "numpy"
@@ -218,7 +227,7 @@ def _import_numpy(name: str, globals: Any = None, locals: Any = None, fromlist: 
 
 
 class _InChild:
-    """An object that redirects NumPy imports in a child process when it is unpickled there."""
+    """An object that redirects NumPy imports in the child process in which it is unpickled."""
 
     def __reduce__(self) -> Any:
         return redirect, tuple(_folders)
@@ -242,7 +251,10 @@ def _redirect_children(spawn: Any) -> None:
 
 @contextlib.contextmanager
 def isolated(folder: str | Path, to_weft: bool) -> Iterator[None]:
-    """Within a ``with`` block, let programs use weft or NumPy, and restore modules and `sys` at the end."""
+    """Let the programs in a ``with`` block import weft for NumPy, or NumPy itself.
+
+    Modules and `sys` are restored at the end.
+    """
     folders, modules, main = set(_folders), set(sys.modules), sys.modules["__main__"]
     path, arguments = list(sys.path), sys.argv
     _folders.clear()

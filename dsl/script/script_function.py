@@ -1,4 +1,6 @@
-"""NumPy's functions in a script on weft, which call NumPy for small arguments and weft for others.
+"""NumPy's functions in a script on weft.
+
+They call NumPy for small arguments and weft for others.
 
 In: a NumPy function and its counterpart in weft. Out: a `ScriptFunction`. Invariant: for small NumPy arrays, scalars
 and short sequences, a `ScriptFunction` calls NumPy's function. It returns a weft array if the result is large, and
@@ -47,7 +49,7 @@ _SAME = frozenset({"asarray", "asanyarray", "ascontiguousarray", "asfortranarray
 
 
 def _are_small(values: Iterable[Any], most: int = 0) -> bool:
-    """Return whether all values are small arrays, scalars, or short sequences of small arrays and scalars.
+    """Return whether all values are small arrays, scalars, or short sequences of them.
 
     Arrays of up to `most` elements are small, too.
     """
@@ -68,7 +70,7 @@ def _are_small(values: Iterable[Any], most: int = 0) -> bool:
 
 
 def _count(value: list[Any] | tuple[Any, ...]) -> int:
-    """Estimate the number of elements of a nested sequence from its first items, with 1 for an array."""
+    """Estimate the number of elements of a nested sequence from its first items."""
     first = value[0] if value else None
     return len(value) * _count(first) if type(first) in (list, tuple) else len(value)  # type: ignore[arg-type]
 
@@ -101,7 +103,7 @@ def _starts_with_array(arguments: tuple[Any, ...]) -> bool:
 
 
 def _stacker(function: Callable[..., Any], decide: Callable[..., Any]) -> Callable[..., Any]:
-    """Return a version of a function such as `vstack` that immediately joins small weft arrays.
+    """Return a version of a function such as `vstack` that joins small weft arrays immediately.
 
     Other calls are passed to `decide`.
 
@@ -150,7 +152,7 @@ def _of_square(N: Any, M: Any = None, *_: Any, **options: Any) -> int:
 
 
 def _by_lengths(arguments: tuple[Any, ...], options: dict[str, Any]) -> float:
-    """Estimate the size of a new array as the product of all integers and sizes in a call."""
+    """Estimate the size of a new array as the product of the integers and sizes in a call."""
     result = 1.0
     for value in (*arguments, *options.values()):
         if type(value) is np.ndarray:
@@ -175,7 +177,7 @@ _LENGTHS: dict[str, Callable[..., int]] = {
 
 
 class ScriptFunction(partial, Wrapper):  # type: ignore[type-arg]
-    """A function of NumPy's namespace in a script on weft.
+    """A function of the `numpy` namespace in a script on weft.
 
     A `ScriptFunction` is a `functools.partial` of the function that `choose` returns, because calls to a partial are
     fastest. A `ScriptFunction` compares equal to NumPy's function, so that scripts find it in tables with NumPy's
@@ -188,7 +190,7 @@ class ScriptFunction(partial, Wrapper):  # type: ignore[type-arg]
     def __new__(
         cls, wrapped: Callable[..., Any], own: Callable[..., Any], kind: MemoryEffect | None = None
     ) -> ScriptFunction:
-        """Create a script's function from the NumPy function `wrapped` and weft's function `own`."""
+        """Create a script's version of a function from NumPy's and weft's functions."""
         name = getattr(wrapped, "__name__", "function")
         kind = _KIND_OF.get(name, MemoryEffect.COMPUTE) if kind is None else kind
         made = super().__new__(cls, choose(wrapped, own, kind))
@@ -201,11 +203,11 @@ class ScriptFunction(partial, Wrapper):  # type: ignore[type-arg]
 
     @property  # type: ignore[misc]
     def __class__(self) -> type:
-        """`numpy.ufunc` for a ufunc, because libraries such as pandas pass whole arrays only to ufuncs."""
+        """The class `numpy.ufunc` for a ufunc, since libraries pass whole arrays only to ufuncs."""
         return np.ufunc if isinstance(self.wrapped, np.ufunc) else type(self)
 
     def __get__(self, instance: object, owner: type | None = None) -> Any:
-        """Bind the function as a method of an instance if NumPy's function would be bound."""
+        """Bind the function as a method if NumPy's function would be bound."""
         binds = instance is not None and hasattr(type(self.wrapped), "__get__")
         return types.MethodType(self, instance) if binds else self
 
@@ -251,7 +253,7 @@ def _find(wrapped: Callable[..., Any]) -> Callable[..., Any]:
 
 
 def choose(wrapped: Callable[..., Any], own: Callable[..., Any], kind: MemoryEffect) -> Callable[..., Any]:
-    """Return a function that calls the NumPy function `wrapped` for small arguments, and `own` for others."""
+    """Return a function that calls NumPy's function for small arguments, and `own` for others."""
     computes = is_computed(getattr(wrapped, "__name__", "function"), kind)
     any_length = computes or kind is MemoryEffect.DRAW  # (NumPy takes longer to convert a list than to compute with it)
     decide = _decider(wrapped, own, kind)
@@ -286,7 +288,7 @@ def choose(wrapped: Callable[..., Any], own: Callable[..., Any], kind: MemoryEff
 
 
 def _has_few(items: list[Any] | tuple[Any, ...], limit: int, any_length: bool) -> bool:
-    """Return whether a sequence consists of few items, which are numbers or small arrays.
+    """Return whether a sequence consists of few items, all of which are numbers or small arrays.
 
     If `any_length` is true, a sequence of numbers may have any length, and items may be rows of numbers.
     """
@@ -306,7 +308,7 @@ def _has_few(items: list[Any] | tuple[Any, ...], limit: int, any_length: bool) -
 
 
 def _creator(wrapped: Callable[..., Any], decide: Callable[..., Any]) -> Callable[..., Any]:
-    """Return a function that lets NumPy create small arrays from numbers, and calls `decide` otherwise."""
+    """Return a function that lets NumPy create small arrays, and calls `decide` for all others."""
     name = getattr(wrapped, "__name__", "function")
 
     def call(*arguments: Any, **options: Any) -> Any:
@@ -324,7 +326,7 @@ def _creator(wrapped: Callable[..., Any], decide: Callable[..., Any]) -> Callabl
 
 
 def _decider(wrapped: Callable[..., Any], own: Callable[..., Any], kind: MemoryEffect) -> Callable[..., Any]:
-    """Return a function that makes the same choice as `choose`, but for arguments of any type.
+    """Return a function that calls NumPy or weft, like `choose`, but for arguments of any type.
 
     This function is slower.
     """
@@ -381,7 +383,7 @@ def _decider(wrapped: Callable[..., Any], own: Callable[..., Any], kind: MemoryE
 
 
 def install_native_after(calls: int) -> None:
-    """Install native code for script functions once the number of calls in Python is large enough."""
+    """Install native code for the functions of scripts after enough calls in Python."""
     if calls >= ENOUGH and _native_script().replacement.is_due(calls):
         install_native_code()
 
@@ -405,7 +407,10 @@ def install_native_code() -> None:
 
 
 def replace_own(new: Mapping[Callable[..., Any], Callable[..., Any]]) -> None:
-    """Replace weft's functions in scripts by equivalent ones, given a mapping from old to new functions."""
+    """Replace weft's functions in scripts by equivalent ones.
+
+    `new` maps old functions to new functions.
+    """
     for made in _made:
         made.own = new.get(made.own, made.own)
         _install_native_function(made)

@@ -1,4 +1,4 @@
-"""The `numpy` namespace of a script on weft, with `ScriptFunction` objects and wrapped random generators.
+"""The `numpy` namespace of a script that runs on weft.
 
 In: a NumPy module. Out: a module with the same names. Invariant: small arrays are NumPy's own.
 """
@@ -31,7 +31,7 @@ is_program: Callable[[types.FrameType], bool] = lambda frame: False  # noqa: E73
 
 @cache
 def script_module(name: str) -> types.ModuleType:
-    """Return the version of `numpy` or of a submodule for scripts on weft.
+    """Return the version of a NumPy module for scripts on weft.
 
     The result is a plain module, because the interpreter finds attributes of plain modules fastest.
     """
@@ -55,7 +55,7 @@ def script_module(name: str) -> types.ModuleType:
 
 
 def _public_name(theirs: Any, wrapped: types.ModuleType, key: str) -> tuple[str, str]:
-    """Return NumPy's documented name for a function: the public module, and the name in it.
+    """Return the public module of a NumPy function, and the function's name in it.
 
     Examples are `np.conjugate` for `np.conj`, `np.ma.array` for `np.ma.core.array`, and `np.broadcast_to` for the
     function in a private module.
@@ -75,7 +75,7 @@ def _public_name(theirs: Any, wrapped: types.ModuleType, key: str) -> tuple[str,
 
 @cache
 def find_all_names() -> None:
-    """Add all names to the dictionaries of scripts' modules, which a script may read as in ``vars(np)``."""
+    """Add all names to the dictionaries of scripts' modules, which a script may read by ``vars(np)``."""
     for module in ("numpy", "numpy.fft", "numpy.linalg", "numpy.random"):
         made = script_module(module)
         known = frozenset(vars(import_module(module)))
@@ -85,7 +85,7 @@ def find_all_names() -> None:
 
 
 def _find_others(known: frozenset[str], names: dict[str, Any]) -> Callable[[str], Any]:
-    """Return a ``__getattr__`` function for a module that, like NumPy's, fails for names in the module's dict.
+    """Return a ``__getattr__`` function for a module that fails for names in the module's dict.
 
     A program may copy this function with the other names. `import *` then looks up ``__all__`` with this function.
     """
@@ -100,7 +100,7 @@ def _find_others(known: frozenset[str], names: dict[str, Any]) -> Callable[[str]
 
 
 def _find(module: str, name: str, theirs: Any, own: Mapping[str, Any]) -> Any:
-    """Return the object for a name in a script's version of a NumPy module.
+    """Return the object that a name in a script's version of a NumPy module refers to.
 
     `theirs` is NumPy's object.
     """
@@ -145,7 +145,7 @@ class Indexed:
 
 
 def _drawn(arguments: tuple[Any, ...], options: dict[str, Any]) -> float:
-    """Return the number of values that a call to a generator's method draws, or infinity if it is unknown."""
+    """Return the number of values that a method of a generator draws, or infinity if it is unknown."""
     size = options.get("size", arguments[-1] if arguments else 1)
     if type(size) is int:
         return size
@@ -156,7 +156,7 @@ _NUMBERS = frozenset({int, float})
 
 
 def _drawing(base: type, name: str) -> Any:
-    """Return the version of a generator's method for scripts.
+    """Return the version of a random generator's method for scripts.
 
     If a script calls the method, a large result is a weft array.
     """
@@ -238,7 +238,7 @@ _GENERATORS = frozenset({"default_rng", "Generator", "RandomState"})
 
 @cache
 def _generators() -> dict[str, Any]:
-    """Return the random generator classes and functions of `numpy.random` in their versions for scripts."""
+    """Return the random generator classes and functions of `numpy.random` for scripts."""
     generator: Any = _make_generator(np.random.Generator, _DISTRIBUTIONS)
 
     def default_rng(seed: Any = None) -> Any:

@@ -17,7 +17,7 @@ from weft.runtime import MOST_AT_ONCE
 
 
 def drawn_by_kernels(schedule: Schedule, target: Target) -> set[Expr]:
-    """Return the random number streams that CPU kernels generate themselves instead of reading from memory."""
+    """Return the random number streams that CPU kernels generate instead of reading them from memory."""
     calls = [group.opaque for group in schedule.groups if group.opaque is not None]
     streams = {node for node in calls if is_stream(node) and node.operands[0].kind == "leaf"} - set(schedule.outputs)
     streams -= {base_of(operand) for node in calls for operand in node.operands}
@@ -34,7 +34,7 @@ def drawn_by_kernels(schedule: Schedule, target: Target) -> set[Expr]:
 
 
 def _slots(lowered: Lowered, streams: set[Expr]) -> dict[Expr, list[int]]:
-    """Map each random stream in `streams` to the kernel parameters that pass it."""
+    """Map each random number stream to the kernel parameters that pass it."""
     found: dict[Expr, list[int]] = {}
     for slot, (kind, value, _) in enumerate(lowered.bindings):
         if kind == "buffer" and value in streams:
@@ -43,7 +43,7 @@ def _slots(lowered: Lowered, streams: set[Expr]) -> dict[Expr, list[int]]:
 
 
 def _read_in_order(lowered: Lowered, target: Target) -> set[int]:
-    """Return the parameters that the outermost loop reads in order, a few elements per iteration."""
+    """Return the parameters whose elements the outermost loop reads in order, a few per iteration."""
     if not lowered.parallel:
         return set()
     found = set()

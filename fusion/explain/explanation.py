@@ -1,4 +1,4 @@
-"""Explanations: the kernels of an evaluation, and the reasons for their boundaries.
+"""Explanations of evaluations: their kernels, and the reasons for splitting work into several kernels.
 
 In: pending storages. Out: an `Explanation` with the members, formulas, loops and bytes of each kernel, and the reason
 for its boundary. Nothing is compiled or run.
@@ -69,14 +69,14 @@ class KernelNote:
 
     @property
     def headline(self) -> str:
-        """The title of the step and, for a kernel, its loops."""
+        """The title of the step (a kernel or a library call) and, for a kernel, its loops."""
         loops = " x ".join(f"{role} {name} {extent}" for name, (role, extent) in zip(LOOPS, self.loops, strict=False))
         loops = loops or "one point"
         return self.title if self.call else f"{self.title}: {loops}"
 
     @property
     def operations(self) -> tuple[str, ...]:
-        """All operations of the step, including the random numbers that it draws."""
+        """All operations of the step, including the random numbers that it generates."""
         return (*self.draws, *self.members)
 
     @property
@@ -104,7 +104,7 @@ class KernelNote:
 
     @property
     def costs(self) -> str:
-        """Return the memory traffic, the instruction count and the expected time of the step as text."""
+        """Return the memory traffic, the instruction count and the expected time of a plan step as text."""
         parts = [f"{show_bytes(self.bytes_read)} read", f"{show_bytes(self.bytes_written)} written"]
         if self.instructions:
             parts.append(f"{counted(self.instructions, 'instruction')} per element")
@@ -122,7 +122,9 @@ class KernelNote:
 
 @dataclass(frozen=True, slots=True, repr=False)
 class Explanation:
-    """The result of `explain`. The `kernels` attribute lists the kernels in launch order.
+    """The result of `explain`, which describes the kernels of an evaluation.
+
+    The `kernels` attribute lists the kernels in launch order.
 
     ``str()`` formats the result as text. A notebook shows it as a table and a picture.
 
@@ -156,7 +158,7 @@ class Explanation:
         return f"{count}, {show_bytes(read)} read, {show_bytes(written)} written{over}"
 
     def svg(self, numbers: Sequence[int] = ()) -> str:
-        """Return a picture of the plan. Boxes represent kernels, and the lines between boxes represent arrays.
+        """Return an SVG picture of the plan, in which boxes are kernels, and lines between boxes are arrays.
 
         `numbers` contains the numbers of the kernels. By default, the kernels are numbered from 1.
         """
@@ -211,7 +213,7 @@ def show_seconds(seconds: float) -> str:
 
 
 def schedules_of(storages: Iterable[Storage], target: Target | None = None) -> list[Schedule]:
-    """Return the schedules with which `storages` would be evaluated, one per recording (`Epoch`).
+    """Return the schedules that would evaluate `storages`, one per recording.
 
     The schedules are for the device of the storages, or for `target` if it is given.
     """
@@ -279,7 +281,10 @@ def kernels_of(storages: Iterable[Storage], target: Target | None = None) -> lis
 
 
 def show_plans(show: Callable[[Explanation], None] | None) -> None:
-    """Call `show` with the explanation of each new plan before the plan runs. None ends these calls."""
+    """Call `show` with the explanation of each new plan before the plan runs.
+
+    If `show` is None, no function is called any more.
+    """
     Shown.plans = show
 
 
@@ -289,9 +294,9 @@ def print_plan(plan: Explanation) -> None:
 
 
 def announce(schedule: Schedule, device: Device) -> None:
-    """Pass a new plan to the function that `show_plans` set.
+    """Pass the explanation of a new plan to the function that the user set with `show_plans`.
 
-    Otherwise, print the plan if the debug setting contains ``plan``.
+    If there is no such function, print the plan if the debug setting contains ``plan``.
     """
     show = Shown.plans or (print_plan if "plan" in setting("debug") else None)
     if show is not None:
@@ -308,7 +313,7 @@ def _drawn(schedule: Schedule, device: Device | None) -> set[Expr]:
 def explain_schedule(
     schedule: Schedule, device: Device | None = None, bandwidth: float | None = None, rate: float | None = None
 ) -> list[KernelNote]:
-    """Return the descriptions of a schedule's steps.
+    """Return a description of each kernel and library call of a schedule.
 
     The descriptions contain expected times if the device's bandwidth and arithmetic rate are given.
     """
@@ -351,7 +356,7 @@ def _with_draws(note: KernelNote, group: Group, drawn: dict[Expr, KernelNote]) -
 
 
 def _value_parameters(group: Group, names: Names) -> tuple[str, ...]:
-    """Return the descriptions of the small arrays in host memory that a group reads."""
+    """Describe each of the small arrays in host memory that a kernel reads."""
     taken = taken_by_value(group) if group.opaque is None else []
     small = [node for node in inputs_of(group) if value_bytes(node)]
     return tuple(f"{names(node)} {'by value' if node in taken else 'on the host'}" for node in small)
@@ -435,7 +440,7 @@ def _call_note(group: Group, node: Expr, names: Names, device: Device | None) ->
 
 
 def members_of(group: Group) -> tuple[str, ...]:
-    """Return the operations of a kernel as text, each with its source line in the user's program."""
+    """Return the operations of a kernel as lines of text, with their source lines in the user's program."""
     return tuple(dict.fromkeys(op + _line(location) for op, location in list_operations(group)))
 
 

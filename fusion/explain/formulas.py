@@ -43,7 +43,7 @@ _SYMBOLS = {
 
 
 class Names:
-    """Short names of the values in a plan.
+    """Short names for the values of a plan, such as x0 for an input.
 
     The names are x0, x1 ... for inputs, t0, t1 ... for values between kernels, and y0, y1 ... for results. A value that
     a kernel uses several times is named v0, v1 ...
@@ -65,7 +65,7 @@ class Names:
 
 
 def formulas_of(placed: Placed, group: Group, names: Names, in_place: Collection[Expr]) -> list[str]:
-    """Return the formulas of a task: of values that are used several times, then of the result."""
+    """Return the formulas of a task: those of values with several uses, then that of the result."""
     task = placed.task
     speller = FormulaWriter(placed, group, names)
     made = speller.spell(task.body, [])
@@ -95,9 +95,9 @@ def formulas_of(placed: Placed, group: Group, names: Names, in_place: Collection
 
 
 def _loop_names(placed: Placed, group: Group) -> str:
-    """Return the text that names a reduction's loops in its formula, such as " along k".
+    """Return text such as " along k" that names a reduction's loops in its formula, or "" for all loops.
 
-    Return "" if these loops are all the reduction loops of the kernel.
+    "All loops" are all the reduction loops of the kernel.
     """
     own = {placed.loops[k] for k, loop in enumerate(placed.task.loops) if loop.role != "parallel"}
     if own == {k for k, loop in enumerate(group.loops) if loop.role != "parallel"}:
@@ -160,7 +160,7 @@ class FormulaWriter:
                 assert_never(i.kind)
 
     def _subscripts(self, read: Instruction) -> str:
-        """Return the subscripts of a read, or "" if they equal the index of the result."""
+        """Return the subscripts with which a formula reads a value, or "" if they equal those of the result."""
         form = self.placed.flat(read.index)
         if len(self.read_indices[read.node]) == 1 and form in self.plain:
             return ""

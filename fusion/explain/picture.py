@@ -76,7 +76,7 @@ def draw_plan(explanation: Explanation, numbers: Sequence[int] = ()) -> str:
 
 
 def _depths(notes: Sequence[KernelNote], made: dict[str, int]) -> list[int]:
-    """Return the level of each kernel in the picture: 1 plus the highest level of the kernels that it reads from."""
+    """Return the row of each kernel in the picture, which is below the rows of all kernels that it reads from."""
     depth: list[int] = []
     for k, note in enumerate(notes):
         before = [depth[made[name]] for name in note.reads if name in made and made[name] < k]
@@ -93,7 +93,7 @@ def _lines(number: int, note: KernelNote) -> list[str]:
 
 
 def _arrange_boxes(boxes: dict[str, Box], levels: dict[str, int]) -> tuple[float, float]:
-    """Set the positions of boxes, with one centered row for each level. Return the size of the picture."""
+    """Set the positions of boxes, with one centered row for each level, and return the picture's size."""
     rows: dict[int, list[Box]] = {}
     for name, box in boxes.items():
         rows.setdefault(levels[name], []).append(box)

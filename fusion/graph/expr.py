@@ -1,4 +1,4 @@
-"""Expressions: the graph that recording builds and planning consumes.
+"""Expressions: the graph of operations that a program records and the planner reads.
 
 In: operands, attributes and shapes from `dsl`. Out: interned, immutable `Expr` nodes. Invariant: two nodes with equal
 kind, op, operands, attributes and source location are the same object. Identity is thus equality, and the roots alone
@@ -47,7 +47,9 @@ Location = tuple[CodeType, int] | tuple[CodeType, int, CodeType, int]
 
 
 class Expr:
-    """A node of the expression graph. Equal nodes are the same object.
+    """A node of the expression graph, such as an operation or an input.
+
+    Equal nodes are the same object.
 
     Nodes are created by the functions below.
     """
@@ -100,7 +102,7 @@ def intern(
     dtype: np.dtype,
     location: Location | None = None,
 ) -> Expr:
-    """Return the unique node with these fields. The first call creates the node."""
+    """Return the unique node with these fields, which is created by the first call."""
     key = (kind, op, operands, attrs, shape, dtype, location)
     found = INTERNED.get(key)
     if found is None:
@@ -112,7 +114,9 @@ def intern(
 
 
 def leaf(slot: int, shape: tuple[int, ...], dtype: np.dtype, device: str = "", by_value: int = 0) -> Expr:
-    """Return a node that reads an array in memory: the buffer that the recording holds at index `slot`.
+    """Return a node that reads an array in memory, the buffer with the number `slot`.
+
+    The buffer table of the recording contains the buffer.
 
     `by_value` is the size in bytes if kernels may take the buffer by value.
     """
@@ -125,12 +129,14 @@ def leaf(slot: int, shape: tuple[int, ...], dtype: np.dtype, device: str = "", b
 
 
 def value_bytes(node: Expr) -> int:
-    """Return the size in bytes of a leaf that kernels may take by value, otherwise 0."""
+    """Return the size in bytes of an input that kernels may receive by value, or 0 for other nodes."""
     return node.attrs[2] if node.kind == "leaf" and len(node.attrs) > 2 else 0
 
 
 def scalar(slot: int, dtype: np.dtype) -> Expr:
-    """Return a node for a scalar kernel argument, which the recording holds at index `slot`.
+    """Return a node for a scalar kernel argument, the value with the number `slot`.
+
+    The buffer table of the recording contains the value.
 
     Since it is an argument, new values need no compilation.
 
@@ -145,7 +151,7 @@ _call_user: Callable[..., Any] = lambda function, *arguments: function(*argument
 
 
 def call_user_with(function: Callable[..., Any]) -> None:
-    """Set the wrapper through which functions that may run user code are called."""
+    """Set the wrapper that calls functions that may run user code."""
     global _call_user
     _call_user = function
 
@@ -170,7 +176,7 @@ def to_number(value: Any, kind: Any) -> Any:
 
 
 def constant(value: Any, dtype: DTypeLike, shape: tuple[int, ...] = ()) -> Expr:
-    """Return a constant: an array with `value` in every element.
+    """Return a constant: an array in which every element is `value`.
 
     Raises OverflowError if an integer is out of the dtype's range.
     """
@@ -187,7 +193,7 @@ def constant_value(node: Expr) -> Any:
 
 
 def is_number(node: Expr, value: int) -> bool:
-    """Return whether the constant `node` has the value `value`."""
+    """Return whether the constant `node` is the number `value`."""
     bits = node.attrs[0]
     if type(bits) is Size:
         return bool(bits == convert(value, node.dtype))
@@ -195,9 +201,9 @@ def is_number(node: Expr, value: int) -> bool:
 
 
 def empty(shape: tuple[int, ...], dtype: DTypeLike) -> Expr:
-    """Return a node for uninitialized memory.
+    """Return a node for uninitialized memory, to which an update can write.
 
-    It may only be used as the previous version of an update.
+    The node may only be used as the previous version of an update.
     """
     return intern("empty", "", (), (), shape, np.dtype(dtype))
 
@@ -220,7 +226,7 @@ def map_(
     dtype: np.dtype | None = None,
     location: Location | None = None,
 ) -> Expr:
-    """Return the result of applying op `op` elementwise. Operands are broadcast as in NumPy.
+    """Return the elementwise application of op `op` to operands, which are broadcast as in NumPy.
 
     `weak` contains ``int``, ``float`` or ``complex`` for each operand that is a Python scalar, and None for other
     operands. Python scalars do not take part in promotion. `dtype` selects the loop, as for a ufunc. Raises ValueError
@@ -247,7 +253,7 @@ def map_(
 
 
 def with_operand(node: Expr, which: int, operand: Expr) -> Expr:
-    """Return an elementwise operation with one operand replaced.
+    """Return a copy of an elementwise operation in which one operand is replaced.
 
     The new operand has the same shape and the same loop dtype.
     """
@@ -276,7 +282,10 @@ def cast(operand: Expr, dtype: DTypeLike, location: Location | None = None) -> E
 
 
 def view(operand: Expr, shape: tuple[int, ...], strides: tuple[int, ...], offset: int) -> Expr:
-    """Return a strided view of the operand's elements, taken in C order. `offset` and `strides` count elements."""
+    """Return a strided view of the operand's elements.
+
+    The elements of the operand are counted in C order. `offset` and `strides` count elements.
+    """
     if not offset and shape == operand.shape and strides == contiguous_strides(shape):
         return operand
     if operand.kind == "constant":
@@ -290,7 +299,10 @@ def reshape(operand: Expr, shape: tuple[int, ...]) -> Expr:
 
 
 def broadcast_to(operand: Expr, shape: tuple[int, ...]) -> Expr:
-    """Return `operand` broadcast to a shape. Raises ValueError if the shapes are incompatible."""
+    """Return `operand` broadcast to a shape.
+
+    Raises ValueError if the shapes are incompatible.
+    """
     if operand.shape == shape:
         return operand
     if broadcast_shapes(operand.shape, shape) != shape:
@@ -311,7 +323,9 @@ def reduce_(
     keepdims: bool = False,
     location: Location | None = None,
 ) -> Expr:
-    """Return `operand` reduced with op `op` over `axes`. `dtype` is the dtype of the accumulators and of the result.
+    """Return `operand` reduced with op `op` over `axes`.
+
+    `dtype` is the dtype of the accumulators and of the result.
 
     `op` is an op with an identity (add, multiply, minimum, maximum, logical_and, ...) or
     ``"argmin"``/``"argmax"``: the C-order index of the extreme element over `axes`.
@@ -330,7 +344,7 @@ _IDEMPOTENT = frozenset(
 
 
 def _without_repeats(operand: Expr, axes: tuple[int, ...]) -> Expr:
-    """Return a view with a single element along each of the axes along which all elements are the same element."""
+    """Return a view with length 1 along each axis along which all elements share one memory location."""
     if operand.kind != "view" or 0 in operand.shape or all(operand.attrs[0][k] for k in axes):
         return operand
     (strides, offset), (base,) = operand.attrs, operand.operands
@@ -427,7 +441,7 @@ def opaque(
     name: str = "",
     location: Location | None = None,
 ) -> Expr:
-    """Return the array that ``call(out, *operands)`` writes to `out`. All arrays are NumPy arrays on the host.
+    """Return the array that ``call(out, *operands)`` writes to `out`, with NumPy arrays as arguments.
 
     `call` has to be the same object each time for a plan to be reused: a module-level
     function, or one cached by its parameters. `call` must not keep or write its operands.
@@ -440,12 +454,15 @@ def opaque(
 
 
 def is_stream(node: Expr) -> bool:
-    """Return whether an expression is a random number stream, which can be generated again at little cost."""
+    """Return whether an expression is a random number stream, which kernels can generate."""
     return node.kind == "opaque" and node.attrs[0] is runtime.fill_from_stream
 
 
 def is_draw(node: Expr) -> bool:
-    """Return whether an expression consists of random numbers, from a stream or computed from element indices."""
+    """Return whether an expression consists of random numbers.
+
+    They come from a stream, or are computed from element indices.
+    """
     return is_stream(node) or (node.kind == "map" and node.op.startswith("_random_"))
 
 
@@ -478,7 +495,10 @@ def shape_text(shape: tuple[int, ...]) -> str:
 
 
 def broadcast_shapes(*shapes: tuple[int, ...]) -> tuple[int, ...]:
-    """Return the shape to which `shapes` broadcast. Raises ValueError if they are incompatible, as NumPy does."""
+    """Return the shape to which `shapes` broadcast.
+
+    Raises ValueError if they are incompatible, as NumPy does.
+    """
     first = shapes[0]
     if all(shape == first for shape in shapes[1:]):
         return first
@@ -497,7 +517,7 @@ def broadcast_shapes(*shapes: tuple[int, ...]) -> tuple[int, ...]:
 
 
 def topological(roots: Iterable[Expr], stop: Callable[[Expr], bool] = lambda node: False) -> list[Expr]:
-    """Return `roots` and all nodes on which they depend, operands first.
+    """Return `roots` and all nodes on which they depend, in topological order.
 
     Operands of nodes for which `stop` is true are left out.
     """

@@ -44,7 +44,7 @@ def flatten(coordinates: Coordinates, shape: tuple[int, ...]) -> Affine:
 
 
 def rename(form: Affine, loops: dict[int, int]) -> Affine:
-    """Return an affine form with its loop variables renamed by the mapping `loops`.
+    """Rename the loop variables of an affine form according to the mapping `loops`.
 
     Loops missing from the mapping keep their names.
     """
@@ -113,7 +113,7 @@ def through_view(decoded: Coordinates, coordinates: Coordinates) -> Coordinates:
 
 
 def disjoint(one: Affine, other: Affine, extents: Sequence[int]) -> bool:
-    """Return whether two flat indices provably differ in all pairs of iterations."""
+    """Return whether two flat indices are provably different in every pair of iterations."""
     steps = [c for _, c in (*one[1], *other[1])]
     if not steps:
         return one[0] != other[0]

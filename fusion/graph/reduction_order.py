@@ -26,7 +26,7 @@ LONG_ROW = 1 << 18
 
 
 class LaneLoop(NamedTuple):
-    """The loop of a reduction kernel that is vectorized, which determines the order of the reduction.
+    """The vectorized loop of a reduction kernel, which determines the order of the reduction.
 
     `lanes` is the index of this loop (-1: none). `masked` states whether the remainder of this loop also runs in vector
     lanes, with a mask.
@@ -65,7 +65,7 @@ class Tree(NamedTuple):
 
 @lru_cache(maxsize=4096)
 def plain_tree(shape: tuple[int, ...], axes: tuple[int, ...], masks: bool) -> Tree | None:
-    """Return the order in which a C-ordered array is reduced over all, its first or its last axes.
+    """Return the order of a reduction of a C-ordered array over all axes, the first axis or the last axis.
 
     Return None for other axes. `masks` is `Target.has_masks`.
     """

@@ -1,4 +1,4 @@
-"""Traced sizes, which record the computations in which they are used.
+"""Traced sizes: integers that record the computations that use them.
 
 In: the numbers of a plan, as `Size` objects of a `Trace`. Out: a function that computes every number of the plan from
 other values of these sizes. Invariant: every inspection of a `Size` (a comparison, a test, a conversion to int)
@@ -143,7 +143,7 @@ class Size:
 
 
 class Trace:
-    """Record of the arithmetic on sizes, and of the results of comparisons between sizes."""
+    """A record of the arithmetic on traced sizes, and of the results of comparisons."""
 
     def __init__(self, values: Sequence[int]) -> None:
         self.number = next(_numbers)
@@ -156,7 +156,7 @@ class Trace:
         self._lines: list[Line] = []
 
     def compute(self, op: str, a: Any, b: Any) -> Any:
-        """Return the result of an arithmetic operator, as a `Size` if an operand is one."""
+        """Return the result of an arithmetic operator, as a `Size` if an operand is a `Size`."""
         x, y = _value(a), _value(b)
         if not self.open:
             return _OPERATORS[op](x, y)
@@ -200,13 +200,13 @@ class Trace:
         return holds
 
     def mark(self) -> int:
-        """Return the current length of the trace, to be passed to `forget`."""
+        """Return the current length of the trace, which `forget` takes as its argument."""
         return len(self._lines)
 
     def forget(self, mark: int) -> None:
-        """Drop the conditions recorded since `mark`.
+        """Drop all conditions that were recorded since `mark`.
 
-        They are not needed if the results of the comparisons are not used.
+        The conditions are not needed if the results of the comparisons are not used.
         """
         self._lines[mark:] = [line for line in self._lines[mark:] if line[0]]
         conditions = [key for key, line in self._decided.items() if line >= mark]
@@ -214,7 +214,7 @@ class Trace:
             del self._decided[key]
 
     def finish(self, results: Sequence[Any]) -> Computation:
-        """End the trace. Return a computation that yields `results` for other sizes."""
+        """End the trace, and return a computation of `results` for other sizes."""
         self.open = False
         names = [_name(result) for result in results]
         needed = set(names)
@@ -290,7 +290,10 @@ class Computation:
 
     @classmethod
     def from_data(cls, data: Sequence[Any]) -> Computation:
-        """Return the computation that `as_data` serialized. Raises ValueError for other data."""
+        """Return the computation that `as_data` converted to lists.
+
+        Raises ValueError for other data.
+        """
         inputs, lines, results = data
         lines = [tuple(line) for line in lines]
         made, operators, left, right = zip(*lines, strict=True) if lines else ((), (), (), ())
@@ -331,22 +334,22 @@ def convert(value: Any, dtype: np.dtype) -> Any:
 
 
 def common_divisor(*numbers: Any) -> Any:
-    """Return the greatest common divisor of sizes or ints."""
+    """Return the greatest common divisor of numbers that may be traced sizes."""
     return _reduce_numbers("gcd", math.gcd, numbers)
 
 
 def square_root(number: Any) -> Any:
-    """Return `math.isqrt` of a size or int."""
+    """Return the integer square root of a number that may be a traced size."""
     return number.trace.compute("isqrt", number, 0) if type(number) is Size else math.isqrt(number)
 
 
 def least(*numbers: Any) -> Any:
-    """Return the minimum of sizes or ints without recording a condition."""
+    """Return the minimum of numbers that may be traced sizes, without recording a condition in the trace."""
     return _reduce_numbers("min", min, numbers)
 
 
 def greatest(*numbers: Any) -> Any:
-    """Return the maximum of sizes or ints without recording a condition."""
+    """Return the maximum of numbers that may be traced sizes, without recording a condition in the trace."""
     return _reduce_numbers("max", max, numbers)
 
 

@@ -1,4 +1,4 @@
-"""sympy expressions as straight-line programs of ops, with shared subexpressions and optional derivatives.
+"""Conversion of sympy expressions to straight-line programs of ops, also for their derivatives.
 
 In: symbols and expressions. Out: a `SymbolicProgram`, which does not depend on sympy. sympy is imported here on first
 use. Invariant: an instruction refers only to earlier instructions. Numbers are Python numbers, so they take the dtype
@@ -69,7 +69,7 @@ _LARGEST_INTEGER = 2**63 - 1
 
 @dataclass(slots=True)
 class SymbolicProgram:
-    """A straight-line program, with the indices of the instructions that compute its results.
+    """A straight-line program that was converted from sympy, with the indices of its results.
 
     `shape` is the shape of a matrix or array of results, otherwise None.
     """
@@ -87,7 +87,7 @@ def load_sympy() -> Any:
 
 
 def entries_of(symbol: Any) -> tuple[tuple[int, ...], list[Any]] | None:
-    """Return the shape and the elements of an argument that is an array of sympy symbols.
+    """Return the shape and the elements of a function argument that is an array of sympy symbols.
 
     Such an argument is a sequence or a matrix of symbols, or a MatrixSymbol.
     """
@@ -173,7 +173,9 @@ def _expressions(given: object) -> tuple[tuple[int, ...] | None, list[Any]]:
 
 
 def _derivative(expression: Any, symbol: Any) -> Any:
-    """Return the derivative of an expression. It may be wrong at isolated points, such as the steps of ``floor``.
+    """Return the derivative of an expression, which may be wrong at isolated points.
+
+    For example, the derivative of ``floor`` is wrong at its steps.
 
     A function without a complex derivative is treated as a function of real numbers.
     """
@@ -196,7 +198,7 @@ class _Writer:
         self.found: dict[Instruction, int] = {}
 
     def put(self, instruction: Instruction) -> int:
-        """Append an instruction and return its index. Equal instructions share an index."""
+        """Append an instruction, or find an equal one, and return its index."""
         key = (*instruction, type(instruction[1])) if instruction[0] == "number" else instruction
         index = self.found.get(key)
         if index is None:
@@ -294,7 +296,7 @@ class _Writer:
                 return self.put(("gamma", self.put(("add", x, self.number(1)))))
 
     def quotient(self, node: Any) -> int:
-        """Write a sympy product, with factors of negative power as divisors."""
+        """Write a sympy product as a quotient, in which factors with a negative power are divisors."""
         above: list[int] = []
         below: list[int] = []
         for part in node.args:
@@ -313,7 +315,7 @@ class _Writer:
         return complex(node) if node.is_extended_real is False else float(node)
 
     def chain(self, row: str, operands: list[int]) -> int:
-        """Write an op with many operands as a chain of binary ops."""
+        """Write an op with more than two operands as a series of binary ops."""
         index = operands[0]
         for other in operands[1:]:
             index = self.put((row, index, other))
@@ -353,7 +355,7 @@ class _Writer:
         return result
 
     def piecewise(self, node: Any) -> int:
-        """Write a selection of the first piece whose condition holds.
+        """Write a piecewise function, whose value is the first piece with a true condition.
 
         The value is NaN if no condition holds.
         """

@@ -1,4 +1,4 @@
-"""Bounds of index expressions, found by sympy when interval arithmetic is too imprecise.
+"""Bounds of index expressions, which sympy computes if interval arithmetic is too imprecise.
 
 In: a form that contains quotients, and their dividends. Out: its minimum and maximum, or bounds on them. The module
 is loaded on demand by planning, never by `import weft` or by a cached plan. Results are cached.
@@ -22,7 +22,7 @@ Form = tuple[int, tuple[tuple[int, int], ...]]
 def bound_form(
     form: Form, quotients: tuple[tuple[int, tuple[Form, int]], ...], extents: tuple[int, ...]
 ) -> tuple[int, int]:
-    """Return the lower and the upper bound of `form`.
+    """Return the lower and the upper bound of an index expression.
 
     Parameters
     ----------

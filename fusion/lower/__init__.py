@@ -1,1 +1,1 @@
-"""Lowering of groups to kernel IR, and compilation of the kernels for a device."""
+"""Lowering of fused operations to kernel IR, and compilation of the kernels for a device."""

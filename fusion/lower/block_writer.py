@@ -50,7 +50,7 @@ class BlockWriter(BlockedStepsWriter):
         self.nest.position = {axis: 1 + axis for axis in range(self.blocked.axes)}
 
     def write(self) -> Lowered:
-        """Emit the kernel. Return it together with the values of its parameters."""
+        """Emit the kernel, and return it with the values of its parameters."""
         b, blocked = self.builder, self.blocked
         with b.loop(self.integer(prod(blocked.counts), "parts"), "parallel") as part:
             self.indices.append(part.index)
@@ -73,7 +73,10 @@ class BlockWriter(BlockedStepsWriter):
         return self.finish()
 
     def _make_rings(self) -> None:
-        """Allocate the ring buffers and fill them with 0. Rings of the same dtype share an array."""
+        """Allocate the ring buffers in shared memory, and fill them with 0.
+
+        Ring buffers of the same dtype share an array.
+        """
         offsets, sizes = ring_offsets(self.blocked)
         arrays = {
             dtype: self.builder.emit("local", (), (Pointer(dtype, "local"),), count=count)[0]
@@ -88,7 +91,10 @@ class BlockWriter(BlockedStepsWriter):
     # -- the tile -----------------------------------------------------------------------------
 
     def _tile(self, taken: list[Expr], numbers: list[int]) -> None:
-        """Emit loops over a tile that load the values `taken` from memory and compute the steps `numbers`."""
+        """Emit loops over a tile that load values from memory and compute time steps.
+
+        `taken` are the values, and `numbers` the numbers of the steps.
+        """
         self._open_axis(0, taken, numbers)
 
     def _open_axis(self, axis: int, taken: list[Expr], numbers: list[int]) -> None:
@@ -121,7 +127,7 @@ class BlockWriter(BlockedStepsWriter):
         self.leave_loops(1)
 
     def _coordinate(self, axis: int, lag: int) -> Value:
-        """Return the coordinate along an axis of the tile's current point.
+        """Return the coordinate along an axis of the element that a tile currently computes.
 
         `lag` is the number of iterations by which the value lags behind the first step.
         """
@@ -141,9 +147,9 @@ class BlockWriter(BlockedStepsWriter):
         return self.builder.op("add", value, self.builder.constant(by)) if by else value
 
     def _memoized(self, key: object, depth: int, make: Callable[[], Value]) -> Value:
-        """Return the value that `make` emits, which all steps share. The first call for `key` emits the value.
+        """Return the value for `key`, which `make` emits in the first call inside `depth` loops.
 
-        It is emitted inside `depth` loops.
+        All time steps share the value.
         """
         if key not in self.steady:
             with self.builder.at(depth):
@@ -165,7 +171,7 @@ class BlockWriter(BlockedStepsWriter):
     # -- steps --------------------------------------------------------------------------------
 
     def _emit_step(self, number: int) -> None:
-        """Emit a time step at the current point: a new value inside the step's box, a copy of the old value outside."""
+        """Emit a time step at the current point, with a new value only inside the step's box."""
         b, step = self.builder, self.blocked.steps[number]
         coordinates = self._set_indices_in_box(number)
         values = [(s, self.compute(s.placed)[0]) for s in step.statements]
@@ -191,7 +197,7 @@ class BlockWriter(BlockedStepsWriter):
                 self.kept.append((here, pointer, index, value))
 
     def _target(self, statement: Statement, form: Affine) -> tuple[Value, Value]:
-        """Return the address for the store of a value that is needed outside the kernel, as a pointer and an index."""
+        """Return the pointer and the index for the store of a value that is needed outside the kernel."""
         node = statement.task.node
         return self.pointer(node, 0, writable=True), self.address(form, node)[0]
 
@@ -212,7 +218,7 @@ class BlockWriter(BlockedStepsWriter):
         return coordinates
 
     def _step_in_place(self, number: int) -> None:
-        """Emit a step that writes to the array that it reads.
+        """Emit a time step that writes to the array that it reads.
 
         The step reads only inside its box, since other threads may write outside the box.
         """
@@ -231,7 +237,7 @@ class BlockWriter(BlockedStepsWriter):
         self.values, self.branching, self.writing_over = outside, None, False
 
     def _inside(self, step: Step, coordinates: list[Value], *, all_sides: bool = False) -> Value | None:
-        """Emit a test of whether the current point is in the box of a step. Return None if no test is needed.
+        """Emit a test of whether the current point is in the box of a step, or return None if no test is needed.
 
         With `all_sides`, points outside the array are also tested.
         """
@@ -267,7 +273,7 @@ class BlockWriter(BlockedStepsWriter):
         return found
 
     def _select_in_box(self, statement: Statement, inside: Value, value: Value) -> Value:
-        """Emit a selection between a step's new value, inside its box, and the previous version's value."""
+        """Emit a selection of the new value inside the step's box, and of the previous value outside."""
         b, previous = self.builder, statement.previous
         assert previous is not None
         distance = self._ring_offset(previous, statement.start)
@@ -283,7 +289,7 @@ class BlockWriter(BlockedStepsWriter):
         return taken.results[0]
 
     def flush_stores(self) -> None:
-        """Emit the queued stores to ring buffers and to memory, then the steps that run in place."""
+        """Emit the queued stores to ring buffers and memory, and then the steps that run in place."""
         for array, index, value in self.ring_stores:
             self.builder.store(array, index, value)
         for here, pointer, index, value in self.kept:
@@ -321,7 +327,7 @@ class BlockWriter(BlockedStepsWriter):
         return self._ring_offset(node, unflatten(form[0], node.shape))
 
     def _ring_offset(self, node: Expr, first: IntVector) -> IntVector | None:
-        """Return the offset of a read from a ring buffer, or None if the offset is too large for a ring buffer.
+        """Return the offset of a read from a ring buffer, or None if it is too large for a ring buffer.
 
         The first element that the read accesses is `first`.
         """
@@ -345,7 +351,7 @@ class BlockWriter(BlockedStepsWriter):
             self.ring_stores.append((self.rings[node][0], self._ring_index(node, 0, 0), value))
 
     def _ring_index(self, node: Expr, behind: int, beside: int) -> Value:
-        """Return the index in a value's ring buffer of an element near the current point.
+        """Return the ring buffer index of an element near the current point.
 
         The element is `beside` elements after this point, and was stored `behind` iterations ago.
         """
@@ -366,7 +372,7 @@ class BlockWriter(BlockedStepsWriter):
         return self._memoized(("ring index", total, by), 1 + self.blocked.axes, lambda: self._shifted(found, by))
 
     def _ring_row(self, rows: int, behind: int) -> Value:
-        """Return the index in a ring buffer of the first element of an earlier row.
+        """Return the ring buffer index of the first element of an earlier row.
 
         The row was stored `behind` iterations ago.
         """

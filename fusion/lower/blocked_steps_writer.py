@@ -48,7 +48,7 @@ class BlockedStepsWriter(KernelWriter):
         self.nest.position = {axis: before + axis for axis in range(self.blocked.axes)}
 
     def write(self) -> Lowered:
-        """Emit the kernel. Return it together with the values of its parameters."""
+        """Emit the kernel, and return it with the values of its parameters."""
         self._make_rings()
         with self.builder.loop(self.integer(prod(self.blocked.counts), "parts"), "parallel") as part:
             self.indices.append(part.index)
@@ -130,7 +130,7 @@ class BlockedStepsWriter(KernelWriter):
         return self._numbered(("from", number, axis, self.again), self._depth(), make)[0]
 
     def _end_index(self, number: int, axis: int) -> Value:
-        """Return the index after the last one along an axis that a time step computes in the current block."""
+        """Return the end (exclusive) of the indices along an axis that a time step computes in a block."""
         b, step, rolled = self.builder, self.blocked.steps[number], self.blocked.rolled
 
         def make() -> Value:
@@ -166,7 +166,7 @@ class BlockedStepsWriter(KernelWriter):
     # -- steps --------------------------------------------------------------------------------
 
     def _steps(self) -> None:
-        """Emit all time steps in order. Periodic steps become a loop."""
+        """Emit all time steps in order, with a loop for steps that repeat periodically."""
         rolled = self.blocked.rolled
         numbers = range(len(self.blocked.steps))
         if rolled is None:
@@ -192,7 +192,10 @@ class BlockedStepsWriter(KernelWriter):
             self._step(number)
 
     def _step(self, number: int) -> None:
-        """Emit a time step for all points of a block, or for one row if the kernel iterates over rows."""
+        """Emit a time step for all points of a block, or for a single row.
+
+        A kernel that iterates over rows needs a single row.
+        """
         b, step, rolled = self.builder, self.blocked.steps[number], self.blocked.rolled
         self.number = number
         low, high = self._first_index(number, 0), self._end_index(number, 0)
@@ -203,7 +206,7 @@ class BlockedStepsWriter(KernelWriter):
         self._axis(step, 0, low, high, None)
 
     def _axis(self, step: Step, axis: int, low: Value, high: Value, inside: Value | None) -> None:
-        """Emit the loop of a time step along an axis, with all inner loops.
+        """Emit the loop of a time step along an axis, with the inner loops.
 
         The loop runs from `low` to `high`.
 
@@ -275,7 +278,7 @@ class BlockedStepsWriter(KernelWriter):
     # -- rings --------------------------------------------------------------------------------
 
     def store_later(self, placed: Placed, value: Value) -> None:
-        """Queue the store of a value to its ring buffer, and to memory if other kernels read it."""
+        """Queue a store to the ring buffer of a value, and to memory if other kernels read the value."""
         self._queue_stores(placed, value, placed.flat(placed.task.target))
 
     def _queue_stores(self, placed: Placed, value: Value, form: Affine) -> None:
@@ -296,7 +299,7 @@ class BlockedStepsWriter(KernelWriter):
         return self._numbered(("load", node, index), depth, lambda: self.builder.load(self.rings[ring][0], index))
 
     def _element_in_ring(self, node: Expr, first: int) -> tuple[Value, int]:
-        """Return the index in a ring buffer of an element that a step reads, and the loop depth of the index.
+        """Return the ring buffer index of an element that a step reads, and the loop depth of the index.
 
         `first` is the flat index of the element that is read at the first point of the step's box.
         """

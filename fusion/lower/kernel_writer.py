@@ -1,4 +1,4 @@
-"""Writer of the kernel IR of a group, before the work is divided among threads.
+"""Writer of kernel IR for fused operations, before the work is divided among threads.
 
 In: a `Group` and its `Nest`. Out: a `Lowered` kernel with the bindings of its parameters. Invariant: shapes and strides
 affect the kernel only if they are 0 or 1, or through the merging of loops. All other sizes are parameters.
@@ -43,7 +43,7 @@ Binding = tuple[Literal["buffer", "value", "partial", "int", "number", "scalar",
 
 @dataclass(slots=True)
 class Lowered:
-    """A kernel in IR, and for each parameter the value that is passed at launch."""
+    """A kernel in kernel IR, with the value for each parameter at the launch."""
 
     kernel: Kernel
     bindings: list[Binding]
@@ -65,15 +65,15 @@ class Lowered:
 
 
 def across(holds: bool) -> dict[str, Any]:
-    """Return loop attributes that let each vector lane compute a separate reduction, if `holds`.
+    """Return loop attributes that give each vector lane its own reduction if `holds`, otherwise {}.
 
-    Each lane then reduces its elements in order. If `holds` is false, the result is empty.
+    Each lane reduces its elements in order.
     """
     return {"across": True} if holds else {}
 
 
 class KernelWriter:
-    """Writer of a kernel that computes the tasks of a group."""
+    """Writer of a kernel that computes the tasks of a group of fused operations."""
 
     def __init__(self, group: Group, nest: Nest, name: str, parametric: bool) -> None:
         self.parametric = parametric
@@ -119,7 +119,7 @@ class KernelWriter:
         return found
 
     def source(self, node: Expr, form: Affine, index: Value, depth: int) -> tuple[Value, Value, int]:
-        """Return the address at which to read a materialized value, and the loop depth of its index.
+        """Return the pointer, the index and the index's loop depth with which to read a materialized value.
 
         The address is a pointer and an index.
         """
@@ -137,7 +137,7 @@ class KernelWriter:
         return found, index, depth
 
     def integer(self, value: int, key: object) -> Value:
-        """Return the integer parameter for `key`. The first call declares it, with the argument `value`."""
+        """Return the integer parameter for `key`, which the first call declares with the argument `value`."""
         found = self.strides.get(key)
         if found is None:
             found = self.strides[key] = self.builder.scalar(f"n{len(self.strides)}")
@@ -145,12 +145,12 @@ class KernelWriter:
         return found
 
     def leave_loops(self, depth: int) -> None:
-        """Drop the cached values that were computed inside more than `depth` loops."""
+        """Drop all cached values that were computed inside more than `depth` loops."""
         self.values = {key: found for key, found in self.values.items() if found[1] <= depth}
         self.results = {key: found for key, found in self.results.items() if found[1] <= depth}
 
     def address(self, form: Affine, key: object) -> tuple[Value, int]:
-        """Emit an affine index without its constant. Return the value and its loop depth."""
+        """Emit code that computes an affine index without its constant, and return the value and its loop depth."""
         form = self.nest.rewrite(form)
         depth = 1 + max((k for k, _ in form[1]), default=-1)
         number = ("address", key, form[1])
@@ -181,7 +181,7 @@ class KernelWriter:
     # -- bodies ---------------------------------------------------------------------------
 
     def body(self, placed: Placed) -> list[tuple[Value, int]]:
-        """Emit the body of a task. Return the value and the loop depth of each instruction."""
+        """Emit the code of a task, and return the value and the loop depth of each instruction."""
         return self._write(placed.task.body, [], placed)
 
     def _write(
@@ -212,7 +212,7 @@ class KernelWriter:
         return made
 
     def _choose(self, choice: Instruction, made: list[tuple[Value, int]], placed: Placed) -> tuple[Value, int]:
-        """Emit the branches of a `choose` instruction.
+        """Emit the branches of a `choose` instruction, which selects one of two values.
 
         Values that are computed inside the branch are not valid outside it.
         """
@@ -344,7 +344,7 @@ class KernelWriter:
         return placed.task.node.operands[0].dtype
 
     def combined(self, placed: Placed, carried: tuple[Value, ...]) -> tuple[Value, ...]:
-        """Combine a reduction's accumulators with its value at the current point. Return the new accumulators."""
+        """Combine a reduction's accumulators with the current element, and return the new accumulators."""
         made = self.body(placed)
         value = made[placed.task.result][0]
         node = placed.task.node
@@ -360,7 +360,7 @@ class KernelWriter:
         )
 
     def _is_ascending(self, placed: Placed) -> bool:
-        """Return whether an argmin or argmax visits the elements in C order."""
+        """Return whether the loops of an argmin or argmax visit the elements in C order."""
         if not self.for_cpu:
             return False
         steps = [step for _, step in self.nest.rewrite(reduction_position(placed))[1]]
@@ -371,7 +371,7 @@ class KernelWriter:
         return self.builder.cast(carried[-1], placed.task.node.dtype)
 
     def store_later(self, placed: Placed, value: Value) -> None:
-        """Queue a store. All stores of a loop body come after all its loads."""
+        """Queue a store, because all stores of a loop body come after its loads."""
         if placed.task.node in self.group.private:
             return
         form = placed.flat(placed.task.target)
@@ -386,7 +386,7 @@ class KernelWriter:
         self.stores.clear()
 
     def compute(self, placed: Placed) -> tuple[Value, list[tuple[Value, int]]]:
-        """Emit the computation of a task's value at the current point. Return the values of all its instructions.
+        """Emit the code of a task at the current loop indices, and return the values of its instructions.
 
         The task's own value comes first.
         """
@@ -398,7 +398,7 @@ class KernelWriter:
         return value, made
 
     def point(self, placed: Placed) -> None:
-        """Emit a task at the current point, including the store of its value.
+        """Emit the code of a task at the current loop indices, including the store of the result.
 
         The store may be queued.
         """
@@ -436,7 +436,7 @@ class KernelWriter:
         return self.builder.loop(extent, loop.role)
 
     def build(self, reductions: list[Placed]) -> None:
-        """Emit the whole group as one kernel."""
+        """Emit the code of all tasks of the group as one kernel."""
         self._parallel(0, lambda: self._at_point(reductions))
 
     def _parallel(self, number: int, rest: Any) -> None:
@@ -459,11 +459,14 @@ class KernelWriter:
             self.flush_stores()
 
     def stage(self, number: int) -> list[Placed]:
-        """Return the tasks of stage `number`: those of one pass over the row, or between two passes."""
+        """Return the tasks of one stage: one pass over a row, or the code between two passes."""
         return [p for p in self.group.placed if p.stage == number]
 
     def _inner_loops(self, reductions: list[Placed], inner: list[Placed], depth: int) -> None:
-        """Emit the inner loops, which carry the accumulators of reductions or the running values of scans."""
+        """Emit the inner loops of the nest, for reductions or scans.
+
+        The loops carry the accumulators of reductions, or the running values of scans.
+        """
         scans = [p for p in inner if p.task.kind == "scan"]
         carriers = reductions or scans
         initial = [v for p in carriers for v in self.initial(p)]
@@ -498,7 +501,7 @@ class KernelWriter:
         carried: list[Value],
         bounds: tuple[Value, Value] | None,
     ) -> tuple[Value, ...]:
-        """Emit loop `number` of the nest and the loops inside it. Return the final accumulators."""
+        """Emit loop `number` of the nest and all loops inside it, and return the final accumulators."""
         if number == len(self.nest.outer) + len(self.nest.inner):
             return self._innermost(carriers, inner, tuple(carried))
         loop = self.nest.inner[number - len(self.nest.outer)]
@@ -540,6 +543,6 @@ class KernelWriter:
         return traffic(self.group)
 
     def finish(self) -> Lowered:
-        """Return the finished kernel together with the values of its parameters."""
+        """Return the finished kernel with the values of its parameters."""
         read, written = self.traffic()
         return Lowered(self.builder.finish(), self.bindings, self.parallel, self.work, self.partials, read, written)

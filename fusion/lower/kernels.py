@@ -1,4 +1,4 @@
-"""Compilation of groups to functions that a device can launch.
+"""Compilation of fused operations to functions that a device can launch.
 
 In: a device and a group. Out: the lowered kernels of the group, with the loaded functions from `Device.load`.
 """
@@ -44,7 +44,7 @@ LONG_ROW = 1 << 10
 
 
 def obtain_kernels(device: Device, group: Group, may: SizeSpecialization) -> list[tuple[Any, Lowered]]:
-    """Return the compiled and loaded kernels of `group`, with their launch parameters.
+    """Return the compiled kernels of a group of fused operations, with their launch parameters.
 
     Constants are compiled into the first kernel. Sizes are also compiled in if that makes a GPU's schedule faster. If
     the same kernel is needed again with other constants, the constants become parameters, so that a changing scalar
@@ -90,7 +90,7 @@ def _skeleton(kernel: Kernel) -> str:
 
 
 def lower_for(target: Target, group: Group, *, special: bool) -> list[Lowered]:
-    """Return the kernels of a group for a target.
+    """Return the kernels of a group of fused operations, in kernel IR for a target.
 
     With `special`, constants and sizes are compiled into the kernels.
 
@@ -128,7 +128,7 @@ def lower_for(target: Target, group: Group, *, special: bool) -> list[Lowered]:
 
 
 def _overlapping_pointers(lowered: Lowered) -> dict[str, tuple[str, int]]:
-    """Return the read-only pointer parameters that point into the same array as another parameter.
+    """Return the read-only pointer parameters that point into another parameter's array.
 
     The result maps the name of each pointer to the name of the other pointer and the distance in elements between the
     two.
@@ -168,7 +168,7 @@ def _forget_alignment(kernel: Kernel, vectors: tuple[str, ...]) -> None:
 
 
 def _share_rows(lowered: Lowered) -> None:
-    """Replace the kernel of a long scan by a kernel in which several blocks share a row."""
+    """Replace the kernel of a scan along long rows by one in which several blocks share a row."""
     shared = share_rows(lowered.kernel, lowered.sizes())
     if shared is not None:
         lowered.kernel = shared.kernel
@@ -177,7 +177,10 @@ def _share_rows(lowered: Lowered) -> None:
 
 
 def _merged(first: Lowered, second: Lowered) -> Lowered:
-    """Merge the two kernels of a split reduction: for partial results, and for their combination."""
+    """Merge the two kernels of a split reduction into one, for partial results and for their combination.
+
+    The first computes partial results, and the second combines them.
+    """
     written = {value: p.value.name for p, (kind, value, _) in first.bound() if kind == "partial"}
     same = {p.value.name: written[value] for p, (kind, value, _) in second.bound() if kind == "partial"}
     own = [binding for p, binding in second.bound() if p.value.name not in same]

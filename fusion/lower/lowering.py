@@ -1,4 +1,4 @@
-"""Lowering of a group to kernel IR, with the arguments that a launch passes to the kernel.
+"""Lowering of fused operations to kernel IR, with the arguments that a launch passes to the kernel.
 
 In: a `Group`. Out: one `Lowered` kernel or two. A long reduction with few results has two kernels: partial reductions
 of blocks of fixed length, then their combination in order. The tree depends only on the shape. Scans whose rows several
@@ -38,7 +38,7 @@ ATOMIC = frozenset({"add", "subtract", "minimum", "maximum", "bitwise_and", "bit
 
 
 def lower_group(group: Group, *, parametric: bool = False, machine: Machine | None = None) -> list[Lowered]:
-    """Return the kernels of `group`.
+    """Return the kernels that compute a group of fused operations, in kernel IR.
 
     With `parametric`, the program's constants become parameters, so that one kernel serves all values. Without a
     machine, no machine-specific code is emitted.
@@ -76,18 +76,18 @@ def scatters_in_any_order(placed: Placed) -> bool:
 
 
 def shares_rows(group: Group, nest: Nest) -> bool:
-    """Return whether a group is a scan along rows that are long enough for several threads per row."""
+    """Return whether fused operations are a scan along rows so long that several threads share a row."""
     return _is_scan_group(group, nest) and nest.inner[0].extent > 2 * SCAN_BLOCK
 
 
 def _is_scan_group(group: Group, nest: Nest) -> bool:
-    """Return whether a group consists only of independent scans along one loop."""
+    """Return whether fused operations are independent scans along one loop."""
     scans = any(p.task.kind == "scan" for p in group.placed) and all(p.stage == 1 for p in group.placed)
     return scans and len(nest.inner) == 1 and not _is_chained(group)
 
 
 def _is_chained(group: Group) -> bool:
-    """Return whether a scan of the group reads another scan's result.
+    """Return whether a scan in a group reads the result of another scan in the group.
 
     The total of a block then depends on other blocks.
     """
@@ -102,7 +102,7 @@ def _is_chained(group: Group) -> bool:
 
 
 def scan_length(group: Group, nest: Nest, machine: Machine) -> int:
-    """Return the number of elements in each block of a scan that several threads share, or 0.
+    """Return the number of elements per block if several threads share a scan, otherwise 0.
 
     The length is 0 if the scans are not split.
 

@@ -50,12 +50,12 @@ def _reductions(group: Group) -> list[Placed]:
 
 
 def _split(loop: Loop, length: int, kept: tuple[int, ...], base: int) -> Split:
-    """Return the split of a loop into blocks of `length` iterations, or into one block if `length` is 0."""
+    """Return the split of a loop into blocks of `length` iterations, or no split if `length` is 0."""
     return Split(-(-loop.extent // length) if length else 1, length or loop.extent, loop.extent, 1, kept, base)
 
 
 def _finish(group: RowsAndColumns, part: Group, kept: Loop, split: Split, parametric: bool) -> Lowered:
-    """Return the kernel that combines partial results and then computes the tasks that depend on the totals."""
+    """Return the kernel that combines partial results, and computes the tasks that depend on the totals."""
     behind = Group(group.number, part.loops, private=group.private, over=group.over)
     for p in part.placed:
         if p.task.kind == "reduce" or p.stage > 1:
@@ -83,7 +83,7 @@ class FinishWriter(SplitWriter):
     ) -> list[Value]:
         """Emit loads of one block's partial results for all `reductions`.
 
-        They are in the scratch buffers `at`, `at + 1`, ...
+        The partial results are in the scratch buffers `at`, `at + 1`, ...
         """
         if self.apart == 1:
             return super().partial_reductions(reductions, split, at, like, where)
@@ -132,12 +132,12 @@ class RowColumnWriter(SplitWriter):
         self.together = next(few, 1) if group.apart == 1 else 1
 
     def write(self) -> Lowered:
-        """Emit the kernel. Return it together with the values of its parameters."""
+        """Emit the kernel, and return it with the values of its parameters."""
         self._parallel(0, self._emit_block)
         return self.finish()
 
     def _emit_block(self) -> None:
-        """Emit the work of a thread or block: nested loops over its rows and columns."""
+        """Emit the loops over the rows and columns of one block, which a thread or a GPU block executes."""
         b = self.builder
         first, end = self._range(self.across, 0, self.both.apart)
         self.columns = self._range(self.along, self.cut - 1)
@@ -185,7 +185,7 @@ class RowColumnWriter(SplitWriter):
     # -- columns ------------------------------------------------------------------------------------
 
     def _begin_columns(self) -> None:
-        """Emit the initialization of the column accumulators."""
+        """Emit code that initializes the column accumulators."""
         b = self.builder
         initial = [v for p in self.by_columns for v in self.initial(p)]
         with b.loop(self.columns[1], "reduce", start=self.columns[0]) as loop:
@@ -201,7 +201,7 @@ class RowColumnWriter(SplitWriter):
     # -- rows ---------------------------------------------------------------------------------------
 
     def _row_loop(self, first: Value, end: Value, together: int) -> None:
-        """Emit the loop over the rows from `first` to `end`. Each iteration processes `together` rows."""
+        """Emit the loop over the rows from `first` to `end`, with `together` rows per iteration."""
         b = self.builder
         names = tuple(name for p in self.by_rows for name in self.combining_ops(p))
         with b.loop(end, "serial", start=first, step=together * self.both.apart) as rows:
@@ -226,7 +226,7 @@ class RowColumnWriter(SplitWriter):
         self.indices[self.row] = row
 
     def _combine_rows(self, rows: list[Value], carried: tuple[Value, ...]) -> list[Value]:
-        """Combine one element of each of several rows with the accumulators of its row and its column.
+        """Combine one element from each of several rows with the row and column accumulators.
 
         Return the row accumulators.
         """

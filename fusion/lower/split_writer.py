@@ -1,4 +1,4 @@
-"""Kernels of split reductions and scans.
+"""Kernels of reductions and scans that are split into blocks.
 
 The partial results of blocks are combined in order.
 
@@ -40,7 +40,7 @@ class Split:
 
 
 class SplitWriter(KernelWriter):
-    """Writer of the kernels of a split reduction: one for partial results, and one that combines them."""
+    """Writer of the two kernels of a split reduction, for partial results and for their combination."""
 
     def __init__(self, group: Group, nest: Nest, name: str, parametric: bool) -> None:
         super().__init__(group, nest, name, parametric)
@@ -74,7 +74,7 @@ class SplitWriter(KernelWriter):
         self._parallel(0, at_point)
 
     def _bind_results(self, reductions: list[Placed], final: tuple[Value, ...]) -> None:
-        """Record the results of reductions, so that later tasks can use them at the current point."""
+        """Record the results of reductions for use by later tasks."""
         position = 0
         for p in reductions:
             width = len(self.accumulators(p))
@@ -90,11 +90,11 @@ class SplitWriter(KernelWriter):
     # -- moments that are shifted by the maximum or mean of the block ---------------------------
 
     def _block_shift(self, placed: Placed, found: Value, count: Value) -> Value:
-        """Return the number that is subtracted from a block's elements: their maximum or mean."""
+        """Return the maximum or mean of a block, which is subtracted from the block's elements."""
         return found if _moment_of(placed).divisor is None else self.builder.op("divide", found, count)
 
     def body(self, placed: Placed) -> list[tuple[Value, int]]:
-        """Emit the body of a task. Shifted moments use the shift of the current block."""
+        """Emit the code of a task, in which shifted sums use the current block's mean or maximum."""
         if placed.task.node not in self.centres:
             return super().body(placed)
         centre = self.centres[placed.task.node], len(self.nest.outer)
@@ -119,7 +119,7 @@ class SplitWriter(KernelWriter):
         return own * len(_moment_of(placed).terms) if placed.stage == 3 else own
 
     def combined(self, placed: Placed, carried: tuple[Value, ...]) -> tuple[Value, ...]:
-        """Combine a reduction's accumulators with its value at the current point. Return the new accumulators."""
+        """Combine a reduction's accumulators with the current element, and return the new accumulators."""
         if placed.stage != 3:
             return super().combined(placed, carried)
         made = self.body(placed)
@@ -174,7 +174,7 @@ class SplitWriter(KernelWriter):
         self._parallel(0, at_point)
 
     def build_shared(self, scans: list[Placed], split: Split) -> None:
-        """Emit a kernel that scans each block, starting from the combined total of the previous blocks.
+        """Emit a kernel that scans each block, starting from the total of all previous blocks.
 
         On a GPU, one thread scans a block.
         """
@@ -203,7 +203,7 @@ class SplitWriter(KernelWriter):
         self._parallel(0, at_point)
 
     def build_finish(self, reductions: list[Placed], split: Split) -> None:
-        """Emit a kernel that combines the partial results in order and computes the tasks that depend on the totals."""
+        """Emit a kernel that combines partial results in order, and computes the tasks that depend on them."""
 
         def at_point() -> None:
             for placed in self.stage(0):
@@ -224,9 +224,9 @@ class SplitWriter(KernelWriter):
     def _combine_partials(
         self, reductions: list[Placed], split: Split, at: int, first: list[Placed] | None = None
     ) -> None:
-        """Emit the loop that combines the partial results of all blocks.
+        """Emit a loop that combines the partial results of all blocks in order.
 
-        They are in the scratch buffers `at`, `at + 1`, ...
+        The partial results are in the scratch buffers `at`, `at + 1`, ...
 
         With `first`, moments are converted to a common shift.
         """
@@ -254,7 +254,7 @@ class SplitWriter(KernelWriter):
     ) -> list[Value]:
         """Emit loads of one block's partial results for all `reductions`.
 
-        They are in the scratch buffers `at`, `at + 1`, ...
+        The partial results are in the scratch buffers `at`, `at + 1`, ...
         """
         return [self.partial(split, at + k, v, where) for k, v in enumerate(like)]
 
@@ -266,7 +266,7 @@ class SplitWriter(KernelWriter):
         return self.builder.load(self.scratch(split, number, np.dtype(like.type)), where)
 
     def _common_shift(self, placed: Placed) -> Value:
-        """Return the shift that all blocks' moments are converted to: the maximum or the mean of all elements."""
+        """Return the maximum or mean of all elements, to which the shifts of all blocks are converted."""
         found, _ = self.results[_moment_of(placed).centre.node]
         divisor = _moment_of(placed).divisor
         return found if divisor is None else self.builder.op("divide", found, self._constant(divisor)[0])
@@ -280,7 +280,7 @@ class SplitWriter(KernelWriter):
         split: Split,
         where: Value,
     ) -> list[Value]:
-        """Convert a block's sums of shifted elements from the block's shift to the common shift."""
+        """Convert a block's sums of differences from the block's mean or maximum to the overall mean or maximum."""
         b = self.builder
         length, extent = self.integer(split.length, "length"), self.integer(split.extent, "extent")
         start = b.op("multiply", self.indices[-1], length)
@@ -308,7 +308,7 @@ class SplitWriter(KernelWriter):
         return tuple(found)
 
     def _scratch_index(self, split: Split, order: Iterable[int]) -> Value:
-        """Return the index in a scratch buffer of the current block and row.
+        """Return where the current block's result for the current row is stored in a scratch buffer.
 
         Blocks are outermost, then rows in loop order.
         """
@@ -334,7 +334,9 @@ class SplitWriter(KernelWriter):
         return found
 
     def traffic(self) -> tuple[int, int]:
-        """Return the number of bytes read and written. Split scans read their input twice.
+        """Return the number of bytes that the kernel reads and writes.
+
+        Split scans read their input twice.
 
         The kernel of the partial reductions also writes the materialized values that the reductions read.
         """

@@ -1,1 +1,1 @@
-"""Planning: from a graph to tasks, groups, materialized values, and the steps of a plan."""
+"""Planning: conversion of an expression graph to kernels and other plan steps."""

@@ -20,7 +20,7 @@ IF_UNSHARED = ("donate-if-unshared", "donate-or-new")
 
 @dataclass(slots=True)
 class Donation:
-    """A plan step that gives a result memory: new memory, or the memory of a value that the result replaces.
+    """A plan step that provides memory for a result, which may be that of an operand.
 
     ``donate`` donates the memory of `source`. ``donate-if-unshared`` donates this memory if no other reader needs the
     value, and otherwise copies the value to new memory. ``donate-or-new`` donates the memory of the first of `source`
@@ -40,7 +40,7 @@ class Donation:
 
 @dataclass(slots=True)
 class ArenaSlices:
-    """A plan step that divides a buffer and assigns the parts to slots of the plan's buffer table.
+    """A plan step that divides a buffer, and assigns its parts to entries of the plan's buffer table.
 
     Each part is a slot, an offset and a length.
     """
@@ -57,7 +57,10 @@ class ArenaFreeList:
         self.top = 0
 
     def allocate(self, nbytes: int) -> int:
-        """Allocate a range in the first gap that is large enough, or at the end of the arena. Return the offset."""
+        """Allocate a range in the arena, and return its offset.
+
+        The range is in the first gap that is large enough, or at the end of the arena.
+        """
         size = -(-max(nbytes, 1) // ALIGNMENT) * ALIGNMENT
         for k, (offset, length) in enumerate(self._free):
             if length >= size:
@@ -71,7 +74,7 @@ class ArenaFreeList:
         return offset
 
     def release(self, offset: int, nbytes: int) -> None:
-        """Return a range of bytes to the free list."""
+        """Return a range of bytes of the arena to the free list."""
         size = -(-max(nbytes, 1) // ALIGNMENT) * ALIGNMENT
         k = bisect_left(self._free, (offset, size))
         self._free.insert(k, (offset, size))
@@ -84,7 +87,9 @@ class ArenaFreeList:
 
 
 def arrange_memory(steps: list[Any], epoch_slots: int, table_size: int, outputs: set[int]) -> tuple[list[Any], int]:
-    """Move all allocations to the front of a plan. Return the steps and the new size of the plan's buffer table.
+    """Move all memory allocations to the front of a plan.
+
+    Return the steps and the new size of the plan's buffer table.
 
     Parameters
     ----------
@@ -116,7 +121,10 @@ def arrange_memory(steps: list[Any], epoch_slots: int, table_size: int, outputs:
 
 
 def _into_arena(steps: list[Any], owner: list[int], size: dict[int, int], arena: int) -> tuple[list[Any], list[Any]]:
-    """Give the slots in `size` memory in an arena. Return the other steps, and the steps that allocate the arena."""
+    """Place the buffers in `size` in an arena.
+
+    Return the other steps, and the steps that allocate the arena.
+    """
     offsets = _lay_out(steps, owner, size)
     first: list[Any] = [(arena, offsets.pop(-1))]
     rest: list[Any] = []
@@ -141,7 +149,7 @@ def _into_arena(steps: list[Any], owner: list[int], size: dict[int, int], arena:
 
 
 def _lay_out(steps: list[Any], owner: list[int], size: dict[int, int]) -> dict[int, int]:
-    """Return the arena offset of each slot that owns memory.
+    """Return the arena offset of each buffer table entry that owns memory.
 
     The size of the arena has the key -1.
     """
@@ -163,14 +171,17 @@ def _lay_out(steps: list[Any], owner: list[int], size: dict[int, int]) -> dict[i
 
 
 def _slots_of(step: Any) -> list[int]:
-    """Return the buffers that a library call or a copy uses, as slots of the buffer table."""
+    """Return the buffer table entries that a library call or a copy uses."""
     if isinstance(step, Donation):
         return [step.slot, step.source]
     return [step.out, *(slot for slot, _, _ in step.operands)]
 
 
 def _allocations_first(steps: list[Any], epoch_slots: int) -> list[Any]:
-    """Sort the steps of a plan: first allocations and donations, then divisions of buffers, then all others."""
+    """Sort the steps of a plan, with allocations of memory before all other steps.
+
+    The order is: allocations and donations, divisions of buffers, other steps.
+    """
 
     def rank(step: Any) -> int:
         if isinstance(step, Donation):

@@ -34,7 +34,7 @@ class Statement:
 
     @property
     def task(self) -> Task:
-        """The task of the statement."""
+        """The task from which the statement was made."""
         return self.placed.task
 
     @property
@@ -44,14 +44,14 @@ class Statement:
 
     @property
     def previous(self) -> Expr | None:
-        """The version of the array from which the elements outside the box are copied, or None."""
+        """The version of the array from which elements outside the box are copied, or None if there is none."""
         previous = self.task.previous
         return None if previous is None or previous.kind == "empty" else previous
 
 
 @dataclass(slots=True)
 class Step:
-    """Statements that are computed one after another at each point.
+    """One time step: statements that are computed in order at each point of a box.
 
     Attributes
     ----------
@@ -138,7 +138,7 @@ class BlockedSteps(Group):
 
     @property
     def rows(self) -> int:
-        """Number of axes that the kernel iterates row by row: 1 (the first axis) or 0."""
+        """Number of leading axes whose points the kernel computes row by row: 0 or 1."""
         return int(self.axes > 1)
 
     @property
@@ -147,7 +147,7 @@ class BlockedSteps(Group):
         return tuple(-(-n // w) for n, w in zip(self.steps[-1].last, self.width, strict=True))
 
     def has_outputs_beyond_blocks(self, axis: int) -> bool:
-        """Return whether some result that other kernels read has points beyond the last block along an axis."""
+        """Return whether a result for other kernels has points beyond the last block along an axis."""
         end = self.steps[-1].last[axis]
         kept = (k for k in self.steps if any(s.task.node not in self.private for s in k.statements))
         return any(k.last[axis] > end + k.high[axis] for k in kept)
@@ -169,7 +169,7 @@ def unflatten(flat: int, shape: IntVector) -> IntVector:
 
 
 def read_statement(placed: Placed) -> Statement | None:
-    """Convert a task to a statement, or return None if the task does not write a box."""
+    """Convert a task to a statement, or return None if the task does not write a box of an array."""
     task = placed.task.window or placed.task
     shape = task.node.shape
     plain = task.kind in ("map", "update") and all(loop.role == "parallel" for loop in task.loops)
@@ -193,7 +193,7 @@ def read_statement(placed: Placed) -> Statement | None:
 
 
 def read_offset(statement: Statement, node: Expr, form: Affine | None) -> IntVector | None:
-    """Return the coordinates of the element of `node` that the first point of a statement reads.
+    """Return the coordinates of the first element of `node` that a statement reads.
 
     Return None unless the statement reads the value along all axes.
     """
@@ -210,7 +210,7 @@ def read_offset(statement: Statement, node: Expr, form: Affine | None) -> IntVec
 
 
 def reads_of(statement: Statement) -> list[tuple[Expr, Affine | None, bool]]:
-    """Return all reads of a statement, each as a value, an index, and whether a branch contains the read."""
+    """Return all reads of a statement as tuples (value, index, whether a branch contains the read)."""
     outside = {id(i) for i in statement.task.body}
     return [
         (i.node, i.index if i.kind == "read" else None, id(i) not in outside)
@@ -220,7 +220,7 @@ def reads_of(statement: Statement) -> list[tuple[Expr, Affine | None, bool]]:
 
 
 def find_owners(blocked: BlockedSteps, *, once: bool) -> dict[Expr, Expr]:
-    """Map each update that can run in place to the value whose ring buffer the update overwrites.
+    """Map each in-place update to the value whose ring buffer it overwrites.
 
     No other statement may read the overwritten elements, and both boxes must be at the same coordinates. With `once`,
     each point is computed exactly once, so that an update may read the element that it overwrites.

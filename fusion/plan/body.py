@@ -1,4 +1,4 @@
-"""Task bodies: straight-line code that computes a value at one point of the loops.
+"""The code of tasks: straight-line instructions that compute an element of a value.
 
 In: an expression and coordinates, one affine form per dimension. Out: instructions. A coordinate may depend on computed
 values: the key ``-1 - k`` in a form stands for the value of instruction k. Loops have keys of 0 and above. Gathers,
@@ -35,7 +35,7 @@ _BOOL = np.dtype(bool)
 
 @dataclass(frozen=True, slots=True)
 class Loop:
-    """A loop of a task or group: its extent, and its role, such as "parallel" or "reduce"."""
+    """A loop of a task or kernel, with its extent and its role, such as "parallel" or "reduce"."""
 
     extent: int
     role: Role
@@ -43,7 +43,7 @@ class Loop:
 
 @dataclass(frozen=True, slots=True)
 class Instruction:
-    """One instruction of a body.
+    """An instruction of a task's straight-line code.
 
     ``read``: element `index` of the materialized `node`. ``gather``: the same plus the values of operands times
     `factors`. ``iota``: `index` itself. ``map``, ``constant``, ``scalar``: the operation of `node` (if ``node`` is a
@@ -62,7 +62,7 @@ class Instruction:
 
 @dataclass(frozen=True, slots=True)
 class Branch:
-    """One side of a choice: its instructions and its result.
+    """One branch of a selection, with its instructions and its result.
 
     The numbers of the instructions follow those before the choice.
     """
@@ -85,7 +85,7 @@ def all_instructions(body: Iterable[Instruction]) -> Iterator[Instruction]:
 
 @dataclass(frozen=True, slots=True)
 class Window:
-    """The box that an update writes.
+    """The rectangular part (box) of an array that an update assigns.
 
     For each dimension of the base, the window has the first and the last index, the axis of the value along this
     dimension (-1: none), and the step along that axis (1 or -1).
@@ -98,7 +98,7 @@ class Window:
 
 
 def window_of(update: Expr) -> Window | None:
-    """Return the window that an update writes, or None if the update does not write a box."""
+    """Return the box that an update assigns, or None if the elements are not a box."""
     shape, strides, offset = update.attrs
     decoded = decode_view(update.shape, shape, strides, offset)
     if decoded is None or any(len(terms) > 1 or any(s not in (1, -1) for _, s in terms) for _, terms in decoded):
@@ -115,7 +115,7 @@ def window_of(update: Expr) -> Window | None:
 
 
 class BodyBuilder:
-    """Builder of the body of one task.
+    """Builder of the straight-line code of one task.
 
     Attributes
     ----------
@@ -166,15 +166,15 @@ class BodyBuilder:
         return self._emit(Instruction("gather", node, (form[0], loops), numbers, factors))
 
     def within(self, form: Affine, start: int, stop: int, extent: int) -> list[int]:
-        """Emit the tests for ``start <= form < stop``, without tests that hold for every index in the array.
-
-        Indices are less than `extent`.
-        """
+        """Emit the tests for ``start <= form < stop``, without tests that are true for all indices below `extent`."""
         tests = (("greater_equal", start, start), ("less_equal", stop, stop - 1))
         return [self._test(op, form, bound) for op, edge, bound in tests if 0 < edge < extent]
 
     def choose(self, conditions: list[int], value: int, otherwise: int) -> int:
-        """Emit a choice between `value`, if all conditions hold, and `otherwise`. Both have the root's dtype."""
+        """Emit a selection of `value`, if all conditions hold, or of `otherwise`.
+
+        Both have the dtype of the root.
+        """
         kinds = (_BOOL, self.root.dtype, self.root.dtype)
         node = intern("map", "where", (), kinds, (), self.root.dtype)
         return self._emit(Instruction("map", node, ZERO, (self._all(conditions), value, otherwise)))
@@ -245,7 +245,7 @@ class BodyBuilder:
         return number
 
     def _unrolled_reduction(self, node: Expr, operands: tuple[int, ...]) -> int:
-        """Emit a short reduction as straight-line code, in the order of a reduction loop."""
+        """Emit a reduction over few elements as straight-line code, in the order of a reduction loop."""
         kind = accumulator_dtype(node)
         total = self._emit(Instruction("constant", constant(identity_of(node.op, kind), kind)))
         for number in operands:
@@ -314,7 +314,7 @@ class BodyBuilder:
     # -- index arithmetic ----------------------------------------------------------------------------
 
     def bounds(self, form: Affine) -> tuple[int, int] | None:
-        """Return a lower and an upper bound of a form, or None if the bounds are unknown."""
+        """Return a lower and an upper bound of an affine form, or None if the bounds are unknown."""
         low = high = 0
         for key, c in form[1]:
             found = (0, self.extents[key] - 1) if key >= 0 else self.ranges.get(-1 - key)
@@ -363,7 +363,7 @@ class BodyBuilder:
         return 0, ((-1 - number, 1),)
 
     def _tightened(self, form: Affine, found: tuple[int, int]) -> tuple[int, int]:
-        """Return tighter bounds of a form that contains both ``x // d`` and ``x``."""
+        """Return tighter bounds than interval arithmetic for a form with both ``x // d`` and ``x``."""
         needed: dict[int, tuple[Affine, int]] = {}
         keys = [key for key, _ in form[1]]
         while keys:
@@ -384,7 +384,7 @@ class BodyBuilder:
         return np.dtype(np.int32 if small else np.int64)
 
     def number(self, form: Affine) -> int:
-        """Emit instructions that compute the value of an affine form."""
+        """Emit instructions that compute an affine form."""
         kind = self._dtype(self.bounds(form))
         loops = form[0], tuple((key, c) for key, c in form[1] if key >= 0)
         parts = []
@@ -418,7 +418,7 @@ class BodyBuilder:
     # -- updates of boxes -------------------------------------------------------------------------------
 
     def _choices(self, node: Expr, at: Coordinates) -> tuple[Expr, Coordinates] | list[tuple[str, Affine, int]]:
-        """Return which operand of an update provides the element at `at`, and the element's coordinates there.
+        """Return the operand of an update that contains the element at `at`, and the element's coordinates in it.
 
         If the operand depends on loop indices, return instead the conditions under which it is the assigned value.
         """
@@ -439,7 +439,7 @@ class BodyBuilder:
 
     @staticmethod
     def _inside(node: Expr, window: Window, at: Coordinates) -> Coordinates:
-        """Map coordinates in an update to coordinates in the assigned value."""
+        """Convert coordinates in an updated array to coordinates in the assigned value."""
         result = [ZERO] * len(node.attrs[0])
         for form, first, last, axis, step in zip(at, window.first, window.last, window.axis, window.step, strict=True):
             if axis >= 0:
@@ -470,7 +470,7 @@ class BodyBuilder:
         return holds
 
     def _branch(self, node: Expr, at: Coordinates, conditions: list[tuple[str, Affine, int]]) -> Branch:
-        """Return a branch that computes the element of `node` at `at`, given that `conditions` hold.
+        """Return a branch that computes an element of `node` if `conditions` hold.
 
         The conditions bound the branch's index arithmetic.
         """
@@ -495,15 +495,15 @@ def _opposite(op: str, form: Affine, bound: int) -> tuple[str, Affine, int]:
 
 
 def accumulator_dtype(node: Expr) -> np.dtype:
-    """Return the dtype of a reduction's accumulator.
+    """Return the dtype of the accumulators of a reduction.
 
-    It is the dtype of the result, except for sums of 16-bit floats, which use float32.
+    The accumulators have the dtype of the result, except for sums of 16-bit floats, which use float32.
     """
     return widened(node.dtype)
 
 
 def _reduced_coordinates(node: Expr, at: Coordinates) -> list[Coordinates]:
-    """Return the coordinates of all elements that a reduction combines to the element at `at`, in C order."""
+    """Return the coordinates of all elements that a reduction combines to one result, in C order."""
     axes, keepdims = node.attrs
     shape = node.operands[0].shape
     kept = iter(at)

@@ -1,4 +1,4 @@
-"""Groups of tasks that share a kernel.
+"""Groups of tasks, each of which becomes one kernel.
 
 In: tasks with their loops. Out: the values that the kernel reads and writes, and its loops. At each point of the
 parallel loops, a group's kernel runs stage by stage. Stage 0 is computed at the point, stage 1 inside the loops over
@@ -19,7 +19,7 @@ from weft.fusion.plan.task import Task
 
 @dataclass(slots=True)
 class Placed:
-    """A task in a group, with a mapping from the task's loops to the group's loops (`loops`)."""
+    """A task in a group, with a mapping from the task's loops to the loops of the group's kernel."""
 
     task: Task
     loops: dict[int, int]
@@ -27,17 +27,20 @@ class Placed:
 
     @property
     def inner(self) -> bool:
-        """Whether the task runs inside the loops over a row, not before or after them."""
+        """Whether a task runs inside the loops over a row, not before or after them."""
         return bool(self.stage & 1)
 
     def flat(self, form: Affine) -> Affine:
-        """Rewrite an affine index over the task's loops as an index over the group's loops."""
+        """Convert an affine index over the task's loops to an index over the group's loops."""
         return rename(form, self.loops)
 
 
 @dataclass(slots=True)
 class Group:
-    """Tasks that one kernel computes. Parallel loops come first in `loops`."""
+    """A group of tasks that are computed by one kernel.
+
+    Parallel loops come first in `loops`.
+    """
 
     number: int
     loops: list[Loop] = field(default_factory=list)
@@ -66,7 +69,7 @@ class Group:
         return (self.read | self.made.keys()) - self.private
 
     def passes(self) -> int:
-        """Return the number of times that the group's kernel iterates over each row."""
+        """Return the number of times that the group's kernel reads each row."""
         return max((p.stage + 1) // 2 for p in self.placed)
 
 
@@ -86,7 +89,7 @@ def needed_values(task: Task) -> list[Expr]:
 
 
 def row_size(group: Group) -> int:
-    """Return the number of elements of a row: the product of the extents of all loops that are not parallel."""
+    """Return the number of elements of a row, the product of the extents of the loops that are not parallel."""
     return prod(loop.extent for loop in group.loops if loop.role != "parallel")
 
 
@@ -96,7 +99,7 @@ def runs_along_shared_rows(group: Group) -> bool:
 
 
 def row_bytes(group: Group) -> tuple[int, int]:
-    """Return the bytes per element of a row, separately for contiguous accesses and for all other accesses."""
+    """Return the bytes per row element that are accessed contiguously, and those that are not."""
     inner = {k for k, loop in enumerate(group.loops) if loop.role != "parallel"}
     along = across = 0
     seen: set[Expr] = set()

@@ -1,4 +1,4 @@
-"""Grouping: the choice of the tasks that share a kernel.
+"""The choice of the tasks that are computed by the same kernel.
 
 In: tasks in a valid order. Out: groups in launch order. Invariant: inside a group, a value that another task stored is
 read only at the same point of the parallel loops, and within one stage only at the same point of all loops. The launch
@@ -42,12 +42,12 @@ class Grouping:
         self.followers: list[set[int]] = []  # group -> groups that directly depend on it
 
     def add_opaque(self, node: Expr) -> None:
-        """Add a host call as a separate step."""
+        """Add a call of a host function as a separate step."""
         group = Group(len(self.groups), opaque=node, reason="a library function takes whole arrays")
         self._append(group, node, [base_of(child) for child in node.operands])
 
     def add(self, task: Task, waits_for: set[int]) -> None:
-        """Add `task` to a group that it fits into, or to a new group.
+        """Add `task` to an existing group, or to a new group if it fits into no other.
 
         The task runs after the groups in `waits_for`, which read the memory that the task overwrites.
         """
@@ -77,9 +77,9 @@ class Grouping:
         self._order(new, needs)
 
     def _group_with_shift(self, task: Task, reason: str) -> Group | None:
-        """Return a new group that computes a shifted sum together with the reduction that yields its shift.
+        """Return a new group for a shifted sum and the reduction of its shift, or None if one kernel cannot do both.
 
-        Return None if the two tasks cannot share a kernel.
+        The sum is over functions of the differences from the shift.
         """
         group = Group(len(self.groups), reason=reason)
         centre, own = with_own_shift(task)
@@ -106,7 +106,7 @@ class Grouping:
         self._order(group, needs)
 
     def _order(self, group: Group, needs: set[int]) -> None:
-        """Make `group`, and all groups that follow it, run after the groups in `needs`."""
+        """Make `group`, and all groups that depend on it, run after the groups in `needs`."""
         added = 0
         for number in needs - {group.number}:
             added |= self.groups[number].before | 1 << number
@@ -121,7 +121,7 @@ class Grouping:
     # -- placement of a task in a group -----------------------------------------------------
 
     def _fit(self, task: Task, group: Group, related: bool, reads: list[Expr]) -> tuple[Placed | None, str]:
-        """Return how `task` fits into `group`, or None and the reason why it does not."""
+        """Return how the loops of `task` map to those of `group`, or the reason why the task does not fit."""
         kinds = {task.kind, *(p.task.kind for p in group.placed)}
         if group.opaque is not None:
             return None, NEEDS_CALL
@@ -193,7 +193,7 @@ class Grouping:
         return found
 
     def _set_stage(self, placed: Placed, group: Group, stored: dict[Expr, Placed]) -> str:
-        """Decide in which pass over the row, or between which two passes, a task runs.
+        """Choose the pass over the row, or the code between two passes, in which a task runs.
 
         Return "" if that succeeds, otherwise the reason why no stage is possible.
         """
@@ -230,7 +230,7 @@ class Grouping:
         return self._overwrites(placed, group)
 
     def _overwrites(self, placed: Placed, group: Group) -> str:
-        """Return the reason why in-place writes of the group forbid adding a task, or "" if there is none.
+        """Return the reason why a task cannot join a group with in-place writes, or "" if it can.
 
         Other tasks of the kernel may read only the element that is overwritten.
         """
@@ -269,7 +269,7 @@ class Grouping:
 
 
 def is_split_moment(task: Task, machine: Machine) -> bool:
-    """Return whether a task is a sum of differences from a mean or maximum that is split into blocks.
+    """Return whether a task sums differences from a mean or maximum, split into blocks.
 
     Such a task shares a kernel with the reduction that computes its shift.
     """
@@ -277,7 +277,7 @@ def is_split_moment(task: Task, machine: Machine) -> bool:
 
 
 def follows_scan(task: Task, group: Group) -> bool:
-    """Return whether a scan depends on another scan of the group, in rows that several GPU blocks share."""
+    """Return whether a scan needs the result of another scan of a group whose rows GPU blocks share."""
     if prod(loop.extent for loop in task.loops if loop.role == "scan") <= SHARED_ROW:
         return False
     stack = [task]
@@ -305,7 +305,7 @@ def has_same_access_order(placed: Placed, group: Group) -> bool:
 
 
 def changes_sums(placed: Placed, group: Group, needs: bool, machine: Machine) -> str:
-    """Return the reason why a task cannot join a group without changing the order of a sum, or "".
+    """Return the reason why adding a task to a group would change the order of a sum, or "" if it would not.
 
     The order depends on the loops of the kernel, and on whether they are split. A sum must have the same bits,
     regardless of other computations, and of whether it is interpreted or compiled.
@@ -339,7 +339,7 @@ def changes_sums(placed: Placed, group: Group, needs: bool, machine: Machine) ->
 
 
 def set_loop_roles(group: Group, placed: Placed) -> None:
-    """Mark the loops over which the first reduction or scan of a group runs, and make them innermost."""
+    """Mark the loops of the first reduction or scan of a group, and make them innermost."""
     if placed.task.kind not in ("reduce", "scan") or any(loop.role != "parallel" for loop in group.loops):
         return
     reduced = {placed.loops[k] for k, loop in enumerate(placed.task.loops) if loop.role != "parallel"}
@@ -356,7 +356,7 @@ def set_loop_roles(group: Group, placed: Placed) -> None:
 
 
 def _hints(produced: list[tuple[Expr, Affine | None]], stored: dict[Expr, Placed]) -> dict[int, int]:
-    """Return the pairs of a task's loop and a group's loop that must become one loop.
+    """Return the pairs of a task's loop and a group's loop that must be merged.
 
     The pairs follow from the task's reads of values that the group stores.
     """
@@ -380,7 +380,7 @@ def _pair_loops(
     hints: dict[int, int],
     loops: dict[int, int],
 ) -> bool:
-    """Pair each loop of a task with a loop of the group of the same extent.
+    """Pair the loops of a task with loops of the group that have the same extents.
 
     Pairs in `hints` come first.
 

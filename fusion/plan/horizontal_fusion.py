@@ -1,4 +1,4 @@
-"""Horizontal fusion: evaluations also compute values that were not requested but cost almost nothing.
+"""Horizontal fusion: an evaluation also computes unrequested values that cost almost nothing.
 
 In: the live versions of an epoch, and the requested ones. Out: the `Schedule` of the requested versions and of other
 live values that cost little. These are intermediate values, values that extend the updates among them, and reductions
@@ -26,7 +26,7 @@ CONTINUED = FOLLOWED - {"reduce"} | {"update"}
 def schedule_versions(
     versions: Sequence[Expr], roots: Sequence[Expr], origins: Mapping[Expr, Expr], machine: Machine
 ) -> Schedule:
-    """Return a schedule that evaluates `roots` and all `versions` whose additional cost is negligible.
+    """Return a schedule that evaluates `roots`, and all `versions` that cost almost nothing in addition.
 
     `origins` is `LiveGraph.origins`.
     """
@@ -51,7 +51,7 @@ def schedule_versions(
 
 
 def _continuing_versions(versions: list[Expr], needed: set[Expr]) -> list[Expr]:
-    """Return the versions that are computed from updates which this evaluation performs.
+    """Return the versions that depend on updates which this evaluation performs.
 
     If these versions were evaluated later, the updated memory would have to be copied.
     """
@@ -80,9 +80,9 @@ def _without(versions: list[Expr], taken: dict[Expr, list[Expr]] | list[Expr]) -
 
 
 def _candidates(versions: list[Expr], needed: set[Expr]) -> dict[Expr, list[Expr]]:
-    """Return the small reductions of needed values that are not needed themselves.
+    """Return the small reductions that were not requested but read only needed values.
 
-    The reductions read no other values. Each version is mapped to the nodes that have to be computed in addition.
+    Each version is mapped to the nodes that have to be computed in addition.
     """
     found: dict[Expr, list[Expr]] = {}
     for version in versions[: MOST if needed else 0]:
@@ -102,7 +102,7 @@ def _candidates(versions: list[Expr], needed: set[Expr]) -> dict[Expr, list[Expr
 
 
 def _computed_in_needed_kernels(trial: Schedule, needed: set[Expr], found: dict[Expr, list[Expr]]) -> list[Expr]:
-    """Return the candidates that need no additional kernel in the schedule `trial`."""
+    """Return the candidates that the schedule `trial` computes without additional kernels."""
     alone = _computed_in_separate_kernels(trial, needed)
     return [version for version, own in found.items() if alone.isdisjoint(own)]
 

@@ -1,4 +1,4 @@
-"""Live graphs: the expressions to plan, in which leaves replace the values that are already in memory.
+"""Live graphs: the expressions to plan, with inputs in place of values that are already in memory.
 
 In: the versions of an epoch, and the results of the epoch's earlier evaluations. Out: a `LiveGraph` of the same
 versions. Invariant: no pass that follows operands reaches the operands of a result. Only the search for the shift of a
@@ -15,7 +15,7 @@ from weft.fusion.graph.expr import Expr, topological
 
 @dataclass(slots=True)
 class LiveGraph:
-    """The expressions that one evaluation plans, in which leaves replace the values that are already in memory.
+    """The expressions that one evaluation plans, with inputs in place of values that are already in memory.
 
     Attributes
     ----------
@@ -41,7 +41,7 @@ def reduction_of(node: Expr) -> Expr | None:
 
 
 def make_graph(versions: Sequence[Expr], results: Mapping[Expr, Expr]) -> LiveGraph:
-    """Return the graph of `versions`, in which leaves replace the values that are in memory (`results`)."""
+    """Return the graph of `versions`, with inputs in place of the values that are in memory (`results`)."""
     if not results:
         return LiveGraph(list(versions))
     made: dict[Expr, Expr] = {}
@@ -52,7 +52,7 @@ def make_graph(versions: Sequence[Expr], results: Mapping[Expr, Expr]) -> LiveGr
 
 
 def _find_origins(order: list[Expr], made: dict[Expr, Expr], results: Mapping[Expr, Expr]) -> dict[Expr, Expr]:
-    """Map each leaf that holds the result of an earlier reduction to the reduction.
+    """Map each input that is the result of an earlier reduction to that reduction.
 
     The mapping becomes `LiveGraph.origins`.
     """

@@ -68,7 +68,7 @@ def choose_materialized(order: list[Expr], outputs: Collection[Expr]) -> set[Exp
 def _count_branches(
     node: Expr, stored: set[Expr], parts: set[Expr], choices: dict[Expr, dict[Expr, int]]
 ) -> dict[Expr, int]:
-    """Return the number of branches of each selection that is inlined in `node`. Only outermost selections are keys.
+    """Return the number of branches of each outermost selection that is inlined in `node`.
 
     The number includes the branches of selections that are inlined in this selection.
     """
@@ -100,7 +100,7 @@ def _bound_reads(
 
 
 def _materialize(node: Expr, stored: set[Expr], parts: set[Expr], inlined: dict[Expr, frozenset[Expr]]) -> None:
-    """Mark a value, and all versions that it updates, as materialized."""
+    """Mark a value, and the earlier versions that it updates, as materialized."""
     stored.add(node)
     while node in parts:
         node = node.operands[0]
@@ -111,15 +111,15 @@ def _materialize(node: Expr, stored: set[Expr], parts: set[Expr], inlined: dict[
 
 
 def base_of(node: Expr) -> Expr:
-    """Return the materialized value that an operand of an opaque call is a view of.
+    """Return the base of a view, or the operand itself if it is not a view.
 
-    It is the base of a view, or the operand itself.
+    The operand is that of a call of a host function.
     """
     return node.operands[0] if is_window(node) else node
 
 
 def _find_parts(order: list[Expr], outputs: Collection[Expr]) -> set[Expr]:
-    """Return the updates of new memory that need not be materialized.
+    """Return the updates of new memory whose result need not be materialized.
 
     Each reader selects the operand that contains its element instead. Updates of existing memory are not returned,
     because writing a part of the memory in place is cheaper.
@@ -157,7 +157,7 @@ def _find_parts(order: list[Expr], outputs: Collection[Expr]) -> set[Expr]:
 
 
 def _is_written_by_one_kernel(update: Expr, count: int, users: dict[Expr, list[Expr]]) -> bool:
-    """Return whether one kernel should write an array that is assembled from `count` boxes."""
+    """Return whether one kernel should write an array that is assembled from `count` rectangular parts."""
     base, written, in_order = update, 0, True
     for _ in range(count):
         written += base.operands[1].size
@@ -216,7 +216,7 @@ def _cost(node: Expr) -> int:
 
 
 def _elements(way: object) -> int:
-    """Return the number of elements that a view, a gather or a broadcast reads, or 0 for other operations."""
+    """Return the number of elements that a view, a gather or a broadcast reads, or 0 for other nodes."""
     if not isinstance(way, tuple) or not way:
         return 0
     shape = way[0] if isinstance(way[0], tuple) else way

@@ -18,7 +18,7 @@ from weft.fusion.plan.group import Group, Placed
 
 @dataclass(slots=True)
 class Nest:
-    """The loops of a kernel, and how the group's loops map to them after ordering and merging."""
+    """The loops of a kernel, with a mapping from the loops of the group after ordering and merging."""
 
     outer: list[Loop]
     inner: list[Loop]
@@ -30,7 +30,7 @@ class Nest:
 
 
 def all_forms(group: Group) -> list[tuple[Affine, int, int]]:
-    """Return all flat indices in a group, each with its element size and its weight in the choice of the loop order.
+    """Return all flat indices in a group of tasks, with the weights by which they determine the loop order.
 
     Writes have twice the weight of reads.
     """
@@ -64,7 +64,7 @@ PAGE = 1 << 12
 
 
 def make_nest(group: Group) -> Nest:
-    """Return the loops of a group's kernel, ordered so that the smallest memory stride is innermost.
+    """Return the loops of a group's kernel, with the smallest memory stride in the innermost loop.
 
     Loops that every index traverses as one loop are merged.
     """
@@ -76,7 +76,7 @@ def make_nest(group: Group) -> Nest:
 
 
 def arrange_loops(group: Group, classes: Sequence[list[int]]) -> tuple[list[list[Loop]], dict[int, int]]:
-    """Order and merge the loops in each list of `classes`.
+    """Order and merge the loops within each list of `classes`.
 
     The outermost list comes first.
 
@@ -121,7 +121,7 @@ def order_loops(group: Group, members: list[int], forms: list[tuple[Affine, int,
 
 
 def _accesses(group: Group) -> set[tuple[object, Affine, int]]:
-    """Return the distinct accesses of a group, each as a value, an index and an element size."""
+    """Return the distinct accesses of a group, as tuples (value, index, element size)."""
     found: set[tuple[object, Affine, int]] = set()
     for p in group.placed:
         for i in all_instructions(p.task.body):
@@ -142,7 +142,7 @@ MOST_STEP = 4
 def reduces_across(group: Group, nest: Nest) -> bool:
     """Return whether each lane of a CPU vector should compute a different result of a reduction.
 
-    Otherwise all lanes share one reduction.
+    If they do not, all lanes share one reduction.
     """
     last = len(nest.outer) + len(nest.inner) - 1
     reads = [dict(nest.rewrite(form)[1]) for node, form, _ in _accesses(group) if isinstance(node, Expr)]
@@ -163,7 +163,7 @@ def _stride_score(step: int) -> int:
 
 
 def is_contiguous_across(group: Group, nest: Nest) -> bool:
-    """Return whether the accesses are mostly contiguous along the loop over results, not along the reduction loop."""
+    """Return whether accesses are mostly contiguous between results rather than within a reduction."""
     if not nest.outer or not nest.inner:
         return False
     last = len(nest.outer) - 1

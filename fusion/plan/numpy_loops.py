@@ -1,4 +1,4 @@
-"""Single operations that NumPy's loops execute fastest, block by block on all threads.
+"""Operations that run fastest as NumPy functions, which process blocks on all threads.
 
 In: a group of one task. Out: the entry of `TABLE` that computes the task, and the operands, or None if a kernel is
 faster or the operation is fused. Invariant: the bits are the same as those of the kernel, so that a value does not
@@ -31,7 +31,7 @@ Arrays = Sequence[np.ndarray]
 
 
 class NumpyLoop(NamedTuple):
-    """A NumPy function that computes one kind of operation.
+    """A NumPy function that can compute one kind of operation instead of a kernel.
 
     `operands` returns the operands of the function, or None if the function is not applicable. `run` calls the
     function.
@@ -43,7 +43,7 @@ class NumpyLoop(NamedTuple):
 
 
 def find_numpy_loop(group: Group) -> tuple[NumpyLoop, tuple[Expr, ...]] | None:
-    """Return the NumPy function that can compute a group, with its operands, or None."""
+    """Return the NumPy function that can compute a group, with its operands, or None if there is none."""
     if group.opaque is not None or len(group.placed) != 1 or group.over:
         return None
     task = group.placed[0].task
@@ -62,7 +62,7 @@ def find_numpy_loop(group: Group) -> tuple[NumpyLoop, tuple[Expr, ...]] | None:
 
 
 def _in_memory(node: Expr) -> bool:
-    """Return whether a value is in memory as a whole or as a view, so that NumPy can read it."""
+    """Return whether NumPy can read a value, because the value is in memory or is a view of memory."""
     return is_window(node) or node.kind not in ("view", "map", "constant", "scalar", "iota")
 
 
@@ -70,7 +70,7 @@ def _in_memory(node: Expr) -> bool:
 
 
 def _boxes(node: Expr) -> list[Expr] | None:
-    """Return the updates that assemble a value from boxes in new memory, in order, or None for other values."""
+    """Return the updates that assemble a value in new memory, in order, or None for other values."""
     found = []
     while node.kind == "update":
         if not _in_memory(node.operands[1]):
@@ -96,7 +96,7 @@ ROW = 512
 
 
 def _is_copied(node: Expr, boxes: list[Expr]) -> bool:
-    """Return whether NumPy assembles boxes faster than a kernel that selects the box of each element."""
+    """Return whether NumPy assembles an array from boxes faster than a kernel."""
     runs = 0  # contiguous runs of memory that are written
     for box in boxes:
         shape, strides, _ = box.attrs
@@ -145,7 +145,10 @@ def _fill_outside(out: np.ndarray, border: tuple[tuple[int, int], ...] | None, v
 
 
 def _window(whole: np.ndarray, shape: tuple[int, ...], strides: tuple[int, ...], offset: int) -> np.ndarray:
-    """Return a strided view of C-ordered memory. Strides are counted in elements."""
+    """Return a strided view of C-ordered memory.
+
+    Strides are counted in elements.
+    """
     size = whole.itemsize
     return np.ndarray(shape, whole.dtype, whole, offset * size, tuple(s * size for s in strides))
 
@@ -167,9 +170,9 @@ def _copy(pairs: list[tuple[np.ndarray, np.ndarray]], threads: int) -> None:
 
 
 def _extreme_operands(node: Expr) -> tuple[Expr, ...] | None:
-    """Return the operand of an `argmax` or `argmin` if NumPy is fastest, otherwise None.
+    """Return the operand of an `argmax` or `argmin` if NumPy computes it fastest, otherwise None.
 
-    This holds for some reductions of one-byte elements.
+    NumPy is fastest for some reductions of one-byte elements.
 
     NumPy stops at the first bool that decides the result.
     """

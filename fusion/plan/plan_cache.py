@@ -36,7 +36,7 @@ NODES = 4096
 
 @dataclass(slots=True)
 class Form:
-    """A graph with its sizes separated from its structure, so that graphs of equal structure can share plans.
+    """The structure of a graph without its sizes, so that graphs of equal structure can share plans.
 
     `key` is equal for all graphs of the form, `nodes` contains the nodes of the graph, operands first, and `encoder`
     holds the sizes.
@@ -49,7 +49,7 @@ class Form:
 
 @dataclass(slots=True)
 class FormPlans:
-    """The cached plans of a form, and statistics on its planning and compilation."""
+    """The cached plans for one graph structure, with statistics on planning and compilation."""
 
     templates: list[PlanRecord] = field(default_factory=list)
     traceable: bool = True
@@ -63,7 +63,7 @@ _lock = threading.RLock()  # (reentrant: a finalizer may evaluate while this thr
 
 
 def find_form(device: str, graph: LiveGraph, wanted: tuple[int, ...] | None) -> Form:
-    """Return the form of a graph on a device: its structure without sizes, strides and offsets."""
+    """Return the structure of a graph on a device, without sizes, strides and offsets."""
     nodes = topological([*graph.versions, *graph.origins.values()])
     encode = SizeEncoder()
     numbers: dict[Expr, int] = {}
@@ -83,7 +83,7 @@ def find_form(device: str, graph: LiveGraph, wanted: tuple[int, ...] | None) -> 
 
 
 class SizeEncoder:
-    """Encoder of sizes as small numbers in the key of a form.
+    """Encoder that replaces sizes by small numbers in the key of a graph structure.
 
     0, 1 and -1 remain unchanged, since planning treats them specially. Other sizes are replaced by consecutive codes.
     Offsets have separate codes, so that an offset that happens to equal a length does not change the form.
@@ -107,7 +107,10 @@ class SizeEncoder:
         return found
 
     def offset(self, value: int, strides: Any) -> int:
-        """Return the number that encodes the offset of a view. Offset 0 is encoded as 0."""
+        """Return the number that encodes the offset of a view.
+
+        Offset 0 is encoded as 0.
+        """
         if not value:
             return 0
         found = self.offsets.get((strides, value))
@@ -151,7 +154,7 @@ _SIZED: dict[str, Callable[[tuple[Any, ...], Any], tuple[Any, ...]]] = {
 
 
 class SizeTracer:
-    """A counterpart of `SizeEncoder` that replaces sizes by traced sizes instead of numbers."""
+    """Substitute for `SizeEncoder` that replaces sizes by traced sizes, which record their uses."""
 
     def __init__(self, encoder: SizeEncoder, trace: Trace) -> None:
         codes = ((value, abs(code) - 2) for value, code in encoder.codes.items())
@@ -172,7 +175,7 @@ class SizeTracer:
 
 
 def find(form: Form, device: Device) -> Plan | None:
-    """Return a plan for the graph of `form`, from memory or from disk, or None if there is no plan.
+    """Return a cached plan for the graph of `form`, or None if there is none.
 
     The disk is searched if the form is new to this process.
     """
@@ -195,16 +198,16 @@ def find(form: Form, device: Device) -> Plan | None:
 
 
 def forget(key: object) -> None:
-    """Forget the plans of the form with this key, so that the next search reads the disk."""
+    """Forget the plans for a graph structure, so that the next search reads the disk."""
     with _lock:
         _known.pop(key, None)
         _absent.discard(key)
 
 
 def is_first(form: Form) -> bool:
-    """Return whether this process uses a form for the first time.
+    """Return whether this process uses a graph structure for the first time.
 
-    It has then neither planned the form nor read the form's plans from disk.
+    The process has then neither made plans for the structure nor read them from disk.
     """
     return form.key not in _known
 
@@ -218,7 +221,7 @@ def _note_form(form: Form, known: FormPlans) -> FormPlans:
 
 
 def may_be_special(form: Form, *, back: bool = False) -> SizeSpecialization:
-    """Return which kernels of a form may be compiled for the exact sizes of the graph.
+    """Return which kernels of a plan may be compiled for the exact sizes of the graph.
 
     `back` states that these sizes have recurred.
     """
@@ -227,14 +230,14 @@ def may_be_special(form: Form, *, back: bool = False) -> SizeSpecialization:
 
 
 def note_kernels(form: Form, count: int) -> None:
-    """Increase the number of kernels that were compiled for a form."""
+    """Increase the number of kernels that were compiled for a graph structure."""
     known = _known.get(form.key)
     if known is not None:
         known.kernels += count
 
 
 def is_worth_keeping(form: Form, *, at_once: bool) -> bool:
-    """Return whether planning should trace the sizes of a form. Then graphs with other sizes can reuse the plan.
+    """Return whether planning should trace the sizes, so that graphs with other sizes can reuse the plan.
 
     A form that has occurred before must have room for more plans. A new form must be short, and `at_once` must be true.
     """
@@ -248,7 +251,9 @@ def is_worth_keeping(form: Form, *, at_once: bool) -> bool:
 
 
 def trace_plan(form: Form, device: Device, graph: LiveGraph, make: Callable[[LiveGraph], Plan]) -> Plan | None:
-    """Return the plan that `make` creates with traced sizes, and cache it for graphs with other sizes.
+    """Return the plan that `make` creates with traced sizes.
+
+    The plan is cached for graphs with other sizes.
 
     Return None if planning uses a size in a way that cannot be traced.
     """
@@ -301,6 +306,6 @@ def _keep(form: Form, device: Device, record: PlanRecord) -> None:
 
 
 def give_up(form: Form) -> None:
-    """Stop making plans of `form` that are valid for several array sizes."""
+    """Stop making plans for a graph structure that are valid for several array sizes."""
     with _lock:
         _known.setdefault(form.key, FormPlans()).traceable = False

@@ -27,7 +27,7 @@ Source = tuple[Any, str, str, bool, Callable[[Sequence[Expr]], KernelFacts], Cal
 
 
 class PlanRecord:
-    """A plan without the sizes, expressions and memory of a particular graph, so that it can be reused.
+    """A plan without the sizes, expressions and memory of a particular graph, which makes it reusable.
 
     Attributes
     ----------
@@ -47,10 +47,7 @@ class PlanRecord:
         self._kernels = kernels
 
     def find(self, sizes: Sequence[int], nodes: list[Expr]) -> Plan | None:
-        """Return the plan for a graph of the record's form, given the sizes and the nodes of the graph.
-
-        Return None if the record does not apply to these sizes.
-        """
+        """Return the plan for a graph with the given sizes and nodes, or None if the record does not apply."""
         if self.exact is not None and self.exact != sizes:
             return None
         numbers = self.computation(sizes)
@@ -95,7 +92,10 @@ class PlanRecord:
     # -- text -----------------------------------------------------------------------------
 
     def as_text(self, nodes: Sequence[Expr]) -> str:
-        """Return the record as text. `nodes` are the nodes of a graph of the form."""
+        """Return the plan record as text.
+
+        `nodes` are the nodes of a graph of the form.
+        """
         numbers = _number_locations(nodes)
         kernels = []
         for _, name, digest, exact, facts, _ in self._kernels:
@@ -107,7 +107,7 @@ class PlanRecord:
 
     @classmethod
     def from_text(cls, text: str, exact: list[int] | None, find: Callable[[str], Any | None]) -> PlanRecord | None:
-        """Return the record that `as_text` converted to `text`.
+        """Return the plan record that `as_text` converted to `text`.
 
         Return None if `find` returns None for a kernel's digest. Raises ValueError, TypeError or KeyError if `as_text`
         did not write the text.
@@ -153,7 +153,7 @@ def _facts(members: Sequence[Any], instructions: int, location: int, nodes: Sequ
 
 
 def _identity(location: Location | None) -> tuple[Any, ...] | None:
-    """Return a key that identifies a source location and is fast to hash."""
+    """Return a key for a source location that is fast to hash."""
     return None if location is None else (id(location[0]), *location[1:])
 
 
@@ -162,7 +162,7 @@ def _number_locations(nodes: Sequence[Expr]) -> dict[tuple[Any, ...] | None, int
 
 
 def record_plan(plan: Plan, nodes: Sequence[Expr], trace: Trace | None) -> PlanRecord | None:
-    """Return the record of a plan that was created for `nodes`.
+    """Return a reusable record of a plan.
 
     With a `trace`, the record applies to all sizes that meet the traced conditions. Otherwise it applies only to the
     plan's sizes. Return None if the plan has a step for an expression that is not in `nodes`.
@@ -171,7 +171,7 @@ def record_plan(plan: Plan, nodes: Sequence[Expr], trace: Trace | None) -> PlanR
     numbers: dict[Any, int] = {}
 
     def at(number: Any) -> int:
-        """Return the position of a number in `results`. A new number is appended."""
+        """Return the position of a number in `results`, after appending the number if it is new."""
         traced = type(number) is Size
         key = number.name if traced else index(number)
         if key not in numbers:

@@ -39,7 +39,7 @@ def open_store(device: Device) -> DiskCache | None:
 
 
 def read(form: Any, device: Device) -> list[PlanRecord]:
-    """Return the records of a form from the disk cache, newest first.
+    """Return the plan records for a graph structure from the disk cache, newest first.
 
     Records whose kernels are no longer on disk are left out.
     """
@@ -62,7 +62,7 @@ def read(form: Any, device: Device) -> list[PlanRecord]:
 
 
 def add_record(form: Any, device: Device, record: PlanRecord, nodes: Sequence[Expr]) -> None:
-    """Add a record to the disk cache entry of a form.
+    """Add a plan record to the disk cache.
 
     `nodes` are the nodes of the graph that the record was created for.
     """
@@ -83,21 +83,21 @@ def add_record(form: Any, device: Device, record: PlanRecord, nodes: Sequence[Ex
 
 
 def read_lost_seconds(form: Any, device: Device) -> float:
-    """Return the seconds that earlier processes lost because they interpreted a form without a plan."""
+    """Return how much time earlier processes lost by interpreting a graph structure, in seconds."""
     cache, key = _entry_of_lost_seconds(form, device)
     found = cache.get(key) if cache is not None else None
     return float(found.code) if found is not None and found.kind == "lost" else 0.0
 
 
 def note_lost_seconds(form: Any, device: Device, seconds: float) -> None:
-    """Store the seconds that were lost because a form was interpreted without a plan."""
+    """Store the time that was lost by interpreting a graph structure, in seconds."""
     cache, key = _entry_of_lost_seconds(form, device)
     if cache is not None:
         cache.put(key, ObjectCode("lost", "", f"{seconds:.4f}".encode(), device.target.name, ()))
 
 
 def _entry_of_lost_seconds(form: Any, device: Device) -> tuple[DiskCache | None, bytes]:
-    """Return the disk cache, or None, and the key of the entry for the time lost by interpreting a form."""
+    """Return the disk cache and the key of the entry for the time lost by interpreting a graph structure."""
     cache = open_store(device)
     key = store_key(form, device) if cache is not None and is_host_described() else None
     return (None, b"") if key is None else (cache, key + b" lost")
@@ -119,7 +119,7 @@ def _texts(entry: ObjectCode | None) -> list[tuple[list[int] | None, str]]:
 
 
 def is_nameable(form: Any) -> bool:
-    """Return whether a form can be identified in other processes, so that its plans can be stored on disk."""
+    """Return whether a graph structure can be identified in other processes, so that plans can be stored."""
     try:
         _key_text(form)
     except _NamelessError:
@@ -128,7 +128,7 @@ def is_nameable(form: Any) -> bool:
 
 
 def store_key(form: Any, device: Device) -> bytes | None:
-    """Return the key of a form in the disk cache, or None if the form has no name in other processes."""
+    """Return the disk cache key of a graph structure, or None if other processes cannot identify it."""
     try:
         text = _key_text(form)
     except _NamelessError:
@@ -145,7 +145,7 @@ def _key_prefix(device: str, target: Target) -> bytes:
 
 
 class _NamelessError(Exception):
-    """Raised for a part of a form that cannot be identified in other processes."""
+    """Raised for an object that cannot be identified in other processes."""
 
 
 # Kinds of expressions whose attributes are numbers, strings and bytes.
@@ -155,7 +155,7 @@ _PLAIN = frozenset(
 
 
 def _key_text(form: Any) -> str:
-    """Return the key of a form as text, which is equal in all processes.
+    """Return the key of a graph structure as text, which is the same in all processes.
 
     Raises _NamelessError if a part has no name.
     """

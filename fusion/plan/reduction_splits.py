@@ -25,7 +25,7 @@ FEW_ELEMENTS = 1 << 17
 
 
 def block_length(group: Group, nest: Nest, machine: Machine) -> int:
-    """Return the number of iterations per block of a split reduction loop, or 0 if it is not split.
+    """Return the number of iterations per block of a reduction loop, or 0 if the loop is not split.
 
     A kernel that reads its rows more than once is not split, unless the later passes only compute shifted moments.
     Shifted moments can use the shift of each block.
@@ -46,7 +46,7 @@ def block_length(group: Group, nest: Nest, machine: Machine) -> int:
 
 
 def order_alone(task: Task, machine: Machine) -> ReductionOrder:
-    """Return the order in which a separate kernel for `task` reduces elements.
+    """Return the order in which `task` reduces elements if it has a kernel of its own.
 
     Kernels that compute several tasks keep this order.
     """
@@ -61,17 +61,14 @@ def order_alone(task: Task, machine: Machine) -> ReductionOrder:
 
 
 def reduction_loops(placed: Placed, nest: Nest) -> tuple[object, ...]:
-    """Return the extents of all reduction loops of a nest, and which of these loops belong to the task."""
+    """Return the extents of all reduction loops of a nest, and which of them belong to a task."""
     kept = [nest.position.get(placed.loops[k]) for k, loop in enumerate(placed.task.loops) if loop.role != "parallel"]
     first = len(nest.outer)
     return tuple(loop.extent for loop in nest.inner), tuple(at if at is None else at - first for at in kept)
 
 
 def _rows_per_block(extent: int, columns: int, machine: Machine) -> int:
-    """Return the number of rows that a CPU thread or a GPU block processes in a column reduction.
-
-    Return 0 if the reduction is not split.
-    """
+    """Return the number of rows per CPU thread or GPU block in a column reduction, or 0 if it is not split."""
     if not machine.is_gpu:
         length = max(ROW_BLOCK, REDUCTION_BLOCK // columns)
         return length if extent > max(SHORT_COLUMN, 2 * length) else 0
@@ -82,7 +79,7 @@ def _rows_per_block(extent: int, columns: int, machine: Machine) -> int:
 
 
 def reread_rejection(group: Group, task: Task, machine: Machine) -> str:
-    """Return the reason why a group must not read its rows again for a task, or "".
+    """Return why a kernel must not read its rows again for a task, or "" if it may.
 
     On a GPU, a row that is not split may be read again even if it is no longer in the cache. A separate kernel would
     also read it from memory, and would have to be compiled.

@@ -1,4 +1,4 @@
-"""Row-and-column reductions: kernels that reduce the same elements along rows and along columns in one pass.
+"""Row-and-column reductions: kernels that reduce the same elements along both axes in one pass.
 
 In: a schedule. Out: the schedule with such pairs of kernels merged. Invariant: both reductions keep the order that they
 have in separate kernels. A pair is therefore merged only if threads have blocks to share: one of the reductions is
@@ -71,9 +71,9 @@ class RowsAndColumns(Group):
 
 
 def merge_pair(one: Group, other: Group, machine: Machine) -> RowsAndColumns | None:
-    """Return two groups merged into one kernel.
+    """Return two groups merged into one kernel, or None if that is impossible or not worthwhile.
 
-    Return None if their loops do not match, or if a merged kernel is not worthwhile.
+    Merging is impossible if the loops of the groups do not match.
     """
     loops = _same_loops(one, other)
     if loops is None:
@@ -95,7 +95,7 @@ def merge_pair(one: Group, other: Group, machine: Machine) -> RowsAndColumns | N
 
 
 def _same_loops(one: Group, other: Group) -> dict[int, int] | None:
-    """Return the mapping from the second group's loops to the first group's loops, or None if they differ.
+    """Return the mapping from the loops of the second group to those of the first, or None if they differ.
 
     The mapping is found from a value that both groups access.
     """
@@ -126,7 +126,7 @@ def _forms(group: Group, *, made: bool = False) -> Iterator[tuple[Expr, Affine]]
 
 
 def _reads_where_computed(first: Group, second: Group) -> bool:
-    """Return whether the second group reads each value of the first group only at the point that computes it."""
+    """Return whether each value of the first group is read only at the loop indices that compute it."""
     for p in second.placed:
         for node, index in p.task.reads():
             producer = first.made.get(node)
@@ -162,9 +162,9 @@ def _merged(rows: Group, columns: Group, order: list[Group], machine: Machine) -
 
 
 def _walks_in_order(group: RowsAndColumns, batch: int, position: dict[int, int]) -> bool:
-    """Return whether all accesses suit a loop along rows.
+    """Return whether all accesses are fast in a loop along rows.
 
-    They must be contiguous or constant along rows, and at most half may be contiguous along columns.
+    All accesses must be contiguous or constant along rows, and at most half may be contiguous along columns.
 
     At least one access must be contiguous along the rows. Accesses that are constant in both directions are ignored.
     """
@@ -195,7 +195,7 @@ def _nests(found: RowsAndColumns) -> list[Nest] | None:
 
 
 def _split_both(found: RowsAndColumns, machine: Machine) -> bool:
-    """Split rows and columns into the same blocks as separate kernels. Return False if merging is not worthwhile."""
+    """Split rows and columns into blocks for a CPU, or return False if merging does not pay."""
     nests = _nests(found)
     if nests is None or not all(
         order_alone(p.task, machine).across is (part is found.columns)
@@ -215,7 +215,7 @@ def _split_both(found: RowsAndColumns, machine: Machine) -> bool:
 
 
 def _split_for_gpu(found: RowsAndColumns, machine: Machine) -> bool:
-    """Split rows and columns into blocks for a GPU. Return False if merging is not worthwhile.
+    """Split rows and columns into blocks for a GPU, or return False if merging does not pay.
 
     A warp or a block computes a row, column accumulators are in registers, and the rows of threads are interleaved.
     """
@@ -319,7 +319,7 @@ def merge_rows_and_columns(schedule: Schedule, machine: Machine) -> Schedule:
 
 
 def _shares_enough_reads(one: Group, other: Group, machine: Machine) -> bool:
-    """Return whether two groups share enough reads to be worth merging.
+    """Return whether two groups share so many reads that merging them pays.
 
     Shared reads include values that one group computes and the other reads.
     """
@@ -342,7 +342,7 @@ def _launch_position(groups: list[Group | None], masks: list[int], before: int, 
 
 
 def _keep_in_registers(group: RowsAndColumns, groups: list[Group], outputs: set[Expr]) -> None:
-    """Set `private` of a merged group and its two parts to the values that stay in registers."""
+    """Find the values that a merged group keeps in registers, and store them as its `private` values."""
     others = {node for g in groups if g is not group for p in g.placed for node in needed_values(p.task)}
     others |= {node for g in groups if g.opaque is not None for node in bytes_read(g)}
     inside = {p.task.node for p in group.placed if p.stage == 1 and p.task.kind == "map"}

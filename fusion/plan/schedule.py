@@ -1,4 +1,4 @@
-"""Schedules: groups in launch order, and the updates that run in place.
+"""Schedules of kernels: groups of tasks in launch order.
 
 In: the versions to evaluate, and the other live versions. Out: a `Schedule`: groups, and for each materialized value
 whether it overwrites its previous version or copies it first. Invariant: no value is overwritten before its readers
@@ -26,7 +26,7 @@ from weft.fusion.plan.task import Task, make_task
 
 @dataclass(slots=True)
 class Schedule:
-    """The groups to run, in launch order.
+    """The groups of tasks that an evaluation runs, in launch order.
 
     Attributes
     ----------
@@ -65,7 +65,7 @@ def make_schedule(
 
 
 def finish_schedule(outputs: Sequence[Expr], groups: list[Group], in_place: set[Expr]) -> Schedule:
-    """Return a schedule of `groups` in this order, with last uses and donations of memory."""
+    """Return a schedule of `groups` in the given order, with the last use of each buffer."""
     last_use = _last_uses(groups)
     made = {node for group in groups for node in (group.made if group.opaque is None else (group.opaque,))}
     for position, group in enumerate(groups):
@@ -111,7 +111,7 @@ def _make_steps(order: list[Expr], stored: set[Expr], outputs: set[Expr], origin
     tasks: dict[Expr, Task] = {}
 
     def find(node: Expr) -> Task | None:
-        """Return the task of a value, even if an earlier evaluation has computed the value."""
+        """Return the task that computes a node, or None if no task computes it."""
         node = origins.get(node, node)
         reduction = reduction_of(node)
         if node not in tasks and reduction is not None and reduction.operands[0] in needed:
@@ -148,7 +148,7 @@ def _read_whole(order: list[Expr]) -> set[Expr]:
 
 
 def _without_unread(steps: list[Step], short: set[Expr]) -> list[Step]:
-    """Return the steps without short reductions that all users inline."""
+    """Return the steps without the short reductions that every user computes itself."""
     kept: list[Step] = []
     read: set[Expr] = set()
     for step in reversed(steps):
@@ -195,7 +195,7 @@ def _order(steps: list[Step], precious: Collection[Expr]) -> tuple[list[tuple[St
 
 
 def _sequence(needs: list[set[int]], readers: Mapping[int, set[int]]) -> Iterator[tuple[int, bool]]:
-    """Yield the numbers of tasks in topological order, each with whether the task must start from a copy.
+    """Yield the numbers of tasks in topological order, and whether each task must copy its array first.
 
     Among several possible tasks, the lowest number comes first.
 
@@ -248,7 +248,7 @@ def _group(
 
 
 def _register_values(group: Group, grouping: Grouping, outputs: set[Expr]) -> set[Expr]:
-    """Return the results of a group that stay in registers.
+    """Return the results of a group that stay in registers instead of memory.
 
     No other kernel reads these results, and this kernel reads each element only at the point that computes it.
     """
@@ -267,7 +267,7 @@ def _register_values(group: Group, grouping: Grouping, outputs: set[Expr]) -> se
 
 
 def _donate(group: Group, ending: set[Expr]) -> None:
-    """Let results of a kernel reuse the memory of values that no later kernel reads (`ending`).
+    """Let results of a kernel reuse the memory of operands that no later kernel reads (`ending`).
 
     An operation on the result of a library call or of another kernel then runs in the memory of that result.
     """
@@ -284,7 +284,7 @@ Reads = list[tuple[Placed, Affine | None]]
 
 
 def _reads_of(group: Group, values: set[Expr]) -> dict[Expr, Reads]:
-    """Return the reads of `values` in a group, except values that the group computes or updates itself."""
+    """Return the reads of `values` in a group, except values that the group itself writes."""
     reads: dict[Expr, Reads] = {}
     for p in group.placed:
         for node, index in p.task.reads():

@@ -1,4 +1,4 @@
-"""Shifted moments: sums of squares or exponentials of differences from the mean or the maximum.
+"""Shifted moments: sums of squares or exponentials of differences from a mean or a maximum.
 
 In: the task of a sum, and the tasks that it may read. Out: the reduction of the same elements that computes the shift,
 if there is one. Invariant: a shifted moment may be computed block by block with each block's own shift. The sums of the
@@ -48,7 +48,7 @@ def find_shifted_moment(task: Task, find: Callable[[Expr], Task | None]) -> Shif
 
 
 def _differences(task: Task) -> list[int]:
-    """Return the instructions that subtract the mean or maximum, before the result is squared or exponentiated.
+    """Return the instructions that subtract the mean or maximum in a sum of squares or exponentials.
 
     Return [] if there are none.
     """
@@ -65,7 +65,7 @@ def _differences(task: Task) -> list[int]:
 def _find_shift(
     task: Task, function: str, at: int, find: Callable[[Expr], Task | None]
 ) -> tuple[Task, Expr | None] | None:
-    """Return the reduction that computes the shift of a moment, and the divisor if the shift is a mean.
+    """Return the reduction that computes the mean or maximum in a shifted sum, and the mean's divisor.
 
     The shift is the value of instruction `at`.
 
@@ -95,14 +95,14 @@ def _find_shift(
 
 
 def _reduction_read(task: Task, at: int, find: Callable[[Expr], Task | None]) -> Task | None:
-    """Return the reduction whose result instruction `at` reads for the same row as the sum, or None."""
+    """Return the reduction whose result an instruction reads in the same row, or None for other reads."""
     read = task.body[at]
     found = find(read.node) if read.kind == "read" and read.index == task.target else None
     return found if found is not None and found.kind == "reduce" else None
 
 
 def _same_values(task: Task, values: list[int], centre: Task) -> bool:
-    """Return whether the reduction `centre` has the same operand as the sum `task`.
+    """Return whether a reduction has the same operand as the sum `task`.
 
     They must also have the same loops and dtype.
 
@@ -120,7 +120,7 @@ def _same_values(task: Task, values: list[int], centre: Task) -> bool:
 
 
 class _Numbers:
-    """Value numbering of instructions: equal computations get equal numbers."""
+    """Value numbering of instructions, which gives equal numbers to equal computations."""
 
     def __init__(self) -> None:
         self.table: dict[object, int] = {}
@@ -129,7 +129,7 @@ class _Numbers:
         return self.table.setdefault(key, len(self.table))
 
     def cast(self, number: int, kind: np.dtype, wanted: np.dtype) -> int:
-        """Return the number of a value after a cast to another dtype."""
+        """Return the value number of a cast."""
         return number if kind == wanted else self._of(("cast", kind, wanted, number))
 
     def number(self, body: Iterable[Instruction]) -> list[int]:
@@ -159,7 +159,7 @@ class _Numbers:
 
 
 def with_own_shift(task: Task) -> tuple[Task, Task]:
-    """Return a copy of the task that computes the shift, and a version of `task` that uses the copy.
+    """Split a task into the computation of the mean or maximum, and the sum of the shifted values.
 
     This function is for shifts that are already in memory, or that another kernel computes.
     """
@@ -175,7 +175,7 @@ def with_own_shift(task: Task) -> tuple[Task, Task]:
 def shift_sums(
     b: KernelBuilder, shifted: ShiftedMoment, sums: Sequence[Value], own: Value, common: Value, count: Value
 ) -> list[Value]:
-    """Convert sums of shifted elements from the shift `own` to the shift `common`.
+    """Convert sums of differences from the number `own` to sums of differences from `common`.
 
     The sums are over `count` elements.
 

@@ -48,7 +48,7 @@ LAUNCH_COST = 30_000_000  # cost of a launch: about a microsecond of the whole G
 
 
 def ring_readers(blocked: BlockedSteps) -> Iterator[tuple[Expr, int, IntVector]]:
-    """Yield each read from a ring buffer: the value, the step that reads it, and the offset from the step's points."""
+    """Yield each read from a ring buffer, with the step that reads and the offset of the element."""
     for found in (blocked.readers, blocked.outside):
         for node, readers in found.items():
             for number, distance in readers:
@@ -64,13 +64,13 @@ def lag_of(blocked: BlockedSteps, node: Expr) -> int:
 
 
 def ring_delay(blocked: BlockedSteps, node: Expr, number: int, distance: IntVector) -> int:
-    """Return the number of iterations between the store of a row in a ring buffer and its read by step `number`."""
+    """Return the number of iterations between the store of a row in a ring buffer and its use by a step."""
     owner = blocked.owner.get(node, node)
     return blocked.steps[number].lag - lag_of(blocked, owner) - distance[0] if blocked.rows else 0
 
 
 def iteration_range(blocked: BlockedSteps) -> tuple[int, int]:
-    """Return the first row to compute, relative to the block, and the number of rows in addition to the block's own."""
+    """Return the first row that a block computes, and the number of rows in addition to its own."""
     spans = [(step.lag - step.low[0], step.lag + step.high[0]) for step in blocked.steps]
     spans += [(-low, high) for low, high in (_halo(blocked, node, 0) for node in blocked.outside)]
     first = min(low for low, _ in spans)
@@ -89,7 +89,7 @@ def plane_sizes(blocked: BlockedSteps) -> IntVector:
 
 
 def ring_offsets(blocked: BlockedSteps) -> tuple[dict[Expr, int], dict[np.dtype, int]]:
-    """Return the offset of each ring buffer in the shared memory of its dtype, and the length of this memory."""
+    """Return the offset of each ring buffer in shared memory, and the total length, for each dtype."""
     plane, pads = plane_sizes(blocked), pads_of(blocked)
     sizes = dict.fromkeys(
         (node.dtype for node in blocked.rings), sum(p * prod(plane[k + 1 :]) for k, p in enumerate(pads))
@@ -103,7 +103,7 @@ def ring_offsets(blocked: BlockedSteps) -> tuple[dict[Expr, int], dict[np.dtype,
 
 
 def ring_bytes(blocked: BlockedSteps) -> int:
-    """Return the bytes of shared memory that a block uses."""
+    """Return the size in bytes of a block's ring buffers in shared memory."""
     return sum(count * dtype.itemsize for dtype, count in ring_offsets(blocked)[1].items())
 
 
@@ -116,7 +116,7 @@ def threads_of(blocked: BlockedSteps) -> int:
 
 
 def choose_blocks(blocked: BlockedSteps) -> bool:
-    """Choose lags, ring buffers and block sizes. Return False if nothing fits into shared memory."""
+    """Choose lags, ring buffers and block sizes, or return False if nothing fits into shared memory."""
     if any(blocked.has_outputs_beyond_blocks(axis) for axis in range(blocked.axes)):
         return False
     blocked.outside = _read_from_outside(blocked)
@@ -140,7 +140,7 @@ def choose_blocks(blocked: BlockedSteps) -> bool:
 
 
 def _read_from_outside(blocked: BlockedSteps) -> dict[Expr, list[tuple[int, IntVector]]]:
-    """Return all reads of each value that is an input of the kernel and is read more than once."""
+    """Return the reads of each kernel input that is read more than once."""
     found: dict[Expr, dict[tuple[int, IntVector], None]] = {}
     for number, step in enumerate(blocked.steps):
         for statement in step.statements:
@@ -152,13 +152,13 @@ def _read_from_outside(blocked: BlockedSteps) -> dict[Expr, list[tuple[int, IntV
 
 
 def ring_offset(distance: Iterable[int]) -> IntVector | None:
-    """Return `distance` as a tuple of ints, or None if it is too large for a ring buffer."""
+    """Convert a distance to a tuple of ints, or return None if it is too large for a ring buffer."""
     found = tuple(distance)
     return None if any(abs(d) > REACH for d in found) else tuple(int(d) for d in found)
 
 
 def _offsets(statement: Statement) -> Iterator[tuple[Expr, IntVector]]:
-    """Yield each value that a statement reads at every point, with the element that the first point reads."""
+    """Yield each value that a statement reads at every point, and the first element that it reads."""
     for node, form, inside in reads_of(statement):
         offset = None if inside else read_offset(statement, node, form)
         if offset is not None:
@@ -186,16 +186,13 @@ def set_lags(blocked: BlockedSteps, apart: int) -> None:
 
 
 def _halo(blocked: BlockedSteps, node: Expr, axis: int) -> tuple[int, int]:
-    """Return the widths of the halo of an input below and above a block, along an axis."""
+    """Return the widths of the halo of an input on both sides of a block, along an axis."""
     readers = [(blocked.steps[number], distance[axis]) for number, distance in blocked.outside[node]]
     return max(s.low[axis] - d for s, d in readers), max(s.high[axis] + d for s, d in readers)
 
 
 def _set_blocks(blocked: BlockedSteps) -> bool:
-    """Divide the points of all time steps into blocks for the chosen tile.
-
-    Return False if the halo leaves no room.
-    """
+    """Divide the points of all time steps into blocks, or return False if the halo leaves no room."""
     lengths, rows = blocked.steps[-1].last, blocked.rows
     size = min(node.dtype.itemsize for node in (*blocked.made, *blocked.rings))
     margins, widths = [], []
@@ -245,7 +242,7 @@ def _overlapped_cost(arithmetic: int, moved: int) -> int:
 
 
 def merged_cost(blocked: BlockedSteps) -> int:
-    """Return the estimated cost of the kernel that computes all blocked steps."""
+    """Return the estimated cost of the kernel that computes several time steps."""
     # (a step that overwrites another value has few elements)
     tasks = [s.task for step in blocked.steps for s in step.statements if s.task.node not in blocked.owner]
     writes = sum(SHARED_COST * node.dtype.itemsize // 4 for node in blocked.rings)

@@ -1,4 +1,4 @@
-"""Plans: sequences of steps over a table of buffers.
+"""Plans: sequences of kernels, allocations and other steps over a table of buffers.
 
 `execute.py` creates and runs plans. `plan_cache.py` finds plans for other sizes and positions.
 """
@@ -39,7 +39,7 @@ class SizeSpecialization:
 
 
 class Shown:
-    """The function that receives the explanation of each new plan before the plan runs, or None."""
+    """The function that receives the explanation of each new plan, or None if there is none."""
 
     plans: Callable[[Any], None] | None = None
 
@@ -63,7 +63,7 @@ class KernelFacts(NamedTuple):
 
 
 def _cost(member: str) -> int:
-    """Return the cost of an operation that is given as text."""
+    """Return the cost of an operation, which is given as text."""
     try:
         return find_op(member.rpartition(" ")[2]).cost
     except KeyError:  # an update or a copy
@@ -72,7 +72,7 @@ def _cost(member: str) -> int:
 
 @dataclass(slots=True)
 class KernelLaunch(Launch):
-    """The launch of a kernel in a plan, with facts about the kernel.
+    """A plan step that launches a kernel, with facts about the kernel.
 
     Attributes
     ----------
@@ -98,7 +98,7 @@ class KernelLaunch(Launch):
     streams: list[tuple[int, int, int]] = field(default_factory=list)
 
     def describe(self) -> LaunchNote:
-        """Return the description of the launch that launch listeners receive."""
+        """Return the description of the launch for the functions that listen to launches."""
         facts = self.facts()
         members = [op + (f" ({show_location(where)})" if where is not None else "") for op, where in facts.members]
         location = show_location(facts.location) if facts.location is not None else ""
@@ -118,7 +118,7 @@ class Batch:
 
 @dataclass(slots=True)
 class HostCall:
-    """A plan step that calls a function on the host: that of an opaque expression, or NumPy's loop of an operation."""
+    """A plan step that calls a host function, such as a user function or a NumPy function."""
 
     node: Expr
     out: int
@@ -167,6 +167,6 @@ _BITS = {size: Struct(code).unpack for size, code in ((1, "B"), (2, "<H"), (4, "
 
 
 def pack_scalar(value: np.generic) -> int:
-    """Return the bits of a NumPy scalar in the low bytes of a 64-bit integer."""
+    """Return a 64-bit integer whose low bytes are the bits of a NumPy scalar."""
     found: int = _BITS[value.itemsize](value)[0]  # type: ignore[arg-type]
     return found

@@ -1,4 +1,4 @@
-"""Removal of random numbers from memory: kernels generate the numbers that they read themselves.
+"""A pass over plans that lets kernels generate random numbers, instead of reading them from memory.
 
 In: the steps of a plan. Out: the same steps. If every reader of a stream (`weft.runtime.cpu.random.random_streams`) is
 a kernel that reads an element range per iteration of its outermost loop, the stream is never in memory. Instead, the
@@ -18,7 +18,7 @@ MOST_READERS = 2
 
 
 def read_streams(steps: list[Any], kept: set[int]) -> list[Any]:
-    """Let kernels generate random number streams themselves. Return the steps of the plan that remain.
+    """Let kernels generate random number streams themselves, and return the plan steps that remain.
 
     `kept` contains the plan's results, which must be in memory.
     """
@@ -40,7 +40,7 @@ def _is_memory(step: Any, slot: int) -> bool:
 
 
 def _readers(steps: list[Any], call: HostCall) -> list[tuple[KernelLaunch, int]]:
-    """Return the kernels that can generate a stream themselves, each with its argument.
+    """Return the kernels that can generate a stream themselves, with the arguments that pass the stream.
 
     The result is empty if the stream must be in memory.
     """

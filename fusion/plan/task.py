@@ -1,4 +1,4 @@
-"""Tasks: the computations of materialized values, with their loops, bodies and targets.
+"""Tasks, each of which computes one value that is written to memory.
 
 In: a materialized expression, and the set of other materialized expressions. Out: a `Task`, whose body reads other
 materialized values and computes everything else inline. Invariant: loops are split where a reshape splits axes, so
@@ -35,7 +35,7 @@ SHORTEST = 8
 
 @dataclass
 class Task:
-    """The computation of a materialized value: its loops, its body, and where the result is stored.
+    """The computation of a value that is written to memory: its loops, its code and its stores.
 
     An ``update`` overwrites a part of the previous version. A ``rebuild`` writes the new version to new memory, into
     which the elements before and after the written range are copied.
@@ -60,7 +60,10 @@ class Task:
         self._reads += [(i.node, None) for i in everything if i.kind == "gather"]
 
     def reads(self) -> list[tuple[Expr, Affine | None]]:
-        """Return the materialized values that a task reads, each with its affine index (None for computed indices)."""
+        """Return the materialized values that a task reads, with their affine indices.
+
+        The index is None if it is computed.
+        """
         return self._reads
 
     def size(self) -> int:
@@ -69,7 +72,7 @@ class Task:
 
     @property
     def previous(self) -> Expr | None:
-        """The version of the array from which the elements that the task does not write are copied, or None."""
+        """The version of the array from which a task copies the elements that it does not compute, or None."""
         return self.node.operands[0] if self.kind in ("update", "rebuild", "scatter") else None
 
     def rounds(self) -> bool:
@@ -78,7 +81,7 @@ class Task:
         return self.kind in ("reduce", "scan") and not exact
 
     def can_run_in_place(self) -> bool:
-        """Return whether a task can write to the memory of an operand without reading overwritten elements."""
+        """Return whether a task can write to an operand's memory without reading overwritten elements."""
         if self.kind == "scatter":
             return all(node is not self.previous for node, _ in self.reads())
         extents = [loop.extent for loop in self.loops]
@@ -90,14 +93,14 @@ class Task:
         )
 
     def renamed(self, alias: Mapping[Expr, Expr]) -> Task:
-        """Return a copy of the task that reads other values, as given by the mapping `alias`."""
+        """Return a copy of the task that reads other values, according to the mapping `alias`."""
         if alias.keys().isdisjoint(node for node, _ in self.reads()):
             return self
         window = self.window and self.window.renamed(alias)
         return replace(self, body=_renamed(self.body, alias), window=window)
 
     def signature(self) -> tuple[object, ...]:
-        """Return a key of the task's computation. Tasks with equal keys have equal results."""
+        """Return a key that is equal for tasks that compute the same values."""
         node = self.node
         steps = tuple(
             (
@@ -110,7 +113,7 @@ class Task:
         return node.op, node.dtype, tuple(self.loops), steps, self.result, self.target
 
     def written_range(self) -> tuple[int, int]:
-        """Return the range of flat indices that a task writes, or an empty range if there are gaps."""
+        """Return the range of flat indices that a task writes, which is empty if the indices have gaps."""
         if self.kind == "scatter":
             return 0, 0
         start, terms = self.target
@@ -124,7 +127,7 @@ class Task:
 
 @dataclass(frozen=True, slots=True)
 class ReductionOrder:
-    """The order in which a task reduces elements: its loops, its block length, and the use of vector lanes.
+    """The order in which a task reduces elements: its loops, its block length, and its use of vector lanes.
 
     `across` states whether the lanes compute different results.
 
@@ -139,7 +142,7 @@ class ReductionOrder:
 
 @dataclass(frozen=True, slots=True)
 class ShiftedMoment:
-    """A sum of squares or exponentials of differences from a mean or maximum, the shift.
+    """A sum of squares or exponentials of the differences from a mean or maximum, called the shift.
 
     `function` is the square or the exponential, and the task `centre` computes the shift. `at` are the instructions of
     the sum's body that return the shift, and `terms` are the instructions whose values are summed. If `divisor` is not
@@ -173,7 +176,7 @@ def _index_and_operands(i: Instruction) -> tuple[object, ...]:
 def gather_index(
     terms: tuple[tuple[int, tuple[tuple[int, int], ...], int], ...], base: tuple[int, ...], at: Coordinates
 ) -> tuple[Affine, tuple[int, ...], tuple[int, ...]]:
-    """Return the flat index of a gather in `base`: its affine part, and its index operands with their strides."""
+    """Return the affine part of a gather's flat index, and the index operands with their strides."""
     strides = contiguous_strides(base) if len(terms) == len(base) else (1,)
     parts: list[tuple[Affine, int]] = []
     start = 0
@@ -191,7 +194,7 @@ def gather_index(
 
 
 def make_task(node: Expr, stored: set[Expr], first: list[Expr], short: Collection[Expr] = ()) -> Task:
-    """Return the task that computes a materialized node. Its body may contain short reductions.
+    """Return the task that computes a value in memory, including the short reductions that it reads.
 
     Values that have to be computed before this task overwrites their operands are added to `stored` and to `first`.
     The tasks of these values must run before this task.
@@ -213,7 +216,7 @@ def make_task(node: Expr, stored: set[Expr], first: list[Expr], short: Collectio
 def _domain(
     shape: tuple[int, ...], roles: Sequence[Role] | Role = "parallel", cuts: dict[int, tuple[int, ...]] | None = None
 ) -> tuple[list[Loop], Coordinates]:
-    """Return the loops over an array of a shape, and the coordinates of an element in terms of the loops.
+    """Return the loops over an array, and the coordinates of an element as a function of the loop indices.
 
     There is one loop per axis, or several if `cuts` lists lengths at which the axis is cut. Each length is a multiple
     of the previous one.
@@ -236,7 +239,10 @@ def _domain(
 def _compute(
     root: Expr, value: Expr, stored: set[Expr], roles: Sequence[Role] | Role = "parallel", spread: Collection[Expr] = ()
 ) -> tuple[list[Loop], Coordinates, BodyBuilder, int]:
-    """Build the body that computes the elements of `value`. Return its loops, coordinates, builder and result."""
+    """Build the code of a task that computes the elements of `value`.
+
+    Return its loops, coordinates, builder and result.
+    """
     cuts: dict[int, tuple[int, ...]] = {}
     best = None
     for _ in range(CUTS):
@@ -260,7 +266,7 @@ def _cut(
     at: Coordinates,
     quotients: list[tuple[Affine, int]],
 ) -> dict[int, tuple[int, ...]]:
-    """Return the lengths into which axes should be split so that indices need no divisions.
+    """Return the lengths at which to cut axes, so that index arithmetic needs no divisions.
 
     With these cuts, quotients are exact, or dividends are less than the divisor.
     """
@@ -290,7 +296,7 @@ SPREAD_LIMIT = 64
 
 
 def _reduce_task(node: Expr, stored: set[Expr], short: Collection[Expr]) -> Task:
-    """Return the task of a reduction. Its body may contain the short reductions that it reads."""
+    """Return the task of a reduction, which may include short reductions that it reads."""
     axes, keepdims = node.attrs
     (operand,) = node.operands
     if (
@@ -347,7 +353,7 @@ REBUILT_SHARE = 0.5
 
 
 def _rebuild_task(node: Expr, stored: set[Expr]) -> Task | None:
-    """Return a task that writes a box update to new memory, in whole rows and in one pass.
+    """Return a task that writes a copy of an array with a box replaced, in one pass.
 
     The task writes the value inside of the box, and the previous version outside. The value is also
     computed outside of the box, and discarded there. Return None if this would read outside of an array, if the update
@@ -411,7 +417,7 @@ def _scatter_task(node: Expr, stored: set[Expr], first: list[Expr]) -> Task:
 
 
 def _own_axes(terms: tuple[tuple[int, tuple[tuple[int, int], ...], int], ...], base: tuple[int, ...]) -> set[int]:
-    """Return the axes of a scatter for which each index writes a different element.
+    """Return the axes of a scatter along which each index writes a different element.
 
     The order of the writes along these axes is irrelevant.
     """

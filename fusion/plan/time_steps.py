@@ -1,4 +1,4 @@
-"""Temporal blocking: merging chains of stencil steps into one kernel.
+"""Temporal blocking: several time steps of a stencil are merged into one kernel.
 
 In: a schedule. Out: the schedule with chains of steps merged, if the traffic saved outweighs the additional arithmetic.
 The work is divided into blocks: ranges of rows, and tiles of the other axes. In each step, a block computes the points
@@ -60,7 +60,7 @@ LOOK_AHEAD = 64  # maximum number of groups that wait for a chain to end
 
 
 class Chain:
-    """A chain of time steps for one kernel, which grows by one statement after another."""
+    """Successive time steps for one kernel, added statement by statement."""
 
     def __init__(self) -> None:
         self.steps: list[Step] = []
@@ -69,7 +69,7 @@ class Chain:
         self.read: dict[Expr, list[tuple[int, IntVector]]] = {}
 
     def add(self, statements: Sequence[Statement]) -> bool:
-        """Add the statements of a group to a chain. Return False if they do not fit."""
+        """Add the statements of a group to a chain, or return False if they do not fit."""
         return all(self._add(statement) for statement in statements)
 
     def _add(self, statement: Statement) -> bool:
@@ -103,7 +103,7 @@ class Chain:
         return True
 
     def _distance(self, step: Step, node: Expr, offset: IntVector) -> IntVector:
-        """Return the offset from a step's points to the element of a value that the step reads.
+        """Return the offset from a step's points to the element of `node` that the step reads.
 
         `offset` is the element that the first point reads.
         """
@@ -114,7 +114,7 @@ class Chain:
     def _step_for(
         self, statement: Statement, reads: list[tuple[Expr, IntVector]], beside: Expr | None
     ) -> tuple[int, Step]:
-        """Return the number of the step to which a statement belongs, and the step, which may be a new one."""
+        """Return the time step to which a statement is added, and the step's number."""
         here = len(self.steps) - 1
         updating = statement.updates
         if self.steps and self.steps[here].extents == statement.extents:
@@ -135,7 +135,7 @@ class Chain:
         return here + 1, Step([], origin, statement.extents, shape)
 
     def blocked(self, number: int, kept: set[Expr]) -> BlockedSteps:
-        """Return the chain as group `number`, with the halo that each step needs.
+        """Return the chain as a group for one kernel, with the halo of each time step.
 
         `kept` contains the values that are needed outside the kernel.
         """
@@ -169,7 +169,7 @@ class Chain:
 
 
 def choose_parts(blocked: BlockedSteps) -> bool:
-    """Choose the widths of blocks and thereby the ring buffers. Return False if no width fits."""
+    """Choose the widths of blocks, and thus the ring buffers, or return False if no width fits."""
     axes, steps = blocked.axes, blocked.steps
     blocked.owner = find_owners(blocked, once=False)  # (the last vector of a row overlaps the previous vector)
     step_blocks.set_lags(blocked, 0)
@@ -206,7 +206,7 @@ def choose_parts(blocked: BlockedSteps) -> bool:
 
 
 def _candidates(axes: int) -> list[IntVector]:
-    """Return the block widths to try along the axes after the rows."""
+    """Return the block widths to try along the axes after the first."""
     return [(w,) for w in WIDTHS] if axes == 1 else [(h, w) for h in WIDTHS for w in WIDTHS]
 
 
@@ -214,7 +214,7 @@ def _candidates(axes: int) -> list[IntVector]:
 
 
 def find_rolled(blocked: BlockedSteps) -> Rolled | None:
-    """Return the first periodic time steps that can be written as a loop.
+    """Return the first sequence of periodic time steps that a loop can replace.
 
     Short periods are tried first. Return None if there is no run.
     """
@@ -236,7 +236,7 @@ def find_rolled(blocked: BlockedSteps) -> Rolled | None:
 
 
 def _slopes(blocked: BlockedSteps, first: int, period: int, iterations: int) -> Rolled | None:
-    """Return a loop that replaces the steps from `first` on, or None if successive iterations differ too much.
+    """Return a loop that replaces periodic time steps, or None if their iterations differ too much.
 
     The loop has `iterations` iterations of `period` steps each. All iterations must have equal rings, and their halos
     and lags must change by constants from one iteration to the next.
@@ -261,7 +261,7 @@ def _slopes(blocked: BlockedSteps, first: int, period: int, iterations: int) -> 
 
 
 def _signature(blocked: BlockedSteps, number: int) -> object:
-    """Return a key of a step's computation, which is equal for corresponding steps of periodic time steps.
+    """Return a key of a time step's computation, by which periodic time steps are found.
 
     The key identifies other steps by their distance from this step.
     """
@@ -296,7 +296,7 @@ def _signature(blocked: BlockedSteps, number: int) -> object:
 
 
 def _rings(blocked: BlockedSteps, step: Step) -> object:
-    """Return a key of a step's origin and ring buffers, by which successive time steps are compared.
+    """Return a key of a time step's origin and ring buffers, to compare successive time steps.
 
     A value in the ring of another step is represented by the distance to that step.
     """
@@ -320,7 +320,7 @@ def work_of(task: Task) -> int:
 
 
 def merged_cost(blocked: BlockedSteps) -> int:
-    """Return the estimated cost of the kernel that computes all blocked steps, in instructions."""
+    """Return the estimated cost of the kernel that computes several time steps, in instructions."""
     total = 0
     for step in blocked.steps:
         if step.statements[0].task.node in blocked.owner:
@@ -383,7 +383,10 @@ class _ChainMerger:
         self.mask = self.late_mask = 0
 
     def run(self) -> list[Group]:
-        """Return the groups after merging, or the schedule's own list if no group was merged."""
+        """Return the groups of tasks after merging.
+
+        If no group was merged, return the schedule's own list.
+        """
         for group in self.schedule.groups:
             self._take(group)
         self._close()

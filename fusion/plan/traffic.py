@@ -1,4 +1,4 @@
-"""Memory traffic of kernels, and a lower bound on the traffic.
+"""Memory traffic of kernels, and a lower bound on the traffic of an evaluation.
 
 In: groups and schedules. Out: byte counts. Invariant: an element is counted once per kernel, even if the kernel reads
 it several times.
@@ -58,7 +58,7 @@ def bytes_read(group: Group) -> dict[Expr, int]:
 
 
 def taken_by_value(group: Group) -> list[Expr]:
-    """Return the small host arrays that the kernels of a group take as parameters, in the order of use.
+    """Return the small host arrays that a group's kernels take by value, in the order of use.
 
     A launch that accesses much memory takes no arrays by value: lanes read adjacent elements of memory at once, but
     elements of parameters one by one.
@@ -75,7 +75,7 @@ def taken_by_value(group: Group) -> list[Expr]:
 
 
 def _elements(node: Expr, forms: set[Affine | None], extents: list[int]) -> int:
-    """Return the number of elements of `node` that a group reads, given the flat indices of the reads.
+    """Return the number of elements of `node` that a group reads at the given flat indices.
 
     The number is at most the number of elements between the first and the last index.
     """
@@ -98,7 +98,7 @@ def bytes_written(task: Task) -> int:
 
 
 def copied_bytes(task: Task) -> int:
-    """Return the bytes of the previous version that a task must copy if it does not run in place."""
+    """Return the bytes of the previous version that a task copies unless it runs in place."""
     start, stop = task.written_range()
     return task.node.nbytes - (stop - start) * task.node.dtype.itemsize
 

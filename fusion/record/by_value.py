@@ -1,4 +1,4 @@
-"""Small arrays that kernels take by value, as parameters rather than from device memory.
+"""Small arrays that kernels take by value, as parameters, instead of from device memory.
 
 In: a storage of a GPU whose elements are in host memory. Out: a `ValueBuffer` with its current elements, bound to a
 slot. Invariant: slots are assigned independently of the values after a few recordings, so a program whose small
@@ -26,7 +26,7 @@ STEADY = 8
 
 
 class ValueBuffer(Buffer):
-    """A snapshot, in host memory, of the elements of a small array.
+    """A copy, in host memory, of the elements of a small array at one point in time.
 
     Attributes
     ----------
@@ -50,7 +50,7 @@ class ValueBuffer(Buffer):
         self.moved: Buffer | None = None
 
     def follow(self, elements: bytes, when: object) -> ValueBuffer:
-        """Return a buffer with the current `elements`: this buffer if it is still valid, otherwise a new one."""
+        """Return this buffer if it still has the current `elements`, otherwise a new buffer."""
         same = self._elements == elements
         if same and (self.when == when or not self.steady):
             return self
@@ -58,7 +58,7 @@ class ValueBuffer(Buffer):
 
 
 def take_value(storage: Storage, epoch: Epoch) -> ValueBuffer | None:
-    """Return a host buffer of a small storage's elements, which kernels can take as a parameter.
+    """Return a host buffer with the elements of a small array, which kernels can take by value.
 
     Return None if the elements are not in host memory, or are too many.
     """
@@ -72,7 +72,10 @@ def take_value(storage: Storage, epoch: Epoch) -> ValueBuffer | None:
 
 
 def in_memory(buffer: Any) -> Any:
-    """Return a buffer in device memory with the elements of `buffer`. Elements on the host are copied."""
+    """Return a buffer in device memory with the elements of `buffer`.
+
+    Elements on the host are copied.
+    """
     if not buffer.capacity:
         return buffer
     if buffer.moved is None:

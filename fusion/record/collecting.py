@@ -25,7 +25,7 @@ from weft.fusion.record.storage import recording
 
 
 def _begin(phase: str, info: dict[str, Any]) -> None:
-    """Set the current epoch aside when a garbage collection starts.
+    """Suspend the recording of this thread when a garbage collection starts.
 
     This callback is called before all others.
     """
@@ -38,7 +38,7 @@ def _begin(phase: str, info: dict[str, Any]) -> None:
 
 
 def _end(phase: str, info: dict[str, Any]) -> None:
-    """Restore the epoch that `_begin` set aside when the garbage collection stops.
+    """Resume the recording that `_begin` suspended when a garbage collection ends.
 
     This callback is called after all others.
     """
@@ -51,7 +51,7 @@ def _end(phase: str, info: dict[str, Any]) -> None:
 
 
 def call_user(function: Callable[..., Any], *arguments: Any) -> Any:
-    """Call a function that may run user code while the caller holds expressions of the current epoch."""
+    """Call a function that may run user code, without changing the recording in progress."""
     before, recording.epoch = recording.epoch, None
     try:
         return function(*arguments)
@@ -65,7 +65,7 @@ _report = sys.unraisablehook
 
 
 def _raise_again(unraisable: Any) -> None:
-    """Raise KeyboardInterrupt again in the main thread if a finalizer has swallowed it."""
+    """Raise KeyboardInterrupt in the main thread again if a finalizer has swallowed it."""
     if unraisable.exc_type is KeyboardInterrupt:
         # (in a separate thread: in this function, the exception would be lost again)
         _thread.start_new_thread(_interrupt, (threading.main_thread().ident or 0,))
@@ -84,14 +84,14 @@ def _interrupt(thread: int) -> None:
 
 
 def _raises_again(frame: FrameType | None) -> bool:
-    """Return whether `_raise_again` is running in a frame or one of its callers."""
+    """Return whether a frame or one of its callers is running `_raise_again`."""
     while frame is not None and frame.f_code is not _raise_again.__code__:
         frame = frame.f_back
     return frame is not None
 
 
 def install_collector_callbacks() -> None:
-    """Install callbacks that prevent finalizers from recording in an interrupted recording."""
+    """Install garbage collector callbacks that keep finalizers from recording in an interrupted recording."""
     gc.callbacks.insert(0, _begin)
     gc.callbacks.append(_end)
     sys.unraisablehook = _raise_again

@@ -38,7 +38,7 @@ run: Callable[..., None] = _load_and_run
 
 
 def evaluate(storages: list[Storage], aside: bool = False) -> None:
-    """Evaluate `storages`, and the referenced pending values from which they are computed.
+    """Evaluate `storages`, and the pending values that they need and that the program still references.
 
     With `aside`, recording continues in the same epoch, so that other pending work is planned together with later work.
     """
@@ -61,7 +61,9 @@ def evaluate(storages: list[Storage], aside: bool = False) -> None:
 
 
 def fill_memory(storage: Storage) -> bool:
-    """Write a pending constant or uninitialized array to CPU memory without a plan. Return False for other values.
+    """Write a pending constant or uninitialized array to CPU memory without a plan.
+
+    Return False for other values.
 
     Programs often create an array of zeros and then fill it row by row. Each row is a small operation if the array has
     memory.
@@ -83,7 +85,10 @@ def fill_memory(storage: Storage) -> bool:
 
 
 def realise(storage: Storage) -> Buffer:
-    """Return the memory of a storage. Pending storages are evaluated, and shared memory is copied."""
+    """Return the memory of a storage, after evaluating its pending value.
+
+    Shared memory is copied.
+    """
     while True:
         buffer = storage.buffer
         if buffer is not None:
@@ -104,7 +109,7 @@ def realise(storage: Storage) -> Buffer:
 
 
 def evaluate_epoch(epoch: Epoch, storages: list[Storage], aside: bool = False) -> None:
-    """Evaluate `storages`, which were all recorded in `epoch`.
+    """Evaluate `storages`, all of which were recorded in the recording `epoch`.
 
     Another thread may still be recording in this epoch, or a finalizer may have interrupted an evaluation of the epoch
     in this thread. In these cases no memory is overwritten, because the other code may use it.
@@ -132,7 +137,7 @@ def evaluate_epoch(epoch: Epoch, storages: list[Storage], aside: bool = False) -
                 return
 
             def assign_results(plan: Plan, table: list[Any]) -> None:
-                """Assign the results of an evaluation to storages, possibly again after an interrupt."""
+                """Assign the results of an evaluation to storages, possibly a second time after an interrupt."""
                 nonlocal begun, withdrawn
                 rest = elsewhere or not plan.complete
                 stays = aside and rest and not elsewhere and epoch.asides < ASIDE
@@ -168,7 +173,7 @@ def evaluate_epoch(epoch: Epoch, storages: list[Storage], aside: bool = False) -
 def _live_and_wanted(
     epoch: Epoch, storages: list[Storage], seen: list[Storage | Expr] | None, others: bool
 ) -> tuple[list[Storage], tuple[int, ...] | None]:
-    """Return the referenced pending storages of an epoch, and which of them are requested.
+    """Return the pending storages that the program references, and those among them to evaluate.
 
     None means that all are requested. With `others`, storages that can reuse memory now are also requested.
     """
@@ -190,7 +195,7 @@ def _live_and_wanted(
 def _assign(
     epoch: Epoch, live: list[Storage], versions: list[Any], plan: Plan, table: list[Any], stays: bool, *, streams: bool
 ) -> list[Storage]:
-    """Assign the results of a plan to storages. Return the storages that are still pending.
+    """Assign the results of a plan to storages, and return the storages that are still pending.
 
     With `stays`, the storages remain in their epoch. Streams without a result remain only with `streams`.
     """
@@ -208,7 +213,7 @@ def _assign(
 
 
 def _separate_draws(epoch: Epoch, left: list[Storage]) -> list[Storage]:
-    """Move pending random numbers to epochs of their own. Return the other storages.
+    """Move pending random numbers to recordings of their own, and return the other storages.
 
     Programs often keep a name for random numbers that kernels have drawn. The epoch of these numbers would keep all
     memory that was recorded together with them.
@@ -226,7 +231,7 @@ def _separate_draws(epoch: Epoch, left: list[Storage]) -> list[Storage]:
 
 
 def _rebound(root: Expr, epoch: Epoch, own: Epoch) -> Expr:
-    """Copy an expression from `epoch` to the epoch `own`, which then also holds the buffers that it reads."""
+    """Copy an expression and its buffers from the recording `epoch` to the recording `own`."""
     made: dict[Expr, Expr] = {}
     for node in topological([root]):
         if node.kind == "leaf":
@@ -240,7 +245,7 @@ def _rebound(root: Expr, epoch: Epoch, own: Epoch) -> Expr:
 
 
 def _is_in_place(version: Expr | None, epoch: Epoch) -> bool:
-    """Return whether a pending value can be computed in the memory of an operand that has no other references.
+    """Return whether a pending value can overwrite an operand, which has no other references.
 
     If the value were evaluated later, it would need a separate plan.
     """
@@ -256,9 +261,9 @@ _UNSHARED = (lambda held: getrefcount(held[0]))([object()])
 
 
 def release_memory(storage: Storage) -> bool:
-    """Release the buffers that an epoch without pending work still references.
+    """Release the buffers that a recording without pending work still references.
 
-    This is the epoch of the storage or, if the storage has none, the current epoch.
+    This is the recording (epoch) of the storage or, if the storage has none, the current epoch.
 
     Return whether slots were released.
     """
@@ -274,7 +279,7 @@ def release_memory(storage: Storage) -> bool:
 
 
 def _begin_epoch(epoch: Epoch) -> None:
-    """Begin a new recording (epoch) in this thread, in place of `epoch`.
+    """Begin a new recording in this thread, in place of `epoch`.
 
     The previous epoch ends if it has pending work. Otherwise its slots are released.
     """

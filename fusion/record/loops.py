@@ -1,4 +1,4 @@
-"""Detection of loops in the user's program, from the call sites of recorded operations.
+"""Detection of loops in the user's program, from the source lines of recorded operations.
 
 In: recorded operations, in order. Out: the head of the outermost loop among the operations, at which recording is cut.
 Invariant: the result depends only on the sequence of source lines. A program that records the same operations again
@@ -34,7 +34,7 @@ def site_of(location: Location) -> Site:
 
 
 def visits_of(recorded: Sequence[Expr | None]) -> list[Site | None]:
-    """Find the expressions at which execution enters a source line. Return their lines, and None for other expressions.
+    """Return the source line of each expression that enters a line, and None for other expressions.
 
     A visit is one execution of a source line.
     """
@@ -60,7 +60,7 @@ def _location(node: Expr | None) -> Location | None:
 
 
 def _begins_visit(here: tuple[Location, Site], before: tuple[Location, Site] | None) -> bool:
-    """Return whether execution enters a source line with the operation at call site `here`.
+    """Return whether the operation at the call site `here` enters a source line.
 
     A visit begins if the previous operation is on another line, or if the program has jumped back within the line.
     """
@@ -72,13 +72,13 @@ def _begins_visit(here: tuple[Location, Site], before: tuple[Location, Site] | N
 
 
 def is_visit(location: Location, recorded: Sequence[Expr | None]) -> bool:
-    """Return whether execution has left and re-entered a source line since the last recorded operation."""
+    """Return whether execution has left a source line and entered it again since the last operation."""
     before = next((found for node in reversed(recorded) if (found := _location(node))), None)
     return _begins_visit((location, site_of(location)), None if before is None else (before, site_of(before)))
 
 
 class VisitLoop:
-    """A loop in the user's program, found in the sequence of source lines that execution has entered.
+    """A loop in the user's program, which was found in the sequence of executed source lines.
 
     Attributes
     ----------
@@ -97,7 +97,7 @@ class VisitLoop:
 
 
 def find_loop(sites: Sequence[Site | None]) -> VisitLoop | None:
-    """Return the loop with the longest iterations among the loops that have run at least two iterations.
+    """Return the loop with the longest iterations among those with at least two iterations.
 
     Return None if there is no loop.
 

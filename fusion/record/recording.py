@@ -1,4 +1,4 @@
-"""Recording: conversion of storages to expressions, and of expressions to pending storages.
+"""Recording: conversion of arrays in memory to expressions, and of expressions to pending arrays.
 
 In: storages. Out: expressions in the current epoch, and new pending storages. Invariant: the result of `operand` is
 valid in its epoch.
@@ -41,7 +41,7 @@ Operation = TypeVar("Operation", bound=Callable[..., Any])
 
 
 def operand(storage: Storage, epoch: Epoch | None = None) -> Expr:
-    """Return the current value of a storage as an expression of the recording `epoch`."""
+    """Return the current value of a storage as an expression in a recording."""
     if epoch is None:
         epoch = current_epoch(storage.device)
     node = storage.expr if storage.epoch is epoch else None
@@ -68,7 +68,7 @@ def pending(expr: Expr, epoch: Epoch) -> Storage:
 
 
 def assign(storage: Storage, expr: Expr, previous: Expr, epoch: Epoch) -> bool:
-    """Make `expr` the new value of a storage, unless another write has replaced the value `previous`.
+    """Make `expr` the new value of a storage, unless another write has happened since `previous`.
 
     Return False if another thread has written to the storage.
     """
@@ -86,7 +86,7 @@ def assign(storage: Storage, expr: Expr, previous: Expr, epoch: Epoch) -> bool:
 
 
 def write_anew(storage: Storage, epoch: Epoch, make: Callable[[Expr], Expr]) -> tuple[Expr, Expr]:
-    """Replace the value of a storage with the result of `make`. Return the old and the new version."""
+    """Replace the value of a storage by the result of `make`, and return the old and the new version."""
     while True:
         if storage.host is not None:
             if (owner := find_shared(storage)) is not None:
@@ -100,7 +100,7 @@ def write_anew(storage: Storage, epoch: Epoch, make: Callable[[Expr], Expr]) -> 
 
 
 def _evaluate_aside(expr: Expr, epoch: Epoch) -> Buffer:
-    """Evaluate an expression while its recording continues, and return the buffer of the result."""
+    """Evaluate an expression while its recording continues, and return the result's buffer."""
     made = pending(expr, epoch)
     evaluate([made], aside=True)
     return realise(made)
@@ -120,7 +120,7 @@ def write_view(storage: Storage, owner: SharedMemory, value: Expr, view: tuple[A
 
 
 def uncut(operation: Operation) -> Operation:
-    """Decorate an operation so that its expressions are never split between two recordings.
+    """Decorate an operation, so that a recording is not cut while the operation runs.
 
     While the operation runs, it holds expressions that are valid only in its epoch.
     """
@@ -154,7 +154,7 @@ HISTORY = 4096
 
 
 def cut(epoch: Epoch, location: Location | None) -> Epoch:
-    """Evaluate the pending work if the recording is long enough. Return the epoch in which recording continues.
+    """Evaluate the pending work if the recording is long, and return the recording in which to continue.
 
     Recording is cut at the head of the outermost loop whose iterations have at most some hundred operations. This is a
     loop that earlier recordings have revealed or, if there is none, the outermost loop of this recording. If array
@@ -188,7 +188,10 @@ def cut(epoch: Epoch, location: Location | None) -> Epoch:
 
 
 def _end(epoch: Epoch) -> tuple[Epoch, list[Storage]]:
-    """Evaluate pending work. Return the epoch in which recording continues, and the evaluated storages."""
+    """Evaluate pending work, and return the recording in which to continue.
+
+    Also return the evaluated storages.
+    """
     live = epoch.live()
     # begin a new epoch first: failed work stays pending in the old epoch, and must not make later operations fail
     fresh = recording.epoch = Epoch(epoch.device)
@@ -201,7 +204,7 @@ def _end(epoch: Epoch) -> tuple[Epoch, list[Storage]]:
 
 
 def end_recording() -> None:
-    """Evaluate the pending work of this thread, and begin a new epoch."""
+    """Evaluate the pending work of this thread, and begin a new recording."""
     if recording.epoch is not None:
         _end(recording.epoch)
 
@@ -214,7 +217,7 @@ _before_small: set[Site] = set()
 
 
 def end_small_run() -> bool:
-    """Evaluate the pending work if its last operations are all small. Return whether they were.
+    """Evaluate the pending work if its last operations are small, and return whether they were.
 
     Small operations are recorded only while large arrays are pending. After the evaluation, they run immediately. The
     search runs only if the recording has doubled since the previous search, so that recordings at most double. It also
@@ -286,7 +289,7 @@ def _expressions(epoch: Epoch, begin: int = 0) -> list[Expr | None]:
 
 
 def _is_head(epoch: Epoch, location: Location, count: int) -> bool:
-    """Return whether a recording that has reached its limit should be cut at this call site."""
+    """Return whether a recording that has reached its limit should be cut at a call site."""
     if count >= epoch.look:
         _choose_head(epoch, count)
     site = site_of(location)
@@ -294,7 +297,7 @@ def _is_head(epoch: Epoch, location: Location, count: int) -> bool:
 
 
 def _find_short(epoch: Epoch, count: int) -> None:
-    """Schedule a cut at the next visit to a loop head, if the recording is long enough for this loop."""
+    """Cut the recording at the next iteration of a loop, if the recording is long enough for this loop."""
     if any(known <= count for known in limits.values()):
         for site in visits_of(_expressions(epoch)):
             if site is not None and limits.get(site, SOFT_LIMIT) <= count:
@@ -302,7 +305,7 @@ def _find_short(epoch: Epoch, count: int) -> None:
 
 
 def _choose_head(epoch: Epoch, count: int) -> None:
-    """Choose the loop head at which to cut the recording.
+    """Choose the loop in the user's program at whose start the recording is cut.
 
     The recording is cut at a known loop head, or at the head of the loop that it contains. A head that was not visited
     for two iterations is ignored, because its operation may now run immediately.
@@ -346,7 +349,7 @@ def _note_search(site: Site, history: list[Site | None], found: bool, planned: b
 
 
 def _learn_head(site: Site, history: list[Site | None]) -> None:
-    """Store the head of the loop in `history`, and forget the heads of its inner loops."""
+    """Store the first line of a loop as a place to cut recordings, instead of those of its inner loops."""
     loop = find_loop(history)
     if loop is None or len(loop.visits) < CERTAIN:
         return
@@ -378,7 +381,7 @@ def flush() -> None:
 
 
 def exclusive(storage: Storage) -> Buffer:
-    """Return the buffer of `storage` for direct writes, after preserving the values of recorded expressions.
+    """Return the buffer of `storage` for direct writes, after evaluating what needs its old elements.
 
     Pending work of this thread that uses the buffer is evaluated first. If another array or an exported view shares the
     memory, the storage gets a private copy. Memory that is shared with other code is returned as it is.
@@ -410,7 +413,7 @@ def exclusive(storage: Storage) -> Buffer:
 
 
 def share_memory(storage: Storage) -> SharedMemory:
-    """Let other code read and write the memory of a storage on the CPU until the returned object is deleted."""
+    """Let other code access a storage's CPU memory until the returned object is deleted."""
     while (owner := find_shared(storage)) is None:
         buffer = exclusive(storage)
         if storage.buffer is buffer:
@@ -423,7 +426,7 @@ def _references(buffer: Buffer) -> int:
 
 
 def _count_unshared() -> int:
-    """Return the reference count of a buffer that belongs to a single storage, as `_references` measures it."""
+    """Return the reference count of a buffer that only one storage uses, as `_references` counts it."""
     storage = Storage((), np.dtype(bool), None, Buffer(None, 0, 0))  # type: ignore[arg-type]
     buffer = storage.buffer
     return _references(buffer)  # type: ignore[arg-type]

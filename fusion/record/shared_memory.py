@@ -1,4 +1,4 @@
-"""Host memory that a CPU storage shares with other code, which may read and write the memory at any time.
+"""Host memory that an array shares with other code, which may read and write it at any time.
 
 In: a storage, and memory. Out: the storage with its elements in `Storage.host`. Invariant: a recorded operation reads
 a copy that was made when it was recorded, and a write is done immediately. Each side therefore sees the writes of the
@@ -35,7 +35,10 @@ class SharedMemory:
         }
 
     def array(self, dtype: np.dtype, shape: tuple[int, ...], strides: tuple[int, ...], offset: int) -> np.ndarray:
-        """Return a NumPy array over the memory. Strides and offset are in bytes."""
+        """Return a NumPy array over the memory.
+
+        Strides and offset are in bytes.
+        """
         return np.ndarray(shape, dtype, np.asarray(self), offset, strides)
 
 
@@ -45,7 +48,7 @@ _shared: WeakKeyDictionary[Storage, tuple[Buffer, ref[SharedMemory] | SharedMemo
 
 
 def export_memory(storage: Storage, values: np.ndarray) -> np.ndarray:
-    """Share the memory of an evaluated storage.
+    """Share the memory of an evaluated storage with other code.
 
     `values` is the C-contiguous array over this memory.
 
@@ -73,12 +76,12 @@ def export_owner(storage: Storage, values: np.ndarray) -> np.ndarray:
 
 
 def exporter_of(storage: Storage) -> np.ndarray | None:
-    """Return the base array of exported memory, or None if a storage's memory is not exported."""
+    """Return the NumPy array through which other code uses a storage's memory, or None if there is none."""
     return storage.exporter[0] if storage.exporter is not None else None
 
 
 def _find_exported(storage: Storage) -> SharedMemory | None:
-    """Return an object that owns the memory which `export_memory` has shared.
+    """Return an object that keeps exported memory shared, or None if other code has released the memory.
 
     If only the storage uses the memory, end the sharing and return None.
     """
@@ -97,7 +100,7 @@ def _find_exported(storage: Storage) -> SharedMemory | None:
 
 
 def _count_unexported() -> int:
-    """Return the reference count of an exported array that only its storage references."""
+    """Return Python's reference count of an array that only its storage references."""
     held = np.empty(0), 0
     exporter, _ = held
     return getrefcount(exporter)
@@ -122,7 +125,7 @@ def find_shared(storage: Storage) -> SharedMemory | None:
 
 
 def _take_back(storage: Storage, owner: ref[SharedMemory]) -> None:
-    """End the sharing of a storage's memory when its `owner` has been deleted."""
+    """End the sharing of a storage's memory, because its `owner` has been deleted."""
     entry = _shared.get(storage)
     if entry is not None and entry[1] is owner:
         storage.buffer = entry[0]
@@ -165,7 +168,7 @@ def write_shared(
     make: Callable[[Expr], Expr],
     evaluate: Callable[[Expr, Epoch], Buffer],
 ) -> tuple[Expr, Expr]:
-    """Write the result of `make` to shared memory immediately. Return the old version and the new version."""
+    """Write the result of `make` to shared memory immediately, and return the old and the new version."""
     previous = epoch.bind(copy_shared(storage, owner), storage.shape, storage.dtype)
     made = make(previous)
     epoch.check(made)

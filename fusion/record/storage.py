@@ -1,4 +1,4 @@
-"""Storages (the data of arrays) and epochs (recordings), which connect expressions with data.
+"""Storages, which contain the data of arrays, and epochs, which are recordings of operations.
 
 A `Storage` is the shared state of aliasing arrays: its current version, as an expression while pending and as a buffer
 once evaluated. An `Epoch` is one thread's recording between two evaluations. The epoch binds leaves to numbered slots,
@@ -42,7 +42,7 @@ SMALL_RUN = 16
 
 
 class Storage:
-    """The elements of an array and of all its views: a buffer, or an expression that is still pending.
+    """The data of an array and of all its views, either a buffer or a pending expression.
 
     Attributes
     ----------
@@ -103,7 +103,7 @@ IDLE, EVALUATING, OVERWRITING = range(3)
 
 
 class Epoch:
-    """A recording of operations: the buffers and scalars that it reads (slots), and its pending storages."""
+    """A recording of operations, with the buffers that it reads and its pending storages."""
 
     __slots__ = (
         "asides",
@@ -169,7 +169,7 @@ class Epoch:
                 self.limit = min(self.limit, self.soft)
 
     def bind(self, buffer: Buffer, shape: tuple[int, ...], dtype: np.dtype) -> Expr:
-        """Store a buffer in a slot of the recording, and return the leaf that reads the slot."""
+        """Store a buffer in the recording's buffer table, and return the expression that reads it."""
         slot_of, number = self.slot_of, id(buffer)
         slot = slot_of.get(number)
         if slot is None:
@@ -192,7 +192,7 @@ class Epoch:
         return node
 
     def bind_scalar(self, value: object, dtype: np.dtype) -> Expr:
-        """Store a scalar in a new slot of the recording, and return the 0-d expression that reads the slot."""
+        """Store a scalar in the recording's table, and return the 0-d expression that reads it."""
         number = to_number(value, dtype.type)
         slots = self.slots
         slots.append(number)
@@ -234,7 +234,7 @@ class Epoch:
         self.slots, self.slot_of, self.results = [], {}, {}
 
     def release_if_ended(self) -> bool:
-        """Release the buffers of an ended epoch if its pending values are not referenced.
+        """Release the buffers of an ended recording if its pending values are not referenced.
 
         Return whether `forget` was called. It is not called during an evaluation of the epoch.
         """
@@ -250,7 +250,7 @@ class Epoch:
             self.lock.release()
 
     def live(self, among: list[Storage | Expr] | None = None) -> list[Storage]:
-        """Return the pending storages that are still referenced outside the pending list.
+        """Return the pending storages that the program still references.
 
         `among` is a copy of `pending`.
         """
@@ -260,7 +260,7 @@ class Epoch:
         ]
 
     def drop_unreferenced(self, begin: int) -> None:
-        """Remove the pending storages from position `begin` on that nothing else references.
+        """Remove the pending storages from position `begin` on that the program does not reference.
 
         The memo of recorded calls uses this to drop the intermediate values of a call. Nothing is removed during an
         evaluation.
@@ -274,7 +274,7 @@ class Epoch:
 
 
 def bind(storage: Storage, buffer: Buffer, epoch: Epoch) -> Expr:
-    """Bind the buffer of a storage to a slot of the epoch, and return the leaf that reads the slot."""
+    """Store a storage's buffer in the recording's buffer table, and return the expression that reads it."""
     node = epoch.bind(buffer, storage.shape, storage.dtype)
     before = storage.epoch  # (a reference, so that nothing is deleted in the next three lines)
     if storage.buffer is buffer:
@@ -285,7 +285,7 @@ def bind(storage: Storage, buffer: Buffer, epoch: Epoch) -> Expr:
 
 
 class Recording(threading.local):
-    """The state of recording in one thread, such as its current epoch."""
+    """The current recording of a thread, and whether an operation that must not be cut is running."""
 
     epoch: Epoch | None = None
     held = False  # whether an operation is running that must not be cut
@@ -309,7 +309,7 @@ def current_epoch(device: Device | None = None) -> Epoch:
 
 
 def _count_unreferenced() -> int:
-    """Return the reference count of a storage that only the pending list and `Epoch.live` hold.
+    """Return the reference count of a storage to which the program has no reference.
 
     The count is measured, since it depends on the interpreter.
     """

@@ -17,7 +17,7 @@ LIMIT, CALLS = 4096, 32
 
 
 def note_alone(site: Site) -> None:
-    """Record that an evaluation computed only the value of the call site `site`."""
+    """Record that the last evaluation for the call site `site` computed only that call's value."""
     if len(ALONE) >= LIMIT:
         ALONE.clear()
     ALONE[site] = CALLS

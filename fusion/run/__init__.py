@@ -1,1 +1,1 @@
-"""Execution of plans, interpretation, the choice between the two, fallback and verification."""
+"""Execution of plans and interpretation of graphs, with the choice between the two."""

@@ -1,4 +1,4 @@
-"""Compilation of plans in a second process.
+"""Compilation of plans in a second process, while this process interprets the graphs.
 
 In: graphs, which are interpreted until their plans are compiled. Out: their plans, in the disk cache. Invariant: a
 graph is refused if its plan could not be found there, for example because it has a user function.
@@ -22,7 +22,7 @@ if TYPE_CHECKING:
 def request_plan(
     form: plan_cache.Form, graph: LiveGraph, wanted: tuple[int, ...] | None, device: Device, slots: int
 ) -> Request | None:
-    """Request the plan of a graph from a second process. Return None if this process must compile the plan.
+    """Request a plan from a second process, or return None if this process must compile it.
 
     The result of the request is the CPU time of the compilation in seconds.
     """
@@ -35,13 +35,13 @@ def request_plan(
 
 
 def _forget(key: object, seconds: float) -> None:
-    """Forget the plans of a form, so that the next search reads the disk."""
+    """Forget the plans for a graph structure, so that the next search reads the disk."""
     codegen.read_description_again()
     plan_cache.forget(key)
 
 
 def _flatten(nodes: list[Expr], graph: LiveGraph) -> tuple[Any, ...]:
-    """Return a graph as numbers and tuples, which can be sent to another process.
+    """Convert a graph to numbers and tuples, which can be sent to another process.
 
     Operands come first in `nodes`.
     """

@@ -1,4 +1,4 @@
-"""Compiled loops of ops, and the order in which kernels perform reductions.
+"""Compiled loops of elementwise operations, and the order in which kernels reduce elements.
 
 In: an op and dtypes, or a reduction of an array. Out: loaded kernels, or a `Tree`. Invariant: kernels are
 created by the same lowering and code generation as plans, so they compute the same bits.
@@ -23,7 +23,7 @@ from weft.runtime import get_device, make_reduction_ufunc
 
 
 def compile_map(op: str, loop: tuple[np.dtype, ...], dtype: np.dtype) -> tuple[Any, str]:
-    """Compile an op for contiguous arrays. Return the loaded function and the digest of its kernel."""
+    """Compile an op for contiguous arrays, and return the loaded function and its kernel's digest."""
     device, kernel = get_device("cpu"), _kernel(op, loop, dtype)
     digest = kernel_digest(device.target, kernel)
     return obtain_function(device, kernel, digest), digest
@@ -43,7 +43,7 @@ def _kernel(op: str, loop: tuple[np.dtype, ...], dtype: np.dtype) -> Any:
 
 
 def compile_reduction(op: str, kind: np.dtype) -> Any:
-    """Return a compiled reduction of contiguous rows, as a gufunc ``(n)->()``."""
+    """Return a compiled reduction of contiguous rows, as a generalized ufunc ``(n)->()``."""
     device = get_device("cpu")
     base = leaf(0, (100,), kind)
     group = Group(0)
@@ -73,7 +73,7 @@ def tree_of_array(op: str, values: np.ndarray, axes: tuple[int, ...], kind: np.d
 
 
 def find_tree(node: Expr, stored: Collection[Expr], short: Collection[Expr], target: Target) -> Tree:
-    """Return the order of a reduction whose operand is computed from materialized values (`stored`).
+    """Return the order of a reduction whose operand is computed from the values in `stored`.
 
     Reductions in `short` are unrolled.
     """

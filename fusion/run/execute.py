@@ -56,7 +56,7 @@ _plans_lock = threading.RLock()  # (reentrant: a finalizer may evaluate while th
 
 
 def run(epoch: Epoch, versions: list[Expr], wanted: tuple[int, ...] | None, assign_results: AssignResults) -> None:
-    """Evaluate the requested versions of an epoch, and the live versions on which they depend.
+    """Evaluate the requested values of a recording, and the values that they need.
 
     `wanted` contains their positions in `versions`. None means all. `assign_results` is called with the plan and its
     table of buffers, in which `Plan.handed` gives the index of each version's buffer. It may be called more than once
@@ -90,10 +90,7 @@ def run(epoch: Epoch, versions: list[Expr], wanted: tuple[int, ...] | None, assi
 def _find_or_make(
     key: object, epoch: Epoch, versions: list[Expr], wanted: tuple[int, ...] | None, assign_results: AssignResults
 ) -> Plan | None:
-    """Return a plan for a graph: one that already exists for its form, or a new one.
-
-    Return None if the program was interpreted instead.
-    """
+    """Return a cached or a new plan for a graph, or None if the graph was interpreted instead."""
     loaded = sys.modules.get("weft.fusion.run.tiers")  # (it is loaded when something is first interpreted)
     if loaded is not None and setting("interpret") == "auto" and not setting("verify"):
         if loaded.reinterpret(key, epoch, versions, assign_results):
@@ -133,13 +130,13 @@ def _find_or_make(
 
 
 def _tiers() -> Any:
-    """Import and return the `tiers` module, which is not needed if the first plan is on disk."""
+    """Import and return the `tiers` module, which is not needed if the first plan comes from disk."""
     return import_module("weft.fusion.run.tiers")
 
 
 @cache
 def _planning() -> Any:
-    """Import and return the `planning` module, which is needed only to make a plan.
+    """Import and return the `planning` module, which is needed only to create a plan.
 
     Python 3.11 turns an interrupt during the definition of a dataclass into a RuntimeError.
     """
@@ -156,7 +153,7 @@ def _make_specialized(key: object, epoch: Epoch, versions: list[Expr], wanted: t
 
 
 def _keep(key: object, versions: list[Expr], graph: LiveGraph, plan: Plan) -> Plan:
-    """Complete the fields that a plan needs for its runs, and cache the plan.
+    """Complete the fields of a new plan that are needed to run it, and cache the plan.
 
     The recorded versions become the plan's outputs.
     """
@@ -176,7 +173,7 @@ def _keep(key: object, versions: list[Expr], graph: LiveGraph, plan: Plan) -> Pl
 
 
 def _is_worth_more(plan: Plan, device: Device) -> bool:
-    """Return whether specialized kernels are worthwhile: on a GPU, if a launch accesses much memory."""
+    """Return whether kernels for exact sizes pay off, as in GPU launches that access much memory."""
     if not device.target.machine.is_gpu:
         return False
     launches = [step for step in plan.steps if isinstance(step, KernelLaunch)]
@@ -184,7 +181,7 @@ def _is_worth_more(plan: Plan, device: Device) -> bool:
 
 
 def gather_requests(steps: list[Step]) -> list[Step]:
-    """Merge consecutive memory requests of a plan. Return the steps."""
+    """Merge consecutive memory requests of a plan, and return the steps."""
     found: list[Step] = []
     for step in steps:
         if not isinstance(step, tuple):
@@ -198,7 +195,7 @@ def gather_requests(steps: list[Step]) -> list[Step]:
 
 
 def gather_launches(device: Device, steps: list[Step]) -> list[Step]:
-    """Merge consecutive kernels of a plan into batches, if the device supports batches. Return the steps."""
+    """Merge consecutive kernels of a plan into batches if the device supports batches, and return the steps."""
     found: list[Step] = []
     launches: list[KernelLaunch] = []
     given_up: list[Step] = []
@@ -292,7 +289,7 @@ def execute(plan: Plan, epoch: Epoch, assign_results: AssignResults, shown: bool
 
 
 def _check_slots(plan: Plan, epoch: Epoch) -> None:
-    """Raise RuntimeError unless the buffers that a plan reads are different and have the expected sizes."""
+    """Raise RuntimeError unless all buffers that a plan reads are different and have the expected sizes."""
     try:
         found = [epoch.slots[slot] for slot in plan.leaves]
         good = [buffer.nbytes for buffer in found] == plan.leaf_sizes and len({*map(id, found)}) == len(found)
@@ -303,7 +300,7 @@ def _check_slots(plan: Plan, epoch: Epoch) -> None:
 
 
 def _table(plan: Plan, slots: list[Any], missing: int) -> list[Any]:
-    """Return the table of buffers for a run of a plan: the epoch's buffers, followed by empty entries.
+    """Return the buffer table for a run of a plan: the recording's buffers, followed by empty entries.
 
     The epoch of the run may have fewer slots than the epoch for which the plan was created.
     """
@@ -311,7 +308,7 @@ def _table(plan: Plan, slots: list[Any], missing: int) -> list[Any]:
 
 
 def _fill_table(table: list[Any], plan: Plan, epoch: Epoch) -> None:
-    """Fill the table's entries for scalars, small arrays, completion counters and look-back descriptors."""
+    """Fill in the scalars, small arrays, completion counters and look-back descriptors of a buffer table."""
     device = epoch.device
     if plan.counter is not None:
         table[plan.counter] = device.completion_counter()
@@ -407,7 +404,7 @@ def _references(table: list[Any], slot: int) -> int:
 
 
 def _count_unshared() -> int:
-    """Return the reference count of a buffer that only the epoch's slots and the table reference."""
+    """Return the reference count of a buffer that only the recording and the buffer table reference."""
     slots = [Buffer(None, 0, 0)]  # type: ignore[arg-type]
     return _references([*slots], 0)
 
@@ -416,7 +413,7 @@ _UNSHARED = _count_unshared()
 
 
 def _donate(step: Donation, table: list[Any], device: Device) -> int:
-    """Provide memory for a result: new memory, or the memory or a copy of the value that it replaces.
+    """Provide the memory for a result: new memory, an operand's memory, or a copy of an operand.
 
     Return the slot of the epoch whose memory was donated to the result, otherwise -1.
     """

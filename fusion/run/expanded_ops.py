@@ -1,4 +1,4 @@
-"""Temporary computation of ops by simple NumPy functions, until compiling their loops is worthwhile.
+"""Computation of ops by simple NumPy functions, until it is worthwhile to compile loops for them.
 
 In: an op and a loop. Out: a callable like the op's ufunc that needs no generated code, or None. Invariant: the op's own
 expansion runs on arrays, down to ops whose NumPy loops compute the same bits as kernels. The result therefore has the
@@ -34,7 +34,7 @@ BY_NUMPY = "NumPy computes it, which is slower"
 
 
 def compile_price() -> float:
-    """Return the time in seconds that NumPy may spend on an op before a loop for the op is compiled."""
+    """Return how many seconds NumPy may spend on an op before a loop for the op is compiled."""
     return PRICE if "llvmlite.binding" in sys.modules else PRICE + LOADING
 
 
@@ -43,7 +43,7 @@ class NeedsCodeError(Exception):
 
 
 class _Value:
-    """An array that takes the role of a kernel's value while an op is expanded."""
+    """An array that stands for a kernel's value while an op is computed by simpler ops."""
 
     __slots__ = ("array", "type")
 
@@ -52,7 +52,7 @@ class _Value:
 
 
 class _OnArrays:
-    """A replacement for `KernelBuilder` that computes with arrays when an op is expanded.
+    """A replacement for `KernelBuilder` that computes arrays instead of emitting operations.
 
     `simple` returns NumPy's loop for an op, or None.
     """
@@ -64,7 +64,10 @@ class _OnArrays:
         raise NeedsCodeError(name)
 
     def constant(self, value: object, dtype: Any = None) -> _Value:
-        """Return a constant. Raises NeedsCodeError if `dtype` is None, because only indices have no dtype."""
+        """Return a constant of the given dtype.
+
+        Raises NeedsCodeError if `dtype` is None, because only indices have no dtype.
+        """
         if dtype is None:
             raise NeedsCodeError
         kind = np.dtype(dtype)
@@ -128,7 +131,10 @@ def _find_extremes(name: str, x: Any, y: Any) -> Any:
 
 
 def _saturate(x: np.ndarray, own: np.dtype, dtype: np.dtype) -> Any:
-    """Convert a float to an integer. Out-of-range values saturate, and NaN becomes 0."""
+    """Convert a float to an integer with saturation.
+
+    Out-of-range values saturate, and NaN becomes 0.
+    """
     if own.kind != "f" or dtype.kind not in "iu":
         raise NeedsCodeError("cast")
     limits = np.iinfo(dtype)
@@ -145,7 +151,7 @@ def _forget_expansions(_: None) -> None:
 
 
 class ExpandedOp:
-    """A callable that computes an op by simpler ops until a loop for the op has been compiled.
+    """A callable that computes an op by simpler ops until a loop for it has been compiled.
 
     Parameters
     ----------
@@ -180,7 +186,7 @@ class ExpandedOp:
         self.when_compiled: Callable[[], None] = lambda: None
 
     def __getattr__(self, name: str) -> Any:
-        """Return a method of the compiled ufunc."""
+        """Return an attribute of the compiled ufunc, such as a method."""
         if name.startswith("_"):
             raise AttributeError(name)
         return getattr(self.compiled(), name)
@@ -225,7 +231,10 @@ class ExpandedOp:
 
 
 def can_expand(op: str, loop: Loop, dtype: np.dtype, simple: Callable[[str, Loop, np.dtype], Any]) -> bool:
-    """Return whether an op can be computed by simpler ops. The result depends only on the dtypes."""
+    """Return whether simpler ops can compute an op.
+
+    The result depends only on the dtypes.
+    """
     try:
         with np.errstate(all="ignore"):
             _OnArrays(simple).op(op, *[_Value(kind, np.ones(1, kind)) for kind in loop], dtype=dtype)

@@ -1,4 +1,4 @@
-"""Plan steps that call host functions, or functions that launch kernels themselves.
+"""Plan steps that call functions on the host, including functions that launch kernels.
 
 In: a call and the table of buffers. Out: its result in memory.
 """
@@ -26,7 +26,7 @@ def call_launcher(step: HostCall, table: list[Any], device: Device) -> None:
 
 
 def _multiply_on_device(step: HostCall, table: list[Any], device: Device) -> bool:
-    """Multiply matrices with the device's library. Return False if the device has no such library."""
+    """Multiply matrices with the device's library, or return False if the device has none."""
     operands = []
     for slot, node, window in step.operands:
         strides, offset = node.attrs if window else (contiguous_strides(node.shape), 0)
@@ -44,7 +44,7 @@ def launch_with_draws(
     work: int,
     arguments: array[int],
 ) -> None:
-    """Launch a kernel with random number streams as operands.
+    """Launch a kernel that has random number streams as operands.
 
     The kernel generates the numbers itself if possible. Otherwise they are written to memory first.
     """
@@ -66,7 +66,7 @@ def launch_with_draws(
 
 
 def call_host(step: HostCall, table: list[Any], device: Device) -> None:
-    """Execute a plan step that is not a kernel: a host function, or a matrix product of a library."""
+    """Execute a plan step that is not a kernel: a host function or a library's matrix product."""
     node = step.node
     if node.op == "matmul" and not device.memory_on_host and _multiply_on_device(step, table, device):
         return

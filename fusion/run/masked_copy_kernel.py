@@ -1,4 +1,4 @@
-"""The kernel that copies the elements selected by a mask.
+"""The kernel that copies the elements that a mask selects.
 
 In: the dtype of the elements. Out: the loaded kernel. Its slots are the addresses of the mask (twice), of the elements
 and of the output, then the lengths of the mask and of the output. Invariant: the kernel writes only within the output.
@@ -23,7 +23,7 @@ def compile_masked_copy(kind: np.dtype) -> Any:
 
 
 def _kernel(kind: np.dtype) -> Kernel:
-    """Return a kernel that reads eight elements of the mask at once.
+    """Return a kernel that copies selected elements, and reads eight elements of the mask at once.
 
     The kernel then copies all eight elements, none, or only the selected ones. It may write elements that are not
     selected. These elements are overwritten later, so the kernel stops before the last eight elements.

@@ -1,4 +1,4 @@
-"""Planning: the conversion of a graph to steps over a table of buffers.
+"""Planning: conversion of a graph to kernels and other steps over a table of buffers.
 
 In: a graph and a device. Out: a `Plan` with all kernels compiled and loaded. Invariant: a plan depends only on
 expressions, not on an epoch. Planning therefore needs no lock. A process whose plans are on disk never loads this
@@ -48,7 +48,7 @@ from weft.runtime import Device, DeviceMismatchError, get_device, override, sett
 def make_new(
     device: Device, epoch_slots: int, graph: LiveGraph, wanted: tuple[int, ...] | None, form: plan_cache.Form
 ) -> Plan:
-    """Return a new plan for a graph, and cache the plan for other graphs of the same form.
+    """Return a new plan for a graph, and cache the plan for graphs with other sizes.
 
     `epoch_slots` is the number of slots of the epoch. `wanted` is the argument of `make_plan`.
     """
@@ -88,7 +88,7 @@ def make_specialized(
 def compile_plan(
     name: str, epoch_slots: int, wanted: tuple[int, ...] | None, key: bytes, rows: Any, versions: Any, origins: Any
 ) -> float:
-    """Compile the plan of a graph that another process has sent, and store the plan on disk.
+    """Compile the plan of a graph that another process sent, and store the plan on disk.
 
     `key` is the key of the plan on disk, or empty if the other process does not know this machine's description.
     Return the CPU time in seconds. Raises LookupError if the other process would not find the plan.
@@ -138,7 +138,7 @@ def make_plan(
 
 
 class PlanWriter:
-    """Writer of a plan, which converts a schedule to plan steps over a table of buffers."""
+    """Writer of a plan, which converts a schedule to steps over a table of buffers."""
 
     def __init__(self, device: Device, epoch_slots: int, schedule: Schedule, may: SizeSpecialization) -> None:
         self.device = device
@@ -198,7 +198,7 @@ class PlanWriter:
         )
 
     def slot_of(self, node: Expr) -> int:
-        """Return the index of a materialized value in the table of buffers."""
+        """Return the buffer table index of a value that is written to memory."""
         if node.kind == "leaf":
             if value_bytes(node):
                 self.moved[node.attrs[0]] = None

@@ -1,4 +1,4 @@
-"""Primitives: NumPy functions that compute ops with the same bits as compiled plans.
+"""NumPy functions that compute ops with the same bits as compiled plans.
 
 In: the name of an op and its dtypes. Out: a callable like a NumPy ufunc. Invariant: NumPy's own loop is used only if it
 computes the same bits as a kernel. Otherwise the op's expansion into such loops is used, and later a loop that the code
@@ -38,7 +38,7 @@ _NUMPY = {kind: frozenset(names.split()) for kind, names in _SAME.items()}
 
 
 def primitive(op: str, loop: tuple[np.dtype, ...], dtype: np.dtype | None = None) -> Primitive:
-    """Return the NumPy function for an op and operands of the dtypes `loop`.
+    """Return the NumPy function that computes an op for operands of the dtypes `loop`.
 
     The op "cast" converts to `dtype`.
 
@@ -69,7 +69,7 @@ def _expanded(op: str, loop: tuple[np.dtype, ...], dtype: np.dtype) -> ExpandedO
 
 @cache
 def _numpy_function(op: str, loop: tuple[np.dtype, ...], dtype: np.dtype) -> Primitive | None:
-    """Return NumPy's function for an op, or None if the function and a kernel compute different bits."""
+    """Return NumPy's function for an op, or None if its bits differ from those of a kernel."""
     if not uses_numpy(op, loop, dtype):
         return None
     if op == "cast":
@@ -78,7 +78,7 @@ def _numpy_function(op: str, loop: tuple[np.dtype, ...], dtype: np.dtype) -> Pri
 
 
 def uses_numpy(op: str, loop: tuple[np.dtype, ...], dtype: np.dtype | None = None) -> bool:
-    """Return whether an op is computed by NumPy's own function, without compiled code."""
+    """Return whether NumPy's own function computes an op, without compiled code."""
     if any(map(is_bfloat16, loop)):
         return False
     if op == "cast":

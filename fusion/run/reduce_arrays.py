@@ -1,4 +1,4 @@
-"""Reductions of NumPy arrays by few NumPy calls, with the same bits as CPU kernels.
+"""Reductions of NumPy arrays with the same bits as in CPU kernels, by few NumPy calls.
 
 In: an array, and a kernel's reduction order (`reduction_order.Tree`). Out: the reduced array. Invariant: elements are
 combined in the kernel's order. NumPy's own reduction is used only if its result is the same in any order.
@@ -42,7 +42,9 @@ class NeedsKernelError(Exception):
 
 
 def reduce_values(op: str, values: np.ndarray, axes: tuple[int, ...], dtype: np.dtype, keepdims: bool = False) -> Any:
-    """Return an array reduced with an op over `axes`. `dtype` is the dtype of the result and the accumulators.
+    """Return an array reduced with an op over `axes`.
+
+    `dtype` is the dtype of the result and the accumulators.
 
     The bits are the same as those of a plan that reduces an array with this memory layout.
 
@@ -129,7 +131,7 @@ def compiler() -> Any:
 
 
 def _tree_for(op: str, values: np.ndarray, axes: tuple[int, ...], kind: np.dtype) -> Tree:
-    """Return the order in which a plan reduces an array with the shape and strides of `values`."""
+    """Return the order in which a plan would reduce an array with the shape and strides of `values`."""
     if values.flags.c_contiguous:
         found = plain_tree(values.shape, axes, codegen.host_has_masks())
         if found is not None:
@@ -139,7 +141,7 @@ def _tree_for(op: str, values: np.ndarray, axes: tuple[int, ...], kind: np.dtype
 
 
 def memoized_tree(key: object, find: Callable[[], Tree]) -> Tree:
-    """Return the cached order for a key. On a cache miss, call `find` and cache the result."""
+    """Return the cached reduction order for a key, or find the order and cache it."""
     known = _trees.get(key)
     if known is None:
         known = _trees[key] = find()
@@ -230,7 +232,7 @@ def _in_lanes(row: Any, values: Any, level: LaneLoop) -> Any:
 
 
 def _combine_remainder(row: Any, vectors: Any, left: Any) -> Any:
-    """Combine the elements that do not fill a vector with the first lanes.
+    """Combine the elements at the end of a row, which do not fill a vector, with the first lanes.
 
     The other lanes keep their values, initially the identity.
     """
@@ -251,7 +253,7 @@ def _combine_remainder(row: Any, vectors: Any, left: Any) -> Any:
 
 
 def _reduce_compiled(op: str, values: np.ndarray, axes: tuple[int, ...], kind: np.dtype) -> Any:
-    """Reduce contiguous rows with a compiled loop, or return None if no loop is used.
+    """Reduce contiguous rows with a compiled loop, or return None if there is no loop.
 
     No loop is used for other rows, and for the first calls with each op.
     """

@@ -1,4 +1,4 @@
-"""The disk cache of compiled loops of ops.
+"""The disk cache of compiled loops of elementwise operations.
 
 In: an op and its dtypes. Out: a NumPy ufunc around the loop. Invariant: the code generator is not loaded for a loop that
 another process has compiled. The key of a loop contains everything that its code depends on.
@@ -32,7 +32,7 @@ def obtain_loop(op: str, loop: tuple[np.dtype, ...], dtype: np.dtype) -> Callabl
 
 
 def store_loop(op: str, loop: tuple[np.dtype, ...], dtype: np.dtype) -> None:
-    """Compile the loop of an op in the second process."""
+    """Compile and store the loop of an op, in the second process."""
     obtain_loop(op, loop, dtype)
 
 
@@ -58,7 +58,7 @@ def _key(op: str, loop: tuple[np.dtype, ...], dtype: np.dtype) -> bytes:
 
 
 def make_loop(function: Any, op: str, loop: tuple[np.dtype, ...], dtype: np.dtype) -> Callable[..., Any]:
-    """Return a ufunc that calls a loaded kernel."""
+    """Return a ufunc that calls a compiled kernel that has been loaded."""
     dtypes = (*loop, dtype)
     shown = [np.dtype(np.uint16) if is_bfloat16(kind) else kind for kind in dtypes]
     ufunc: Callable[..., Any] = make_map_ufunc(op.lstrip("_"), function, shown)
@@ -66,7 +66,7 @@ def make_loop(function: Any, op: str, loop: tuple[np.dtype, ...], dtype: np.dtyp
 
 
 def _on_bits(ufunc: Any, dtypes: tuple[np.dtype, ...]) -> Callable[..., Any]:
-    """Return a function on bfloat16 arrays that passes their bits to a ufunc as uint16."""
+    """Return a function that passes the bits of bfloat16 arrays to a ufunc as uint16."""
     brains = [is_bfloat16(kind) for kind in dtypes]
 
     def call(*operands: Any, out: Any = None) -> Any:

@@ -1,4 +1,4 @@
-"""The choice between interpretation and compilation, and interpretation after a failure of the optimizer.
+"""The choice between interpretation and compilation, and interpretation when planning fails.
 
 In: a graph without a plan in memory. Out: whether it was interpreted. A form is compiled once its interpreted runs have
 lost about as much time as compilation is expected to take. A second process then compiles it, and the form is
@@ -61,7 +61,7 @@ _OUTSIDE = (MemoryError, DeviceMismatchError, DeviceLostError, SettingError)
 
 @dataclass(slots=True)
 class FormCost:
-    """The time that interpreting a form has lost so far, and the expected time to compile the form, in seconds."""
+    """The lost time and the expected compile time of a graph structure, in seconds."""
 
     lost: float = 0.0
     price: float = 0.0
@@ -79,7 +79,7 @@ _programs: OrderedDict[Any, tuple[Program | None, FormCost]] = OrderedDict()
 
 
 class _Rate:
-    """Ratio of measured to expected compile time, and the time needed to load the planner.
+    """The ratio of measured to expected compile time, and the time needed to load the planner.
 
     The ratio is lower if the disk cache often has the code.
     """
@@ -95,7 +95,9 @@ _lock = threading.RLock()
 
 
 def find_costs(form: plan_cache.Form, epoch: Epoch) -> tuple[FormCost | None, float]:
-    """Return the recorded costs of a form, and the seconds that one interpreted run is expected to lose.
+    """Return the recorded costs of a graph structure, and the expected loss of one interpreted run.
+
+    The loss is in seconds.
 
     The costs are None if the graph cannot be interpreted. The seconds are 0 if they do not matter.
     """
@@ -137,7 +139,7 @@ def _form_of(key: int) -> FormCost:
 
 
 def note_compiled(form_price: float, seconds: float) -> None:
-    """Update the ratio of measured to expected compile time after a compilation of `seconds` seconds."""
+    """Update the ratio of measured to expected compile time after a compilation."""
     begun, _Rate.start, _Rate.loaded = _Rate.loaded, 0.0, True
     seconds -= 0.0 if begun else min(START, seconds)
     _note_rate(form_price, seconds)
@@ -157,7 +159,7 @@ def try_interpreting(
     wanted: tuple[int, ...] | None,
     assign_results: Any,
 ) -> float | None:
-    """Interpret a graph, if that is possible and the graph's form should not be compiled now.
+    """Interpret a graph, unless its structure should be compiled now or cannot be interpreted.
 
     Return None if the graph was interpreted. Otherwise return the expected seconds of compilation, or 0 if unknown.
     """
@@ -193,7 +195,7 @@ def try_interpreting(
 def _should_interpret(
     form: FormCost, losing: float, kind: plan_cache.Form, graph: LiveGraph, wanted: tuple[int, ...] | None, epoch: Epoch
 ) -> bool:
-    """Return whether to interpret a graph that has no plan, although that loses `losing` seconds.
+    """Return whether to interpret a graph that has no plan, despite a loss of `losing` seconds.
 
     If its form should be compiled, also request the compilation.
     """
@@ -218,17 +220,17 @@ def _should_interpret(
 
 
 def _limit(form: FormCost) -> float:
-    """Return how many seconds interpretation may lose before a form is compiled."""
+    """Return how many seconds interpretation may lose before a graph structure is compiled."""
     return BACKGROUND * form.price + _Rate.second if setting("background") else form.price + _Rate.start
 
 
 def is_known(key: object, kind: plan_cache.Form) -> bool:
-    """Return whether this graph, or one of the same form and array lengths, has been interpreted before."""
+    """Return whether this graph, or one of the same structure and lengths, was interpreted before."""
     return key in _programs or (kind.key, tuple(kind.encoder.codes)) in _programs
 
 
 def reinterpret(key: object, epoch: Epoch, versions: list[Expr], assign_results: Any) -> bool:
-    """Interpret a graph that was interpreted before, unless compilation is now cheaper.
+    """Interpret a graph that was interpreted before, unless compilation is cheaper now.
 
     Return whether the graph was interpreted.
     """
@@ -241,7 +243,7 @@ def reinterpret(key: object, epoch: Epoch, versions: list[Expr], assign_results:
 
 
 def _keeps_interpreting(form: FormCost) -> bool:
-    """Return whether to continue to interpret graphs of a form."""
+    """Return whether to continue to interpret graphs of the same structure."""
     if setting("debug") or setting("dump"):
         return False
     if setting("interpret") == "always" or form.broken:
@@ -266,7 +268,7 @@ def _interpret(
     assign_results: Any,
     begin: float,
 ) -> bool:
-    """Interpret the program of a graph, and add the run time to the statistics of `form`.
+    """Interpret the program of a graph, and add the run time to the statistics of the graph structure.
 
     Return False if only a plan computes the right bits.
     """
@@ -316,7 +318,7 @@ def _run(program: Program, epoch: Epoch, versions: list[Expr], assign_results: A
 
 
 def is_optimizer_failure(error: Exception) -> bool:
-    """Return whether an error is a failure of the optimizer, so that interpretation can help."""
+    """Return whether an error is a failure of the optimizer, which interpretation avoids."""
     return not isinstance(error, _OUTSIDE) and not setting("strict")
 
 
@@ -329,7 +331,7 @@ def interpret_after_failure(
     wanted: tuple[int, ...] | None,
     assign_results: Any,
 ) -> None:
-    """Interpret a graph that could not be planned or compiled. Warn once per form.
+    """Interpret a graph that could not be planned or compiled, with one warning per graph structure.
 
     Raises `error` if the graph cannot be interpreted either.
     """
@@ -352,7 +354,7 @@ def interpret_after_failure(
 
 
 def _give_up(form: FormCost, graph: LiveGraph, error: Exception) -> None:
-    """Interpret all later graphs of a form, and issue a warning.
+    """Interpret all later graphs of the same structure, and issue a warning.
 
     With WEFT_STRICT=1, raise `error` instead.
     """
@@ -363,6 +365,6 @@ def _give_up(form: FormCost, graph: LiveGraph, error: Exception) -> None:
 
 
 def _without_slots(key: Any) -> Any:
-    """Return a form's key with the slot numbers removed."""
+    """Return the key of a graph structure without its buffer table indices."""
     device, nodes, *rest = key
     return device, tuple([(*node[:3], *node[4:]) if node[0] in ("leaf", "scalar") else node for node in nodes]), *rest

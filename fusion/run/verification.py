@@ -27,7 +27,7 @@ GPU_UNITS = 1000
 
 
 class VerificationCounts:
-    """The numbers of evaluations that were verified, and that could not be verified."""
+    """Counters of the evaluations that were verified, and of those that could not be verified."""
 
     compared = 0
     skipped = 0
@@ -96,7 +96,7 @@ class Verification:
 
 
 def first_difference(found: np.ndarray, wanted: np.ndarray, units: int = 0) -> str:
-    """Describe the first difference between two arrays of the same dtype. Return "" if the arrays are equal.
+    """Describe the first difference between two arrays of the same dtype, or return "" if they are equal.
 
     Bits are compared, except that all NaNs are equal, and floats may differ by `units` units in the last place of the
     largest finite element.

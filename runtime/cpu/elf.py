@@ -38,7 +38,7 @@ class UnsupportedObjectError(Exception):
 
 
 class Section(NamedTuple):
-    """A section header of an ELF file. The fields are in the same order as in the file."""
+    """A section header of an ELF file, with the fields in the order of the file."""
 
     name: int
     kind: int
@@ -62,7 +62,10 @@ class Symbol(NamedTuple):
 
 @dataclass(frozen=True)
 class Image:
-    """Linked code in memory, with the addresses of its symbols. Deleting this object frees the memory."""
+    """Linked code in memory, with the addresses of its symbols.
+
+    Deleting this object frees the memory.
+    """
 
     memory: mmap.mmap
     symbols: Mapping[str, int]
@@ -130,7 +133,7 @@ class _Linker:
         return found
 
     def link(self) -> Image:
-        """Copy the sections to memory, apply the relocations, and make the code executable. Return the image."""
+        """Copy the sections to memory, apply the relocations, make the code executable, and return the image."""
         size = self.lay_out()
         relocations = self.relocations()
         called = self.wanted(relocations, (_CALL,))
@@ -169,7 +172,7 @@ class _Linker:
         return Image(memory, {s.name: start + self.offset_of(s) for s in defined})
 
     def lay_out(self) -> int:
-        """Assign each section that is loaded an offset in the image. Return the image's size in bytes."""
+        """Assign each loaded section an offset in the image, and return the size of the image in bytes."""
         size = 0
         for number, section in enumerate(self.sections):
             # exceptions never pass through this code, so unwind information is not needed
@@ -187,7 +190,7 @@ class _Linker:
     def wanted(
         self, relocations: Sequence[tuple[int, int, int, Symbol, int]], kinds: Sequence[int]
     ) -> dict[Symbol, None]:
-        """Return the symbols for which relocations of the given `kinds` need a stub or a slot."""
+        """Return the symbols that need a stub or a slot, according to the relocations of the given `kinds`."""
         found: dict[Symbol, None] = {}
         for _, _, kind, symbol, _ in relocations:
             inside = symbol.section in self.section_offsets

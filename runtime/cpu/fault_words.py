@@ -1,4 +1,4 @@
-"""Layout of the failure records of explicit kernels on the CPU.
+"""Layout of the failure records of user-written kernels on the CPU.
 
 Words 0 to 5 belong to the kernel (`faults`). `interrupts` and `printing` read and write the other words.
 """

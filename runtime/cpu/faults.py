@@ -1,4 +1,4 @@
-"""Failure records, in which explicit kernels on the CPU report that they cannot continue.
+"""Failure records, in which user-written kernels on the CPU report that they cannot continue.
 
 The record's words are the kind of failure (0: none), the block, and two threads with the synchronization points at
 which they wait. The words of `fault_words` follow.

@@ -1,4 +1,4 @@
-"""Native code that puts deleted buffers on free lists, and reuses them for later requests.
+"""Native code that puts deleted buffers on free lists, and takes buffers from these lists.
 
 This module also defines the layout of the records that the functions read.
 
@@ -40,7 +40,9 @@ TAKES = ("PyObject_Init", "PyObject_GC_Track", "PyList_SetItem", "Py_IncRef")
 
 @cache
 def keep_text(free_list: int) -> str:
-    """Return the LLVM text of the function ``void keep(buffer)``, which puts a deleted buffer on its free list.
+    """Return the LLVM text of a function that puts a deleted buffer on its free list.
+
+    The function is ``void keep(buffer)``.
 
     A buffer stores its free list at offset `free_list`.
     """
@@ -70,7 +72,9 @@ def keep_text(free_list: int) -> str:
 
 
 def _field(t: Text, thing: str, store: str, which: int) -> str:
-    """Emit the address of a field of the buffer `thing`.
+    """Emit code that computes the address of a buffer's field.
+
+    The offset of the field is in word `which` of `store`.
 
     Word `which` of `store` is the offset of the field.
     """
@@ -79,7 +83,9 @@ def _field(t: Text, thing: str, store: str, which: int) -> str:
 
 @cache
 def take_text() -> str:
-    """Return the LLVM text of the builtin that takes buffers from free lists: ``call(record address, table)``.
+    """Return the LLVM text of the builtin that takes buffers from free lists.
+
+    The builtin is called as ``call(record address, table)``.
 
     The builtin puts a buffer into the table for each request, and returns the number of requests whose free list is
     empty.

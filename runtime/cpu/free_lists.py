@@ -1,4 +1,4 @@
-"""Free lists of a memory pool: deleted buffers by size, whose memory is reused together with the buffer.
+"""Free lists of a memory pool, by size, from which deleted buffers are reused with their memory.
 
 One native call serves all requests of a plan.
 
@@ -42,7 +42,7 @@ _TP_DEALLOC = 52
 
 
 class Counted:
-    """A memory pool whose counters are in memory that native code can update.
+    """A memory pool whose counters can be updated by native code.
 
     Attributes
     ----------
@@ -79,7 +79,7 @@ class Counted:
 
     @property
     def held(self) -> int:
-        """The number of bytes that buffers use."""
+        """The number of bytes in buffers that are in use."""
         return self.counts[MADE] - self.counts[KEPT]
 
     def note_peak(self) -> None:
@@ -131,7 +131,7 @@ class FreeLists:
         return found
 
     def make(self, size: int, *fields: Any) -> Buffer:
-        """Return a new buffer of `size` bytes, which goes on the free list when it is deleted."""
+        """Return a new buffer of `size` bytes that goes on a free list when it is deleted."""
         buffer: Buffer = _generic_alloc(self._kind, 0)
         ctypes.c_int64.from_address(id(buffer) + self._hidden).value = self._free_list(size)
         buffer.__init__(*fields)  # type: ignore[misc]
@@ -145,7 +145,7 @@ class FreeLists:
         return found[0]
 
     def prepare(self, requests: Requests, sizes: Sequence[int | None]) -> None:
-        """Prepare the memory requests of a plan, so that one native call allocates all buffers from the free lists.
+        """Prepare a plan's memory requests, so that one native call takes all buffers from free lists.
 
         `sizes` are the block sizes of the requests, or None for requests that free lists do not serve.
         """
@@ -172,13 +172,18 @@ class FreeLists:
 
 
 def make_free_lists(base: type, pool: Counted, expected: Mapping[str, object]) -> FreeLists | None:
-    """Return the free lists of a pool, or None if the native code cannot be compiled (see `FreeLists`)."""
+    """Return the free lists of a pool, or None if native code cannot be compiled.
+
+    See `FreeLists`.
+    """
     instead = "Python allocates buffers one by one, which is slower"
     return try_compiling("native code for free lists", instead, lambda: FreeLists(base, pool, expected))
 
 
 def allocate_for_plan(device: Any, table: list[Any], requests: Requests, size_of: Callable[[int], int | None]) -> None:
-    """Allocate the buffers of a plan one by one. In a later run, the plan's requests are prepared for the free lists.
+    """Allocate the buffers of a plan one by one, without free lists.
+
+    In a later run, the plan's requests are prepared for the free lists.
 
 
     `size_of` maps requested bytes to a block size, or to None for requests that free lists do not serve.
@@ -241,5 +246,5 @@ _generic_alloc = ctypes.PYFUNCTYPE(ctypes.py_object, ctypes.py_object, ctypes.c_
 
 
 def kind_words(base: type) -> list[int]:
-    """Return two words that native code needs: the class of reusable buffers, and the offset of their address."""
+    """Return two words for native code: the class of reusable buffers, and the offset of their address."""
     return [id(native_kind(base)), slots_of(base)["address"]]

@@ -1,4 +1,4 @@
-"""Native code that repeats launches of explicit kernels on the CPU.
+"""Native code that repeats launches of user-written kernels on the CPU.
 
 In: a kernel with its grid and block, and the argument words of each launch. Out: the completed launches. Invariant:
 blocks are divided as for a single launch. A record is used by one launch at a time.
@@ -46,7 +46,7 @@ def divide_blocks(function: HostFunction, blocks: int, block: Triple, threads: i
 
 
 def guarded(function: HostFunction, arguments: list[int], fault: FaultRecord) -> tuple[Entry, list[int]]:
-    """Return the entry function that runs a kernel interruptibly, and its argument slots.
+    """Return the entry function with which Ctrl-C can interrupt a kernel, and its argument slots.
 
     For fused kernels, and if interrupts are not supported, return the kernel's own entry and `arguments`.
     """
@@ -58,12 +58,15 @@ def guarded(function: HostFunction, arguments: list[int], fault: FaultRecord) ->
 
 
 def hidden_slots(grid: Triple, block: Triple, shared_bytes: int, fault: FaultRecord) -> list[int]:
-    """Return the arguments of an explicit kernel that follow the user's arguments, such as the grid and block sizes."""
+    """Return the arguments that follow the user's arguments in a user-written kernel.
+
+    They include the grid size and the block size.
+    """
     return [*grid, *block, shared_bytes, fault.address]
 
 
 class PreparedGrid:
-    """An explicit kernel that is prepared for repeated launches with the same grid and block.
+    """A user-written kernel that is prepared for repeated launches with the same grid and block.
 
     Each launch takes a list of arguments.
 
@@ -122,7 +125,7 @@ class PreparedGrid:
         spare.append(record)
 
     def _record(self) -> tuple[int, FaultRecord, array[int]]:
-        """Return a new launch record, as its address, its failure record and its words."""
+        """Return the address, the failure record and the words of a new launch record."""
         blocks, fault = prod(self._grid), FaultRecord()
         parts, chunk, alone = divide_blocks(self._function, blocks, self._block, self._threads)
         own = [0] * self._count + hidden_slots(self._grid, self._block, self._shared, fault)

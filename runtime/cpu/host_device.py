@@ -25,7 +25,7 @@ from weft.runtime.synchronous_device import SynchronousDevice
 
 
 class CpuDevice(SynchronousDevice):
-    """The CPU as a device. All work is complete when a method returns.
+    """The CPU as a device, whose methods return after all work is complete.
 
     Short kernels run in the calling thread, and long ones on all cores.
     """
@@ -74,7 +74,7 @@ class CpuDevice(SynchronousDevice):
         return found
 
     def lookback_descriptors(self, nbytes: int) -> Buffer:
-        """Return zeroed memory for look-back descriptors. Each CPU thread has memory of its own.
+        """Return zeroed memory for look-back descriptors, separate for each CPU thread.
 
         The memory is reset to zero, since a failed launch may have changed it.
         """
@@ -143,7 +143,9 @@ class CpuDevice(SynchronousDevice):
         arguments: array[int],
         stream: object = None,
     ) -> None:
-        """Run an explicit kernel to completion on all cores. The stream is ignored.
+        """Run a user-written kernel to completion on all cores.
+
+        The stream is ignored.
 
         Raises `KernelFault` if threads wait for each other forever.
         """
@@ -164,7 +166,7 @@ class CpuDevice(SynchronousDevice):
     def prepare_grid(
         self, function: HostFunction, grid: Triple, block: Triple, shared_bytes: int, count: int
     ) -> PreparedGrid | None:
-        """Prepare an explicit kernel for repeated launches with `count` arguments."""
+        """Prepare a user-written kernel for repeated launches with `count` arguments."""
         if not prod(grid) or runner() is None:
             return None
         return PreparedGrid(self, function, grid, block, shared_bytes, count)
@@ -174,7 +176,7 @@ class CpuDevice(SynchronousDevice):
 
 
 class _Exposed:
-    """A buffer with NumPy's array interface. Arrays made from this object keep the buffer alive."""
+    """A buffer with NumPy's array interface, which arrays over the buffer keep alive."""
 
     __slots__ = ("__array_interface__", "_buffer")
 

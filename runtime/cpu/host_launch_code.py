@@ -1,4 +1,4 @@
-"""The native function that runs the kernels of a plan on the CPU, with the layout of its launch records.
+"""The native function that runs the kernels of a plan on the CPU, and the layout of its launch records.
 
 In: the words of a record, a table of buffers, and the thread pool. Out: the kernels, run one after the other.
 Invariant: all operations that can raise an exception come before the first kernel. Records are never written, so
@@ -45,7 +45,9 @@ def kernel_words(
 
 
 def native_runner(split: int) -> Builtin:
-    """Return the builtin ``call(record address, table, pool)``, which runs the kernels of a launch record.
+    """Return the builtin that runs the kernels of a launch record.
+
+    The builtin is called as ``call(record address, table, pool)``.
 
     Long kernels run on the pool at the address `pool`, or in this thread if `pool` is 0. `split` is the address of the
     pool's function that runs a job. Raises CompileError if the function cannot be compiled.

@@ -1,4 +1,4 @@
-"""Launches of kernels on the CPU: of a single kernel, or of all kernels of a plan in one native call.
+"""Launches of kernels on the CPU: a single kernel, or all kernels of a plan in one native call.
 
 In: kernels, their work and their arguments. Out: the completed launches. Invariant: a kernel is divided into the same
 blocks in both cases. A plan that runs once does not wait for the compilation of the native function.
@@ -32,12 +32,12 @@ MOST_SLOTS = 1 << 13
 
 
 def elements_of(function: HostFunction) -> int:
-    """Return the number of elements per thread below which another thread is not worthwhile."""
+    """Return the minimum number of elements per thread for which another thread pays off."""
     return max(1, GRAIN * INSTRUCTIONS // (INSTRUCTIONS + function.cost))
 
 
 def chunk_of(extent: int, parts: int, work: int, grain: int, least: int = GRAIN) -> int:
-    """Return the number of indices that a thread takes at a time from a loop over `extent` indices.
+    """Return the number of loop indices that a thread takes at a time.
 
     `parts` threads share the loop.
 
@@ -110,7 +110,7 @@ class HostLaunches:
         self._call: Any = None
 
     def _write(self, threads: int) -> tuple[tuple[int, int, array[int]], ...]:
-        """Return launch records for runs with `threads` threads.
+        """Return launch records for runs of the kernels with `threads` threads.
 
         For each record, return its address, the number of kernels up to its end (including previous records), and its
         words.
@@ -128,7 +128,7 @@ class HostLaunches:
         return tuple((words.buffer_info()[0], count, words) for count, words in zip(behind, made, strict=True))
 
     def run(self, table: list[Any]) -> None:
-        """Run the kernels with the buffers in a table.
+        """Run the kernels on the buffers in a table.
 
         The table's last item is the number of kernels to skip.
         """

@@ -59,7 +59,7 @@ def size_class(nbytes: int) -> int:
 
 
 class HostBuffer(Buffer):
-    """A buffer in host memory. Deleting the buffer returns its block to the pool."""
+    """A buffer in host memory, which returns its block to the pool when it is deleted."""
 
     __slots__ = ()
     pooled = True
@@ -151,7 +151,7 @@ class Pool(Counted):
         self.counts[KEPT] += size
 
     def empty(self) -> int:
-        """Return all cached blocks to the system. Return their total size in bytes."""
+        """Return all cached blocks to the system, and return their total size in bytes."""
         if self.free_lists is not None:
             self.free_lists.clear()
         given = 0
@@ -193,7 +193,7 @@ def keep_freed_memory() -> None:
 
 
 def _next_colour() -> int:
-    """Return the offset within a page at which the next large block starts.
+    """Return the offset within a page at which the next large block should start.
 
     A processor compares the addresses of loads and earlier stores by their offsets within a page (4K aliasing). A loop
     that reads one array and writes another at nearly the same offset takes up to ten times as long.

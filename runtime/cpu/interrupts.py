@@ -1,4 +1,4 @@
-"""Interruption of explicit kernels by Ctrl-C.
+"""Interruption of user-written kernels by Ctrl-C.
 
 Generated code polls for signals, and exits by longjmp if a handler raises an exception.
 
@@ -34,7 +34,7 @@ GUARD, ASKED, TICK = "weft_guard", "weft_asked", "weft_tick"
 
 
 class Guard(NamedTuple):
-    """Native functions that run a kernel so that Ctrl-C can interrupt it.
+    """Native functions that run a kernel in such a way that Ctrl-C can interrupt it.
 
     `call` and `address` are an entry with the signature of a kernel. The slots of this entry are the kernel's address,
     the address of the fault record, and the kernel's own slots. `asked` and `tick` are the addresses of functions: the
@@ -76,7 +76,10 @@ def guard() -> Guard | None:
 
 
 def raise_again(words: array[int]) -> None:
-    """Raise the exception that stopped a kernel. `words` are the words of the failure record."""
+    """Raise the exception that stopped a kernel.
+
+    `words` are the words of the failure record.
+    """
     restore: Any = ctypes.pythonapi.PyErr_Restore
     restore.argtypes = (ctypes.c_void_p,) * 3
     restore.restype = None

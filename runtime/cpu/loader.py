@@ -1,4 +1,7 @@
-"""Loader of host object code. All external symbols are resolved before linking."""
+"""Loader of object code for the CPU.
+
+All external symbols are resolved before linking.
+"""
 
 from __future__ import annotations
 
@@ -57,12 +60,15 @@ def _address(symbol: str) -> int:
 
 @cache
 def _functions_of_llvms_own() -> dict[str, int]:
-    """Return the addresses of functions such as memset, which LLVM may call in place of a loop."""
+    """Return the addresses of functions such as memset, to which LLVM may convert a loop."""
     return {name: _address(name) for name in ("memcpy", "memmove", "memset")}
 
 
 def external_addresses(symbols: Sequence[str]) -> dict[str, int]:
-    """Return the addresses of external symbols. Raises CompileError if a symbol is undefined."""
+    """Return the addresses of external symbols.
+
+    Raises CompileError if a symbol is undefined.
+    """
     outside = {symbol: _address(symbol) for symbol in symbols}
     missing = [symbol for symbol, address in outside.items() if not address]
     if missing:
@@ -71,7 +77,7 @@ def external_addresses(symbols: Sequence[str]) -> dict[str, int]:
 
 
 class HostFunction:
-    """A loaded kernel of the CPU.
+    """A kernel that has been loaded for execution on the CPU.
 
     `call` is the entry function, which keeps the code of the kernel alive.
 
@@ -133,7 +139,7 @@ def load_object(code: ObjectCode) -> HostFunction:
 
 
 def link_symbols(code: bytes, outside: Mapping[str, int], names: Sequence[str]) -> tuple[Any, list[int]]:
-    """Link an object file. Return the linked code, and the addresses of the given symbols.
+    """Link an object file, and return the linked code and the addresses of the given symbols.
 
     The code stays loaded as long as the first result exists.
     """

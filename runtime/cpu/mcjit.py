@@ -1,4 +1,4 @@
-"""Linking of host object code with LLVM, for machines and relocations that `elf` does not support."""
+"""Linking of object code with LLVM, for machines and relocations that the linker in `elf` does not support."""
 
 from __future__ import annotations
 

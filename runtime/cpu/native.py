@@ -113,7 +113,7 @@ def native_object(entry: str, text: str, symbols: tuple[str, ...] = ()) -> Objec
 def optimized_object(
     entry: str, text: str, symbols: tuple[str, ...] = (), compiling: bool = True, *, own: bool = False
 ) -> ObjectCode | None:
-    """Return optimized object code of an LLVM text from the disk cache, or None if it is not cached.
+    """Return optimized object code of an LLVM text from the disk cache, or None if the cache lacks it.
 
     With `own`, the code uses all instructions of this machine's processor.
 
@@ -160,7 +160,7 @@ _requested: set[int] = set()
 
 
 def _improve_later(code: ObjectCode, text: str, processor: Processor | None = None) -> bool:
-    """Request optimized code from the second process. Return whether it has been requested, now or earlier."""
+    """Request optimized code from the second process, and return whether it has ever been requested."""
     if hash((text, processor)) in _requested:
         return True
     used = bool(code.code and not code.symbols)
@@ -173,7 +173,7 @@ def _improve_later(code: ObjectCode, text: str, processor: Processor | None = No
 
 
 def compile_optimized(entry: str, text: str, symbols: tuple[str, ...], processor: Processor | None) -> None:
-    """Compile an LLVM text with optimization and store the code on disk, in the second process."""
+    """Compile an LLVM text with optimization, in the second process, and store the code on disk."""
     cache, key = disk_cache(), _keys_of(text, processor)[0]
     if cache is not None and cache.get(key) is None:
         cache.put(key, ObjectCode("object", entry, _compile(text, True, processor), "host", (), symbols))
@@ -297,12 +297,12 @@ class Builtin:
         immortal(self)  # holders of the function may call it, even if another thread has created a second builtin
 
     def exchange(self, old: object, new: object) -> None:
-        """Replace an object that the native function refers to."""
+        """Replace an object to which the native function refers."""
         self._objects = (*self._objects, new)  # (the old object may be in use)
         _exchange(*self._words(), id(old), id(new))
 
     def _words(self) -> tuple[int, int]:
-        """Return the address and the number of words of the table that the builtin reads."""
+        """Return the address and the length in words of the table that the native function reads."""
         return id(self.table) + bytes.__basicsize__ - 1, len(self.table) // 8
 
     def method(self) -> Any:
@@ -314,7 +314,7 @@ class Builtin:
 
 @cache
 def _table_type(owner: str) -> type[bytes]:
-    """Return the class of the tables through which the builtins of a module find their objects.
+    """Return the class of the tables in which the native functions of a module find their objects.
 
     Python shows the class of a builtin's table before the builtin's name. A builtin is pickled as an attribute of its
     table, and the table is pickled as the module.
@@ -330,7 +330,7 @@ def python_function(name: str) -> int:
 
 
 def immortal(thing: _T) -> _T:
-    """Keep an object alive forever, because native code refers to it without a counted reference. Return the object."""
+    """Keep an object alive forever, because native code refers to it without a counted reference."""
     ctypes.pythonapi.Py_IncRef(ctypes.py_object(thing))
     return thing
 
@@ -346,7 +346,7 @@ class Text:
         self._count = 0
 
     def begin_builtin(self, entry: str, words: Sequence[str]) -> dict[str, str]:
-        """Begin the function of a `Builtin`. Return its words as a dict from names to LLVM values.
+        """Begin the function of a `Builtin`, and return the LLVM values of its words by name.
 
         ``%given`` holds `%count` arguments, followed by the keyword arguments, whose names are in the tuple ``%names``
         (or null).
@@ -381,15 +381,18 @@ class Text:
         self.lines.append(f"{name}:")
 
     def at(self, base: str, word: int | str) -> str:
-        """Emit the address of the 64-bit word number `word` after the address `base`. Return the result's name."""
+        """Emit code that computes the address of word `word` (64 bits) of the array at `base`.
+
+        Return the name of the result.
+        """
         return self.new(f"getelementptr i64, ptr {base}, i64 {word}")
 
     def load(self, base: str, word: int | str, kind: str = "i64") -> str:
-        """Emit a load of the 64-bit word at an index from a base address. Return the result's name."""
+        """Emit a load of word `word` (64 bits) of the array at `base`, and return the LLVM name of the result."""
         return self.new(f"load {kind}, ptr {self.at(base, word)}")
 
     def store(self, value: str, base: str, word: int | str) -> None:
-        """Emit a store of a value to the 64-bit word at an index from a base address."""
+        """Emit a store to word `word` (64 bits) of the array at `base`."""
         self.do(f"store i64 {value}, ptr {self.at(base, word)}")
 
     def branch(self, condition: str, yes: str, no: str) -> None:
@@ -402,7 +405,7 @@ class Text:
         self.label(yes)
 
     def leave_if(self, condition: str, yes: str, no: str) -> None:
-        """Append a conditional branch, and begin the block `no`."""
+        """Append a branch to `yes` if a condition is true, and begin the block `no`."""
         self.branch(condition, yes, no)
         self.label(no)
 

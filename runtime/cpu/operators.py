@@ -1,4 +1,4 @@
-"""Native functions as operators of a class, which Python calls directly through the type's slots.
+"""Native functions as the operators of a class, which Python calls directly through the type's slots.
 
 In: a class with slots, and a `Builtin` for each of its methods. Out: descriptors like those of classes written in C.
 Invariant: subclasses, and later replacements of the methods, behave as with methods written in Python.
@@ -57,7 +57,7 @@ words_with_code.append((ctypes.addressof(_TABLE), len(_TABLE)))
 
 
 def put_operators(kind: type, methods: Mapping[str, Builtin], delete: Callable[..., Any]) -> None:
-    """Replace the operator methods of a class with native functions.
+    """Replace the operator methods of a class by native functions.
 
     Parameters
     ----------

@@ -56,14 +56,14 @@ _OF_THE_THREAD = {signal.SIGSEGV, signal.SIGBUS, signal.SIGFPE, signal.SIGILL}
 
 
 class Entry(NamedTuple):
-    """A native function that computes a part of a job, as a callable and as an address."""
+    """A native function that computes one part of a job, as a callable and as an address."""
 
     call: Callable[[int, int, int], None]
     address: int
 
 
 class _Code(NamedTuple):
-    """The native functions of the pool: to run a job, to serve as a worker, and to copy bytes."""
+    """The native functions of the thread pool, which run jobs, serve as workers and copy bytes."""
 
     run: Any
     address: int
@@ -73,7 +73,10 @@ class _Code(NamedTuple):
 
 
 class Workers:
-    """The pool of worker threads of this process. A forked child gets its own pool."""
+    """The pool of worker threads of this process.
+
+    A forked child gets its own pool.
+    """
 
     def __init__(self) -> None:
         self._count = 0
@@ -126,7 +129,7 @@ class Workers:
             ctypes.c_int64.from_address(self._address + pool_code.TICK).value = tick
 
     def enter(self, parts: int) -> int:
-        """Reserve the pool for the calling thread until `leave` is called. Return the address of the pool.
+        """Reserve the pool for the calling thread until `leave` is called, and return the pool's address.
 
         Return 0 for a pool of one thread, or if another thread has reserved the pool.
         """
@@ -199,7 +202,7 @@ def _code() -> _Code:
 
 
 def copy_bytes(source: int, target: int, nbytes: int, parts: int) -> None:
-    """Copy memory. At most `parts` threads share a large copy."""
+    """Copy memory, with at most `parts` threads for a large copy."""
     parts = min(parts, nbytes // COPY_GRAIN)
     if parts < 2:
         ctypes.memmove(target, source, nbytes)
@@ -255,7 +258,7 @@ _workers = Workers()
 
 
 def workers() -> Workers:
-    """Return the pool of this process. The threads start on first use."""
+    """Return the thread pool of this process, whose threads start on first use."""
     return _workers
 
 

@@ -81,7 +81,7 @@ def text() -> str:
 
 
 def object_code() -> ObjectCode:
-    """Return the object code of the pool's native functions for this machine."""
+    """Return the object code of the thread pool's native functions for this machine."""
     source, cache = text(), disk_cache()
     key = key_material("worker threads", f"{platform.machine()} {platform.system()}\n{source}")
     found = cache.get(key) if cache is not None else None

@@ -1,4 +1,4 @@
-"""The function to which kernels pass the output of ``print``, and which writes to `sys.stdout`.
+"""The function that writes the output of ``print`` in kernels to `sys.stdout`.
 
 In: three addresses. At the first address are a length and JSON text with the pieces, the dtypes of the values and their
 C formats. At the second address is one 64-bit word per value. The third address is that of the launch's record, or 0.

@@ -1,4 +1,6 @@
-"""Python threads that run NumPy's loops in parallel. The loops release the GIL.
+"""Python threads that run NumPy's loops in parallel.
+
+The loops release the GIL.
 
 In: independent calls. Out: the completed calls. Invariant: when `run_calls` returns or raises, no call is running, so
 the memory that they wrote may be released.
@@ -35,7 +37,7 @@ class _Job:
         self._errors: list[BaseException] = []
 
     def serve(self) -> None:
-        """Run calls until the queue is empty. The worker threads call this method."""
+        """Run calls in a worker thread until the queue is empty."""
         # Invariant: a worker registers before it takes a call, so that a caller that finds an empty queue waits for the
         # worker
         self._begun.append(None)
@@ -88,7 +90,7 @@ class _Workers:
         self._avoided = (-1, 0)  # the processor that the workers avoid, and the number of workers that avoid it
 
     def offer(self, job: _Job, threads: int) -> None:
-        """Pass a job to at most `threads` workers."""
+        """Give a job to at most `threads` workers."""
         try:
             while self._count < threads:
                 # (`threading` would wait for the thread to start: forever, if there is no memory)
@@ -126,7 +128,7 @@ def run_calls(calls: Sequence[Callable[[], None]], threads: int) -> None:
 
 
 def divide_axis(length: int, nbytes: int, threads: int, each: int = 4) -> list[slice]:
-    """Divide an axis of an array into blocks for several threads. Return one slice per block.
+    """Divide an axis of an array into blocks for several threads, and return one slice per block.
 
     The axis has `length` elements, and the array has `nbytes` bytes.
 

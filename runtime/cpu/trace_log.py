@@ -1,4 +1,4 @@
-"""The event log of instrumented kernels, to which `trace` operations write.
+"""The event log of instrumented kernels, which record their memory accesses and barriers.
 
 In: the events of one launch, each a number of 64-bit words. Out: rows of numbers in order. Invariant: one launch is
 instrumented at a time. An exception of the reader is raised at the launch, and ends the reading.
@@ -23,7 +23,7 @@ StreamOperand = Callable[[list[list[int]]], None]
 
 
 class _Trace:
-    """The function that processes the event log, and the first exception that it has raised."""
+    """The function that processes the event log, and the first exception that it raised."""
 
     __slots__ = ("error", "reader", "width")
 
@@ -57,7 +57,7 @@ FULL = ctypes.CFUNCTYPE(None)(_full)
 
 @contextmanager
 def tracing(width: int, reader: StreamOperand) -> Iterator[None]:
-    """Context manager that passes the events of a launch to `reader`.
+    """Context manager that passes the events of a kernel launch to `reader`.
 
     All events have been read at the end of the block.
 

@@ -53,7 +53,7 @@ _MACHINES = {"AMD64": "x86_64", "arm64": "aarch64"}
 
 
 def make_map_ufunc(name: str, entry: HostFunction, dtypes: Sequence[np.dtype]) -> Any:
-    """Return an elementwise ufunc with a single inner loop, which calls a compiled kernel.
+    """Return an elementwise ufunc with one inner loop, which calls a compiled kernel.
 
     The last dtype is that of the result, and the others are those of the operands.
 
@@ -92,7 +92,7 @@ def _make(
 
 
 def find_inner_loop(ufunc: np.ufunc, dtype: np.dtype) -> tuple[int, int, np.dtype] | None:
-    """Return a ufunc's inner loop for operands of the dtype `dtype`, or None if there is none.
+    """Return the inner loop of a ufunc for operands of the dtype `dtype`, or None if there is none.
 
     The inner loop is described by the address of the loop, the address of its data, and the dtype of its result.
     """
@@ -106,7 +106,10 @@ def find_inner_loop(ufunc: np.ufunc, dtype: np.dtype) -> tuple[int, int, np.dtyp
 
 
 def numpy_function(name: str, index: int) -> int:
-    """Return the address of a function in NumPy's C API, given the API's name and the function's index."""
+    """Return the address of a C API function of NumPy.
+
+    `name` is the name of the API, and `index` the function's index.
+    """
     check_objects()
     capsule = getattr(np._core._multiarray_umath, name, None)  # type: ignore[attr-defined]
     if capsule is None:
@@ -194,7 +197,10 @@ def _map_text(entry: str) -> str:
 
 
 def _in_blocks(t: Text, count: str, length: str, last: str, shifts: str) -> None:
-    """Emit calls to the kernel, one for each block of elements. Strided operands are copied first."""
+    """Emit calls to the kernel, one for each block of elements.
+
+    Strided operands are copied first.
+    """
     number = t.begin_loop("block", t.new(f"sdiv i64 {t.new(f'add i64 {length}, {BLOCK - 1}')}, {BLOCK}"))
     begin = t.new(f"mul i64 {number}, {BLOCK}")
     left = t.new(f"sub i64 {length}, {begin}")
@@ -227,7 +233,7 @@ def _in_blocks(t: Text, count: str, length: str, last: str, shifts: str) -> None
 def _copy(
     t: Text, name: str, source: tuple[str, str], target: tuple[str, str], shift: str, count: str, behind: str
 ) -> None:
-    """Emit a copy of elements between strided arrays, and a branch to `behind`."""
+    """Emit a copy of elements between two strided arrays, followed by a branch to `behind`."""
     for k in range(5):
         t.enter_if(f"icmp eq i64 {shift}, {k}", f"{name}.{k}", f"{name}.not{k}")
         at, kind = t.begin_loop(f"{name}.each{k}", count), f"i{8 << k}"

@@ -56,7 +56,9 @@ _FACTORS = {char: (pair.ctypes.data, pair.ctypes.data + pair.itemsize) for char,
 
 @dataclass(frozen=True, slots=True)
 class Matrices:
-    """An operand of a matrix product: a vector, or matrices along the last two axes of an array.
+    """An operand of a matrix product: a vector, or a stack of matrices.
+
+    The matrices are along the last two axes of an array.
 
     Attributes
     ----------
@@ -91,7 +93,7 @@ class Blas:
         self._lock = threading.Lock()
 
     def multiply(self, out: int, left: Matrices, right: Matrices, dtype: np.dtype) -> bool:
-        """Compute a product like `numpy.matmul`, and write the product to the address `out` in C order.
+        """Compute a product like `numpy.matmul`, and write it to the address `out` in C order.
 
         Return False if cuBLAS is missing or does not support the operands. Raises CudaError if cuBLAS fails.
         """
@@ -120,7 +122,7 @@ class Blas:
         return True
 
     def _ready(self) -> bool:
-        """Load cuBLAS and create a handle on first use. Return whether cuBLAS is installed.
+        """Return whether cuBLAS is installed, after loading it and creating a handle on first use.
 
         Raises CudaError if the handle cannot be created.
         """
@@ -140,7 +142,7 @@ class Blas:
             return True
 
     def _call(self, name: str, *arguments: Any) -> int:
-        """Call a cuBLAS function in the stream of the calling thread."""
+        """Call a cuBLAS function, which works in the calling thread's stream."""
         with self._order.lock:
             queue = self._order.enter(None)
 
@@ -190,7 +192,7 @@ class _Product:
 def _plan_product(
     left: tuple[int, ...], left_steps: tuple[int, ...], right: tuple[int, ...], right_steps: tuple[int, ...]
 ) -> _Product | None:
-    """Return the cuBLAS calls for a matrix product with these shapes and strides, or None if unsupported."""
+    """Return the cuBLAS calls for a matrix product, or None if cuBLAS does not support it."""
     a, b = _as_matrix(Matrices(0, left, left_steps), row=True), _as_matrix(Matrices(0, right, right_steps), row=False)
     n, k, m = a.shape[-2], a.shape[-1], b.shape[-1]
     lead = np.broadcast_shapes(a.shape[:-2], b.shape[:-2])
@@ -213,7 +215,7 @@ def _check(name: str, code: int) -> None:
 
 
 def _as_matrix(given: Matrices, row: bool) -> Matrices:
-    """Return an operand with at least two axes. A vector becomes a matrix with one row or one column."""
+    """Return an operand as a matrix: a vector becomes a matrix with one row or one column."""
     if len(given.shape) > 1:
         return given
     (length,), (step,) = given.shape, given.strides
@@ -223,7 +225,7 @@ def _as_matrix(given: Matrices, row: bool) -> Matrices:
 
 
 def _layout(matrix: Matrices) -> tuple[int, int] | None:
-    """Return how cuBLAS reads the transpose of a matrix: the operation and the leading dimension.
+    """Return the operation and the leading dimension with which cuBLAS reads the transpose of a matrix.
 
     The operation is plain or transposed. Return None if cuBLAS cannot read the matrix.
     """

@@ -1,4 +1,4 @@
-"""A GPU as a device: stream-ordered memory, modules and launches."""
+"""A GPU as a device, with memory, modules and launches that are ordered by streams."""
 
 from __future__ import annotations
 
@@ -35,7 +35,7 @@ DESCRIPTOR_USES = 1 << 20
 
 
 class CudaDevice(GpuServices):
-    """A GPU as a device. All work runs in order in one stream, except work in the user's own streams.
+    """A GPU as a device, on which all work runs in order, except work in the user's streams.
 
     `download` and `synchronize` wait for the work.
 
@@ -91,7 +91,7 @@ class CudaDevice(GpuServices):
     # -- memory -------------------------------------------------------------------------------
 
     def allocate(self, nbytes: int) -> Buffer:
-        """Allocate uninitialized memory, from the pool's cached blocks or from the driver."""
+        """Allocate uninitialized memory from the pool's cached blocks or from the driver."""
         return self.memory.allocate(nbytes)
 
     def allocate_into(self, table: list[Any], requests: Requests) -> None:
@@ -122,7 +122,7 @@ class CudaDevice(GpuServices):
         return found
 
     def _zeros(self, nbytes: int) -> Buffer:
-        """Return zeroed memory that is allocated in the device's own stream.
+        """Return zeroed memory that belongs to the device's own stream.
 
         Memory of a user stream would keep that stream alive.
         """
@@ -166,7 +166,10 @@ class CudaDevice(GpuServices):
                 self._driver.call("cuMemcpyDtoDAsync", destination.address, source.address, nbytes, queue)
 
     def fetch(self, buffer: Buffer) -> Buffer:
-        """Return a copy of another device's buffer on this GPU. Copies between GPUs bypass the host if possible."""
+        """Return a copy of another device's buffer on this GPU.
+
+        Copies between GPUs bypass the host if possible.
+        """
         source = buffer.device
         if not isinstance(source, CudaDevice):
             return self.upload(source.download(buffer, np.dtype(np.uint8), (buffer.nbytes,)))
@@ -178,7 +181,7 @@ class CudaDevice(GpuServices):
         return own
 
     def multiply(self, out: Buffer, left: Operand, right: Operand, dtype: np.dtype) -> bool:
-        """Multiply matrices with cuBLAS. Return False if cuBLAS is missing or does not support the operands.
+        """Multiply matrices with cuBLAS, or return False if cuBLAS is missing or does not support the operands.
 
         A matrix is given by its address, shape, and strides in elements.
         """
@@ -187,7 +190,7 @@ class CudaDevice(GpuServices):
     # -- kernels --------------------------------------------------------------------------------
 
     def load(self, code: ObjectCode) -> CudaFunction:
-        """Load a kernel, whose PTX nvJitLink or the driver assembles.
+        """Load a kernel from PTX, which nvJitLink or the driver assembles.
 
         The driver assembles the PTX if nvJitLink is not installed.
         """
@@ -211,7 +214,7 @@ class CudaDevice(GpuServices):
         arguments: array[int],
         stream: CudaStream | None = None,
     ) -> None:
-        """Launch an explicit kernel in a stream, which defaults to the stream of the calling thread."""
+        """Launch a user-written kernel in a stream, by default in the calling thread's stream."""
         items = arguments.tolist()
         self.prepare_grid(function, grid, block, shared_bytes, len(items)).run(items, stream)
 
@@ -222,7 +225,7 @@ class CudaDevice(GpuServices):
     def prepare_grid(
         self, function: CudaFunction, grid: Triple, block: Triple, shared_bytes: int, count: int
     ) -> CudaLaunches:
-        """Prepare an explicit kernel for repeated launches.
+        """Prepare a user-written kernel for repeated launches.
 
         Each launch takes a list of `count` arguments, and a stream.
         """

@@ -1,4 +1,4 @@
-"""The native function that launches the kernels of a launch record on a GPU.
+"""The native function that launches several kernels on a GPU, as listed in a launch record.
 
 In: a record's address, a table of buffers, and a stream. Out: launches, and the driver's error code. Invariant: all
 operations that can raise an exception come before the first launch. The GIL is released during driver calls, which may
@@ -43,7 +43,7 @@ ENTRY = "weft_run_record"
 
 
 def native_launcher(driver: Driver) -> Builtin | None:
-    """Return the native function that runs launch records, or None if the driver lacks a function for it.
+    """Return the native function that runs launch records, or None if the driver lacks a function.
 
     ``call(record address, table, stream)`` returns the driver's error code, and stores in the record which call failed.
     The table is a list. The items to which a record refers have an ``address`` attribute, or are integers.
@@ -96,7 +96,7 @@ def launcher_text() -> str:
 
 
 def _read_buffers(t: Text, known: dict[str, str], count: str, table: str, indices: str, values: str) -> None:
-    """Emit code that looks up the addresses of the launch's buffers in the table.
+    """Emit code that looks up the addresses of a launch's buffers in the table.
 
     That is ``values[k] = table[indices[k]].address`` for each k below `count`.
     """
@@ -108,7 +108,7 @@ def _read_buffers(t: Text, known: dict[str, str], count: str, table: str, indice
 def _read_numbers(
     t: Text, known: dict[str, str], count: str, buffers: str, table: str, indices: str, values: str
 ) -> None:
-    """Emit code that looks up the launch's numbers in the table.
+    """Emit code that looks up the numbers among a launch's arguments in the table.
 
     That is ``values[buffers + k] = table[indices[buffers + k]]`` for each k below `count`.
     """
@@ -120,7 +120,7 @@ def _read_numbers(
 
 
 def _change_arguments(t: Text, record: str, values: str) -> None:
-    """Emit code that updates the arguments of launches and marks the launches that change."""
+    """Emit code that updates the arguments of launches, and marks the launches whose arguments changed."""
     first = t.load(record, CHANGES, "ptr")
     k = t.begin_loop("change.patches", t.load(record, PATCHES))
     patch = t.at(first, t.new(f"mul i64 {k}, {PATCH}"))
@@ -135,7 +135,7 @@ def _change_arguments(t: Text, record: str, values: str) -> None:
 
 
 def _start(t: Text, known: dict[str, str], record: str, stream: str) -> None:
-    """Emit code that launches the kernels of a record, as a CUDA graph or one by one.
+    """Emit code that launches the kernels of a launch record, as a CUDA graph or one by one.
 
     `%outcome` is the driver's error code, and `%failed` identifies the call that failed.
     """

@@ -1,4 +1,4 @@
-"""Services of a GPU besides memory and kernels.
+"""Services of a GPU besides memory allocation and kernels.
 
 The services are device properties, host memory, memory sharing between processes, and occupancy.
 
@@ -71,7 +71,7 @@ class DriverMemory:
 
 
 class Attributes(Mapping[str, int]):
-    """The attributes of a GPU by name. Each access is a query to the driver."""
+    """The attributes of a GPU by name, each of which is queried from the driver on access."""
 
     def __init__(self, driver: Driver) -> None:
         self._driver = driver
@@ -116,7 +116,9 @@ class GpuServices(Named):
             self._order.pop()
 
     def claim(self, buffer: Buffer, stream: CudaStream | None = None, written: bool = False) -> None:
-        """Make a stream wait for other streams' work on a buffer before using it.
+        """Make a stream wait for the work of other streams on a buffer.
+
+        This method must be called before the stream uses the buffer.
 
         None is the stream of the calling thread.
         """
@@ -132,7 +134,10 @@ class GpuServices(Named):
         return CudaEvent(self._driver, self._order, timing)
 
     def delay(self) -> None:
-        """Delay the calling thread's stream, if it is idle, so that the host can submit more work in the meantime."""
+        """Keep the calling thread's stream busy, so that the host can submit more work in the meantime.
+
+        A stream that is already busy is not delayed.
+        """
         stream, function = self._order.current, _sleep_function()
         if function and stream.query():
             self._driver.call("cuLaunchHostFunc", stream.queue, self._driver.table.CUhostFn(function), DELAY)
@@ -163,7 +168,10 @@ class GpuServices(Named):
         return HostMemory(at, int(call("cuMemHostGetDevicePointer", at, 0)), nbytes, owner)
 
     def pin(self, values: np.ndarray) -> HostMemory:
-        """Page-lock host memory by registering it with the driver. Page-locked memory is also accepted."""
+        """Page-lock host memory by registering it with the driver.
+
+        Page-locked memory is also accepted.
+        """
         at = values.ctypes.data
         if not values.nbytes:
             return HostMemory(at, 0, 0, values)
@@ -184,7 +192,10 @@ class GpuServices(Named):
         return True
 
     def read(self, address: int, values: np.ndarray, stream: Any = None) -> None:
-        """Copy from device memory to a contiguous host array. Without a stream, the call waits for the copy."""
+        """Copy from device memory to a contiguous host array.
+
+        Without a stream, the call waits for the copy.
+        """
         if values.nbytes and stream is None:
             self._heard("copy to the host", values.nbytes, partial(self._staging.download, address, values))
         elif values.nbytes:
@@ -213,7 +224,7 @@ class GpuServices(Named):
             copy(stream)
 
     def share(self, nbytes: int) -> tuple[Buffer, bytes]:
-        """Allocate a buffer that other processes can open. Return the buffer and its handle.
+        """Allocate a buffer that other processes can open, and return the buffer and its handle.
 
         The buffer is allocated outside of the memory pool, whose blocks cannot be shared.
         """
@@ -234,7 +245,7 @@ class GpuServices(Named):
         return Buffer(device, address, nbytes, owner)
 
     def owner_of(self, address: int) -> int | None:
-        """Return the number of the other GPU to whose memory an address belongs, or None."""
+        """Return the number of the other GPU whose memory contains an address, or None if there is none."""
         number = ctypes.c_int32()
         try:
             self._driver.native("cuPointerGetAttribute", ctypes.addressof(number), POINTERS_DEVICE, address)
@@ -259,7 +270,7 @@ class GpuServices(Named):
         return int(self._driver.call(name, function.handle, threads, shared_bytes))
 
     def best_block(self, function: Any, shared_bytes: int = 0, limit: int = 0) -> tuple[int, int]:
-        """Return the grid size and block size with which a kernel makes full use of the device."""
+        """Return the grid size and the block size with which a kernel fully occupies the device."""
         name = "cuOccupancyMaxPotentialBlockSize"
         grid, block = self._driver.call(name, function.handle, None, shared_bytes, limit)
         return int(grid), int(block)

@@ -76,10 +76,7 @@ class FreeList:
         found.append(address)
 
     def take(self, size: int, which: int = NEWEST) -> tuple[int, int] | None:
-        """Remove a block of `size` bytes or slightly more. Return its address and size.
-
-        Return None if there is no such block.
-        """
+        """Remove and return a block of `size` bytes or slightly more, or None if there is none."""
         found = self.addresses.get(size)
         if found:
             return found.pop(which), size
@@ -102,7 +99,7 @@ class FreeList:
 
 
 class MultiStreamList:
-    """A list of free blocks that several streams have used, with the last use by each stream."""
+    """A list of free blocks that several streams have used, with each stream's last use."""
 
     def __init__(self) -> None:
         self._blocks: dict[int, list[tuple[int, dict[int, int]]]] = {}
@@ -131,7 +128,7 @@ class MultiStreamList:
 
 
 class PoolBlock(Buffer):
-    """A buffer in a block of GPU memory. Deleting the buffer returns the block to its pool.
+    """A buffer in a block of GPU memory, which returns to its pool when the buffer is deleted.
 
     Attributes
     ----------
@@ -161,7 +158,9 @@ class PoolBlock(Buffer):
 
     @property
     def is_multi_stream(self) -> bool:
-        """Return whether any stream other than the block's origin and the device's own stream has used it.
+        """Return whether a third stream has used the block.
+
+        The first two are the block's origin and the device's own stream.
 
         Every stream waits for the device's own stream.
         """
@@ -372,7 +371,7 @@ class MemoryPool(Counted):
             self._leave(address, origin_stream)
 
     def _leave(self, address: int, stream: CudaStream) -> None:
-        """Record the point in `stream` after which a returned block is free."""
+        """Record the point in a stream after which a block is free."""
         try:
             event = CudaEvent(self._driver, None, timing=False)
             event.record(stream)
@@ -387,7 +386,7 @@ class MemoryPool(Counted):
             self._driver.quietly("cuMemFreeAsync", address, stream.queue)
 
     def _inherit(self, free: FreeList) -> None:
-        """Give the free blocks of a destroyed stream to the device's own stream.
+        """Make the free blocks of a destroyed stream available to the device's own stream.
 
         This stream has waited for the destroyed stream.
         """

@@ -1,4 +1,4 @@
-"""Calls to functions of the CUDA driver. Errors are raised as exceptions.
+"""Calls of CUDA driver functions, whose error codes are raised as exceptions.
 
 All return codes are checked, and the context is current during a call.
 
@@ -40,7 +40,7 @@ ENTRY_VERSION = 12000
 
 
 class Driver:
-    """The driver's primary context of one device.
+    """The CUDA driver, with the primary context of one device.
 
     Parameters
     ----------
@@ -96,7 +96,7 @@ class Driver:
             self.table.cuCtxPopCurrent()
 
     def is_done(self, name: str, *arguments: Any) -> bool:
-        """Return whether work has ended, by a call to a driver function such as cuEventQuery."""
+        """Return whether work has ended, according to a driver function such as cuEventQuery."""
         self._ready()
         self._check("cuCtxPushCurrent", self.table.cuCtxPushCurrent(self._context))
         try:
@@ -128,7 +128,10 @@ class Driver:
         return int(self._context)
 
     def entry_point(self, name: str) -> int:
-        """Return the address of a driver function. Raises CompileError if it is unavailable."""
+        """Return the address of a driver function.
+
+        Raises CompileError if it is unavailable.
+        """
         find = getattr(self.table, "cuGetProcAddress", None)
         code, address, *_ = find(name.encode(), ENTRY_VERSION, 0) if find is not None else (0, 0)
         if int(code) or not int(address or 0):
@@ -136,7 +139,9 @@ class Driver:
         return int(address)
 
     def native(self, name: str, *arguments: Any) -> None:
-        """Call a driver function by its address. Structures are passed as pointers.
+        """Call a driver function by its address.
+
+        Structures are passed as pointers.
 
         Results are written through pointer arguments.
         """
@@ -163,7 +168,7 @@ class Driver:
         self._check(name, (code,))
 
     def forget(self, reason: str) -> None:
-        """Disable the driver: later calls raise an error, and destructors do nothing."""
+        """Disable the driver, so that later calls raise an error, and destructors do nothing."""
         self.lost = self.lost or reason
         self.silent = True
 
@@ -198,7 +203,10 @@ class Driver:
 
 
 def _as_argument(value: Any) -> Any:
-    """Return a ctypes argument for a driver function. Integers and handles become 64-bit integers."""
+    """Convert a value to a ctypes argument for a driver function.
+
+    Integers and handles become 64-bit integers.
+    """
     return value if isinstance(value, (ctypes._SimpleCData, ctypes.Array)) else ctypes.c_int64(int(value))
 
 

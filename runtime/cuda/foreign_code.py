@@ -1,4 +1,4 @@
-"""Separately compiled code that can be linked into kernels: CUDA C++, PTX, cubins, fatbins, objects, libraries, LTO-IR.
+"""Separately compiled code, such as CUDA C++ or PTX, that can be linked into kernels.
 
 In: the contents of files. Out: a digest that kernels carry, and a linked cubin. Invariant: a digest names the same
 contents in every process, so that a cached kernel is linked to the code for which it was compiled.
@@ -35,7 +35,7 @@ _known: dict[str, ForeignCode] = {}
 
 
 def register_foreign(code: ForeignCode) -> str:
-    """Register code that can be linked into kernels. Return its digest."""
+    """Register code that can be linked into kernels, and return its digest."""
     _known[code.digest] = code
     return code.digest
 

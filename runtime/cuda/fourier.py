@@ -36,7 +36,9 @@ class Fourier(DeviceLibrary):
         self._plans: OrderedDict[tuple[int, int, int], tuple[int, int]] = OrderedDict()
 
     def transform(self, kind: str, out: int, source: int, n: int, rows: int, double: bool) -> None:
-        """Compute unnormalized Fourier transforms of contiguous rows, and write the results to the address `out`.
+        """Compute unnormalized Fourier transforms of contiguous rows.
+
+        The results are written to the address `out`.
 
         Parameters
         ----------
@@ -64,7 +66,7 @@ class Fourier(DeviceLibrary):
                 self._call(f"exec_{name}", plan, source, out, *direction)
 
     def _plan(self, number: int, n: int, rows: int) -> tuple[int, int]:
-        """Return a cuFFT plan, and the size of the plan's workspace in bytes. Plans are cached."""
+        """Return a cached cuFFT plan, and the size of the plan's workspace in bytes."""
         key = number, n, rows
         found = self._plans.get(key)
         if found is not None:

@@ -74,7 +74,7 @@ def is_faster(starts: Sequence[RecordedLaunch]) -> bool:
 
 
 def make_graph_if_due(driver: Driver, record: LaunchRecord, starts: Sequence[RecordedLaunch]) -> bool:
-    """Create a CUDA graph for a launch record once the record has run often enough.
+    """Create a CUDA graph for a launch record if the record has run often enough.
 
     Return whether to call this function again after the next run.
     """

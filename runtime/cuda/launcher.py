@@ -1,4 +1,4 @@
-"""Launches on a GPU: of a single kernel, or of several prepared kernels in one native call.
+"""Launches on a GPU: a single kernel, or several prepared kernels in one native call.
 
 In: kernels with grids and arguments. Out: launches in the requested stream. Invariant: the native function and the
 driver's function table have the same effect. The table is used if the native function cannot be compiled. Failures
@@ -47,7 +47,7 @@ class CudaLaunches:
         self._asks = graphs.is_faster(starts)
 
     def run(self, table: list[Any], stream: CudaStream | None = None) -> None:
-        """Launch the kernels with the buffers in a table.
+        """Launch the kernels on the buffers in a table.
 
         Raises
         ------
@@ -102,7 +102,7 @@ class CudaLauncher:
 
     @cached_property
     def native(self) -> Any:
-        """Return the native function that launches records, or None if it cannot be compiled."""
+        """Return the native function that runs launch records, or None if it cannot be compiled."""
         instead = "Python starts kernels one by one, which is slower"
         self._holds_code = try_compiling("native code for launches", instead, lambda: native_launcher(self.driver))
         return self._holds_code and self._holds_code.call
@@ -119,7 +119,7 @@ class CudaLauncher:
         return CudaLaunches(self, starts)
 
     def prepare_grid(self, function: Any, grid: Triple, block: Triple, shared_bytes: int, count: int) -> CudaLaunches:
-        """Prepare an explicit kernel for repeated launches with the same grid and block.
+        """Prepare a user-written kernel for repeated launches with the same grid and block.
 
         Each launch takes a list of `count` arguments.
         """
@@ -136,7 +136,7 @@ class CudaLauncher:
         return found
 
     def by_table(self, starts: Sequence[RecordedLaunch], table: list[Any], stream: CudaStream | None) -> None:
-        """Launch kernels one by one through the Python bindings of the driver, without native code."""
+        """Launch kernels one by one through the driver's Python bindings, without native code."""
         for start in starts:
             arguments = start.arguments[:]
             for argument, slot, offset in start.patches:

@@ -36,7 +36,10 @@ def load_bindings(driver: Driver, module: str, title: str) -> Any:
 
 
 def call_library(driver: Driver, library: Any, title: str, name: str, *arguments: Any) -> Any:
-    """Call a library function in the context of the device. Raises CudaError if the function fails."""
+    """Call a library function in the context of the device.
+
+    Raises CudaError if the function fails.
+    """
     driver.call("cuCtxPushCurrent", driver.context)
     try:
         return getattr(library, name)(*arguments)
@@ -50,7 +53,9 @@ def call_library(driver: Driver, library: Any, title: str, name: str, *arguments
 
 
 class DeviceLibrary:
-    """Base class for the libraries of one device. Subclasses define the name of the library and the name of its bindings.
+    """Base class for the NVIDIA libraries of one device.
+
+    Subclasses define the name of the library and the name of its bindings.
 
     Parameters
     ----------
@@ -75,7 +80,10 @@ class DeviceLibrary:
         self._lock = threading.Lock()
 
     def is_available(self) -> bool:
-        """Return whether the library is installed. If it is missing, the first call issues a warning."""
+        """Return whether the library is installed, after a warning if it is missing.
+
+        Only the first call issues the warning.
+        """
         if self._library is None:
             self._library = load_bindings(self._driver, self.BINDINGS, self.TITLE) or False
         return self._library is not False

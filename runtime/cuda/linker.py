@@ -1,4 +1,4 @@
-"""Assembly of PTX, and disassembly of machine code. Neither needs a CUDA driver.
+"""Assembly of PTX and disassembly of machine code, without a CUDA driver.
 
 The tools are nvJitLink, nvdisasm and cuobjdump.
 """
@@ -85,7 +85,10 @@ def assemble(ptx: bytes, arch: str, links: tuple[str, ...] = ()) -> ObjectCode:
 
 
 def _with_limits(ptx: bytes) -> Iterator[bytes]:
-    """Yield copies of the PTX: one for each register limit that its comments propose, and one without a limit."""
+    """Yield copies of the PTX with different register limits, and one copy without a limit.
+
+    The limits are those in the comments of the PTX.
+    """
     note = re.search(rb"^%s([\d ]+)$" % REGISTER_AIMS.encode(), ptx, re.MULTILINE)
     if note is not None:
         for limit in note[1].split():

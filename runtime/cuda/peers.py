@@ -1,4 +1,4 @@
-"""Direct copies between two GPUs.
+"""Direct copies of memory between two GPUs.
 
 In: the drivers and stream orders of two devices. Out: a copy, ordered in both devices' streams. Invariant: the copy
 follows all earlier work of the source device. Later work of the source device does not overwrite memory that is being
@@ -19,9 +19,9 @@ _asked: WeakKeyDictionary[Driver, WeakSet[Driver]] = WeakKeyDictionary()
 
 
 def enable_peer_access(reader: Driver, owner: Driver) -> None:
-    """Give a GPU direct access to another GPU's memory, if the machine supports such access.
+    """Give a GPU direct access to another GPU's memory, if the machine supports that.
 
-    Otherwise, copies between the two GPUs use the host.
+    If there is no direct access, copies between the two GPUs use the host.
     """
     known = _asked.setdefault(reader, WeakSet())
     if owner in known:
@@ -51,7 +51,7 @@ def _enable(reader: Driver, owner: Driver) -> None:
 
 
 def copy_from_peer(order: StreamOrder, to: int, source_order: StreamOrder, source: int, nbytes: int) -> None:
-    """Copy memory from one GPU to another, after the current work in both streams."""
+    """Copy memory from one GPU to another, after the work that both streams already contain."""
     first, second = sorted((order, source_order), key=lambda o: o.driver.name)  # all threads lock in the same order
     with first.lock, second.lock:
         source_order.enter(None)

@@ -42,7 +42,7 @@ class GpuNote:
 
 @dataclass(frozen=True, slots=True)
 class Probe:
-    """The result of detecting CUDA on this machine.
+    """The result of the detection of CUDA on this machine.
 
     If `status` is not "ok", `remedy` states how to repair CUDA, or it is empty.
     """
@@ -55,7 +55,7 @@ class Probe:
 
     @property
     def first(self) -> int:
-        """The number of the first GPU that is supported."""
+        """The number of the first supported GPU."""
         return next(k for k, gpu in enumerate(self.devices) if gpu.capability >= NEEDED_CAPABILITY)
 
 

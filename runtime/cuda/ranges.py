@@ -1,4 +1,6 @@
-"""NVTX ranges for profilers: one for each launch, named after the kernel and the user's source line.
+"""NVTX ranges for profilers, one for each launch.
+
+A range is named after the kernel and the user's source line.
 
 In: launches, as reported to listeners. Out: NVTX ranges in the domain ``weft``. This module needs the ``nvtx`` package.
 """

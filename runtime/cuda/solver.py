@@ -54,7 +54,7 @@ class Solver(DeviceLibrary):
         self._options: int | None = None
 
     def cholesky(self, a: int, n: int, dtype: np.dtype, upper: bool) -> int:
-        """Replace the upper or lower triangle of a Hermitian matrix with the Cholesky factor of the matrix."""
+        """Replace one triangle of a Hermitian matrix with the Cholesky factor of the matrix."""
         kind, _ = KINDS[dtype.char]
         given = (UPPER if upper else LOWER, n, kind, a, n, kind)
         return self._factor("xpotrf", given, given)
@@ -68,7 +68,7 @@ class Solver(DeviceLibrary):
         return self._factor("xgetrf", (n, n, kind, a, n, kind), (n, n, kind, a, n, pivots.address, kind))
 
     def solve(self, factors: int, n: int, pivots: Buffer, b: int, columns: int, dtype: np.dtype, turned: bool) -> int:
-        """Replace the columns of `b` with the solutions of linear equations, given the LU factors of a matrix.
+        """Replace the columns of `b` with the solutions of linear equations, given LU factors.
 
         With `turned`, the equations have the transposed matrix.
         """
@@ -96,7 +96,7 @@ class Solver(DeviceLibrary):
     def singular_values(
         self, a: int, rows: int, columns: int, dtype: np.dtype, values: int, left: int, right: int, full: bool
     ) -> int:
-        """Compute the singular values of a matrix and, if addresses are given, the singular vectors.
+        """Compute the singular values of a matrix, and optionally the singular vectors.
 
         The matrix is overwritten.
 
@@ -118,7 +118,7 @@ class Solver(DeviceLibrary):
         return self._factor("xgeqrf", given, given)
 
     def orthogonal_factor(self, a: int, rows: int, columns: int, count: int, dtype: np.dtype, scales: Buffer) -> int:
-        """Compute the leading columns of Q of a QR factorization, in place of its first `count` reflectors."""
+        """Compute the leading columns of Q from the reflectors of a QR factorization, in place."""
         prefix = KINDS[dtype.char][1]
         name = f"{prefix}{'un' if dtype.kind == 'c' else 'or'}gqr"
         given = (rows, columns, count, a, rows, scales.address)
@@ -133,7 +133,7 @@ class Solver(DeviceLibrary):
             return self._report(report)
 
     def _factor(self, name: str, sized: tuple[Any, ...], given: tuple[Any, ...]) -> int:
-        """Call a cuSOLVER function that needs workspaces. Return its error report.
+        """Call a cuSOLVER function that needs workspaces, and return its error report.
 
         The workspaces are on the device and on the host.
         """
@@ -155,7 +155,10 @@ class Solver(DeviceLibrary):
         return int(value[0])
 
     def _enter(self) -> None:
-        """Make cuSOLVER work in the calling thread's stream. The first call creates its handle."""
+        """Make cuSOLVER work in the calling thread's stream.
+
+        The first call creates cuSOLVER's handle.
+        """
         if self._handle is None:
             self._handle = int(self._call("create"))
         if self._options is None:

@@ -38,7 +38,7 @@ def _copy_threads() -> ThreadPoolExecutor | None:
 
 
 def copy_on_host(to: int, source: int, nbytes: int) -> None:
-    """Copy `nbytes` bytes of host memory. If the range is large, several threads each copy a part."""
+    """Copy host memory, with several threads for a large copy."""
     hands = _copy_threads() if nbytes >= WORTH else None
     if hands is None:
         ctypes.memmove(to, source, nbytes)
@@ -54,7 +54,7 @@ def copy_on_host(to: int, source: int, nbytes: int) -> None:
 
 
 class PinnedBlock:
-    """A block of pinned memory, and an event that marks the end of the block's last use."""
+    """A block of pinned memory, with an event that marks the end of its last use."""
 
     def __init__(self, driver: Driver, nbytes: int) -> None:
         self._driver = driver
@@ -67,7 +67,7 @@ class PinnedBlock:
 
 
 class Staging:
-    """Blocks of pinned memory for copies to and from a device. The blocks are allocated at the first copy."""
+    """Blocks of pinned memory for copies to and from a device, allocated at the first copy."""
 
     def __init__(self, driver: Driver, order: StreamOrder) -> None:
         self._driver = driver
@@ -133,6 +133,6 @@ class Staging:
             self._driver.call(name, to, source, nbytes, self._order.enter(stream))
 
     def _arrive(self, piece: PinnedBlock, offset: int, start: int, size: int) -> None:
-        """Wait until a copy has filled a block of pinned memory, then copy the contents to the destination."""
+        """Wait until a copy has filled a block of pinned memory, and copy the block to its destination."""
         piece.used.synchronize()
         copy_on_host(start + offset, piece.address, min(PIECE, size - offset))

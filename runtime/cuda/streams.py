@@ -1,4 +1,4 @@
-"""Streams and events of a GPU, and the order of work between user streams and the device's own stream.
+"""Streams and events of a GPU, and the order of work in different streams.
 
 In: a device's driver. Out: `CudaStream`, `CudaEvent` and `StreamOrder`. Invariant: a user stream waits for earlier work
 of the device's own stream. The next work of the device's own stream waits for every open user stream. Two user streams
@@ -33,7 +33,7 @@ _called: list[int] = []  # callbacks that the driver has called, and that may st
 
 
 class CudaEvent:
-    """An event, which is a point in the work of a stream.
+    """An event, which marks a point in the work of a CUDA stream.
 
     Parameters
     ----------
@@ -62,7 +62,7 @@ class CudaEvent:
         return self._driver.is_done("cuEventQuery", self.handle)
 
     def synchronize(self) -> None:
-        """Wait for the event. Ctrl-C interrupts the wait."""
+        """Wait for the event, unless Ctrl-C interrupts the wait."""
         begin = time.perf_counter()
         while not self.query():
             waited = time.perf_counter() - begin
@@ -89,7 +89,9 @@ class CudaEvent:
 
 
 class CudaStream:
-    """A stream of a GPU: a user stream, or the device's own stream, whose `handle` is 0.
+    """A CUDA stream, which belongs either to the user or to the device itself.
+
+    The `handle` of the device's own stream is 0.
 
     Attributes
     ----------
@@ -140,7 +142,7 @@ class CudaStream:
         return self._order.driver.is_done("cuStreamQuery", self.queue)
 
     def synchronize(self) -> None:
-        """Wait for all work in the stream. Ctrl-C interrupts the wait."""
+        """Wait for all work in the stream, unless Ctrl-C interrupts the wait."""
         if self.is_main:
             self._order.join()
         self.mark().synchronize()
@@ -158,9 +160,9 @@ class CudaStream:
                 self._seen[number] = max(last_work, self._seen.get(number, 0))
 
     def waits_for(self, number: int, last_work: int) -> bool:
-        """Return whether later work in this stream runs after a given work of another stream.
+        """Return whether later work in this stream runs after work number `last_work` of another stream.
 
-        That is work number `last_work` of the stream number `number`.
+        `number` is the number of the other stream.
         """
         return number == self.number or self._seen.get(number, 0) >= last_work
 
@@ -193,7 +195,7 @@ class CudaStream:
 
 
 class StreamStack(threading.local):
-    """The stack of the streams that a thread has entered, with the innermost stream last."""
+    """The stack of the streams that a thread is using, with the innermost stream last."""
 
     def __init__(self) -> None:
         self.streams: list[CudaStream] = []
@@ -242,7 +244,7 @@ class StreamOrder:
 
     @property
     def beside(self) -> CudaStream:
-        """The stream for copies that need not wait for the device's own work.
+        """The stream for copies that need not wait for other work on the device.
 
         The stream has no implicit dependencies.
         """
@@ -279,7 +281,7 @@ class StreamOrder:
     # -- order ----------------------------------------------------------------------------------
 
     def enter(self, stream: CudaStream | None) -> Any:
-        """Make `stream` wait for the work on which its next work depends. Return the stream's driver handle.
+        """Make `stream` wait for the work that its next work needs, and return its driver handle.
 
         None is the stream of the calling thread.
         """
@@ -316,7 +318,9 @@ class StreamOrder:
                     self.own.last_work = next(self._count)
 
     def claim(self, block: PoolBlock, stream: CudaStream | None, written: bool) -> None:
-        """Make `stream` wait for other streams' work on a block before using it.
+        """Make `stream` wait for the work of other streams on a block.
+
+        This method must be called before the stream uses the block.
 
         None is the stream of the calling thread.
         """

@@ -62,7 +62,10 @@ class TextureObject:
 
 
 def _extents(values: np.ndarray) -> tuple[int, int, int]:
-    """Return the width, height and depth of an array. The extents of missing axes are 0."""
+    """Return the width, height and depth of an array.
+
+    The extents of missing axes are 0.
+    """
     return (*values.shape[::-1], 0, 0)[:3]
 
 

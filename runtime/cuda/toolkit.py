@@ -32,7 +32,7 @@ def toolkit_folders() -> list[Path]:
 
 
 def _wheels() -> list[Path]:
-    """Return the folders of NVIDIA's wheels, such as nvidia/cu13. The newest major version comes first."""
+    """Return the folders of NVIDIA's wheels, newest major version first."""
     spec = find_spec("nvidia")
     roots = list(spec.submodule_search_locations or ()) if spec is not None else []
     return [folder for root in roots for folder in sorted(Path(root).glob("*"), reverse=True) if folder.is_dir()]
@@ -45,7 +45,7 @@ def _environments() -> list[Path]:
 
 
 def _installed() -> list[Path]:
-    """Return the folders of system-wide installations: /usr/local/cuda, specific versions, and Debian's packages."""
+    """Return the folders of system-wide CUDA installations, such as ``/usr/local/cuda``."""
     versions = sorted(SYSTEM.glob("cuda-*"), key=_version, reverse=True)
     return [SYSTEM / "cuda", *versions, *DISTRIBUTION]
 
@@ -64,7 +64,7 @@ def find_tool(name: str) -> str | None:
 
 
 def find_library(names: tuple[str, ...]) -> ctypes.CDLL | None:
-    """Load the first shared library in `names` that is found. Return None if none is found.
+    """Load the first shared library in `names` that is found, or return None if none is found.
 
     Each library is searched for in the system, then in the toolkit.
     """

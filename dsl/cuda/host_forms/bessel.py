@@ -37,7 +37,7 @@ TWO_OVER_PI, ROOT_HALF = 0.6366197723675814, 0.7071067811865476
 
 
 def _sum(series: tuple[float, ...], u: float) -> Any:
-    """Evaluate a polynomial by Horner's rule. The coefficient of the highest power comes first."""
+    """Evaluate a polynomial by Horner's rule, with the coefficient of the highest power first."""
     total = 0.0
     for c in series:
         total = total * u + c
@@ -45,7 +45,9 @@ def _sum(series: tuple[float, ...], u: float) -> Any:
 
 
 def _phase(x: float, p: tuple[float, ...], q: tuple[float, ...]) -> Any:
-    """Return the factors P and Q of a Bessel function's asymptotic expansion for x >= 8, times sqrt(2 / (pi*x)).
+    """Return the factors P and Q in a Bessel function's asymptotic expansion for x >= 8.
+
+    Both are multiplied by sqrt(2 / (pi*x)).
 
     `p` and `q` are the coefficients of the polynomials that approximate P and Q.
     """
@@ -141,10 +143,12 @@ def y1(x: float) -> Any:
 
 
 def jn(n: int, x: float) -> Any:
-    """Compute the Bessel function of the first kind of order n. The result is NaN for n < 0.
+    """Compute the Bessel function of the first kind of order n.
 
-    Uses upward recurrence if the order is below x, otherwise downward recurrence from an order where the function is
-    negligible, scaled to match J0 or J1 (Miller's method; Abramowitz and Stegun, 9.12).
+    The result is NaN for n < 0.
+
+    The method is upward recurrence if the order is below x, otherwise downward recurrence from an order where the
+    function is negligible, scaled to match J0 or J1 (Miller's method; Abramowitz and Stegun, 9.12).
     """
     size = abs(x)
     first, second = j0(size), j1(size)
@@ -183,7 +187,7 @@ def yn(n: int, x: float) -> Any:
 
 
 def order_in_double(function: Callable[..., Any]) -> Callable[..., Any]:
-    """Return a float32 version of `function`, which takes an integer order and a float64.
+    """Return a float32 version of a float64 function of an integer order and a float.
 
     Each result is rounded once from float64.
     """
@@ -195,7 +199,7 @@ def order_in_double(function: Callable[..., Any]) -> Callable[..., Any]:
 
 
 def _first_term(n: int, x: float) -> Any:
-    """Return (x/2)**n / n!, the first term of the power series of Jn(x).
+    """Return (x/2)**n / n!, the first term of the power series of the Bessel function Jn(x).
 
     For tiny x*x, the other terms are negligible.
     """

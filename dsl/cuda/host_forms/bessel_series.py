@@ -1,4 +1,4 @@
-"""Polynomial coefficients of the functions in bessel.py, highest power first, for a variable in [-1, 1]."""
+"""Coefficients of the polynomials in bessel.py, highest power first, for a variable in [-1, 1]."""
 
 from __future__ import annotations
 

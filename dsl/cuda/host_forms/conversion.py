@@ -20,7 +20,7 @@ UP_54 = 2.0**54
 
 
 def to_integer(rounding: Callable[..., Any], held: Any, least: Any, greatest: Any, at_nan: int) -> Callable[..., Any]:
-    """Return a function that rounds a float and converts the result to an integer of dtype `held`.
+    """Return a function that rounds a float and converts the result to an integer, with saturation.
 
     `rounding` is the function that rounds.
 
@@ -44,7 +44,7 @@ def to_integer(rounding: Callable[..., Any], held: Any, least: Any, greatest: An
 
 
 def round_half_away(x: float) -> float:
-    """Round to the nearest integer. Ties are rounded away from zero."""
+    """Round to the nearest integer, with ties away from zero."""
     whole = np.trunc(x)
     if abs(x - whole) >= 0.5:
         whole += np.copysign(1.0, x)
@@ -95,7 +95,7 @@ def unsigned_float(unsigned: Any, kind: type) -> Callable[..., Any]:
 
 
 def rounded_from(parts: Callable[..., Any], unsigned: Any, choose: Callable[..., Any]) -> Callable[..., Any]:
-    """Return a function that converts an integer to a float, rounded as the function `choose` decides.
+    """Return a function that converts an integer to a float with directed rounding.
 
     `parts` returns the nearest float and its error.
     """
@@ -126,7 +126,7 @@ def split_exponent(x: np.float64) -> tuple[np.float64, np.int32]:
 
 
 def split_exponent_single(x: float) -> tuple[np.float32, np.int32]:
-    """Compute `frexp` of a float32."""
+    """Compute `frexp` of a float32: split it into a fraction and an exponent of 2."""
     fraction, exponent = split_exponent(np.float64(x))
     return np.float32(fraction), exponent
 
@@ -147,12 +147,12 @@ def scale(x: float, n: int) -> float:
 
 
 def scale_single(x: float, n: int) -> np.float32:
-    """Compute x * 2**n of a float32, rounded once."""
+    """Compute x * 2**n for a float32 x, rounded once."""
     return np.float32(scale(np.float64(x), n))
 
 
 def exponent_of(x: float) -> np.int32:
-    """Compute `ilogb`, the exponent of 2, as an int32.
+    """Compute `ilogb`: the exponent of 2 of a float, as an int32.
 
     0 and NaN give the smallest int32, and infinity gives the largest.
     """
@@ -166,7 +166,10 @@ def exponent_of(x: float) -> np.int32:
 
 
 def float_exponent(x: float) -> float:
-    """Compute `logb`: the exponent of 2 as a float. The result is -inf for zero, and inf for infinity."""
+    """Compute `logb`: the exponent of 2 of a float, as a float.
+
+    The result is -inf for zero, and inf for infinity.
+    """
     result = abs(np.float64(x))
     if x == 0:
         result = np.float64(-np.inf)
@@ -177,7 +180,10 @@ def float_exponent(x: float) -> float:
 
 
 def split_whole(x: float) -> tuple[float, float]:
-    """Compute `modf`: the fractional and integral parts of x. Both parts have the sign of x."""
+    """Compute `modf`: the fractional and the integral part of x.
+
+    Both parts have the sign of x.
+    """
     whole = np.trunc(x)
     rest = x - whole
     if np.isinf(x):
@@ -216,13 +222,13 @@ def remainder_quotient(x: float, y: float) -> tuple[float, np.int32]:
 
 
 def remainder_quotient_single(x: float, y: float) -> tuple[np.float32, np.int32]:
-    """Compute `remquo` of float32 numbers."""
+    """Compute `remquo` of float32 numbers: the remainder of x / y and the low 3 bits of the quotient."""
     rest, quotient = remainder_quotient(np.float64(x), np.float64(y))
     return np.float32(rest), quotient
 
 
 def nearest_remainder(x: float, y: float) -> float:
-    """Compute `remainder`: the exact value of x - n*y, in which n is the integer nearest to x / y."""
+    """Compute `remainder`: the exact value of x - n*y, with the integer n nearest to x / y."""
     rest, _ = remainder_quotient(np.float64(x), np.float64(y))
     return rest
 
@@ -236,5 +242,5 @@ def positive_difference(x: float, y: float) -> float:
 
 
 def saturate(x: float) -> float:
-    """Clamp x to [0, 1]. NaN becomes 0."""
+    """Clamp x to [0, 1], with 0 for NaN."""
     return np.fmin(np.fmax(x, 0.0), 1.0)

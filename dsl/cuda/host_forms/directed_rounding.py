@@ -25,21 +25,21 @@ NEGLIGIBLE, IN_ITS_SHADOW = 2.0**-120, 2.0**-150
 
 
 def down(r: float, e: float) -> float:
-    """Round a result down, given the nearest float `r` and a number `e` with the sign of its error."""
+    """Round a result down, given the nearest float `r` and a number with the sign of its error."""
     if e < 0:
         r = np.nextafter(r, -np.inf)
     return r
 
 
 def up(r: float, e: float) -> float:
-    """Round a result up, given the nearest float `r` and a number `e` with the sign of its error."""
+    """Round a result up, given the nearest float `r` and a number with the sign of its error."""
     if e > 0:
         r = np.nextafter(r, np.inf)
     return r
 
 
 def towards_zero(r: float, e: float) -> float:
-    """Round a result towards zero, given the nearest float `r` and a number `e` with the sign of its error."""
+    """Round a result towards zero, given the nearest float `r` and a number with the sign of its error."""
     if (r > 0 and e < 0) or (r < 0 and e > 0):
         r = np.nextafter(r, 0.0)
     return r
@@ -66,7 +66,7 @@ def add_error(x: float, y: float) -> tuple[float, float]:
 
 
 def _scaled_error(x: float, y: float, z: float, r: float) -> float:
-    """Return a number with the sign of x*y + z - r, for operands scaled to avoid overflow and underflow."""
+    """Return a number with the sign of x*y + z - r, for operands that cannot overflow or underflow."""
     p = x * y
     low = fma(x, y, -p)
     close = fma(x, y, z)
@@ -80,7 +80,7 @@ def _scaled_error(x: float, y: float, z: float, r: float) -> float:
 
 
 def fma_sign(x: float, y: float, z: float, r: float) -> float:
-    """Return a number with the sign of x*y + z - r, where r is the nearest float to x*y + z."""
+    """Return a number with the sign of x*y + z - r, where r is x*y + z rounded to nearest."""
     p = abs(x * y)
     q = abs(z)
     e = 0.0
@@ -163,7 +163,7 @@ def narrow_error(s: float, low: float) -> tuple[np.float32, float]:
 
 
 def narrow_one(x: float) -> tuple[np.float32, float]:
-    """Round a float64 to float32. Return the result and the rounding error."""
+    """Round a float64 to float32, and return the result and the rounding error."""
     return narrow_error(x, 0.0)
 
 
@@ -207,18 +207,18 @@ def sqrt_error_single(x: float) -> tuple[float, float]:
 
 
 def wide_integer(x: int) -> tuple[float, float]:
-    """Convert a 64-bit integer to float64. Return the nearest float64 and the rounding error."""
+    """Convert a 64-bit integer to float64, and return the nearest float64 and the rounding error."""
     return two_sum(np.float64(x >> 32) * 4294967296.0, np.float64(x & 0xFFFFFFFF))
 
 
 def wide_integer_single(x: int) -> tuple[np.float32, float]:
-    """Convert a 64-bit integer to float32. Return a float32 and the rounding error."""
+    """Convert a 64-bit integer to float32, and return a float32 and the rounding error."""
     s, low = wide_integer(x)
     return narrow_error(s, low)
 
 
 def integer_single(x: int) -> tuple[np.float32, float]:
-    """Convert a 32-bit integer to float32. Return the nearest float32 and the rounding error."""
+    """Convert a 32-bit integer to float32, and return the nearest float32 and the rounding error."""
     return narrow_error(np.float64(x), 0.0)
 
 
@@ -226,7 +226,7 @@ def integer_single(x: int) -> tuple[np.float32, float]:
 
 
 def one_operand(error: Callable[..., Any], choose: Callable[..., Any]) -> Callable[..., Any]:
-    """Return a function of one operand with directed rounding.
+    """Return a function of one operand whose result is rounded in the direction `choose`.
 
     `error` computes the result rounded to nearest and its error. `choose` rounds the result in the wanted
     direction.
@@ -240,7 +240,7 @@ def one_operand(error: Callable[..., Any], choose: Callable[..., Any]) -> Callab
 
 
 def two_operands(error: Callable[..., Any], choose: Callable[..., Any]) -> Callable[..., Any]:
-    """Return a function of two operands with directed rounding.
+    """Return a function of two operands whose result is rounded in the direction `choose`.
 
     `error` computes the result rounded to nearest and its error. `choose` rounds the result in the wanted
     direction.
@@ -264,7 +264,7 @@ def reciprocal_of(divide: Callable[..., Any], choose: Callable[..., Any], one: o
 
 
 def sum_of(error: Callable[..., Any], choose: Callable[..., Any], sign: int = 1) -> Callable[..., Any]:
-    """Return a function that computes x + y (x - y if `sign` is -1), rounded in the direction `choose`.
+    """Return a function that computes x + y, or x - y if `sign` is -1, rounded by the function `choose`.
 
     A zero sum rounded down is -0 if a term has a sign bit.
     """

@@ -18,7 +18,7 @@ WHOLE = 2.0**52
 
 
 def in_double(function: Callable[..., Any]) -> Callable[..., Any]:
-    """Return a float32 version of a float64 function. The result is computed in float64 and rounded once."""
+    """Return a float32 version of a float64 function, with results rounded once from float64."""
 
     def apply(x: float) -> Any:
         return np.float32(function(np.float64(x)))
@@ -27,7 +27,7 @@ def in_double(function: Callable[..., Any]) -> Callable[..., Any]:
 
 
 def pair_in_double(function: Callable[..., Any]) -> Callable[..., Any]:
-    """Return a float32 version of a float64 function with two results. Each result is rounded once from float64."""
+    """Return a float32 version of a float64 function with two results, each rounded once from float64."""
 
     def apply(x: float) -> Any:
         first, second = function(np.float64(x))

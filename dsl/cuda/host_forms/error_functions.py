@@ -34,7 +34,7 @@ def _exp_of_square(x: float, sign: int) -> Any:
 
 
 def inverse_erf(y: float) -> Any:
-    """Compute the inverse error function of y: the x for which erf(x) = y, within 4 ulp.
+    """Compute the inverse error function within 4 ulp: the x with erf(x) = y.
 
     The function takes two steps of Halley's method on erf, starting from the first terms of the inverse series. For
     |y| >= 1/2, it solves erfc(x) = 1 - |y| instead, because this difference is exact.
@@ -59,7 +59,7 @@ def inverse_erf(y: float) -> Any:
 
 
 def _inverse_tail(p: float) -> Any:
-    """Compute the inverse of erfc for 0 < p <= 1/2: the x for which erfc(x) = p.
+    """Compute the inverse of erfc for 0 < p <= 1/2: the x with erfc(x) = p.
 
     Halley's method starts from the estimate of Hastings (1955).
     """
@@ -79,7 +79,7 @@ def _inverse_tail(p: float) -> Any:
 
 
 def inverse_erfc(p: float) -> Any:
-    """Compute the inverse complementary error function of p: the x for which erfc(x) = p, within 4 ulp."""
+    """Compute the inverse complementary error function within 4 ulp: the x with erfc(x) = p."""
     x = p * np.nan
     if p == 0:
         x = 1 / abs(p)

@@ -1,4 +1,6 @@
-"""Integer functions of libdevice, in the kernel language. The results are exact, and overflow wraps around.
+"""Integer functions of libdevice, in the kernel language.
+
+The results are exact, and overflow wraps around.
 
 In and out: int32 and int64. libdevice's unsigned functions interpret their bits as unsigned.
 """
@@ -45,14 +47,14 @@ def leading_zeros_wide(x: int) -> np.int32:
 
 
 def first_set(x: int) -> np.int32:
-    """Return the position of the lowest set bit of a 32-bit integer, counted from 1, or 0 for the integer 0."""
+    """Return the position of the lowest set bit of a 32-bit integer, counted from 1, or 0 if x is 0."""
     u = np.uint32(x)
     position = np.int32(np.bitwise_count(u ^ (u - 1)))
     return position if u != 0 else np.int32(0)
 
 
 def first_set_wide(x: int) -> np.int32:
-    """Return the position of the lowest set bit of a 64-bit integer, counted from 1, or 0 for the integer 0."""
+    """Return the position of the lowest set bit of a 64-bit integer, counted from 1, or 0 if x is 0."""
     u = np.uint64(x)
     position = np.int32(np.bitwise_count(u ^ (u - 1)))
     return position if u != 0 else np.int32(0)
@@ -76,7 +78,7 @@ def reverse_bits_wide(x: int) -> np.int64:
 
 
 def select_bytes(x: int, y: int, selector: int) -> np.int32:
-    """Select four of the eight bytes of `y` and `x`, like PTX's `prmt` instruction.
+    """Select four of the eight bytes of `x` and `y`, like PTX's `prmt` instruction.
 
     The low 3 bits of each nibble of the selector number a byte.
     """
@@ -110,7 +112,10 @@ def multiply_high_unsigned(x: int, y: int) -> np.int32:
 
 
 def _upper_half(a: np.unsignedinteger, b: np.unsignedinteger) -> np.unsignedinteger:
-    """Return the upper 64 bits of the product of two uint64 numbers, from four products of 32-bit halves."""
+    """Return the upper 64 bits of the product of two uint64 numbers.
+
+    The product is computed from four products of 32-bit halves.
+    """
     a_low, a_high, b_low, b_high = a & 0xFFFFFFFF, a >> 32, b & 0xFFFFFFFF, b >> 32
     middle = a_high * b_low + ((a_low * b_low) >> 32)
     other = a_low * b_high + (middle & 0xFFFFFFFF)

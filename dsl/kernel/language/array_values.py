@@ -37,7 +37,7 @@ from weft.runtime import counted
 
 
 def length(c: Compiler, extent: Extent) -> Constant | ScalarValue:
-    """Return a length as a non-negative kernel integer that is promoted like a Python int."""
+    """Return a length as an integer of the kernel that is promoted like a Python int."""
     if isinstance(extent, int):
         return Constant(extent)
     return ScalarValue(c.builder.cast(extent, np.int64), weak=True, nonnegative=True)
@@ -57,7 +57,7 @@ def size(c: Compiler, array: ArrayValue) -> Extent:
 
 
 def known_shape(value: object) -> tuple[int, ...] | None:
-    """Return a shape as Python ints, or None if a length is not known at compile time."""
+    """Return a shape as Python ints, or None if some length is not known at compile time."""
     items = value.items if isinstance(value, TupleValue) else (value,)
     found = []
     for item in items:
@@ -76,7 +76,9 @@ def known_shape(value: object) -> tuple[int, ...] | None:
 def position(
     c: Compiler, index: Any, extent: Extent, what: str, array: ArrayValue | None = None, axis: int = 0
 ) -> Extent:
-    """Convert an index on an axis of length `extent` to a non-negative position on this axis.
+    """Convert an index of an axis to a non-negative position.
+
+    `extent` is the length of the axis.
 
     In kernels with `debug` or the `checked` setting, the position is checked against the bounds of the axis.
 
@@ -134,7 +136,10 @@ def _keeps_array(index: Any) -> bool:
 
 
 def view_of(c: Compiler, array: ArrayValue, index: Any) -> ArrayValue:
-    """Compile ``array[index]`` to a view, which has no axes if the index selects a single element."""
+    """Compile ``array[index]`` to a view.
+
+    The view has no axes if the index selects a single element.
+    """
     if isinstance(index, Constant) and isinstance(index.value, str) and array.dtype.names:
         return field_of(c, array, index.value)
     parts = _with_every_axis(c, array, list(index.items) if isinstance(index, TupleValue) else [index])
@@ -192,7 +197,7 @@ def view_of(c: Compiler, array: ArrayValue, index: Any) -> ArrayValue:
 
 
 def _with_every_axis(c: Compiler, array: ArrayValue, parts: list[Any]) -> list[Any]:
-    """Return the parts of an index, with full slices for the axes that the index omits."""
+    """Return the parts of an index, with full slices for omitted axes."""
     full = [p for p in parts if not (isinstance(p, Constant) and (p.value is None or p.value is Ellipsis))]
     if len(full) > array.ndim:
         axes = "axis" if array.ndim == 1 else "axes"
@@ -206,7 +211,10 @@ def _with_every_axis(c: Compiler, array: ArrayValue, parts: list[Any]) -> list[A
 
 
 def slice_of(c: Compiler, part: Sliced, extent: Extent) -> tuple[Extent, Extent, int]:
-    """Return the start, the length and the compile-time step of a slice on an axis of length `extent`."""
+    """Return the start, the length and the compile-time step of a slice.
+
+    The axis has the length `extent`.
+    """
     step = 1
     if part.step is not None:
         known = known_shape(part.step)
@@ -243,7 +251,7 @@ def slice_of(c: Compiler, part: Sliced, extent: Extent) -> tuple[Extent, Extent,
 
 
 def element(c: Compiler, view: ArrayValue, **attributes: Any) -> Any:
-    """Load the only element of an array that has no axes."""
+    """Load the only element of a view that has no axes."""
     if in_bytes(view.dtype):
         return RecordValue(view.pointer, view.dtype, view.writable, view.label, view.space, view.origin, view.index)
     if c.tracer is not None:
@@ -260,7 +268,7 @@ def store(c: Compiler, array: ArrayValue, index: Any, value: Any) -> None:
 
 
 def assign_view(c: Compiler, view: ArrayValue, value: object, **attributes: Any) -> None:
-    """Compile ``view[...] = value``, element by element, with arrays and scalars broadcast to the view's shape."""
+    """Compile ``view[...] = value`` element by element, with broadcasting."""
     if not view.writable:
         c.fail(
             f"{view.label or 'the array'} is read-only here: read-only arguments, constant memory and arrays from outside cannot be written"
@@ -312,7 +320,7 @@ def check_fits(c: Compiler, value: ArrayValue, view: ArrayValue) -> None:
 
 
 def aligned(array: ArrayValue, index: tuple[Any, ...]) -> tuple[Any, ...]:
-    """Return the index of the element of `array` that belongs to an index of the broadcast result.
+    """Return the index into `array` for an index into the broadcast result.
 
     Axes of length 1 get the index 0.
     """
@@ -321,7 +329,7 @@ def aligned(array: ArrayValue, index: tuple[Any, ...]) -> tuple[Any, ...]:
 
 
 def must_iterate_backward(c: Compiler, view: ArrayValue, value: object) -> Value | None:
-    """Return a run-time bool that is true if ``view[...] = value`` must iterate from the last element to the first.
+    """Return a run-time bool that tells whether ``view[...] = value`` must start with the last element.
 
     The result is None if any order works.
 
@@ -354,7 +362,7 @@ def must_iterate_backward(c: Compiler, view: ArrayValue, value: object) -> Value
 
 
 class each:
-    """Context manager that compiles nested loops over the axes of a shape and yields the loop indices.
+    """Context manager that compiles nested loops over the axes of a shape, and yields the loop indices.
 
     If `backward` is true at run time, indices run from the last to the first.
     """
@@ -412,7 +420,7 @@ def _put(c: Compiler, view: ArrayValue, value: object, attributes: dict[str, Any
 
 
 def unit(dtype: np.dtype) -> int:
-    """Return the stride of a contiguous 1-D array: 1, or the item size for dtypes that have strides in bytes."""
+    """Return the stride of a contiguous 1-D array, in elements or, for some dtypes, in bytes."""
     return dtype.itemsize if in_bytes(dtype) else 1
 
 

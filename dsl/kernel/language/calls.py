@@ -49,7 +49,7 @@ from weft.runtime import counted
 def call_value(
     frame: FunctionFrame, node: ast.AST, function: Callable[..., Any], arguments: list[Any], keywords: dict[str, Any]
 ) -> Any:
-    """Compile a call inside a kernel and return its result."""
+    """Compile a call inside a kernel, and return its result."""
     call = Invocation(frame, node)
     try:
         match function:

@@ -1,4 +1,4 @@
-"""The state of a kernel's compilation: current function, number promotion, errors and hidden parameters.
+"""The state of a kernel's compilation, such as the current function and the hidden parameters.
 
 In: values of the kernel language. Out: kernel IR appended to a builder.
 """
@@ -63,7 +63,7 @@ _POWERS = {2: "square", 1: "positive", 0.5: "sqrt", -1: "reciprocal"}
 
 @dataclass(eq=False)
 class FunctionFrame:
-    """An inlined function call: the function's source, and the names visible in the function."""
+    """An inlined function call, with the function's source and its local names."""
 
     compiler: Compiler
     source: Source
@@ -78,7 +78,7 @@ class FunctionFrame:
     returned: Any = None
 
     def variable(self, key: object, name: str) -> Variable | None:
-        """Return the variable that a syntax node assigns or reads, or None if the node is unreachable."""
+        """Return the variable that a syntax node assigns or reads, or None for unreachable code."""
         webs, c = self.source.webs, self.compiler
         number = webs.of.get(key)
         if number is None:
@@ -95,16 +95,16 @@ class FunctionFrame:
         return self.source.location(node)
 
     def located(self, error: KernelError, node: ast.AST) -> KernelError:
-        """Return `error` with its own source location, or with that of `node` if it has none."""
+        """Return `error` with its source location, by default that of `node`."""
         return error if error.place is not None else type(error)(error.message, self.location(node), self.called)
 
     def fail(self, node: ast.AST, message: str, kind: str = "type") -> NoReturn:
-        """Raise an error of kind `kind` at the source location of a node."""
+        """Raise an error of the given kind at the source location of a node."""
         raise _ERRORS[kind](message, self.location(node), self.called)
 
 
 class Compiler(Variables):
-    """The compiler of a kernel for certain argument types."""
+    """The compiler of a kernel for arguments of certain types."""
 
     def __init__(self, call: Callable[..., Any], target: Any, checked: bool, index_dtype: np.dtype) -> None:
         super().__init__()
@@ -145,11 +145,11 @@ class Compiler(Variables):
         self.block: tuple[int, int, int] | None = None  # threads per block, if the kernel is compiled for a block size
 
     def use_types_for(self, function: Callable[..., Any]) -> None:
-        """Select the promotion rules for `function`: NumPy's for weft's own functions, otherwise the kernel's."""
+        """Select the promotion rules for `function`: NumPy's in weft's own functions, otherwise the kernel's."""
         self.numba = self.numba_asked and not (getattr(function, "__module__", None) or "").startswith("weft.")
 
     def begin(self, name: str) -> None:
-        """Start a new run of the compilation, with an empty kernel builder.
+        """Start a new run of the compilation of a kernel, with an empty builder.
 
         Compilation is repeated until the kinds of all variables are known.
         """
@@ -172,7 +172,7 @@ class Compiler(Variables):
         self.stack = []
 
     def occurrence(self, path: tuple[Any, ...], node: ast.AST) -> int:
-        """Return how many times this run has already compiled the call `node`.
+        """Return how often this compilation run has already compiled the call `node`.
 
         An unrolled loop compiles a call several times.
         """
@@ -189,7 +189,7 @@ class Compiler(Variables):
     # -- errors -----------------------------------------------------------------------------
 
     def fail(self, message: str, kind: str = "type") -> NoReturn:
-        """Raise an error of kind `kind` without a source location, which the enclosing expression adds."""
+        """Raise an error without a source location, which the enclosing expression adds."""
         raise _ERRORS[kind](message)
 
     # -- numbers ----------------------------------------------------------------------------
@@ -208,7 +208,9 @@ class Compiler(Variables):
         self.fail(f"{what} is needed here, not {describe(value)}")
 
     def unwrap(self, value: object) -> Any:
-        """Return the value inside an optional value, and other values unchanged.
+        """Return the value inside an optional value.
+
+        Other values are returned unchanged.
 
         In checked kernels, an optional that is None at run time is reported as an error.
         """
@@ -222,14 +224,20 @@ class Compiler(Variables):
         return value.value
 
     def kind(self, value: Constant | ScalarValue) -> Any:
-        """Return the type by which a number is promoted: its dtype, or a Python type for a weak number (NEP 50)."""
+        """Return the type by which a number is promoted.
+
+        It is the dtype, or a Python type for a weak number (NEP 50).
+        """
         if isinstance(value, ScalarValue):
             return WEAK[value.dtype.kind] if value.weak else value.dtype
         held = value.value
         return held.dtype if isinstance(held, np.generic) else type(held)
 
     def ir(self, value: object, dtype: Any = None) -> Value:
-        """Return a number as an IR value, cast to `dtype` if given."""
+        """Return a number as a value of kernel IR.
+
+        If `dtype` is given, the value is cast.
+        """
         value = self.number(value)
         if isinstance(value, ScalarValue):
             return value.ir if dtype is None else self.builder.cast(value.ir, dtype)
@@ -241,7 +249,7 @@ class Compiler(Variables):
         return self.builder.constant(_cast_constant(held, np.dtype(dtype), self.numba), dtype)
 
     def scalar(self, value: object) -> ScalarValue:
-        """Return a number as a run-time scalar, with constants converted to run-time scalars."""
+        """Return a number as a run-time scalar, even if it is a constant."""
         value = self.number(value)
         if isinstance(value, ScalarValue):
             return value
@@ -262,10 +270,7 @@ class Compiler(Variables):
         return ScalarValue(self.builder.cast(value.ir, dtype), weak, nonnegative)
 
     def truth(self, value: object) -> bool | Value:
-        """Return the truth of a value, as a Python bool if it is known at compile time.
-
-        Otherwise return a run-time bool.
-        """
+        """Return the truth of a value, as a Python bool if possible, otherwise as a run-time bool."""
         match value:
             case Constant(value=held):
                 return bool(held)
@@ -281,7 +286,7 @@ class Compiler(Variables):
         self.fail(f"{describe(value)} is neither true nor false: compare it with something")
 
     def apply(self, name: str, *operands: Any) -> Constant | ScalarValue:
-        """Apply an op to numbers, with the promotion rules (NumPy's or Numba's) of the current function."""
+        """Apply an op to numbers, with the promotion rules of the current function."""
         numbers = [self.number(value, f"a number for {name}") for value in operands]
         if name in _COUNTING and not self.numba:
             numbers = [self._count(n) for n in numbers]
@@ -341,7 +346,7 @@ class Compiler(Variables):
         return ScalarValue(made, weak and result in (INT, np.float64, np.complex128), nonnegative)
 
     def index(self, value: object, what: str = "an index") -> Value:
-        """Convert an integer to an IR value of the index dtype."""
+        """Convert an integer to a value of kernel IR with the index dtype."""
         value = self.number(value, what)
         dtype = number_kind(kind_of(value)).dtype if isinstance(value, Constant) else value.dtype  # type: ignore[union-attr, arg-type]
         if dtype.kind not in "biu":
@@ -351,7 +356,7 @@ class Compiler(Variables):
     # -- reports ----------------------------------------------------------------------------
 
     def report(self, condition: Value | None, error: object, message: str, values: tuple[Value, ...] = ()) -> None:
-        """Emit code that ends the thread and makes the launch raise `error`.
+        """Emit code that ends the thread, and makes the launch raise `error`.
 
         If `condition` is given, the code does so only if the condition is true at run time.
 
@@ -390,7 +395,7 @@ class Compiler(Variables):
         return self.errors
 
     def hide(self, name: str, dtype: np.dtype, what: tuple[Any, ...]) -> Value:
-        """Add a hidden pointer parameter to the kernel and return it.
+        """Add a hidden pointer parameter to the kernel, and return it.
 
         `what` tells a launch which argument to pass.
         """
@@ -398,7 +403,7 @@ class Compiler(Variables):
         return self.builder.pointer(f"{name}{len(self.hidden)}", dtype, writable=True, align=dtype.itemsize)
 
     def hide_scalar(self, what: str) -> Value:
-        """Return the hidden index parameter for `what`, after adding the parameter to the kernel on first use.
+        """Return the hidden index parameter for `what`, which is added to the kernel on the first call.
 
         `what` tells a launch which argument to pass.
         """
@@ -416,7 +421,7 @@ def _is_nonnegative(value: Constant | ScalarValue) -> bool:
 
 
 def _cast_constant(value: object, dtype: np.dtype, wraps: bool) -> Any:
-    """Cast a number to `dtype` at compile time, with the same result as a cast at run time.
+    """Cast a number to `dtype` at compile time, with the same result as at run time.
 
     Python ints that are out of range wrap around if `wraps` is true, and are errors otherwise.
     """

@@ -18,7 +18,7 @@ NAT = Constant(-(2**63))
 
 
 def as_date(c: Compiler, value: object) -> DateValue | None:
-    """Return `value` as a DateValue if it is a date or duration, otherwise None."""
+    """Return `value` as a `DateValue` if it is a date or duration, otherwise None."""
     if isinstance(value, DateValue):
         return value
     if isinstance(value, Constant) and isinstance(value.value, (np.datetime64, np.timedelta64)):
@@ -38,7 +38,7 @@ def converted(c: Compiler, value: DateValue, dtype: np.dtype) -> DateValue:
 
 
 def _factor(c: Compiler, given: np.dtype, wanted: np.dtype) -> int:
-    """Return how many units of the dtype `wanted` make one unit of the dtype `given`."""
+    """Return how many units of the dtype `wanted` equal one unit of the dtype `given`."""
     units: list[Any] = [np.datetime_data(dtype) for dtype in (given, wanted)]
     if units[0][0] == "generic":
         return 1
@@ -53,7 +53,10 @@ def _factor(c: Compiler, given: np.dtype, wanted: np.dtype) -> int:
 
 
 def _common(c: Compiler, values: tuple[DateValue, ...]) -> tuple[str, list[Any]]:
-    """Return the common unit of dates and durations, such as ``[D]``, and their values as integers in this unit."""
+    """Return the common unit of dates and durations, and their values in this unit.
+
+    A unit is a text such as ``[D]``.
+    """
     try:
         common = np.result_type(*(np.dtype(f"m8{value.dtype.str[3:]}") for value in values))
     except TypeError as error:
@@ -64,19 +67,19 @@ def _common(c: Compiler, values: tuple[DateValue, ...]) -> tuple[str, list[Any]]
 
 
 def _unless_nat(c: Compiler, result: object, *numbers: Any) -> Any:
-    """Return `result`, or NaT if one of the operands is NaT."""
+    """Return `result`, or NaT (not a time) if one of the operands is NaT."""
     for number in numbers:
         result = c.apply("where", c.apply("equal", number, NAT), NAT, result)
     return c.scalar(result)
 
 
 def is_nat(c: Compiler, value: DateValue) -> Any:
-    """Compile ``np.isnat(value)``."""
+    """Compile ``np.isnat(value)``, which tests for NaT (not a time)."""
     return c.apply("equal", value.number, NAT)
 
 
 def date_operator(c: Compiler, name: str, left: Any, right: Any) -> Any:
-    """Compile an operator that has a date or duration as an operand, or return None for other operands."""
+    """Compile an operator with a date or duration as an operand, or return None for other operands."""
     first, second = as_date(c, left), as_date(c, right)
     if first is None and second is None:
         return None
@@ -141,7 +144,7 @@ def compare_dates(c: Compiler, name: str, left: Any, right: Any) -> Any:
 
 
 def stored_date(c: Compiler, value: object, dtype: np.dtype, label: str) -> Any:
-    """Convert a date or duration to the int64 that an array of dtype `dtype` contains."""
+    """Convert a date or duration to an int64 in the unit of an array of dtype `dtype`."""
     date = as_date(c, value)
     if date is None or date.dtype.kind != dtype.kind or not is_date_dtype(dtype):
         c.fail(f"{describe(value)} cannot be stored in {label or 'an array'} of {dtype}")

@@ -1,4 +1,4 @@
-"""Device functions, and the base class by which the compiler recognizes kernels."""
+"""Device functions, and the base class of kernels."""
 
 from __future__ import annotations
 
@@ -14,7 +14,7 @@ from weft.runtime import Device, counted
 
 
 def reduce_function(held: Any, *arguments: Any) -> Any:
-    """Implement ``__reduce__`` for a decorated function by returning its name, or its type and `arguments`.
+    """Implement ``__reduce__``, and thus pickling, for a decorated function.
 
     The name is returned if the function can be imported under this name.
 
@@ -28,7 +28,7 @@ def reduce_function(held: Any, *arguments: Any) -> Any:
 
 
 class DeviceFunction:
-    """A function that can be called in kernels and in Python.
+    """A function that can be called both in kernels and in Python.
 
     If the function has signatures, a call uses the signature that fits best. The arguments are cast to the argument
     types of this signature, and the result is cast to its result type.
@@ -69,11 +69,11 @@ class DeviceFunction:
         )
 
     def inspect_llvm(self, signature: Any = None, cc: Any = None) -> Any:
-        """Return the LLVM IR for one signature, or a dict with the LLVM IR for all declared signatures."""
+        """Return the LLVM IR for one signature of the function, or a dict for all signatures."""
         return self._stage("llvm", signature, cc)
 
     def inspect_asm(self, signature: Any = None, cc: Any = None) -> Any:
-        """Return the PTX for one signature, or a dict with the PTX for all declared signatures."""
+        """Return the PTX for one signature of the function, or a dict for all signatures."""
         return self._stage("asm", signature, cc)
 
     inspect_ptx = inspect_asm
@@ -99,7 +99,7 @@ class DeviceFunction:
 
 
 class KernelFunction:
-    """Base class of the objects that `weft.kernel` returns."""
+    """Base class of kernels, the objects that `weft.kernel` returns."""
 
     __name__: str
     py_func: FunctionType

@@ -77,7 +77,7 @@ def _name(frame: FunctionFrame, node: ast.Name) -> Any:
 
 
 def lookup(frame: FunctionFrame, node: ast.AST, key: object, name: str) -> Any:
-    """Return the value of a local, global or built-in name at a syntax node."""
+    """Return the value of a local, global or built-in name."""
     c = frame.compiler
     if name in frame.source.webs.names:
         variable = frame.variable(key, name)
@@ -136,7 +136,10 @@ def _chain(frame: FunctionFrame, node: ast.Compare, left: Any, k: int) -> Any:
 
 
 def both(frame: FunctionFrame, key: object, first: Any, rest: Callable[[], Any], stop: bool) -> Any:
-    """Compile ``first and rest()``, or ``first or rest()`` if `stop` is True, with short-circuit evaluation."""
+    """Compile ``first and rest()``, or ``first or rest()``, with short-circuit evaluation.
+
+    Evaluation stops as soon as the result is known.
+    """
     c = frame.compiler
     truth = c.truth(first)
     if isinstance(truth, bool):
@@ -177,7 +180,7 @@ def _conditional(frame: FunctionFrame, node: ast.IfExp) -> Any:
 
 
 def _choose(frame: FunctionFrame, variable: Variable, node: ast.expr) -> None:
-    """Compile one branch of a conditional expression and assign its value to a variable.
+    """Compile one branch of a conditional expression, and assign its value to a variable.
 
     A branch that calls the function recursively may be compiled in the next run instead.
     """
@@ -251,7 +254,10 @@ def field_name(c: Compiler, record: RecordValue, number: int) -> str:
 
 
 def _range_index(c: Compiler, owner: Range, index: Any) -> Any:
-    """Return the item at an index of a range, where negative indices count from the end."""
+    """Return the item of a range at an index.
+
+    Negative indices count from the end.
+    """
     if isinstance(index, Constant):
         known, length = arrays.known_shape(index), length_of(c, owner)
         if known is None:
@@ -263,7 +269,7 @@ def _range_index(c: Compiler, owner: Range, index: Any) -> Any:
 
 
 def python_index(c: Compiler, index: Any) -> Any:
-    """Convert a kernel's index, which must consist of compile-time constants, to a Python index."""
+    """Convert an index of compile-time constants to a Python index."""
     match index:
         case Constant(value=held):
             return held
@@ -323,7 +329,10 @@ def _display(frame: FunctionFrame, node: ast.Tuple | ast.List) -> Any:
 
 
 def unpack(frame: FunctionFrame, value: object) -> tuple[Any, ...]:
-    """Return the items of a value, whose number must be known at compile time."""
+    """Return the items of a value.
+
+    Their number must be known at compile time.
+    """
     value = frame.compiler.unwrap(value)
     if isinstance(value, Generator):
         return comprehension(value.frame, value.node).items
@@ -351,7 +360,7 @@ def _formatted(frame: FunctionFrame, node: ast.JoinedStr) -> Any:
 
 
 def _format(frame: FunctionFrame, part: ast.FormattedValue) -> str:
-    """Return the format of a value in an f-string, or raise KernelSyntaxError if C's printf has no such format."""
+    """Return the printf format of a value in an f-string, or raise KernelSyntaxError if there is none."""
     if part.format_spec is None:
         return ""
     assert isinstance(part.format_spec, ast.JoinedStr)
@@ -373,7 +382,10 @@ def _walrus(frame: FunctionFrame, node: ast.NamedExpr) -> Any:
 
 
 def closure(frame: FunctionFrame, node: ast.FunctionDef | ast.Lambda) -> Closure:
-    """Return the callable for a function or lambda defined inside a kernel, which is inlined at each call."""
+    """Return a function or lambda that is defined inside a kernel as a callable.
+
+    It is inlined at each call.
+    """
     arguments = node.args
     positional = (*arguments.posonlyargs, *arguments.args)
     defaults: dict[str, Any] = {}
@@ -397,7 +409,10 @@ def _call(frame: FunctionFrame, node: ast.Call) -> Any:
 
 
 def comprehension(frame: FunctionFrame, node: ast.ListComp | ast.GeneratorExp) -> TupleValue:
-    """Compile a comprehension to a tuple, whose length must be known at compile time."""
+    """Compile a comprehension to a tuple.
+
+    The length of the tuple must be known at compile time.
+    """
     made: list[Any] = []
 
     def turn(k: int) -> None:
@@ -442,7 +457,7 @@ def bind(frame: FunctionFrame, target: ast.expr, value: object, fresh: bool = Fa
 
 
 def _bind_outer(frame: FunctionFrame, target: ast.Name, value: object) -> None:
-    """Compile an assignment to a nonlocal name, or fail for a global name."""
+    """Compile an assignment to a nonlocal name, or raise an error for a global name."""
     parent = frame.parent
     while parent is not None:
         if target.id in parent.source.webs.names:
@@ -455,7 +470,7 @@ def _bind_outer(frame: FunctionFrame, target: ast.Name, value: object) -> None:
 
 
 def named_variable(frame: FunctionFrame, name: str) -> Any:
-    """Return the variable for a name that inner functions share, or None for other names."""
+    """Return the variable of a name that inner functions share, or None for other names."""
     number = frame.source.webs.shared.get(name)
     return None if number is None else frame.compiler.variable((*frame.path, number), name)
 

@@ -1,4 +1,4 @@
-"""Lengths and strides of arrays in kernels: Python ints if known at compile time, otherwise IR indices."""
+"""Lengths and strides of arrays in kernels, as Python ints or as run-time values."""
 
 from __future__ import annotations
 
@@ -18,7 +18,7 @@ class Building(Protocol):
 
 
 def extent_ir(c: Building, extent: Extent) -> Value:
-    """Return a length or stride as an IR index."""
+    """Return a length or stride as a value of kernel IR."""
     if not isinstance(extent, int):
         return extent
     limits = np.iinfo(c.builder.kernel.index_dtype)
@@ -52,7 +52,10 @@ def add(c: Building, x: Extent, y: Extent) -> Extent:
 
 
 def contiguous(c: Building, shape: tuple[Extent, ...], unit: int = 1, order: str = "C") -> tuple[Extent, ...]:
-    """Return the strides of a contiguous array in C or Fortran order, the smallest of which is `unit`."""
+    """Return the strides of a contiguous array in C or Fortran order.
+
+    The smallest stride is `unit`.
+    """
     strides: list[Extent] = []
     step: Extent = unit
     for extent in shape[::-1] if order == "C" else shape:

@@ -1,4 +1,4 @@
-"""Compilation of generator expressions, as in `sum`, `any`, `all`, `min` and `max`, to loops.
+"""Compilation of generator expressions in calls such as ``sum(...)`` to loops.
 
 In: a `Generator`, and an action for each item. Out: inline loops, as for a `for` statement.
 """
@@ -16,7 +16,7 @@ from weft.dsl.kernel.language.values import Generator
 
 
 def each_item(generator: Generator, action: Callable[[Any], None]) -> None:
-    """Compile a generator expression to loops, with `action` compiling the innermost body for an item."""
+    """Compile a generator expression to loops, with `action` compiling the code for an item."""
     frame: FunctionFrame = generator.frame
     node: ast.GeneratorExp = generator.node
     body: list[ast.stmt] = [ast.copy_location(LoopStep(lambda: action(evaluate(frame, node.elt))), node)]

@@ -1,4 +1,4 @@
-"""Values of globals and closure variables in a kernel: scalars, tuples, functions and arrays.
+"""Values of global and closure variables in kernels.
 
 In: a Python object. Out: a value. Invariant: host arrays are copied when the kernel is compiled. weft arrays are
 passed at each launch.
@@ -36,7 +36,7 @@ def wrap(c: Compiler, value: object, label: str = "") -> Any:
 
 
 def table(c: Compiler, values: np.ndarray, label: str = "") -> ArrayValue:
-    """Return a NumPy array as a kernel array in constant memory, which is part of the compiled kernel."""
+    """Return a NumPy array as a constant kernel array, which becomes part of the compiled kernel."""
     found = c.tables.get(id(values))
     if found is not None:
         return found
@@ -68,7 +68,7 @@ def table(c: Compiler, values: np.ndarray, label: str = "") -> ArrayValue:
 
 
 def _record_table(c: Compiler, values: np.ndarray, label: str) -> ArrayValue:
-    """Return a NumPy array of records as a kernel array in constant memory, aligned to 8 bytes."""
+    """Return a NumPy array of records as a constant array, aligned to 8 bytes."""
     words = np.zeros(-(-max(values.nbytes, 1) // 8), np.uint64)
     words.view(np.uint8)[: values.nbytes] = np.frombuffer(values.tobytes(), np.uint8)
     with c.at_top():

@@ -25,7 +25,7 @@ TABLE: dict[Any, Handler] = {}
 
 
 def handles(*objects: Any) -> Callable[[Handler], Handler]:
-    """Return a decorator that registers a function as the compiler of calls to the given Python objects."""
+    """Return a decorator that registers a function to compile the calls of given Python functions."""
 
     def register(handler: Handler) -> Handler:
         for item in objects:
@@ -36,7 +36,7 @@ def handles(*objects: Any) -> Callable[[Handler], Handler]:
 
 
 def find_function(held: object) -> Handler | None:
-    """Return the handler that compiles calls to a Python object, or None if kernels cannot call the object."""
+    """Return the function that compiles calls to a Python object, or None if kernels cannot call it."""
     try:
         return TABLE.get(held)
     except TypeError:

@@ -1,4 +1,4 @@
-"""Iterables for `for` loops in kernels: ranges, tuples, arrays, zip, enumerate and reversed.
+"""Iterables of `for` loops in kernels, such as ranges, arrays and `zip`.
 
 Every iterable has a length, and an item for each index. A loop can be unrolled if the length and the items are known at
 compile time.
@@ -138,7 +138,7 @@ def _as_int64(c: Compiler, value: Any) -> Any:
 
 
 def has_tuple(value: object) -> bool:
-    """Return whether an iterable contains a tuple or a Python object, which requires loops over it to be unrolled."""
+    """Return whether loops over an iterable must be unrolled, since it contains tuples or Python objects."""
     match value:
         case TupleValue():
             return True
@@ -152,7 +152,7 @@ def has_tuple(value: object) -> bool:
 
 
 def items_of(c: Compiler, value: object) -> tuple[Any, ...]:
-    """Return all items of an iterable that has a compile-time length."""
+    """Return all items of an iterable whose length is known at compile time."""
     if isinstance(value, TupleValue):
         return value.items
     count = length_of(c, value)

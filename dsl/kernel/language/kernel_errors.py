@@ -10,14 +10,17 @@ from weft.runtime import WeftError, public_error, show_cell
 
 
 def suggestion(name: str, known: Iterable[str]) -> str:
-    """Return the part of an error message that suggests a similar known name, or "" if there is none."""
+    """Return the part of an error message that suggests a similar name, or "" if there is none."""
     found = get_close_matches(name, list(known), 1, 0.7)
     return f"; did you mean {found[0]!r}?" if found else ""
 
 
 @dataclass(frozen=True, slots=True)
 class SourceLocation:
-    """A source location: file, line (from 1), columns (from 0) and the line's text."""
+    """A location in the user's source code: file, line, columns and the text of the line.
+
+    Lines count from 1, and columns from 0.
+    """
 
     file: str
     line: int
@@ -26,7 +29,7 @@ class SourceLocation:
     text: str
 
     def show(self) -> str:
-        """Return the location as text, in the form of Python's own error messages."""
+        """Return the location as text, like the error messages of Python."""
         where = show_cell(self.file) or f'File "{self.file}"'
         if not self.text:
             return f"  {where}, line {self.line}"
@@ -155,7 +158,7 @@ class LaunchError(KernelError, ValueError):
 
 @public_error
 class DivergenceError(KernelError, RuntimeError):
-    """Raised if threads wait for each other at different source locations, so that none can continue.
+    """Raised if threads wait for each other at different source locations, so that none can go on.
 
     Examples
     --------

@@ -53,7 +53,7 @@ def known(c: Compiler, value: object, what: str) -> Any:
 
 
 def compute(c: Compiler, what: str, function: Callable[..., Any], *objects: Any) -> Constant:
-    """Apply a Python function to constants at compile time, and return the result as a constant."""
+    """Apply a Python function to constants at compile time, and return a constant."""
     try:
         with np.errstate(all="ignore"):
             return Constant(function(*objects))
@@ -67,7 +67,7 @@ def can_fold(name: str) -> bool:
 
 
 def fold(c: Compiler, name: str, objects: list[Any]) -> Constant:
-    """Compute an op on constant numbers at compile time by the corresponding Python operator."""
+    """Compute an op on constants at compile time, by a Python operator."""
     kinds = [o.dtype if isinstance(o, np.generic) else type(o) for o in objects]
     objects = [k.type(o) if isinstance(k, np.dtype) else o for k, o in zip(beside(kinds), objects, strict=True)]
     shown = " and ".join(map(repr, objects))

@@ -1,4 +1,4 @@
-"""Names of the CUDA model for use in kernels: ``cuda.grid``, ``cuda.shared.array``, ``cuda.threadIdx`` and others.
+"""Names of the CUDA model for kernels, such as ``cuda.grid`` and ``cuda.shared.array``.
 
 This file owns a table from paths to parameters and descriptions, and the objects created from it. The compiler knows
 the objects by identity and path. In a kernel that runs as plain Python, they call the simulated thread in `running`.
@@ -197,11 +197,11 @@ class SimulatedThread(Protocol):
         ...
 
     def number(self, path: str) -> int:
-        """Return the value of the built-in variable named `path`, such as ``threadIdx.x`` or ``laneid``."""
+        """Return the value of a built-in variable of this thread, such as ``threadIdx.x``."""
         ...
 
     def launch_later(self, start: Callable[[], None]) -> None:
-        """Schedule a kernel launch for when this thread's grid has ended."""
+        """Schedule a kernel launch for the end of this thread's grid."""
         ...
 
 
@@ -213,7 +213,10 @@ running = _Running()
 
 
 def current_thread(path: str) -> SimulatedThread:
-    """Return the thread that is running in Python mode, or raise TypeError outside of kernels."""
+    """Return the thread that runs in Python mode.
+
+    Raises TypeError outside of kernels.
+    """
     if running.thread is None:
         raise TypeError(f"cuda.{path} works inside a kernel only: in a function under @weft.kernel or @weft.device")
     return running.thread
@@ -253,7 +256,7 @@ class Intrinsic:
         return self._signature
 
     def bind(self, arguments: tuple[Any, ...], keywords: Mapping[str, Any]) -> dict[str, Any]:
-        """Return a dict from parameters to arguments and defaults, or raise TypeError if they do not match."""
+        """Return a dict of a call's arguments and default values by parameter name."""
         try:
             bound = self.__signature__.bind(*arguments, **keywords)
         except TypeError as error:
@@ -272,7 +275,7 @@ class Intrinsic:
 
 
 class ThreadNumbers:
-    """A built-in variable with three components: ``threadIdx``, ``blockIdx``, ``blockDim`` or ``gridDim``."""
+    """A built-in variable with three components, such as ``threadIdx``."""
 
     def __init__(self, path: str, doc: str) -> None:
         self.path = path
@@ -301,7 +304,7 @@ class ThreadNumbers:
 
 
 class ThreadNumber:
-    """A built-in variable such as ``laneid``, which acts as an int with the current thread's value."""
+    """A built-in variable such as ``laneid``, which acts as an int in the current thread."""
 
     def __init__(self, path: str, doc: str) -> None:
         self.path = path
@@ -332,7 +335,7 @@ class ThreadNumber:
 
 
 def _install_operators() -> None:
-    """Define the operators of an int for the class `ThreadNumber`."""
+    """Define the operators of `ThreadNumber`, which are those of an int."""
 
     def plain(function: Callable[..., Any]) -> Callable[..., Any]:
         return lambda self, *others: function(int(self), *(int(o) if o is self else o for o in others))
@@ -379,7 +382,10 @@ class Namespace:
 
 
 class BrainNamespace(Namespace):
-    """The ``cuda.bf16`` namespace: bfloat16 functions and, with ml_dtypes, the type and its conversions."""
+    """The ``cuda.bf16`` namespace, with the functions of bfloat16.
+
+    If ml_dtypes is installed, it also has the type and its conversions.
+    """
 
     __slots__ = ()
 
@@ -414,7 +420,10 @@ NAMES: Mapping[str, Any] = _make_names()
 
 
 def find_name(path: str) -> Any:
-    """Return the object with a path such as ``"shared.array"``. Raises KeyError for an unknown path."""
+    """Return the object with a path such as ``"shared.array"``.
+
+    Raises KeyError for an unknown path.
+    """
     return NAMES[path]
 
 

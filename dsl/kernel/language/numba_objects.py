@@ -1,4 +1,4 @@
-"""Conversion of Numba's objects: types, signatures, and functions decorated with ``@njit`` or ``@vectorize``.
+"""Conversion of Numba's objects: types, signatures, and decorated functions.
 
 In: an object from outside a kernel. Out: weft's object for it. Numba is never imported: its objects are recognized by
 the module of their class, and read through their public attributes.
@@ -14,7 +14,10 @@ from weft.dsl.kernel.language import types
 
 
 def from_numba(value: Any) -> Any:
-    """Convert Numba's types, signatures and functions to weft's or Python's, and return other objects unchanged."""
+    """Convert Numba's types, signatures and functions to those of weft or Python.
+
+    Other objects are returned unchanged.
+    """
     kind = type(value)
     if not kind.__module__.startswith("numba."):
         return value

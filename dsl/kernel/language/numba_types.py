@@ -58,13 +58,13 @@ def numba_operands(op: OpDef, kinds: tuple[np.dtype, ...]) -> tuple[np.dtype, ..
 
 
 def promotes_to_double(kinds: Iterable[np.dtype]) -> bool:
-    """Return whether promotion of `kinds` to a common dtype converts a float32 to float64."""
+    """Return whether promotion to a common dtype converts a float32 to float64."""
     kinds = tuple(kinds)
     return np.dtype(np.float32) in kinds and np.result_type(*kinds) == _DOUBLE
 
 
 def has_floats(constants: Iterable[Any]) -> bool:
-    """Return whether any constant is a NumPy floating-point or complex number.
+    """Return whether any constant is a NumPy float or complex number.
 
     Numba computes an op on such constants in its own types, so the op is not folded by Python's rules.
     """

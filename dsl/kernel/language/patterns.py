@@ -20,7 +20,7 @@ Truth = bool | Value
 
 
 def test(frame: FunctionFrame, pattern: ast.pattern, subject: Any) -> Truth:
-    """Compile a test of `subject` against `pattern`.
+    """Compile a test of whether `subject` matches `pattern`.
 
     Return a bool if the result is known at compile time, otherwise a run-time bool.
     """
@@ -100,7 +100,7 @@ def _class(
 
 
 def bind_pattern(frame: FunctionFrame, pattern: ast.pattern, subject: Any) -> None:
-    """Assign the parts of a subject that matches a pattern to the pattern's names."""
+    """Assign the parts of a matching subject to the names in a pattern."""
     match pattern:
         case ast.MatchAs(pattern=inner, name=name):
             if inner is not None:

@@ -1,4 +1,4 @@
-"""Recursive functions, which become functions of the kernel instead of being inlined.
+"""Recursive functions, which are compiled as separate functions instead of being inlined.
 
 Invariant: the result's kind is determined over several runs. Until it is known, statements that depend on it are
 omitted.
@@ -33,7 +33,7 @@ from weft.dsl.kernel.language.variables import Restart, Unresolved, Variable
 
 @dataclass(slots=True)
 class Recursive:
-    """A recursive function for certain argument types: its name in the kernel, and the variable for its result."""
+    """A recursive function for certain argument types."""
 
     name: str
     result: Variable
@@ -43,7 +43,7 @@ class Recursive:
 
 
 def marked(c: Compiler) -> set[Any]:
-    """Return the functions that this compilation treats as recursive."""
+    """Return the functions that are treated as recursive in this compilation."""
     return {key[0] for key in c.recursive}
 
 
@@ -80,7 +80,7 @@ def _name(function: Any) -> str:
 
 
 def _flatten(c: Compiler, value: object, flat: list[Any]) -> Any:
-    """Append an argument's IR values to `flat`, and return a hashable description of the argument's type."""
+    """Append the IR values of an argument to `flat`, and return a description of the argument's type."""
     match value:
         case Constant():
             number = c.scalar(value)
@@ -100,7 +100,7 @@ def _flatten(c: Compiler, value: object, flat: list[Any]) -> Any:
 
 
 def _restore(value: object, values: list[Any]) -> Any:
-    """Rebuild an argument from the first parameters in `values`, which are removed from the list."""
+    """Rebuild an argument from the first values in `values`, and remove them from the list."""
     match value:
         case Constant() | ScalarValue():
             found = values.pop(0)
@@ -140,7 +140,7 @@ def _define(call: Invocation, function: Any, entry: Recursive, arguments: list[A
 
 
 def result_types(result: Variable) -> list[np.dtype | Pointer]:
-    """Return the IR types of a recursive function's result, given the variable that holds it."""
+    """Return the IR types of a recursive function's result."""
     match result.kind:
         case ScalarKind(dtype=dtype):
             return [dtype]
@@ -154,7 +154,7 @@ def result_types(result: Variable) -> list[np.dtype | Pointer]:
 
 
 def result_values(c: Compiler, result: Variable) -> list[Any]:
-    """Return the IR values of a recursive function's result, given the variable that holds it."""
+    """Return the IR values of a recursive function's result."""
     value = c.load(result)
 
     def flat(item: object) -> list[Any]:

@@ -28,7 +28,7 @@ Tree = ast.FunctionDef | ast.Lambda
 
 @dataclass(slots=True, eq=False)
 class Source:
-    """The source of a function: its syntax tree, its file, and its variables as SSA webs."""
+    """The source of a function: its syntax tree, its file and its variables."""
 
     tree: Tree
     file: str
@@ -53,7 +53,10 @@ class Source:
 
 
 def source_of(function: FunctionType) -> Source:
-    """Return the source of a function, or raise KernelSyntaxError if it cannot be read."""
+    """Return the source of a function.
+
+    Raises KernelSyntaxError if it cannot be read.
+    """
     linecache.lazycache(function.__code__.co_filename, function.__globals__)
     return _source(function.__code__)
 
@@ -103,7 +106,10 @@ def _without_text(code: CodeType) -> Source:
 
 
 def _lambda_source(code: CodeType) -> Source:
-    """Return the source of a lambda, using the byte code to distinguish lambdas on the same line."""
+    """Return the source of a lambda.
+
+    If a line contains several lambdas, the byte code distinguishes them.
+    """
     module = ast.parse("".join(linecache.getlines(code.co_filename)))
     lambdas = [n for n in ast.walk(module) if isinstance(n, ast.Lambda) and n.lineno == code.co_firstlineno]
     tree = next((n for n in lambdas if equals(n, code)), None)
@@ -113,9 +119,9 @@ def _lambda_source(code: CodeType) -> Source:
 
 
 def outer_value(function: FunctionType, name: str) -> Any:
-    """Return the value of a nonlocal, global or built-in name in a function, or raise KeyError.
+    """Return the value of a nonlocal, global or built-in name.
 
-    The value is that of a closure variable, a global or a builtin.
+    Raises KeyError if there is no such name.
     """
     code = function.__code__
     if name in code.co_freevars:

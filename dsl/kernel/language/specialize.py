@@ -1,4 +1,4 @@
-"""Specialization of kernels, which compiles a Python function to kernel IR for given argument types.
+"""Specialization of kernels: compilation of a Python function for given argument types.
 
 In: the function, one descriptor per parameter, and the target. Out: a `Specialization`. Invariant: compilation
 terminates, because the kinds of variables only widen from run to run.
@@ -244,7 +244,7 @@ def _identifier(name: str) -> str:
 def _device_function(
     c: Compiler, frame: FunctionFrame, name: str, descriptors: tuple[Descriptor, ...], device: Any, options: Options
 ) -> Specialization:
-    """Compile a function for callers outside the kernel language, inferring the result dtype if none is given."""
+    """Compile a function for callers outside the kernel language, such as CUDA C++."""
     wanted, abi = device
     source = frame.source
     b = c.builder
@@ -289,7 +289,7 @@ def _device_function(
 
 
 def _as_number(c: Compiler, value: object) -> Any:
-    """Return a function's result, with a constant converted to a run-time scalar.
+    """Return the result of a function as a run-time scalar, even if it is a constant.
 
     Raises KernelTypeError if a constant is not a number.
     """
@@ -301,10 +301,10 @@ def _as_number(c: Compiler, value: object) -> Any:
 
 
 def _declared(c: Compiler, name: str, descriptor: Descriptor, values: list[Any]) -> Any:
-    """Rebuild the value of a function parameter from the function's IR parameters."""
+    """Assemble the value of a parameter from the kernel IR parameters that represent it."""
 
     class Source:
-        """A stand-in for the kernel builder that returns existing parameters instead of declaring parameters."""
+        """A substitute for the kernel builder that returns existing parameters."""
 
         def pointer(self, *ignored: Any, **options: Any) -> Any:
             return values.pop(0)

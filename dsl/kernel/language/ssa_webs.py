@@ -1,4 +1,4 @@
-"""SSA webs: the variables of a function, each consisting of assignments that reach a common use.
+"""SSA webs: the variables of a function, in which unrelated uses of one name are separate variables.
 
 In: the syntax tree of a function. Out: for every node that binds or reads a local name, the number of its variable. If
 a name has two unrelated uses, the two variables may have different types. Invariant: two definitions that reach a
@@ -41,7 +41,7 @@ def find_webs(function: ast.FunctionDef | ast.Lambda) -> Webs:
 
 
 def own_nodes(function: ast.FunctionDef | ast.Lambda) -> Iterable[ast.AST]:
-    """Yield the syntax nodes of a function without those of nested functions."""
+    """Yield the syntax nodes of a function, without those of nested functions."""
     body = function.body if isinstance(function.body, list) else [function.body]
     stack: list[ast.AST] = list(body)
     while stack:
@@ -52,7 +52,7 @@ def own_nodes(function: ast.FunctionDef | ast.Lambda) -> Iterable[ast.AST]:
 
 
 def bound_names(function: ast.FunctionDef | ast.Lambda) -> frozenset[str]:
-    """Return the local names of a function: parameters, and names to which the function assigns."""
+    """Return the local names of a function: its parameters, and the names that it assigns."""
     arguments = function.args
     names = {a.arg for a in (*arguments.posonlyargs, *arguments.args, *arguments.kwonlyargs)}
     names |= {a.arg for a in (arguments.vararg, arguments.kwarg) if a is not None}

@@ -53,7 +53,7 @@ _REFUSED: dict[type[ast.stmt], tuple[str, str]] = {
 
 
 class LoopStep(ast.Pass):
-    """A statement that the compiler adds to a loop, compiled by calling `action`."""
+    """A statement that the compiler adds to a loop, and compiles by calling `action`."""
 
     def __init__(self, action: Callable[[], None]) -> None:
         super().__init__()
@@ -61,7 +61,7 @@ class LoopStep(ast.Pass):
 
 
 def lower_body(frame: FunctionFrame, statements: list[ast.stmt]) -> bool:
-    """Compile statements, and return whether control can reach the end of the last one."""
+    """Compile statements, and return whether execution can reach their end."""
     c = frame.compiler
     for statement in statements:
         c.location = frame.location(statement)
@@ -156,7 +156,7 @@ def _if(frame: FunctionFrame, node: ast.If) -> bool:
 
 @contextmanager
 def _loop_scopes(frame: FunctionFrame, node: ast.While | ast.For) -> Iterator[tuple[str, Callable[[], Any]]]:
-    """Open the IR scopes that `break`, `continue` and the normal end of a loop leave.
+    """Open the scopes to whose ends `break`, `continue` and the normal end of a loop jump.
 
     Yield the label that ends the loop, and a context for the loop's body.
     """
@@ -239,7 +239,10 @@ def _for(frame: FunctionFrame, node: ast.For) -> None:
 
 
 def _counted(frame: FunctionFrame, node: ast.For, items: Range) -> None:
-    """Compile a loop over a range, without letting assignments to the loop variable affect the iteration."""
+    """Compile a loop over a range.
+
+    Assignments to the loop variable do not affect the iteration.
+    """
     c = frame.compiler
     known = known_range(items)
     if known is not None and not known:
@@ -279,7 +282,7 @@ def _counted(frame: FunctionFrame, node: ast.For, items: Range) -> None:
 
 
 def _unrolled(frame: FunctionFrame, node: ast.For, items: Any, count: int) -> None:
-    """Compile a loop over a tuple by unrolling it, since the items may differ in type."""
+    """Compile a loop over a tuple by unrolling it, because the items may differ in type."""
     c = frame.compiler
     if count > UNROLL_LIMIT:
         c.fail(f"a tuple of {count} items is too long for a loop: use an array")
@@ -342,7 +345,7 @@ def _match(frame: FunctionFrame, node: ast.Match) -> bool:
 
 
 def _case(frame: FunctionFrame, case: ast.match_case, subject: Any, label: str) -> bool:
-    """Compile the guard and body of a `case` that matches, and return whether control can reach the end."""
+    """Compile the guard and body of a `case`, and return whether execution can reach their end."""
     c = frame.compiler
     patterns.bind_pattern(frame, case.pattern, subject)
     if case.guard is not None:
@@ -391,7 +394,10 @@ def _raise(frame: FunctionFrame, node: ast.Raise) -> bool:
 
 
 def message_of(c: Compiler, *parts: Any) -> tuple[str, tuple[Any, ...]]:
-    """Return the text of an error message, with ``{}`` for each run-time value, and these values."""
+    """Return the text of an error message and its run-time values.
+
+    The text contains ``{}`` for each run-time value.
+    """
     texts, values = [], []
     for part in parts:
         if isinstance(part, TextValue):
@@ -460,7 +466,7 @@ _HANDLERS: dict[type[ast.stmt], Callable[[FunctionFrame, Any], Any]] = {
 def inline(
     frame: FunctionFrame, node: ast.AST, function: Callable[..., Any], arguments: list[Any], keywords: dict[str, Any]
 ) -> Any:
-    """Compile a call by inlining the function, and return the call's result."""
+    """Compile a call by inlining the function, and return the result of the call."""
     c = frame.compiler
     inner = enter(frame, node, function, arguments, keywords)
     location, numba = c.location, c.numba
@@ -484,7 +490,7 @@ def inline(
 
 
 def _runs_straight(body: list[ast.stmt]) -> bool:
-    """Return whether a function body has no `return` except as its last statement."""
+    """Return whether the body of a function has no `return` except at its end."""
     for k, statement in enumerate(body):
         if isinstance(statement, ast.Return):
             return k == len(body) - 1
@@ -507,7 +513,7 @@ def _walk_own(statement: ast.stmt) -> Iterator[ast.AST]:
 def enter(
     frame: FunctionFrame, node: ast.AST, function: Any, arguments: list[Any], keywords: dict[str, Any]
 ) -> FunctionFrame:
-    """Return the frame for an inlined call, after assigning the arguments to the parameters."""
+    """Assign the arguments of an inlined call to the parameters, and return the frame of the call."""
     depth = len(frame.called)
     called = (*frame.called, frame.location(node))
     if depth > DEPTH_LIMIT:
@@ -566,7 +572,7 @@ def bind_arguments(
     keywords: dict[str, Any],
     defaults: dict[str, Any],
 ) -> list[tuple[ast.arg, Any]]:
-    """Return pairs of each parameter of a function and its value, an argument or a default."""
+    """Return pairs (parameter, value) for a function, with default values for missing arguments."""
     tree = source.tree.args
     positional = (*tree.posonlyargs, *tree.args)
     bound: list[tuple[ast.arg, Any]] = list(zip(positional, arguments, strict=False))

@@ -32,7 +32,7 @@ def width(dtype: np.dtype) -> int:
 
 
 class _Letters:
-    """The characters of a text by position, with 0 at positions after its end."""
+    """The characters of a text by position, followed by zeros."""
 
     def __init__(self, c: Compiler, value: Any) -> None:
         self.c = c
@@ -89,7 +89,10 @@ def compare_text(c: Compiler, name: str, left: Any, right: Any) -> Any:
 
 
 def text_length(c: Compiler, value: RecordValue) -> Any:
-    """Compile ``len(text)`` for an element of a text array. Trailing zeros are not counted."""
+    """Compile ``len(text)`` for an element of a text array.
+
+    Trailing zeros are not counted.
+    """
     letters = _Letters(c, value)
     b = c.builder
     count = b.constant(0, np.int64)

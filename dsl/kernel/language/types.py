@@ -25,7 +25,7 @@ Layout = Literal["A", "C", "F"]
 
 
 class Type:
-    """Base class of types, with ``float32[:]`` for an array type and ``void(float32)`` for a signature."""
+    """Base class of types such as ``float32``, from which ``float32[:]`` makes an array type."""
 
     __slots__ = ()
 
@@ -47,7 +47,7 @@ class Type:
 
 @dataclass(frozen=True, slots=True, repr=False)
 class ScalarType(Type):
-    """The type of a scalar, which can be called to cast a value or, with types, to make a signature."""
+    """The type of a scalar, which can be called to cast a value, or with types to make a signature."""
 
     name: str
     dtype: np.dtype
@@ -105,7 +105,7 @@ class ArrayType(Type):
 
     @property
     def is_contig(self) -> bool:
-        """Whether all arrays of this type are contiguous."""
+        """Whether arrays of this type are contiguous."""
         return self.layout != "A"
 
     def __getitem__(self, axes: Any) -> ArrayType:
@@ -122,7 +122,7 @@ class ArrayType(Type):
 
 @dataclass(frozen=True, slots=True, repr=False)
 class Tuple(Type):
-    """The type of a tuple, given by the types of its items."""
+    """The type of a tuple, with the types of its items."""
 
     types: tuple[Type, ...]
 
@@ -147,13 +147,13 @@ class Tuple(Type):
 
 
 def UniTuple(dtype: Type, count: int) -> Tuple:
-    """Return the type of a tuple of `count` items of one type."""
+    """Return the type of a tuple with `count` items of the same type."""
     return Tuple((dtype,) * count)
 
 
 @dataclass(frozen=True, slots=True, repr=False)
 class NamedTuple(Type):
-    """The type of a named tuple or dataclass of the Python class `cls`."""
+    """The type of a named tuple or a dataclass."""
 
     types: tuple[Type, ...]
     cls: type
@@ -210,7 +210,7 @@ class RecordType(Type):
 
 @dataclass(frozen=True, slots=True, repr=False)
 class ElementType(Type):
-    """The type of an array element that is a date, a duration, or a text of a fixed length."""
+    """The type of an array element that is a date, a duration or a text of fixed length."""
 
     dtype: np.dtype
 
@@ -232,7 +232,7 @@ def NPTimedelta(unit: str) -> ElementType:
 
 @dataclass(frozen=True, slots=True, repr=False)
 class Optional(Type):
-    """The type of a value that is either None or of another type."""
+    """The type of a value that may be None."""
 
     type: Type
 
@@ -252,7 +252,7 @@ class CPointer(Type):
 
 @dataclass(frozen=True, slots=True, repr=False)
 class Signature:
-    """The argument types of a function and its result type, which the compiler infers if it is None."""
+    """The argument types of a function, and its result type (None if the compiler infers it)."""
 
     result: Type | None
     arguments: tuple[Type, ...]
@@ -393,7 +393,7 @@ def as_type(value: object) -> Type:
 
 
 def layout_of(shape: tuple[int, ...], strides: tuple[int, ...] | None, itemsize: int) -> Layout:
-    """Return the layout of an array, "C", "F" or "A", given its byte strides or None for C order.
+    """Return the layout of an array, "C", "F" or "A", given its shape and byte strides.
 
     As in NumPy, the stride of an axis of length 1 has no effect, and an array without elements has any layout.
     """
@@ -417,7 +417,7 @@ _PYTHON: dict[type, ScalarType] = {bool: boolean, int: int64, float: float64, co
 
 
 def typeof(value: Any) -> Type:
-    """Return the type that a value has as a kernel argument.
+    """Return the type of a value as a kernel argument.
 
     The value can be a number, a NumPy or weft array, an object with ``__cuda_array_interface__``, a record, an enum
     member, None, or a tuple, named tuple or dataclass of such values.
@@ -475,7 +475,10 @@ _MAKERS: dict[str, Callable[..., Type]] = {
 
 
 def parse_type(text: str) -> Type:
-    """Return the type that a text such as ``"float32[:, ::1]"`` describes, or raise TypeError."""
+    """Return the type that a text such as ``"float32[:, ::1]"`` describes.
+
+    Raises TypeError for other texts.
+    """
     value = _parse(text)
     if not isinstance(value, Type):
         raise _refuse(text, 0, "this is a signature, and a type was expected")
@@ -534,7 +537,7 @@ def _parse(text: str) -> Any:
 
 
 def _read(node: ast.expr, text: str, lead: int) -> Any:
-    """Return the object that a syntax node of a signature stands for: a type, signature, tuple or constant."""
+    """Return the object that a syntax node of a signature stands for, such as a type or a constant."""
 
     def fail(at: ast.AST, what: str) -> TypeError:
         return _refuse(text, lead + getattr(at, "col_offset", 0), what)
@@ -587,7 +590,7 @@ def _axes(node: ast.expr, fail: Callable[[ast.AST, str], TypeError]) -> tuple[sl
 
 
 def element_dtype(kind: type) -> np.dtype:
-    """Return the dtype of array elements of type `kind`, or raise TypeError if arrays cannot contain them."""
+    """Return the dtype of array elements of type `kind`, or raise TypeError for other types."""
     found = as_type(kind)
     dtype = getattr(found, "dtype", None)
     if not isinstance(dtype, np.dtype) or isinstance(found, ElementType):

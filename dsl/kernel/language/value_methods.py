@@ -55,7 +55,7 @@ def call_method(call: Invocation, owner: object, name: str, arguments: list[Any]
 
 
 def replaced(c: Compiler, owner: TupleValue, keywords: dict[str, Any]) -> TupleValue:
-    """Return a copy of a named tuple or dataclass in which some fields are replaced."""
+    """Return a copy of a named tuple or dataclass with some fields replaced."""
     for name in keywords:
         if name not in owner.names:
             c.fail(f"{describe(owner)} has no field {name!r}")
@@ -234,7 +234,7 @@ def _reshape(call: Invocation, array: ArrayValue, *shape: Any) -> ArrayValue:
 
 
 def _fill_in(c: Compiler, items: Any, lengths: list[Any], total: Any, product: Any) -> None:
-    """Replace a length of -1 in a reshape by the run-time length that preserves the number of elements."""
+    """Replace a length of -1 in a reshape by the length that preserves the number of elements."""
     b = c.builder
     unknown = [k for k, item in enumerate(items) if isinstance(item, ScalarValue) and not item.nonnegative]
     if not unknown:

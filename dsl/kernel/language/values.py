@@ -1,4 +1,4 @@
-"""Compile-time representations of the values in a kernel, and the kinds of the variables in a kernel.
+"""Compile-time representations of the values and variables in a kernel.
 
 A value is a compile-time constant (`Constant`), a run-time number (`ScalarValue`), or a composite of such values:
 `TupleValue`, `ArrayValue`, `RecordValue`, and a few helpers that exist only at compile time. A variable's *kind*
@@ -26,7 +26,7 @@ WEAK: dict[str, type] = {"b": bool, "i": int, "f": float, "c": complex}
 
 @dataclass(frozen=True, slots=True, eq=False)
 class Constant:
-    """A Python object known at compile time: a number, function, module, type, None or text.
+    """A Python object that is known at compile time, such as a number, a function or None.
 
     Python numbers are weak, as in NEP 50.
     """
@@ -67,7 +67,7 @@ class TupleValue:
 
 @dataclass(frozen=True, slots=True, eq=False)
 class ArrayValue:
-    """An array in a kernel: a pointer and a dtype, and the length and stride of each axis.
+    """An array in a kernel, with its pointer, its dtype, and the length and stride of each axis.
 
     Strides count elements. For structured dtypes, strides count bytes, and the pointer points to bytes. `label` is the
     array's name in messages. `packed` arrays are in C order without gaps. `origin` is the number of the argument that
@@ -93,7 +93,7 @@ class ArrayValue:
 
 @dataclass(frozen=True, slots=True, eq=False)
 class RecordValue:
-    """An element of a structured or text dtype, represented by a pointer to its bytes."""
+    """An element of a structured or text dtype, as a pointer to its bytes."""
 
     pointer: Value
     dtype: np.dtype
@@ -106,7 +106,7 @@ class RecordValue:
 
 @dataclass(frozen=True, slots=True, eq=False)
 class DateValue:
-    """A datetime64 or timedelta64 value, represented by an int64 that counts units of the dtype."""
+    """A datetime64 or timedelta64 value in a kernel, as an int64."""
 
     number: Any
     dtype: np.dtype
@@ -114,7 +114,7 @@ class DateValue:
 
 @dataclass(frozen=True, slots=True, eq=False)
 class ChildKernel:
-    """The expression ``kernel[grid, block]`` in a kernel: a kernel with its launch configuration."""
+    """A kernel with its launch configuration, as in ``kernel[grid, block]`` inside another kernel."""
 
     kernel: Any
     configuration: Any
@@ -122,7 +122,7 @@ class ChildKernel:
 
 @dataclass(frozen=True, slots=True, eq=False)
 class Range:
-    """``range(start, stop, step)``."""
+    """The value ``range(start, stop, step)`` in a kernel."""
 
     start: Any
     stop: Any
@@ -131,21 +131,24 @@ class Range:
 
 @dataclass(frozen=True, slots=True, eq=False)
 class Zipped:
-    """``zip(*parts)``, or ``enumerate(x)`` with the parts None (for the index) and `x`."""
+    """The value ``zip(*parts)`` in a kernel.
+
+    ``enumerate(x)`` has the parts None (for the index) and `x`.
+    """
 
     parts: tuple[Any, ...]
 
 
 @dataclass(frozen=True, slots=True, eq=False)
 class Reversed:
-    """``reversed(part)``."""
+    """The value ``reversed(part)`` in a kernel."""
 
     part: Any
 
 
 @dataclass(frozen=True, slots=True, eq=False)
 class Sliced:
-    """A slice ``start:stop:step``. Omitted parts are None."""
+    """A slice ``start:stop:step``, in which omitted parts are None."""
 
     start: Any
     stop: Any
@@ -154,7 +157,7 @@ class Sliced:
 
 @dataclass(frozen=True, slots=True, eq=False)
 class Method:
-    """A bound method in a kernel: the member `name` of the value `owner`."""
+    """A bound method in a kernel: the method `name` of the value `owner`."""
 
     owner: Any
     name: str
@@ -170,7 +173,7 @@ class Property:
 
 @dataclass(frozen=True, slots=True, eq=False)
 class TextValue:
-    """An f-string in a kernel: the constant pieces, the values between the pieces, and the formats of the values."""
+    """An f-string in a kernel: its constant pieces, and the values between them with their formats."""
 
     pieces: tuple[str, ...]
     values: tuple[Any, ...]
@@ -179,7 +182,7 @@ class TextValue:
 
 @dataclass(frozen=True, slots=True, eq=False)
 class Generator:
-    """A generator expression in a kernel: the syntax node, and the frame that evaluates the expression."""
+    """A generator expression in a kernel, with the frame that evaluates it."""
 
     node: Any
     frame: Any
@@ -187,7 +190,7 @@ class Generator:
 
 @dataclass(frozen=True, slots=True, eq=False)
 class Closure:
-    """A function defined inside a kernel: the source, the enclosing frame and the default values."""
+    """A function defined inside a kernel, with the frame in which it was defined."""
 
     source: Any
     frame: Any
@@ -211,7 +214,7 @@ class OptionalValue:
 
 @dataclass(frozen=True, slots=True)
 class ScalarKind:
-    """The kind of a variable that holds a scalar of one dtype."""
+    """The kind of a variable whose value is a scalar of one dtype."""
 
     dtype: np.dtype
     weak: bool
@@ -223,7 +226,7 @@ class ScalarKind:
 
 @dataclass(frozen=True, slots=True)
 class ConstantKind:
-    """The kind of a variable that always holds the same compile-time constant."""
+    """The kind of a variable whose value is always the same compile-time constant."""
 
     key: tuple[Any, ...]
     value: Any = field(compare=False)
@@ -234,7 +237,7 @@ class ConstantKind:
 
 @dataclass(frozen=True, slots=True)
 class TupleKind:
-    """The kind of a variable that holds a tuple, with a separate variable for each item."""
+    """The kind of a variable whose value is a tuple, with a separate variable for each item."""
 
     length: int
     maker: Any
@@ -247,7 +250,7 @@ class TupleKind:
 
 @dataclass(frozen=True, slots=True)
 class HeldKind:
-    """The kind of a variable whose value exists only at compile time and thus cannot change at run time."""
+    """The kind of a variable whose value exists only at compile time, and cannot change at run time."""
 
     text: str
 
@@ -257,7 +260,7 @@ class HeldKind:
 
 @dataclass(frozen=True, slots=True)
 class ArrayKind:
-    """The kind of a variable that holds one of several arrays, selected at run time."""
+    """The kind of a variable whose value is one of several arrays, selected at run time."""
 
     dtype: np.dtype
     ndim: int
@@ -283,7 +286,7 @@ class OptionalKind:
 
 @dataclass(frozen=True, slots=True)
 class DateKind:
-    """The kind of a variable that holds a datetime64 or timedelta64 of one unit."""
+    """The kind of a variable whose value is a datetime64 or timedelta64 of one unit."""
 
     dtype: np.dtype
 
@@ -301,7 +304,7 @@ def is_none(kind: Kind | None) -> bool:
 
 
 def array_kind(array: ArrayValue) -> ArrayKind | None:
-    """Return the kind of a variable that can hold arrays with the dtype, rank and memory space of `array`.
+    """Return the kind of a variable for arrays of the same dtype, rank and memory space as `array`.
 
     Return None for local arrays of records and text.
     """
@@ -323,12 +326,12 @@ def is_text_dtype(dtype: np.dtype) -> bool:
 
 
 def in_bytes(dtype: np.dtype) -> bool:
-    """Return whether kernels access elements of `dtype` through byte pointers, as for records and text."""
+    """Return whether kernels access elements of `dtype` through byte pointers, as in records and text."""
     return dtype.names is not None or is_text_dtype(dtype)
 
 
 def memory_dtype(dtype: np.dtype) -> np.dtype:
-    """Return the dtype of the pointers by which kernels access elements of `dtype`.
+    """Return the element dtype of the pointers with which kernels access elements of `dtype`.
 
     The dtype is uint8 for records and text, int64 for dates, and the elements' dtype otherwise.
     """
@@ -343,7 +346,7 @@ def is_number(value: object) -> bool:
 
 
 def beside(kinds: Iterable[Any]) -> tuple[Any, ...]:
-    """Replace Python int and float by bfloat16 among types to be promoted, if one of the types is bfloat16.
+    """Replace Python's int and float by bfloat16 in types to promote, if one of the types is bfloat16.
 
     NumPy treats its own float dtypes in this way, but promotes Python numbers and ml_dtypes' bfloat16 to float32.
     """
@@ -378,7 +381,7 @@ def _key(value: object) -> tuple[Any, ...]:
 
 
 def number_kind(kind: ConstantKind) -> ScalarKind | None:
-    """Return the scalar kind of a constant, or None if the constant is not a number."""
+    """Return the kind of a scalar constant, or None if the constant is not a number."""
     value = kind.value
     if isinstance(value, enum.Enum):
         value = value.value

@@ -1,4 +1,4 @@
-"""Variables of a kernel: their kinds, shared by all runs of a compilation, and their storage in the current run.
+"""The variables of a kernel during compilation.
 
 In: values assigned to variables. Out: kernel IR that stores and loads them. Invariant: a variable has one kind in the
 last run. If an assignment widens the kind after a use, the code of the run is discarded, and another run follows.
@@ -48,15 +48,15 @@ if TYPE_CHECKING:
 
 
 class Restart(Exception):
-    """Raised to restart the compilation of the kernel after the kind of a variable has become wider."""
+    """Raised to restart a kernel's compilation, because a variable needs a wider kind."""
 
 
 class Unresolved(Exception):
-    """Raised if a value depends on a variable or recursive function that has no known type yet."""
+    """Raised if a value depends on a variable or recursive function whose type is not known yet."""
 
 
 class Variable:
-    """A Python variable: its kind in all runs of the compilation, and its storage in the current run.
+    """A Python variable in a kernel, with its kind and its storage.
 
     `blocks` is the tuple of IR blocks that were open at the first assignment. `later` is the variable that replaced this
     one in the run `later_run`, when a value of another kind was assigned in the same blocks. If `split`, this variable is
@@ -92,7 +92,7 @@ class Variable:
         self.later_run = -1
 
     def now(self, run: int) -> Variable:
-        """Return the variable that has replaced this variable in run number `run`, or this variable itself."""
+        """Return the variable that has replaced this variable in a compilation run, or this variable itself."""
         found = self
         while found.later is not None and found.later_run == run:
             found = found.later
@@ -123,11 +123,11 @@ class Variables:
         raise NotImplementedError
 
     def ir(self, value: object, dtype: Any = None) -> Value:
-        """Return a number as an IR value."""
+        """Return a number as a value of kernel IR."""
         raise NotImplementedError
 
     def variable(self, key: tuple[Any, ...], name: str) -> Variable:
-        """Return the variable with the key `key`, which is created on first use and shared by all runs."""
+        """Return the variable with the key `key`, which stays the same when compilation is restarted."""
         found = self.variables.get(key)
         if found is None:
             found = self.variables[key] = Variable(name)
@@ -183,7 +183,7 @@ class Variables:
         variable.blocks = blocks
 
     def _succeed(self, variable: Variable, value: object) -> None:
-        """Assign a value to a new variable of another kind that replaces `variable` from then on.
+        """Replace `variable` by a new variable of another kind, and assign a value to the new variable.
 
         The caller ensures that the old value is never read again.
         """
@@ -194,7 +194,7 @@ class Variables:
         self.assign(variable.later, value)
 
     def _chosen_kind(self, variable: Variable, value: object) -> Kind | None:
-        """Return a variable's kind after an assignment of `value`.
+        """Return the kind of a variable after an assignment of `value`.
 
         A second array of the same type gives the variable the kind `ArrayKind`, and restarts compilation.
         """
@@ -213,7 +213,7 @@ class Variables:
         return variable.kind
 
     def _array_kind(self, array: ArrayValue) -> ArrayKind | None:
-        """Return the kind of a variable that can hold arrays with the dtype, rank and memory space of `array`.
+        """Return the kind of a variable for arrays of the same dtype, rank and memory space as `array`.
 
         Local arrays must then be allocated in an arena, so that an offset identifies them at run time.
         """
@@ -224,7 +224,10 @@ class Variables:
         return kind
 
     def _make_optional(self, variable: Variable, *kinds: Kind | None) -> None:
-        """Convert a variable to one that may be None, with a second variable for its other values."""
+        """Convert a variable to one that may be None.
+
+        A second variable stores the values other than None.
+        """
         variable.parts = [Variable(variable.name)]
         for kind in kinds:
             if kind is not None and not isinstance(kind, OptionalKind) and not is_none(kind):
@@ -232,7 +235,7 @@ class Variables:
                 variable.parts[0].kind = number or kind
 
     def arena_part(self, dtype: np.dtype, count: int) -> Value | None:
-        """Allocate a local array in the arena for its dtype, or return None if there is no such arena."""
+        """Allocate a local array in the arena for its dtype, or return None if the dtype has no arena."""
         length = self.arena_lengths.get(dtype)
         if length is None:
             return None
@@ -244,7 +247,7 @@ class Variables:
         return self.builder.offset(pointer, self.builder.constant(taken)) if taken else pointer
 
     def _arena(self, dtype: np.dtype) -> tuple[Value, int]:
-        """Return a pointer to the arena for `dtype`, and the number of elements allocated in it."""
+        """Return a pointer to the arena for `dtype`, and the number of elements that are in use."""
         if dtype not in self.arenas:
             with self.at_top():
                 self.arenas[dtype] = self.builder.local(dtype, max(self.arena_lengths[dtype], 1)), 0
@@ -373,7 +376,7 @@ class Variables:
         )
 
     def _chosen(self, variable: Variable, kind: ArrayKind) -> ArrayValue:
-        """Load the array that a variable of kind `ArrayKind` refers to at run time."""
+        """Load the array to which a variable of kind `ArrayKind` refers at run time."""
         b = self.builder
         address, *rest = [b.load(slot, b.constant(0)) for slot in variable.held]
         if kind.space == "local":
@@ -388,7 +391,7 @@ class Variables:
         return ArrayValue(pointer, kind.dtype, shape, strides, kind.space, kind.writable, variable.name, kind.packed)
 
     def forget(self, variable: Variable) -> None:
-        """Delete a variable's kind, so that the next iteration of an unrolled loop can choose another kind."""
+        """Delete a variable's kind, so that the next unrolled iteration can choose another one."""
         for part in variable.targets or (variable,):
             part.kind = None
             part.run = -1

@@ -1,4 +1,4 @@
-"""Detection on the CPU of loops that wait forever for another thread.
+"""Detection of loops that wait forever for another thread, on the CPU.
 
 On the CPU, the threads of a block run one after the other up to the next barrier, and blocks run in any order. A thread
 that waits in a loop for a write by a later thread would wait forever. In: a `while` loop. Out: code that counts the
@@ -17,7 +17,7 @@ LIMIT = 2**30  # iterations
 
 
 def begin_waiting(frame: FunctionFrame, node: ast.While) -> Variable | None:
-    """Return an iteration counter for a loop that only waits, or None for other loops and on GPUs."""
+    """Return a counter for a loop that only waits for other threads, or None for other loops."""
     c = frame.compiler
     if not c.reporting or c.target is None or c.target.machine.is_gpu or not _only_waits(node):
         return None
@@ -27,13 +27,13 @@ def begin_waiting(frame: FunctionFrame, node: ast.While) -> Variable | None:
 
 
 def _only_waits(node: ast.While) -> bool:
-    """Return whether a loop only waits: it tests function results or array elements and assigns nothing."""
+    """Return whether a loop only tests function results or array elements, and assigns nothing."""
     asks = any(isinstance(part, (ast.Call, ast.Subscript)) for part in ast.walk(node.test))
     return asks and all(isinstance(statement, (ast.Pass, ast.Expr)) for statement in node.body)
 
 
 def count_waiting(c: Compiler, counter: Variable) -> None:
-    """Emit code that counts iterations of a waiting loop, and reports an error when there are too many."""
+    """Emit code that counts the iterations of a waiting loop, and reports an error if there are too many."""
     count = c.apply("add", c.load(counter), Constant(1))
     c.assign(counter, count)
     c.report(

@@ -37,7 +37,7 @@ def compile_ptx(
     launch_bounds: Any = None,
     **ignored: Any,
 ) -> tuple[str, Any]:
-    """Compile a kernel or device function to PTX for a signature, and return the PTX and the result type.
+    """Compile a kernel or device function to PTX, and return the PTX and the result type.
 
     Parameters
     ----------
@@ -85,7 +85,10 @@ def compile_ptx(
 
 
 def stages_of(pyfunc: Any, sig: Any, cc: Any = None) -> dict[str, str]:
-    """Return a device function's code after each compilation stage: ``kernel``, ``llvm`` and ``asm``."""
+    """Return the code of a device function after each compilation stage, as a dict.
+
+    The stages are ``kernel``, ``llvm`` and ``asm``.
+    """
     target = resolve_target(architecture(cc))
     return lower_stages(_specialized(pyfunc, sig, target, make_options(pyfunc.options), True, "c").kernel, target)
 
@@ -177,7 +180,7 @@ def compile_for_current_device(pyfunc: Any, sig: Any, **options: Any) -> tuple[A
 
 
 def compile_all(pyfunc: Any, sig: Any, **options: Any) -> tuple[list[Any], Any]:
-    """Compile a function like `compile`, and return a list of the code, and the result type.
+    """Compile a function like `compile`, and return a list with the code, and the result type.
 
     Examples
     --------

@@ -1,4 +1,4 @@
-"""Kernel arguments: descriptors that select a specialization, and 64-bit words that a launch passes.
+"""Kernel arguments: their type descriptors, and the 64-bit words that encode them.
 
 In: a Python object, or a type of a signature. Out: a hashable descriptor, equal for all arguments of one
 specialization. The descriptor gives the kernel's parameters, and with an object the words of a launch. Invariant: a
@@ -46,7 +46,10 @@ ENDLESS = 2**31 - 1  # the length of the array that a raw pointer points to
 
 @dataclasses.dataclass(frozen=True, slots=True, eq=False)
 class Same:
-    """A constant argument, compared by value if it is a str, an enum member or None, and otherwise by identity."""
+    """A constant argument, which is compared by value or by identity.
+
+    A str, an enum member and None are compared by value.
+    """
 
     value: Any
 
@@ -67,7 +70,7 @@ def _plain(value: object) -> bool:
 
 
 def describe_scalar(value: Any) -> Descriptor | None:
-    """Return the descriptor of a scalar, or None for a value that is not a scalar."""
+    """Return the type descriptor of a scalar argument, or None for other values."""
     kind = type(value)
     if kind is float:
         return ("scalar", np.dtype(np.float64), True)
@@ -92,7 +95,7 @@ def describe_scalar(value: Any) -> Descriptor | None:
 
 
 def describe_array(dtype: np.dtype, ndim: int, packed: bool, writable: bool = True) -> Descriptor:
-    """Return the descriptor of an array argument.
+    """Return the type descriptor of an array argument.
 
     `packed` is true for a C-contiguous array.
     """
@@ -119,7 +122,7 @@ def is_packed(shape: tuple[int, ...], strides: tuple[int, ...], itemsize: int) -
 
 
 def describe_lazy(value: LazyArray) -> Descriptor:
-    """Return the descriptor of a weft array argument."""
+    """Return the type descriptor of a weft array argument."""
     dtype = value._storage.dtype
     window = value._view
     if window is None:
@@ -129,7 +132,10 @@ def describe_lazy(value: LazyArray) -> Descriptor:
 
 
 def describe(value: object) -> Descriptor:
-    """Return the descriptor of an argument that is not an array, or raise KernelTypeError."""
+    """Return the type descriptor of an argument that is not an array.
+
+    Raises KernelTypeError for unsupported arguments.
+    """
     found = describe_scalar(value)
     if found is not None:
         return found
@@ -150,7 +156,7 @@ def describe(value: object) -> Descriptor:
 
 
 def parts_of(value: object) -> tuple[Any, tuple[str, ...], tuple[Any, ...]] | None:
-    """Return the constructor, field names and items of a tuple, dataclass or vector, or None for other values."""
+    """Return the constructor, the field names and the items of a tuple, dataclass or vector."""
     if isinstance(value, Vector):
         return type(value), _LANES[: value.lanes], tuple(value)
     if isinstance(value, tuple):
@@ -163,7 +169,7 @@ def parts_of(value: object) -> tuple[Any, tuple[str, ...], tuple[Any, ...]] | No
 
 
 def from_type(kind: Any) -> Descriptor:
-    """Return the descriptor of an argument that has the type `kind`."""
+    """Return the type descriptor of an argument of the type `kind`."""
     match kind:
         case types.ArrayType(dtype=element, ndim=ndim, layout=layout):
             return describe_array(_element_dtype(element), ndim, layout == "C")
@@ -193,7 +199,10 @@ _TAKES = {"b": "biu", "i": "biu", "u": "biu", "f": "biuf", "c": "biufc"}
 
 
 def is_lossless(given: Descriptor, wanted: Descriptor) -> bool:
-    """Return whether an argument with the descriptor `given` can be converted to `wanted` without loss."""
+    """Return whether an argument can be converted to another type without loss.
+
+    `given` and `wanted` are descriptors.
+    """
     match given, wanted:
         case ("scalar", dtype, _), ("scalar", target, _):
             return bool(np.can_cast(dtype, target, "safe"))
@@ -203,7 +212,9 @@ def is_lossless(given: Descriptor, wanted: Descriptor) -> bool:
 
 
 def can_pass(given: Descriptor, wanted: Descriptor) -> bool:
-    """Return whether an argument with the descriptor `given` can be passed as `wanted`.
+    """Return whether an argument can be passed as another type.
+
+    `given` and `wanted` are descriptors.
 
     Only scalars are converted.
     """
@@ -222,7 +233,7 @@ def can_pass(given: Descriptor, wanted: Descriptor) -> bool:
 
 
 def extended(value: object, extensions: Sequence[Any], stream: object, retrieve: list[Any]) -> Any:
-    """Convert an argument with a kernel's extensions, starting with the last one, as Numba does."""
+    """Convert an argument with the extensions of a kernel, last extension first, as Numba does."""
     try:
         kind = types.typeof(value)
     except (TypeError, ValueError):
@@ -290,7 +301,7 @@ _CODES = {"?": "?7x", "e": "e6x", "f": "f4x", "d": "d"}
 
 
 def pack(value: Any, dtype: np.dtype) -> int:
-    """Encode a scalar as a 64-bit word that has the scalar's bytes as its low bytes."""
+    """Encode a scalar as a 64-bit word, whose low bytes are those of the scalar."""
     code = _CODES.get(dtype.char)
     if is_bfloat16(dtype):
         return int(np.asarray(value).astype(dtype).view(np.uint16))

@@ -1,4 +1,4 @@
-"""Numba's decorators `cuda.jit`, `cuda.vectorize` and `cuda.guvectorize`, which follow Numba's type rules."""
+"""Numba's decorators such as `cuda.jit` and `cuda.vectorize`, with Numba's type rules."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Kernels as Python objects that are specialized by argument types and launched by ``kernel[grid, block](...)``.
+"""Kernels as Python objects, which are launched by ``kernel[grid, block](...)``.
 
 In: a Python function, grid and block, and arguments. Out: a launch on the device of the arguments. Invariant: errors
 of a launch are raised before it runs. An array that a kernel writes is unshared, so earlier expressions see the old
@@ -41,7 +41,10 @@ Triple = tuple[int, int, int]
 
 
 def triple(what: str, size: Any) -> Triple:
-    """Return a grid or block size as three integers, or raise LaunchError or KernelTypeError if it is invalid."""
+    """Return a grid or block size as three integers.
+
+    Raises LaunchError or KernelTypeError if it is invalid.
+    """
     items = tuple(size) if isinstance(size, (tuple, list)) else (size,)
     if not 1 <= len(items) <= 3:
         raise LaunchError(f"{what}dim must be a sequence of 1, 2 or 3 integers, got {list(items)}")
@@ -65,7 +68,7 @@ def triple(what: str, size: Any) -> Triple:
 
 
 class ConfiguredKernel:
-    """A kernel together with a launch configuration: grid and block sizes, stream and shared memory.
+    """A kernel with a launch configuration, such as its grid and block size.
 
     A call with the kernel's arguments launches the kernel.
     """
@@ -211,7 +214,7 @@ class KernelDispatcher(KernelFunction, Inspection):
     def specialization(
         self, descriptors: tuple[Any, ...], target: Any, index: np.dtype, block: Triple | None, sanitized: bool = False
     ) -> Specialization:
-        """Return the kernel compiled for arguments described by `descriptors`.
+        """Return the kernel that is compiled for arguments with the given type descriptors.
 
         With `sanitized`, the kernel is instrumented for the sanitizer.
 
@@ -240,7 +243,7 @@ class KernelDispatcher(KernelFunction, Inspection):
         return found
 
     def _find_compiled(self, descriptors: tuple[Any, ...]) -> tuple[Any, ...]:
-        """Return the descriptors of a compiled signature that accepts the given arguments."""
+        """Return the type descriptors of a compiled signature that accepts the given arguments."""
         known = list(dict.fromkeys(key[0] for key in self._found))
         if descriptors in known:
             return descriptors
@@ -253,7 +256,7 @@ class KernelDispatcher(KernelFunction, Inspection):
         raise KernelTypeError(f"No matching definition: {self.__name__} was compiled for {have}, not for ({shown})")
 
     def specialize(self, *arguments: Any) -> KernelDispatcher:
-        """Return a kernel that accepts only arguments of the given types, from a cache if possible.
+        """Return a kernel that accepts only arguments of the given types.
 
         `arguments` contains types, or values of these types.
 
@@ -274,7 +277,7 @@ class KernelDispatcher(KernelFunction, Inspection):
         return found
 
     def described(self, arguments: tuple[Any, ...]) -> tuple[Any, tuple[Any, ...]]:
-        """Return the device on which a launch would run, and the descriptors of its arguments."""
+        """Return the device on which a launch would run, and the type descriptors of the arguments."""
         launch = DispatchedLaunch(self, ConfiguredKernel(self, (1, 1, 1), (1, 1, 1), None, 0), arguments)
         return launch.device, launch.describe()
 
@@ -312,7 +315,7 @@ class KernelDispatcher(KernelFunction, Inspection):
     # -- launching ----------------------------------------------------------------------------
 
     def launch(self, launcher: ConfiguredKernel, given: tuple[Any, ...], keywords: dict[str, Any]) -> None:
-        """Launch the kernel with the positional arguments `given` and the keyword arguments `keywords`."""
+        """Launch the kernel with positional and keyword arguments."""
         if not (self._plain and not keywords and len(given) == self._count):
             given = self._bound(given, keywords)
         if self.extensions:
@@ -428,7 +431,10 @@ _IGNORED = (
 
 
 def make_options(given: dict[str, Any]) -> Options:
-    """Convert the options of a decorator to `Options`. Raises KernelTypeError for unknown options."""
+    """Convert the options of a decorator to `Options`.
+
+    Raises KernelTypeError for unknown options.
+    """
     unknown = [name for name in given if name not in _KNOWN and name not in _IGNORED]
     if unknown:
         raise KernelTypeError(f"kernels have no option {unknown[0]!r}; they have {', '.join(_KNOWN)}")

@@ -1,4 +1,4 @@
-"""Argument hints `In`, `Out` and `InOut`, which tell a launch in which directions to copy a host array."""
+"""Argument hints `In`, `Out` and `InOut` for host arrays, which tell a launch what to copy."""
 
 from __future__ import annotations
 
@@ -6,7 +6,7 @@ from typing import Any
 
 
 class ArgHint:
-    """A host array as a kernel argument, with the directions in which to copy it.
+    """A host array as a kernel argument, with the directions in which its elements are copied.
 
     Attributes
     ----------
@@ -49,7 +49,7 @@ class In(ArgHint):
 
 
 class Out(ArgHint):
-    """A host array that is copied back after a launch, but is not copied to the device before the launch.
+    """A host array that is copied back after a launch, but not to the device before the launch.
 
     The kernel starts with uninitialized elements.
 
@@ -70,7 +70,7 @@ class Out(ArgHint):
 
 
 class InOut(ArgHint):
-    """A host array that is copied to the device before a launch and back after the launch.
+    """A host array that is copied to the device before a launch, and back after the launch.
 
     A host array without a hint is copied in the same way, with a warning.
 

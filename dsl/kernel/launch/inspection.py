@@ -1,4 +1,4 @@
-"""Inspection of kernels: code after each compilation stage, resource usage, and signatures.
+"""Inspection of kernels: their code at each compilation stage, resource usage and signatures.
 
 Invariant: no GPU is needed. GPU code is compiled for the device's architecture or a given one. Queries of resources
 that only the assembler knows (registers, memory) need nvJitLink.
@@ -23,7 +23,7 @@ DEFAULT_ARCHITECTURE = "sm_75"
 
 
 def architecture(cc: Any = None) -> str:
-    """Return the GPU architecture, such as "sm_80", for a compute capability or None.
+    """Return the GPU architecture for a compute capability, such as "sm_80" for ``(8, 0)``.
 
     ``(8, 0)`` gives sm_80. None gives the architecture of the current GPU. If there is no GPU, None
     gives the architecture in the ``NUMBA_CUDA_DEFAULT_PTX_CC`` environment variable, or sm_75.
@@ -41,7 +41,7 @@ def architecture(cc: Any = None) -> str:
 
 
 def type_of(descriptor: Descriptor) -> types.Type:
-    """Return the type of the arguments that a descriptor describes, to show in signatures."""
+    """Return the type that a type descriptor describes."""
     match descriptor:
         case ("scalar", dtype, _):
             return types.from_dtype(dtype)
@@ -66,7 +66,10 @@ class Inspection:
     _compiling: bool
 
     def specialization(self, descriptors: Any, target: Any, index: Any, block: Any) -> Any:
-        """Return the kernel compiled for arguments described by `descriptors`. Subclasses implement this method."""
+        """Return the kernel that is compiled for arguments with the given type descriptors.
+
+        Subclasses implement this method.
+        """
         raise NotImplementedError
 
     # -- signatures ---------------------------------------------------------------------------
@@ -87,13 +90,13 @@ class Inspection:
         return not self._compiling
 
     def disable_compile(self, flag: bool = True) -> None:
-        """Forbid launches with new argument types, or allow them again if `flag` is false."""
+        """Forbid launches with new argument types, or allow them if `flag` is false."""
         self._compiling = not flag
 
     # -- code -----------------------------------------------------------------------------------
 
     def compiled(self, signature: Any = None, cc: Any = None) -> dict[tuple[types.Type, ...], CompiledKernel]:
-        """Return a dict from argument types to compiled kernels, for all signatures or for `signature` alone.
+        """Return the compiled kernels by argument types, for all signatures or for one.
 
         Parameters
         ----------
@@ -125,28 +128,28 @@ class Inspection:
         return found if signature is None else next(iter(found.values()))
 
     def stage(self, name: str, signature: Any = None, cc: Any = None) -> str:
-        """Return a kernel's code after a compilation stage: ``kernel``, ``llvm``, ``asm`` or ``sass``."""
+        """Return the code of a kernel after a compilation stage, such as ``llvm`` or ``asm``."""
         return next(iter(self.compiled(signature, cc).values())).stage(name)
 
     def inspect_llvm(self, signature: Any = None, cc: Any = None) -> Any:
-        """Return the LLVM IR for one signature, or a dict from signatures to LLVM IR."""
+        """Return the LLVM IR of the kernel for one signature, or a dict for all signatures."""
         return self._asked(signature, cc, lambda kernel: kernel.llvm_ir)
 
     def inspect_asm(self, signature: Any = None, cc: Any = None) -> Any:
-        """Return the PTX for one signature, or a dict from signatures to PTX."""
+        """Return the PTX of the kernel for one signature, or a dict for all signatures."""
         return self._asked(signature, cc, lambda kernel: kernel.asm)
 
     inspect_ptx = inspect_asm
 
     def inspect_sass(self, signature: Any = None, cc: Any = None) -> Any:
-        """Return the machine code for one signature, or a dict from signatures to machine code.
+        """Return the machine code of the kernel for one signature, or a dict for all signatures.
 
         This method requires nvJitLink, and nvdisasm or cuobjdump.
         """
         return self._asked(signature, cc, lambda kernel: kernel.sass)
 
     def inspect_sass_cfg(self, signature: Any = None, cc: Any = None) -> Any:
-        """Return the result of `inspect_sass`."""
+        """Return the same machine code as `inspect_sass`, without a control-flow graph."""
         return self.inspect_sass(signature, cc)
 
     def inspect_types(self, file: Any = None) -> None:
@@ -157,29 +160,32 @@ class Inspection:
     # -- resources --------------------------------------------------------------------------------
 
     def _resource(self, signature: Any, cc: Any, what: object) -> Any:
-        """Return the usage of a resource for one signature, or a dict from signatures to usages."""
+        """Return the resource usage of the kernel for one signature, or a dict for all signatures."""
         found = self._asked(signature, cc, what)
         alone = signature is None and self.specialized and len(found) == 1
         return next(iter(found.values())) if alone else found
 
     def get_regs_per_thread(self, signature: Any = None, cc: Any = None) -> Any:
-        """Return the number of registers per thread."""
+        """Return the number of registers per thread of the kernel."""
         return self._resource(signature, cc, lambda kernel: kernel.resources["registers"])
 
     def get_shared_mem_per_block(self, signature: Any = None, cc: Any = None) -> Any:
-        """Return the number of bytes of static shared memory per block."""
+        """Return the number of bytes of static shared memory per block of the kernel."""
         return self._resource(signature, cc, lambda kernel: kernel.resources["shared"])
 
     def get_local_mem_per_thread(self, signature: Any = None, cc: Any = None) -> Any:
-        """Return the number of bytes of local memory per thread."""
+        """Return the number of bytes of local memory per thread of the kernel."""
         return self._resource(signature, cc, lambda kernel: kernel.resources["stack"])
 
     def get_const_mem_size(self, signature: Any = None, cc: Any = None) -> Any:
-        """Return the number of bytes of constant memory."""
+        """Return the number of bytes of constant memory of the kernel."""
         return self._resource(signature, cc, _constant_bytes)
 
     def get_max_threads_per_block(self, signature: Any = None, cc: Any = None) -> Any:
-        """Return the maximum number of threads per block, which register usage may reduce below 1024."""
+        """Return the maximum number of threads per block of the kernel.
+
+        Register usage may reduce it below 1024.
+        """
 
         def most(kernel: CompiledKernel) -> int:
             registers = max(kernel.resources["registers"], 1)

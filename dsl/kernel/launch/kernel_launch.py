@@ -1,4 +1,4 @@
-"""Kernel launches: conversion of arguments, copies of host arrays, and errors that kernels report.
+"""Kernel launches: conversion of arguments, copies of host arrays, and error reports.
 
 Invariant: an array that the kernel writes is unshared, so earlier expressions see the old values. A host array
 without a hint is copied both ways on a GPU, and used in place on the CPU.
@@ -45,7 +45,7 @@ if TYPE_CHECKING:
 
 
 class DispatchedLaunch:
-    """One launch of a kernel: the device, the converted arguments, and the host arrays to copy back."""
+    """One launch of a kernel, with its device, its converted arguments, and the host arrays to copy back."""
 
     sanitized = False  # whether to launch the kernel instrumented for the sanitizer
 
@@ -62,7 +62,7 @@ class DispatchedLaunch:
             self.given.append(self._prepare(value))
 
     def run(self, signature: Any = None) -> None:
-        """Compile the kernel if necessary, launch it, and raise the error that it reports.
+        """Compile the kernel if necessary, launch it, and raise the error that it reports, if any.
 
         With a `signature`, the launcher caches the launch for later calls with the same signature.
         """
@@ -96,7 +96,7 @@ class DispatchedLaunch:
         self._finish(found, record, queue)
 
     def run_words(self, descriptors: tuple[Any, ...], items: list[int]) -> None:
-        """Launch the kernel with arguments already encoded as 64-bit words."""
+        """Launch the kernel with arguments that are already encoded as 64-bit words."""
         self.spans, self.extents = face.spans_of(descriptors, items)
         target, block = self.device.target, self.launcher.block
         found = self.kernel.specialization(descriptors, target, self.choose_index(), block, self.sanitized)
@@ -105,7 +105,7 @@ class DispatchedLaunch:
         self._finish(found, record, queue)
 
     def _function(self, found: Specialization) -> Any:
-        """Return the kernel's function on the device, compiling and loading it on first use."""
+        """Return the function of a kernel on the device, after compiling and loading it if necessary."""
         function = found.functions.get(self.device)
         if function is None:
             function = found.functions[self.device] = obtain_function(self.device, found.kernel)
@@ -114,7 +114,7 @@ class DispatchedLaunch:
         return function
 
     def _finish(self, found: Specialization, record: Any, queue: Any) -> None:
-        """Raise the error that the kernel has reported, or execute the launches that its threads have recorded."""
+        """Raise the error that the kernel has reported, or execute the launches that it has recorded."""
         if record is not None:
             _report(self.device, record, found)
         if queue is not None:
@@ -122,17 +122,17 @@ class DispatchedLaunch:
             face.launch_children(self, queue, sites)
 
     def choose_device(self, given: tuple[Any, ...]) -> Device:
-        """Return the device on which the kernel runs: that of the arguments."""
+        """Return the device of the arguments, on which the kernel runs."""
         return _device_of(given)
 
     def choose_index(self) -> np.dtype:
-        """Return the narrowest index dtype that can index the arguments and the grid."""
+        """Return int32 if it can index all arguments and the grid, otherwise int64."""
         launcher = self.launcher
         threads = [g * b for g, b in zip(launcher.grid, launcher.block, strict=True)]
         return choose_index_dtype(self.spans, [*self.extents, *threads, launcher.shared_bytes])
 
     def memory(self, storage: Storage, written: bool) -> Buffer:
-        """Return the buffer of an array argument, after copying a shared buffer if the kernel writes to it."""
+        """Return the buffer of an array argument, after copying it if it is shared and will be written."""
         buffer = exclusive(storage) if written else realise(storage)
         if self.device.streaming:
             self.device.claim(buffer, self.launcher.stream, written)
@@ -162,7 +162,7 @@ class DispatchedLaunch:
             start()
 
     def describe(self) -> tuple[Any, ...]:
-        """Return the descriptors of all arguments, which select a specialization of the kernel."""
+        """Return the type descriptors of all arguments, for which the kernel is specialized."""
         return tuple(self._describe(value) for value in self.given)
 
     def _prepare(self, value: Any) -> Any:
@@ -322,7 +322,7 @@ def _device_of(given: tuple[Any, ...]) -> Device:
 
 
 def _foreign(value: Any) -> Any:
-    """Return another library's array as a CUDA or NumPy array without a copy, and other values unchanged."""
+    """Return another library's array as a CUDA or NumPy array, and other values unchanged."""
     if is_cuda_array(value):
         return as_cuda_array(value)
     if hasattr(value, "__dlpack__") and hasattr(value, "__dlpack_device__") and value.__dlpack_device__()[0] == 1:

@@ -1,4 +1,4 @@
-"""Kernel launches by kernels, which the kernel records and the host executes after the kernel's grid.
+"""Kernel launches by kernels, which the host executes after the kernel has ended.
 
 In: the launch queue, which threads of the parent appended to. Out: the launches, in the order of the records, in the
 parent's stream. Invariant: a child sees all memory that its parent wrote, and the parent's launch returns when its
@@ -25,7 +25,10 @@ QUEUE_BYTES = 8 * (1 + RECORDS * RECORD_WORDS)
 
 
 def make_queue(device: Device) -> Buffer:
-    """Allocate an empty launch queue in a buffer: the number of recorded launches, followed by their records."""
+    """Return a buffer with an empty launch queue.
+
+    The queue consists of the number of recorded launches, followed by their records.
+    """
     queue = device.allocate(QUEUE_BYTES)
     device.write(queue.address, np.zeros(1, np.int64))
     return queue
@@ -53,7 +56,7 @@ def launch_children(parent: DispatchedLaunch, queue: Buffer, sites: list[Any]) -
 
 
 def _words_of(descriptor: Descriptor) -> int:
-    """Return the number of 64-bit words that encode an argument described by `descriptor`."""
+    """Return the number of 64-bit words that encode an argument."""
     match descriptor:
         case ("scalar", dtype, _):
             return 2 if dtype.kind == "c" else 1
@@ -67,7 +70,7 @@ def _words_of(descriptor: Descriptor) -> int:
 
 
 def spans_of(descriptors: tuple[Descriptor, ...], words: list[int]) -> tuple[list[int], list[int]]:
-    """Return the number of bytes that each array argument spans, and the lengths of all axes."""
+    """Return the size in bytes of each array argument's memory, and the lengths of all axes."""
     spans: list[int] = []
     extents: list[int] = []
     at = 0

@@ -1,4 +1,4 @@
-"""Cache of kernel launches, by kernel, launch configuration, and argument types and shapes.
+"""Cache of kernel launches, by kernel, launch configuration and argument types.
 
 In: the arguments of a launch. Out: the launch's 64-bit words, in which only addresses and numbers are new. Invariant:
 the signature contains everything that a specialization depends on, so a cached launch uses the right specialization.
@@ -46,7 +46,7 @@ def signature_of(launcher: ConfiguredKernel, given: tuple[Any, ...]) -> tuple[An
 
 
 class PreparedLaunch:
-    """A cached launch, which is repeated with new array addresses and scalar values only.
+    """A cached kernel launch, which is repeated with other addresses and scalars.
 
     Parameters
     ----------

@@ -1,4 +1,4 @@
-"""NumPy's functions of whole arrays for use in kernels: statistics, sorting, scans and new local arrays.
+"""NumPy's functions of whole arrays in kernels, such as `mean`, `sort` and `cumsum`.
 
 In: arrays in any memory. Out: numbers, or arrays in local memory, whose shape must be known at compile time. Most functions
 are written in the kernel language, and take a local array for their result. Invariant: results are those of NumPy for one
@@ -205,12 +205,12 @@ def _running_product(x: Any, out: Any) -> None:
 
 
 def _after(x: Any, y: Any) -> Any:
-    """Return whether x comes after y in sorted order, with NaN last."""
+    """Return whether x comes after y in an ascending sort, with NaN last."""
     return x > y or (x != x and y == y)
 
 
 def _sort(x: Any) -> None:
-    """Sort an array in place inside a kernel, with Shellsort."""
+    """Sort an array in place by Shellsort, in a kernel."""
     gap = x.size // 2
     while gap > 0:
         for k in range(gap, x.size):
@@ -230,7 +230,7 @@ def _sorted_into(x: Any, out: Any) -> None:
 
 
 def _order(x: Any, out: Any) -> None:
-    """Write the indices that sort an array to `out` inside a kernel, with a stable insertion sort."""
+    """Write the indices that sort an array to `out`, by a stable insertion sort in a kernel."""
     for k in range(x.size):
         j = k
         while j > 0 and _after(x[out[j - 1]], x[k]):
@@ -318,7 +318,7 @@ def _full(call: Invocation, shape: Any, fill_value: Any, dtype: Any = None) -> A
 
 @handles(np.array, np.asarray)
 def _array_of(call: Invocation, object: Any, dtype: Any = None) -> Any:
-    """Compile ``np.array(object, dtype)`` for an array, or for a nested list or tuple of numbers."""
+    """Compile ``np.array(object, dtype)`` for an array or for nested lists of numbers."""
     c = call.c
     if isinstance(object, ArrayValue):
         made = new_array(c, object, Constant(object.dtype) if dtype is None else dtype, "np.array")
@@ -334,7 +334,7 @@ def _array_of(call: Invocation, object: Any, dtype: Any = None) -> Any:
 
 
 def _nested(c: Compiler, value: object) -> tuple[tuple[int, ...], list[Any]]:
-    """Return the shape of a nested tuple and a list of its numbers in C order."""
+    """Return the shape of a nested tuple, and a list of its numbers in C order."""
     if not isinstance(value, TupleValue):
         return (), [c.number(value, "a number in an array")]
     parts = [_nested(c, item) for item in value.items]
@@ -374,7 +374,10 @@ def _linspace(call: Invocation, start: Any, stop: Any, num: Any = None) -> Any:
 
 
 def _counted(call: Invocation, like: np.ndarray, item: Callable[[ScalarValue], Any]) -> ArrayValue:
-    """Return a 1-D local array with the size and dtype of `like`, whose elements `item` computes from their indices."""
+    """Return a 1-D local array whose elements `item` computes from their indices.
+
+    The size and dtype are those of `like`.
+    """
     c = call.c
     made = local_array(c, Constant(like.size), Constant(like.dtype), "an array made in a kernel")
     with arrays.each(c, made.shape) as index:

@@ -36,7 +36,7 @@ def _narrow(x: Any, way: str) -> Any:
 
 
 def _exact(x: Any) -> Any:
-    """Convert an integer to a float64 that can be rounded to a narrower float without double rounding.
+    """Convert an integer to a float64 that later rounds correctly to a narrower float.
 
     The last bit is sticky: it is set if the conversion is inexact.
     """

@@ -1,4 +1,4 @@
-"""Compilation of kernel launches by kernels: ``child[grid, block](...)``.
+"""Compilation of launches inside kernels: ``child[grid, block](...)``.
 
 In: a kernel, its grid and block, and the arguments, as values of the launching thread. Out: a record for each launch
 in the parent's launch queue, a hidden argument. When the parent's grid has ended, the host launches the recorded
@@ -53,7 +53,7 @@ def launch_child(call: Invocation, child: ChildKernel, arguments: list[Any], key
 
 
 def _queue(c: Compiler) -> tuple[Value, list[Any]]:
-    """Return the hidden parameter for the launch queue, and the list of the kernels launched with it."""
+    """Return the hidden parameter for the launch queue, and the list of kernels launched through the queue."""
     for what in c.hidden:
         if what[0] == "launches":
             return c.hidden_scalars["launches"], what[1]
@@ -73,7 +73,10 @@ def _append_record(c: Compiler, queue: Value, words: list[Value]) -> None:
 
 
 def _configuration(c: Compiler, configuration: Any) -> list[Value]:
-    """Return a launch configuration as 64-bit words: grid, block, and bytes of dynamic shared memory."""
+    """Return a launch configuration as 64-bit words.
+
+    The words are the grid, the block, and the bytes of dynamic shared memory.
+    """
     parts = configuration.items if isinstance(configuration, TupleValue) else ()
     if not 2 <= len(parts) <= 4:
         c.fail(
@@ -92,7 +95,7 @@ def _configuration(c: Compiler, configuration: Any) -> list[Value]:
 
 
 def _descriptor(c: Compiler, value: object) -> args.Descriptor:
-    """Return the descriptor of an argument, as a launch from the host would describe it."""
+    """Return the type descriptor of an argument in a launch from a kernel."""
     match value:
         case ScalarValue(weak=weak):
             return ("scalar", value.dtype, weak)
@@ -110,7 +113,7 @@ def _descriptor(c: Compiler, value: object) -> args.Descriptor:
 
 
 def _append_words(c: Compiler, value: object, descriptor: args.Descriptor, words: list[Value]) -> None:
-    """Append the 64-bit words of an argument to `words`, encoded as in a launch from the host."""
+    """Append the 64-bit words of an argument in a launch from a kernel to `words`."""
     match value, descriptor:
         case Constant(value=held), _:
             numbers: list[int] = []
@@ -132,7 +135,7 @@ def _append_words(c: Compiler, value: object, descriptor: args.Descriptor, words
 
 
 def _word(c: Compiler, number: ScalarValue) -> Value:
-    """Encode a scalar as a 64-bit word that has the scalar's bytes as its low bytes."""
+    """Encode a scalar as a 64-bit word, whose low bytes are those of the scalar."""
     if number.dtype.kind not in "iub" or number.dtype == np.uint64:
         number = bit_cast(c, number, np.dtype(f"i{number.dtype.itemsize}"))
     return c.builder.cast(number.ir, INT)

@@ -1,4 +1,4 @@
-"""`weft.guvectorize`: generalized ufuncs, which call a function in one thread for each index of the outer axes.
+"""The decorator `weft.guvectorize`, which makes generalized ufuncs that run on any device.
 
 In: a Python function of arrays, and a layout such as ``"(m,n),(n,p)->(m,p)"``. Out: one launch on evaluated inputs,
 with new or given output arrays. Invariant: core axes come last, and the others broadcast.
@@ -27,7 +27,7 @@ Layout = tuple[tuple[str, ...], ...]
 
 
 def parse_layout(text: str) -> tuple[Layout, Layout]:
-    """Return the core axes of inputs and of outputs, or raise KernelTypeError for a malformed layout."""
+    """Parse a layout such as ``"(m,n),(n,p)->(m,p)"``, and return the core axes of inputs and outputs."""
     group = r"\(\s*(?:\w+\s*(?:,\s*\w+\s*)*)?\)"
     if not re.fullmatch(rf"\s*{group}(\s*,\s*{group})*\s*->\s*({group}(\s*,\s*{group})*)?\s*", text):
         raise KernelTypeError(f"a layout reads as '(m,n),(n)->(m)', not {text!r}")
@@ -121,7 +121,7 @@ class GeneralizedFunction:
         return returned[0] if len(returned) == 1 else tuple(returned)
 
     def _of_dates(self, arrays: list[np.ndarray], given: tuple[Any, ...]) -> Any:
-        """Apply the function to NumPy arrays, some of which contain dates.
+        """Apply the function to NumPy arrays of dates, which weft arrays do not support.
 
         weft arrays do not support dates.
         """
@@ -142,7 +142,7 @@ class GeneralizedFunction:
         return returned[0] if len(returned) == 1 else tuple(returned)
 
     def _dtypes(self, arrays: list[Array], given: tuple[Any, ...]) -> tuple[list[Any], list[Any], Signature | None]:
-        """Return the input dtypes, the output dtypes, and the signature that matches the arrays.
+        """Return the input dtypes, the output dtypes, and the signature for the given arrays.
 
         Without signatures, the input dtypes and the signature are None.
         """
@@ -208,7 +208,7 @@ class GeneralizedFunction:
 
 
 def _over_outer_axes(function: FunctionType) -> Any:
-    """Return a kernel whose threads each call the function for one index of the outer axes."""
+    """Return a kernel in which each thread calls the function for one index of the outer axes."""
 
     def over_outer_axes(inputs, outputs, count):  # type: ignore[no-untyped-def]
         i = cuda.grid(1)
@@ -219,7 +219,9 @@ def _over_outer_axes(function: FunctionType) -> Any:
 
 
 def guvectorize(function: Any = None, layout: Any = None, signature: Any = None, **options: Any) -> Any:
-    """Create a generalized ufunc from a function of arrays: ``@weft.guvectorize([...], "(n),(n)->()")``.
+    """Create a generalized ufunc from a function of arrays.
+
+    It is used as a decorator: ``@weft.guvectorize([...], "(n),(n)->()")``.
 
     Parameters
     ----------

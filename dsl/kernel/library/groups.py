@@ -1,4 +1,4 @@
-"""Cooperative groups: `cg.this_grid`, `cg.this_thread_block`, `cg.tiled_partition` and others.
+"""Cooperative groups of threads, such as `cg.this_grid` and `cg.this_thread_block`.
 
 In: the intrinsics. Out: plain objects with numeric fields and methods, written in the kernel language, so that the same
 code runs as Python and compiles. Invariant: ranks and bits of lanes are counted from the group's start.
@@ -50,11 +50,14 @@ class GridGroup:
     """The group of all threads of the grid."""
 
     def sync(self) -> None:
-        """Wait for all threads of the grid. All blocks must run concurrently on the device."""
+        """Wait for all threads of the grid.
+
+        All blocks must run concurrently on the device.
+        """
         grid_sync()
 
     def is_valid(self) -> bool:
-        """Return True, because the group can always be synchronized."""
+        """Return True, because the threads of the grid can always be synchronized."""
         return True
 
     def size(self) -> int:
@@ -62,7 +65,10 @@ class GridGroup:
         return gridDim.x * gridDim.y * gridDim.z * blockDim.x * blockDim.y * blockDim.z
 
     def thread_rank(self) -> int:
-        """Return the rank of the thread in the grid. The threads of a block have consecutive ranks."""
+        """Return the rank of the thread in the grid.
+
+        The threads of a block have consecutive ranks.
+        """
         thread = threadIdx.x + blockDim.x * (threadIdx.y + blockDim.y * threadIdx.z)
         return thread + self.block_rank() * (blockDim.x * blockDim.y * blockDim.z)
 
@@ -71,7 +77,10 @@ class GridGroup:
         return gridDim.x * gridDim.y * gridDim.z
 
     def block_rank(self) -> int:
-        """Return the rank of the block in the grid. The x index varies fastest."""
+        """Return the rank of the block in the grid.
+
+        The x index varies fastest.
+        """
         return blockIdx.x + gridDim.x * (blockIdx.y + gridDim.y * blockIdx.z)
 
 
@@ -80,7 +89,7 @@ class ThreadBlock:
     """The group of the threads of a block."""
 
     def sync(self) -> None:
-        """Wait for every thread of the block."""
+        """Wait for all threads of the block."""
         syncthreads()
 
     def size(self) -> int:
@@ -88,7 +97,10 @@ class ThreadBlock:
         return blockDim.x * blockDim.y * blockDim.z
 
     def thread_rank(self) -> int:
-        """Return the rank of the thread in its block. The x index varies fastest."""
+        """Return the rank of the thread in its block.
+
+        The x index varies fastest.
+        """
         return threadIdx.x + blockDim.x * (threadIdx.y + blockDim.y * threadIdx.z)
 
     def group_index(self) -> tuple[int, int, int]:
@@ -106,7 +118,10 @@ class ThreadBlock:
 
 @dataclass(frozen=True, slots=True)
 class Tile:
-    """A part of a thread block: `width` adjacent lanes of a warp, where `width` is a power of two."""
+    """A part of a thread block that consists of `width` adjacent lanes of a warp.
+
+    `width` is a power of two.
+    """
 
     width: int
 
@@ -135,7 +150,7 @@ class Tile:
         return (threadIdx.x + blockDim.x * (threadIdx.y + blockDim.y * threadIdx.z)) // self.width
 
     def sync(self) -> None:
-        """Wait for the lanes of the tile."""
+        """Wait for all threads of the tile."""
         syncwarp(self.mask())
 
     def shfl(self, value: object, rank: int) -> Any:
@@ -143,11 +158,11 @@ class Tile:
         return shfl_sync(self.mask(), value, rank, self.width)
 
     def shfl_up(self, value: object, delta: int) -> Any:
-        """Return the `value` of the thread `delta` ranks below, or this thread's `value` if there is no such thread."""
+        """Return the `value` of the thread `delta` ranks below, or this thread's `value` if there is none."""
         return shfl_up_sync(self.mask(), value, delta, self.width)
 
     def shfl_down(self, value: object, delta: int) -> Any:
-        """Return the `value` of the thread `delta` ranks above, or this thread's `value` if there is no such thread."""
+        """Return the `value` of the thread `delta` ranks above, or this thread's `value` if there is none."""
         return shfl_down_sync(self.mask(), value, delta, self.width)
 
     def shfl_xor(self, value: object, mask: int) -> Any:
@@ -171,7 +186,7 @@ class Tile:
         return match_any_sync(self.mask(), value) >> self.start()
 
     def match_all(self, value: object) -> tuple[int, bool]:
-        """Return a mask of all ranks and True if `value` is the same in all threads, otherwise 0 and False."""
+        """Return a mask of all ranks and True if `value` is equal in all threads, otherwise 0 and False."""
         found, same = match_all_sync(self.mask(), value)
         return found >> self.start(), same
 
@@ -215,7 +230,7 @@ class CoalescedGroup:
         return popc(self.members & lanemask_lt())
 
     def lane(self, rank: int) -> int:
-        """Return the number of the lane that has rank `rank` in the group."""
+        """Return the lane number of the thread with rank `rank` in the group."""
         rest = self.members
         lane_number = 0
         left = rank
@@ -226,11 +241,11 @@ class CoalescedGroup:
         return lane_number
 
     def sync(self) -> None:
-        """Wait for the lanes of the group."""
+        """Wait for all threads of the group."""
         syncwarp(self.members)
 
     def shfl(self, value: object, rank: int) -> Any:
-        """Return the `value` of the thread that has rank `rank` in the group."""
+        """Return the `value` of the thread with rank `rank` in the group."""
         return shfl_sync(self.members, value, self.lane(rank))
 
     def any(self, predicate: Any) -> bool:
@@ -270,7 +285,7 @@ def coalesced_threads() -> CoalescedGroup:
 
 
 def tiled_partition(group: Any, size: int) -> Tile:
-    """Return this thread's tile when a thread block is divided into tiles of `size` lanes.
+    """Return this thread's tile of a thread block that is divided into tiles of `size` lanes.
 
     Parameters
     ----------

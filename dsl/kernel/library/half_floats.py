@@ -13,7 +13,7 @@ import numpy as np
 
 
 def round_to_odd(x: Any) -> Any:
-    """Convert a float64 to float32, rounding an inexact value to the neighbour with an odd last bit.
+    """Convert a float64 to float32, with inexact values rounded to the neighbor with an odd last bit.
 
     Rounding the result to 16 bits gives the same number as rounding `x` directly to 16 bits (Boldo and Melquiond,
     "Emulation of FMA and correctly rounded sums", 2008).
@@ -30,7 +30,7 @@ def round_to_odd(x: Any) -> Any:
 
 
 def fused_half(x: Any, y: Any, z: Any) -> Any:
-    """Compute x * y + z in float16, rounded once because `round_to_odd` avoids double rounding."""
+    """Compute x * y + z in float16, rounded once."""
     return np.float16(round_to_odd(np.float64(x) * np.float64(y) + np.float64(z)))
 
 
@@ -45,7 +45,7 @@ def half_rsqrt(x: Any) -> Any:
 
 
 def half_ordered_not_equal(x: Any, y: Any) -> Any:
-    """Return whether two numbers differ. The result is False if either number is NaN."""
+    """Return whether two numbers differ, or False if either number is NaN."""
     return (x < y) | (x > y)
 
 
@@ -118,7 +118,7 @@ def _is_infinite(x: Any) -> Any:
 
 
 def _unordered(function: Callable[..., Any]) -> Callable[..., Any]:
-    """Return a comparison function for bfloat16 bits that returns true if either number is NaN."""
+    """Return a comparison function for bfloat16 numbers that returns True if either number is NaN."""
 
     def on_bits(x: Any, y: Any) -> Any:
         first, second = brain_to_float(x), brain_to_float(y)

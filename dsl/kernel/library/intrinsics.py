@@ -1,4 +1,4 @@
-"""Compilation of CUDA intrinsics such as ``shared.array``, each by its own handler.
+"""Compilation of calls to CUDA intrinsics in kernels, such as ``shared.array``.
 
 A handler is a function that compiles the calls to an intrinsic.
 
@@ -55,7 +55,7 @@ def call_intrinsic(call: Invocation, intrinsic: Intrinsic, arguments: list[Any],
 
 
 def handles(*paths: str) -> Callable[[Handler], Handler]:
-    """Return a decorator that registers a function as the compiler of calls to the intrinsics `paths`."""
+    """Return a decorator that registers a function to compile the calls of given intrinsics."""
 
     def register(handler: Handler) -> Handler:
         for path in paths:
@@ -66,7 +66,7 @@ def handles(*paths: str) -> Callable[[Handler], Handler]:
 
 
 def handles_each(variants: Mapping[str, Any]) -> Callable[[Handler], Handler]:
-    """Return a decorator that registers one function as the compiler of several intrinsics.
+    """Return a decorator that registers one function to compile the calls of several intrinsics.
 
     The function's first argument is the value in `variants` for the intrinsic.
     """
@@ -178,7 +178,7 @@ def _shared(call: Invocation, shape: Any = None, dtype: Any = None, alignment: A
 
 
 class NeedsLaunch(Exception):
-    """Raised if the shape of an array depends on the block size, which only a launch determines."""
+    """Raised if the shape of an array depends on the block size, which is known only at a launch."""
 
 
 def _dynamic_length(c: Compiler, dtype: np.dtype) -> Extent:
@@ -236,7 +236,10 @@ def _const(call: Invocation, ary: Any) -> Any:
 
 
 def bits(c: Compiler, value: object) -> Value:
-    """Convert a lane mask to uint32, with -1 for all lanes."""
+    """Convert a lane mask to uint32.
+
+    -1 stands for all lanes.
+    """
     if not isinstance(value, (Constant, ScalarValue)):
         value = Constant(value)
     if isinstance(value, Constant):
@@ -316,7 +319,7 @@ _ATOMICS: dict[str, tuple[str, str, tuple[int, ...]]] = {
 
 
 def _element(call: Invocation, name: str, ary: Any, idx: Any, reads: bool = False) -> ArrayValue:
-    """Return the element that an atomic operation accesses, as an array view without axes."""
+    """Return the element that an atomic operation accesses, as a view without axes."""
     c = call.c
     if not isinstance(ary, ArrayValue):
         c.fail(f"cuda.atomic.{name} works on an element of an array, not on {describe(ary)}")

@@ -1,4 +1,4 @@
-"""Library functions in kernels: signatures, and implementations for GPUs, CPUs and Python mode.
+"""Library functions in kernels, with implementations for GPUs, CPUs and Python mode.
 
 In: an entry of a table of libdevice, float16 or bfloat16 functions. Out: an object that runs on numbers as plain
 Python, and that the compiler lowers. Invariant: the host form is an op or a function in the kernel language with the
@@ -20,7 +20,7 @@ from weft.runtime import counted
 
 
 class LibraryFunction:
-    """A library function that kernels can call, from libdevice or from the float16 or bfloat16 functions.
+    """A library function that kernels can call, from libdevice or for float16 and bfloat16 numbers.
 
     If the function is called with numbers outside a compiled kernel, it runs as plain Python. Arguments are converted
     as in kernels, and results are NumPy scalars.
@@ -68,7 +68,7 @@ class LibraryFunction:
         self.python = python or (host if callable(host) else _op_in_python(host))
 
     def __call__(self, *values: Any) -> Any:
-        """Compute the function in plain Python for scalars."""
+        """Compute the function for scalars in plain Python."""
         if len(values) != len(self.arguments):
             kinds = ", ".join(d.name for d in self.arguments)
             raise TypeError(
@@ -83,7 +83,7 @@ class LibraryFunction:
         return made if len(made) > 1 else made[0]
 
     def _on_brains(self, values: tuple[Any, ...]) -> Any:
-        """Call a bfloat16 function in plain Python.
+        """Call a function on the bits of bfloat16 numbers in plain Python.
 
         The function takes and returns bit patterns.
         """
@@ -102,7 +102,10 @@ class LibraryFunction:
 
 
 def _op_in_python(name: str) -> Callable[..., Any]:
-    """Return the Python function that computes the op `name`: NumPy's, or else the op's reference function."""
+    """Return the Python function that computes an op.
+
+    It is NumPy's function, or the op's reference function.
+    """
     definition = find_op(name)
     found = getattr(np, definition.ufunc) if definition.ufunc else definition.reference
     assert found is not None

@@ -1,4 +1,4 @@
-"""Linking of kernels with separately compiled code, and calls to its functions (`cuda.declare_device`).
+"""Linking of kernels with separately compiled code, whose functions the kernels can call.
 
 In: a function's name and signature, and files or their contents. Out: an object that kernels call. In Numba's calling
 convention, ``extern "C" __device__ int name(result* r, arguments...)`` writes its result through the first pointer and
@@ -95,13 +95,13 @@ class Archive(LinkableCode):
 
 
 class LTOIR(LinkableCode):
-    """LTO-IR: NVVM code that the linker optimizes."""
+    """LTO-IR, which is code that the linker optimizes."""
 
     kind = "ltoir"
 
 
 def link_digests(link: Any) -> tuple[str, ...]:
-    """Register the items of the ``link=`` option, and return a digest of each item to identify it in kernels.
+    """Register the items of the ``link=`` option, and return a digest of each item.
 
     Raises KernelTypeError for items of other types and unknown file types, and OSError for files that cannot be read.
     """
@@ -122,7 +122,7 @@ def _read(item: object) -> ForeignCode:
 
 
 class ForeignFunction:
-    """A function in linked code that kernels can call, created by `declare_device`."""
+    """A function in separately compiled code that kernels can call, created by `declare_device`."""
 
     def __init__(self, name: str, signature: types.Signature, links: Sequence[str], abi: str) -> None:
         self.__name__ = name
@@ -158,7 +158,7 @@ class ForeignFunction:
 
 
 def _operand(call: Invocation, name: str, value: Any, kind: Any) -> Any:
-    """Convert an argument to its declared type: a scalar by a cast, and an array to a pointer."""
+    """Convert an argument to its declared type: cast a scalar, or pass an array as a pointer."""
     c = call.c
     if not isinstance(kind, types.CPointer):
         return c.ir(c.cast(c.scalar(value), kind.dtype), kind.dtype)
@@ -174,7 +174,7 @@ def _operand(call: Invocation, name: str, value: Any, kind: Any) -> Any:
 def declare_device(
     name: str, sig: Any, link: Any = (), use_cooperative: bool = False, abi: str = "numba"
 ) -> ForeignFunction:
-    """Declare a function of separately compiled code so that kernels can call it.
+    """Declare a function of separately compiled code, so that kernels can call it.
 
     Parameters
     ----------

@@ -1,4 +1,4 @@
-"""Compilation of calls to scalar functions in kernels, from Python's built-ins, `math`, `cmath` and NumPy."""
+"""Compilation of calls in kernels to scalar functions of Python, `math`, `cmath` and NumPy."""
 
 from __future__ import annotations
 
@@ -27,7 +27,7 @@ from weft.runtime import counted
 
 
 def _floating(call: Invocation, op: str, operands: tuple[Any, ...]) -> Any:
-    """Compile a call to a `math` function by applying the named op to the operands."""
+    """Compile a call to a function of the `math` module as an op."""
     c = call.c
     arity = len(operands)
     if arity != find_op(op).arity:
@@ -98,7 +98,7 @@ def _rect(call: Invocation, r: Any, phi: Any) -> Any:
 
 
 def _rect_parts(r: Any, phi: Any) -> Any:
-    """Compute ``cmath.rect(r, phi)`` in a kernel as real and imaginary parts, with Python's special cases."""
+    """Compute the real and the imaginary part of ``cmath.rect(r, phi)`` in a kernel."""
     real, imag = r * np.cos(phi), r * np.sin(phi)
     if r == 0 and not np.isfinite(phi):
         real, imag = abs(r), abs(r)
@@ -163,7 +163,7 @@ def _round(call: Invocation, x: Any, ndigits: Any = None, decimals: Any = None) 
 
 
 def number_dtype(c: Compiler, number: Any) -> np.dtype:
-    """Return the dtype of a scalar or of a Python number."""
+    """Return the dtype of a number, which may be a scalar of the kernel or a Python number."""
     return np.dtype(c.kind(number))
 
 
@@ -215,7 +215,7 @@ def _ieee_remainder(call: Invocation, x: Any, y: Any) -> Any:
 
 
 def _exact_remainder(x: float, y: float) -> float:
-    """Compute `math.remainder` in a kernel with fmod and up to two subtractions, as FreeBSD's msun does."""
+    """Compute `math.remainder` in a kernel, by fmod and up to two subtractions."""
     size = abs(y)
     rest = math.fmod(abs(x), size + size)
     if rest + rest > size:

@@ -1,4 +1,4 @@
-"""`weft.reduce`: reduction of an array with a user-defined function.
+"""The function `weft.reduce`, which reduces an array by a user's function.
 
 Invariant: the order of the reduction depends only on the array's length, so every run gives the same bits. The
 function must be associative and commutative.
@@ -23,7 +23,7 @@ MOST_BLOCKS = 1024
 
 
 class Reduce:
-    """A reduction of arrays by a function of two scalars, created by `weft.reduce`."""
+    """A reduction of arrays by a user's function of two scalars, created by `weft.reduce`."""
 
     def __init__(self, functor: Any) -> None:
         function = functor.function if isinstance(functor, DeviceFunction) else functor
@@ -110,7 +110,9 @@ def _reduce_blocks(function: FunctionType) -> Any:
 
 
 def reduce(function: Any) -> Reduce:
-    """Create a reduction from a function of two scalars, as in ``total = weft.reduce(lambda a, b: a + b)``.
+    """Create a reduction from a function of two scalars.
+
+    For example: ``total = weft.reduce(lambda a, b: a + b)``.
 
     Parameters
     ----------

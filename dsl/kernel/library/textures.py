@@ -138,7 +138,7 @@ class Texture1D(Texture):
     """A texture with one axis."""
 
     def sample(self, x: Any) -> Any:
-        """Return the value at a coordinate."""
+        """Return the value of the texture at a coordinate."""
         if runs_on_gpu():
             return fetch(self.data, self.handle, x)
         u = position(self, x, 0)
@@ -173,7 +173,7 @@ class Texture3D(Texture):
     """A texture with three axes."""
 
     def sample(self, x: Any, y: Any, z: Any) -> Any:
-        """Return the value at coordinate `x` along the last axis, `y` along the middle and `z` along the first."""
+        """Return the value at `x` along the last axis, `y` along the middle axis and `z` along the first."""
         if runs_on_gpu():
             return fetch(self.data, self.handle, x, y, z)
         u = position(self, x, 2)
@@ -197,7 +197,10 @@ class Texture3D(Texture):
 
 @device
 def position(t: Any, x: Any, axis: Any) -> Any:
-    """Convert a texture coordinate to a position in elements, wrapped or mirrored by the addressing mode."""
+    """Convert a texture coordinate to a position in elements.
+
+    The addressing mode may wrap or mirror the position.
+    """
     x = np.float32(x)
     if t.address is Address.WRAP:
         x = x - np.floor(x)
@@ -218,13 +221,13 @@ def cell(x: Any) -> Any:
 
 @device
 def weight(x: Any) -> Any:
-    """Return the interpolation weight at a position: its fractional part, rounded to 8 bits."""
+    """Return the interpolation weight at a position, which is its fractional part rounded to 8 bits."""
     return np.floor((x - np.floor(x)) * STEPS + HALF) / STEPS
 
 
 @device
 def element(t: Any, index: Any) -> Any:
-    """Return the texture's element at an index, or the addressing mode's value outside the array."""
+    """Return the texture's element at an index, also for an index outside the array."""
     if t.data.ndim == 1:
         i, inside = inner(t, index[0], 0)
         found = t.data[i]
@@ -244,7 +247,7 @@ def element(t: Any, index: Any) -> Any:
 
 @device
 def inner(t: Any, i: Any, axis: Any) -> Any:
-    """Return a valid index in place of `i`, and a flag that is false if the texture is 0 at `i`."""
+    """Return a valid index for `i`, and a flag that is false if the texture is 0 at `i`."""
     n = t.data.shape[axis]
     if t.address is Address.WRAP:
         return i % n, True

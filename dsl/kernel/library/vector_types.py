@@ -1,4 +1,4 @@
-"""Vector types such as ``float32x4(1, 2, 3, 4)``, also available under CUDA C's names, such as ``float4``.
+"""Vector types such as ``float32x4``, which is also available as ``float4``.
 
 This file creates the 40 classes, for 10 number types with 1 to 4 lanes, from one table. Components are plain values,
 so that vectors work on the host and in kernels that run as Python. The compiler knows the classes by their `dtype`
@@ -101,7 +101,7 @@ def _component_property(lane: int) -> property:
 
 
 def _by_component(function: Callable[[Any, Any], Any], left: Any, right: Any) -> Any:
-    """Apply a function to vectors component by component, and return a vector of the results' dtype."""
+    """Apply a function to vectors component by component, and return a vector."""
     lanes = {side.lanes for side in (left, right) if isinstance(side, Vector)}
     if len(lanes) != 1:
         raise TypeError(f"{type(left).__name__} and {type(right).__name__} have different numbers of lanes")

@@ -1,4 +1,4 @@
-"""`weft.vectorize`: a user's scalar functions as ops in lazy expressions.
+"""The decorator `weft.vectorize`, which makes ops from a user's scalar functions.
 
 In: a scalar Python function, and arrays. Out: recorded arrays. The function becomes an op, which is fused like any other op.
 Invariant: the op's name determines its code.
@@ -147,7 +147,7 @@ class VectorFunction(DeviceFunction):
         return result
 
     def _ops_for(self, kinds: tuple[Any, ...], numpys: np.vectorize | None) -> tuple[OpDef, ...] | None:
-        """Return one op per result for operands of types `kinds`, or None if NumPy must call the function."""
+        """Return an op for each result of the function, or None if NumPy must call the function."""
         ops = self._ops.get(kinds)
         if ops is not None or (self._reason and numpys is not None):
             return ops
@@ -162,7 +162,7 @@ class VectorFunction(DeviceFunction):
         return ops
 
     def _operands_in_order(self, operands: tuple[Any, ...], named: dict[str, Any]) -> tuple[Any, ...]:
-        """Return the operand for each parameter from positional, keyword and default arguments."""
+        """Return the operands in the order of the parameters, including default values."""
         if len(operands) >= self.nin or (not named and not self.function.__defaults__):
             return operands
         names = self.function.__code__.co_varnames[: self.nin]
@@ -172,7 +172,7 @@ class VectorFunction(DeviceFunction):
         return (*operands, *(known[name] for name in rest)) if all(name in known for name in rest) else operands
 
     def _of_dates(self, operands: list[np.ndarray], out: Any) -> np.ndarray:
-        """Apply the function to NumPy arrays, some of which contain dates.
+        """Apply the function to NumPy arrays of dates, which weft arrays do not support.
 
         weft arrays do not support dates.
         """
@@ -262,7 +262,7 @@ class VectorFunction(DeviceFunction):
 
 
 def _takes(kind: type, dtype: np.dtype) -> bool:
-    """Return whether an operand of type `kind` is accepted for a parameter of dtype `dtype`.
+    """Return whether a parameter of dtype `dtype` accepts an operand of type `kind`.
 
     NumPy dtypes need a safe cast. A Python number needs a dtype of the same or a higher kind.
     """
@@ -272,7 +272,7 @@ def _takes(kind: type, dtype: np.dtype) -> bool:
 
 
 def _only(body: Function, k: int) -> Function:
-    """Return a copy of an IR function that returns only result number `k`."""
+    """Return a copy of a function in kernel IR that returns only result number `k`."""
     *inside, last = body.body.operations
     block = Block(body.body.parameters)
     block.operations = [*inside, Operation("yield", (last.operands[k],))]
@@ -284,7 +284,7 @@ def _identifier(name: str) -> str:
 
 
 def _reference(function: FunctionType, part: int | None, dtype: np.dtype) -> Any:
-    """Return an op's reference: a function that calls the user's function for each element of NumPy arrays."""
+    """Return a function that calls the user's function for each element of NumPy arrays."""
 
     def run(*operands: Any) -> Any:
         def one(*values: Any) -> Any:
@@ -298,7 +298,7 @@ def _reference(function: FunctionType, part: int | None, dtype: np.dtype) -> Any
 
 @functools.lru_cache(maxsize=256)
 def _over_elements(function: Any, options: Any) -> KernelDispatcher:
-    """Return a kernel whose threads each call the function for one element of the output."""
+    """Return a kernel in which each thread calls the function for one element of the output."""
 
     def over_elements(inputs: Any, out: Any) -> None:
         i = cuda.grid(1)
@@ -373,7 +373,7 @@ _STARRED = 0x04 | 0x08  # flags of code with parameters ``*args`` or ``**kwargs`
 
 
 def _without_signatures(function: Any, options: Options, numpys: dict[str, Any]) -> Any:
-    """Vectorize a function that the user has given no signatures.
+    """Vectorize a function for which the user has given no signatures.
 
     The function is compiled for its operands. NumPy calls a function that cannot be compiled. The options of
     `numpy.vectorize` are supported.

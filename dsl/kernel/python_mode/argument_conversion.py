@@ -37,7 +37,7 @@ def convert(value: Any, dtype: np.dtype) -> Any:
 
 
 def common_dtype(*values: Any) -> np.dtype:
-    """Return the dtype to which an operation promotes its operands.
+    """Return the dtype to which an operation in Python mode promotes its operands.
 
     Python numbers are weak.
     """

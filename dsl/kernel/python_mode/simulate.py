@@ -61,7 +61,7 @@ def run_python(
 
 
 def _as_seen(argument: Any) -> Any:
-    """Convert an argument to the form that a kernel in Python mode receives.
+    """Convert an argument to the form in which kernels in Python mode receive it.
 
     Arrays become views of type `KernelArray`.
     """

@@ -16,7 +16,7 @@ from weft.codegen import is_bfloat16
 
 
 class Brain(NDArrayOperatorsMixin):
-    """A bfloat16 scalar that has operations with the same result dtypes as in compiled kernels."""
+    """A bfloat16 scalar for kernels in Python mode, with the result dtypes of compiled kernels."""
 
     __slots__ = ("held",)
     __array_priority__ = 2000.0
@@ -63,23 +63,32 @@ class Brain(NDArrayOperatorsMixin):
 
 
 def seen(value: object) -> Any:
-    """Convert a bfloat16 scalar to a `Brain`, and return other values unchanged."""
+    """Convert a bfloat16 scalar to a `Brain`.
+
+    Other values are returned unchanged.
+    """
     return Brain(value) if isinstance(value, np.generic) and is_bfloat16(value.dtype) else value
 
 
 def plain(value: object) -> Any:
-    """Convert a `Brain` to an ml_dtypes scalar, and return other values unchanged."""
+    """Convert a `Brain` to an ml_dtypes scalar.
+
+    Other values are returned unchanged.
+    """
     return value.held if isinstance(value, Brain) else value
 
 
 def wide(value: object) -> Any:
-    """Convert a bfloat16 scalar to float32, and return other values unchanged."""
+    """Convert a bfloat16 scalar to float32.
+
+    Other values are returned unchanged.
+    """
     value = plain(value)
     return np.float32(value) if isinstance(value, np.generic) and is_bfloat16(value.dtype) else value
 
 
 def beside_brains(values: tuple[Any, ...]) -> tuple[Any, ...]:
-    """Convert Python ints and floats to bfloat16 if they are used together with a bfloat16.
+    """Convert Python ints and floats to bfloat16 if another value is a bfloat16.
 
     `Brain` operands, which simulate bfloat16 scalars, become the scalars that they contain.
     """

@@ -1,4 +1,4 @@
-"""Stand-ins for library functions and number types in kernels that run in Python mode.
+"""Substitutes for library functions and number types in kernels that run in Python mode.
 
 In: a Python function. Out: the same code with replaced globals. Functions of math keep their operand's dtype and do not
 raise errors. Number types convert as in kernels (integers wrap, floats saturate). Scalar functions of NumPy and weft
@@ -46,7 +46,7 @@ def _float_dtype(values: tuple[Any, ...]) -> np.dtype | None:
 
 
 def _kernel_function(name: str) -> Callable[..., Any]:
-    """Return a variant of a `math` function that returns the operand's dtype and never raises an error."""
+    """Return a `math` function that returns the operand's dtype and never raises an error."""
     function = getattr(math, name)
     definition = find_op(OPS[name])
     reference: Any = getattr(np, definition.ufunc) if definition.ufunc else definition.reference
@@ -68,7 +68,7 @@ def _kernel_function(name: str) -> Callable[..., Any]:
 
 
 def _raised(name: str, reference: Any, plain: list[Any]) -> float:
-    """Return the float64 result of a function in cases in which Python's function raises an error."""
+    """Return the float64 result of a function where Python's function raises an error."""
     numbers = [np.asarray(value, np.float64 if isinstance(value, float) else None)[()] for value in plain]
     match name:
         case "lgamma":  # a pole, or an overflow
@@ -83,7 +83,7 @@ def _raised(name: str, reference: Any, plain: list[Any]) -> float:
 
 
 class _Cast(type):
-    """Metaclass of stand-ins for number types such as `int`, which convert numbers as kernels do."""
+    """Metaclass of substitutes for number types such as `int` in Python mode."""
 
     real: type
 
@@ -109,7 +109,7 @@ class _Cast(type):
 
 
 def _cast(kind: type) -> type:
-    """Return a stand-in for a number type such as `int`, which NumPy accepts as a dtype."""
+    """Return a substitute for a number type such as `int`, which NumPy accepts as a dtype."""
     return _Cast(kind.__name__, (), {"real": kind, "dtype": np.dtype(kind), "__doc__": kind.__doc__})
 
 
@@ -126,7 +126,7 @@ _FOREIGN = frozenset(sys.stdlib_module_names) | {"numpy", "scipy"}
 
 
 class _View:
-    """A stand-in for a module, with some of its members replaced by stand-ins."""
+    """A substitute for a module in Python mode, with some of its members replaced."""
 
     def __init__(self, module: ModuleType) -> None:
         self._module = module
@@ -140,7 +140,7 @@ class _View:
 
 
 def replacement(held: object) -> Any:
-    """Return the stand-in for an object in a kernel, or None if the object needs no stand-in."""
+    """Return the substitute for an object in Python mode, or None if it needs none."""
     match held:
         case ModuleType(__name__=name) if name in _VIEWED:
             return _View(held)
@@ -164,7 +164,7 @@ def _op_function(name: str) -> Callable[..., Any]:
 
 
 class _Forms:
-    """Copies of a kernel's function and of the functions it calls, with stand-ins among their global variables."""
+    """Copies of functions for Python mode, in which global variables are replaced by substitutes."""
 
     def __init__(self) -> None:
         self.replaced = False
@@ -172,7 +172,7 @@ class _Forms:
         self._globals: dict[int, dict[str, Any]] = {}
 
     def function(self, function: FunctionType) -> FunctionType:
-        """Return a copy of a function with stand-ins among its globals and closure variables."""
+        """Return a copy of a function in which globals and closure variables are replaced by substitutes."""
         if function in self._made:
             return self._made[function]
         own = function.__globals__
@@ -195,7 +195,7 @@ class _Forms:
         return made
 
     def value(self, held: object) -> Any:
-        """Return the stand-in for a variable's value, or the value itself if it needs no stand-in."""
+        """Return the substitute for a variable's value, or the value itself if it needs none."""
         if isinstance(held, DeviceFunction):
             return self.function(held.function)
         if isinstance(held, FunctionType):
@@ -215,7 +215,7 @@ def _names(code: CodeType) -> Iterator[str]:
 
 
 def with_kernel_names(function: Callable[..., Any]) -> Callable[..., Any]:
-    """Return a copy of a function that uses stand-ins, or the function itself if it needs none."""
+    """Return a copy of a function for Python mode, or the function itself if nothing is replaced."""
     if not isinstance(function, FunctionType):
         return function
     forms = _Forms()

@@ -84,7 +84,7 @@ def _check_width(width: int) -> int:
 
 
 def _shuffle(path: str, source: Callable[[int, int, int], int]) -> Action:
-    """Return a shuffle operation by which a lane reads from lane ``source(lane, operand, width)``."""
+    """Return a shuffle in which each lane reads from the lane ``source(lane, operand, width)``."""
 
     def exchange(brought: dict[int, tuple[Any, int]]) -> dict[int, Any]:
         return {lane: brought.get(source_lane, (value, lane))[0] for lane, (value, source_lane) in brought.items()}
@@ -261,7 +261,7 @@ def _brev(thread: RunningThread, x: Any) -> Any:
 
 
 def _float_function(function: Callable[[Any], Any], thread: RunningThread, a: Any) -> Any:
-    """Call a floating-point function of one argument, converting an integer argument to float64."""
+    """Call a floating-point function of one argument, after converting an integer to float64."""
     dtype = common_dtype(a)
     return function(convert(a, dtype if dtype_kind(dtype) == "f" else np.dtype(np.float64)))
 

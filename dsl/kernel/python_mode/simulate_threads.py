@@ -1,4 +1,4 @@
-"""Scheduler of a kernel's threads in Python mode.
+"""Scheduler for the threads of a kernel in Python mode.
 
 In: a Python function, its arguments, grid and block. Out: the function's effects, or its first error with block and
 thread. Invariant: exactly one simulated thread runs at a time, in an order that depends only on the program. A thread
@@ -42,7 +42,7 @@ class Abandoned(BaseException):
 
 @dataclass(slots=True)
 class Wait:
-    """A thread's wait at a synchronization point, with the value that the thread contributes.
+    """A thread's wait at a synchronization point, with the value that it contributes.
 
     Threads whose waits have equal `key` wait for each other. `combine` maps the contributed values to the threads'
     results. Both are dicts by lane for a warp, otherwise by rank in the block.
@@ -66,7 +66,7 @@ class Wait:
 
 
 class SimulatedBlock:
-    """A started block of a simulated launch, with its threads and its shared memory."""
+    """A block of a simulated launch that has started, with its threads and its shared memory."""
 
     def __init__(self, launch: SimulatedLaunch, index: Triple) -> None:
         self.index = index
@@ -118,7 +118,7 @@ class RunningThread:
         self.ended = False
 
     def launch_later(self, start: Callable[[], None]) -> None:
-        """Schedule a kernel launch for when this thread's grid has ended."""
+        """Schedule a kernel launch for the end of this thread's grid."""
         self.launch.children.append(start)
 
     def number(self, path: str) -> int:
@@ -171,7 +171,10 @@ class RunningThread:
 
 
 def call_frames() -> list[FrameType]:
-    """Return the Python frames from the running intrinsic's caller up to the kernel function."""
+    """Return the Python stack frames from the kernel function to the caller of an intrinsic.
+
+    The innermost frame comes first.
+    """
     frame: FrameType | None = sys._getframe(1)
     while frame is not None and frame.f_code is not Intrinsic.__call__.__code__:
         frame = frame.f_back
@@ -192,7 +195,7 @@ def user_line(frames: Sequence[FrameType]) -> str:
 
 
 class Stack:
-    """An OS thread that runs simulated threads one after another.
+    """An OS thread that runs simulated threads of a kernel, one after another.
 
     A stack runs only while it holds the baton, a token that exactly one stack holds at a time.
     """
@@ -228,12 +231,18 @@ class Stack:
             ) from None
 
     def resume(self, thread: RunningThread | None = None) -> None:
-        """Let this stack run, and first the simulated thread `thread` if the stack is idle."""
+        """Let this OS thread run.
+
+        If it is idle, it first runs the simulated thread `thread`.
+        """
         self._next = thread
         self._baton.release()
 
     def abandon(self, at_once: bool) -> None:
-        """End the OS thread by unwinding its simulated thread, interrupting running code if `at_once` is true."""
+        """End the OS thread by unwinding its simulated thread.
+
+        If `at_once` is true, running code is interrupted.
+        """
         carrier = self._carrier
         if carrier is None or not carrier.is_alive():
             return
@@ -243,7 +252,7 @@ class Stack:
         carrier.join()
 
     def carry(self, thread: RunningThread | None) -> None:
-        """Run a simulated thread to completion, followed by others that the scheduler starts on this stack."""
+        """Run a simulated thread to its end, and then others that the scheduler starts."""
         launch = self._launch
         before = running.thread
         try:
@@ -263,7 +272,7 @@ class Stack:
             running.thread = before
 
     def _take(self) -> RunningThread | None:
-        """Return the next simulated thread to start on this stack, or None if the launch has ended.
+        """Return the next simulated thread to start, or None if the launch has ended.
 
         Other stacks may run before this method returns.
         """
@@ -280,7 +289,7 @@ class Stack:
         return None if launch.over else self._next
 
     def suspend(self, thread: RunningThread) -> None:
-        """Suspend a simulated thread and run others until the scheduler chooses it again."""
+        """Suspend a simulated thread, and run others until the scheduler chooses it again."""
         launch = self._launch
         other = launch.choose()
         if other is thread:
@@ -301,7 +310,7 @@ class Stack:
 
 @dataclass(eq=False)
 class SimulatedLaunch:
-    """A launch in Python mode, with its blocks and the schedule of its threads.
+    """A kernel launch in Python mode, with its blocks and the schedule of its threads.
 
     Released threads run first, then threads of the newest block that have not started, then sleeping threads. If there
     are none, lanes that wait at an `activemask` are released. If all threads wait for the grid, the next block starts.
@@ -333,7 +342,7 @@ class SimulatedLaunch:
         return getattr(self.function, "__name__", "kernel")
 
     def run(self) -> None:
-        """Run all threads, and raise the first exception of a thread, or DivergenceError."""
+        """Run all threads, and raise the first exception, or DivergenceError if threads wait forever."""
         self._main.carry(self.choose())
         self.over = True
         for stack in self.stacks:  # one at a time, because each may run the user's `finally`
@@ -363,14 +372,17 @@ class SimulatedLaunch:
         return None
 
     def finish(self, stack: Stack) -> bool:
-        """Mark the launch as ended, resume the main stack, and return whether `stack` is the main stack."""
+        """Mark the launch as ended, and resume the main stack unless it is `stack`.
+
+        Return whether `stack` is the main stack.
+        """
         self.over = True
         if stack is not self._main:
             self._main.resume()
         return stack is self._main
 
     def fail(self, error: BaseException, thread: RunningThread) -> None:
-        """Record a thread's error, unless an earlier error has been recorded."""
+        """Record a thread's error if it is the first error of the launch."""
         if self.failure is None:
             error.add_note(f"in thread {thread} of block {thread.block.index}, kernel {self.name}")
             self.failure = error.with_traceback(error.__traceback__.tb_next if error.__traceback__ else None)
@@ -389,7 +401,7 @@ class SimulatedLaunch:
     # -- synchronization --
 
     def arrive(self, thread: RunningThread) -> None:
-        """Record a thread's arrival at a synchronization point, and release the group after its last arrival."""
+        """Record a thread's arrival at a synchronization point, and release the threads after the last arrival."""
         assert thread.wait is not None
         key = thread.wait.key
         thread.block.arrived[key] += 1
@@ -436,7 +448,7 @@ class SimulatedLaunch:
         self._ready.extend(group)
 
     def _release_active(self) -> bool:
-        """Release lanes of a warp that wait at the same `activemask`, or return False if there are none."""
+        """Release the lanes of a warp that wait at the same `activemask`, or return False if there are none."""
         for block in self._blocks:
             if not any(key[0] == "active" for key in block.arrived):
                 continue
@@ -458,7 +470,7 @@ class SimulatedLaunch:
         return True
 
     def _report_stuck(self) -> bool:
-        """Record a DivergenceError if threads of a block wait for each other, and return whether they do."""
+        """Record a DivergenceError if threads wait for each other forever, and return whether they do."""
         for block in self._blocks:
             if any(key[0] != "grid" for key in block.arrived):
                 return self._diverge(block.threads, f"block {block.index}")

@@ -1,1 +1,1 @@
-"""The kernel sanitizer, which detects out-of-bounds accesses, races, and barriers that not all threads reach."""
+"""The kernel sanitizer, which detects invalid accesses, races and incomplete barriers."""

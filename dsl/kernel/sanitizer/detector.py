@@ -37,7 +37,7 @@ Known = dict[Any, int]
 
 @dataclass(slots=True)
 class Unwritten:
-    """A region of device memory that was uninitialized before the launch, with a mark for each unwritten byte."""
+    """Device memory that was uninitialized before a launch, with a mark for each unwritten byte."""
 
     start: int
     stop: int
@@ -65,7 +65,7 @@ class Finding:
 
 
 class ThreadState:
-    """The state of a thread: barrier counts, vector clock, and the group of threads that it waits with.
+    """The state of a thread in the race detector: barrier counts and a vector clock.
 
     `now` identifies the current moment in the record of an access: the thread, its numbers of block barriers and grid
     barriers, and its clock.
@@ -84,7 +84,7 @@ class ThreadState:
         self.move_on()
 
     def move_on(self) -> None:
-        """Start a new interval of the thread's logical time after a synchronization or fence."""
+        """Start a new interval of the thread's logical time, after a synchronization or a fence."""
         self.now = (self, self.epoch, self.grid, self.clock)
         self.seen: dict[Site, Access] = {}
 
@@ -100,7 +100,7 @@ Access = tuple[Now, Site, "int | None"]  # the last item is the written value, i
 
 
 class Cell:
-    """The recorded accesses to an address that is used by several threads."""
+    """The recorded accesses to an address that several threads use."""
 
     __slots__ = ("atomics", "reads", "released", "writes")
 
@@ -111,7 +111,7 @@ class Cell:
         self.released: Known | None = None  # published by fences before atomics on these bytes
 
     def add(self, access: Access) -> None:
-        """Record an access that races with none of the recorded accesses."""
+        """Record an access that does not race with the recorded accesses."""
         thread, kind = access[0][0], access[1].kind
         kept = self.reads if kind is READ else self.atomics
         if kind is WRITE:
@@ -141,7 +141,7 @@ Memory = dict[int, "Access | Cell"]
 
 
 class BlockState:
-    """The state of a block: its threads, its shared memory, and the arrivals at its barriers."""
+    """The state of a block in the race detector: its threads, shared memory and barrier arrivals."""
 
     __slots__ = ("arrived", "barriers", "fresh", "groups", "guesses", "number", "shared", "stopped", "threads")
 
@@ -160,7 +160,7 @@ class BlockState:
 
 
 def ordered(before: Now, thread: ThreadState) -> bool:
-    """Return whether an earlier access happens before all later operations of `thread`."""
+    """Return whether an earlier access happens before the next operation of `thread`."""
     other, epoch, grid, clock = before
     if other is thread or grid < thread.grid:
         return True
@@ -171,7 +171,7 @@ def ordered(before: Now, thread: ThreadState) -> bool:
 
 
 def join_clocks(parts: Sequence[Known | None]) -> Known | None:
-    """Return the union of vector clocks, which has the latest time of each thread."""
+    """Return the union of vector clocks, with the latest time of each thread."""
     different = list({id(known): known for known in parts if known is not None}.values())
     if len(different) <= 1:
         return different[0] if different else None
@@ -185,7 +185,7 @@ def join_clocks(parts: Sequence[Known | None]) -> Known | None:
 
 
 class Detector:
-    """Detector of errors in one launch, from the events of the launch.
+    """Detector of races and other errors in one kernel launch.
 
     Parameters
     ----------
@@ -216,7 +216,7 @@ class Detector:
         self.unit = min(units, default=1)
 
     def take(self, rows: Sequence[Row]) -> None:
-        """Analyse a sequence of events."""
+        """Analyze a sequence of events."""
         sites, unit, block = self.sites, self.unit, self.block
         threads = block.threads
         for row in rows:
@@ -290,7 +290,7 @@ class Detector:
     def analyse_repeated(
         self, memory: Memory, address: int, held: Access | Cell | None, access: Access, row: Row
     ) -> None:
-        """Analyse an access to an address accessed before, or an atomic operation."""
+        """Analyze an access to an address that was accessed before, or an atomic operation."""
         now, site, _ = access
         thread = now[0]
         if isinstance(held, tuple):
@@ -329,14 +329,14 @@ class Detector:
         cell.add(access)
 
     def use_local(self, thread: ThreadState, site: Site, row: Row) -> None:
-        """Analyse an access to thread-local memory."""
+        """Analyze an access to thread-local memory."""
         addresses = range(row[2], row[2] + site.size, self.unit)
         if site.kind is not WRITE and not thread.written.issuperset(addresses):
             self.report("uninitialized", site, thread, row)
         thread.written.update(addresses)
 
     def use_global(self, thread: ThreadState, site: Site, row: Row) -> None:
-        """Analyse an access to device memory, some of which may be uninitialized."""
+        """Analyze an access to device memory, which may be uninitialized."""
         address = row[2]
         for region in self.unwritten:
             if region.start <= address < region.stop:
@@ -350,7 +350,7 @@ class Detector:
     # -- synchronization --------------------------------------------------------------------------
 
     def event(self, thread: ThreadState, site: Site, row: Row) -> None:
-        """Analyse an event other than a memory access, such as a barrier or fence."""
+        """Analyze an event other than a memory access, such as a barrier or a fence."""
         block = thread.block
         match site.kind:
             case SiteKind.OUTSIDE:
@@ -379,7 +379,10 @@ class Detector:
         thread.group = key, group
 
     def part(self, thread: ThreadState) -> None:
-        """Release a group of threads from a synchronization point, after which its members share one vector clock."""
+        """Release a group of threads from a synchronization point.
+
+        The threads then share one vector clock.
+        """
         assert thread.group is not None
         key, group = thread.group
         known = join_clocks([one.known for one in group])
@@ -402,7 +405,7 @@ class Detector:
             one.move_on()
 
     def arrive(self, thread: ThreadState, site: Site, row: Row) -> None:
-        """Analyse a thread's arrival at a barrier.
+        """Analyze a thread's arrival at a barrier.
 
         All threads of a block must arrive at the same barrier.
         """
@@ -417,7 +420,7 @@ class Detector:
             self.report("divergent barrier", site, thread, row, (other.now, first, None))
 
     def leave(self) -> None:
-        """Report the errors that become known at the end of the current block."""
+        """Report the errors that are only known at the end of the current block."""
         block = self.block
         for (site, thread), arrived in zip(block.barriers, block.arrived, strict=True):
             if arrived < self.size and not block.stopped:
@@ -432,7 +435,7 @@ class Detector:
         block.threads = []
 
     def report_stuck(self) -> None:
-        """Report threads of the current block that wait forever for other threads of their warp."""
+        """Report threads that wait forever for other threads of their warp."""
         for key, group in self.block.groups.items():
             if isinstance(key, tuple) and not self.block.stopped:
                 self.block.stopped = True
@@ -447,7 +450,7 @@ class Detector:
         fresh.clear()
 
     def report(self, kind: FindingKind, site: Site, thread: ThreadState, row: Row, other: Access | None = None) -> None:
-        """Record a finding, unless the same pair of sites already has one."""
+        """Record an error, unless the same pair of source locations already has one."""
         key = kind, site, other and other[1]
         self.counts[key] += 1
         if self.counts[key] > 1 or len(self.findings) >= FINDINGS:

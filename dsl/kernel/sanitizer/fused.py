@@ -1,4 +1,4 @@
-"""Sanitizer for fused kernels, used by the ``simt::sanitized`` device to check GPU schedules.
+"""Sanitizer for fused kernels, with which the ``simt::sanitized`` device checks GPU schedules.
 
 In: a fused kernel compiled with instrumentation, and the events of a launch. Out: a `SanitizerError` if there are
 findings. The error's locations are operations of the kernel's IR (line 1 is the first instrumented operation).
@@ -28,7 +28,7 @@ def _site(name: str, number: int, facts: tuple[Any, ...]) -> Site:
 
 @contextmanager
 def check_launch(function: Any) -> Iterator[Callable[[list[list[int]]], None]]:
-    """Context manager that checks one launch, and yields a function that receives the launch's events."""
+    """Context manager that checks one launch, and yields a function that receives its events."""
     sites = [_site(function.name, k, tuple(facts)) for k, facts in enumerate(function.traced)]
     detector = Detector(sites, function.schedule.threads)
     stuck: KernelFault | None = None

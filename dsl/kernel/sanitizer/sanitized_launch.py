@@ -38,7 +38,7 @@ Triple = tuple[int, int, int]
 
 @dataclass(frozen=True, slots=True)
 class SecondAccess:
-    """The second access of a race: its thread, kind and source location.
+    """The second access of a race, with its thread, kind and source location.
 
     Attributes
     ----------
@@ -179,18 +179,18 @@ def sanitize() -> AbstractContextManager[None]:
 
 
 class SanitizedLaunch(DispatchedLaunch):
-    """A launch of a kernel that contains the sanitizer's instrumentation."""
+    """A launch of a kernel that is instrumented by the sanitizer."""
 
     sanitized = True
 
     def choose_device(self, given: tuple[Any, ...]) -> Device:
-        """Return the CPU, because all instrumented kernels run on it."""
+        """Return the CPU, because instrumented kernels run only there."""
         self.unwritten: list[Unwritten] = []
         self.host_copies: list[tuple[Any, np.ndarray]] = []
         return get_device("cpu")
 
     def choose_index(self) -> np.dtype:
-        """Return int64, since an out-of-bounds index in a narrower dtype could wrap around to a valid one."""
+        """Return int64, so that an out-of-bounds index cannot wrap around to a valid index."""
         return np.dtype(np.int64)
 
     def _prepare(self, value: object) -> Any:
@@ -221,7 +221,7 @@ class SanitizedLaunch(DispatchedLaunch):
         return buffer
 
     def start(self, found: Specialization, function: Any, items: list[int]) -> None:
-        """Launch the kernel and analyse its events, or raise SanitizerError if there are findings."""
+        """Launch the kernel and analyze its events, or raise SanitizerError for errors that were found."""
         launcher = self.launcher
         assert found.tracer is not None
         detector = Detector(found.tracer.sites, int(np.prod(launcher.block)), self.unwritten, function.cooperative)
@@ -246,7 +246,12 @@ class SanitizedLaunch(DispatchedLaunch):
 
 @contextmanager
 def no_collector() -> Iterator[None]:
-    """Within a ``with`` block, disable Python's garbage collector, which would scan all recorded accesses."""
+    """Within a ``with`` block, disable Python's garbage collector.
+
+    It would take long to scan all recorded accesses.
+
+    It would scan all recorded accesses.
+    """
     on = gc.isenabled()
     gc.disable()
     try:
@@ -268,7 +273,7 @@ class _HostCopy:
 
 
 def make_report(finding: Finding, count: int, grid: Triple, block: Triple) -> Report:
-    """Convert a finding that has occurred `count` times to a report."""
+    """Convert an error that the detector has found `count` times to a report."""
     other = None
     if finding.other is not None:
         location = finding.other.location

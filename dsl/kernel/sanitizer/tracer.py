@@ -1,4 +1,4 @@
-"""Instrumentation of kernels with a `trace` operation before each memory access and each synchronization.
+"""Instrumentation of kernels: a `trace` operation before each memory access and synchronization.
 
 In: accesses and indices during compilation. Out: `trace` operations, and a `Site` for each. Invariant: an index is
 checked before its address is computed, and an address before it is used, so that a thread ends instead of accessing
@@ -56,7 +56,7 @@ _MASKED = frozenset({"warp_barrier", "shuffle", "vote", "match", "warp_reduce"})
 
 @dataclass(frozen=True, slots=True, eq=False)
 class Site:
-    """An instrumented operation of a kernel: its kind, source location and accessed array.
+    """An instrumented operation of a kernel, with its kind, source location and array.
 
     `array` is the name of the accessed array, `space` its memory space, `size` the number of bytes of an access, and
     `align` the required alignment. `numbers` is the number of indices in an event. `valued` is true if the written value
@@ -75,7 +75,7 @@ class Site:
 
 
 class TracingBuilder(KernelBuilder):
-    """A kernel builder that adds a `trace` before each operation that synchronizes threads."""
+    """A kernel builder that adds a `trace` operation before each synchronization."""
 
     def __init__(self, tracer: Tracer, name: str, index_dtype: np.dtype) -> None:
         super().__init__(name, index_dtype)
@@ -89,7 +89,10 @@ class TracingBuilder(KernelBuilder):
         regions: Any = (),
         **attributes: Any,
     ) -> tuple[Value, ...]:
-        """Append an operation, after a `trace` if it synchronizes threads, and return its results."""
+        """Append an operation to the kernel, and return its results.
+
+        If the operation synchronizes threads, a `trace` operation precedes it.
+        """
         if opcode in _KINDS:
             self._tracer.event(Site(_KINDS[opcode], self._tracer.location), ())
         elif opcode in _MASKED:
@@ -99,14 +102,14 @@ class TracingBuilder(KernelBuilder):
 
 
 class Tracer:
-    """The instrumentation of a kernel: the list of its sites, and methods that emit `trace` operations."""
+    """The instrumentation of a kernel, which emits `trace` operations and lists their sites."""
 
     def __init__(self) -> None:
         self.sites: list[Site] = []
         self._named: dict[tuple[int, str], tuple[ArrayValue, ArrayValue]] = {}
 
     def begin(self, c: Compiler, name: str) -> KernelBuilder:
-        """Clear the sites of the previous compilation run, and return a kernel builder for the next run."""
+        """Start a new compilation run without sites, and return its kernel builder."""
         self.sites = []
         self._named = {}
         self.c = c
@@ -114,18 +117,21 @@ class Tracer:
 
     @property
     def width(self) -> int:
-        """The number of words of each event."""
+        """The number of 64-bit words of each event."""
         return 3 + max((site.numbers + site.valued for site in self.sites), default=0)
 
     @property
     def location(self) -> SourceLocation:
-        """The source location of the code being compiled."""
+        """The source location of the code that is being compiled."""
         found = self.c.location
         assert found is not None
         return found
 
     def event(self, site: Site, operands: tuple[Value, ...]) -> Value:
-        """Emit a `trace` for a site, and return a run-time bool that is true if the address is aligned."""
+        """Emit a `trace` operation for an instrumented operation.
+
+        Return whether the address is aligned at run time.
+        """
         self.sites.append(site)
         return self.c.builder.emit("trace", operands, (BOOL,), site=len(self.sites) - 1, align=site.align)[0]
 
@@ -173,7 +179,7 @@ class Tracer:
         return array.label, whole
 
     def refuse(self, outside: Value, array: ArrayValue, index: tuple[Value, ...]) -> None:
-        """Emit code that, if `outside` is true at run time, reports an out-of-bounds index and ends the thread."""
+        """Emit code that reports an out-of-bounds index and ends the thread if `outside` is true."""
         with self.c.builder.if_(outside):
             name = array.label or "the array"
             self.event(Site(SiteKind.OUTSIDE, self.location, name, array.space, numbers=len(index)), index)
@@ -195,7 +201,7 @@ class Tracer:
     def access(
         self, view: ArrayValue, kind: SiteKind, align: int = 0, value: Value | None = None, compares: bool = False
     ) -> None:
-        """Emit a `trace` for an access to an array element.
+        """Emit a `trace` operation for an access to an array element.
 
         `align` is the required alignment, or 0 for that of the dtype. `value` is the written value.
         """

@@ -1,4 +1,4 @@
-"""Frames: the states of runs of interpreted programs.
+"""Frames, which contain the values of one run of an interpreted program.
 
 In: a program and an epoch. Out: the buffers of its outputs. Invariant: memory is overwritten only if it contains no
 needed value. Memory from before the run is overwritten only after every step that can fail. From then on, an interrupt
@@ -20,7 +20,7 @@ from weft.runtime import Buffer, get_device, thread_count
 
 
 class Interpreted:
-    """The results of an interpreted run, with the attributes of a `Plan` that `evaluate.assign_results` reads."""
+    """The results of an interpreted run, with the attributes that `evaluate.assign_results` needs."""
 
     __slots__ = ("complete", "handed", "outputs")
 
@@ -31,7 +31,7 @@ class Interpreted:
 
 
 def interpret(program: Program, epoch: Epoch) -> list[Any]:
-    """Run a program. Return a table of the output buffers, indexed by output number.
+    """Run a program, and return its output buffers, indexed by output number.
 
     Raises NeedsKernelError if only a plan computes the right bits. In this case, no memory has been overwritten.
     """
@@ -61,7 +61,7 @@ def interpret(program: Program, epoch: Epoch) -> list[Any]:
 
 
 def _count_unshared() -> int:
-    """Return the reference count of a buffer that only a list references."""
+    """Return the reference count of a buffer that only one list references."""
     slots = [Buffer(None, 0, 0)]  # type: ignore[arg-type]
     return getrefcount(slots[0])
 
@@ -70,7 +70,7 @@ _UNSHARED = _count_unshared()
 
 
 class ValueFrame:
-    """The values of an interpreted run, each in its own memory or in the memory of another value.
+    """The values of an interpreted run, which may share memory with each other.
 
     Attributes
     ----------
@@ -112,7 +112,10 @@ class ValueFrame:
         return self.device.view_memory(buffer, node.dtype, node.shape)
 
     def leaf(self, step: ValueStep) -> Any:
-        """Return the array that a leaf reads. The array must not be written."""
+        """Return the array for an input of the graph.
+
+        The array must not be written.
+        """
         node, slot = step.node, self.slots[step.node.attrs[0]]
         if self._remote:
             return self._remote.download(in_memory(slot), node.dtype, node.shape)
@@ -129,7 +132,7 @@ class ValueFrame:
         return found
 
     def apart(self, number: int, other: int) -> Any:
-        """Return value `number` as an array that shares no memory with value `other`."""
+        """Return an array by number, as a copy if it shares memory with the array `other`."""
         value = self.values[number]
         if self.values[other] is not None and np.may_share_memory(value, self.values[other]):
             if self.owner[number] >= 0:
@@ -139,9 +142,9 @@ class ValueFrame:
         return value
 
     def copied(self, step: ValueStep) -> Any:
-        """Return memory that an update can change, with the elements of the previous version.
+        """Return an array that an update can change, with the elements of the previous version.
 
-        It is the memory of the previous version if nothing else needs this memory, otherwise a copy.
+        The array is the memory of the previous version if nothing else needs this memory, otherwise a copy.
         """
         previous = step.operands[0]
         array, owner = self.values[previous], self.owner[previous]
@@ -169,7 +172,7 @@ class ValueFrame:
         return self.device.view_memory(buffer, step.node.dtype, step.node.shape)
 
     def look_for_donations(self) -> None:
-        """Find the input buffers that final updates may overwrite, because nothing else references them."""
+        """Find the input buffers that final updates may overwrite."""
         if self._remote:
             return
         readers: dict[int, int] = {}

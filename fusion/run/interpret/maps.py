@@ -1,4 +1,4 @@
-"""Elementwise operations, which are computed over blocks that fit into the cache.
+"""Interpretation of elementwise operations, block by block, so that blocks fit into the cache.
 
 In: an elementwise value, and the values computed only for it. Out: a `Cluster` of calls to primitives on blocks of
 arrays and registers. Invariant: in every block, a register is written before it is read. A register belongs to one
@@ -30,7 +30,7 @@ TARGET = -1  # the register whose memory is the array of the cluster
 
 
 class PrimitiveCall(NamedTuple):
-    """A call of a NumPy function (primitive) with registers and inputs as operands.
+    """A call of a NumPy function on registers (temporary blocks) and input arrays.
 
     Negative operands are registers, and other operands are inputs. The result is a register. It may also be an operand
     of the same item size.
@@ -43,7 +43,7 @@ class PrimitiveCall(NamedTuple):
 
 
 class Cluster(NamedTuple):
-    """Elementwise operations over one shape, in the order of execution.
+    """Elementwise operations on arrays of one shape, which are executed block by block.
 
     Attributes
     ----------
@@ -62,7 +62,7 @@ class Cluster(NamedTuple):
 
 
 def find_inlined(order: list[Expr], users: dict[Expr, list[Expr]], outputs: set[Expr]) -> set[Expr]:
-    """Return the elementwise values that only one cluster of elementwise operations uses.
+    """Return the elementwise values that are used only by elementwise operations of the same shape.
 
     All values of a cluster have the same shape.
 
@@ -83,7 +83,7 @@ def find_inlined(order: list[Expr], users: dict[Expr, list[Expr]], outputs: set[
 
 
 def make_cluster(root: Expr, inside: set[Expr], any_bits: bool = False) -> tuple[list[Expr], Cluster]:
-    """Return the cluster of operations that computes `root`, and the inputs of the cluster.
+    """Return the elementwise operations that compute `root`, and their inputs.
 
     With `any_bits`, ops that cannot be compiled are computed by NumPy.
     """
@@ -108,7 +108,7 @@ def make_cluster(root: Expr, inside: set[Expr], any_bits: bool = False) -> tuple
 
 
 class _Builder:
-    """Builder of a cluster, which assigns values to registers and reuses registers after the last use.
+    """Builder of a cluster, which assigns values to registers (temporary blocks of elements).
 
     `itemsize` is that of the cluster's array. `TARGET` holds only values of this size.
     """
@@ -126,7 +126,7 @@ class _Builder:
         ] = []  # registers and item sizes of operands that only the next operation uses
 
     def find(self, op: str, loop: tuple[np.dtype, ...], dtype: np.dtype) -> Callable[..., Any]:
-        """Return the NumPy function (primitive) for an op.
+        """Return the NumPy function that computes an op.
 
         With `any_bits`, return a substitute if the primitive cannot be compiled.
         """
@@ -138,7 +138,7 @@ class _Builder:
             return substitute(op, loop, dtype)
 
     def typed(self, node: Expr, kind: np.dtype, inside: set[Expr]) -> int:
-        """Return the register or input that contains a value, cast to this dtype."""
+        """Return the register or input that contains a value, cast to dtype `kind`."""
         if node not in inside:
             own = kind if node.size == 1 else node.dtype
             slot = self.inputs.setdefault((node, own), len(self.inputs))
@@ -152,7 +152,7 @@ class _Builder:
         return register
 
     def emit(self, node: Expr, call: Callable[..., Any], operands: list[int], ended: set[Expr], last: bool) -> None:
-        """Append a call to a primitive, and free the registers of the values `ended`."""
+        """Append a call of a NumPy function, and free the registers of the values `ended`."""
         size = node.dtype.itemsize
         released = self._casts + [(self._register_of[child], child.dtype.itemsize) for child in ended]
         same = [register for register, itemsize in released if itemsize == size]
@@ -211,7 +211,7 @@ def run_cluster(frame: ValueFrame, values: list[Any], step: ValueStep) -> Any:
 
 
 def _blocks(shape: tuple[int, ...], most: int) -> Iterator[Any]:
-    """Yield an index for each block of an array. A block has at most `most` elements.
+    """Yield an index for each block of an array, with at most `most` elements per block.
 
     A block consists of whole inner axes and a range of the next axis.
     """

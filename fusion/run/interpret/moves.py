@@ -1,4 +1,4 @@
-"""Operations that move elements without arithmetic: views, gathers, updates, scatters and constants.
+"""Interpretation of operations that only move elements, such as views, gathers and updates.
 
 In: the values of operands. Out: an array, as a view of an operand's memory if possible.
 """
@@ -19,7 +19,7 @@ if TYPE_CHECKING:
 
 
 def run_leaf(frame: ValueFrame, values: list[Any], step: ValueStep) -> Any:
-    """Return the array that a leaf reads."""
+    """Return the array for an input of the graph."""
     return frame.leaf(step)
 
 
@@ -125,7 +125,7 @@ def _taken_shape(base: Any, axis: int) -> tuple[int, ...]:
 
 
 def _taken_axis(node: Expr, terms: Any, shape: tuple[int, ...], indices: list[Any]) -> int:
-    """Return the axis along which an index array selects, or -1 if other axes are not taken whole."""
+    """Return the axis along which a gather selects, if all other axes are whole, otherwise -1."""
     if len(indices) != 1 or len(terms) != len(shape) or not node.size:
         return -1
     own = [k for k, (_, _, which) in enumerate(terms) if which >= 0]
@@ -164,7 +164,7 @@ def _positions(terms: Any, indices: list[Any], shape: tuple[int, ...]) -> tuple[
 
 
 def run_opaque(frame: ValueFrame, values: list[Any], step: ValueStep) -> Any:
-    """Call the host function of an opaque expression."""
+    """Call the host function that an expression contains."""
     node = step.node
     arrays = []
     for k, child in zip(step.operands, node.operands, strict=True):

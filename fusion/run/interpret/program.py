@@ -69,7 +69,7 @@ class Program:
 
 
 class ReductionOrders:
-    """The orders in which a plan would perform the reductions of a graph, determined when first needed."""
+    """The orders in which a plan would reduce elements, determined when they are needed."""
 
     def __init__(
         self, order: list[Expr], outputs: list[Expr], graph: LiveGraph, device: Device, any_order: bool
@@ -89,7 +89,7 @@ class ReductionOrders:
 
     @property
     def asked(self) -> bool:
-        """Whether some order has required the choice of the values that a plan would materialize."""
+        """Whether the choice of the values that a plan would materialize was needed."""
         return self._rules is not None
 
     def stored(self) -> tuple[set[Expr], set[Expr]]:
@@ -155,7 +155,9 @@ def make_program(graph: LiveGraph, wanted: Sequence[int] | None, device: Device,
 def _without_differences(
     order: list[Expr], outputs: list[Expr], found: Mapping[Expr, tuple[Expr, Any]]
 ) -> tuple[list[Expr], dict[Expr, tuple[Expr, ...]]]:
-    """Return the nodes to compute with their operands. Variances in `found` have their array as operand.
+    """Return the nodes to compute, without the squared differences in variances, and their operands.
+
+    Variances in `found` have their array as operand.
 
     The nodes of the squared differences are omitted unless other nodes need them.
     """
@@ -170,7 +172,7 @@ def _without_differences(
 
 
 def _split_tail(order: list[Expr], users: dict[Expr, list[Expr]]) -> tuple[list[Expr], list[Expr]]:
-    """Split the nodes of a program into the final updates and all others.
+    """Split the nodes of a program into final updates, which may run in place, and all other nodes.
 
     A final update is used only as a result, or as the previous version of other final updates.
     """

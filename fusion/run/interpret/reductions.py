@@ -1,4 +1,4 @@
-"""Reductions and scans in the order in which a plan would compute them.
+"""Interpretation of reductions and scans, in the order in which a plan would compute them.
 
 In: a reduction, and the computation of its operand. Out: the order for `reduce_arrays`. Invariant: if a plan's order is
 unknown or not the CPU's, the graph needs a kernel.
@@ -30,12 +30,12 @@ _SHIFTED = frozenset({"square", "multiply", "exp", "exp2"})
 
 
 def rounds(node: Expr) -> bool:
-    """Return whether the result of a reduction or scan depends on the order of the operations."""
+    """Return whether the result of a reduction or scan depends on the order of its elements."""
     return dtype_kind(node.dtype) in "fc" and node.op not in _EXACT
 
 
 def may_fail(node: Expr) -> bool:
-    """Return whether computing a node may raise NeedsKernelError, depending on the values of the operand."""
+    """Return whether the interpretation of a node may raise NeedsKernelError, depending on the data."""
     return node.kind == "reduce" and dtype_kind(node.dtype) == "f" and node.op in _EXACT
 
 
@@ -61,7 +61,7 @@ def choose_order(node: Expr, orders: ReductionOrders) -> Any:
 
 
 def _outline(node: Expr, stored: Container[Expr], short: Container[Expr]) -> Any:
-    """Return a key of how a reduction's operand is computed from materialized values.
+    """Return a key of how a reduction's operand is computed, by which reduction orders are cached.
 
     Equal keys have equal orders. Offsets of views are not part of the key: the iterations of a loop that reduces one
     window after another have the same kernel.
@@ -90,7 +90,7 @@ def _is_cut(operand: Expr, node: Expr, tree: Any) -> bool:
 
 
 def may_be_shifted(node: Expr, origins: Any) -> bool:
-    """Return whether a node may be the sum in a variance or softmax, which plans compute as a shifted moment.
+    """Return whether a node may be a sum that plans compute as a shifted moment, as in a variance.
 
     Such a sum is over squares or exponentials of x minus the mean or the maximum of x.
     """
@@ -110,7 +110,7 @@ def _is_found(node: Expr, origins: Any) -> bool:
 
 
 def is_regular(operand: Expr, axes: tuple[int, ...]) -> bool:
-    """Return whether `operand` and all values it depends on have the same shape and are C-contiguous.
+    """Return whether `operand` and all values that it depends on are C-contiguous and of the same shape.
 
     If only the last axis is reduced, some of the values may be broadcast.
     """
@@ -143,7 +143,7 @@ def is_regular(operand: Expr, axes: tuple[int, ...]) -> bool:
 
 
 def _is_in_memory(node: Expr) -> bool:
-    """Return whether every possible plan materializes a value.
+    """Return whether a value is in memory in every possible plan.
 
     Values that are assembled from boxes in new memory need not be materialized.
     """
@@ -153,9 +153,9 @@ def _is_in_memory(node: Expr) -> bool:
 
 
 def check_scan(node: Expr, orders: ReductionOrders) -> None:
-    """Raise NeedsKernelError for a scan whose rounding depends on a kernel's order.
+    """Raise NeedsKernelError for a scan whose rounding depends on how a kernel splits it.
 
-    These are scans that are split among threads, and all scans on a GPU.
+    Such scans are those that are split among threads, and all scans on a GPU.
     """
     if rounds(node) and (orders.machine.is_gpu or node.shape[node.attrs[0]] > SHARED_SCAN):
         raise NeedsKernelError

@@ -1,4 +1,4 @@
-"""Interpretation of variances: sums of squared differences with the same bits as in a plan.
+"""Interpretation of variances, with the same bits as in a plan.
 
 In: such a sum over all elements of an array that a plan divides into blocks. Out: the sum. Invariant: each block is
 summed with its own mean as the shift, as `plan.shifted_moments` describes, so the differences are never needed.
@@ -26,7 +26,7 @@ TOGETHER = 8
 
 
 def find_variances(order: list[Expr], origins: Mapping[Expr, Expr]) -> dict[Expr, tuple[Expr, Tree]]:
-    """Find the reductions that compute variances. Return each sum of squares with its array and its summation order."""
+    """Find the sums of squares of variances, with the array and the summation order of each."""
     found = {}
     for node in order:
         array = _shifted(node, origins) if node.kind == "reduce" and node.op == "add" else None
@@ -38,7 +38,7 @@ def find_variances(order: list[Expr], origins: Mapping[Expr, Expr]) -> dict[Expr
 
 
 def _shifted(node: Expr, origins: Mapping[Expr, Expr]) -> Expr | None:
-    """Return the array whose squared differences from its mean a node sums, or None for other nodes."""
+    """Return the array of a variance if a node computes its sum of squares, otherwise None."""
     kind, (squares,) = node.dtype, node.operands
     if kind.char not in "fd" or node.size != 1 or not _is_map(squares, ("square", "multiply"), kind):
         return None

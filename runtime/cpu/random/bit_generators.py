@@ -1,4 +1,4 @@
-"""Algorithms of NumPy's bit generators: the LLVM text, and jumps over any number of steps.
+"""Algorithms of NumPy's bit generators: their LLVM text, and jumps over any number of steps.
 
 In: a generator of NumPy. Out: its state and its increment as integers, the state after a number of steps, and the
 generator with a new state. Invariant: each output is a function of the state after a step.
@@ -26,7 +26,7 @@ BLOCK, LANES = 1 << 10, 8
 
 
 class State(NamedTuple):
-    """The state of a bit generator: its state and increment, and half an output if a draw has left it unused."""
+    """The state of a bit generator, with the unused half of its last output, if any."""
 
     state: int
     increment: int
@@ -34,15 +34,18 @@ class State(NamedTuple):
 
 
 class Engine(Protocol):
-    """Protocol of an algorithm of a NumPy bit generator, whose class is `kind`."""
+    """Protocol for the algorithm of a NumPy bit generator.
+
+    The class of the bit generator is `kind`.
+    """
 
     kind: type[Any]
 
     def text(self) -> str:
-        """Return the LLVM text of the algorithm."""
+        """Return the LLVM text of this bit generator's algorithm."""
 
     def distances(self) -> np.ndarray:
-        """Return the table that native code needs to skip steps."""
+        """Return the table with which native code skips steps of the generator."""
 
     def load(self, generator: np.random.BitGenerator) -> State | None:
         """Return the state of a NumPy generator, or None if native code does not support its state."""
@@ -51,10 +54,10 @@ class Engine(Protocol):
         """Set the state of a NumPy generator."""
 
     def jump(self, state: int, increment: int, steps: int) -> int:
-        """Return the state after `steps` more steps."""
+        """Return the state of the generator after `steps` more steps."""
 
     def output(self, state: int, increment: int) -> int:
-        """Return the 64-bit output of the step that ends in `state`."""
+        """Return the 64-bit output that the generator gives in the state `state`."""
 
 
 class Congruential:
@@ -122,7 +125,10 @@ class Congruential:
         _half_of(generator)[:] = state.half
 
     def jump(self, state: int, increment: int, steps: int) -> int:
-        """Return the state after `steps` more steps (Brown 1994, "Random number generation with arbitrary strides")."""
+        """Return the state of the generator after `steps` more steps.
+
+        The method is from Brown 1994, "Random number generation with arbitrary strides".
+        """
         product, total, factor, term = 1, 0, self.multiplier, increment
         while steps:
             if steps & 1:
@@ -135,12 +141,15 @@ class Congruential:
 
 
 def _state_address(generator: Any) -> int:
-    """Return the address of the 128-bit state of a congruential generator. The increment follows the state."""
+    """Return the address of the 128-bit state of a congruential generator.
+
+    The increment follows the state.
+    """
     return ctypes.c_int64.from_address(generator.ctypes.state_address).value
 
 
 def _half_of(generator: Any) -> Any:
-    """Return whether half of a generator's last output is unused, and the bits of this half."""
+    """Return whether half of a generator's last output is unused, and the bits of that half."""
     address = generator.ctypes.state_address + ctypes.sizeof(ctypes.c_void_p)
     return (ctypes.c_uint32 * 2).from_address(address)
 
@@ -210,7 +219,7 @@ class Philox:
         return self.outputs(state >> 2, increment)[state & 3]
 
     def outputs(self, counter: int, key: int) -> list[int]:
-        """Return the four outputs for a value of the counter."""
+        """Return the four 64-bit outputs of Philox for a value of the counter."""
         a, b, c, d = counter & _WORD, counter >> 64, 0, 0
         x, y = key & _WORD, key >> 64
         for _ in range(self.rounds):
@@ -255,7 +264,7 @@ def _dxsm_output(low: int, high: int) -> int:
 
 @cache
 def engines() -> tuple[Engine, ...]:
-    """Return the algorithms that native code supports.
+    """Return the bit generator algorithms that native code supports.
 
     A stream refers to an algorithm by the index in this tuple.
     """
@@ -275,7 +284,7 @@ def engines() -> tuple[Engine, ...]:
 
 
 def engine_of(generator: np.random.BitGenerator) -> tuple[int, Engine] | None:
-    """Return the algorithm of a NumPy generator and the algorithm's number, or None for an unsupported generator."""
+    """Return the number and the algorithm of a NumPy bit generator, or None if it is unsupported."""
     return next(((k, engine) for k, engine in enumerate(engines()) if type(generator) is engine.kind), None)
 
 

@@ -1,4 +1,4 @@
-"""Draws of many random numbers by native code, with the same results as NumPy's generators.
+"""Draws of many random numbers by native code, with the same results as NumPy.
 
 In: a `numpy.random.Generator`, the name of a method, and its arguments. Out: the numbers as the method returns them, or
 the description of a draw that other code carries out.
@@ -25,7 +25,7 @@ _NUMBERS = frozenset({int, float, np.float64})
 
 
 class Draw(NamedTuple):
-    """A request for random numbers: the method for standard numbers, and the shape, scale, location and dtype.
+    """A request for random numbers of a standard distribution, with a shape, scale, location and dtype.
 
     A draw of integers returns integers from `loc` to ``loc + scale``, inclusive. `parameters` are those of a
     function of the standard numbers, such as the shape of a Weibull distribution.
@@ -108,7 +108,7 @@ DRAWN = frozenset({*_DRAWS, "integers", "choice"})  # names of methods
 
 
 def read_draw(name: str, arguments: tuple[Any, ...], options: dict[str, Any]) -> Draw | None:
-    """Return a call to a generator's method as a `Draw`, or None if NumPy must execute the call.
+    """Convert a call of a generator's method to a `Draw`, or return None if NumPy must execute the call.
 
     Parameters
     ----------
@@ -138,7 +138,7 @@ def read_draw(name: str, arguments: tuple[Any, ...], options: dict[str, Any]) ->
 
 
 def _read_float32(name: str, arguments: tuple[Any, ...], options: dict[str, Any]) -> Draw | None:
-    """Return a call for float32 numbers as a `Draw`, or None for other calls."""
+    """Convert a call for float32 numbers to a `Draw`, or return None for other calls."""
     given = {**dict(zip(("size", "dtype"), arguments, strict=False)), **options}
     if len(given) != 2 or len(arguments) + len(options) != 2 or given.get("dtype") not in (np.float32, "f4", "float32"):
         return None
@@ -159,7 +159,7 @@ def _dtype_of_integers(dtype: Any) -> np.dtype | None:
 
 
 def _read_integers(arguments: tuple[Any, ...], options: dict[str, Any]) -> Draw | None:
-    """Return a call to ``integers`` as a `Draw`, or None if NumPy must execute the call."""
+    """Convert a call of ``integers`` to a `Draw`, or return None if NumPy must execute the call."""
 
     def read(low: Any, high: Any = None, size: Any = None, dtype: Any = np.int64, endpoint: Any = False) -> Draw | None:
         low, high = (0, low) if high is None else (low, high)
@@ -185,7 +185,7 @@ def _read_integers(arguments: tuple[Any, ...], options: dict[str, Any]) -> Draw 
 
 
 def _read_choice(arguments: tuple[Any, ...], options: dict[str, Any]) -> Draw | None:
-    """Express a call to ``choice`` as a draw of random integers. Return None if NumPy must execute the call.
+    """Convert a call of ``choice`` to a draw of integers, or return None if NumPy must execute the call.
 
     The call must choose from an integer range with replacement.
     """
@@ -205,7 +205,7 @@ def draw_bytes(generator: np.random.Generator, length: int) -> bytes:
 
 
 def draw_into(values: np.ndarray, generator: np.random.Generator, name: str, draw: Draw, location: Any = None) -> bool:
-    """Fill a C-contiguous array with random numbers. Return False if NumPy must draw them.
+    """Fill a C-contiguous array with random numbers, or return False if NumPy must draw them.
 
     In this case, the generator is unchanged.
 
@@ -235,7 +235,7 @@ def fill_with_draw(values: np.ndarray, generator: np.random.Generator, draw: Dra
 def draw_many(
     generator: np.random.Generator, name: str, arguments: tuple[Any, ...], options: dict[str, Any]
 ) -> np.ndarray | None:
-    """Return the random numbers of a call to a generator's method, or None if NumPy must execute the call.
+    """Return the random numbers of a call of a generator's method, or None if NumPy must execute the call.
 
     The parameters are those of `read_draw`.
     """

@@ -1,4 +1,4 @@
-"""The methods of NumPy's generators in native code, and the LLVM text that computes one element.
+"""The methods of NumPy's generators in native code, with the LLVM text that computes one element.
 
 In: the name of a method. Out: its number in native code, the elements' dtype, and the number of steps that an element
 takes. Invariant: elements that read words of several bits read them in the order of memory, with the low word first.
@@ -15,7 +15,7 @@ from weft.runtime.llvm_files import read_llvm
 
 
 class Drawing(NamedTuple):
-    """Native code for a method of NumPy's generators that draws standard numbers.
+    """Native code for a method of NumPy's generators, which draws from a standard distribution.
 
     Attributes
     ----------
@@ -38,7 +38,7 @@ class Drawing(NamedTuple):
 
     @property
     def reads_halves(self) -> bool:
-        """Whether an element consumes at most half of a generator's output.
+        """Whether an element needs at most half of an output of the bit generator.
 
         An unused half is consumed first.
         """
@@ -46,7 +46,10 @@ class Drawing(NamedTuple):
 
 
 def integers_of(bits: int, dtype: np.dtype) -> str:
-    """Return the name of the method that draws bounded integers of a dtype from words of `bits` bits."""
+    """Return the name of the native method that draws bounded integers of a dtype.
+
+    The method reads words of `bits` bits.
+    """
     return f"integers {bits}/{8 * dtype.itemsize}"
 
 
@@ -68,9 +71,9 @@ NAMES = {method.number: name for name, method in METHODS.items()}
 
 
 class Transform(NamedTuple):
-    """A distribution that is computed from standard numbers.
+    """A distribution that is computed from the random numbers of a standard distribution.
 
-    It consists of its number in native code, a method, and parameters.
+    The distribution consists of its number in native code, a method, and parameters.
     """
 
     number: int
@@ -101,7 +104,7 @@ HALF_ZIGGURATS = {
 
 
 def words_texts() -> dict[str, Any]:
-    """Return the LLVM text of the methods that read words, by the placeholders in `streams.ll`."""
+    """Return the LLVM text for each placeholder in `streams.ll` of the methods that read random words."""
     texts: dict[str, Any] = {"WORDS": "", "WORDS_SWITCH": "", "WORDS_RANGE": "", "WORDS_COUNT": "", "WORDS_END": ""}
     result = "{ i64, i64 }"
     for method_name, method in METHODS.items():

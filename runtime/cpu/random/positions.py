@@ -1,4 +1,4 @@
-"""Positions of random numbers in the output of a generator, from which GPU threads compute the numbers.
+"""Positions of random numbers in a generator's output, from which GPU threads compute the numbers.
 
 In: a bit generator and the number of draws. Out: the words from which the numbers follow, and the generator in the state
 after the draws. Invariant: these draws reject few words, so that the position of each number follows from its index.
@@ -23,7 +23,7 @@ MOST_REJECTED = 8  # number of words that kernels can skip
 
 
 class Position(NamedTuple):
-    """The position of a sequence of draws in the output of a bit generator.
+    """The position at which a sequence of draws begins in the output of a bit generator.
 
     Number i reads a word of `width` bits: word ``i + offset`` of the outputs, the first of which precedes the draws. If
     half of a step was left, `half` replaces this first output.
@@ -49,9 +49,9 @@ class Position(NamedTuple):
 
 
 def take_position(generator: Any, count: int, width: int) -> Position | None:
-    """Advance a generator by `count` draws, and return the position at which the draws start.
+    """Advance a generator by `count` draws, and return the position of the first draw.
 
-    Each draw takes `width` bits.
+    Each draw uses `width` bits.
 
     Return None if NumPy has to draw.
     """
@@ -86,7 +86,7 @@ def _position_of(number: int, begin: State, width: int) -> Position:
 
 
 def take_integers(generator: Any, name: str, count: int, most: int, loc: int) -> Position | None:
-    """Advance a generator by `count` bounded integers, and return the position at which they start.
+    """Advance a generator by `count` draws of bounded integers, and return the position of the first draw.
 
     Parameters
     ----------
@@ -124,7 +124,7 @@ def take_integers(generator: Any, name: str, count: int, most: int, loc: int) ->
 
 
 def _rejected_words(engine: Engine, begin: State, stream: np.ndarray, method: Drawing, threshold: int) -> list[int]:
-    """Return the positions of the words that rejection sampling of bounded integers skips.
+    """Return the positions of random words that drawing bounded integers rejects.
 
     The result is computed from the stream's index.
     """

@@ -1,4 +1,4 @@
-"""Streams: random numbers that kernels draw when they need them, instead of reading them from memory.
+"""Random streams: numbers that kernels draw when they need them, instead of reading them from memory.
 
 In: a bit generator, a method and a number of draws. Out: the words of a stream, from which the numbers follow at any
 time and in any order, and the generator in the state after the draws. Kernels that read a stream element by element get
@@ -152,7 +152,7 @@ def _take(
 
 
 def _head(method: Drawing, count: int, scale: float, loc: float) -> np.ndarray:
-    """Return the words of a new stream, of which only those that describe the method are set."""
+    """Return the words of a new random stream, in which only the description of the method is set."""
     threshold = 0
     if method.dtype.kind == "i":
         threshold = (1 << method.bits) % (int(scale) + 1)
@@ -170,7 +170,7 @@ def _head(method: Drawing, count: int, scale: float, loc: float) -> np.ndarray:
 
 
 def _use_half(generator: Any, begin: State, engine: Engine, method: Drawing, words: np.ndarray) -> State | None:
-    """Prepend the numbers from an unused half of an output to a stream.
+    """Put the numbers that an unused half of an output yields at the start of a random stream.
 
     Return the state of the generator after these numbers. If too many halves were rejected, return None and leave the
     generator unchanged.
@@ -191,7 +191,7 @@ def _use_half(generator: Any, begin: State, engine: Engine, method: Drawing, wor
 
 
 def _read_half(method: Drawing, words: np.ndarray, half: int) -> None:
-    """Prepend the numbers that a method draws from half of an output to a stream."""
+    """Put the numbers that a method draws from half of an output at the start of a random stream."""
     most, loc, threshold = (int(words[k]) for k in (4, 5, 8))
     front = 0
     for k in range(32 // method.bits):
@@ -209,7 +209,7 @@ def _read_half(method: Drawing, words: np.ndarray, half: int) -> None:
 
 
 def _index(code: Code, engine: Engine, words: np.ndarray, count: int) -> tuple[np.ndarray, int, tuple[int, int]]:
-    """Compute the index of a stream: the generator's state at the start of each block of steps.
+    """Compute the index of a random stream: the generator's state at the start of each block of steps.
 
     Return the stream's words, the state behind its elements, and the half of a step that is left.
     """
@@ -237,7 +237,7 @@ def _index(code: Code, engine: Engine, words: np.ndarray, count: int) -> tuple[n
 
 
 def fill_from_stream(out: np.ndarray, words: np.ndarray) -> None:
-    """Write the elements of a stream to a C-contiguous array."""
+    """Write the elements of a random stream to a C-contiguous array."""
     least = METHODS[NAMES[int(words[6])]].least
     code = readiness(int(words[18])).find(out.size) if out.size >= least else None
     if code is not None:
@@ -256,7 +256,7 @@ def _fill_by_numpy(out: np.ndarray, words: np.ndarray) -> None:
 
 
 def _draw_by_numpy(out: np.ndarray, words: np.ndarray, numpys: np.random.Generator) -> None:
-    """Fill an array with the elements of a stream, drawn by NumPy's method."""
+    """Fill an array with the elements of a random stream, by NumPy's own method."""
     name = NAMES[int(words[6])]
     method = METHODS[name]
     if method.dtype.kind == "i":
@@ -305,7 +305,7 @@ def _fill(code: Code, words: np.ndarray, values: np.ndarray) -> None:
 
 
 class StreamOperand(NamedTuple):
-    """A kernel argument that is a stream, with the numbers per iteration and the total."""
+    """A kernel argument that is a random stream, with the numbers per iteration and the total."""
 
     argument: int
     words: np.ndarray
@@ -316,9 +316,11 @@ class StreamOperand(NamedTuple):
 def launch_with_streams(
     device: Any, function: HostFunction, parallel: tuple[int, ...], slots: array[int], readers: Sequence[StreamOperand]
 ) -> bool:
-    """Run a kernel that draws streams block by block. The numbers are never stored as a whole array.
+    """Run a kernel that draws random numbers block by block, or return False if that is not possible.
 
-    If this is not possible, return False without running the kernel.
+    The numbers are never stored as a whole array.
+
+    If False is returned, the kernel has not run.
     """
     most = max(reader.each for reader in readers)
     if most > MOST_AT_ONCE or not parallel:

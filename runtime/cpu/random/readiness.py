@@ -20,7 +20,7 @@ COMPILED_FROM = 4_000_000
 
 
 class Readiness(Generic[Code]):
-    """Native code that is loaded once enough random numbers have been drawn without it.
+    """Native code that is loaded after enough random numbers have been drawn without it.
 
     Parameters
     ----------
@@ -44,7 +44,7 @@ class Readiness(Generic[Code]):
         self.loaded: Code | None = None
 
     def find(self, count: int) -> Code | None:
-        """Return the native code for `count` random numbers, or None if NumPy must draw them."""
+        """Return the native code to draw `count` random numbers, or None if NumPy must draw them."""
         if self.loaded is not None or self._failed:
             return self.loaded
         with self._lock:

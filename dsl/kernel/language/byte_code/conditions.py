@@ -1,4 +1,4 @@
-"""Merging of basic blocks that belong to one expression: `and`, `or`, conditionals and chained comparisons.
+"""Merging of the basic blocks of one expression, such as `and`, `or` or ``a < b < c``.
 
 In: basic blocks. Out: fewer basic blocks, in which instructions that jumped inside an expression have become one
 instruction: `and`, `or`, `choice` or `chain`, with the instructions of its operands.
@@ -15,14 +15,14 @@ from weft.dsl.kernel.language.byte_code.instructions import CodeInstruction
 
 
 class Conditions:
-    """The basic blocks of a function, with rules that merge blocks belonging to one expression."""
+    """The basic blocks of a function, with rules that merge the blocks of one expression."""
 
     def __init__(self, blocks: dict[int, CodeBlock], entry: int, make: Callable[..., Any]) -> None:
         self.blocks, self.entry, self.make = blocks, entry, make
         self.before: dict[int, list[int]] = {}
 
     def merge(self) -> None:
-        """Merge blocks until no rule applies."""
+        """Merge blocks until no rule can be applied any more."""
         # the other rules would merge the end of a chained comparison with the expression that contains the comparison
         groups = (self._chain,), (self._sequence, self._condition, self._both, self._value, self._choice)
         while True:
@@ -44,7 +44,10 @@ class Conditions:
                 self.before[a].append(number)
 
     def _single(self, number: int) -> CodeBlock | None:
-        """Return block `number` if it has exactly one predecessor and is not the entry, otherwise None."""
+        """Return block `number` if it has exactly one predecessor, otherwise None.
+
+        The entry block is never returned.
+        """
         return self.blocks[number] if len(self.before[number]) == 1 and number != self.entry else None
 
     def _pure(self, body: list[CodeInstruction]) -> bool:
@@ -92,7 +95,7 @@ class Conditions:
         return False
 
     def _popped(self, number: int) -> int:
-        """Return the block that follows block `number` if this block only pops a value, otherwise `number`."""
+        """Return the block after block `number` if that block only pops a value, otherwise `number`."""
         block = self.blocks[number]
         return block.after[0] if [i.name for i in block.body] == ["pop"] else number
 
@@ -179,20 +182,20 @@ class Conditions:
         return True
 
     def _same(self, first: CodeBlock, second: CodeBlock) -> bool:
-        """Return whether the successors of two blocks are pairwise equivalent."""
+        """Return whether two blocks have equivalent successors."""
         return [self._class(a) for a in first.after] == [self._class(a) for a in second.after]
 
     def _class(self, number: int) -> int:
         return self.blocks[number].kinds[0]
 
     def _rest(self, block: CodeBlock) -> int | None:
-        """Return the equivalence class of a block's code after its first instruction, or None if it is unknown."""
+        """Return the equivalence class of a block's code after the first instruction, or None if it is unknown."""
         if len(block.body) == 1:
             return self._class(block.after[0])
         return block.kinds[1] if len(block.kinds) > 1 else None
 
     def _copy_end(self, block: CodeBlock) -> bool:
-        """Append a copy of a shared successor to a block, and return whether a copy was needed.
+        """Append a copy of a shared successor to a block if necessary, and return whether a copy was needed.
 
         The copy is made if the successor ends the function and uses values that the block leaves on the stack.
         """

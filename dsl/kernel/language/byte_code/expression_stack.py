@@ -1,4 +1,4 @@
-"""Symbolic execution of straight-line byte code, which builds syntax trees of expressions and simple statements.
+"""Symbolic execution of straight-line byte code, which builds syntax trees.
 
 In: instructions, and the stack before them. Out: the stack after them and the statements executed. The stack holds
 syntax trees. Invariant: a run makes new nodes, so no node occurs twice in a tree.
@@ -49,7 +49,10 @@ _COMPARE: dict[str, type[ast.cmpop]] = {
 
 
 class Mark(ast.expr):
-    """A stack entry other than an expression, such as an iterator, which no syntax tree may contain."""
+    """A stack entry that is not an expression, such as an iterator.
+
+    No syntax tree may contain such an entry.
+    """
 
 
 class Null(Mark):
@@ -71,7 +74,7 @@ class LoopItem(Mark):
 
 
 class UnpackedItem(Mark):
-    """The stack entry for one of the items into which a value is unpacked."""
+    """The stack entry for one item of a value that is being unpacked."""
 
     def __init__(self, whole: ast.expr, targets: list[Any], index: int) -> None:
         super().__init__()
@@ -79,7 +82,10 @@ class UnpackedItem(Mark):
 
 
 class Definition(Mark):
-    """A function definition: code object, and dict from MAKE_FUNCTION flags to defaults, annotations and closure."""
+    """A function definition, with its code object and its default values.
+
+    `parts` maps MAKE_FUNCTION flags to defaults, annotations and closure.
+    """
 
     def __init__(self, code: CodeType, parts: dict[int, ast.expr]) -> None:
         super().__init__()
@@ -110,7 +116,7 @@ def _slice(parts: list[ast.expr]) -> ast.Slice:
 
 
 def _slice_part(part: ast.expr) -> ast.expr | None:
-    """Return the syntax tree of a slice's bound, with a minus operator for a negative number, as in parsed text.
+    """Return the syntax tree of a slice's bound, in which a negative number has a minus operator.
 
     Python 3.14 uses different instructions for a slice of three constants and for a slice that contains a minus.
     """
@@ -130,7 +136,7 @@ def invert(test: ast.expr) -> ast.expr:
 
 
 def is_pure(body: list[CodeInstruction], make: Callable[[Definition, list[ast.expr]], ast.expr]) -> bool:
-    """Return whether a sequence of instructions only pushes one value on the stack."""
+    """Return whether a sequence of instructions has no effect except to push one value on the stack."""
     run = ExpressionStack([], make)
     try:
         run.execute(body)
@@ -176,7 +182,7 @@ class ExpressionStack:
         self.where: Any = None
 
     def execute(self, body: list[CodeInstruction]) -> None:
-        """Execute instructions, pushing syntax trees on the stack."""
+        """Execute instructions, which push syntax trees on the stack."""
         for instruction in body:
             self.where = instruction.where
             name, argument = instruction.name, instruction.argument
@@ -241,7 +247,7 @@ class ExpressionStack:
         self._push(node)
 
     def _chain(self, argument: tuple[list[str], list[list[CodeInstruction]]]) -> None:
-        """Replace the first two operands of a chained comparison on the stack by the whole comparison."""
+        """Replace two operands of a chained comparison on the stack by the syntax tree of the comparison."""
         operators, rest = argument
         left, right = self._take(2)
         further = [self._value(body) for body in rest]
@@ -360,7 +366,7 @@ class ExpressionStack:
         raise Underflow
 
     def _jump(self, _: Any) -> None:
-        """Do nothing for a jump, which can only be that of an empty loop."""
+        """Do nothing for a jump, which occurs here only in an empty loop."""
 
     def _store(self, name: str) -> None:
         self._bind(self._at(ast.Name(name, ast.Store())))
@@ -409,7 +415,7 @@ class ExpressionStack:
             self.statements.append(self._at(self._assignment(target, value)))
 
     def _assign_parallel(self) -> None:
-        """Emit one tuple assignment for all pending stores, in the order in which the values were computed."""
+        """Emit all pending stores as one tuple assignment, in order."""
         pairs = sorted(self.parallel, key=lambda pair: self.order.get(id(pair[1]), 0))
         self.parallel = []
         target = self._at(ast.Tuple([t for t, _ in pairs], ast.Store()))

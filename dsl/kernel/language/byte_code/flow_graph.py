@@ -1,4 +1,4 @@
-"""Control-flow graphs of byte code, without the copies of code that CPython's compiler makes.
+"""Control-flow graphs of byte code, without the copies of code that CPython makes.
 
 CPython copies the test of a `while` loop to the loop's end. It also replaces a jump to a short end of a function with a
 copy of that end. Two instructions are equivalent if they are the same and their successors are equivalent. Invariant:
@@ -91,7 +91,7 @@ def classes_of(code: list[CodeInstruction]) -> list[int]:
 
 
 def stacks_of(code: list[CodeInstruction]) -> dict[int, Flags]:
-    """Return, for each reachable instruction, a description of the stack before it.
+    """Return a description of the stack before each reachable instruction.
 
     A loop's iterator on the stack is described by the index of the instruction that created it, and any other value by
     None.
@@ -131,7 +131,7 @@ def _step(instruction: CodeInstruction, number: int, flags: Flags, exhausted: bo
 
 
 def merge_copies(code: list[CodeInstruction]) -> list[int]:
-    """Redirect jumps to copies of code, which the compiler has duplicated, to the original code.
+    """Redirect jumps to duplicates of code, which CPython's compiler makes, to the original code.
 
     Return the equivalence classes of the instructions, as `classes_of` does.
     """
@@ -147,7 +147,7 @@ def _redirect(code: list[CodeInstruction], old: int, new: int) -> None:
 
 
 def _merge_ends(code: list[CodeInstruction], classes: list[int], stacks: dict[int, Flags]) -> None:
-    """Merge copies of a function's end that the compiler makes inside expressions and after `break`."""
+    """Merge duplicates of the end of a function, which CPython's compiler makes."""
     exhausted = {stacks[k][-1]: code[k].after[1] for k in stacks if code[k].name == "next" and stacks[k]}
     pending: dict[tuple[int, Flags], int] = {}
     for number in sorted(stacks):
@@ -173,7 +173,7 @@ def _merge_ends(code: list[CodeInstruction], classes: list[int], stacks: dict[in
 
 
 def _straight_end(code: list[CodeInstruction], start: int) -> list[int]:
-    """Return the indices of the instructions from `start` to the function's end, or [] if they contain a branch."""
+    """Return the indices of the instructions from `start` to the function's end, or [] if there is a branch."""
     path = [start]
     while len(code[path[-1]].after) == 1 and len(path) <= len(code):
         path.append(code[path[-1]].after[0])
@@ -197,7 +197,7 @@ def _leaders(code: list[CodeInstruction], stacks: dict[int, Flags]) -> list[int]
 
 
 def _merge_tests(code: list[CodeInstruction], classes: list[int], stacks: dict[int, Flags]) -> None:
-    """Merge the two copies of a `while` loop's test: before the loop and at its end."""
+    """Merge the two copies of a `while` loop's test, which are before the loop and at its end."""
     found: tuple[int, int] | None = (0, 0)
     while found is not None:
         into: dict[int, list[int]] = {}
@@ -224,7 +224,7 @@ def _merge_tests(code: list[CodeInstruction], classes: list[int], stacks: dict[i
 
 
 def _is_pending(flags: Flags) -> bool:
-    """Return whether the stack contains anything other than the iterators of loops.
+    """Return whether the stack contains values other than the iterators of loops.
 
     Such values are operands of an unfinished expression.
     """
@@ -234,9 +234,9 @@ def _is_pending(flags: Flags) -> bool:
 def _start_of_copy(
     code: list[CodeInstruction], classes: list[int], stacks: dict[int, Flags], late: int, early: int
 ) -> tuple[int, int] | None:
-    """Return the index of the first instruction in each of two copies of an expression.
+    """Return where two copies of an expression begin, or None if the copies differ.
 
-    Return None if the copies differ. `late` and `early` are the indices of the last instructions.
+    `late` and `early` are the indices of the last instructions.
     """
     while classes[late] == classes[early] and stacks[late] == stacks[early]:
         single = code[late - 1].after == [late] and code[early - 1].after == [early]
@@ -247,7 +247,7 @@ def _start_of_copy(
 
 
 def blocks_of(code: list[CodeInstruction], classes: list[int]) -> dict[int, CodeBlock]:
-    """Return the basic blocks as a dict with the index of each block's first instruction as the key."""
+    """Return the basic blocks as a dict, by the index of the first instruction of each block."""
     stacks = stacks_of(code)
     leaving = {n for n in stacks if code[n].name == "pop" and stacks[n][-1] is not None and not _is_pending(stacks[n])}
     leaders = {*_leaders(code, stacks), entry_of(code), *(n for n in stacks if code[n].name == "next")}

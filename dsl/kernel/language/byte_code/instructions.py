@@ -1,4 +1,4 @@
-"""Translation of the byte code of CPython 3.11 to 3.14 to one smaller instruction set.
+"""Translation of the byte code of several CPython versions to one smaller instruction set.
 
 In: a code object. Out: a list of `CodeInstruction` with their successors. The tables below map each opcode to its
 instructions. Invariant: two code objects with the same instructions on every path compute the same results. Jumps,
@@ -172,7 +172,7 @@ def _branch(found: list[CodeInstruction], jumps: dict[int, tuple[int, bool]], ro
 
 
 def _plain(row: Any, opcode: str, names: Any, found: list[CodeInstruction]) -> Iterator[tuple[str, Any]]:
-    """Yield the instructions for an opcode that is not a jump, as pairs of name and argument."""
+    """Yield pairs (name, argument) of the instructions that replace an opcode other than a jump."""
     if opcode in TRANSLATIONS:
         instructions = TRANSLATIONS[opcode]
         yield from zip(instructions, row.argval if len(instructions) == 2 else (row.argval,), strict=True)

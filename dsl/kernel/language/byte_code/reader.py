@@ -22,7 +22,7 @@ Tree = ast.FunctionDef | ast.Lambda
 
 
 def read_function(code: CodeType) -> Tree:
-    """Return a function's syntax tree, or raise Unreadable with a line number if the byte code is not supported."""
+    """Return a function's syntax tree, or raise Unreadable if its byte code is not supported."""
     try:
         tree = _read(code)
         if equals(tree, code):
@@ -33,12 +33,12 @@ def read_function(code: CodeType) -> Tree:
 
 
 def equals(tree: Tree, code: CodeType) -> bool:
-    """Return whether a syntax tree, when compiled, gives byte code equivalent to `code`."""
+    """Return whether a syntax tree compiles to byte code that is equivalent to `code`."""
     return _same(_compile(tree, code), code)
 
 
 def _read(code: CodeType) -> Tree:
-    """Return a function's syntax tree without checking that it compiles to the same byte code."""
+    """Return a function's syntax tree, without a check that it compiles to the same byte code."""
     if code.co_flags & (inspect.CO_COROUTINE | inspect.CO_ASYNC_GENERATOR):
         raise Unreadable("`async def` is not read", code.co_firstlineno)
     instructions = decode(code)
@@ -159,7 +159,7 @@ class _Lambdas(ast.NodeTransformer):
 
 
 def _generator(tree: Tree, iterable: ast.expr) -> ast.GeneratorExp:
-    """Return the generator expression from which CPython has compiled a function."""
+    """Return the generator expression from which CPython compiled a function."""
     clauses: list[ast.comprehension] = []
     assert isinstance(tree, ast.FunctionDef)
     body = [s for s in tree.body if not isinstance(s, ast.Nonlocal)]  # for `:=`
@@ -184,7 +184,10 @@ def _generator(tree: Tree, iterable: ast.expr) -> ast.GeneratorExp:
 
 
 def _compile(tree: Tree, code: CodeType) -> CodeType:
-    """Compile a function's syntax tree inside another function that binds its free variables, and return its code."""
+    """Compile a function's syntax tree, and return its code.
+
+    The function is compiled inside another function that binds its free variables.
+    """
     body: list[ast.stmt]
     if isinstance(tree, ast.Lambda):
         body = [ast.Return(tree)]
@@ -202,7 +205,7 @@ def _compile(tree: Tree, code: CodeType) -> CodeType:
 
 
 def _modules(code: CodeType) -> set[str]:
-    """Return the names of global variables that `code` uses like modules, as `math` in ``math.sqrt(x)``."""
+    """Return the names of global variables that `code` uses like modules, such as `math` in ``math.sqrt(x)``."""
     rows = decode(code)
     found: set[str] = set()
     for first, second, third, fourth in zip(rows, rows[1:], rows[2:], rows[3:], strict=False):

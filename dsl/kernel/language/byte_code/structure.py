@@ -1,4 +1,4 @@
-"""Reconstruction of `if`, loops, `break` and `continue` from basic blocks and their dominators.
+"""Reconstruction of `if`, loops, `break` and `continue` from basic blocks.
 
 In: basic blocks that contain whole statements. Out: a list of statements. A block with several predecessors follows the
 block that dominates it. A block that no structured jump reaches is copied, up to a limit. Several blocks are
@@ -29,7 +29,7 @@ END = -1  # the block after the last statement of a function
 
 @dataclass(frozen=True, slots=True)
 class LoopScope:
-    """A loop around the current block: its header block, the block after it, and the stack depth at its header."""
+    """A loop around the current block, with its header block and the block after it."""
 
     header: int
     behind: int | None
@@ -162,7 +162,7 @@ class Structure:
         return body
 
     def _returns(self, number: int) -> bool:
-        """Return whether block `number` does nothing but leave enclosing loops and return a constant."""
+        """Return whether block `number` only leaves enclosing loops and returns a constant."""
         names = [i.name for i in self.blocks[number].body]
         return names == ["constant", "return"] or (names == ["pop"] and self._returns(self.blocks[number].after[0]))
 
@@ -197,7 +197,7 @@ class Structure:
         raise error
 
     def _candidates(self, header: int, follow: int) -> list[int | None]:
-        """Return the blocks that may follow a loop in the source, most likely first."""
+        """Return the blocks that may follow a loop in the source code, most likely first."""
         inside = self.loops[header]
         last = self.blocks[header]
         own = [a for a in last.after[1:] + last.after[:1] if a not in inside]
@@ -285,7 +285,7 @@ def _leaves(body: list[ast.stmt]) -> bool:
 
 
 def _conditional(test: ast.expr, first: list[ast.stmt], second: list[ast.stmt], where: Any) -> list[ast.stmt]:
-    """Return the `if` statement for two branches, or an `assert` if the second branch is a failed assertion.
+    """Return an `if` statement for two branches, or an `assert` if one branch is a failed assertion.
 
     No `else` is needed after a branch that ends in a jump.
     """
