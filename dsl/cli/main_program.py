@@ -96,7 +96,9 @@ class MainProgram:
         if self.option == "-c" and sys.version_info >= (3, 13):  # (tracebacks show the source line)
             import linecache
 
-            linecache._register_code(code, source, file)  # type: ignore[attr-defined]
+            # Python 3.13.0 finds the lines by the name of the file.
+            key = code if hasattr(linecache, "_interactive_cache") else file
+            linecache._register_code(key, source, file)  # type: ignore[attr-defined]
         return code
 
 

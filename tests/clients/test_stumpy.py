@@ -28,7 +28,12 @@ import numba
 import numpy as np
 import weft.cuda
 
-sys.modules["numba.cuda"] = numba.cuda = weft.cuda
+numba.cuda = weft.cuda
+sys.modules |= {"numba" + name[4:]: module for name, module in sys.modules.items() if name.startswith("weft.cuda")}
+from numba.cuda.cudadrv.error import CudaSupportError
+from numba.cuda.random import create_xoroshiro128p_states
+
+assert create_xoroshiro128p_states is weft.cuda.random.create_xoroshiro128p_states
 import stumpy
 
 def same(name, found, wanted, ties=0.02):

@@ -328,15 +328,15 @@ def _display(frame: FunctionFrame, node: ast.Tuple | ast.List) -> Any:
     return TupleValue(tuple(_items(frame, node.elts)))
 
 
-def unpack(frame: FunctionFrame, value: object) -> tuple[Any, ...]:
+def unpack(frame: FunctionFrame, value: object, expected: int | None = None) -> tuple[Any, ...]:
     """Return the items of a value.
 
-    Their number must be known at compile time.
+    Their number must be known at compile time, or be `expected`.
     """
     value = frame.compiler.unwrap(value)
     if isinstance(value, Generator):
         return comprehension(value.frame, value.node).items
-    return items_of(frame.compiler, value)
+    return items_of(frame.compiler, value, expected)
 
 
 def _formatted(frame: FunctionFrame, node: ast.JoinedStr) -> Any:
@@ -447,7 +447,8 @@ def bind(frame: FunctionFrame, target: ast.expr, value: object, fresh: bool = Fa
                 c.forget(variable)
             c.assign(variable, value)
         case ast.Tuple(elts=parts) | ast.List(elts=parts):
-            _bind_parts(frame, target, parts, unpack(frame, value), fresh)
+            expected = None if any(isinstance(part, ast.Starred) for part in parts) else len(parts)
+            _bind_parts(frame, target, parts, unpack(frame, value, expected), fresh)
         case ast.Subscript(value=owner, slice=index):
             set_item(frame, evaluate(frame, owner), evaluate(frame, index), value, target)
         case ast.Attribute(value=owner, attr=name):

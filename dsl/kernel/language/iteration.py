@@ -14,6 +14,7 @@ import numpy as np
 from weft.dsl.kernel.language import array_values as arrays
 from weft.dsl.kernel.language.compiler import Compiler
 from weft.dsl.kernel.language.values import (
+    INT,
     ArrayValue,
     Constant,
     Range,
@@ -23,6 +24,7 @@ from weft.dsl.kernel.language.values import (
     Zipped,
     describe,
 )
+from weft.runtime import counted
 
 
 def make_range(c: Compiler, arguments: list[Any]) -> Range:
@@ -151,13 +153,22 @@ def has_tuple(value: object) -> bool:
     return False
 
 
-def items_of(c: Compiler, value: object) -> tuple[Any, ...]:
-    """Return all items of an iterable whose length is known at compile time."""
+def items_of(c: Compiler, value: object, expected: int | None = None) -> tuple[Any, ...]:
+    """Return all items of an iterable whose length is known at compile time, or must be `expected`.
+
+    In kernels with `debug` or the `checked` setting, the length is compared with `expected` at run time.
+    """
     if isinstance(value, TupleValue):
         return value.items
     count = length_of(c, value)
     if not isinstance(count, Constant):
-        c.fail("how many items there are has to be known when the kernel is compiled: write a loop", "syntax")
+        if expected is None:
+            c.fail("how many items there are has to be known when the kernel is compiled: write a loop", "syntax")
+        if c.checked:
+            wrong = c.apply("not_equal", count, Constant(expected))
+            message = f"{{}} values cannot be unpacked into {counted(expected, 'name')}"
+            c.report(c.ir(wrong), ValueError, message, (c.ir(count, INT),))
+        return tuple(item_of(c, value, Constant(k)) for k in range(expected))
     if count.value > 1024:
         c.fail(f"{count.value} items are too many to be compiled one by one: write a loop", "syntax")
     return tuple(item_of(c, value, Constant(k)) for k in range(count.value))

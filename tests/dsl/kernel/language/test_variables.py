@@ -98,3 +98,23 @@ def test_an_array_and_a_number_do_not_meet() -> None:
         out = np.zeros(2)
         use[1, 1](np.array([1.0, 2.0, 4.0]), out, condition)
         np.testing.assert_array_equal(out, [2.0, wanted])
+
+
+@pytest.mark.parametrize("debug", [False, True])
+def test_arrays_of_any_length_are_unpacked(debug: bool) -> None:
+    @cuda.jit(debug=debug)
+    def use(limits: Any, rows: Any, out: Any) -> None:
+        low, high = limits
+        (a, b), (c, d) = rows
+        out[0] = high - low
+        out[1] = a + 10 * b + 100 * c + 1000 * d
+        low, high = high, low
+        out[2] = high - low
+
+    out = np.zeros(3)
+    rows = np.array([[1.0, 2.0], [3.0, 4.0]])
+    use[1, 1](np.array([1.0, 3.0]), rows, out)
+    np.testing.assert_array_equal(out, [2.0, 4321.0, -2.0])
+    if debug:
+        with pytest.raises(ValueError, match="3 values cannot be unpacked into 2 names"):
+            use[1, 1](np.zeros(3), rows, out)
