@@ -1,4 +1,4 @@
-"""The notebook extension, with which cells that begin with ``%%weft`` run on weft.
+"""The notebook extension, which runs cells that begin with ``%%weft`` on weft.
 
 In: a cell and the notebook's namespace. Out: the cell's results in the namespace. Invariant: after the cell, names of
 NumPy's modules and functions refer to NumPy again, and arrays of earlier cells are the same objects with new elements.

@@ -115,9 +115,7 @@ class MemoryEmitter(StreamEmitter):
         return parts[0]
 
     def _masked_load(self, pointer: Value, index: Value, lanes: int) -> str:
-        """Emit a masked load of a vector, in which the lanes outside the mask contain 1 or 0.
-
-        They contain 1 for floats and 0 for other dtypes.
+        """Emit a masked load of a vector. The lanes outside the mask contain 1 for floats and 0 for other dtypes.
 
         Vector functions and divisions are slow if any lane holds 0: ``hypot`` calls a scalar function for each such
         lane.

@@ -138,7 +138,7 @@ class _Signs(FactWalk):
         return self._terms[number, exact]
 
     def split(self, maker: Operation, exact: bool, depth: int) -> Sum | None:
-        """Express the result of an operation as a linear sum, or return None for other operations."""
+        """Express the result of an operation as a linear sum, or return None if the result is not linear."""
         if not maker.results or not is_signed(maker.results[0]):
             return None
         operands = maker.operands

@@ -276,9 +276,9 @@ class OperandText(ObjectText):
         t.label(f"{name}.small")
 
     def _is_exact(self, name: str, values: str, number: str, size: str) -> None:
-        """Emit a branch to ``few`` for reductions of integers or bools, whose size limit is larger.
+        """Emit a branch to ``few`` if the larger size limit of reductions of integers or bools applies.
 
-        The larger limit applies to reductions of a whole contiguous array of integers or bools.
+        The limit applies to reductions of a whole contiguous array.
         """
         t = self._t
         t.store("0", self._many, 0)

@@ -255,7 +255,7 @@ class Computation:
         self._function: Callable[[Sequence[int]], tuple[int, ...] | None] = self._interpret
 
     def __call__(self, values: Sequence[int]) -> tuple[int, ...] | None:
-        """Return the results of the computation for other sizes, or None if it is not valid for them."""
+        """Return the results for the given sizes, or None if the computation is not valid for these sizes."""
         self._calls += 1
         if self._calls == FEW:
             self._function = self._compiled()

@@ -170,7 +170,7 @@ def _head(method: Drawing, count: int, scale: float, loc: float) -> np.ndarray:
 
 
 def _use_half(generator: Any, begin: State, engine: Engine, method: Drawing, words: np.ndarray) -> State | None:
-    """Put the numbers that an unused half of an output yields at the start of a random stream.
+    """Prepend the numbers from the unused half of the last generator output to a random stream.
 
     Return the state of the generator after these numbers. If too many halves were rejected, return None and leave the
     generator unchanged.
