@@ -139,6 +139,25 @@ def is_uneven(loop: VisitLoop, recorded: Sequence[Expr | None], before: int) -> 
     return any(map(_differ, recorded[first:second], recorded[second:third]))
 
 
+# Minimum number of elements that the operations of an iteration process if an evaluation takes much less time.
+LARGE = 1 << 17
+
+
+def waits_for_number(loop: VisitLoop, recorded: Sequence[Expr | None], before: int) -> bool:
+    """Return whether the last iteration processes large arrays and reduces one to a single number.
+
+    The number depends on the whole array, so operations of different iterations are not fused. The plan of a single
+    iteration is then as fast as the plan of many iterations, and is compiled sooner. `before` is the number of
+    operations in the sequence before those `recorded`.
+    """
+    first, last = (k - before for k in loop.visits[-2:])
+    if first < 0:
+        return False
+    nodes = [node for node in recorded[first:last] if node is not None]
+    reduced = any(node.kind == "reduce" and node.size == 1 and node.operands[0].size > 1 for node in nodes)
+    return reduced and sum([max(node.size, *[each.size for each in node.operands], 0) for node in nodes]) >= LARGE
+
+
 def _differ(one: Expr | None, other: Expr | None) -> bool:
     """Return whether two operations of the same kind have arrays of different lengths."""
     if one is None or other is None or one.kind != other.kind or len(one.operands) != len(other.operands):

@@ -18,7 +18,7 @@ from weft.fusion.graph.expr import Expr, Location, cast
 from weft.fusion.graph.statistics import STATISTICS
 from weft.fusion.record.by_value import take_value
 from weft.fusion.record.evaluate import evaluate, evaluate_epoch, realise
-from weft.fusion.record.loops import Site, find_loop, is_uneven, is_visit, site_of, visits_of
+from weft.fusion.record.loops import Site, find_loop, is_uneven, is_visit, site_of, visits_of, waits_for_number
 from weft.fusion.record.shared_memory import SharedMemory, find_shared, share, write_shared
 from weft.fusion.record.storage import (
     HARD_LIMIT,
@@ -182,7 +182,8 @@ def cut(epoch: Epoch, location: Location | None) -> Epoch:
             fresh.history = [*epoch.history, *visits_of(recorded)][-HISTORY:]
         if at_head:
             planned = STATISTICS.plans + STATISTICS.plans_read > plans
-            _note_search(site_of(location), fresh.history, found, planned)  # type: ignore[arg-type]
+            nodes = recorded if epoch.device.name == "cpu" else []
+            _note_search(site_of(location), fresh.history, nodes, found, planned)  # type: ignore[arg-type]
     fresh.begin(location)
     return fresh
 
@@ -319,22 +320,27 @@ def _choose_head(epoch: Epoch, count: int) -> None:
         loop = find_loop([*epoch.history, *sites])
         if loop is not None:
             epoch.head = loop.head
-            if is_uneven(loop, recorded, len(epoch.history)):
+            before = len(epoch.history)
+            waits = epoch.device.name == "cpu" and waits_for_number(loop, recorded, before)
+            if waits or is_uneven(loop, recorded, before):
                 _shorten(loop.head, SHORT_LIMIT)
 
 
-def _note_search(site: Site, history: list[Site | None], found: bool, planned: bool) -> None:
+def _note_search(
+    site: Site, history: list[Site | None], recorded: list[Expr | None], found: bool, planned: bool
+) -> None:
     """Adjust where and how often recordings are cut, after a cut at `site`.
 
     If its program was not `found` in memory, recordings are cut at the head of a longer loop that `history` shows. If
     such programs are `planned` several times in a row, the iterations have too many forms, and recordings become
-    shorter. Programs that are interpreted cost no plan, and long recordings are faster.
+    shorter. Programs that are interpreted cost no plan, and long recordings are faster. `recorded` contains the
+    operations of the recording on the CPU.
     """
     if found:
         _misses.pop(site, None)
         return
     if not planned:
-        _learn_head(site, history)
+        _learn_head(site, history, recorded)
         return
     if len(_misses) >= LIMITS_LIMIT:
         _misses.clear()
@@ -345,10 +351,10 @@ def _note_search(site: Site, history: list[Site | None], found: bool, planned: b
     elif count >= MISSES:
         _shorten(site, SHORT_LIMIT)
     else:
-        _learn_head(site, history)
+        _learn_head(site, history, recorded)
 
 
-def _learn_head(site: Site, history: list[Site | None]) -> None:
+def _learn_head(site: Site, history: list[Site | None], recorded: list[Expr | None]) -> None:
     """Store the first line of a loop as a place to cut recordings, instead of those of its inner loops."""
     loop = find_loop(history)
     if loop is None or len(loop.visits) < CERTAIN:
@@ -363,7 +369,8 @@ def _learn_head(site: Site, history: list[Site | None]) -> None:
     if len(_heads) >= LIMITS_LIMIT:
         _heads.clear()
     _heads[loop.head] = max(after - before for before, after in pairwise(loop.visits))
-    _shorten(loop.head, SOFT_LIMIT)
+    waits = waits_for_number(loop, recorded, len(history) - len(recorded))
+    _shorten(loop.head, SHORT_LIMIT if waits else SOFT_LIMIT)
 
 
 def _shorten(site: Site, limit: int) -> None:

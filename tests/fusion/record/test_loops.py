@@ -146,6 +146,26 @@ def test_a_head_that_is_not_recorded_any_more_is_forgotten(lengths: list[int]) -
     assert sum(lengths) > 2000
 
 
+def power_iteration(m: ModuleType, n: int, iterations: int) -> Any:
+    x = m.linspace(0, 1, n)
+    for _ in range(iterations):
+        y = 2 * x
+        y[1:] += x[:-1]
+        y[:-1] += x[1:]
+        x = y / m.sqrt((y * y).sum())
+    return x
+
+
+@pytest.mark.parametrize(("n", "most"), [(40_000, 32), (2_000, 400)])
+def test_recordings_are_short_if_each_iteration_waits_for_a_number(n: int, most: int, lengths: list[int]) -> None:
+    with wf.device("cpu"):
+        for _ in range(2):
+            lengths.clear()
+            found = np.asarray(power_iteration(wf, n, 80))
+    np.testing.assert_allclose(found, power_iteration(np, n, 80), rtol=1e-9)
+    assert most / 4 < max(lengths[1:]) <= most  # (the first recording begins before the loop)
+
+
 def test_iterations_are_cut_alike() -> None:
     """Test that runs of any length reuse the plans of an earlier run, except for the last iterations."""
     with wf.device("cpu"):
