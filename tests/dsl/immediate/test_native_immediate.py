@@ -6,9 +6,7 @@ Their results, aliases and errors are those of the Python implementation.
 from __future__ import annotations
 
 import gc
-import subprocess
 import sys
-import warnings
 from collections.abc import Callable
 from pathlib import Path
 from typing import Any
@@ -21,7 +19,7 @@ from tests.dsl.special_values import CODES, same, values
 from weft.dsl.arrays import indexing, operators
 from weft.dsl.immediate import at_call as immediate
 from weft.dsl.immediate import native_immediate
-from weft.runtime import CompileError, override
+from weft.runtime import override
 
 IMMEDIATE = 16384
 ROOT = Path(__file__).resolve().parents[3]
@@ -303,48 +301,6 @@ def test_folds_by_ufuncs_in_native_code(name: str, monkeypatch: pytest.MonkeyPat
     assert same(ours.reduce(x, 0, where=given > 0, initial=1), theirs.reduce(given, 0, where=given > 0, initial=1))
     with pytest.raises(np.exceptions.AxisError):
         ours.accumulate(x, 2)
-
-
-def test_later_calls_continue_the_installation() -> None:
-    code = """
-import numpy as np, weft as wf
-from weft.dsl.immediate import native_immediate
-x, given = wf.asarray(np.arange(6.0).reshape(2, 3)), np.arange(6.0).reshape(2, 3)
-def is_right():
-    right = np.array_equal(2 - x[1:] * x.sum(), 2 - given[1:] * 15) and x[1, 2] == 5 and wf.max(x) == 5
-    return right and np.array_equal(wf.add.accumulate(x), np.add.accumulate(given))
-right = [is_right()]
-native_immediate.SLICE = 0.0
-native_immediate.install_native_code(0.0)
-while native_immediate._under_way:
-    right.append(is_right())
-    for _ in range(10):  # (the steps are short)
-        native_immediate.install_native_after(0)
-print(all(right), len(right) > 10, hasattr(wf.Array.__add__, "__code__"), is_right())
-"""
-    env = {"PYTHONPATH": str(ROOT / "src"), "WEFT_DEVICE": "cpu", "WEFT_STRICT": "1"}
-    told = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True, env=env).stdout
-    assert told.split() == ["True", "True", "False", "True"]
-
-
-@pytest.mark.parametrize("strict", [False, True])
-def test_native_code_that_cannot_be_compiled_is_told_of_once(strict: bool, monkeypatch: pytest.MonkeyPatch) -> None:
-    def fails(*_: Any) -> None:
-        raise CompileError("no room")
-
-    monkeypatch.setattr(native_immediate, "INSTALLED", {})
-    monkeypatch.setattr(native_immediate, "_failed", [])
-    monkeypatch.setattr(native_immediate, "make_immediate", fails)
-    with override(strict=strict):
-        with (
-            pytest.raises(CompileError, match="no room")
-            if strict
-            else pytest.warns(wf.OptimizerWarning, match="no room")
-        ):
-            native_immediate.install_native_code()
-        with warnings.catch_warnings():
-            warnings.simplefilter("error")
-            native_immediate.install_native_code()
 
 
 class Foreign:
