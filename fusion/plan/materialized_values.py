@@ -12,10 +12,12 @@ from math import prod
 from weft.codegen import find_op
 from weft.fusion.graph.expr import ALWAYS_STORED, Expr, is_window
 from weft.fusion.graph.index_map import decode_view
+from weft.fusion.graph.reduction_order import LONG_ROW, MANY_ROWS, REDUCTION_BLOCK
 from weft.fusion.plan.body import window_of
 
-# Maximum cost in instructions per element of a value that is recomputed at each index map. Above this cost, a store and
-# loads are cheaper. (The break-even cost is 62 on a GPU, but a CPU executes fewer instructions per byte of traffic.)
+# Maximum cost in instructions per element of a value that is recomputed at each index map, or before and after a
+# reduction. Above this cost, a store and loads are cheaper. (The break-even cost is 62 on a GPU, but a CPU executes fewer
+# instructions per byte of traffic.)
 RECOMPUTE_LIMIT = 24
 # Maximum number of inlined operations of a value. This limits the size and the compile time of a kernel.
 INLINE_LIMIT = 400
@@ -45,6 +47,7 @@ def choose_materialized(order: list[Expr], outputs: Collection[Expr]) -> set[Exp
     maps: dict[Expr, set[object]] = {}  # node -> the different ways in which it is read
     for node in order:
         _note_uses(node, stored, parts, maps)
+    stages = _find_stages(order)
     inlined: dict[Expr, frozenset[Expr]] = {}
     reads: dict[Expr, frozenset[Expr]] = {}  # inlined value -> the values that it reads from memory
     # inlined value -> the selections that compute it, with their numbers of branches
@@ -55,8 +58,10 @@ def choose_materialized(order: list[Expr], outputs: Collection[Expr]) -> set[Exp
             continue
         reads[node] = _bound_reads(node, stored, parts, inlined, reads)
         members = frozenset({node}).union(*(inlined[c] for c in node.operands if c not in stored and c in inlined))
-        if node not in stored and (len(members) > INLINE_LIMIT or _worth_storing(node, members, maps.get(node, set()))):
-            _materialize(node, stored, parts, inlined)
+        if node not in stored:
+            times = max(len(maps.get(node, ())), len(stages.get(node, ())))
+            if len(members) > INLINE_LIMIT or _worth_storing(node, members, maps.get(node, set()), times):
+                _materialize(node, stored, parts, inlined)
         if node not in stored:
             choices[node] = _count_branches(node, stored, parts, choices)
             if choices[node].get(node, 0) > BRANCHES_LIMIT:
@@ -192,15 +197,39 @@ def _note_uses(node: Expr, stored: set[Expr], parts: set[Expr], maps: dict[Expr,
                 ways.add("same")
 
 
-def _worth_storing(node: Expr, members: frozenset[Expr], ways: set[object]) -> bool:
+def _find_stages(order: list[Expr]) -> dict[Expr, set[int]]:
+    """Return the stages in which each value is read.
+
+    The stage of a value is the number of reductions of long rows on the longest path to this value. Values in different
+    stages are computed by different kernels.
+    """
+    stage: dict[Expr, int] = {}
+    found: dict[Expr, set[int]] = {}
+    for node in order:
+        own = stage[node] = max([stage[c] + _is_long(c) for c in node.operands if c in stage], default=0)
+        for child in node.operands:
+            found.setdefault(child, set()).add(own)
+    return found
+
+
+def _is_long(node: Expr) -> bool:
+    """Return whether a value is a reduction whose rows are too long to be read twice by one kernel."""
+    if node.kind != "reduce" or not node.size:
+        return False
+    length = node.operands[0].size // node.size
+    return length > LONG_ROW or (node.size < MANY_ROWS and length > REDUCTION_BLOCK)
+
+
+def _worth_storing(node: Expr, members: frozenset[Expr], ways: set[object], times: int) -> bool:
+    """Return whether to store a value that is read in these ways, instead of computing it `times` times."""
     if node.size <= 1 or not ways:
         return False
     # a value that is broadcast along an outer axis would be recomputed for every row
     broadcast = any(_elements(way) >= 4 * node.size for way in ways)
-    if len(ways) == 1 and not broadcast:
+    if times == 1 and not broadcast:
         return False
     cost = sum(_cost(m) for m in members)
-    return (len(ways) - 1) * cost > RECOMPUTE_LIMIT or (cost > 12 and broadcast)
+    return (times - 1) * cost > RECOMPUTE_LIMIT or (cost > 12 and broadcast)
 
 
 def _cost(node: Expr) -> int:
