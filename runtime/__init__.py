@@ -42,12 +42,17 @@ from weft.runtime.object_code import REGISTER_AIMS, ObjectCode
 from weft.runtime.services import Event, HostKind, HostMemory, Stream
 from weft.runtime.settings import (
     BETWEEN,
+    FIXED,
     IMMEDIATE,
     LEAST,
     OVERRIDES,
+    RAISED,
     VARIABLES,
     key_of,
+    limit_on,
     override,
+    raise_immediate,
+    reset_immediate,
     set_variables,
     setting,
     thread_count,

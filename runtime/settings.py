@@ -82,7 +82,7 @@ TABLE = (
         "immediate",
         "WEFT_IMMEDIATE",
         _count,
-        16384,
+        32768,
         "size limit, in elements, for the immediate execution of operations in host memory; 0: no immediate execution; read when weft is imported",
     ),
     Setting("debug", "WEFT_DEBUG", _stages, (), f"stages to print: {', '.join(STAGES)}"),
@@ -237,13 +237,13 @@ def override(**values: Any) -> Iterator[None]:
         raise SettingError(f"no setting is called {', '.join(sorted(unknown))}")
     before = dict(OVERRIDES)
     OVERRIDES.update(values)
-    IMMEDIATE[0] = setting("immediate")
+    reset_immediate()
     try:
         yield
     finally:
         OVERRIDES.clear()
         OVERRIDES.update(before)
-        IMMEDIATE[0] = setting("immediate")
+        reset_immediate()
 
 
 # Number of cores of this process, and the time until which this number is valid. (A query takes 10 us while other
@@ -267,8 +267,37 @@ def thread_count() -> int:
     return setting("threads") or usable_cores()
 
 
-# The `immediate` setting as a word that native code reads at every call.
-IMMEDIATE = array("q", [setting("immediate")])
+# Maximum number of elements that NumPy and a reduction kernel add in the same order.
+_SAME_ORDER = 1 << 14
+# Size limits of immediate execution, as words that native code reads at every call: the current limit, and twice the
+# limit at index `FIXED`. The current limit is the `immediate` setting, or a larger number while programs are compiled
+# (see `raise_immediate`). The fixed limit applies to functions whose bits depend on the order of a sum. Limits with a
+# factor are multiples of the fixed limit.
+FIXED = 1
+IMMEDIATE = array("q", [0] * 3)
+# Factor of a raised limit. Up to this size, NumPy executes an operation in less time than an interpreted program.
+RAISED = 4
+
+
+def raise_immediate() -> None:
+    """Raise the current size limit of immediate execution, until `reset_immediate` is called."""
+    IMMEDIATE[0] = RAISED * setting("immediate")
+
+
+def reset_immediate() -> None:
+    """Set the size limits of immediate execution to those that the `immediate` setting gives."""
+    fixed = min(setting("immediate"), _SAME_ORDER)
+    IMMEDIATE[:] = array("q", [setting("immediate"), fixed, fixed])
+
+
+def limit_on(device: str) -> int:
+    """Return the maximum size of arrays that are created immediately on a device."""
+    return IMMEDIATE[0 if device == "cpu" else FIXED]
+
+
+reset_immediate()
+
+
 # Number of random numbers below which no method of a generator is faster in native code.
 LEAST = 1 << 13
 # Number of calls between two checks whether native code should replace a Python function.

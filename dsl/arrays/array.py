@@ -46,7 +46,7 @@ from weft.fusion import (
     write_view,
 )
 from weft.fusion import evaluate as evaluate_storages
-from weft.runtime import IMMEDIATE, SEVERAL_DEVICES, Device
+from weft.runtime import IMMEDIATE, SEVERAL_DEVICES, Device, limit_on
 
 if TYPE_CHECKING:  # members that operators.py and methods.py install, for type checkers
     from weft.dsl.arrays.array_members import ArrayMembers
@@ -501,7 +501,7 @@ def convert(value: Any, device: Device | None = None) -> Array:
     if not is_supported(from_host.dtype):
         raise UnsupportedDtypeError(from_host.dtype)
     device = device or current_epoch().device
-    if from_host.size <= IMMEDIATE[0] and device.small_on_host:
+    if from_host.size <= limit_on(device.name) and device.small_on_host:
         return adopt_new(np.array(from_host, native_dtype(from_host.dtype), order="C"), device)
     dtype = native_dtype(from_host.dtype)
     native = np.ascontiguousarray(from_host, dtype).reshape(from_host.shape)

@@ -46,7 +46,7 @@ from weft.fusion import (
     operand,
     recording,
 )
-from weft.runtime import BETWEEN, IMMEDIATE, SEVERAL_DEVICES, Device, DeviceMismatchError, device
+from weft.runtime import BETWEEN, IMMEDIATE, SEVERAL_DEVICES, Device, DeviceMismatchError, device, limit_on
 
 Operation = TypeVar("Operation", bound=Callable[..., Any])
 
@@ -204,7 +204,7 @@ def copy_operand(values: np.ndarray, device: Device | None = None) -> Array | np
         return wrap(own._storage, (values.shape, tuple(strides), 0)) if isinstance(own, Array) else values
     if values.size <= IMMEDIATE[0] and values.dtype.isnative and (COMMON >> values.dtype.num) & 1:
         target = device or (recording.epoch or current_epoch()).device
-        if target.small_on_host:
+        if target.small_on_host and values.size <= limit_on(target.name):
             return wrap(adopt(values.copy(), target))
     return convert(values, device) if is_supported(values.dtype) else values
 

@@ -44,7 +44,7 @@ from weft.fusion import (
     reshape,
     scan,
 )
-from weft.runtime import IMMEDIATE, Device
+from weft.runtime import FIXED, IMMEDIATE, Device
 
 _INT64 = np.dtype(np.int64)
 
@@ -71,7 +71,7 @@ def assign_masked(array: Array, mask: Any, value: Any, where: Location) -> bool:
             write(array, map_("where", [expr_of(mask), cast(node, array.dtype), expr_of(array)]))
             return True
     several = isinstance(value, (Array, np.ndarray)) and value.ndim == 1 and value.size > 1
-    few = several and value.size <= IMMEDIATE[0] and mask.size <= MOST_LOOKED_AT * IMMEDIATE[0]
+    few = several and value.size <= IMMEDIATE[0] and mask.size <= MOST_LOOKED_AT * IMMEDIATE[FIXED]
     if (few or mask.size <= BLOCK) and (several or not _is_recorded(mask)) and put_masked(array, mask, value):
         return True
     # Evaluate the mask first: recorded expressions are valid only until something is evaluated.

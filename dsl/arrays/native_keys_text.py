@@ -20,7 +20,7 @@ from weft.dsl.arrays.windows import VIEWS
 from weft.dsl.immediate.native_objects_text import ITEMSIZE, ObjectText
 from weft.dsl.immediate.small_work import MOVED_ALONE
 from weft.fusion import ALONE, INTERNED, Storage, limits, recording
-from weft.runtime import TUPLE_ITEMS, Text, get_device
+from weft.runtime import FIXED, TUPLE_ITEMS, Text, get_device
 
 NAME = "weft_record_again"
 SLICE = 16  # offset of the start, stop and step in a slice object
@@ -181,7 +181,7 @@ class KeyText(ObjectText):
         buffer = self._field(storage, "Storage.buffer")
         t.leave_if(f"icmp eq ptr {buffer}, {known['None']}", "medium.end", "medium.memory")
         nbytes = self._call("i64", "PyLong_AsLongLong", f"ptr {self._field(buffer, 'Buffer.nbytes')}")
-        limit = t.load(known["immediate"], 0)
+        limit = t.load(known["immediate"], FIXED)
         t.enter_if(f"icmp sgt i64 {nbytes}, {limit}", "medium.large", "medium.end")
         most = t.new(f"mul i64 {MOVED_ALONE}, {limit}")
         t.enter_if(f"icmp sle i64 {nbytes}, {most}", "medium.ask", "medium.end")

@@ -12,7 +12,7 @@ from weft.dsl.arrays.array import Array
 from weft.dsl.arrays.call_sites import ASSIGN, LEFT, RECORD_FUNCTION, RECORD_PENDING, SET, SHOW
 from weft.dsl.arrays.native_keys_text import WITH_NUMBER, KeyText
 from weft.fusion import Epoch, Expr, Storage
-from weft.runtime import TUPLE_ITEMS, Buffer, slots_of
+from weft.runtime import FIXED, TUPLE_ITEMS, Buffer, slots_of
 
 
 @cache
@@ -83,8 +83,9 @@ class _Operator(KeyText):
         t.enter_if(f"icmp eq ptr {self._field(storage, 'Storage.device')}, {known['cpu']}", "alone.size", "record")
         size = self._field(self._field(storage, "Storage.buffer"), "Buffer.nbytes")
         most, itemsize = t.new(f"ptrtoint ptr {known['most']} to i64"), self._itemsize(storage)
-        most = t.new(f"select i1 {t.new(f'icmp eq i64 {most}, 0')}, i64 {itemsize}, i64 {most}")
-        most = t.new(f"mul i64 {most}, {t.load(known['immediate'], 0)}")
+        elements = t.new(f"mul i64 {itemsize}, {t.load(known['immediate'], 0)}")
+        most = t.new(f"mul i64 {most}, {t.load(known['immediate'], FIXED)}")
+        most = t.new(f"select i1 {t.new(f'icmp ugt i64 {most}, {elements}')}, i64 {most}, i64 {elements}")
         t.enter_if(
             f"icmp sgt i64 {self._call('i64', 'PyLong_AsLongLong', f'ptr {size}')}, {most}", "alone.large", "slow"
         )

@@ -59,7 +59,7 @@ def draw_array(
         return None
     device: Any = current_epoch().device
     count = prod(draw.shape)
-    if count <= runtime.IMMEDIATE[0] and device.small_on_host:
+    if count <= runtime.limit_on(device.name) and device.small_on_host:
         return None
     if runtime.is_gpu(device):
         if (made := _record_positions(draw, generator.bit_generator)) is not None:

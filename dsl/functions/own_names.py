@@ -25,7 +25,7 @@ from weft.dsl.arrays.validation import NUMPY_VERSION
 from weft.dsl.immediate.at_call import COMMON, NUMBERS, at_once
 from weft.dsl.immediate.host_values import values_of
 from weft.dsl.immediate.index_at_call import write_at_once
-from weft.runtime import IMMEDIATE, default_device
+from weft.runtime import IMMEDIATE, default_device, limit_on
 
 
 def _made_by(maker: str, names: str) -> str:
@@ -265,7 +265,7 @@ def _made_at_once(own: Callable[..., Any], numpys: Callable[..., Any], name: str
     def called(*arguments: Any, **options: Any) -> Any:
         if arguments and len(arguments) <= 2 and not options:
             device = default_device()
-            if device.small_on_host and 0 <= _length_of(name, *arguments) <= IMMEDIATE[0]:
+            if device.small_on_host and 0 <= _length_of(name, *arguments) <= limit_on(device.name):
                 made = numpys(*arguments)
                 if (COMMON >> made.dtype.num) & 1:
                     return adopt_new(made, device)

@@ -14,7 +14,7 @@ from weft.dsl.arrays.validation import as_dtype
 from weft.dsl.functions.creation import device_context
 from weft.dsl.immediate.at_call import NUMBERS
 from weft.fusion import cast, constant, current_epoch, iota, map_
-from weft.runtime import IMMEDIATE, default_device
+from weft.runtime import default_device, limit_on
 
 if TYPE_CHECKING:
     from weft.dsl.arrays.annotations import ArrayLike, DTypeLike
@@ -62,7 +62,7 @@ def _record_spaced(
 
     Return None if the result would be small, or if NumPy uses another formula or warns.
     """
-    if count < 2 or (count <= IMMEDIATE[0] and default_device().small_on_host):
+    if count < 2 or (count <= limit_on(default_device().name) and default_device().small_on_host):
         return None
     step = (stop - start) / (count - 1 if endpoint else count)
     if not step or not isfinite(step):

@@ -30,17 +30,19 @@ from weft.dsl.immediate.host_values import (
 )
 from weft.dsl.immediate.inner_loops import loops_of, note_loop
 from weft.dsl.immediate.small_work import (
+    ORDERED,
     WARNING,
     WHOLE,
     is_immediate,
     limit_of,
     most_bools,
     most_whole,
+    reduce_rows,
     reduce_whole,
     stays_small,
 )
 from weft.fusion import ExpandedOp, evaluate, primitive, recording, uses_numpy
-from weft.runtime import BETWEEN, IMMEDIATE, Device, default_device
+from weft.runtime import BETWEEN, FIXED, IMMEDIATE, Device, default_device
 
 MISSED: Any = object()
 
@@ -130,13 +132,14 @@ def attempt(way: Implementation, operands: Iterable[Any], default: Device | None
     device: Device | None = None
     given, shape, alike = [], None, True
     limit = IMMEDIATE[0]
+    most = max(limit, way.most_bools * IMMEDIATE[FIXED])
     for value in operands:
         kind = type(value)
         if kind is Array or kind is np.ndarray or kind is ReadOnly or kind is Scalar:
             values = value if kind is np.ndarray else values_after_small_run(value)
             if values is None or not (COMMON >> values.dtype.num) & 1:
                 return MISSED
-            if values.size > (limit if values.dtype.num else way.most_bools * limit):
+            if values.size > (limit if values.dtype.num else most):
                 return MISSED
             alike = alike and bool((way.types >> values.dtype.num) & 1)
             if kind is not np.ndarray:
@@ -245,7 +248,7 @@ def attempt_into(target: Any, way: Implementation, operands: Sequence[Any]) -> b
     values = values_after_small_run(target)
     if values is None or not values.flags.writeable:
         return False
-    limit = max(_WRITTEN, 1 if values.dtype.num else way.most_bools) * IMMEDIATE[0]
+    limit = max(IMMEDIATE[0], max(_WRITTEN, 1 if values.dtype.num else way.most_bools) * IMMEDIATE[FIXED])
     given = [values_after_small_run(value) if type(value) is Array else value for value in operands]
     arrays = [value for value in given if type(value) is np.ndarray]
     if not arrays or not all(type(value) is np.ndarray or type(value) in NUMBERS for value in given):
@@ -374,6 +377,8 @@ def call_small(function: Callable[..., Any], arguments: Any, options: dict[str, 
     if name in _BY_BLAS and len(arguments) == 2 and not options and (product := multiply(*arguments)) is not None:
         note_call()
         return product
+    if name in ORDERED and (rows := _reduce_rows(name, arguments, options)) is not None:
+        return rows
     limit = limit_of(name, arguments, options)
     if arguments and type(array := arguments[0]) is Array and _is_usual(arguments, options):
         values = values_of(array)
@@ -437,6 +442,22 @@ def _reduce_whole(name: str, array: Array, values: Any, limit: int) -> Any:
         number = reduce_whole(name, values)
     VALUE_READS[0] += number is not None
     return number
+
+
+def _reduce_rows(name: str, arguments: Any, options: dict[str, Any]) -> Array | None:
+    """Reduce a medium-sized array along one axis on the host, or return None if only a kernel can."""
+    array = arguments[0] if 1 <= len(arguments) <= 2 else None
+    if type(array) is not Array or not IMMEDIATE[FIXED] < array.size <= IMMEDIATE[0]:
+        return None
+    axis = arguments[1] if arguments[1:] else options.get("axis")
+    if type(axis) is not int or not options.keys() <= {"axis", "keepdims"} or not array.device.host_math:
+        return None
+    values = values_of(array)
+    if values is None or values.ndim == 1 or not -values.ndim <= axis < values.ndim:
+        return None
+    with np.errstate(all="ignore"):
+        found = reduce_rows(name, values, axis, options.get("keepdims") is True)
+    return None if found is None else adopt_new(found, array.device)
 
 
 def _is_usual(arguments: Any, options: dict[str, Any]) -> bool:

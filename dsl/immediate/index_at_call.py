@@ -21,7 +21,7 @@ from weft.dsl.immediate.at_call import COMMON, MISSED, NUMBERS, from_numpy_resul
 from weft.dsl.immediate.host_values import is_free, values_after_small_run, values_of, writable_values, write_back
 from weft.dsl.immediate.small_work import most_moved_alone
 from weft.fusion import Storage, end_small_run, evaluate, fill_memory, recording
-from weft.runtime import IMMEDIATE
+from weft.runtime import FIXED, IMMEDIATE
 
 _NO_VALUES = np.empty(0)
 # Bytes to which a number is written in about the time of an operation on one element.
@@ -42,7 +42,7 @@ def put(array: Array, key: Any, value: Any) -> bool:
     if type(key) is Scalar and (seen := to_host_if_small(key, [], limit)) is not MISSED:
         key = seen[()]  # (such as the result of `argmax`)
     values = values_of(array)
-    most = max(limit, limit * _NUMBER_BYTES // array.dtype.itemsize) if kind in NUMBERS else limit
+    most = max(limit, IMMEDIATE[FIXED] * _NUMBER_BYTES // array.dtype.itemsize) if kind in NUMBERS else limit
     if values is None and array._view is None and _is_uniform(array._storage):
         key = key if is_basic(key) else to_host_if_small(key, [(_NO_VALUES, array)], limit)
         if key is MISSED or _picked(array.shape, key) > most:

@@ -32,8 +32,17 @@ from weft.dsl.immediate.native_elements import put_elements_first
 from weft.dsl.immediate.native_immediate_text import FUNCTIONS, NAME, SHARED, immediate_text
 from weft.dsl.immediate.native_loops import DOT, MODES, put_loops_first
 from weft.dsl.immediate.native_operands_text import Mode
-from weft.dsl.immediate.small_work import BROADCASTING, EXACT, EXACT_BYTES, GROWING, METHODS_OF_FUNCTIONS, WARNING
+from weft.dsl.immediate.small_work import (
+    BROADCASTING,
+    EXACT,
+    EXACT_BYTES,
+    GROWING,
+    METHODS_OF_FUNCTIONS,
+    ORDERED,
+    WARNING,
+)
 from weft.runtime import (
+    FIXED,
     IMMEDIATE,
     Builtin,
     Replacement,
@@ -80,8 +89,10 @@ def make_immediate(
     ):  # (`dot` is computed by `matmul`, whose bits recorded products have)
         method, most = METHODS_OF_FUNCTIONS.get(function, (None, 0))
     objects = (*SHARED.values(), function, loops, table or {}, slow, method)
-    addresses = [each.buffer_info()[0] for each in (IMMEDIATE, VALUE_READS, CALLERS)]
     name = getattr(slow, "__name__", "method")
+    addresses = [each.buffer_info()[0] for each in (IMMEDIATE, VALUE_READS, CALLERS)]
+    if mode is Mode.PRODUCT or name in ORDERED or name in _UFUNC_METHODS:
+        addresses[0] += FIXED * IMMEDIATE.itemsize
     exact = EXACT_BYTES if name in EXACT else 0
     words = [*map(python_function, FUNCTIONS), *map(id, objects), *addresses, types, int(mode), exact, most]
     return Builtin(
@@ -211,15 +222,16 @@ def _native_function(own: OwnNames, name: str, slow: Callable[..., Any]) -> Call
     return builtin.call
 
 
-# Ufuncs whose reductions run in native code.
+# Ufuncs whose reductions and scans run in native code, and these methods.
 _REDUCTIONS = ("add", "multiply", "maximum", "minimum", "logical_and", "logical_or")
+_UFUNC_METHODS = ("accumulate", "reduce")
 
 
 def _install_reductions() -> None:
     """Install native code for reductions and scans, which are methods of ufuncs."""
     new = {}
     for ufunc in map(find_ufunc, _REDUCTIONS):
-        for name in ("accumulate", "reduce"):
+        for name in _UFUNC_METHODS:
             slow = getattr(ufunc, name)
             way = Implementation(getattr(ufunc.immediate.function, name), ufunc.immediate.types, {}, None)
             new[slow] = make_immediate(Mode.SMALL, way, slow).call

@@ -22,7 +22,7 @@ from weft.dsl.immediate.native_objects_text import BASE, DTYPE, FLAGS, NUMBER, W
 from weft.dsl.immediate.native_operands_text import MOST, Mode
 from weft.dsl.immediate.native_results_text import ResultText
 from weft.fusion import Storage
-from weft.runtime import TUPLE_ITEMS, TUPLE_LENGTH, Buffer, Listening, Text, get_device, slots_of
+from weft.runtime import FIXED, TUPLE_ITEMS, TUPLE_LENGTH, Buffer, Listening, Text, get_device, slots_of
 
 NAME = "weft_immediate"
 
@@ -147,7 +147,7 @@ class _Immediate(ResultText):
         self._types = t.new(f"ptrtoint ptr {self._known['types']} to i64")
         self._mode = t.new(f"ptrtoint ptr {self._known['mode']} to i64")
         self._any = t.new(f"icmp sge i64 {self._mode}, {int(Mode.BROADCAST)}")
-        self._limit = t.load(self._known["limit"], 0)
+        self._limit, self._fixed_limit = (t.load(self._known["limit"], k) for k in (0, FIXED))
         t.store(self._types, self._allowed, 0)
         t.store("-1", self._first_type, 0)
         for word in (self._count, self._uneven, self._by_loop, self._sum, self._many):

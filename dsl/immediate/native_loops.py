@@ -37,6 +37,7 @@ from weft.dsl.immediate.native_objects_text import C_ORDER, FLAGS, LENGTHS
 from weft.dsl.immediate.native_operands_text import Mode, OperandText
 from weft.fusion import Storage
 from weft.runtime import (
+    FIXED,
     HEADER,
     IMMEDIATE,
     TUPLE_ITEMS,
@@ -159,7 +160,7 @@ class _Loop(OperandText):
             t.do(f"store ptr null, ptr {word}")
         t.store(str(C_ORDER), self._in_order, 0)
         self._mode = t.new(f"ptrtoint ptr {self._known['mode']} to i64")
-        self._limit = t.load(self._known["limit"], 0)
+        self._limit, self._fixed_limit = (t.load(self._known["limit"], k) for k in (0, FIXED))
 
     def text(self) -> str:
         """Return the LLVM IR of the native code that calls inner loops."""
@@ -455,7 +456,7 @@ class _Loop(OperandText):
         rows = t.new(f"select i1 {wide[0]}, i64 {rows}, i64 1")
         columns = t.new(f"select i1 {wide[1]}, i64 {columns}, i64 1")
         work = t.new(f"mul i64 {n}, {t.new(f'mul i64 {rows}, {columns}')}")
-        little = t.new(f"icmp ult i64 {t.new(f'sub i64 {work}, 1')}, {self._limit}")
+        little = t.new(f"icmp ult i64 {t.new(f'sub i64 {work}, 1')}, {self._fixed_limit}")
         fits = t.new(f"icmp eq i64 {n}, {t.load(lengths[1], 0)}")
         t.enter_if(f"and i1 {little}, {fits}", "product.fits", "give.up")
         width = t.load(self._entry, BYTES)

@@ -64,6 +64,7 @@ class OperandText(ObjectText):
     _any: str
     _mode: str
     _limit: str
+    _fixed_limit: str  # the limit at `FIXED`
     _skipped: str
     _last: str
     _has_out: str
@@ -246,7 +247,10 @@ class OperandText(ObjectText):
         self._note_type(number)
         size = self._size(f"{name}.size", values)
         product = t.new(f"icmp eq i64 {self._mode}, {Mode.PRODUCT}")
-        t.enter_if(f"icmp sgt i64 {size}, {self._limit}", f"{name}.many", f"{name}.few")
+        # (the ufunc `matmul` adds products in an order that depends on their number)
+        matrices = t.new(f"icmp eq ptr {t.load(self._held, 0, 'ptr')}, {self._known['matmul']}")
+        limit = t.new(f"select i1 {matrices}, i64 {self._fixed_limit}, i64 {self._limit}")
+        t.enter_if(f"icmp sgt i64 {size}, {limit}", f"{name}.many", f"{name}.few")
         t.store("1", self._many, 0)
         t.leave_if(f"icmp eq i1 {product}, 1", f"{name}.few", f"{name}.large")
         self._is_exact(name, values, number, size)
@@ -267,7 +271,7 @@ class OperandText(ObjectText):
         length = t.load(lengths, t.new(f"sub i64 {axes}, 1"))
         products = t.new(f"mul i64 {size}, {other}")
         t.enter_if(f"icmp eq i64 {t.load(self._many, 0)}, 0", f"{name}.little", f"{name}.blas")
-        most = t.new(f"mul i64 {t.new(f'mul i64 {self._limit}, {length}')}, {MOST_PRODUCTS}")
+        most = t.new(f"mul i64 {t.new(f'mul i64 {self._fixed_limit}, {length}')}, {MOST_PRODUCTS}")
         t.branch(f"icmp sgt i64 {products}, {most}", "give.up", f"{name}.small")
         t.label(f"{name}.blas")
         self._is_by_blas(name, [axes, self._axes(values)], number, length, products)
@@ -283,7 +287,7 @@ class OperandText(ObjectText):
         t = self._t
         t.store("0", self._many, 0)
         exact = t.new(f"ptrtoint ptr {self._known['exact']} to i64")
-        most = t.new(f"mul i64 {self._limit}, {exact}")
+        most = t.new(f"mul i64 {self._fixed_limit}, {exact}")
         order = t.new(f"and i32 {self._word(values, FLAGS, 'i32')}, {C_ORDER}")
         # (a vector has a single axis to reduce)
         row, unnamed = t.new(f"icmp eq i64 {self._axes(values)}, 1"), t.new("icmp eq ptr %names, null")
@@ -399,7 +403,7 @@ class OperandText(ObjectText):
             t.label(f"{name}.own")
             t.enter_if(f"icmp eq i64 {kind}, {PROGRAM}", f"{name}.sized", own)
             size = self._size(f"{name}.size", result)
-            t.branch(f"icmp sle i64 {t.new(f'mul i64 {size}, {size}')}, {self._limit}", library, own)
+            t.branch(f"icmp sle i64 {t.new(f'mul i64 {size}, {size}')}, {self._fixed_limit}", library, own)
         t.label(f"{name}.unknown")
         judged = t.new(f"call ptr {known['PyObject_Vectorcall']}(ptr {known['is_library']}, ptr null, i64 0, ptr null)")
         self._check(judged, f"{name}.judged", failed)

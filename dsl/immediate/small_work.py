@@ -22,12 +22,12 @@ from weft.fusion import (
     reduce_values,
     was_evaluated_alone,
 )
-from weft.runtime import IMMEDIATE, default_device
+from weft.runtime import FIXED, IMMEDIATE, default_device, limit_on
 
 
 def is_few(size: float) -> bool:
     """Return whether the broadcast of two arrays of `size` elements each is always small."""
-    return size * size <= IMMEDIATE[0]
+    return size * size <= IMMEDIATE[FIXED]
 
 
 def most_bools(op: str) -> int:
@@ -44,7 +44,7 @@ _LOGIC_BOOLS = 8
 def limit_of(name: str, arguments: Any, options: dict[str, Any]) -> int:
     """Return the maximum number of elements for which a call is executed immediately."""
     rule = _RULES.get(name)
-    return (rule(name, arguments, options) if rule else 0) or IMMEDIATE[0]
+    return (rule(name, arguments, options) if rule else 0) or IMMEDIATE[FIXED if name in ORDERED else 0]
 
 
 def _limit_searched(name: str, arguments: Any, options: dict[str, Any]) -> int:
@@ -52,14 +52,14 @@ def _limit_searched(name: str, arguments: Any, options: dict[str, Any]) -> int:
         return 0
     table, sought = (arguments[k] for k in _SEARCHES[name])
     values = values_of(table) if type(table) is Array else table
-    if type(values) is not np.ndarray or np.size(sought) * values.size.bit_length() > _STEPS * IMMEDIATE[0]:
+    if type(values) is not np.ndarray or np.size(sought) * values.size.bit_length() > _STEPS * IMMEDIATE[FIXED]:
         return 0
     return max(len(arguments) * values.size, 2 * np.size(sought), IMMEDIATE[0])
 
 
 def _limit_grown(name: str, arguments: Any, options: dict[str, Any]) -> int:
     if name == "einsum":
-        return 0 if einsum_products(arguments) <= IMMEDIATE[0] else GROWN
+        return 0 if einsum_products(arguments) <= IMMEDIATE[FIXED] else GROWN
     known = name in _PRODUCT_SIZES and options.keys() <= {"axis"}
     return 0 if known and _grown_size(name, arguments) <= IMMEDIATE[0] else GROWN
 
@@ -79,18 +79,20 @@ def _limit_exact(name: str, arguments: Any, options: dict[str, Any]) -> int:
     values = values_of(arguments[0]) if arguments and type(arguments[0]) is Array else None
     if values is None or values.dtype.kind not in "biu" or not options.keys() <= {"axis"}:
         return 0
-    return EXACT_BYTES * IMMEDIATE[0] // values.itemsize if _is_in_order(name, values, arguments[1:], options) else 0
+    return (
+        EXACT_BYTES * IMMEDIATE[FIXED] // values.itemsize if _is_in_order(name, values, arguments[1:], options) else 0
+    )
 
 
 def _limit_equal(name: str, arguments: Any, options: dict[str, Any]) -> int:
     pair: list[Any] = [values_of(each) if type(each) is Array else each for each in arguments]
     if len(pair) != 2 or not all(type(each) is np.ndarray and each.flags.c_contiguous for each in pair):
         return 0
-    return EXACT_BYTES * IMMEDIATE[0] // sum([each.itemsize for each in pair])
+    return EXACT_BYTES * IMMEDIATE[FIXED] // sum([each.itemsize for each in pair])
 
 
 def _limit_counted(name: str, arguments: Any, options: dict[str, Any]) -> int:
-    return _COUNTED * IMMEDIATE[0] if len(arguments) == 1 else 0
+    return _COUNTED * IMMEDIATE[FIXED] if len(arguments) == 1 else 0
 
 
 # Factor for the limit of `bincount`.
@@ -165,19 +167,19 @@ def most_moved_alone(arrays: list[Array], fused: bool = False, kept: bool = Fals
     The limit is higher if nothing was fused with the previous copy at this call site, and lower if `fused` is true.
     With `kept`, the copy has the same memory order as the arrays, not C order.
     """
-    limit = IMMEDIATE[0]
-    least, size, in_rows = _MOVED_BYTES * limit if arrays else limit, 0, True
+    limit, unit = IMMEDIATE[0], IMMEDIATE[FIXED]
+    least, size, in_rows = _MOVED_BYTES * unit if arrays else limit, 0, True
     for each in arrays:
         values = values_of(each)
         if values is None or each.device.name != "cpu":
             return limit
         width = values.itemsize
-        least = min(least, max(1, _MOVED_BYTES // width) * limit)
+        least = min(least, max(1, _MOVED_BYTES // width) * unit)
         size += values.size
         # (NumPy copies other arrays element by element, and a kernel copies vectors)
         in_rows = in_rows and (width in values.strides if kept else values.strides[-1:] in ((width,), (0,)))
-    most = limit if fused else least
-    if not limit < least or not most < size <= _ALONE * least or not in_rows:
+    most = limit if fused else max(limit, least)
+    if not unit < least or not most < size <= _ALONE * least or not in_rows:
         return most
     return _ALONE * least if was_evaluated_alone(user_location()) else most
 
@@ -201,6 +203,12 @@ GROWING = frozenset({"kron", "meshgrid", "outer", "pad", "repeat", "tile", "tens
 GROWN = 128
 # Functions in `GROWING` whose result has at most as many elements as the product of the sizes and numbers passed.
 _PRODUCT_SIZES = frozenset({"kron", "meshgrid", "outer", "repeat", "tile", "vander"})
+# Functions whose bits depend on the order of a sum or product. For large arrays, this order differs from NumPy's. A
+# function without a name is a method of a ufunc.
+ORDERED = frozenset(
+    " average corrcoef cov dot einsum inner matmul mean nanmean nanprod nanstd nansum nanvar norm prod std sum tensordot"
+    " trace trapezoid var vdot vecdot".split(" ")
+)
 # Functions that warn about empty arrays, with the user's source line.
 WARNING = frozenset({"mean", "nanmean", "nanstd", "nanvar", "std", "var"})
 # Rules of the functions whose limit may differ from `IMMEDIATE`. A rule returns 0 for the usual limit.
@@ -285,7 +293,7 @@ MOST_WHOLE = 16
 
 def most_whole(name: str, itemsize: int) -> int:
     """Return the maximum number of elements that `reduce_whole` should reduce."""
-    return (EXACT_BYTES // itemsize if name in EXACT else MOST_WHOLE) * IMMEDIATE[0]
+    return (EXACT_BYTES // itemsize if name in EXACT else MOST_WHOLE) * IMMEDIATE[FIXED]
 
 
 def reduce_whole(name: str, values: np.ndarray) -> Any:
@@ -313,9 +321,17 @@ def reduce_whole(name: str, values: np.ndarray) -> Any:
     return found / kind.type(values.size) if name == "mean" else found
 
 
+def reduce_rows(name: str, values: np.ndarray, axis: int, keepdims: bool) -> Any:
+    """Reduce floats along one axis on the host, or return None for other functions and dtypes."""
+    if name not in ("mean", "prod", "sum") or values.dtype.char not in "fd" or not values.size:
+        return None
+    found = reduce_values(ROWS[name], values, (axis % values.ndim,), values.dtype, keepdims)
+    return found / values.dtype.type(values.shape[axis]) if name == "mean" else found
+
+
 def dot_whole(x: Any, y: Any) -> Any:
     """Return the dot product of two medium-sized float vectors, or None for other operands."""
-    if not IMMEDIATE[0] < x.size <= MOST_WHOLE * IMMEDIATE[0] or x.dtype.char not in "fd":
+    if not IMMEDIATE[FIXED] < x.size <= MOST_WHOLE * IMMEDIATE[FIXED] or x.dtype.char not in "fd":
         return None
     left, right = (values_of(each) if type(each) is Array else each for each in (x, y))
     if left is None or right is None or not (left.flags.c_contiguous and right.flags.c_contiguous):
@@ -334,6 +350,6 @@ def _spread(name: str, values: np.ndarray) -> Any:
 def make_small(function: Callable[..., Any], size: int, *arguments: Any) -> Array | None:
     """Create a small array in host memory with a NumPy function, or return None if `size` is too large."""
     device = default_device()
-    if size > IMMEDIATE[0] or not device.small_on_host:
+    if size > limit_on(device.name) or not device.small_on_host:
         return None
     return adopt_new(function(*arguments), device)

@@ -13,7 +13,7 @@ from weft.dsl.arrays.array import adopt_new
 from weft.dsl.arrays.on_host import ALONE, adopt_array, from_host_if_large
 from weft.dsl.immediate.at_call import COMMON, from_numpy_result
 from weft.dsl.immediate.small_work import GROWING
-from weft.runtime import IMMEDIATE, default_device
+from weft.runtime import FIXED, IMMEDIATE, default_device
 
 
 class MemoryEffect(IntEnum):
@@ -55,7 +55,7 @@ def take(result: object, held: int = 0) -> Any:
     Other values are unchanged. `held` is the number of references to the result that the caller keeps.
     """
     if type(result) is np.ndarray:
-        size, limit = result.size, IMMEDIATE[0]
+        size, limit = result.size, IMMEDIATE[FIXED]
         if size * size <= limit:
             return result
         if size <= limit and result.base is None and (device := default_device()).small_on_host:

@@ -19,7 +19,7 @@ from weft.dsl.immediate.host_values import DATA
 from weft.dsl.immediate.small_work import METHODS_OF_FUNCTIONS
 from weft.dsl.script import native_callers as native_callers
 from weft.dsl.script.kinds import ALIKE, PLAIN, MemoryEffect, is_computed, take
-from weft.runtime import IMMEDIATE, TUPLE_ITEMS, Builtin, Replacement, Text, python_function, read_llvm
+from weft.runtime import FIXED, IMMEDIATE, TUPLE_ITEMS, Builtin, Replacement, Text, python_function, read_llvm
 
 NAME = "weft_script"
 _FUNCTIONS = (
@@ -92,7 +92,7 @@ def make_native(
     words = [
         *map(python_function, _FUNCTIONS),
         *map(id, objects),
-        IMMEDIATE.buffer_info()[0],
+        IMMEDIATE.buffer_info()[0] + FIXED * IMMEDIATE.itemsize,
         int(kind),
         alike,
         computes,

@@ -29,7 +29,7 @@ from weft.dsl.arrays.on_host import Wrapper
 from weft.dsl.immediate.at_call import MISSED, from_numpy_result, to_host_if_small
 from weft.dsl.immediate.small_work import einsum_products, is_few
 from weft.dsl.script.kinds import ALIKE, NUMBERS, PLAIN, MemoryEffect, is_computed, take
-from weft.runtime import BETWEEN, IMMEDIATE, try_compiling
+from weft.runtime import BETWEEN, FIXED, IMMEDIATE, try_compiling
 
 _KINDS = {
     MemoryEffect.CREATE: "zeros ones empty full eye identity tri arange linspace logspace geomspace indices hamming hanning bartlett "
@@ -111,11 +111,11 @@ def _stacker(function: Callable[..., Any], decide: Callable[..., Any]) -> Callab
     """
 
     def stack(*arguments: Any, **options: Any) -> Any:
-        if options or len(arguments) != 1 or not IMMEDIATE[0] or not _has_own(arguments):
+        if options or len(arguments) != 1 or not IMMEDIATE[FIXED] or not _has_own(arguments):
             return decide(*arguments, **options)
         found: list[tuple[np.ndarray, Array]] = []
-        given = to_host_if_small(arguments[0], found, IMMEDIATE[0]) if type(arguments[0]) in _SEQUENCES else MISSED
-        if given is MISSED or sum([each.size for each, _ in found]) > IMMEDIATE[0]:
+        given = to_host_if_small(arguments[0], found, IMMEDIATE[FIXED]) if type(arguments[0]) in _SEQUENCES else MISSED
+        if given is MISSED or sum([each.size for each, _ in found]) > IMMEDIATE[FIXED]:
             return decide(*arguments)
         made = function(given)
         return made if is_few(made.size) else from_numpy_result(made, found[0][1].device)
@@ -261,7 +261,7 @@ def choose(wrapped: Callable[..., Any], own: Callable[..., Any], kind: MemoryEff
         return _creator(wrapped, decide)
 
     def call(*arguments: Any, **options: Any) -> Any:
-        limit = IMMEDIATE[0]
+        limit = IMMEDIATE[FIXED]
         if not limit or (options and "device" in options):
             return decide(*arguments, **options)
         for value in (*arguments, *options.values()) if options else arguments:
@@ -315,7 +315,7 @@ def _creator(wrapped: Callable[..., Any], decide: Callable[..., Any]) -> Callabl
         lengths = arguments[0] if len(arguments) == 1 and type(arguments[0]) is tuple else arguments
         if options or not NUMBERS.issuperset(map(type, lengths)):
             return decide(*arguments, **options)
-        made, limit = _made_elements(name, arguments, options), IMMEDIATE[0]
+        made, limit = _made_elements(name, arguments, options), IMMEDIATE[FIXED]
         if made * made > limit:
             return decide(*arguments)
         if not (number := next(_calls)) % BETWEEN:
@@ -337,16 +337,16 @@ def _decider(wrapped: Callable[..., Any], own: Callable[..., Any], kind: MemoryE
     def call(*arguments: Any, **options: Any) -> Any:
         if not (number := next(_calls)) % BETWEEN:
             install_native_after(number)
-        if not IMMEDIATE[0]:
+        if not IMMEDIATE[FIXED]:
             return own(*arguments, **options)
         if name == "einsum" and not options and NDARRAY.issuperset(map(type, arguments[1:])):
-            if einsum_products(arguments) <= IMMEDIATE[0]:
+            if einsum_products(arguments) <= IMMEDIATE[FIXED]:
                 return wrapped(*arguments)
         given = (*arguments, *options.values())
         plain = "device" not in options and types_in(given) <= PLAIN
         if plain and kind is MemoryEffect.CREATE:
             made = _made_elements(name, arguments, options)
-            if is_few(made) or (made <= IMMEDIATE[0] and name in ALIKE):
+            if is_few(made) or (made <= IMMEDIATE[FIXED] and name in ALIKE):
                 return take(wrapped(*arguments, **options))
         # (NumPy takes longer to convert a list than to compute with its elements)
         if plain and (computes or kind is MemoryEffect.DRAW) and not _starts_with_array(arguments):
@@ -364,18 +364,22 @@ def _decider(wrapped: Callable[..., Any], own: Callable[..., Any], kind: MemoryE
             return wrapped(*arguments, **options)
         if kind is MemoryEffect.VIEW:
             return wrapped(*arguments, **options)
-        if name in _SAME and type(arguments[0]) is np.ndarray and arguments[0].size <= IMMEDIATE[0]:
+        if name in _SAME and type(arguments[0]) is np.ndarray and arguments[0].size <= IMMEDIATE[FIXED]:
             return wrapped(*arguments, **options)
         if has_foreign(given):
             return take(wrapped(*arguments, **options))
         if kind is MemoryEffect.CREATE and not is_few(made := int(min(_made_elements(name, arguments, options), 1e9))):
-            if not (made <= IMMEDIATE[0] and name in ALIKE and _are_small(given)) or "device" in options:
+            if not (made <= IMMEDIATE[FIXED] and name in ALIKE and _are_small(given)) or "device" in options:
                 return own(*arguments, **options)
-        most = IMMEDIATE[0] if computes or (name == "einsum" and einsum_products(arguments) <= IMMEDIATE[0]) else 0
+        most = (
+            IMMEDIATE[FIXED] if computes or (name == "einsum" and einsum_products(arguments) <= IMMEDIATE[FIXED]) else 0
+        )
         if not _are_small(given, most):
             return own(*arguments, **options)
         found = wrapped(*arguments, **options)
-        if kind is MemoryEffect.WRITE or (kind is MemoryEffect.COMPUTE and getattr(found, "size", 0) <= IMMEDIATE[0]):
+        if kind is MemoryEffect.WRITE or (
+            kind is MemoryEffect.COMPUTE and getattr(found, "size", 0) <= IMMEDIATE[FIXED]
+        ):
             return found
         return take(found, 1) if type(found) is np.ndarray else found
 

@@ -23,7 +23,7 @@ from weft.dsl.immediate.host_values import values_of
 from weft.dsl.script.kinds import MemoryEffect
 from weft.dsl.script.numpy_face import own_names_of, plain_names
 from weft.dsl.script.script_function import ScriptFunction
-from weft.runtime import IMMEDIATE, LEAST
+from weft.runtime import FIXED, IMMEDIATE, LEAST
 
 # Returns whether a frame executes a script's code rather than a library's (set by `redirect.py`).
 is_program: Callable[[types.FrameType], bool] = lambda frame: False  # noqa: E731
@@ -170,10 +170,10 @@ def _drawing(base: type, name: str) -> Any:
             size = arguments[-1] if arguments else 0
             if type(size) is float or size < LEAST:
                 found = draw(self, *arguments)
-                if type(found) is not np.ndarray or size * size <= IMMEDIATE[0]:
+                if type(found) is not np.ndarray or size * size <= IMMEDIATE[FIXED]:
                     return found
         if found is None and has_native and (size := _drawn(arguments, options)) >= LEAST and name in runtime.DRAWN:
-            many = size > IMMEDIATE[0] and is_program(sys._getframe(1))
+            many = size > IMMEDIATE[FIXED] and is_program(sys._getframe(1))
             if many and (array := draw_array(self, name, arguments, options)) is not None:
                 return array
             found = runtime.draw_many(self, name, arguments, options)
@@ -183,7 +183,7 @@ def _drawing(base: type, name: str) -> Any:
             found = draw(self, *arguments, **options)
         if type(found) is np.ndarray:
             size = found.size
-            if size * size > IMMEDIATE[0] and is_program(sys._getframe(1)):
+            if size * size > IMMEDIATE[FIXED] and is_program(sys._getframe(1)):
                 made = (
                     adopt_array(found, from_host_if_large)
                     if sys.getrefcount(found) == ALONE

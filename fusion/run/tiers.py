@@ -26,7 +26,9 @@ from weft.fusion.record.storage import Epoch
 from weft.fusion.run.background import request_plan
 from weft.fusion.run.interpret import Interpreted, NeedsKernelError, Program, interpret, make_program
 from weft.fusion.run.primitives import is_ready
+from weft.fusion.run.raised_limit import raise_limit
 from weft.runtime import (
+    RAISED,
     CompileError,
     DeviceLostError,
     DeviceMismatchError,
@@ -70,6 +72,7 @@ class FormCost:
     request: Any = None  # the last request to the second process
     patience: float = 0.0  # lost seconds after which this process no longer waits for the second process
     sizes: Any = None  # the sizes of the graph in this request
+    largest: int = 0  # the number of elements of the largest array
     key: Any = None
     noted: float = 0.0  # lost seconds that are stored on disk
 
@@ -88,6 +91,7 @@ class _Rate:
     start = START  # cost of loading the planner, less the lost time of programs of any form; 0 after loading
     second = START  # the same for the second process, whose start slows this process down
     loaded = False  # whether the planner is loaded
+    ended = 0.0  # time at which the last interpreted run ended
 
 
 _forms: OrderedDict[int, FormCost] = OrderedDict()
@@ -118,6 +122,7 @@ def find_costs(form: plan_cache.Form, epoch: Epoch) -> tuple[FormCost | None, fl
     }
     kernels = 1 + len(different) // TOGETHER
     found.price = _Rate.factor * (PLANNING + OPERATION * len(operations) + KERNEL * kernels)
+    found.largest = max(node.size for node in form.nodes)
     written = [node.operands[1].size if node.kind in ("update", "scatter") else node.size for node in operations]
     seconds = STEP * len(operations) + ELEMENT * sum(written)
     missing = {
@@ -274,11 +279,13 @@ def _interpret(
     """
     if program is None:
         return False
+    start = perf_counter()
     try:
         _run(program, epoch, versions, assign_results)
     except NeedsKernelError:
         _keep_program(key, None, form)
         return False
+    _raise_limit(form, start, perf_counter())
     lost = LOST * (thread_time() - begin)
     form.lost += lost
     if START / 2 >= _Rate.second > START / 2 - lost:
@@ -288,6 +295,17 @@ def _interpret(
         plan_store.note_lost_seconds(form.key, epoch.device, form.lost)
         form.noted = form.lost
     return True
+
+
+def _raise_limit(form: FormCost, start: float, end: float) -> None:
+    """Let NumPy execute medium-sized arrays while the second process compiles the program that has just run.
+
+    The limit is raised if interpretation takes most of the time. The run began at `start` and ended at `end`.
+    """
+    often, _Rate.ended = start - _Rate.ended < end - start, end
+    if often and form.request is not None and form.largest <= RAISED * setting("immediate"):
+        if not form.request.is_over():
+            raise_limit(form.request)
 
 
 def _keep_program(key: object, program: Program | None, form: FormCost) -> None:

@@ -22,7 +22,7 @@ import weft as wf
 
 LAYERS = ("dsl", "fusion", "codegen", "runtime")
 ROOT = os.path.dirname(os.path.dirname(os.path.realpath(sys.modules["weft.dsl"].__file__))) + os.sep
-x, y = (wf.asarray(np.linspace(k, k + 1, 20_000)) for k in (0, 1))
+x, y = (wf.asarray(np.linspace(k, k + 1, 40_000)) for k in (0, 1))
 called, importing = [], 0
 
 
