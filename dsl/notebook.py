@@ -33,7 +33,7 @@ from weft.dsl.script.script_function import ScriptFunction
 from weft.dsl.script.script_namespace import script_module
 from weft.dsl.tracebacks import HANDLED, hide_in_ipython, mark_shown
 from weft.fusion import statistics
-from weft.runtime import IMMEDIATE, default_device
+from weft.runtime import FIXED, IMMEDIATE, default_device
 
 # Types of objects with state that a cell may change
 _WITH_STATE = (np.ndarray, list, dict, set, bytearray, np.random.Generator, np.random.RandomState)
@@ -127,7 +127,7 @@ def _on_weft(names: dict[str, Any]) -> Iterator[None]:
     converted: dict[str, tuple[np.ndarray, Array]] = {}
     shared = default_device().name == "cpu"  # other devices cannot write to NumPy's memory
     for name, value in list(names.items()):
-        if shared and type(value) is np.ndarray and value.size > IMMEDIATE[0] and is_supported(value.dtype):
+        if shared and type(value) is np.ndarray and value.size > IMMEDIATE[FIXED] and is_supported(value.dtype):
             converted[name] = value, asarray(value, copy=False)
             names[name] = converted[name][1]
         elif not name.startswith("_"):

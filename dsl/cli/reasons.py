@@ -16,7 +16,7 @@ from weft.dsl.cli.line_sampler import LineSampler
 from weft.dsl.immediate import at_call
 from weft.dsl.script.redirect import is_program
 from weft.dsl.tracebacks import is_hidden
-from weft.runtime import IMMEDIATE, show_file
+from weft.runtime import setting, show_file
 
 # The functions that evaluate pending arrays because their elements are needed on the host.
 _READING: tuple[tuple[Any, str], ...] = (
@@ -47,7 +47,8 @@ def explain_speed(run: Callable[[], Any], counts: Counts, numpy_seconds: float) 
     `counts` are the statistics of a warm run. The program runs once more to count its reads of array values.
     """
     if not counts.kernels:
-        small = f"arrays have at most {IMMEDIATE[0]:,} elements, and weft calls NumPy for such arrays"
+        most = setting("immediate")
+        small = f"arrays have at most {most:,} elements, and weft calls NumPy for such arrays"
         return [f"no kernel ran: the {small}, or the program calls only library functions"]
     with count_reads() as reads, LineSampler() as sampler:
         run()

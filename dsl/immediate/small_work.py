@@ -285,7 +285,7 @@ def stays_small(one: tuple[int, ...], other: tuple[int, ...], limit: int) -> boo
 # Maximum number of elements for which plans also compute a variance from two sums.
 _TWO_SUMS = 2 * REDUCTION_BLOCK
 ROWS = {"sum": "add", "mean": "add", "prod": "multiply", "max": "maximum", "min": "minimum"}
-WHOLE = frozenset({*ROWS, "all", "any", "argmax", "argmin", "std", "var"})
+WHOLE = frozenset({*ROWS, "all", "any", "argmax", "argmin", "norm", "std", "var"})
 # Factor for the limit of reductions of whole arrays. Up to this limit, a recorded reduction takes longer, although it
 # may run on several threads.
 MOST_WHOLE = 16
@@ -305,6 +305,9 @@ def reduce_whole(name: str, values: np.ndarray) -> Any:
         values = values.transpose(sorted(range(values.ndim), key=lambda axis: -values.strides[axis]))
     if kind.kind == "c" or not values.flags.c_contiguous:
         return None
+    if name == "norm":
+        squares = reduce_whole("sum", np.square(values)) if kind.kind == "f" else None
+        return None if squares is None else np.sqrt(squares)
     if name in ("mean", "sum") and kind.kind in "biu":
         if name == "mean" and kind.itemsize > 4:
             return None  # (a sum of floats may be rounded)

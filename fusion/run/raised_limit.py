@@ -26,7 +26,10 @@ def raise_limit(request: Request) -> None:
     """Raise the limit of immediate execution until `request` is over."""
     if not _watched:
         _watched.append(request)
-        threading.Thread(target=_watch, args=(request,), daemon=True).start()
+        try:
+            threading.Thread(target=_watch, args=(request,), daemon=True).start()
+        except RuntimeError:  # no thread can be started, for example while the process ends
+            _watched.clear()
 
 
 def _watch(request: Request) -> None:

@@ -77,6 +77,8 @@ def test_products_and_sums_of_medium_arrays_have_the_same_bits(code: str) -> Non
     for function in (wf.dot, wf.inner, wf.vdot, wf.matmul, np.matmul, wf.vecdot, np.add.reduce):
         for values in ([flat, flat], [square, square], [square, row], [short, short.T[:, :5].copy()], [square]):
             assert _same(function, values), (function, [each.shape for each in values])
+    for values in (flat, square, square.T, square[:, ::2]):
+        assert _same(wf.linalg.norm, [values]), values.shape
     assert _same(wf.cov, [square]) and _same(wf.corrcoef, [square])
     for subscripts in ("ij,ij->", "ij,ij->i", "ij,jk->ik", "ij,j->i", "ij->j"):
         values = {"j": row, "jk": square}.get(subscripts.partition("->")[0].partition(",")[2], square)

@@ -49,6 +49,12 @@ def test_the_limit_is_reset_if_an_answer_cannot_be_received() -> None:
         _wait(_is_reset)
 
 
+def test_the_limit_is_not_raised_without_a_thread() -> None:
+    with mock.patch("threading.Thread.start", side_effect=RuntimeError):
+        raised_limit.raise_limit(Request(b"", None))
+    assert _is_reset()
+
+
 @pytest.mark.skipif(not hasattr(os, "fork"), reason="needs fork")
 @pytest.mark.filterwarnings("ignore:This process:DeprecationWarning")
 def test_a_child_process_has_the_usual_limit() -> None:
