@@ -6,7 +6,7 @@ computed at each use. Invariant: operands of host functions and targets of updat
 
 from __future__ import annotations
 
-from collections.abc import Collection
+from collections.abc import Callable, Collection
 from math import prod
 
 from weft.codegen import find_op
@@ -19,6 +19,8 @@ from weft.fusion.plan.body import window_of
 # reduction. Above this cost, a store and loads are cheaper. (The break-even cost is 62 on a GPU, but a CPU executes fewer
 # instructions per byte of traffic.)
 RECOMPUTE_LIMIT = 24
+# Maximum cost in instructions per element of a value that is recomputed at each pass over a row in the cache.
+PASS_LIMIT = 48
 # Maximum number of inlined operations of a value. This limits the size and the compile time of a kernel.
 INLINE_LIMIT = 400
 # Maximum number of materialized values from which a value is computed: a kernel has at most 24 pointers
@@ -47,7 +49,7 @@ def choose_materialized(order: list[Expr], outputs: Collection[Expr]) -> set[Exp
     maps: dict[Expr, set[object]] = {}  # node -> the different ways in which it is read
     for node in order:
         _note_uses(node, stored, parts, maps)
-    stages = _find_stages(order)
+    kernels, passes = (_find_stages(order, divides) for divides in (_needs_kernel, _needs_pass))
     inlined: dict[Expr, frozenset[Expr]] = {}
     reads: dict[Expr, frozenset[Expr]] = {}  # inlined value -> the values that it reads from memory
     # inlined value -> the selections that compute it, with their numbers of branches
@@ -59,8 +61,8 @@ def choose_materialized(order: list[Expr], outputs: Collection[Expr]) -> set[Exp
         reads[node] = _bound_reads(node, stored, parts, inlined, reads)
         members = frozenset({node}).union(*(inlined[c] for c in node.operands if c not in stored and c in inlined))
         if node not in stored:
-            times = max(len(maps.get(node, ())), len(stages.get(node, ())))
-            if len(members) > INLINE_LIMIT or _worth_storing(node, members, maps.get(node, set()), times):
+            again = len(kernels.get(node, ())), len(passes.get(node, ()))
+            if len(members) > INLINE_LIMIT or _worth_storing(node, members, maps.get(node, set()), *again):
                 _materialize(node, stored, parts, inlined)
         if node not in stored:
             choices[node] = _count_branches(node, stored, parts, choices)
@@ -197,38 +199,49 @@ def _note_uses(node: Expr, stored: set[Expr], parts: set[Expr], maps: dict[Expr,
                 ways.add("same")
 
 
-def _find_stages(order: list[Expr]) -> dict[Expr, set[int]]:
+def _find_stages(order: list[Expr], divides: Callable[[Expr], bool]) -> dict[Expr, set[int]]:
     """Return the stages in which each value is read.
 
-    The stage of a value is the number of reductions of long rows on the longest path to this value. Values in different
-    stages are computed by different kernels.
+    The stage of a value is the number of reductions for which `divides` is true on the longest path to this value. A
+    value that is read in several stages is computed several times, or stored.
     """
     stage: dict[Expr, int] = {}
     found: dict[Expr, set[int]] = {}
     for node in order:
-        own = stage[node] = max([stage[c] + _is_long(c) for c in node.operands if c in stage], default=0)
+        own = stage[node] = max([stage[c] + divides(c) for c in node.operands if c in stage], default=0)
         for child in node.operands:
             found.setdefault(child, set()).add(own)
     return found
 
 
-def _is_long(node: Expr) -> bool:
-    """Return whether a value is a reduction whose rows are too long to be read twice by one kernel."""
-    if node.kind != "reduce" or not node.size:
+def _needs_pass(node: Expr) -> bool:
+    """Return whether a value is a reduction that needs a pass over the elements, since it is not unrolled."""
+    return node.kind == "reduce" and node.operands[0].size > REDUCED_AGAIN * node.size
+
+
+def _needs_kernel(node: Expr) -> bool:
+    """Return whether a value is a reduction that usually ends a kernel: of columns, or of long or few rows."""
+    if not _needs_pass(node) or not node.size:
         return False
-    length = node.operands[0].size // node.size
-    return length > LONG_ROW or (node.size < MANY_ROWS and length > REDUCTION_BLOCK)
+    below, axes = node.operands[0], node.attrs[0]
+    length, dimensions = below.size // node.size, len(below.shape)
+    if length > LONG_ROW or (node.size < MANY_ROWS and length > REDUCTION_BLOCK):
+        return True
+    return sorted(axes) != list(range(dimensions - len(axes), dimensions))
 
 
-def _worth_storing(node: Expr, members: frozenset[Expr], ways: set[object], times: int) -> bool:
-    """Return whether to store a value that is read in these ways, instead of computing it `times` times."""
+def _worth_storing(node: Expr, members: frozenset[Expr], ways: set[object], kernels: int, passes: int) -> bool:
+    """Return whether to store a value that is read in these ways, by this many kernels and passes over a row."""
     if node.size <= 1 or not ways:
         return False
     # a value that is broadcast along an outer axis would be recomputed for every row
     broadcast = any(_elements(way) >= 4 * node.size for way in ways)
-    if times == 1 and not broadcast:
+    times = max(len(ways), kernels)
+    if times == 1 and passes == 1 and not broadcast:
         return False
     cost = sum(_cost(m) for m in members)
+    if passes > 1 and cost > PASS_LIMIT:
+        return True
     return (times - 1) * cost > RECOMPUTE_LIMIT or (cost > 12 and broadcast)
 
 
