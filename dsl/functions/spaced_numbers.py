@@ -62,7 +62,8 @@ def _record_spaced(
 
     Return None if the result would be small, or if NumPy uses another formula or warns.
     """
-    if count < 2 or (count <= limit_on(default_device().name) and default_device().small_on_host):
+    device = default_device()
+    if count < 2 or (count <= limit_on(device.name) and device.small_on_host):
         return None
     step = (stop - start) / (count - 1 if endpoint else count)
     if not step or not isfinite(step):

@@ -449,14 +449,16 @@ def _reduce_rows(name: str, arguments: Any, options: dict[str, Any]) -> Array | 
     array = arguments[0] if 1 <= len(arguments) <= 2 else None
     if type(array) is not Array or not IMMEDIATE[FIXED] < array.size <= IMMEDIATE[0]:
         return None
-    axis = arguments[1] if arguments[1:] else options.get("axis")
-    if type(axis) is not int or not options.keys() <= {"axis", "keepdims"} or not array.device.host_math:
+    axis, keepdims = arguments[1] if arguments[1:] else options.get("axis"), options.get("keepdims", False)
+    if type(axis) is not int or type(keepdims) is not bool or not array.device.host_math:
+        return None
+    if not options.keys() <= {"axis", "keepdims"} or (arguments[1:] and "axis" in options):
         return None
     values = values_of(array)
     if values is None or values.ndim == 1 or not -values.ndim <= axis < values.ndim:
         return None
     with np.errstate(all="ignore"):
-        found = reduce_rows(name, values, axis, options.get("keepdims") is True)
+        found = reduce_rows(name, values, axis, keepdims)
     return None if found is None else adopt_new(found, array.device)
 
 

@@ -13,7 +13,8 @@ import pytest
 import weft as wf
 from weft import runtime
 from weft.dsl.functions.own_names import OWN
-from weft.runtime import RAISED, override, raise_immediate, reset_immediate, setting
+from weft.fusion.graph.reduction_order import REDUCTION_BLOCK
+from weft.runtime import FIXED, RAISED, override, raise_immediate, reset_immediate, setting
 
 IMMEDIATE = 32768
 
@@ -88,6 +89,23 @@ def test_products_and_sums_of_medium_arrays_have_the_same_bits(code: str) -> Non
         for axis in (0, 1, None):
             assert _same(ufunc.reduce, [square], axis=axis), (ufunc, axis)
         assert _same(ufunc.accumulate, [square], axis=1), ufunc
+
+
+def test_arguments_of_reductions_of_medium_arrays() -> None:
+    values = np.random.default_rng(2).normal(size=(160, 125))
+    x = wf.asarray(values)
+    assert wf.sum(x, axis=0, keepdims=1).shape == (1, 125)  # type: ignore[call-overload]
+    assert wf.mean(x, 1, keepdims=np.True_).shape == (160, 1)  # type: ignore[call-overload]
+    assert wf.sum(x, axis=0, dtype=np.float32).dtype == np.float32
+    for arguments, options in (((x, 0), {"axis": 0}), ((x, 0), {"other": 0})):
+        with pytest.raises(TypeError):
+            wf.sum(*arguments, **options)  # type: ignore[call-overload]
+    with pytest.raises(np.exceptions.AxisError):
+        wf.sum(x, axis=2)
+
+
+def test_the_fixed_limit_is_within_a_block_of_a_reduction() -> None:
+    assert runtime.IMMEDIATE[FIXED] <= REDUCTION_BLOCK
 
 
 def test_the_limit_is_raised_and_reset() -> None:
