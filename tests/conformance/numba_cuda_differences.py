@@ -15,7 +15,6 @@ _OPTION = "expects Numba's treatment of unknown or obsolete options"
 
 DIFFERENCES: dict[str, str] = {
     "cudadrv/test_array_attr::TestArrayAttr::test_ravel_stride": _MORE,
-    "cudadrv/test_cuda_array_slicing::CudaArraySetting::test_incompatible_highdim": _TEXT,
     "cudadrv/test_cuda_array_slicing::CudaArraySetting::test_sync": _CPU,
     "cudadrv/test_cuda_ndarray::TestArrayMethod::test_np_array_copy_false": _CPU,
     "cudadrv/test_cuda_ndarray::TestCudaNDArray::test_devicearray_contiguous": _MORE,
