@@ -20,7 +20,7 @@ from weft.dsl.immediate.callers import is_library, sees_numpy
 from weft.dsl.immediate.library_calls import call_for_library
 
 # Under `weft run`, libraries use these functions to convert arrays for their compiled code, as they use `numpy.asarray`.
-_CONVERSIONS = frozenset((np.atleast_1d, np.atleast_2d, np.atleast_3d))
+_CONVERSIONS: frozenset[Callable[..., Any]] = frozenset((np.atleast_1d, np.atleast_2d, np.atleast_3d))  # type: ignore[arg-type, unused-ignore]
 # Under `weft run`, libraries use these functions to create arrays that their compiled code writes to.
 _LIKE = frozenset((np.empty_like, np.zeros_like, np.ones_like, np.full_like))
 

@@ -47,7 +47,7 @@ from weft.dsl.functions.own_names import OWN
 from weft.dsl.immediate.at_call import NUMBERS, at_once, from_numpy_result, seen
 from weft.dsl.immediate.host_values import values_of
 from weft.dsl.immediate.index_at_call import put
-from weft.dsl.immediate.small_work import WHOLE
+from weft.dsl.immediate.small_work import WHOLE, is_cast_immediately
 from weft.fusion import (
     Expr,
     Storage,
@@ -76,7 +76,7 @@ def astype(
     """
     if order == "K" and casting == "unsafe" and type(self) is Array and (values := values_of(self)) is not None:
         function = _immediate_casts.get((values.dtype, dtype)) if type(dtype) is type else None
-        if function is not None and copy and 0 < values.size <= IMMEDIATE[0] and values.shape:
+        if function is not None and copy and is_cast_immediately(values, np.dtype(dtype)):
             return from_numpy_result(function(values), self.device)  # type: ignore[no-any-return]
     if order != "K" and (order := creation.resolve_order(check_order(order), self)) == "F" and self.ndim > 1:
         return self.T.astype(dtype, "C", casting, subok, copy).T  # type: ignore[no-any-return]
@@ -89,11 +89,15 @@ def astype(
         return creation.asarray(self.numpy().astype(kind, order, casting, copy=copy))  # type: ignore[call-overload]
     if not np.can_cast(self.dtype, kind, casting):  # type: ignore[arg-type]
         raise TypeError(f"Cannot cast array data from {self.dtype!r} to {kind!r} according to the rule {casting!r}")
+    values = values_of(self) if type(self) is Array and self.device.small_on_host else None
+    if values is not None and not is_cast_immediately(values, kind):
+        values = None
     if kind == self.dtype:
+        if values is not None and copy:
+            return from_numpy_result(values.copy(order), self.device)  # type: ignore[no-any-return, arg-type]
         return self.copy(order) if copy else self if order == "K" else creation.in_order(self, order)
     warn_of_lost_parts(self.dtype, kind)
-    values = values_of(self) if type(self) is Array else None
-    if values is not None and 0 < values.size <= IMMEDIATE[0] and values.shape and self.device.small_on_host:
+    if values is not None:
         if is_ready("cast", (values.dtype,), kind) and (order == "K" or values.flags.c_contiguous):
             function = primitive("cast", (values.dtype,), kind)
             if type(dtype) is type and self.dtype.kind != "c":  # (a cast to real numbers warns)

@@ -157,7 +157,8 @@ def _in_place(op: str) -> Any:
     immediate = implementation_of(definition)
 
     def method(self: Array, other: Any) -> Any:
-        if self.size <= IMMEDIATE[0] * immediate.most_bools and attempt_into(self, immediate, (self, other)):
+        few = self.size <= IMMEDIATE[0] << ((immediate.shifts >> 2 * self.dtype.num) & 3)
+        if few and attempt_into(self, immediate, (self, other)):
             return self
         if type(other) is np.ndarray:
             other = copy_operand(other, self.device)

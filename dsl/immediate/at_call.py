@@ -35,10 +35,10 @@ from weft.dsl.immediate.small_work import (
     WHOLE,
     is_immediate,
     limit_of,
-    most_bools,
     most_whole,
     reduce_rows,
     reduce_whole,
+    shifts_of,
     stays_small,
 )
 from weft.fusion import ExpandedOp, evaluate, primitive, recording, uses_numpy
@@ -79,8 +79,8 @@ class Implementation(NamedTuple):
         Number of operands, or 0 if unknown.
     table : int
         Address of the op's table of inner loops, or 0 if it has none.
-    most_bools : int
-        Factor by which the limit on elements is raised for arrays of bools.
+    shifts : int
+        By how many bits the limit on elements is shifted for each dtype (`shifts_of`).
     """
 
     function: Callable[..., Any]
@@ -89,7 +89,7 @@ class Implementation(NamedTuple):
     op: OpDef | None
     inputs: int = 0
     table: int = 0
-    most_bools: int = 1
+    shifts: int = 0
 
 
 @cache
@@ -103,7 +103,7 @@ def implementation_of(op: OpDef, operator: Callable[..., Any] | None = None) -> 
     function = operator or getattr(np, op.ufunc or "", None)
     table = loops_of(op.name).buffer_info()[0]
     own = op if function is not None else None
-    return Implementation(function, types, _loops_of(op.name), own, op.arity, table, most_bools(op.name))  # type: ignore[arg-type]
+    return Implementation(function, types, _loops_of(op.name), own, op.arity, table, shifts_of(op))  # type: ignore[arg-type]
 
 
 @cache
@@ -111,35 +111,35 @@ def _loops_of(op: str) -> dict[int, Any]:
     return {}
 
 
-def numpy_implementation(function: Callable[..., Any]) -> Implementation:
+def numpy_implementation(function: Callable[..., Any], shifts: int = 0) -> Implementation:
     """Return an `Implementation` that calls a NumPy function immediately for all common dtypes.
 
     The results of the NumPy function must equal weft's.
     """
-    return Implementation(function, COMMON, {}, None)
+    return Implementation(function, COMMON, {}, None, shifts=shifts)
 
 
-def attempt(way: Implementation, operands: Iterable[Any], default: Device | None = None) -> Any:
+def attempt(way: Implementation, operands: Sequence[Any], default: Device | None = None) -> Any:
     """Execute an op immediately, or return `MISSED` if it must be recorded.
 
     Parameters
     ----------
     way : Way
-    operands : iterable
+    operands : sequence
     default : Device, optional
         The device of the result if no operand is a weft array, by default the default device.
     """
     device: Device | None = None
     given, shape, alike = [], None, True
-    limit = IMMEDIATE[0]
-    most = max(limit, way.most_bools * IMMEDIATE[FIXED])
+    usual = IMMEDIATE[0]
+    limit = usual << shift_of_operands(way, operands) if way.shifts else usual
     for value in operands:
         kind = type(value)
         if kind is Array or kind is np.ndarray or kind is ReadOnly or kind is Scalar:
             values = value if kind is np.ndarray else values_after_small_run(value)
             if values is None or not (COMMON >> values.dtype.num) & 1:
                 return MISSED
-            if values.size > (limit if values.dtype.num else most):
+            if values.size > limit:
                 return MISSED
             alike = alike and bool((way.types >> values.dtype.num) & 1)
             if kind is not np.ndarray:
@@ -173,6 +173,19 @@ def attempt(way: Implementation, operands: Iterable[Any], default: Device | None
     return MISSED if way.op is None or not device.host_math else _by_loops(way.op, given, device)
 
 
+def shift_of_operands(way: Implementation, operands: Sequence[Any]) -> int:
+    """Return by how many bits the limit on elements is shifted for these operands.
+
+    It is shifted only if the result has the operands' dtype or consists of bools.
+    """
+    dtypes = {value.dtype for value in operands if isinstance(value, (Array, np.ndarray, np.generic))}
+    numbers = {type(value) for value in operands if not isinstance(value, (Array, np.ndarray, np.generic))}
+    if len(dtypes) != 1 or not numbers <= {int, bool, float}:
+        return 0
+    (dtype,) = dtypes
+    return (way.shifts >> 2 * dtype.num) & 3 if float not in numbers or dtype.kind == "f" else 0
+
+
 def _by_loops(op: OpDef, given: list[Any], device: Device) -> Any:
     """Apply an op's compiled loop to NumPy arrays and scalars, or return `MISSED` if there is no loop."""
     try:
@@ -202,7 +215,7 @@ def _find_loop(name: str, kinds: tuple[Any, ...]) -> tuple[Callable[..., Any], t
     function = np.power if whole else primitive(name, loop, dtype)
     if len(set(loop)) == 1 and not whole and type(function) is np.ufunc and not uses_numpy(name, loop):
         _loops_of(name).setdefault(loop[0].num, function)
-        note_loop(name, function, loop[0], compiled=True)
+        note_loop(name, function, loop[0], compiled=True, shift=(shifts_of(op) >> 2 * loop[0].num) & 3)
     casts = [
         own.type if kind in _WEAK else None if kind == own else primitive("cast", (kind,), own)
         for kind, own in zip(kinds, loop, strict=True)
@@ -248,7 +261,7 @@ def attempt_into(target: Any, way: Implementation, operands: Sequence[Any]) -> b
     values = values_after_small_run(target)
     if values is None or not values.flags.writeable:
         return False
-    limit = max(IMMEDIATE[0], max(_WRITTEN, 1 if values.dtype.num else way.most_bools) * IMMEDIATE[FIXED])
+    limit = max(IMMEDIATE[0], _WRITTEN * IMMEDIATE[FIXED])
     given = [values_after_small_run(value) if type(value) is Array else value for value in operands]
     arrays = [value for value in given if type(value) is np.ndarray]
     if not arrays or not all(type(value) is np.ndarray or type(value) in NUMBERS for value in given):

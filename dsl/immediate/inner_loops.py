@@ -13,25 +13,25 @@ import numpy as np
 
 import weft.runtime as runtime
 
-# The words of an entry: operand dtype, result dtype, loop, loop data, bytes of an operand, bytes of a result, and
-# whether the loop was compiled.
-OPERAND, RESULT, LOOP, LOOP_DATA, BYTES, RESULT_BYTES, COMPILED = range(7)
-HEAD, ENTRY = 1, 7
+# The words of an entry: operand dtype, result dtype, loop, loop data, bytes of an operand, bytes of a result, whether the
+# loop was compiled, and by how many bits the limit on elements is shifted.
+OPERAND, RESULT, LOOP, LOOP_DATA, BYTES, RESULT_BYTES, COMPILED, SHIFT = range(8)
+HEAD, ENTRY = 1, 8
 MOST = np.dtype("D").num  # type number of the last dtype
 _DTYPES = {np.dtype(code).num: np.dtype(code) for code in "?bBhHiIlLqQfdFD"}
 
 
-def store_numpy_loops(name: str, ufunc: np.ufunc, types: int) -> None:
+def store_numpy_loops(name: str, ufunc: np.ufunc, types: int, shifts: int) -> None:
     """Store the inner loops of a NumPy ufunc in the table of op `name`, for several dtypes.
 
-    `types` is a bit mask of dtypes.
+    `types` is a bit mask of dtypes, and `shifts` has two bits for each dtype.
     """
     for number, dtype in _DTYPES.items():
         if (types >> number) & 1:
-            note_loop(name, ufunc, dtype)
+            note_loop(name, ufunc, dtype, shift=(shifts >> 2 * number) & 3)
 
 
-def note_loop(name: str, ufunc: np.ufunc, dtype: np.dtype, compiled: bool = False) -> None:
+def note_loop(name: str, ufunc: np.ufunc, dtype: np.dtype, compiled: bool = False, shift: int = 0) -> None:
     """Store the inner loop of a ufunc for one dtype in the table of op `name`."""
     dtype = np.dtype(dtype.char)
     found = runtime.find_inner_loop(ufunc, dtype)
@@ -41,11 +41,11 @@ def note_loop(name: str, ufunc: np.ufunc, dtype: np.dtype, compiled: bool = Fals
     table, begin = loops_of(name), HEAD + ENTRY * dtype.num
     table[0] = ufunc.nin
     # (NumPy keeps its dtypes for the lifetime of the process.)
-    entry = [id(dtype), id(result), loop, data, dtype.itemsize, result.itemsize, int(compiled)]
+    entry = [id(dtype), id(result), loop, data, dtype.itemsize, result.itemsize, int(compiled), shift]
     table[begin : begin + ENTRY] = array("q", entry)
 
 
 @cache
 def loops_of(op: str) -> array[int]:
     """Return the table of inner loops for an op, which is empty at first."""
-    return array("q", [0] * 128)
+    return array("q", [0] * (HEAD + ENTRY * (MOST + 1)))

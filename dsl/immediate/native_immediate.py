@@ -40,6 +40,7 @@ from weft.dsl.immediate.small_work import (
     METHODS_OF_FUNCTIONS,
     ORDERED,
     WARNING,
+    shifts_of_function,
 )
 from weft.runtime import (
     FIXED,
@@ -83,6 +84,7 @@ def make_immediate(
         If native code cannot be compiled.
     """
     function, types, loops = way[:3] if way is not None else (None, 0, {})
+    shifts = way.shifts if way is not None else 0
     method, most = None, 0
     if (
         callable(function) and mode is not Mode.PRODUCT
@@ -94,7 +96,7 @@ def make_immediate(
     if mode is Mode.PRODUCT or name in ORDERED or name in _UFUNC_METHODS:
         addresses[0] += FIXED * IMMEDIATE.itemsize
     exact = EXACT_BYTES if name in EXACT else 0
-    words = [*map(python_function, FUNCTIONS), *map(id, objects), *addresses, types, int(mode), exact, most]
+    words = [*map(python_function, FUNCTIONS), *map(id, objects), *addresses, types, int(mode), exact, most, shifts]
     return Builtin(
         NAME, immediate_text(), words, (*objects, IMMEDIATE, VALUE_READS, CALLERS), name, builtin_docstring(slow), owner
     )
@@ -214,7 +216,8 @@ def _native_function(own: OwnNames, name: str, slow: Callable[..., Any]) -> Call
     mode = _mode_of(name)
     if mode is None:
         return slow
-    builtin = make_immediate(mode, numpy_implementation(own.numpys(name)), slow, owner=own.module)
+    way = numpy_implementation(own.numpys(name), shifts_of_function(name))
+    builtin = make_immediate(mode, way, slow, owner=own.module)
     if own is OWN:  # (other modules have no native recorders)
         INSTALLED[OwnNames, name] = builtin, slow
     if name in _BY_LOOPS:
@@ -264,7 +267,7 @@ def _replaced() -> Iterator[tuple[Any, ...]]:
                 Array,
                 f"__i{name}__",
                 Mode.IN_PLACE,
-                Implementation(written.function, written.types, {}, None, 0, way.table),
+                Implementation(written.function, written.types, {}, None, 0, way.table, way.shifts),
             )
     basic = dict.fromkeys(BASIC, 1)
     yield Array, "__getitem__", Mode.SHOW, numpy_implementation(operator.getitem), basic
@@ -272,7 +275,7 @@ def _replaced() -> Iterator[tuple[Any, ...]]:
     yield Array, "__matmul__", Mode.PRODUCT, numpy_implementation(np.matmul)
     for name in {*AT_ONCE, *_VIEWS} & vars(Array).keys():
         if (mode := _mode_of(name)) is not None:
-            yield Array, name, mode, numpy_implementation(getattr(np.ndarray, name))
+            yield Array, name, mode, numpy_implementation(getattr(np.ndarray, name), shifts_of_function(name))
     yield WrappedFunction, "__call__", Mode.WRAPPED, numpy_implementation(len)
     yield UFunc, "__call__", Mode.UFUNC, None
     ours = {each.immediate.function: each.immediate for each in UFUNCS.values() if each.immediate.op is not None}
@@ -300,7 +303,8 @@ def _install_steps() -> Iterator[None]:
     for definition in OPS.values():
         ufunc = getattr(np, definition.ufunc or "", None)
         if type(ufunc) is np.ufunc and ufunc.nin == definition.arity:
-            store_numpy_loops(definition.name, ufunc, implementation_of(definition).types)
+            way = implementation_of(definition)
+            store_numpy_loops(definition.name, ufunc, way.types, way.shifts)
             yield
     for each in _replaced():
         add(*each)

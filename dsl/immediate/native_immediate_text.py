@@ -19,7 +19,7 @@ from weft.dsl.immediate.at_call import COMMON, NUMBERS, finish, from_numpy_resul
 from weft.dsl.immediate.callers import is_library
 from weft.dsl.immediate.host_values import DATA
 from weft.dsl.immediate.native_objects_text import BASE, DTYPE, FLAGS, NUMBER, WRITABLE
-from weft.dsl.immediate.native_operands_text import MOST, Mode
+from weft.dsl.immediate.native_operands_text import MOST, SHIFTS, Mode
 from weft.dsl.immediate.native_results_text import ResultText
 from weft.fusion import Storage
 from weft.runtime import FIXED, TUPLE_ITEMS, TUPLE_LENGTH, Buffer, Listening, Text, get_device, slots_of
@@ -126,6 +126,7 @@ class _Immediate(ResultText):
             "mode",
             "exact",
             "most",
+            "shifts",
         )
         self._known = t.begin_builtin(NAME, (*FUNCTIONS, *SHARED, *own))
         self._taken = t.new(f"alloca ptr, i64 {MOST + 1}")
@@ -140,7 +141,10 @@ class _Immediate(ResultText):
             self._by_loop,
             self._sum,
             self._many,
-        ) = (t.new("alloca i64") for _ in range(8))
+            self._shifts,
+            self._shifted,
+            self._floats,
+        ) = (t.new("alloca i64") for _ in range(11))
         for where in (self._device, self._before, self._result, self._held):
             t.do(f"store ptr null, ptr {where}")
         self._views = t.new(f"icmp eq ptr {self._known['mode']}, inttoptr (i64 {int(Mode.VIEW)} to ptr)")
@@ -150,7 +154,8 @@ class _Immediate(ResultText):
         self._limit, self._fixed_limit = (t.load(self._known["limit"], k) for k in (0, FIXED))
         t.store(self._types, self._allowed, 0)
         t.store("-1", self._first_type, 0)
-        for word in (self._count, self._uneven, self._by_loop, self._sum, self._many):
+        t.store(t.new(f"ptrtoint ptr {self._known['shifts']} to i64"), self._shifts, 0)
+        for word in (self._count, self._uneven, self._by_loop, self._sum, self._many, self._shifted, self._floats):
             t.store("0", word, 0)
         t.do(f"store ptr {self._known['function']}, ptr {self._held}")
         t.do(f"store ptr {self._known['loops']}, ptr {self._loops}")
@@ -186,7 +191,8 @@ class _Immediate(ResultText):
         function, types, loops = (self._word(way, TUPLE_ITEMS + 8 * k) for k in range(3))
         t.do(f"store ptr {function}, ptr {self._held}")
         t.do(f"store ptr {loops}, ptr {self._loops}")
-        t.store(t.new(f"call i64 {known['PyLong_AsLongLong']}(ptr {types})"), self._allowed, 0)
+        for word, each in ((self._allowed, types), (self._shifts, self._word(way, TUPLE_ITEMS + 8 * SHIFTS))):
+            t.store(t.new(f"call i64 {known['PyLong_AsLongLong']}(ptr {each})"), word, 0)
         t.leave_if(f"icmp eq ptr {function}, {known['None']}", "slow", "own.named")
         t.leave_if("icmp eq ptr %names, null", "own.first", "own.option")
         t.enter_if(f"icmp eq i64 {self._word('%names', TUPLE_LENGTH, 'i64')}, 1", "own.option.one", "slow")
@@ -251,6 +257,12 @@ class _Immediate(ResultText):
         t, known = self._t, self._known
         t.label("taken")
         t.enter_if(f"icmp eq i64 {t.load(self._many, 0)}, 0", "taken.few", "give.up")
+        # (Beyond the usual limit, the result must have the operands' dtype or consist of bools.)
+        whole = t.new(f"icmp ule i64 {t.load(self._first_type, 0)}, {np.dtype(np.uint64).num}")
+        rounded = t.new(f"and i1 {whole}, {t.new(f'icmp ne i64 {t.load(self._floats, 0)}, 0')}")
+        mixed = t.new(f"or i1 {t.new(f'icmp ne i64 {t.load(self._uneven, 0)}, 0')}, {rounded}")
+        beyond = t.new(f"icmp ne i64 {t.load(self._shifted, 0)}, 0")
+        t.leave_if(f"and i1 {beyond}, {mixed}", "give.up", "taken.alike")
         t.leave_if(f"icmp eq i64 {t.load(self._by_loop, 0)}, 0", "taken.well", "taken.loop")
         device = t.load(self._device, 0, "ptr")
         here = t.new(f"call ptr {known['PyObject_GetAttr']}(ptr {device}, ptr {known['host_math']})")

@@ -30,6 +30,7 @@ from weft.dsl.immediate.inner_loops import (
     OPERAND,
     RESULT,
     RESULT_BYTES,
+    SHIFT,
     loops_of,
     note_loop,
 )
@@ -303,7 +304,7 @@ class _Loop(OperandText):
         """
         t = self._t
         size = self._size("size", self._first)
-        few = t.new(f"icmp sle i64 {size}, {self._limit}")
+        few = t.new(f"icmp sle i64 {size}, {t.new(f'shl i64 {self._limit}, {t.load(self._entry, SHIFT)}')}")
         t.enter_if(f"and i1 {few}, {t.new(f'icmp sgt i64 {size}, 0')}", "few", "give.up")
         axes, lengths = self._axes(self._first), self._word(self._first, LENGTHS)
         flat = t.new(f"icmp ne i64 {t.load(self._in_order, 0)}, 0")

@@ -12,13 +12,14 @@ from enum import IntEnum
 import numpy as np
 
 from weft.dsl.functions.products import SHORT_SUM
-from weft.dsl.immediate.at_call import types_of
+from weft.dsl.immediate.at_call import Implementation, types_of
 from weft.dsl.immediate.callers import LIBRARY, PROGRAM, SHIFT, SLOTS
 from weft.dsl.immediate.native_objects_text import BASE, C_ORDER, DTYPE, FLAGS, LENGTHS, NUMBER, WRITABLE, ObjectText
 from weft.dsl.immediate.small_work import MOST_PRODUCTS
 from weft.runtime import TUPLE_ITEMS, TUPLE_LENGTH
 
 MOST = 8  # maximum number of operands
+SHIFTS = Implementation._fields.index("shifts")
 _BY_BLAS, _INTEGERS = types_of("fdFD"), types_of("?bBhHiIlLqQ")
 # Binary logarithms of the sizes of these types, in two bits for each type number.
 _SIZES = sum({1: 0, 2: 1, 4: 2, 8: 3}[np.dtype(code).itemsize] << 2 * np.dtype(code).num for code in "?bBhHiIlLqQ")
@@ -59,6 +60,9 @@ class OperandText(ObjectText):
     _by_loop: str
     _sum: str
     _many: str  # whether there is a large operand
+    _shifts: str  # by how many bits the limit is shifted for each dtype
+    _shifted: str  # whether an operand or the result exceeds the usual limit
+    _floats: str  # whether an operand is a Python float
     # values
     _views: str
     _any: str
@@ -85,8 +89,10 @@ class OperandText(ObjectText):
         found = t.new(f"phi ptr [ {values}, %operand.here ], [ {thing}, %operand.other ]")
         self._check_values("operand", found, t.load(self._allowed, 0))
         t.jump("operand.take", "operand.plain")
-        usual = [t.new(f"icmp eq ptr {kind}, {known[each]}") for each in ("float", "int")]
-        t.leave_if(f"or i1 {usual[0]}, {usual[1]}", "operand.weak", "operand.unusual")
+        t.leave_if(f"icmp eq ptr {kind}, {known['int']}", "operand.weak", "operand.fraction")
+        t.enter_if(f"icmp eq ptr {kind}, {known['float']}", "operand.float", "operand.unusual")
+        t.store("1", self._floats, 0)
+        t.jump("operand.weak", "operand.unusual")
         sequence = t.new(f"icmp eq ptr {kind}, {known['tuple']}")
         t.enter_if(f"and i1 {sequence}, {self._views}", "operand.tuple", "operand.listed")
         self._all_in("operand.tuple", thing, known["plain"])
@@ -249,7 +255,10 @@ class OperandText(ObjectText):
         product = t.new(f"icmp eq i64 {self._mode}, {Mode.PRODUCT}")
         # (the ufunc `matmul` adds products in an order that depends on their number)
         matrices = t.new(f"icmp eq ptr {t.load(self._held, 0, 'ptr')}, {self._known['matmul']}")
-        limit = t.new(f"select i1 {matrices}, i64 {self._fixed_limit}, i64 {self._limit}")
+        shift = t.new(f"lshr i64 {t.load(self._shifts, 0)}, {t.new(f'shl i64 {number}, 1')}")
+        shifted = t.new(f"shl i64 {self._limit}, {t.new(f'and i64 {shift}, 3')}")
+        limit = t.new(f"select i1 {matrices}, i64 {self._fixed_limit}, i64 {shifted}")
+        self._note_shifted(size)
         t.enter_if(f"icmp sgt i64 {size}, {limit}", f"{name}.many", f"{name}.few")
         t.store("1", self._many, 0)
         t.leave_if(f"icmp eq i1 {product}, 1", f"{name}.few", f"{name}.large")
@@ -261,7 +270,7 @@ class OperandText(ObjectText):
         t.store(together, self._sum, 0)
         t.leave_if(f"icmp eq ptr {before}, null", f"{name}.small", f"{name}.two")
         t.enter_if(f"icmp sge i64 {self._mode}, {Mode.SMALL}", f"{name}.together", f"{name}.apart")
-        t.branch(f"icmp sgt i64 {together}, {self._limit}", "give.up", f"{name}.small")
+        t.branch(f"icmp sgt i64 {together}, {shifted}", "give.up", f"{name}.small")
         t.label(f"{name}.apart")
         t.enter_if(f"icmp eq i1 {product}, 1", f"{name}.product", f"{name}.pair")
         other = self._size(f"{name}.sized", before)
@@ -276,8 +285,14 @@ class OperandText(ObjectText):
         t.label(f"{name}.blas")
         self._is_by_blas(name, [axes, self._axes(values)], number, length, products)
         t.label(f"{name}.pair")
-        self._broadcast(name, before, values)
+        self._broadcast(name, before, values, shifted)
         t.label(f"{name}.small")
+
+    def _note_shifted(self, size: str) -> None:
+        """Emit code that records whether a number of elements exceeds the usual limit."""
+        t = self._t
+        beyond = t.new(f"zext i1 {t.new(f'icmp sgt i64 {size}, {self._limit}')} to i64")
+        t.store(t.new(f"or i64 {t.load(self._shifted, 0)}, {beyond}"), self._shifted, 0)
 
     def _is_exact(self, name: str, values: str, number: str, size: str) -> None:
         """Emit a branch to ``few`` if the larger size limit of reductions of integers or bools applies.
@@ -355,7 +370,7 @@ class OperandText(ObjectText):
         t.store("1", self._by_loop, 0)
         t.do(f"br label %{name}.alike")
 
-    def _broadcast(self, name: str, one: str, other: str) -> None:
+    def _broadcast(self, name: str, one: str, other: str, limit: str) -> None:
         """Emit a branch to ``small`` if two shapes broadcast to few elements, and to ``give.up`` otherwise."""
         t = self._t
         counts = [self._axes(one), self._axes(other)]
@@ -374,7 +389,8 @@ class OperandText(ObjectText):
         longest = t.new(f"select i1 {t.new(f'icmp sgt i64 {own[0]}, {own[1]}')}, i64 {own[0]}, i64 {own[1]}")
         t.store(t.new(f"mul i64 {t.load(self._product, 0)}, {longest}"), self._product, 0)
         t.end_loop(f"{name}.axis")
-        t.branch(f"icmp sgt i64 {t.load(self._product, 0)}, {self._limit}", "give.up", f"{name}.small")
+        self._note_shifted(t.load(self._product, 0))
+        t.branch(f"icmp sgt i64 {t.load(self._product, 0)}, {limit}", "give.up", f"{name}.small")
 
     def _fill(self, array: str, values: str) -> None:
         """Emit code that initializes a new weft array over the memory of the NumPy array `values`."""

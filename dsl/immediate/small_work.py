@@ -6,7 +6,7 @@ limit, and the results of medium-sized reductions that NumPy also computes immed
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from functools import lru_cache
 from itertools import chain, pairwise
 from math import inf, prod
@@ -14,6 +14,7 @@ from typing import Any
 
 import numpy as np
 
+from weft.codegen import OpDef
 from weft.dsl.arrays.array import Array, adopt_new, user_location
 from weft.dsl.immediate.host_values import values_of
 from weft.fusion import (
@@ -30,15 +31,21 @@ def is_few(size: float) -> bool:
     return size * size <= IMMEDIATE[FIXED]
 
 
-def most_bools(op: str) -> int:
-    """Return the factor by which an op's size limit is larger for bools than for other dtypes."""
-    return _LOGIC_BOOLS if op in _LOGIC else 1
+def shifts_of(op: OpDef) -> int:
+    """Return by how many bits the limit on elements is shifted for each dtype, in two bits per type number.
+
+    Vectorized loops process small elements in less time.
+    """
+    return _SHIFTS if op.cost == 1 else 0
 
 
-# Ops whose results are bools if their operands are bools, and the number of bools that NumPy processes in the time of
-# one float64.
-_LOGIC = frozenset("bitwise_and bitwise_or bitwise_xor invert logical_and logical_not logical_or logical_xor".split())
-_LOGIC_BOOLS = 8
+# (For bytes, a kernel with several threads is faster beyond a shift of 2.)
+_SHIFTS = sum((2 if np.dtype(code).itemsize < 4 else 1) << 2 * np.dtype(code).num for code in "?bBhHiIf")
+
+
+def shifts_of_function(name: str) -> int:
+    """Return by how many bits a function's limit on elements is shifted for each dtype, like `shifts_of`."""
+    return _SHIFTS if name in _MOVING or name in _SHIFTED else 0
 
 
 def limit_of(name: str, arguments: Any, options: dict[str, Any]) -> int:
@@ -73,6 +80,17 @@ def _limit_moved(name: str, arguments: Any, options: dict[str, Any]) -> int:
         return 0  # (along most axes, NumPy writes element by element)
     # (rolled arrays are usually summed, by one kernel without a copy)
     return most_moved_alone(arrays, name == "roll", name in _KEEPING)
+
+
+def _limit_shifted(name: str, arguments: Any, options: dict[str, Any]) -> int:
+    return _shifted_limit(arguments[:1])
+
+
+def _shifted_limit(arrays: Sequence[Any]) -> int:
+    """Return the limit for an array's dtype if `arrays` contains one, otherwise the usual limit."""
+    return max(
+        [IMMEDIATE[0], *[IMMEDIATE[0] << ((_SHIFTS >> 2 * x.dtype.num) & 3) for x in arrays if type(x) is Array]]
+    )
 
 
 def _limit_exact(name: str, arguments: Any, options: dict[str, Any]) -> int:
@@ -178,7 +196,7 @@ def most_moved_alone(arrays: list[Array], fused: bool = False, kept: bool = Fals
         size += values.size
         # (NumPy copies other arrays element by element, and a kernel copies vectors)
         in_rows = in_rows and (width in values.strides if kept else values.strides[-1:] in ((width,), (0,)))
-    most = limit if fused else max(limit, least)
+    most = _shifted_limit(arrays[:1]) if fused else max(limit, least)
     if not unit < least or not most < size <= _ALONE * least or not in_rows:
         return most
     return _ALONE * least if was_evaluated_alone(user_location()) else most
@@ -189,6 +207,8 @@ def most_moved_alone(arrays: list[Array], fused: bool = False, kept: bool = Fals
 _MOVING = frozenset("append concatenate copy hstack ravel flatten roll stack take vstack".split())
 _MOVED_BYTES = 16
 _KEEPING = frozenset({"append", "concatenate", "hstack", "roll", "vstack"})  # ... the memory order
+# Other functions whose limit is shifted.
+_SHIFTED = frozenset("diff flip fliplr flipud".split())
 # Factor for the limit of moved elements at a call site where nothing was fused with the previous copy.
 _ALONE = 8
 # Number of bytes, per element of the limit, that such a call may move.
@@ -216,6 +236,7 @@ _RULES: dict[str, Callable[[str, Any, dict[str, Any]], int]] = {
     **dict.fromkeys(_SEARCHES, _limit_searched),
     **dict.fromkeys(GROWING, _limit_grown),
     **dict.fromkeys(_MOVING, _limit_moved),
+    **dict.fromkeys(_SHIFTED, _limit_shifted),
     **dict.fromkeys(EXACT, _limit_exact),
     "array_equal": _limit_equal,  # (NumPy compares arrays in memory before a kernel would start)
     "bincount": _limit_counted,  # (a scatter with atomics, which nothing fuses with)
@@ -257,7 +278,13 @@ def immediate_bytes(name: str) -> int:
         return _NEVER  # (matrices of any size may be multiplied immediately)
     if name in EXACT:
         return EXACT_BYTES
-    return _RULED_BYTES if name in WHOLE or (name in _RULES and name != "roll") else 0
+    return _RULED_BYTES if name in WHOLE or (name in _RULES and name not in {*_SHIFTED, "roll"}) else 0
+
+
+def is_cast_immediately(values: np.ndarray, kind: np.dtype) -> bool:
+    """Return whether an array is cast to a dtype immediately. The limit counts bytes, as for `shifts_of`."""
+    width = min(8, max(2, values.itemsize, kind.itemsize))
+    return bool(values.shape) and 0 < width * values.size <= 8 * IMMEDIATE[0]
 
 
 def is_immediate(name: str, shapes: list[tuple[int, ...]], limit: int) -> bool:
