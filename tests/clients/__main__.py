@@ -68,7 +68,7 @@ def programs() -> str:
             print(path.stem, "works" if same else "fails", flush=True)
             reason = "different output" if ours.returncode == 0 else "an error"
             rows.append(f"| `{path.stem}` | {'works | |' if same else f'fails | {reason} |'}")
-    head = f"With weft, {working} of {len(PROGRAMS)} programs print the same output as with NumPy.\n\n| program | result | reason |\n| --- | --- | --- |\n"
+    head = f"Of {len(PROGRAMS)} programs, {working} print the same output with weft and with NumPy.\n\n| program | result | reason |\n| --- | --- | --- |\n"
     return head + "\n".join(rows)
 
 
