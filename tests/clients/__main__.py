@@ -81,7 +81,9 @@ def main() -> None:
             sections[package] = section_of(package, *found)
             print(package, found[0], flush=True)
     sections["programs"] = programs()
-    sections["versions"] = f"NumPy {version('numpy')}, Python {sys.version.split()[0]}, on the CPU device."
+    sections["versions"] = (
+        f"The cases ran with NumPy {version('numpy')} and Python {sys.version.split()[0]} on the CPU device."
+    )
 
     def replaced(match: re.Match[str]) -> str:
         name = match[1]
