@@ -68,7 +68,7 @@ def programs() -> str:
             print(path.stem, "works" if same else "fails", flush=True)
             reason = "different output" if ours.returncode == 0 else "an error"
             rows.append(f"| `{path.stem}` | {'works | |' if same else f'fails | {reason} |'}")
-    head = f"With weft, {working} of {len(PROGRAMS)} programs print the same output as with NumPy.\n\n| program | result | reason |\n| --- | --- | --- |\n"
+    head = f"Of {len(PROGRAMS)} programs, {working} print the same output with weft and with NumPy.\n\n| program | result | reason |\n| --- | --- | --- |\n"
     return head + "\n".join(rows)
 
 
@@ -81,7 +81,9 @@ def main() -> None:
             sections[package] = section_of(package, *found)
             print(package, found[0], flush=True)
     sections["programs"] = programs()
-    sections["versions"] = f"NumPy {version('numpy')}, Python {sys.version.split()[0]}, on the CPU device."
+    sections["versions"] = (
+        f"The cases ran with NumPy {version('numpy')} and Python {sys.version.split()[0]} on the CPU device."
+    )
 
     def replaced(match: re.Match[str]) -> str:
         name = match[1]
