@@ -248,6 +248,7 @@ class _Operator(KeyText):
         array = self._check(self._call("ptr", "PyType_GenericAlloc", f"ptr {known['Array']}, i64 0"), "seen", "leave")
         self._set(array, "Array._storage", self._increment_reference(self._field(self._first, "Array._storage")))
         self._set(array, "Array._view", self._increment_reference(self._node))
+        self._set_none(array, "Array._device", "Array._values")
         t.do(f"store ptr {array}, ptr {self._result}")
         t.do("br label %leave")
 
@@ -269,6 +270,6 @@ class _Operator(KeyText):
         kind = t.new(f"select i1 {none}, ptr {known['Scalar']}, ptr {known['Array']}")
         array = self._check(self._call("ptr", "PyType_GenericAlloc", f"ptr {kind}, i64 0"), "whole", "leave")
         self._set(array, "Array._storage", self._increment_reference(storage))
-        self._set(array, "Array._view", self._increment_reference(known["None"]))
+        self._set_none(array, "Array._view", "Array._device", "Array._values")
         t.do(f"store ptr {array}, ptr {self._result}")
         t.do("br label %leave")

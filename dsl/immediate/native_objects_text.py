@@ -44,6 +44,11 @@ class ObjectText:
         self._t.leave_if(f"icmp eq ptr {value}, null", otherwise, name)
         return value
 
+    def _set_none(self, thing: str, *names: str) -> None:
+        """Emit code that sets attributes of a new object to None. (Reads of unset attributes call `__getattr__`.)"""
+        for name in names:
+            self._set(thing, name, self._increment_reference(self._known["None"]))
+
     def _is_some(self, value: str, name: str, otherwise: str) -> None:
         """Emit a branch to `name` if an attribute has a value, and to `otherwise` if it has none."""
         t = self._t

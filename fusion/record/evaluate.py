@@ -43,9 +43,11 @@ def evaluate(storages: list[Storage], aside: bool = False) -> None:
     With `aside`, recording continues in the same epoch, so that other pending work is planned together with later work.
     """
     if len(storages) == 1:
-        epoch = storages[0].epoch
-        if epoch is not None and storages[0].buffer is None and not fill_memory(storages[0]):
-            evaluate_epoch(epoch, storages, aside)
+        (storage,) = storages
+        epoch, node = storage.epoch, storage.expr
+        if epoch is not None and storage.buffer is None:
+            if node is None or node.operands or not fill_memory(storage):
+                evaluate_epoch(epoch, storages, aside)
         return
     asked = [s for s in storages if s.buffer is None and s.epoch is not None]
     while asked:
@@ -177,11 +179,13 @@ def _live_and_wanted(
 
     None means that all are requested. With `others`, storages that can reuse memory now are also requested.
     """
-    if epoch.pending == storages and not [s for s in storages if s.epoch is not epoch or s.buffer is not None]:
-        if len(storages) == 1:
+    if epoch.pending == storages:
+        if len(storages) == 1 and storages[0].epoch is epoch and storages[0].buffer is None:
             if (first := epoch.first) is not None:
                 note_alone((id(first[0]), first[1]))
-        return storages, None
+            return storages, None
+        if not [s for s in storages if s.epoch is not epoch or s.buffer is not None]:
+            return storages, None
     live = epoch.live(seen)
     if live == storages:
         return live, None
