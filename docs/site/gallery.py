@@ -56,7 +56,7 @@ TEXTS = {
     ),
     "life": (
         "Game of Life",
-        "The program simulates Conway's Game of Life on a torus. The color of each cell shows its age.",
+        "The program simulates Conway's Game of Life on a torus. The color of each cell shows the age of the cell.",
     ),
     "mandelbrot": (
         "The Mandelbrot set",
@@ -75,7 +75,7 @@ TEXTS = {
     ),
     "poisson": (
         "Poisson's equation",
-        "The program solves Poisson's equation first by Jacobi iteration, and then by successive over-relaxation. For the\n"
+        "The program solves Poisson's equation first by Jacobi iteration, and then by successive over-relaxation. During\n"
         "over-relaxation, masks select the points in checkerboard order.",
     ),
     "principal_components": (
@@ -158,7 +158,7 @@ def index_page(results: dict[str, dict[str, Any]]) -> str:
     cards = []
     for name, (title, _) in sorted(TEXTS.items(), key=lambda item: item[1][0]):
         ratio = results.get(name, {}).get("ratio")
-        speed = f"{ratio:.2g} times NumPy's speed" if ratio else ""
+        speed = f"{ratio:.2g} times as fast as NumPy" if ratio else ""
         cards.append(
             f":::{{grid-item-card}} {title}\n:link: {name}\n:link-type: doc\n:img-top: {name}.png\n\n{speed}\n:::\n"
         )

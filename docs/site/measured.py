@@ -59,7 +59,7 @@ def on_a_gpu() -> str:
         "of a program is the fastest of CuPy, JAX, PyTorch and torch.compile. The times of hand-written CUDA C++ kernels are for comparison\n"
         f"only. On average (geometric mean), weft is {said['geometric mean, best peer / weft']:.2f} times as fast as the best peer. In\n"
         f"{said['at least as fast as the best peer']} of {said['programs']} programs, weft is at least as fast as the best peer. weft\n"
-        "records the operations of a program in every call. In programs with hundreds of operations, such as Mandelbrot,\n"
+        "records the operations of a program again in every call. In programs with hundreds of operations, such as Mandelbrot,\n"
         f"recording the operations takes longer than running the kernels. {machine(found)}\n\n"
         + peers_table(found, 2, "CuPy", "JAX", "torch", "torch.compile", "CUDA C++")
         + "\n\n![Bandwidth of the programs on a GPU](../benchmarks/results/cuda/fused-cuda-0.svg)\n"
@@ -94,7 +94,7 @@ def npbench(preset: str, table: bool) -> str:
         f"long with weft as with NumPy. {machine(found)}\n\n"
     )
     if table:
-        rows = ["| program | NumPy ms | weft ms | NumPy / weft | cold, empty cache ms | cold, filled cache ms |"]
+        rows = ["| program | NumPy (ms) | weft (ms) | NumPy / weft | weft, cold, empty cache (ms) | weft, cold, filled cache (ms) |"]
         rows.append("| --- |" + " ---: |" * 5)
         for result in found["results"]:
             numpy, weft = (1e3 * median(result["turns"][side]) for side in ("NumPy", "weft"))
@@ -122,8 +122,8 @@ def where_numpy_is_faster() -> str:
         f"- NPBench, preset M: {slower(load('npbench/npbench-M'))}\n"
         f"- Classical programs with typical sizes: {slower(load('classical/classical'))}\n"
         f"- Loops over elements of large arrays: {slower(load('elements/elements'))}\n\n"
-        "Most programs that run faster with NumPy use small arrays, need a result in each iteration, or spend most of their time in matrix\n"
-        "products and other library calls. [Small arrays](guide/small_arrays.md) and [What the first run costs](guide/first_run.md)\n"
+        "Programs that run faster with NumPy typically use small arrays, need a result in each iteration, or mainly call library functions\n"
+        "such as matrix products. [Small arrays](guide/small_arrays.md) and [What the first run costs](guide/first_run.md)\n"
         "describe programs that use small arrays or run only a few times.\n"
     )
 
