@@ -1,6 +1,6 @@
 """Prices of European options, computed with the Black-Scholes formula.
 
-The normal distribution function uses formula 26.2.17 of Abramowitz and Stegun, because NumPy has no erf.
+The cumulative normal distribution uses formula 26.2.17 of Abramowitz and Stegun, because NumPy has no erf function.
 Usage: black_scholes.py [number of options]
 """
 

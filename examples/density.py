@@ -1,5 +1,6 @@
-"""Density of points in the plane. At each node of a grid, the density is the mean of Gaussians around the points.
+"""Density of points in the plane.
 
+At each node of a grid, the density is the mean of Gaussian functions that are centered at the points.
 Usage: density.py [number of points] [nodes per side]
 """
 
@@ -9,7 +10,7 @@ import numpy as np
 
 
 def density_at(node_x, node_y, x, y, width):
-    """Return the density of the points (x, y) at the nodes. The nodes' coordinates are column vectors."""
+    """Return the density of the points (x, y) at the nodes. The coordinates of the nodes are column vectors."""
     squares = (node_x - x) ** 2 + (node_y - y) ** 2
     bumps = np.exp(-squares / (2.0 * width**2)) / (2.0 * np.pi * width**2)
     return bumps.mean(axis=1)

@@ -1,6 +1,7 @@
-"""Blur, sharpening and edge detection for a picture, with a separable Gaussian filter and differences.
+"""Image blurring, sharpening and edge detection, with a separable Gaussian filter and finite differences.
 
-Reads a binary portable graymap (PGM, P5), repeats it to the size of a photograph, and writes the result if a path is given.
+The program reads a binary portable graymap (PGM, P5), and tiles the picture to the size of a photograph. If a path is
+given for the result, the program writes the sharpened picture.
 Usage: image_filter.py [repetitions along each axis] [picture.pgm] [result.pgm]
 """
 

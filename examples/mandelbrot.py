@@ -1,4 +1,4 @@
-"""The Mandelbrot set: the number of steps after which each point leaves the circle of radius 2.
+"""The Mandelbrot set, computed as the number of steps after which each point leaves the circle of radius 2.
 
 Usage: mandelbrot.py [width] [steps]
 """

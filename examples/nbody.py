@@ -1,5 +1,6 @@
-"""Motion of bodies under their mutual gravity, computed with leapfrog steps. Prints the total energy before and after.
+"""Motion of bodies under their mutual gravity, computed with the leapfrog method.
 
+The program prints the total energy before and after the simulation.
 Usage: nbody.py [bodies] [steps]
 """
 

@@ -1,10 +1,10 @@
-"""Blurring, sharpening and edge detection in an image, with a separable Gaussian filter and differences."""
+"""Image blurring, sharpening and edge detection, with a separable Gaussian filter and finite differences."""
 
 import numpy as np
 
 
 def scene(size):
-    """Return an image of overlapping discs, with noise."""
+    """Return a noisy image of overlapping discs."""
     rng = np.random.default_rng(12)
     y, x = np.mgrid[0 : 1 : size * 1j, 0 : 1 : size * 1j]
     image = 0.3 + 0.2 * x

@@ -1,6 +1,6 @@
 """Density of seawater along a section of the ocean, computed with UNESCO's equation of state EOS-80.
 
-The temperature and salinity profiles are made up. The coefficients are from UNESCO technical papers in marine
+The temperature and salinity profiles are fictitious. The coefficients are from UNESCO technical papers in marine
 science 44 (1983), pages 15 to 19.
 """
 

@@ -17,9 +17,9 @@ TEXTS = {
     "black_scholes": (
         "Option prices",
         "The Black-Scholes formula expresses the price of an option in terms of logarithms, exponentials and the normal distribution.\n"
-        "NumPy evaluates the formula in dozens of loops, whereas weft uses a single loop. There is no similar formula for Asian\n"
-        "options, so the program estimates the price of an Asian option by simulation. weft generates the same random numbers\n"
-        "as NumPy.",
+        "NumPy evaluates the formula in dozens of loops, whereas weft uses a single loop. No such formula exists for Asian\n"
+        "options with arithmetic means, so the program estimates the price of an Asian option by simulation. weft generates the\n"
+        "same random numbers as NumPy.",
     ),
     "gray_scott": (
         "Gray-Scott patterns",
@@ -34,32 +34,34 @@ TEXTS = {
     ),
     "image_filters": (
         "Image filters",
-        "The program applies a separable Gaussian blur, unsharp masking and an edge filter to an image. weft records all\n"
-        "iterations of the loops over the filter weights, so a single kernel reads all neighbors of a pixel.",
+        "The program applies a separable Gaussian blur, unsharp masking and an edge filter to an image. The\n"
+        "blur filters the image along each axis with a loop over the filter weights. weft records all iterations of the loop, so a\n"
+        "single kernel filters the image along an axis.",
     ),
     "ising": (
         "The Ising model",
         "The program uses the Metropolis algorithm to simulate a magnet near its critical temperature. The program updates the\n"
-        "spins in checkerboard order, by assignments through a boolean mask. weft computes a new value for every spin, and stores\n"
-        "the new values where the mask is true.",
+        "spins in checkerboard order, by assignments through a boolean mask. If the mask selects many spins, weft computes a new\n"
+        "value for every spin, and stores the new values where the mask is true.",
     ),
     "k_means": (
         "k-means clustering",
-        "The program uses Lloyd's algorithm. A single kernel computes all distances, finds the nearest center for each point, and computes the loss.",
+        "The program clusters points with Lloyd's algorithm. In each iteration, a single kernel computes the distances between points\n"
+        "and centers, and finds the nearest center for each point. weft never stores the distances in memory.",
     ),
     "lattice_boltzmann": (
         "Flow around a cylinder",
-        "The program simulates the flow of a fluid with the lattice Boltzmann method and nine velocities. The picture shows the\n"
-        "vorticity shortly after the start.",
+        "The program uses the lattice Boltzmann method with nine velocities to simulate the flow of a fluid around a cylinder. The\n"
+        "picture shows the vorticity of the flow shortly after the start of the simulation.",
     ),
     "life": (
         "Game of Life",
-        "The program simulates Conway's Game of Life on a torus. The color of each cell shows its age.",
+        "The program simulates Conway's Game of Life on a torus. The color of each cell shows the age of the cell.",
     ),
     "mandelbrot": (
         "The Mandelbrot set",
-        "The program computes how quickly each point escapes, and derives smooth colors from the escape times. Each step\n"
-        "processes only the points that have not escaped yet, so the arrays become smaller with each step.",
+        "The program computes the escape time of each point, and derives smooth colors from the escape times. Each iteration\n"
+        "processes only the points that have not escaped yet, so the arrays shrink from iteration to iteration.",
     ),
     "n_body": (
         "Gravitational n-body simulation",
@@ -68,34 +70,35 @@ TEXTS = {
     ),
     "pagerank": (
         "PageRank",
-        "The program ranks the pages of a randomly generated web by power iteration. Most of the time is spent in integer-array\n"
-        "indexing and in calls of `bincount`.",
+        "The program uses power iteration to rank the pages of a randomly generated web. Integer-array indexing and calls to\n"
+        "`bincount` account for most of the run time.",
     ),
     "poisson": (
         "Poisson's equation",
-        "The program solves Poisson's equation first by Jacobi iteration, and then by successive over-relaxation, in which masks\n"
-        "select the points in checkerboard order.",
+        "The program solves Poisson's equation first by Jacobi iteration, and then by successive over-relaxation. During\n"
+        "over-relaxation, masks select the points in checkerboard order.",
     ),
     "principal_components": (
         "Principal components",
-        "The program computes principal components by power iteration with deflation. Most of the time is spent in matrix\n"
-        "products, for which both NumPy and weft call BLAS.",
+        "The program computes principal components by power iteration with deflation. Matrix products account for most of the run\n"
+        "time. Both NumPy and weft compute matrix products with BLAS.",
     ),
     "ray_marcher": (
         "A ray marcher",
-        "The program renders a scene of spheres, a torus and a floor, which are described by signed distance functions. The picture\n"
-        "shows the distance from the viewer.",
+        "The program renders a scene of spheres, a torus and a floor. Signed distance functions describe the shapes. The picture\n"
+        "shows the distance from the viewer to the scene.",
     ),
     "seawater": (
         "Density of seawater",
-        "UNESCO's equation of state, which gives the density of seawater, consists of polynomials with dozens of coefficients. weft\n"
-        "evaluates the equation in a single kernel, which reads three numbers per point. The lines in the picture connect points\n"
-        "of equal temperature.",
+        "UNESCO's equation of state for the density of seawater consists of polynomials with dozens of coefficients. In a single\n"
+        "kernel, weft computes the temperature, the salinity and the density at each point of the grid. The lines in the picture\n"
+        "connect points of equal temperature.",
     ),
     "spectrogram": (
         "A spectrogram",
-        "The program multiplies windowed frames of a signal by a matrix of sines and cosines. Most of the time is spent in\n"
-        "matrix products, for which both NumPy and weft call BLAS. The picture shows a chirp and a tone that is switched on and off.",
+        "The program multiplies windowed frames of a signal by a matrix of sines and cosines. Matrix products account for most of\n"
+        "the run time. Both NumPy and weft compute matrix products with BLAS. The picture shows a chirp, and a tone that is\n"
+        "switched on and off.",
     ),
     "wave_fdtd": (
         "Electromagnetic waves",
@@ -105,8 +108,8 @@ TEXTS = {
 }
 # The reason that is given for programs that are slower than NumPy
 SLOWER = (
-    "This program runs faster with NumPy than with weft, because the program spends most of its time in random memory accesses "
-    "and in library routines, which fusion does not accelerate."
+    "This program runs faster with NumPy than with weft. The program spends most of its time in random memory accesses and in "
+    "library routines, which fusion does not accelerate."
 )
 
 
@@ -135,7 +138,7 @@ def time_table(result: dict[str, Any] | None) -> str:
     ]
     ratio = result["ratio"]
     verdict = f"In warm calls, weft is {ratio:.3g} times as fast as NumPy." if ratio >= 1 else SLOWER
-    return "\n".join(rows) + f"\n\n{verdict} The table contains {result['how']}.\n"
+    return "\n".join(rows) + f"\n\n{verdict} The table shows {result['how']}.\n"
 
 
 def program_page(name: str, result: dict[str, Any] | None) -> str:
@@ -155,14 +158,14 @@ def index_page(results: dict[str, dict[str, Any]]) -> str:
     cards = []
     for name, (title, _) in sorted(TEXTS.items(), key=lambda item: item[1][0]):
         ratio = results.get(name, {}).get("ratio")
-        speed = f"{ratio:.2g} times NumPy's speed" if ratio else ""
+        speed = f"{ratio:.2g} times as fast as NumPy" if ratio else ""
         cards.append(
             f":::{{grid-item-card}} {title}\n:link: {name}\n:link-type: doc\n:img-top: {name}.png\n\n{speed}\n:::\n"
         )
     listed = "\n".join(name for name, _ in sorted(TEXTS.items(), key=lambda item: item[1][0]))
     return (
         f"# Gallery\n\nThe gallery contains {len(TEXTS)} short NumPy programs, pictures of their results, and their run times with NumPy and\n"
-        "with weft. The speed below each picture was measured in repeated calls. The page of each program lists all measured times.\n\n"
+        "with weft. The speed below each picture was measured in warm calls. The page of each program lists all measured times.\n\n"
         "::::{grid} 1 2 3 3\n:gutter: 3\n\n" + "\n".join(cards) + "\n::::\n\n"
         "To repeat the measurements, run `python -m benchmarks --device cpu --suite gallery --out FOLDER`.\n\n"
         f"```{{toctree}}\n:hidden:\n\n{listed}\n```\n"

@@ -10,13 +10,13 @@ from typing import Any
 RESULTS = Path(__file__).resolve().parents[2] / "benchmarks" / "results"
 HEAD = """# Performance
 
-This page shows the measurements in the `benchmarks/results` folder. [Measure a program](guide/measuring.md) lists the commands that
-repeat the measurements. Except in the section [On a GPU](#on-a-gpu), the programs ran on two CPU cores.
+This page shows the results in the `benchmarks/results` folder. [Measure a program](guide/measuring.md) lists the commands that repeat the
+measurements. Except in the section [On a GPU](#on-a-gpu), the programs ran on two CPU cores.
 
-A *warm* time is the time of a repeated call in the same process. A *cold* time is the time of the first call in a new process, with either
-an empty or a filled disk cache of compiled kernels. Before the run time of a program is measured, the program's results are compared with
-NumPy's results. The measurements alternate between NumPy, weft and the other libraries, so that other load on the machine affects all of
-them equally. All times are medians.
+A *warm* time is the time of a repeated call in the same process. A *cold* time is the time of the first call in a new process.
+Cold times are measured both with an empty and with a filled disk cache of compiled kernels. Before a program is measured, the results of
+the program are compared with NumPy's results. The measurements alternate between NumPy, weft and the other libraries, so that other load on
+the machine affects all libraries equally. All times are medians of repeated measurements.
 """
 
 
@@ -56,10 +56,10 @@ def on_a_gpu() -> str:
     return (
         "\n## On a GPU\n\nThe following table shows the warm times of the ten large programs and of four more programs on a GPU. Each time\n"
         "includes both the launches and the execution of the kernels. NumPy runs on the CPU of the same machine. The *best peer*\n"
-        "of a program is the fastest of CuPy, JAX, PyTorch and torch.compile. The times of hand-written CUDA C++ kernels are shown for comparison\n"
+        "of a program is the fastest of CuPy, JAX, PyTorch and torch.compile. The times of hand-written CUDA C++ kernels are for comparison\n"
         f"only. On average (geometric mean), weft is {said['geometric mean, best peer / weft']:.2f} times as fast as the best peer. In\n"
         f"{said['at least as fast as the best peer']} of {said['programs']} programs, weft is at least as fast as the best peer. weft\n"
-        "records the operations of a program in every call. In programs with hundreds of operations, such as Mandelbrot,\n"
+        "records the operations of a program again in every call. In programs with hundreds of operations, such as Mandelbrot,\n"
         f"recording the operations takes longer than running the kernels. {machine(found)}\n\n"
         + peers_table(found, 2, "CuPy", "JAX", "torch", "torch.compile", "CUDA C++")
         + "\n\n![Bandwidth of the programs on a GPU](../benchmarks/results/cuda/fused-cuda-0.svg)\n"
@@ -72,8 +72,8 @@ def large_programs() -> str:
     said = found["summary"]
     return (
         "\n## Large programs\n\nThe following table shows the warm times of ten programs on arrays of millions of elements. The *peers* are\n"
-        "other libraries. For each peer, the programs were rewritten with the functions of the library. The *best peer* of a\n"
-        "program is the library that runs the program fastest. On average (geometric mean), weft is\n"
+        "libraries other than NumPy. For each peer, the programs were rewritten with the functions of the peer. The *best peer* of\n"
+        "a program is the peer that runs the program fastest. On average (geometric mean), weft is\n"
         f"{said['geometric mean, NumPy / weft']:.1f} times as fast as NumPy, and {said['geometric mean, best peer / weft']:.2f} times as\n"
         f"fast as the best peer. {machine(found)}\n\n"
         + peers_table(found, 1, "numexpr", "Numba", "JAX", "torch.compile")
@@ -94,7 +94,7 @@ def npbench(preset: str, table: bool) -> str:
         f"long with weft as with NumPy. {machine(found)}\n\n"
     )
     if table:
-        rows = ["| program | NumPy ms | weft ms | NumPy / weft | cold, empty cache ms | cold, filled cache ms |"]
+        rows = ["| program | NumPy (ms) | weft (ms) | NumPy / weft | weft, cold, empty cache (ms) | weft, cold, filled cache (ms) |"]
         rows.append("| --- |" + " ---: |" * 5)
         for result in found["results"]:
             numpy, weft = (1e3 * median(result["turns"][side]) for side in ("NumPy", "weft"))
@@ -122,8 +122,8 @@ def where_numpy_is_faster() -> str:
         f"- NPBench, preset M: {slower(load('npbench/npbench-M'))}\n"
         f"- Classical programs with typical sizes: {slower(load('classical/classical'))}\n"
         f"- Loops over elements of large arrays: {slower(load('elements/elements'))}\n\n"
-        "Most programs that run faster with NumPy use small arrays, need a result in each iteration, or spend most of their time in library\n"
-        "calls such as matrix products. [Small arrays](guide/small_arrays.md) and [What the first run costs](guide/first_run.md)\n"
+        "Programs that run faster with NumPy typically use small arrays, need a result in each iteration, or mainly call library functions\n"
+        "such as matrix products. [Small arrays](guide/small_arrays.md) and [What the first run costs](guide/first_run.md)\n"
         "describe programs that use small arrays or run only a few times.\n"
     )
 
@@ -152,10 +152,10 @@ def measured_page() -> str:
     return (
         HEAD
         + large_programs()
-        + "\n## NPBench\n\nNPBench is a set of 54 programs from scientific computing. weft runs the NumPy versions of the programs unmodified.\n"
+        + "\n## NPBench\n\nNPBench is a set of 54 programs from scientific computing. weft runs the NumPy versions of these programs without changes.\n"
         + npbench("M", table=True)
         + npbench("S", table=False)
-        + "\n## Classical programs\n\nThe classical programs are 24 well-known numerical programs with arrays of typical sizes. In warm calls,\n"
+        + "\n## Classical programs\n\nThis benchmark contains 24 well-known numerical programs with arrays of typical sizes. In warm calls,\n"
         f"weft is {said['warm, geometric mean of NumPy / weft']:.2f} times as fast as NumPy (geometric mean), and is faster than NumPy\n"
         f"in {said['warm, programs faster than NumPy']} programs. The [gallery](gallery/index.md) contains some of the classical\n"
         "programs, with larger arrays.\n\n"

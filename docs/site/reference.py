@@ -55,30 +55,30 @@ RUNNING = "evaluate explain Explanation compile lambdify profile statistics rese
 MACHINES = "default_device devices device set_default_device stream".split()
 KERNELS = "kernel vectorize guvectorize reduce sanitize texture".split()
 REMEDIES = {
-    "CacheWarning": "Make the folder of WEFT_CACHE_DIR writable, or set WEFT_CACHE=0.",
-    "CompileError": "Install the tool that the message names. If code generation failed, open an issue and attach the kernel.",
+    "CacheWarning": "Make the cache folder (WEFT_CACHE_DIR) writable, or set WEFT_CACHE=0.",
+    "CompileError": "Install the tool that is named in the message. If code generation failed, open an issue and attach the kernel.",
     "CudaError": "Run `weft doctor` to check the installation. The error message names the driver function that failed.",
     "DeviceLostError": "Start a new process. To find the invalid access, run the kernel on the CPU with WEFT_SANITIZE=1.",
-    "DeviceMismatchError": "Move one of the arrays, for example with `x.to('cpu')`.",
+    "DeviceMismatchError": "Move the arrays to the same device, for example with `x.to('cpu')`.",
     "DeviceNotFoundError": "Run `weft info`, which prints the missing packages and the command that installs them.",
     "DivergenceError": "Move the barrier or the warp operation to a line that all threads reach.",
-    "HostFallbackWarning": "Copy the array once with `x.to('cpu')`, or use an operation that has a kernel. WEFT_HOST_FALLBACK=ignore turns the warning off.",
+    "HostFallbackWarning": "Copy the array to the host once with `x.to('cpu')`, or use an operation that has a kernel. To turn the warning off, set WEFT_HOST_FALLBACK=ignore.",
     "KernelAttributeError": "Use one of the names that the message suggests.",
     "KernelError": "See the remedies for the subclasses of this class.",
-    "KernelFault": "Move the barrier that the message names to a line that all threads reach.",
-    "KernelNameError": "Assign the name on every path that leads to its use.",
+    "KernelFault": "Move the barrier that is named in the message to a line that all threads reach.",
+    "KernelNameError": "Assign a value to the name on every path that leads to a use of the name.",
     "KernelSyntaxError": "Use the alternative that the message suggests.",
-    "KernelTypeError": "Convert one operand, or use two variables with different names.",
+    "KernelTypeError": "Convert one of the operands to the type of the other operand, or use two variables with different names.",
     "LaunchError": "Use at most 1,024 threads per block, or less shared memory.",
     "MaskedArrayError": "Fill the masked elements first, for example with `x.filled(0)`, or use the functions of `numpy.ma`.",
     "MissingAssemblerError": "Run `pip install nvidia-nvjitlink`.",
-    "OptimizerWarning": "The result is correct. Open an issue, and attach the report whose path is in the message.",
-    "OutOfMemoryError": "Delete some of the arrays in `error.largest`, or raise the limit. Then evaluate the array again.",
+    "OptimizerWarning": "The result is correct despite the warning. Open an issue, and attach the report whose path is in the message.",
+    "OutOfMemoryError": "Delete some of the arrays in `error.largest`, or raise the memory limit. Then evaluate the array again.",
     "PerformanceWarning": "Follow the advice in the message. For example, pass `cuda.In(x)` if the kernel only reads `x`.",
     "SanitizerError": "Each report describes the access, the array and the source line. To fix a race, insert a barrier between the two accesses.",
     "SettingError": "Correct the environment variable named in the message.",
     "UnsupportedDtypeError": "Convert the array to a numeric dtype, or use NumPy for this operation.",
-    "VerificationError": "Open an issue, and attach the report that the message names.",
+    "VerificationError": "Open an issue, and attach the report that is named in the message.",
     "WeftError": "See the remedies for the subclasses of this class. To catch all of weft's errors, catch `WeftError`.",
 }
 
@@ -115,11 +115,11 @@ def function_pages(names: dict[str, PublicName]) -> Pages:
     module_of = {name: OWN._origin[name][0].rpartition(".")[2] for name in OWN._origin}  # type: ignore[attr-defined]
     for slug, (title, shown) in GROUPS.items():
         wanted = sorted(n for n, module in module_of.items() if {n, module} & set(shown.split()) and n[0] != "_")
-        text = "These functions have the same parameters and results as the NumPy functions of the same names. Operations on large arrays are recorded."
+        text = "These functions have the same parameters and results as the NumPy functions of the same names. Operations on large arrays are recorded, and run when a result is needed."
         pages[slug] = heading(title, text) + entries((names[f"weft.{name}"] for name in wanted), names)
     ufuncs = [name for name in names.values() if isinstance(name.target, UFunc)]
     own = [name for name in ufuncs if name.name == f"weft.{name.target.definition.name}"]
-    text = "These functions operate elementwise on arrays, and support broadcasting. weft fuses elementwise functions with each other\nand with reductions. Aliases are not listed separately."
+    text = "These functions operate elementwise on arrays, and support broadcasting. weft fuses elementwise functions with each other\nand with reductions. This page does not list aliases separately."
     pages["elementwise"] = heading("Elementwise functions", text) + entries(
         [names["weft.UFunc"], *own, *(names[f"weft.{n}"] for n in ELEMENTWISE)], names
     )
@@ -168,9 +168,9 @@ def op_page() -> str:
         rows += [f"   * - {link}{also}", f"     - {escape(op.doc)}", f"     - {dtypes_of(op)}"]
         rows += [f"     - {bound}", f"     - {sign}"]
     text = (
-        "This table lists all elementwise operations. Every op runs on the CPU and on GPUs, in fused kernels and in explicit\n"
+        "This table lists all elementwise operations (*ops*). Every op runs on the CPU and on GPUs, in fused kernels and in explicit\n"
         "kernels. The *ULP* column lists the maximum error, in units in the last place of the result. *exact* means that the result\n"
-        "is bit-identical to NumPy's result. Ops on 16-bit floats are computed in float32, and the result is rounded once."
+        "is bit-identical to NumPy's result. For 16-bit floats, ops are computed in float32, and the result is rounded once."
     )
     return heading("Table of ops", text) + "\n".join(rows) + "\n"
 
@@ -228,8 +228,8 @@ def host_page() -> str:
     ]
     listed = [f"`{n} <{NUMPY_PAGE.format(n)}>`__" for n in host if n not in mine and n not in wf.__all__]
     text = (
-        "weft has no kernels for the following NumPy functions. ``wf.NAME`` converts weft arrays to NumPy arrays, calls the\n"
-        "NumPy function on the host, and converts the results back to weft arrays. Some functions in ``wf.fft``, ``wf.linalg``\n"
+        "weft has no kernels for the following NumPy functions. For each function, ``wf.NAME`` converts weft arrays to NumPy\n"
+        "arrays, calls the NumPy function on the host, and converts the results back to weft arrays. Some functions in ``wf.fft``, ``wf.linalg``\n"
         "and ``wf.random`` also run on the host."
     )
     return heading("NumPy functions on the host", text) + ", ".join(listed) + "\n"
@@ -240,7 +240,7 @@ def reference_pages() -> Pages:
     names = {name.name: name for name in public_names()}
     members = [name for name in names.values() if name.name.startswith("weft.Array.")]
     pages = function_pages(names)
-    of_array = "An array is a view of a block of memory, whose contents may not have been computed yet."
+    of_array = "An array is a view of a block of memory. The elements of an array may not have been computed yet."
     pages["array"] = heading("Array", of_array) + describe(names["weft.Array"], names) + entries(members, names)
     text = "These functions evaluate, display and measure recorded operations."
     pages["running"] = heading("Running and explaining", text) + entries((names[f"weft.{n}"] for n in RUNNING), names)
@@ -248,7 +248,7 @@ def reference_pages() -> Pages:
     memory = [name for name in names.values() if name.name.startswith("weft.memory.")]
     pages["machines"] = text + entries([*(names[f"weft.{n}"] for n in MACHINES), *memory], names)
     pages["kernels"] = kernel_page(names)
-    text = "These functions are called on the host, and have the same names as in Numba CUDA. On a machine without a GPU, the functions use the CPU."
+    text = "These functions are called on the host, and have the same names as the functions of Numba CUDA. On a machine without a GPU, the functions use the CPU."
     cuda = [name for name in names.values() if name.name.startswith("weft.cuda.") and callable(name.target)]
     pages["cuda"] = heading("weft.cuda", text) + entries(cuda, names)
     pages["ops"], pages["errors"], pages["commands"] = op_page(), error_page(names), command_page()
