@@ -94,7 +94,9 @@ def npbench(preset: str, table: bool) -> str:
         f"long with weft as with NumPy. {machine(found)}\n\n"
     )
     if table:
-        rows = ["| program | NumPy (ms) | weft (ms) | NumPy / weft | weft, cold, empty cache (ms) | weft, cold, filled cache (ms) |"]
+        rows = [
+            "| program | NumPy (ms) | weft (ms) | NumPy / weft | weft, cold, empty cache (ms) | weft, cold, filled cache (ms) |"
+        ]
         rows.append("| --- |" + " ---: |" * 5)
         for result in found["results"]:
             numpy, weft = (1e3 * median(result["turns"][side]) for side in ("NumPy", "weft"))

@@ -131,8 +131,7 @@ def attempt(way: Implementation, operands: Sequence[Any], default: Device | None
     """
     device: Device | None = None
     given, shape, alike = [], None, True
-    usual = IMMEDIATE[0]
-    limit = usual << shift_of_operands(way, operands) if way.shifts else usual
+    limit = IMMEDIATE[0]
     for value in operands:
         kind = type(value)
         if kind is Array or kind is np.ndarray or kind is ReadOnly or kind is Scalar:
@@ -140,7 +139,9 @@ def attempt(way: Implementation, operands: Sequence[Any], default: Device | None
             if values is None or not (COMMON >> values.dtype.num) & 1:
                 return MISSED
             if values.size > limit:
-                return MISSED
+                limit = IMMEDIATE[0] << shift_of_operands(way, operands)
+                if values.size > limit:
+                    return MISSED
             alike = alike and bool((way.types >> values.dtype.num) & 1)
             if kind is not np.ndarray:
                 own = value._device or value._storage.device
