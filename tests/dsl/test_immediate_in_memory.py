@@ -84,7 +84,7 @@ def test_masked_assignments_of_a_block_are_done_at_the_call(given: Any) -> None:
 
 def test_logic_of_many_bools_is_done_at_the_call() -> None:
     source = np.random.default_rng(4)
-    for size, there in ((8 * IMMEDIATE, True), (8 * IMMEDIATE + 1, False)):
+    for size, there in ((4 * IMMEDIATE, True), (4 * IMMEDIATE + 1, False)):
         first, second = source.random(size) > 0.5, source.random(size) > 0.2
         a, b = wf.asarray(first), wf.asarray(second)
         pending = wf.asarray(np.arange(float(size))) * a
@@ -304,7 +304,7 @@ def test_elements_are_moved_at_the_call_where_that_is_few_bytes(name: str, dtype
 
 
 def test_neighbours_that_are_added_up_are_one_kernel() -> None:
-    given = (np.arange(30_000) % 251).astype("uint8")
+    given = np.arange(30_000.0) % 251
     x = wf.asarray(given)
     wf.evaluate(x)
     before = wf.statistics()["kernels"]
@@ -485,4 +485,4 @@ def test_products_of_vectors_in_memory_are_done_at_the_call(code: str) -> None:
         for found in (x @ y, wf.dot(x, y), x.dot(y), np.asarray(x).copy() @ y):
             assert type(found) is type(wanted) and found.tobytes() == wanted.tobytes()
         assert wf.statistics()["kernels"] == before
-        assert isinstance(x[::-1] @ y, wf.Array) and isinstance((x + 1) @ y, wf.Array)
+        assert isinstance(x[::-1] @ y, wf.Array) and isinstance(wf.sin(x) @ y, wf.Array)
