@@ -61,6 +61,8 @@ def asarray(
     >>> x, y
     (array([0, 1, 2]), array([7, 1, 2]))
     """
+    if type(a) is Array and dtype is None and order is None and not copy and device is None:
+        return a
     if dtype is not None:
         dtype = as_dtype(dtype)
     values = from_protocol(a)

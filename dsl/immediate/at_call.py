@@ -286,7 +286,7 @@ def attempt_into(target: Any, way: Implementation, operands: Sequence[Any]) -> b
 
 
 # Maximum number of elements for which a copy takes less time than creating a storage over the memory of another array.
-_COPIED = 4096
+COPIED = 4096
 
 
 def from_numpy_result(result: Any, device: Device, given: Sequence[tuple[np.ndarray, Array]] = ()) -> Any:
@@ -306,7 +306,7 @@ def from_numpy_result(result: Any, device: Device, given: Sequence[tuple[np.ndar
             for values, array in given:
                 if base is values or base is values.base:
                     return array if type(array) is Scalar and not result.shape else seen(array, result)
-        if result.flags.c_contiguous and (base is None or result.size <= _COPIED):
+        if result.flags.c_contiguous and (base is None or result.size <= COPIED):
             return adopt_new(result if base is None else result.copy(), device)
         del base  # (`adopt_result` copies memory to which something else refers)
         return adopt_result(result, device)
@@ -340,14 +340,18 @@ def to_host_if_small(value: Any, found: list[tuple[np.ndarray, Array]], left: in
     if kind in PLAIN:
         return value if kind is not type or _is_common(value) else MISSED
     if kind is Array or kind is Scalar or kind is ReadOnly:
-        if value.size > left or not (COMMON >> value.dtype.num) & 1:
-            return MISSED
-        if value._device is None and value._storage.device.name == "cpu":
-            if recording.held and value._storage.buffer is None:
-                return MISSED  # (work recorded inside a recorded function stays recorded)
-            realise(value._storage)
         values = values_of(value)
-        if values is None or (found and value.device is not found[0][1].device):
+        if values is None:
+            if value.size > left or not (COMMON >> value.dtype.num) & 1:
+                return MISSED
+            if value._storage.device.name == "cpu":
+                if recording.held and value._storage.buffer is None:
+                    return MISSED  # (work recorded inside a recorded function stays recorded)
+                realise(value._storage)
+                values = values_of(value)
+        if values is None or values.size > left or not (COMMON >> values.dtype.num) & 1:
+            return MISSED
+        if found and value.device is not found[0][1].device:
             return MISSED
         if kind is ReadOnly:
             if overlaps(values.shape, values.strides):
@@ -363,12 +367,12 @@ def to_host_if_small(value: Any, found: list[tuple[np.ndarray, Array]], left: in
     if kind is tuple or kind is list:
         if len(value) > left:
             return MISSED
-        if NUMBERS.issuperset(map(type, value)):
+        kinds = {*map(type, value)}
+        if NUMBERS >= kinds:
             return value
-        if not recording.held:  # (evaluate them together)
+        if Scalar in kinds and not recording.held:  # (evaluate them together)
             pending = [each._storage for each in value if type(each) is Scalar]
-            if pending:
-                evaluate([each for each in pending if each.device.name == "cpu"])
+            evaluate([each for each in pending if each.device.name == "cpu"])
         taken = []
         for each in value:
             taken.append(to_host_if_small(each, found, left))

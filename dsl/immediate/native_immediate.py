@@ -12,8 +12,6 @@ import sys
 import threading
 from collections.abc import Callable, Iterator, Mapping
 from inspect import CO_VARARGS, CO_VARKEYWORDS, signature, unwrap
-from math import inf
-from time import perf_counter
 from types import BuiltinFunctionType, FunctionType, NoneType
 from typing import Any
 
@@ -152,40 +150,24 @@ _failed: list[Exception] = []
 
 
 _replacement = Replacement(f"{__name__}.install_native_code", immediate_text)
-# Maximum delay of a call by the installation, in seconds. The installation takes 20 ms. Later calls continue it.
-SLICE = 0.003
-_under_way: list[Iterator[None]] = []
 
 
 def install_native_after(calls: int) -> None:
     """Install native code for small operations after enough calls in Python."""
-    if _under_way or _replacement.is_due(calls):
-        install_native_code(SLICE)
+    if _replacement.is_due(calls):
+        install_native_code()
 
 
-def install_native_code(seconds: float = inf) -> None:
-    """Install native code for small operations, or a part that takes about `seconds` seconds.
-
-    The next call continues the installation.
+def install_native_code() -> None:
+    """Install native code for small operations, which takes 25 ms.
 
     The first failure issues a warning, or is raised if ``WEFT_STRICT=1`` is set.
     """
-    if (INSTALLED and not _under_way) or _failed:
-        return
-    if not _installing.acquire(blocking=False):
+    if INSTALLED or _failed or not _installing.acquire(blocking=False):
         return  # (the installation is running in another thread, or its imports have led to this call)
     try:
-        if not _under_way:
-            if INSTALLED:
-                return
-            _under_way.append(_install_steps())
-        end = perf_counter() + seconds
-        for _ in _under_way[0]:
-            if perf_counter() > end:
-                return
-        _under_way.clear()
+        _install()
     except Exception as error:  # (memory for the code may be unavailable; the Python code still works)
-        _under_way.clear()
         _failed.append(error)
         report_failure("native code for small operations", "they stay in Python, which is slower", error)
     finally:
@@ -283,11 +265,7 @@ def _replaced() -> Iterator[tuple[Any, ...]]:
     yield Array, "__array_ufunc__", Mode.PROTOCOL, None, ours
 
 
-def _install_steps() -> Iterator[None]:
-    """Install native code in steps of a few milliseconds, with a `yield` after each step.
-
-    Between the steps, an operation may be native or in Python.
-    """
+def _install() -> None:
     made: list[tuple[type, str, Builtin]] = []
 
     def add(kind: type, name: str, mode: Mode, way: Implementation | None, table: Any = None) -> None:
@@ -305,10 +283,8 @@ def _install_steps() -> Iterator[None]:
         if type(ufunc) is np.ufunc and ufunc.nin == definition.arity:
             way = implementation_of(definition)
             store_numpy_loops(definition.name, ufunc, way.types, way.shifts)
-            yield
     for each in _replaced():
         add(*each)
-        yield
     methods = {name: builtin for kind, name, builtin in made if kind is Array}
     operators = {name: builtin for name, builtin in methods.items() if _is_operator(name, methods)}
     operators |= {
@@ -319,22 +295,18 @@ def _install_steps() -> Iterator[None]:
             put_call(kind, builtin)
         elif kind is not Array or name not in operators:
             setattr(kind, name, builtin.method())
-    yield
     if operators:
         put_operators(Array, operators, vars(Array)["__delitem__"])
     put_buffer(Array, slots_of(Array), get_device("cpu"), VALUE_READS.buffer_info()[0])
     if isinstance(turned := vars(Array)["T"].fget, FunctionType):
         native = make_immediate(Mode.VIEW, numpy_implementation(np.ndarray.transpose), turned).call
         Array.T = property(native)  # type: ignore[assignment, method-assign]
-    yield
     _install_reductions()
-    yield
     for own in OWN_IN.values():
         names = {*_PLAIN, *_PRODUCTS, *_VIEWS} & OWN.keys() if own is OWN else set()
         new = {}
         for name in names.union(own.at_once):
             if isinstance(own[name], (FunctionType, BuiltinFunctionType)):
                 new[name] = _native_function(own, name, own[name])
-                yield
         own.replace(new)
         own.native = _native_function

@@ -16,7 +16,7 @@ from weft.runtime import TUPLE_ITEMS, TUPLE_LENGTH, TYPE, Text
 AXES, LENGTHS, BASE, DTYPE, FLAGS = DATA + 8, DATA + 16, DATA + 32, DATA + 40, DATA + 48
 ORDER, NUMBER, ITEMSIZE = 26, 28, 40
 C_ORDER, WRITABLE = 1, 0x400  # bits of an array's flags
-_OTHER = ">" if sys.byteorder == "little" else "<"  # NumPy's character for the non-native byte order
+OTHER_ORDER = ">" if sys.byteorder == "little" else "<"  # NumPy's character for the non-native byte order
 
 
 class ObjectText:
@@ -79,7 +79,7 @@ class ObjectText:
         t = self._t
         dtype = self._word(values, DTYPE)
         # (A dtype may have a second object, for example after unpickling.)
-        t.leave_if(f"icmp eq i8 {self._word(dtype, ORDER, 'i8')}, {ord(_OTHER)}", "give.up", name)
+        t.leave_if(f"icmp eq i8 {self._word(dtype, ORDER, 'i8')}, {ord(OTHER_ORDER)}", "give.up", name)
         return t.new(f"sext i32 {self._word(dtype, NUMBER, 'i32')} to i64")
 
     def _axes(self, values: str) -> str:

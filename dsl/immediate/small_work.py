@@ -301,6 +301,8 @@ def stays_small(one: tuple[int, ...], other: tuple[int, ...], limit: int) -> boo
 
     The shapes are not checked for compatibility.
     """
+    if one == other or not other:  # (most calls)
+        return prod(one) <= limit
     size = 1
     for n, m in zip((1,) * (len(other) - len(one)) + one, (1,) * (len(one) - len(other)) + other, strict=True):
         size *= max(n, m) if n and m else 0

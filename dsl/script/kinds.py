@@ -11,7 +11,7 @@ import numpy as np
 
 from weft.dsl.arrays.array import adopt_new
 from weft.dsl.arrays.on_host import ALONE, adopt_array, from_host_if_large
-from weft.dsl.immediate.at_call import COMMON, from_numpy_result
+from weft.dsl.immediate.at_call import COMMON, COPIED, from_numpy_result
 from weft.dsl.immediate.small_work import GROWING
 from weft.runtime import FIXED, IMMEDIATE, default_device
 
@@ -58,8 +58,10 @@ def take(result: object, held: int = 0) -> Any:
         size, limit = result.size, IMMEDIATE[FIXED]
         if size * size <= limit:
             return result
-        if size <= limit and result.base is None and (device := default_device()).small_on_host:
-            if result.flags.c_contiguous and (COMMON >> result.dtype.num) & 1 and result.dtype.isnative:
+        own = result.base is None
+        copied = size <= COPIED and type(result.base) is np.ndarray and result.base.base is None
+        if size <= limit and (own or copied) and (device := default_device()).small_on_host:
+            if own and result.flags.c_contiguous and (COMMON >> result.dtype.num) & 1 and result.dtype.isnative:
                 return adopt_new(result, device)
             return from_numpy_result(result, device)
         alone = getrefcount(result) - held == ALONE

@@ -291,7 +291,62 @@ new:
   %within = icmp sle i64 %size, %limit
   %few = call i1 @few(i64 %size, i64 %limit)
   %stays = select i1 %computes, i1 %within, i1 %few
-  br i1 %stays, label %return, label %take
+  br i1 %stays, label %return, label %adopt
+adopt:
+  ; A new array in C order becomes the memory of a weft array if the CPU is this process's only device.
+  %medium = icmp sle i64 %size, %limit
+  %base.at = getelementptr i8, ptr %result, i64 ${BASE}
+  %base = load ptr, ptr %base.at
+  %owned = icmp eq ptr %base, null
+  %flags.at = getelementptr i8, ptr %result, i64 ${FLAGS}
+  %flags = load i32, ptr %flags.at
+  %c.order = and i32 %flags, ${C_ORDER}
+  %ordered = icmp ne i32 %c.order, 0
+  %dtype.at = getelementptr i8, ptr %result, i64 ${DTYPE}
+  %dtype = load ptr, ptr %dtype.at
+  %number.at = getelementptr i8, ptr %dtype, i64 ${NUMBER}
+  %number = load i32, ptr %number.at
+  %numeric = icmp ult i32 %number, 64
+  %number.wide = zext i32 %number to i64
+  %number.bit = and i64 %number.wide, 63
+  %common.shifted = lshr i64 ${COMMON}, %number.bit
+  %common.bit = trunc i64 %common.shifted to i1
+  %byte.order.at = getelementptr i8, ptr %dtype, i64 ${ORDER}
+  %byte.order = load i8, ptr %byte.order.at
+  %native = icmp ne i8 %byte.order, ${OTHER_ORDER}
+  %word.several = call ptr @word(ptr %words, i64 ${SEVERAL})
+  %word.false = call ptr @word(ptr %words, i64 ${FALSE})
+  %PyList_GetItem = call ptr @word(ptr %words, i64 ${PYLIST_GETITEM})
+  %several = call ptr %PyList_GetItem(ptr %word.several, i64 0)
+  %alone = icmp eq ptr %several, %word.false
+  %adopt.1 = and i1 %medium, %owned
+  %adopt.2 = and i1 %adopt.1, %ordered
+  %adopt.3 = and i1 %adopt.2, %numeric
+  %adopt.4 = and i1 %adopt.3, %common.bit
+  %adopt.5 = and i1 %adopt.4, %native
+  %adopted = and i1 %adopt.5, %alone
+  br i1 %adopted, label %allocate, label %take
+allocate:
+  %PyType_GenericAlloc = call ptr @word(ptr %words, i64 ${PYTYPE_GENERICALLOC})
+  %array.new = call ptr %PyType_GenericAlloc(ptr %word.Array, i64 0)
+  %unallocated = icmp eq ptr %array.new, null
+  br i1 %unallocated, label %drop, label %fill
+drop:
+  call void %word.Py_DecRef(ptr %result)
+  ret ptr null
+fill:
+  %word.cpu = call ptr @word(ptr %words, i64 ${CPU})
+  %word.None = call ptr @word(ptr %words, i64 ${NONE})
+  %Py_IncRef = call ptr @word(ptr %words, i64 ${PY_INCREF})
+  call void %Py_IncRef(ptr %word.cpu)
+  call void %Py_IncRef(ptr %word.None)
+  %values.at = getelementptr i8, ptr %array.new, i64 ${VALUES_SLOT}
+  store ptr %result, ptr %values.at
+  %device.at = getelementptr i8, ptr %array.new, i64 ${DEVICE_SLOT}
+  store ptr %word.cpu, ptr %device.at
+  %view.at = getelementptr i8, ptr %array.new, i64 ${VIEW_SLOT}
+  store ptr %word.None, ptr %view.at
+  ret ptr %array.new
 take:
   store ptr %result, ptr %held
   %taken = call ptr %word.PyObject_Vectorcall(ptr %word.take, ptr %held, i64 1, ptr null)

@@ -15,11 +15,34 @@ import numpy as np
 
 from weft.dsl.arrays.array import Array
 from weft.dsl.arrays.ufunc import UFunc
-from weft.dsl.immediate.host_values import DATA
+from weft.dsl.immediate.at_call import COMMON
+from weft.dsl.immediate.native_objects_text import (
+    AXES,
+    BASE,
+    C_ORDER,
+    DTYPE,
+    FLAGS,
+    LENGTHS,
+    NUMBER,
+    ORDER,
+    OTHER_ORDER,
+)
 from weft.dsl.immediate.small_work import METHODS_OF_FUNCTIONS
 from weft.dsl.script import native_callers as native_callers
 from weft.dsl.script.kinds import ALIKE, PLAIN, MemoryEffect, is_computed, take
-from weft.runtime import FIXED, IMMEDIATE, TUPLE_ITEMS, Builtin, Replacement, Text, python_function, read_llvm
+from weft.runtime import (
+    FIXED,
+    IMMEDIATE,
+    SEVERAL_DEVICES,
+    TUPLE_ITEMS,
+    Builtin,
+    Replacement,
+    Text,
+    get_device,
+    python_function,
+    read_llvm,
+    slots_of,
+)
 
 NAME = "weft_script"
 _FUNCTIONS = (
@@ -30,6 +53,8 @@ _FUNCTIONS = (
     "PyTuple_GetItem",
     "PyType_GetFlags",
     "PyLong_AsLongLongAndOverflow",
+    "PyType_GenericAlloc",
+    "Py_IncRef",
 )
 _COMMON = ("Py_DecRef", "PyList_GetItem")  # Python functions that every builtin's table contains
 # Offsets in objects, type flags (which subclasses inherit), and a length whose square does not fit in a word.
@@ -37,11 +62,19 @@ _LAYOUT = {
     "TABLE": bytes.__basicsize__ - 1,
     "TYPE_OF": 8,
     "TUPLE_ITEMS": TUPLE_ITEMS,
-    "AXES": DATA + 8,
-    "LENGTHS": DATA + 16,
+    "AXES": AXES,
+    "LENGTHS": LENGTHS,
     "LIST": 1 << 25,
     "TUPLE": 1 << 26,
     "MOST": 1 << 31,
+    "BASE": BASE,
+    "DTYPE": DTYPE,
+    "FLAGS": FLAGS,
+    "NUMBER": NUMBER,
+    "ORDER": ORDER,
+    "C_ORDER": C_ORDER,
+    "OTHER_ORDER": ord(OTHER_ORDER),
+    "COMMON": COMMON,
 }
 _OBJECTS: dict[str, Any] = {
     "Array": Array,
@@ -53,6 +86,10 @@ _OBJECTS: dict[str, Any] = {
     # NumPy integers may be lengths, too. The Python function handles them.
     "plain.lengths": dict.fromkeys(PLAIN - {np.dtype(code).type for code in "bBhHiIlLqQ"} - {float, np.float64}, True),
     "take": partial(take, held=1),
+    "several": SEVERAL_DEVICES,
+    "false": False,
+    "cpu": get_device("cpu"),
+    "none": None,
 }
 # The same types without str, which may name a device. NumPy then creates larger arrays, too. `_VALUED` also contains
 # the float types, for all of these functions except `arange`.
@@ -111,7 +148,12 @@ def native_text() -> str:
     numbers = {name: k for k, name in enumerate(Text().begin_builtin(NAME, names))}
     words = {name.upper().replace(".", "_"): numbers[name] for name in (*names, *_COMMON)}
     effects = {effect.name: int(effect) for effect in MemoryEffect}
-    return read_llvm(__file__, "native_script", NAME=NAME, RANGE=_RANGE, **_LAYOUT, **effects, **words)
+    slots = {
+        f"{name[1:].upper()}_SLOT": at
+        for name, at in slots_of(Array).items()
+        if name in ("_values", "_device", "_view")
+    }
+    return read_llvm(__file__, "native_script", NAME=NAME, RANGE=_RANGE, **_LAYOUT, **slots, **effects, **words)
 
 
 replacement = Replacement("weft.dsl.script.script_function.install_native_code", native_text)

@@ -144,7 +144,7 @@ def _of_range(start: Any, stop: Any = None, step: Any = 1, *_: Any, **options: A
 
 
 def _of_space(start: Any, stop: Any, num: Any = 50, *_: Any, **options: Any) -> int:
-    return operator.index(num) * max(np.size(start), np.size(stop))
+    return operator.index(num) * max([1 if type(end) in NUMBERS else np.size(end) for end in (start, stop)])
 
 
 def _of_square(N: Any, M: Any = None, *_: Any, **options: Any) -> int:
@@ -243,8 +243,8 @@ _made: list[ScriptFunction] = []
 _native: list[Any] = []
 # Functions that install further native code. Their argument is the `native_callers` module.
 when_native: list[Callable[[types.ModuleType], None]] = []
-# Number of calls after which native code is loaded from disk, which takes 8 ms. A call takes 0.6 us longer in Python.
-ENOUGH = 8_000
+# Number of calls after which native code is loaded from disk, which takes 8 ms. A call takes 0.6 to 3 us longer in Python.
+ENOUGH = 4_000
 _calls = count(1)
 
 
@@ -274,9 +274,12 @@ def choose(wrapped: Callable[..., Any], own: Callable[..., Any], kind: MemoryEff
                 if not _has_few(value, limit, any_length):
                     return decide(*arguments, **options)
             elif given not in PLAIN:
-                return decide(*arguments, **options)
-        if not (number := next(_calls)) % BETWEEN:
-            install_native_after(number)
+                # (the common case of `decide`)
+                alone = given is Array and kind is not MemoryEffect.WRITE
+                if alone:
+                    _count_call()
+                return (own if alone else decide)(*arguments, **options)
+        _count_call()
         found = wrapped(*arguments, **options)
         if type(found) is not np.ndarray or found.size * found.size <= limit:
             return found
@@ -310,17 +313,19 @@ def _has_few(items: list[Any] | tuple[Any, ...], limit: int, any_length: bool) -
 def _creator(wrapped: Callable[..., Any], decide: Callable[..., Any]) -> Callable[..., Any]:
     """Return a function that lets NumPy create small arrays, and calls `decide` for all others."""
     name = getattr(wrapped, "__name__", "function")
+    alike = name in ALIKE
 
     def call(*arguments: Any, **options: Any) -> Any:
         lengths = arguments[0] if len(arguments) == 1 and type(arguments[0]) is tuple else arguments
-        if options or not NUMBERS.issuperset(map(type, lengths)):
+        if not NUMBERS.issuperset(map(type, lengths)):
+            return decide(*arguments, **options)
+        if options and ("device" in options or not PLAIN.issuperset(map(type, options.values()))):
             return decide(*arguments, **options)
         made, limit = _made_elements(name, arguments, options), IMMEDIATE[FIXED]
-        if made * made > limit:
-            return decide(*arguments)
-        if not (number := next(_calls)) % BETWEEN:
-            install_native_after(number)
-        return take(wrapped(*arguments))
+        if (made if alike else made * made) > limit:
+            return decide(*arguments, **options)
+        _count_call()
+        return take(wrapped(*arguments, **options))
 
     return call
 
@@ -335,8 +340,7 @@ def _decider(wrapped: Callable[..., Any], own: Callable[..., Any], kind: MemoryE
     computes = is_computed(name, kind)
 
     def call(*arguments: Any, **options: Any) -> Any:
-        if not (number := next(_calls)) % BETWEEN:
-            install_native_after(number)
+        _count_call()
         if not IMMEDIATE[FIXED]:
             return own(*arguments, **options)
         if name == "einsum" and not options and NDARRAY.issuperset(map(type, arguments[1:])):
@@ -384,6 +388,12 @@ def _decider(wrapped: Callable[..., Any], own: Callable[..., Any], kind: MemoryE
         return take(found, 1) if type(found) is np.ndarray else found
 
     return call
+
+
+def _count_call() -> None:
+    """Count a call in Python, and install native code for the functions of scripts after enough calls."""
+    if not (number := next(_calls)) % BETWEEN:
+        install_native_after(number)
 
 
 def install_native_after(calls: int) -> None:

@@ -28,7 +28,7 @@ ROOT = Path(__file__).resolve().parents[3]
 def test_native_code_can_be_made(monkeypatch: pytest.MonkeyPatch) -> None:
     native_immediate.install_native_code()
     assert not hasattr(vars(wf.Array)["__add__"], "__code__")
-    monkeypatch.setattr(native_immediate, "_install_steps", None)
+    monkeypatch.setattr(native_immediate, "_install", None)
     native_immediate.install_native_code()  # (installed only once)
 
 

@@ -70,28 +70,6 @@ def test_functions_of_submodules_have_native_code(monkeypatch: pytest.MonkeyPatc
         wf.linalg.inv(wf.zeros((2, 2)))
 
 
-def test_later_calls_continue_the_installation() -> None:
-    code = """
-import numpy as np, weft as wf
-from weft.dsl.immediate import native_immediate
-x, given = wf.asarray(np.arange(6.0).reshape(2, 3)), np.arange(6.0).reshape(2, 3)
-def is_right():
-    right = np.array_equal(2 - x[1:] * x.sum(), 2 - given[1:] * 15) and x[1, 2] == 5 and wf.max(x) == 5
-    return right and np.array_equal(wf.add.accumulate(x), np.add.accumulate(given))
-right = [is_right()]
-native_immediate.SLICE = 0.0
-native_immediate.install_native_code(0.0)
-while native_immediate._under_way:
-    right.append(is_right())
-    for _ in range(10):  # (the steps are short)
-        native_immediate.install_native_after(0)
-print(all(right), len(right) > 10, hasattr(wf.Array.__add__, "__code__"), is_right())
-"""
-    env = {"PYTHONPATH": str(ROOT / "src"), "WEFT_DEVICE": "cpu", "WEFT_STRICT": "1"}
-    told = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True, env=env).stdout
-    assert told.split() == ["True", "True", "False", "True"]
-
-
 @pytest.mark.parametrize("strict", [False, True])
 def test_native_code_that_cannot_be_compiled_is_told_of_once(strict: bool, monkeypatch: pytest.MonkeyPatch) -> None:
     def fails(*_: Any) -> None:

@@ -8,7 +8,6 @@ import shutil
 import subprocess
 import sys
 import types
-from collections.abc import Iterator
 from importlib.machinery import ExtensionFileLoader
 from pathlib import Path
 from typing import Any
@@ -227,12 +226,11 @@ def test_native_code_is_not_installed_twice_by_an_import_within_the_installation
 ) -> None:
     installed: list[int] = []
 
-    def install() -> Iterator[None]:
+    def install() -> None:
         installed.append(1)
         native_immediate.install_native_code()
-        yield
 
     monkeypatch.setattr(native_immediate, "INSTALLED", {})
-    monkeypatch.setattr(native_immediate, "_install_steps", install)
+    monkeypatch.setattr(native_immediate, "_install", install)
     native_immediate.install_native_code()
     assert installed == [1]

@@ -190,7 +190,6 @@ from weft.dsl.immediate import native_immediate
 from weft.runtime import waiting
 from weft.dsl.immediate.at_call import ENOUGH
 from weft.runtime.replacement import COMPILED
-native_immediate.SLICE = 60.0  # (the first call that installs does so completely)
 x = wf.asarray(np.arange(4.0))
 for calls in (ENOUGH // 4, ENOUGH, COMPILED):
     for _ in range(calls):

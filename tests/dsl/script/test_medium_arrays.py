@@ -1,0 +1,85 @@
+"""Tests of arrays of 129 to 16,384 elements that scripts create with NumPy's functions."""
+
+from __future__ import annotations
+
+import sys
+import tracemalloc
+from typing import Any
+
+import numpy as np
+import pytest
+
+import weft as wf
+from weft.dsl.script import script_function, script_namespace
+from weft.dsl.script.script_namespace import script_module
+from weft.runtime import SEVERAL_DEVICES
+
+IMMEDIATE = 16384
+# Calls, and whether weft supports the dtype of the result.
+CALLS = {
+    "xp.zeros(1000)": True,
+    "xp.zeros((10, 100), dtype=xp.float32)": True,
+    "xp.zeros(1000, 'i2')": True,
+    "xp.zeros(1000, '>f8')": True,
+    "xp.zeros((40, 50), order='F')": True,
+    "xp.zeros(1000, dtype='U3')": False,
+    "xp.ones((1000,), dtype=complex)": True,
+    "xp.ones(1000, dtype=xp.longdouble)": False,
+    "xp.full(1000, 2.5)": True,
+    "xp.full((4, 250), True)": True,
+    "xp.arange(1000)": True,
+    "xp.arange(0, 100, 0.25)": True,
+    "xp.linspace(0, 1, 1000)": True,
+    "xp.linspace(0, 1, 10000)": True,
+    "xp.array([1.5] * 1000)": True,
+    "xp.asarray(range(1000))": True,
+}
+
+
+@pytest.fixture(params=["python", "native"])
+def xp(request: pytest.FixtureRequest, monkeypatch: pytest.MonkeyPatch) -> Any:
+    """Return a new namespace for scripts, with functions in Python or in native code."""
+    script_module.cache_clear()
+    monkeypatch.setattr(script_namespace, "is_program", lambda frame: "__name__" not in frame.f_globals)
+    if request.param == "python":
+        monkeypatch.setattr(script_function, "_native", [])
+        monkeypatch.setattr(script_function, "install_native_after", lambda calls: None)
+    else:
+        script_function.install_native_code()
+    several = SEVERAL_DEVICES[0]
+    yield script_module("numpy")
+    SEVERAL_DEVICES[0] = several
+    script_module.cache_clear()
+
+
+@pytest.mark.parametrize("single", [True, False])
+@pytest.mark.parametrize("call", CALLS)
+def test_new_arrays_have_numpys_elements(call: str, single: bool, xp: Any) -> None:
+    # (native code creates arrays only in a process with one device)
+    SEVERAL_DEVICES[0] = not single
+    found, expected = eval(call, {"xp": xp}), eval(call, {"xp": np})
+    assert type(found) is (wf.Array if CALLS[call] else np.ndarray)
+    assert found.dtype == expected.dtype and found.shape == expected.shape
+    assert found.strides == expected.strides and np.array_equal(np.asarray(found), expected)
+    if CALLS[call]:
+        found[...] = 1
+        assert np.array_equal(found + found, np.real(found) + 1) or found.dtype == bool
+
+
+def test_new_arrays_are_on_the_default_device(xp: Any) -> None:
+    for _ in range(2):
+        assert xp.zeros(1000).device.name == "cpu"
+        with wf.device("simt"):
+            assert xp.zeros(1000).device.name == "simt"
+            assert xp.arange(1000).device.name == "simt"
+
+
+def test_new_arrays_are_freed(xp: Any) -> None:
+    device = wf.default_device()
+    before = sys.getrefcount(device)
+    tracemalloc.start()
+    for _ in range(1000):
+        xp.zeros(1000)
+    traced, _ = tracemalloc.get_traced_memory()
+    tracemalloc.stop()
+    assert traced < 1_000_000 and abs(sys.getrefcount(device) - before) < 100
