@@ -73,7 +73,14 @@ if TYPE_CHECKING:
     from weft.fusion.graph.symbolic import SymbolicProgram, as_symbol, convert_sympy, entries_of
     from weft.fusion.run.expanded_ops import ExpandedOp, compile_price
     from weft.fusion.run.masked_copy_kernel import compile_masked_copy
-    from weft.fusion.run.primitives import NeedsKernelError, is_ready, primitive, reduce_values, uses_numpy
+    from weft.fusion.run.primitives import (
+        NeedsKernelError,
+        is_ready,
+        primitive,
+        reduce_values,
+        sum_of_products,
+        uses_numpy,
+    )
     from weft.fusion.run.tiers import is_optimizer_failure
 
 __getattr__ = lazy_names(
@@ -85,7 +92,7 @@ __getattr__ = lazy_names(
         "weft.fusion.graph.symbolic": "SymbolicProgram as_symbol entries_of convert_sympy",
         "weft.fusion.run.expanded_ops": "ExpandedOp compile_price",
         "weft.fusion.run.masked_copy_kernel": "compile_masked_copy",
-        "weft.fusion.run.primitives": "NeedsKernelError is_ready primitive reduce_values uses_numpy",
+        "weft.fusion.run.primitives": "NeedsKernelError is_ready primitive reduce_values sum_of_products uses_numpy",
         "weft.fusion.run.tiers": "is_optimizer_failure",
     },
 )

@@ -21,6 +21,7 @@ from weft.fusion import (
     REDUCTION_BLOCK,
     NeedsKernelError,
     reduce_values,
+    sum_of_products,
     was_evaluated_alone,
 )
 from weft.runtime import FIXED, IMMEDIATE, default_device, limit_on
@@ -335,8 +336,8 @@ def reduce_whole(name: str, values: np.ndarray) -> Any:
     if kind.kind == "c" or not values.flags.c_contiguous:
         return None
     if name == "norm":
-        squares = reduce_whole("sum", np.square(values)) if kind.kind == "f" else None
-        return None if squares is None else np.sqrt(squares)
+        flat = values.reshape(-1)
+        return np.sqrt(_dot(flat, flat)) if kind.char in "fd" else None
     if name in ("mean", "sum") and kind.kind in "biu":
         if name == "mean" and kind.itemsize > 4:
             return None  # (a sum of floats may be rounded)
@@ -369,7 +370,12 @@ def dot_whole(x: Any, y: Any) -> Any:
     if left is None or right is None or not (left.flags.c_contiguous and right.flags.c_contiguous):
         return None
     with np.errstate(all="ignore"):
-        return reduce_whole("sum", np.multiply(left, right))
+        return _dot(left, right)
+
+
+def _dot(left: np.ndarray, right: np.ndarray) -> Any:
+    found = sum_of_products(left, right) if left.size > 1 else None
+    return reduce_values("add", np.multiply(left, right), (0,), left.dtype) if found is None else found
 
 
 def _spread(name: str, values: np.ndarray) -> Any:

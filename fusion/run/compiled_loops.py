@@ -12,7 +12,7 @@ from typing import Any
 import numpy as np
 
 from weft.codegen import KernelBuilder, Target, find_reduction_lanes, kernel_digest, obtain_function, order_target
-from weft.fusion.graph.expr import Expr, leaf, reduce_, view
+from weft.fusion.graph.expr import Expr, leaf, map_, reduce_, view
 from weft.fusion.graph.reduction_order import LaneLoop, Tree
 from weft.fusion.lower.kernels import lower_for
 from weft.fusion.plan.group import Group, start_group
@@ -42,13 +42,16 @@ def _kernel(op: str, loop: tuple[np.dtype, ...], dtype: np.dtype) -> Any:
     return b.finish()
 
 
-def compile_reduction(op: str, kind: np.dtype) -> Any:
-    """Return a compiled reduction of contiguous rows, as a generalized ufunc ``(n)->()``."""
+def compile_reduction(op: str, kind: np.dtype, factors: int = 1) -> Any:
+    """Return a compiled reduction of contiguous rows, as a generalized ufunc ``(n)->()``.
+
+    With two `factors`, the ufunc ``(n),(n)->()`` reduces the products of two rows.
+    """
     device = get_device("cpu")
-    base = leaf(0, (100,), kind)
+    rows = [leaf(k, (100,), kind) for k in range(factors)]
     group = Group(0)
-    node = reduce_(op, base, (0,), kind)
-    start_group(group, make_task(node, {base, node}, []))
+    node = reduce_(op, rows[0] if factors == 1 else map_("multiply", rows), (0,), kind)
+    start_group(group, make_task(node, {*rows, node}, []))
     (lowered,) = lower_for(device.target, group, special=False)
     slots = [0] * len(lowered.bindings)
     slot_indices = {}
@@ -58,8 +61,8 @@ def compile_reduction(op: str, kind: np.dtype) -> Any:
         op,
         obtain_function(device, lowered.kernel),
         slots,
-        (slot_indices[base], slot_indices[node], slot_indices["int"]),
-        (kind, kind),
+        [slot_indices[each] for each in (*rows, node, "int")],
+        [kind] * (factors + 1),
     )
 
 

@@ -16,11 +16,11 @@ import numpy as np
 
 from weft.codegen import dtype_kind, find_op, is_bfloat16, is_half
 from weft.fusion.run.expanded_ops import ExpandedOp, can_expand
-from weft.fusion.run.reduce_arrays import NeedsKernelError, reduce_values
+from weft.fusion.run.reduce_arrays import NeedsKernelError, reduce_values, sum_of_products
 
 Primitive = Callable[..., Any]
 
-__all__ = ["NeedsKernelError", "Primitive", "primitive", "reduce_values", "substitute", "uses_numpy"]
+__all__ = ["NeedsKernelError", "Primitive", "primitive", "reduce_values", "substitute", "sum_of_products", "uses_numpy"]
 
 # Ops whose NumPy loops compute the same bits as weft, by the kind of their first operand.
 _ANY = "equal not_equal less less_equal greater greater_equal logical_and logical_or logical_xor logical_not isnan isinf isfinite"

@@ -265,20 +265,47 @@ def _reduce_compiled(op: str, values: np.ndarray, axes: tuple[int, ...], kind: n
     length = values.shape[-1]
     if length < 2 or (length > 2 * REDUCTION_BLOCK and values.ndim > 1):
         return None
-    key = op, kind.char
+    loop = _compiled(op, kind)
+    if loop is None:
+        return None
+    if length <= 2 * REDUCTION_BLOCK:
+        return loop(values)
+    return loop(_block_results(loop, values))
+
+
+def sum_of_products(left: np.ndarray, right: np.ndarray) -> Any:
+    """Return the sum of the products of two contiguous float vectors, or None if there is no compiled loop.
+
+    The vectors have the same dtype and at least two elements.
+    """
+    loop = _compiled("add", left.dtype, 2)
+    if loop is None:
+        return None
+    if left.size <= 2 * REDUCTION_BLOCK:
+        return loop(left, right)
+    return reduce_values("add", _block_results(loop, left, right), (0,), left.dtype)
+
+
+def _compiled(op: str, kind: np.dtype, factors: int = 1) -> Any:
+    """Return the compiled reduction of rows, or of the products of two rows, or None for the first calls."""
+    key = op, kind.char * factors
     loop = _loops.get(key)
     if loop is None:
         count = _counts[key] = _counts.get(key, 0) + 1
         if count <= OFTEN:
             return None
         form = f"the compilation of reductions by {op} of {kind}"
-        loop = runtime.try_compiling(form, BY_NUMPY, lambda: compiler().compile_reduction(op, kind))
+        loop = runtime.try_compiling(form, BY_NUMPY, lambda: compiler().compile_reduction(op, kind, factors))
         if loop is None:
             _counts[key] = -sys.maxsize
             return None
         _loops[key] = loop
-    if length <= 2 * REDUCTION_BLOCK:
-        return loop(values)
+    return loop
+
+
+def _block_results(loop: Any, *rows: np.ndarray) -> Any:
+    """Return the reduction of each block of a long row. Kernels divide rows in the same way."""
+    length = rows[0].size
     whole = length - length % REDUCTION_BLOCK
-    parts = loop(values[:whole].reshape(-1, REDUCTION_BLOCK))
-    return loop(parts if whole == length else np.append(parts, loop(values[whole:])))
+    parts = loop(*[row[:whole].reshape(-1, REDUCTION_BLOCK) for row in rows])
+    return parts if whole == length else np.append(parts, loop(*[row[whole:] for row in rows]))

@@ -24,7 +24,7 @@ from weft.runtime.errors import CompileError
 PACKED, COUNT, SHIFTS = range(3)
 # Words of a reduction's data: its entry; its number of slots; the indices of the slots for source, result and length;
 # then the slots.
-ENTRY, SLOTS, SOURCE, RESULT, LENGTH, CONSTANTS = range(6)
+ENTRY, SLOTS, INDICES = range(3)
 # Maximum number of operands of an elementwise loop, and of slots of a reduction.
 MOST = 8
 MOST_SLOTS = 16
@@ -66,15 +66,17 @@ def make_map_ufunc(name: str, entry: HostFunction, dtypes: Sequence[np.dtype]) -
 
 
 def make_reduction_ufunc(
-    name: str, entry: HostFunction, slots: Sequence[int], slot_indices: tuple[int, int, int], dtypes: Sequence[np.dtype]
+    name: str, entry: HostFunction, slots: Sequence[int], slot_indices: Sequence[int], dtypes: Sequence[np.dtype]
 ) -> Any:
-    """Return a generalized ufunc ``(n)->()`` that reduces contiguous rows with a compiled kernel.
+    """Return a generalized ufunc ``(n)->()`` or ``(n),(n)->()`` that reduces contiguous rows with a compiled kernel.
 
-    `slots` are the arguments of `entry`. The loop sets the arguments with the indices `slot_indices`: the address of
-    the row, the address of the result, and the length.
+    `slots` are the arguments of `entry`. The loop sets the arguments with the indices `slot_indices`: the addresses of
+    the rows, the address of the result, and the length.
     """
+    inputs = len(dtypes) - 1
     data = array("q", [entry.address, len(slots), *slot_indices, *slots])
-    return _make(name, _loop("weft_fold_loop"), data, dtypes, (entry,), "(n)->()")
+    signature = ",".join(["(n)"] * inputs) + "->()"
+    return _make(name, _loop(f"weft_fold_loop_{inputs}", inputs), data, dtypes, (entry,), signature)
 
 
 def _make(
@@ -129,8 +131,8 @@ def _interface(index: int) -> Any:
 
 
 @cache
-def _loop(entry: str) -> int:
-    return obtain_native(entry, _map_text(entry) if entry == "weft_map_loop" else _reduction_text(entry)).address
+def _loop(entry: str, inputs: int = 0) -> int:
+    return obtain_native(entry, _reduction_text(entry, inputs) if inputs else _map_text(entry)).address
 
 
 def _begin(t: Text, entry: str, slots: int) -> None:
@@ -245,21 +247,24 @@ def _copy(
     t.do(f"br label %{behind}")
 
 
-def _reduction_text(entry: str) -> str:
-    """Return the LLVM text of the inner loop of a reduction, which calls the kernel once per row."""
+def _reduction_text(entry: str, inputs: int) -> str:
+    """Return the LLVM text of the inner loop of a reduction, which calls the kernel once per row.
+
+    The kernel reads a row of each of `inputs` arrays.
+    """
     t = Text()
     _begin(t, entry, MOST_SLOTS)
     k = t.begin_loop("copy", t.load("%data", SLOTS))
-    t.store(t.load(t.at("%data", CONSTANTS), k), "%slots", k)
+    t.store(t.load(t.at("%data", INDICES + inputs + 2), k), "%slots", k)
     t.end_loop("copy")
     function = t.load("%data", ENTRY, "ptr")
-    source, result = (t.at("%slots", t.load("%data", slot)) for slot in (SOURCE, RESULT))
-    t.store(t.load("%dims", 1), "%slots", t.load("%data", LENGTH))
-    t.store(t.load("%args", 0), source, 0)
-    t.store(t.load("%args", 1), result, 0)
+    *places, length = (t.at("%slots", t.load("%data", INDICES + n)) for n in range(inputs + 2))
+    t.store(t.load("%dims", 1), length, 0)
+    for n, place in enumerate(places):
+        t.store(t.load("%args", n), place, 0)
     t.begin_loop("row", t.load("%dims", 0))
     t.do(f"call void {function}(ptr %slots, i64 0, i64 1)")
-    for slot, at in ((source, 0), (result, 1)):
-        t.store(t.new(f"add i64 {t.load(slot, 0)}, {t.load('%steps', at)}"), slot, 0)
+    for n, place in enumerate(places):
+        t.store(t.new(f"add i64 {t.load(place, 0)}, {t.load('%steps', n)}"), place, 0)
     t.end_loop("row")
     return _end(t)

@@ -61,6 +61,17 @@ def test_sums(dtype: str) -> None:
     assert ("add", "f" if kind.char == "e" else kind.char) in loops
 
 
+@pytest.mark.parametrize("dtype", ("float64", "float32"))
+def test_sums_of_products(dtype: str) -> None:
+    """Test dot products and norms in compiled loops, which have the bits of kernels."""
+    for n in (2, 3, 31, 1000, 16384, 16385, 32768, 32769, 49152, 100_003):
+        x, y = (np.nan_to_num(values(np.dtype(dtype), seed, n), posinf=3, neginf=-2) for seed in (4, 5))
+        a, b = wf.asarray(x), wf.asarray(y)
+        for left, right, expected in ((x, y, wf.dot(a, b)), (y, y, (b * b).sum())):
+            with mock.patch.multiple(reduce_arrays, OFTEN=0, _loops={}):
+                assert same_bits(reduce_arrays.sum_of_products(left, right), expected), n
+
+
 @pytest.mark.parametrize("dtype", ("float64", "int32", "uint8", "bool", "float16", "complex128"))
 def test_other_reductions(dtype: str) -> None:
     kind = np.dtype(dtype)

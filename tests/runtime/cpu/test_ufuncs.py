@@ -15,10 +15,10 @@ RESTORED = {"x86_64": "ldmxcsr", "aarch64": "msr\tFPSR"}
 
 
 @pytest.mark.parametrize("machine", TRIPLES)
-@pytest.mark.parametrize("entry", ["weft_map_loop", "weft_fold_loop"])
-def test_loops_restore_the_flags_on_every_machine(entry: str, machine: str, monkeypatch: pytest.MonkeyPatch) -> None:
+@pytest.mark.parametrize("inputs", [0, 1, 2])
+def test_loops_restore_the_flags_on_every_machine(inputs: int, machine: str, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(platform, "machine", lambda: machine)
-    text = ufuncs._map_text(entry) if entry == "weft_map_loop" else ufuncs._reduction_text(entry)
+    text = ufuncs._reduction_text("loop", inputs) if inputs else ufuncs._map_text("loop")
     llvm.initialize_all_targets()
     llvm.initialize_all_asmprinters()
     module = llvm.parse_assembly(text)
