@@ -98,13 +98,22 @@ def find_inner_loop(ufunc: np.ufunc, dtype: np.dtype) -> tuple[int, int, np.dtyp
 
     The inner loop is described by the address of the loop, the address of its data, and the dtype of its result.
     """
-    begin = dtype.char * ufunc.nin + "->"
-    index = next((k for k, types in enumerate(ufunc.types) if types.startswith(begin)), None)
-    if index is None or ufunc.nout != 1:
+    index, result = _loop_numbers(ufunc).get(dtype.char * ufunc.nin, (-1, ""))
+    if index < 0 or ufunc.nout != 1:
         return None
     functions, data = (ctypes.c_int64.from_address(id(ufunc) + at).value for at in _LOOPS)
     loop = ctypes.c_int64.from_address(functions + 8 * index).value
-    return loop, data and ctypes.c_int64.from_address(data + 8 * index).value, np.dtype(ufunc.types[index][-1])
+    return loop, data and ctypes.c_int64.from_address(data + 8 * index).value, np.dtype(result)
+
+
+@cache
+def _loop_numbers(ufunc: np.ufunc) -> dict[str, tuple[int, str]]:
+    """Return the number and the results of the first inner loop for each combination of operand dtypes."""
+    found: dict[str, tuple[int, str]] = {}
+    for number, types in enumerate(ufunc.types):
+        operands, _, results = types.partition("->")
+        found.setdefault(operands, (number, results))
+    return found
 
 
 def numpy_function(name: str, index: int) -> int:
