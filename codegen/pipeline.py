@@ -22,6 +22,7 @@ from weft.codegen.passes.inline_rows import inline_rows
 from weft.codegen.passes.keep_rows import keep_rows
 from weft.codegen.passes.map_axes import map_axes
 from weft.codegen.passes.move_complex import move_complex
+from weft.codegen.passes.narrow_counts import narrow_counts
 from weft.codegen.passes.split_borders import split_borders
 from weft.codegen.passes.tile_transposes import tile_transposes
 from weft.codegen.passes.trace_schedule import trace_schedule
@@ -82,6 +83,11 @@ LOOPS = (
         "cut_scatters",
         "Split a scatter loop into blocks, whose values are computed in vectors and then written in order.",
         lambda kernel, target: cut_scatters(kernel),
+    ),
+    Pass(
+        "narrow_counts",
+        "Sum conditions in 32 bits if no sum can overflow.",
+        lambda kernel, target: narrow_counts(kernel),
     ),
     Pass("choose_lanes", "Mark the loops that run in vectors.", lambda kernel, target: choose_lanes(kernel, target)),
     Pass(

@@ -33,6 +33,7 @@ from weft.dsl.immediate.small_work import (
     ORDERED,
     WARNING,
     WHOLE,
+    is_alone,
     is_immediate,
     limit_of,
     most_whole,
@@ -141,7 +142,9 @@ def attempt(way: Implementation, operands: Sequence[Any], default: Device | None
             if values.size > limit:
                 limit = IMMEDIATE[0] << shift_of_operands(way, operands)
                 if values.size > limit:
-                    return MISSED
+                    if not (way.shifts and (way.types >> values.dtype.num) & 1 and is_alone(values.nbytes)):
+                        return MISSED
+                    limit = values.size
             alike = alike and bool((way.types >> values.dtype.num) & 1)
             if kind is not np.ndarray:
                 own = value._device or value._storage.device

@@ -68,8 +68,12 @@ def _limit_searched(name: str, arguments: Any, options: dict[str, Any]) -> int:
 def _limit_grown(name: str, arguments: Any, options: dict[str, Any]) -> int:
     if name == "einsum":
         return 0 if einsum_products(arguments) <= IMMEDIATE[FIXED] else GROWN
-    known = name in _PRODUCT_SIZES and options.keys() <= {"axis"}
-    return 0 if known and _grown_size(name, arguments) <= IMMEDIATE[0] else GROWN
+    if name not in _PRODUCT_SIZES or not options.keys() <= {"axis"}:
+        return GROWN
+    size = _grown_size(name, arguments)
+    if size > IMMEDIATE[0] and name in ("repeat", "tile") and type(arguments[0]) is Array:
+        return int(size) if size <= most_moved_alone([arguments[0]]) else GROWN
+    return 0 if size <= IMMEDIATE[0] else GROWN
 
 
 def _limit_moved(name: str, arguments: Any, options: dict[str, Any]) -> int:
@@ -285,7 +289,17 @@ def immediate_bytes(name: str) -> int:
 def is_cast_immediately(values: np.ndarray, kind: np.dtype) -> bool:
     """Return whether an array is cast to a dtype immediately. The limit counts bytes, as for `shifts_of`."""
     width = min(8, max(2, values.itemsize, kind.itemsize))
-    return bool(values.shape) and 0 < width * values.size <= 8 * IMMEDIATE[0]
+    if not values.shape or not values.size:
+        return False
+    return width * values.size <= 8 * IMMEDIATE[0] or is_alone(max(values.itemsize, kind.itemsize) * values.size)
+
+
+def is_alone(nbytes: int) -> bool:
+    """Return whether an op on arrays of up to `nbytes` is executed immediately because nothing fuses with it.
+
+    NumPy's loop must have finished before threads would have run a kernel.
+    """
+    return nbytes <= MOVED_ALONE * IMMEDIATE[FIXED] and was_evaluated_alone(user_location())
 
 
 def is_immediate(name: str, shapes: list[tuple[int, ...]], limit: int) -> bool:

@@ -91,6 +91,8 @@ def _reduce_exactly(op: str, values: np.ndarray, axes: tuple[int, ...], dtype: n
         return _find_extreme(getattr(np, op), values, axes, dtype)
     if is_bfloat16(values.dtype):
         return _reduce_exactly(op, values.astype(np.float32), axes, np.dtype(np.float32)).astype(dtype)
+    if values.dtype.kind == "b" and op == "add" and len(axes) == values.ndim:
+        return dtype.type(np.count_nonzero(values))
     count = prod([values.shape[k] for k in axes])
     start = {} if count else {"initial": identity_of(op, dtype)}
     if values.dtype != dtype and dtype.kind != "b":

@@ -18,6 +18,7 @@ from tests.dsl.special_values import same, values
 from weft.dsl.arrays.array import expr_of
 from weft.dsl.arrays.on_host import call_numpy
 from weft.dsl.immediate import native_immediate
+from weft.fusion.record.unfused_sites import CALLS
 from weft.fusion.run import reduce_arrays
 from weft.runtime import override
 
@@ -486,3 +487,40 @@ def test_products_of_vectors_in_memory_are_done_at_the_call(code: str) -> None:
             assert type(found) is type(wanted) and found.tobytes() == wanted.tobytes()
         assert wf.statistics()["kernels"] == before
         assert isinstance(x[::-1] @ y, wf.Array) and isinstance(wf.sin(x) @ y, wf.Array)
+
+
+@pytest.mark.parametrize(
+    "function",
+    [
+        lambda m, x: -x,
+        lambda m, x: x * 2,
+        lambda m, x: m.equal(x, 4),
+        lambda m, x: x.astype(np.float32),
+        lambda m, x: m.tile(x, 2),
+        lambda m, x: m.repeat(x, 3),
+    ],
+)
+@pytest.mark.parametrize("dtype", [np.uint8, np.float64])
+def test_operations_that_were_evaluated_alone_are_done_at_the_call(function: Callable[..., Any], dtype: type) -> None:
+    given = np.random.default_rng(0).integers(0, 9, 480_000 // np.dtype(dtype).itemsize).astype(dtype)
+    x, wanted = wf.evaluate(wf.asarray(given)), function(np, given)
+    larger = wf.evaluate(wf.asarray(np.resize(given, 40 * given.size)))
+    kernels = []
+    for _ in range(CALLS + 2):
+        before = wf.statistics()["kernels"]
+        found = function(wf, x)
+        assert same(found, wanted)
+        kernels.append(wf.statistics()["kernels"] - before)
+    assert kernels == [1, *[0] * CALLS, 1]  # (then fusion is tried again)
+    for _ in range(2):
+        before = wf.statistics()["kernels"]
+        wf.evaluate(function(wf, larger))
+        assert wf.statistics()["kernels"] == before + 1
+
+
+def test_operations_that_were_fused_stay_recorded() -> None:
+    x = wf.evaluate(wf.asarray(np.arange(60_000.0)))
+    for _ in range(3):
+        doubled = x * 2
+        assert doubled._device is None
+        assert same(doubled + 1, np.arange(60_000.0) * 2 + 1)

@@ -112,7 +112,7 @@ def make_program(graph: LiveGraph, wanted: Sequence[int] | None, device: Device,
     outputs = list(dict.fromkeys([*roots, *(v for v in graph.versions if v in needed)]))
     kept = [v for v in graph.versions if v not in needed]
     found = {} if any_order or machine_of(device).is_gpu else variances.find_variances(order, graph.origins)
-    order, operands = _without_differences(order, outputs, found)
+    order, operands = _without_intermediates(order, outputs, found)
     users: dict[Expr, list[Expr]] = {node: [] for node in order}
     for node in order:
         if node.kind == "leaf" and node.attrs[1] != device.name:
@@ -127,7 +127,7 @@ def make_program(graph: LiveGraph, wanted: Sequence[int] | None, device: Device,
     steps = [
         ValueStep(node, numbers[node], (numbers[found[node][0]],), variances.run_variance, found[node][1])
         if node in found
-        else _make_step(node, numbers, inside, order_of)
+        else _make_step(node, operands[node], numbers, inside, order_of)
         for node in [*front, *back]
     ]
     uses = [0] * len(steps)
@@ -152,17 +152,16 @@ def make_program(graph: LiveGraph, wanted: Sequence[int] | None, device: Device,
     )
 
 
-def _without_differences(
+def _without_intermediates(
     order: list[Expr], outputs: list[Expr], found: Mapping[Expr, tuple[Expr, Any]]
 ) -> tuple[list[Expr], dict[Expr, tuple[Expr, ...]]]:
-    """Return the nodes to compute, without the squared differences in variances, and their operands.
+    """Return the nodes to compute and their operands.
 
-    Variances in `found` have their array as operand.
-
-    The nodes of the squared differences are omitted unless other nodes need them.
+    Variances in `found` have their array as operand. The nodes of the squared differences are omitted unless other
+    nodes need them. In the same way, counts have their conditions as operand.
     """
-    operands = {node: (found[node][0],) if node in found else node.operands for node in order}
-    if not found:
+    operands = {node: (found[node][0],) if node in found else reductions.operands_of(node) for node in order}
+    if all(operands[node] is node.operands for node in order):
         return order, operands
     needed = set(outputs)
     for node in reversed(order):
@@ -183,12 +182,14 @@ def _split_tail(order: list[Expr], users: dict[Expr, list[Expr]]) -> tuple[list[
     return [n for n in order if n not in tail], [n for n in order if n in tail]
 
 
-def _make_step(node: Expr, numbers: dict[Expr, int], inside: set[Expr], orders: ReductionOrders) -> ValueStep:
+def _make_step(
+    node: Expr, given: tuple[Expr, ...], numbers: dict[Expr, int], inside: set[Expr], orders: ReductionOrders
+) -> ValueStep:
     number = numbers[node]
     if node.kind == "map":
         inputs, cluster = maps.make_cluster(node, inside, orders.any_order)
         return ValueStep(node, number, tuple(numbers[n] for n in inputs), maps.run_cluster, cluster)
-    operands = tuple([numbers[child] for child in node.operands])
+    operands = tuple([numbers[child] for child in given])
     match node.kind:
         case "reduce":
             return ValueStep(node, number, operands, reductions.run_reduce, reductions.choose_order(node, orders))

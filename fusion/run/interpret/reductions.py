@@ -39,6 +39,16 @@ def may_fail(node: Expr) -> bool:
     return node.kind == "reduce" and dtype_kind(node.dtype) == "f" and node.op in _EXACT
 
 
+def operands_of(node: Expr) -> tuple[Expr, ...]:
+    """Return the operands of a node, or the condition that a node counts."""
+    if node.kind != "reduce" or node.op != "add" or node.dtype.kind not in "iu":
+        return node.operands
+    (operand,) = node.operands
+    if operand.kind != "map" or operand.op != "cast" or operand.operands[0].dtype.kind != "b":
+        return node.operands
+    return operand.operands if operand.operands[0].shape == operand.shape else node.operands
+
+
 def choose_order(node: Expr, orders: ReductionOrders) -> Any:
     """Return the order in which a plan would compute a reduction.
 
