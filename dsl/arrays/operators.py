@@ -60,6 +60,7 @@ from weft.dsl.immediate.at_call import (
 from weft.dsl.immediate.callers import is_library
 from weft.dsl.immediate.host_values import values_of
 from weft.dsl.immediate.library_calls import apply_for_library
+from weft.dsl.immediate.small_work import shifted_limit
 from weft.fusion import Location, assign, broadcast_shapes, cast, constant, current_epoch, cut, map_, recording
 from weft.runtime import IMMEDIATE
 
@@ -157,7 +158,7 @@ def _in_place(op: str) -> Any:
     immediate = implementation_of(definition)
 
     def method(self: Array, other: Any) -> Any:
-        few = self.size <= IMMEDIATE[0] << ((immediate.shifts >> 2 * self.dtype.num) & 3)
+        few = self.size <= shifted_limit(immediate.shifts, self.dtype)
         if few and attempt_into(self, immediate, (self, other)):
             return self
         if type(other) is np.ndarray:

@@ -39,6 +39,7 @@ from weft.dsl.immediate.small_work import (
     most_whole,
     reduce_rows,
     reduce_whole,
+    shifted_limit,
     shifts_of,
     stays_small,
 )
@@ -140,9 +141,11 @@ def attempt(way: Implementation, operands: Sequence[Any], default: Device | None
             if values is None or not (COMMON >> values.dtype.num) & 1:
                 return MISSED
             if values.size > limit:
-                limit = IMMEDIATE[0] << shift_of_operands(way, operands)
+                if not way.shifts:
+                    return MISSED
+                limit = limit_of_operands(way, operands)
                 if values.size > limit:
-                    if not (way.shifts and (way.types >> values.dtype.num) & 1 and is_alone(values.nbytes)):
+                    if not ((way.types >> values.dtype.num) & 1 and is_alone(values.nbytes)):
                         return MISSED
                     limit = values.size
             alike = alike and bool((way.types >> values.dtype.num) & 1)
@@ -177,17 +180,17 @@ def attempt(way: Implementation, operands: Sequence[Any], default: Device | None
     return MISSED if way.op is None or not device.host_math else _by_loops(way.op, given, device)
 
 
-def shift_of_operands(way: Implementation, operands: Sequence[Any]) -> int:
-    """Return by how many bits the limit on elements is shifted for these operands.
+def limit_of_operands(way: Implementation, operands: Sequence[Any]) -> int:
+    """Return the limit on elements for these operands.
 
-    It is shifted only if the result has the operands' dtype or consists of bools.
+    It depends on the dtype only if the result has the operands' dtype or consists of bools.
     """
     dtypes = {value.dtype for value in operands if isinstance(value, (Array, np.ndarray, np.generic))}
     numbers = {type(value) for value in operands if not isinstance(value, (Array, np.ndarray, np.generic))}
     if len(dtypes) != 1 or not numbers <= {int, bool, float}:
-        return 0
+        return IMMEDIATE[0]
     (dtype,) = dtypes
-    return (way.shifts >> 2 * dtype.num) & 3 if float not in numbers or dtype.kind == "f" else 0
+    return shifted_limit(way.shifts, dtype) if float not in numbers or dtype.kind == "f" else IMMEDIATE[0]
 
 
 def _by_loops(op: OpDef, given: list[Any], device: Device) -> Any:
@@ -219,7 +222,7 @@ def _find_loop(name: str, kinds: tuple[Any, ...]) -> tuple[Callable[..., Any], t
     function = np.power if whole else primitive(name, loop, dtype)
     if len(set(loop)) == 1 and not whole and type(function) is np.ufunc and not uses_numpy(name, loop):
         _loops_of(name).setdefault(loop[0].num, function)
-        note_loop(name, function, loop[0], compiled=True, shift=(shifts_of(op) >> 2 * loop[0].num) & 3)
+        note_loop(name, function, loop[0], shifts_of(op), compiled=True)
     casts = [
         own.type if kind in _WEAK else None if kind == own else primitive("cast", (kind,), own)
         for kind, own in zip(kinds, loop, strict=True)
@@ -233,7 +236,7 @@ def _find_loop(name: str, kinds: tuple[Any, ...]) -> tuple[Callable[..., Any], t
 _WEAK = frozenset({bool, int, float, complex})
 
 
-# Number of calls after which native code is loaded from disk, which takes 12 ms. In Python, a call takes 3 to 6 us
+# Number of calls after which native code is loaded from disk, which takes about 25 ms. In Python, a call takes 3 to 6 us
 # longer than in native code, and a read takes about 1 us longer.
 ENOUGH, READS = 2_000, 4
 _calls, _reads = count(1), count(1)

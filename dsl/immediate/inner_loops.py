@@ -24,15 +24,18 @@ _DTYPES = {np.dtype(code).num: np.dtype(code) for code in "?bBhHiIlLqQfdFD"}
 def store_numpy_loops(name: str, ufunc: np.ufunc, types: int, shifts: int) -> None:
     """Store the inner loops of a NumPy ufunc in the table of op `name`, for several dtypes.
 
-    `types` is a bit mask of dtypes, and `shifts` has two bits for each dtype.
+    `types` is a bit mask of dtypes.
     """
     for number, dtype in _DTYPES.items():
         if (types >> number) & 1:
-            note_loop(name, ufunc, dtype, shift=(shifts >> 2 * number) & 3)
+            note_loop(name, ufunc, dtype, shifts)
 
 
-def note_loop(name: str, ufunc: np.ufunc, dtype: np.dtype, compiled: bool = False, shift: int = 0) -> None:
-    """Store the inner loop of a ufunc for one dtype in the table of op `name`."""
+def note_loop(name: str, ufunc: np.ufunc, dtype: np.dtype, shifts: int, compiled: bool = False) -> None:
+    """Store the inner loop of a ufunc for one dtype in the table of op `name`.
+
+    `shifts` has two bits for each dtype.
+    """
     dtype = np.dtype(dtype.char)
     found = runtime.find_inner_loop(ufunc, dtype)
     if found is None or found[2].num > MOST:
@@ -41,7 +44,16 @@ def note_loop(name: str, ufunc: np.ufunc, dtype: np.dtype, compiled: bool = Fals
     table, begin = loops_of(name), HEAD + ENTRY * dtype.num
     table[0] = ufunc.nin
     # (NumPy keeps its dtypes for the lifetime of the process.)
-    entry = [id(dtype), id(result), loop, data, dtype.itemsize, result.itemsize, int(compiled), shift]
+    entry = [
+        id(dtype),
+        id(result),
+        loop,
+        data,
+        dtype.itemsize,
+        result.itemsize,
+        int(compiled),
+        (shifts >> 2 * dtype.num) & 3,
+    ]
     table[begin : begin + ENTRY] = array("q", entry)
 
 

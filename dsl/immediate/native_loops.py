@@ -109,7 +109,7 @@ def put_loops_first(following: Builtin, mode: int, loops: int = 0, table: Any = 
         return following
     if mode in (Mode.PRODUCT, DOT):
         for code in "fdFD":
-            note_loop("matmul", np.matmul, np.dtype(code))
+            note_loop("matmul", np.matmul, np.dtype(code), 0)
         loops = loops_of("matmul").buffer_info()[0]
     objects = (*_OBJECTS.values(), following, following.table, table, VALUE_READS, IMMEDIATE, CALLERS)
     words = [

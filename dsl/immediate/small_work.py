@@ -6,7 +6,7 @@ limit, and the results of medium-sized reductions that NumPy also computes immed
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
+from collections.abc import Callable
 from functools import lru_cache
 from itertools import chain, pairwise
 from math import inf, prod
@@ -88,14 +88,13 @@ def _limit_moved(name: str, arguments: Any, options: dict[str, Any]) -> int:
 
 
 def _limit_shifted(name: str, arguments: Any, options: dict[str, Any]) -> int:
-    return _shifted_limit(arguments[:1])
+    first = arguments[0] if arguments else None
+    return shifted_limit(_SHIFTS, first.dtype) if type(first) is Array else IMMEDIATE[0]
 
 
-def _shifted_limit(arrays: Sequence[Any]) -> int:
-    """Return the limit for an array's dtype if `arrays` contains one, otherwise the usual limit."""
-    return max(
-        [IMMEDIATE[0], *[IMMEDIATE[0] << ((_SHIFTS >> 2 * x.dtype.num) & 3) for x in arrays if type(x) is Array]]
-    )
+def shifted_limit(shifts: int, dtype: np.dtype) -> int:
+    """Return the limit on elements for a dtype. `shifts` is a result of `shifts_of`."""
+    return IMMEDIATE[0] << ((shifts >> 2 * dtype.num) & 3)
 
 
 def _limit_exact(name: str, arguments: Any, options: dict[str, Any]) -> int:
@@ -201,7 +200,7 @@ def most_moved_alone(arrays: list[Array], fused: bool = False, kept: bool = Fals
         size += values.size
         # (NumPy copies other arrays element by element, and a kernel copies vectors)
         in_rows = in_rows and (width in values.strides if kept else values.strides[-1:] in ((width,), (0,)))
-    most = _shifted_limit(arrays[:1]) if fused else max(limit, least)
+    most = _limit_shifted("", arrays, {}) if fused else max(limit, least)
     if not unit < least or not most < size <= _ALONE * least or not in_rows:
         return most
     return _ALONE * least if was_evaluated_alone(user_location()) else most
