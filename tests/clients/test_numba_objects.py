@@ -58,3 +58,19 @@ def test_in_kernels() -> None:
     kernel[1, 4](x, 3)
     right = np.arange(4.0) + 1 + 3 * np.float64(np.float32(1 / 3)) + np.array(40_000).astype(np.int16)
     assert np.array_equal(x[:3], right[:3]) and x[3] == 3
+
+
+def test_jitted_functions_become_kernels() -> None:
+    @numba.njit
+    def scale(x: Any, out: Any) -> None:
+        i = cuda.grid(1)
+        if i < x.size:
+            out[i] = fourfold(x[i])
+
+    fourfold = cuda.jit(device=True)(numba.njit(lambda x: 4 * x))
+    assert fourfold(2) == cuda.jit(triple, device=True)(2) + 2 == 8
+    x, out = np.arange(4.0), np.zeros(4)
+    for kernel in (cuda.jit(scale), cuda.jit()(scale)):
+        kernel[1, 4](x, out)
+        assert np.array_equal(out, 4 * x)
+        out[:] = 0

@@ -40,6 +40,7 @@ class DeviceFunction:
     def __init__(self, function: Any, signatures: Any = (), **options: Any) -> None:
         if isinstance(function, DeviceFunction):
             function = function.function
+        function = face.from_numba(function)
         if not isinstance(function, FunctionType):
             raise TypeError(f"a device function is made of a Python function, not of {type(function).__name__}")
         self.function: FunctionType = function

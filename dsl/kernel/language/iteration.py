@@ -31,8 +31,11 @@ def make_range(c: Compiler, arguments: list[Any]) -> Range:
     """Compile ``range(...)`` with integer arguments."""
     if not 1 <= len(arguments) <= 3:
         c.fail(f"range takes 1 to 3 arguments, not {len(arguments)}")
-    for argument in arguments:
+    for k, argument in enumerate(arguments):
         kind = c.kind(c.number(argument, "an integer for range"))
+        if c.numba and (kind is float or (isinstance(kind, np.dtype) and kind.kind == "f")):
+            arguments[k] = c.cast(argument, np.dtype(np.int64))  # (as in Numba, the fraction is ignored)
+            continue
         if not (kind in (int, bool) or (isinstance(kind, np.dtype) and kind.kind in "biu")):
             c.fail(f"range takes integers, not {describe(argument)}: write int(...) around it")
     start, stop = (Constant(0), arguments[0]) if len(arguments) == 1 else arguments[:2]

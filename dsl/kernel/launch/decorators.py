@@ -5,6 +5,7 @@ from __future__ import annotations
 from types import FunctionType
 from typing import Any
 
+from weft.dsl import kernel as face  # for names that are loaded on first use
 from weft.dsl.kernel.language.device_function import DeviceFunction
 from weft.dsl.kernel.language.kernel_errors import KernelTypeError
 from weft.dsl.kernel.launch.dispatcher import KernelDispatcher, kernel, make_options
@@ -50,6 +51,7 @@ def jit(func_or_sig: Any = None, device: bool = False, **options: Any) -> Any:
         if name in options:
             raise KernelTypeError(f"jit has no option {name!r}: {remedy}")
     options.setdefault("weak_scalars", setting("weak_scalars"))
+    func_or_sig = face.from_numba(func_or_sig)
     if not device:
         return kernel(func_or_sig, **options)
     make_options(options)  # raises an error for unknown options

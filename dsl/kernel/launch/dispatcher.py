@@ -114,6 +114,7 @@ class KernelDispatcher(KernelFunction, Inspection):
     ) -> None:
         if isinstance(function, (KernelDispatcher, DeviceFunction)):
             function = function.py_func
+        function = face.from_numba(function)
         if not isinstance(function, FunctionType):
             raise TypeError(f"a kernel is made of a Python function, not of {type(function).__name__}")
         self.py_func: Any = function

@@ -283,3 +283,22 @@ def test_results_have_numbas_values(left: str) -> None:
             if not agree(op, x, out, numbas):
                 wrong.append(f"{left} {op} {right}: {out[out != numbas][:3]}, not {numbas[out != numbas][:3]}")
     assert not wrong, "\n".join(wrong)
+
+
+@pytest.mark.parametrize("dtype", [np.float32, np.float64])
+def test_bounds_of_ranges_may_be_floats(dtype: type) -> None:
+    """Test that Numba's kernels ignore the fractions of bounds, and that `weft.kernel` rejects floats, as Python does."""
+
+    def count(bounds: Any, out: Any) -> None:
+        for k in range(bounds[0]):
+            out[0] += k
+        for k in range(bounds[1], bounds[0], 2.5):
+            out[1] += k
+
+    for values in ((7.9, -1.9), (-3.5, 0), (0.9, 0)):
+        stop, start = map(int, values)
+        out = np.zeros(2)
+        cuda.jit(count)[1, 1](np.array(values, dtype), out)
+        np.testing.assert_array_equal(out, [sum(range(stop)), sum(range(start, stop, 2))])
+    with pytest.raises(KernelError, match="range takes integers, not float"):
+        wf.kernel(count)[1, 1](np.zeros(2, dtype), np.zeros(2))
