@@ -60,6 +60,8 @@ def multiply(a: Any, b: Any) -> Array | None:
         return None
     shape = x[:-1] + y[1:]
     few = prod(shape) <= IMMEDIATE[0]
+    if not few and not device.memory_on_host:
+        return None
     given = _in_memory((a, b), few)
     if given is None:
         return None

@@ -13,7 +13,7 @@ from numpy.lib.stride_tricks import as_strided
 import weft as wf
 from tests.stand_in import RunningDevice, RunningStandIn
 from weft.dsl.functions import linear
-from weft.runtime import CudaError, set_default_device
+from weft.runtime import CudaError, override, set_default_device
 from weft.runtime.cuda.blas import PARAMETERS, Blas
 
 DTYPES = {2: np.float16, 0: np.float32, 1: np.float64, 4: np.complex64, 5: np.complex128}
@@ -152,6 +152,16 @@ def test_views_are_not_copied(library: Library, driver: RunningStandIn, views: A
 def test_what_the_library_cannot_take(library: Library, views: Any) -> None:
     check(values(8, 8), values(8, 8), views)
     assert library.calls <= 1
+
+
+def test_a_large_product_of_small_arrays_is_computed_on_the_device(library: Library) -> None:
+    """Test products of arrays that are still in host memory. The product is not small, so it is the library's."""
+    with override(immediate=1 << 14):
+        a, b = values(300, 20), values(20, 200)
+        x, y = wf.asarray(a), wf.asarray(b)
+        for found in (x @ y, wf.matmul(x, y), x.dot(y), a @ y):
+            np.testing.assert_allclose(found.numpy(), a @ b)
+    assert library.calls == 4
 
 
 def test_integers_go_another_way(library: Library) -> None:

@@ -127,7 +127,7 @@ def item_of(c: Compiler, value: object, k: Any) -> Any:
             return TupleValue(tuple(k if part is None else item_of(c, part, k) for part in parts))
         case Reversed(part=part):
             last = c.apply("subtract", c.apply("subtract", length_of(c, part), Constant(1)), k)
-            if isinstance(last, ScalarValue):
+            if isinstance(last, ScalarValue) and not isinstance(k, Constant):  # (a constant may be too large)
                 last = ScalarValue(last.ir, last.weak, True)
             return item_of(c, part, last)
         case Constant(value=held):

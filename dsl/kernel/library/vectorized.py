@@ -225,6 +225,8 @@ class VectorFunction(DeviceFunction):
         rules = [_takes]
         if all(isinstance(kind, type) for kind in kinds):  # prefer signatures that hold Python scalars without loss
             rules.insert(0, lambda kind, dtype: np.can_cast(np.dtype(kind), dtype, "safe"))
+        elif self.kernel_options.numba:  # (as in Numba, arrays decide if no signature takes all operands)
+            rules.append(lambda kind, dtype: isinstance(kind, type) or kind == dtype)
         for fits in rules:
             for signature in self.signatures:
                 dtypes = [kind.dtype for kind in signature.arguments]

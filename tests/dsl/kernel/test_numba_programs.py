@@ -310,6 +310,20 @@ def test_python_floats_take_no_integer_signature() -> None:
         add(1j, 2)
 
 
+def test_numbers_take_the_dtype_of_the_arrays_if_no_signature_fits() -> None:
+    @cuda.vectorize(["int16(int16, int16)", "int8(int8, int8)"])
+    def above(x: Any, limit: Any) -> Any:
+        return x if x >= limit else 0
+
+    x = np.arange(20, dtype=np.int16)
+    for given in (15, 15.0, 15.7):
+        np.testing.assert_array_equal(above(x, given), np.where(x >= 15, x, 0))
+    assert above(x.astype(np.int8), 3.5).dtype == np.int8
+    for other in (x.astype(float), np.float64(15), x.astype(float)[0]):
+        with pytest.raises(weft.KernelTypeError, match="no signature takes"):
+            above(x, other)
+
+
 @pytest.mark.parametrize("decorator", [cuda.vectorize, cuda.guvectorize])
 def test_options_that_do_not_exist(decorator: Any) -> None:
     layout = ["(n)->(n)"] if decorator is cuda.guvectorize else []
