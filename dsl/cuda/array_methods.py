@@ -174,14 +174,14 @@ def _interface(self: Any) -> dict[str, Any]:
 
     Raises AttributeError on the CPU.
     """
-    stream = self.device.exported_stream()
-    if stream is None:
+    if self.device.exported_stream() is None:
         raise AttributeError(f"__cuda_array_interface__ is for arrays on a GPU; this one is on {self.device.name}")
     if isinstance(self, Array):
         storage, offset = self._storage, (self._view or whole(self._storage))[2] * self.itemsize
     else:
         storage, offset = self.storage, self.offset
     address = exclusive(storage).address + offset  # the caller may write to this address
+    stream = self.device.exported_stream()  # (waits for the other streams, in which the array may have been evaluated)
     return {
         "shape": self.shape,
         "strides": None if self.is_c_contiguous() else self.strides,

@@ -316,7 +316,7 @@ def _choose_head(epoch: Epoch, count: int) -> None:
     epoch.look = 2 * count
     epoch.head = None
     last = {site: k for k, site in enumerate(sites) if site in _heads}
-    if all(len(sites) - k > 2 * _heads[site] for site, k in last.items()):
+    if all(len(sites) - k > 2 * _heads.get(site, 0) for site, k in last.items()):
         loop = find_loop([*epoch.history, *sites])
         if loop is not None:
             epoch.head = loop.head

@@ -5,6 +5,7 @@ The stand-in for the driver delays work as long as possible, which exposes missi
 
 from __future__ import annotations
 
+import ctypes
 import gc
 import random
 import weakref
@@ -309,3 +310,15 @@ def test_what_launches_count_in_keeps_no_stream(device: RunningDevice, driver: R
         wf.evaluate(wf.arange(10) + 1)
     gc.collect()
     assert driver.count("cuStreamCreate") - driver.count("cuStreamDestroy") <= 3
+
+
+def test_the_exported_stream_waits_for_the_evaluation(device: RunningDevice, driver: RunningStandIn) -> None:
+    """Test `__cuda_array_interface__` of an array that is evaluated in another stream."""
+    values, stream = np.arange(float(N)), wf.stream()
+    x = wf.asarray(values)
+    wf.evaluate(x * 1)
+    with stream:
+        interface = (pending := x * 3).__cuda_array_interface__
+    driver.queues.drain(interface["stream"])
+    found = np.frombuffer((ctypes.c_char * pending.nbytes).from_address(interface["data"][0]), float)
+    np.testing.assert_array_equal(found, values * 3)

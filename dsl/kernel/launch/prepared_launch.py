@@ -70,7 +70,7 @@ class PreparedLaunch:
         shape = launcher.grid, launcher.block, launcher.shared_bytes
         self._prepared = device.prepare_grid(function, *shape, len(items))
         self._items = items
-        self._owned = sorted(found.written)
+        self._owned = sorted(k for k in found.written if type(given[k]) is Array)
         self._arrays: list[tuple[int, int, int]] = []  # argument, item, offset in bytes
         self._numbers: list[tuple[int, int, Any]] = []  # argument, item, descriptor
         at = 0
