@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import subprocess
+import sys
 from typing import Any
 
 import numpy as np
@@ -36,6 +38,13 @@ def test_random_programs_with_a_gpus_schedules(seed: int) -> None:
         found = run_program(generator.lines, start, device="simt::sanitized")
         wrong = differences(found, run_numpy(generator.lines, start), bool(generator.inexact))
         assert wrong == "", "\n".join([f"seed {k}", *generator.lines])
+
+
+def test_random_programs_with_small_arrays_on_the_host_of_a_gpu() -> None:
+    """Test programs on a stand-in for a GPU, on which arrays of up to 20 elements stay in host memory."""
+    command = [sys.executable, "-m", "tests.fuzz", "--programs", "12", "--device", "stand-in", "--immediate", "20"]
+    done = subprocess.run(command, capture_output=True, text=True, timeout=300, check=False)
+    assert done.stdout == "12 programs, 0 differ\n", done.stdout + done.stderr
 
 
 @pytest.mark.parametrize("seed", seeds(4, 12, 2))
