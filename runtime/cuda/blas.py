@@ -27,9 +27,8 @@ PLAIN, TRANSPOSED = 0, 1
 DEFAULT_ALGORITHM = -1
 INVALID, UNSUPPORTED = 7, 15
 MOST = 2**31 - 1
-MISSING = (
-    "products of matrices go by way of the host: cuBLAS is not installed (pip install 'weft[cuda13]' or nvidia-cublas)"
-)
+MISSING = "matrix products run on the host: cuBLAS is not installed (pip install 'weft[cuda13]' or nvidia-cublas)"
+BROKEN = "matrix products run on the host: cublasCreate_v2 failed with status {}; cuBLAS may need a newer driver"
 # dtype name -> cudaDataType, cublasComputeType, and the dtype of the scaling factors.
 KINDS: dict[str, tuple[int, int, np.dtype]] = {
     "float16": (2, 68, np.dtype(np.float32)),
@@ -95,7 +94,8 @@ class Blas:
     def multiply(self, out: int, left: Matrices, right: Matrices, dtype: np.dtype) -> bool:
         """Compute a product like `numpy.matmul`, and write it to the address `out` in C order.
 
-        Return False if cuBLAS is missing or does not support the operands. Raises CudaError if cuBLAS fails.
+        Return False if cuBLAS is missing, cannot be initialized or does not support the operands. Raises CudaError if
+        the product fails.
         """
         found = _plan_product(left.shape, left.strides, right.shape, right.strides)
         if found is not None and not found.count:
@@ -122,9 +122,9 @@ class Blas:
         return True
 
     def _ready(self) -> bool:
-        """Return whether cuBLAS is installed, after loading it and creating a handle on first use.
+        """Return whether cuBLAS can be used, after loading it and creating a handle on first use.
 
-        Raises CudaError if the handle cannot be created.
+        The handle cannot be created if, for example, the installed cuBLAS needs a newer driver.
         """
         with self._lock:
             if self._handle is not None or self._missing:
@@ -137,7 +137,11 @@ class Blas:
                     return False
                 self._library.cublasGemmStridedBatchedEx.argtypes = PARAMETERS
             handle = ctypes.c_void_p()
-            _check("cublasCreate_v2", self._within(lambda: self._library.cublasCreate_v2(ctypes.byref(handle))))
+            code = self._within(lambda: self._library.cublasCreate_v2(ctypes.byref(handle)))
+            if code:
+                warn_user(BROKEN.format(code), PerformanceWarning)
+                self._missing = True
+                return False
             self._handle = handle
             return True
 

@@ -27,12 +27,12 @@ class Library:
         self.stream = 0
         self.calls = 0
         self.made = self.destroyed = 0
-        self.code = 0
+        self.code = self.refused = 0
 
     def cublasCreate_v2(self, handle: Any) -> int:
         ctypes.cast(handle, ctypes.POINTER(ctypes.c_void_p))[0] = 4711
         self.made += 1
-        return 0
+        return self.refused
 
     def cublasDestroy_v2(self, handle: Any) -> int:
         self.destroyed += 1
@@ -198,3 +198,11 @@ def test_without_the_library(driver: RunningStandIn, monkeypatch: pytest.MonkeyP
     monkeypatch.setattr("weft.runtime.cuda.blas.find_library", lambda names: None)
     with wf.device(RunningDevice(driver)), pytest.warns(wf.PerformanceWarning, match="cuBLAS is not installed"):
         check(values(3, 4), values(4, 5))
+
+
+def test_a_library_that_cannot_be_initialized(library: Library) -> None:
+    library.refused = 1
+    with pytest.warns(wf.PerformanceWarning, match="cublasCreate_v2 failed with status 1"):
+        check(values(3, 4), values(4, 5))
+    check(values(3, 4), values(4, 5))  # (warns only once)
+    assert library.made == 1 and not library.calls
