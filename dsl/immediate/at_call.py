@@ -145,7 +145,8 @@ def attempt(way: Implementation, operands: Sequence[Any], default: Device | None
                     return MISSED
                 limit = limit_of_operands(way, operands)
                 if values.size > limit:
-                    if not ((way.types >> values.dtype.num) & 1 and is_alone(values.nbytes)):
+                    own = default_device() if kind is np.ndarray else value.device
+                    if own.name != "cpu" or not (way.types >> values.dtype.num) & 1 or not is_alone(values.nbytes):
                         return MISSED
                     limit = values.size
             alike = alike and bool((way.types >> values.dtype.num) & 1)

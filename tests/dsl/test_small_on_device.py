@@ -167,3 +167,12 @@ def test_sanitized_kernels_run_also_on_few_elements() -> None:
     with on_device("simt::sanitized"):
         x = wf.asarray(np.arange(5.0))
         assert not is_on_host(x + 1) and not is_on_host(x)
+
+
+def test_larger_operations_that_were_evaluated_alone_run_on_the_device(device: Any) -> None:
+    values = np.arange(60_000.0)
+    for _ in range(4):
+        found = wf.negative(values)
+        wf.evaluate(found)
+        assert found.device is device and not is_on_host(found)
+    np.testing.assert_array_equal(found, -values)
