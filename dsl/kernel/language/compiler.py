@@ -23,7 +23,7 @@ from weft.dsl.kernel.language.kernel_errors import (
     SourceLocation,
 )
 from weft.dsl.kernel.language.known import can_fold, fold
-from weft.dsl.kernel.language.numba_types import has_floats, numba_operands, promotes_to_double
+from weft.dsl.kernel.language.numba_types import has_floats, numba_operands, numba_result, promotes_to_double
 from weft.dsl.kernel.language.source import Source
 from weft.dsl.kernel.language.values import (
     BOOL,
@@ -294,13 +294,26 @@ class Compiler(Variables):
             short = self._power(*numbers)
             if short is not None:
                 return short
-        if (
-            all(isinstance(n, Constant) for n in numbers)
-            and can_fold(name)
-            and not (self.numba and has_floats(numbers))
-        ):
-            return fold(self, name, [n.value for n in numbers])  # type: ignore[union-attr]
+        if all(isinstance(n, Constant) for n in numbers) and can_fold(name):
+            held = [n.value for n in numbers]  # type: ignore[union-attr]
+            if not self.numba or not any(isinstance(value, np.generic) for value in held):
+                return fold(self, name, held)
+            if all(isinstance(value, (int, np.bool_, np.integer)) for value in held):
+                return self._fold_typed(name, numbers)  # type: ignore[arg-type]
+            if not has_floats(numbers):
+                return fold(self, name, held)
         return self._emit_op(name, numbers)
+
+    def _fold_typed(self, name: str, numbers: list[Constant]) -> Constant | ScalarValue:
+        """Compute an op on integer constants of NumPy's types, with the types that Numba gives them."""
+        definition = find_op(name)
+        dtypes = tuple(number_kind(kind_of(n)).dtype for n in numbers)  # type: ignore[arg-type, union-attr]
+        try:
+            operands, result = resolve_dtypes(definition, numba_operands(definition, dtypes))
+        except TypeError:
+            return self._emit_op(name, numbers)  # type: ignore[arg-type]  # (reports the error)
+        found = fold(self, name, [_cast_constant(n.value, d, True) for n, d in zip(numbers, operands, strict=True)])
+        return found if result == BOOL else Constant(_cast_constant(found.value, numba_result(name, result), True))
 
     def _count(self, value: Constant | ScalarValue) -> Constant | ScalarValue:
         if isinstance(value, ScalarValue):
@@ -341,6 +354,8 @@ class Compiler(Variables):
         values = [self.ir(n, d) for n, d in zip(numbers, dtypes, strict=True)]
         nonnegative = name in _KEEPS_NONNEGATIVE and result.kind in "iu" and all(_is_nonnegative(n) for n in numbers)
         made = self.builder.op(name, *values, dtype=result)
+        if self.numba and numba_result(name, result) != result:
+            made = self.builder.cast(made, numba_result(name, result))
         if result == BOOL:
             return ScalarValue(made, True)
         return ScalarValue(made, weak and result in (INT, np.float64, np.complex128), nonnegative)

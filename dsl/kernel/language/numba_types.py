@@ -23,6 +23,8 @@ _BITS = frozenset({"bitwise_and", "bitwise_or", "bitwise_xor", "invert"})
 _KEPT = frozenset(
     "minimum maximum absolute equal not_equal less less_equal greater greater_equal logical_and logical_or logical_xor logical_not".split()
 )
+# Ops that Numba computes on unsigned integers before it converts the result to 64 bits.
+_IN_OWN_WIDTH = frozenset({"invert", "negative"})
 _COMPUTED = frozenset(
     "add subtract multiply floor_divide remainder power negative positive square left_shift right_shift".split()
 )
@@ -38,7 +40,7 @@ def numba_operands(op: OpDef, kinds: tuple[np.dtype, ...]) -> tuple[np.dtype, ..
     kinds : tuple of dtype
     """
     name = op.name
-    if name in _KEPT:
+    if name in _KEPT or (name in _IN_OWN_WIDTH and kinds[0].kind == "u"):
         return kinds
     integers = [k.kind in "biu" for k in kinds]
     if all(integers):
@@ -55,6 +57,11 @@ def numba_operands(op: OpDef, kinds: tuple[np.dtype, ...]) -> tuple[np.dtype, ..
     if any(k.kind == "u" and k.itemsize == 2 for k in kinds):  # (for uint16 with float32, NumPy gives float32)
         return tuple(np.dtype(np.uint32) if k.kind == "u" else k for k in kinds)
     return kinds
+
+
+def numba_result(op: str, dtype: np.dtype) -> np.dtype:
+    """Return the dtype to which Numba converts the result of an op, whose dtype is otherwise `dtype`."""
+    return _UNSIGNED if op in _IN_OWN_WIDTH and dtype.kind == "u" else dtype
 
 
 def promotes_to_double(kinds: Iterable[np.dtype]) -> bool:

@@ -302,3 +302,56 @@ def test_bounds_of_ranges_may_be_floats(dtype: type) -> None:
         np.testing.assert_array_equal(out, [sum(range(stop)), sum(range(start, stop, 2))])
     with pytest.raises(KernelError, match="range takes integers, not float"):
         wf.kernel(count)[1, 1](np.zeros(2, dtype), np.zeros(2))
+
+
+WIDE, TWO, BYTE = np.int32(65536), np.uint32(2), np.uint8(200)
+
+
+def test_constants_of_numpys_types_have_numbas_types() -> None:
+    """Test constants with the values that Numba's `njit` gives them. Integer arithmetic has 64 bits."""
+
+    @cuda.jit(device=True)
+    def next_product(a: Any, b: Any) -> Any:
+        return a * b + 1
+
+    @cuda.jit
+    def kernel(out: Any) -> None:
+        local = cuda.local.array(TWO * 2, np.float64)  # (the result is still a constant)
+        out[0] = WIDE * WIDE
+        out[1] = WIDE * (WIDE - 1) // 2
+        out[2] = 1 - TWO
+        for k in range(1 - TWO, TWO + 1):
+            out[3] += 1
+        out[4] = next_product(np.int32(65536), np.int32(65536))
+        x = np.uint8(200)
+        x += 100
+        out[5] = x
+        pair = (np.int8(100), np.int8(100))
+        out[6] = pair[0] + pair[1] + local.size
+        q = cuda.types.uint32(7)
+        q = q * cuda.types.uint32(1664525) + cuda.types.uint32(1013904223)
+        out[7] = q * cuda.types.uint32(1664525)
+        out[8], out[9], out[10] = -BYTE, ~BYTE, np.int16(300) ** 2
+
+    out = np.zeros(11, np.int64)
+    kernel[1, 1](out)
+    wanted = [1 << 32, 2147450880, -1, 4, (1 << 32) + 1, 300, 204, 1707063431118450, 56, 55, 90000]
+    np.testing.assert_array_equal(out, wanted)
+
+
+def test_unsigned_integers_are_negated_and_inverted_in_their_own_width() -> None:
+    """Test the results that Numba's `njit` gives."""
+
+    @cuda.jit
+    def kernel(m: Any, a: Any, out: Any) -> None:
+        out[0] = ~m[0]
+        out[1] = (~m[1]) == 0
+        out[2] = (~m[2]) >> 1
+        out[3] = ~a[0]
+        out[4] = -a[0]
+        out[5] = -m[2] + 1
+        out[6] = cuda.popc(~m[0])
+
+    out = np.zeros(7, np.int64)
+    kernel[1, 1](np.array([0, 0xFFFFFFFF, 7], np.uint32), np.array([5], np.uint8), out)
+    np.testing.assert_array_equal(out, [0xFFFFFFFF, 1, 2147483644, 250, 251, 4294967290, 32])
