@@ -21,7 +21,7 @@ from tests.runtime.cuda.library_error import LibraryError
 from tests.runtime.test_cuda_faults import PAIRS, leaks
 from tests.stand_in import RunningDevice, RunningStandIn
 from weft.dsl.functions import linear
-from weft.runtime import CudaError, DeviceLostError, OutOfMemoryError, set_default_device
+from weft.runtime import CudaError, DeviceLostError, OutOfMemoryError, PerformanceWarning, set_default_device
 from weft.runtime.cuda.blas import Blas
 from weft.runtime.cuda.driver import STICKY
 from weft.runtime.cuda.fourier import TYPES, Fourier
@@ -179,6 +179,11 @@ def test_each_call_of_a_library_failing(operation: tuple[str, str]) -> None:
             continue  # (only the first and the last of repeated calls)
         bench.strip()
         bench.equip(title, number)
+        if name == "cublasCreate_v2":  # (the host computes the product)
+            with pytest.warns(PerformanceWarning, match=f"{name} failed with status {STATUS}"):
+                bench.check()
+            bench.check()
+            continue
         with pytest.raises(CudaError, match=rf"{title}.*{STATUS}|cublas\w+ failed.*{STATUS}") as caught:
             bench.check()
             bench.check()
