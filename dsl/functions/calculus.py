@@ -122,7 +122,8 @@ def interp(
     plain = period is None and all(v is None or type(v) in (int, float) for v in (left, right))
     if not here or not plain or np.ndim(xp) != 1 or np.shape(xp) != np.shape(fp) or np.size(xp) < 2:
         return on_host(np.interp, x, xp, fp, left, right, period)
-    with device(x.device):
+    # (the slope beyond the last point is 0 / 0, which some operations below compute immediately)
+    with device(x.device), np.errstate(all="ignore"):
         marks, heights = (as_array(v).astype(np.float64) for v in (xp, fp))  # type: ignore[attr-defined]
         if any(np.result_type(v.dtype).kind == "c" for v in (as_array(xp), as_array(fp))):
             return on_host(np.interp, x, xp, fp, left, right, period)

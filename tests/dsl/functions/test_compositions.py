@@ -10,6 +10,7 @@ import pytest
 
 import weft as wf
 from weft.dsl.functions import compositions
+from weft.dsl.functions.calculus import interp
 from weft.dsl.functions.own_names import OWN_IN
 from weft.runtime import override
 
@@ -228,3 +229,12 @@ def test_functions_of_an_array_on_another_device_than_the_default(name: str, pen
     array = wf.asarray(values, device="simt::backward")
     result = OTHER_DEVICE[name](wf, array + 0.0 if pending else array)
     np.testing.assert_array_equal(np.asarray(result), OTHER_DEVICE[name](np, values))
+
+
+def test_interpolation_warns_of_nothing_if_its_operations_are_immediate() -> None:
+    """Test the limit that is raised while a program is compiled. It may change during a call."""
+    x, marks = np.linspace(0, 3.5, 100_000), np.arange(4.0)
+    with override(immediate=1 << 17), warnings.catch_warnings():
+        warnings.simplefilter("error")
+        found = interp(wf.asarray(x), marks, np.sin(marks))
+    np.testing.assert_allclose(np.asarray(found), np.interp(x, marks, np.sin(marks)), rtol=1e-14)
