@@ -145,8 +145,7 @@ def attempt(way: Implementation, operands: Sequence[Any], default: Device | None
                     return MISSED
                 limit = limit_of_operands(way, operands)
                 if values.size > limit:
-                    own = default_device() if kind is np.ndarray else value.device
-                    if own.name != "cpu" or not (way.types >> values.dtype.num) & 1 or not is_alone(values.nbytes):
+                    if not _runs_alone(way, value, values, limit):
                         return MISSED
                     limit = values.size
             alike = alike and bool((way.types >> values.dtype.num) & 1)
@@ -179,6 +178,16 @@ def attempt(way: Implementation, operands: Sequence[Any], default: Device | None
     if alike:
         return from_numpy_result(way.function(*given), device)
     return MISSED if way.op is None or not device.host_math else _by_loops(way.op, given, device)
+
+
+def _runs_alone(way: Implementation, value: Any, values: np.ndarray, limit: int) -> bool:
+    """Return whether NumPy executes an op on an operand beyond the limit, because nothing fuses with the op."""
+    own = default_device() if type(value) is np.ndarray else value.device
+    if own.name != "cpu" or not (way.types >> values.dtype.num) & 1:
+        return False
+    # (operands of several dtypes may have a result of wider elements)
+    width = values.itemsize if limit > IMMEDIATE[0] else max(8, values.itemsize)
+    return is_alone(width * values.size)
 
 
 def limit_of_operands(way: Implementation, operands: Sequence[Any]) -> int:

@@ -296,11 +296,10 @@ class Compiler(Variables):
                 return short
         if all(isinstance(n, Constant) for n in numbers) and can_fold(name):
             held = [n.value for n in numbers]  # type: ignore[union-attr]
-            if not self.numba or not any(isinstance(value, np.generic) for value in held):
-                return fold(self, name, held)
-            if all(isinstance(value, (int, np.bool_, np.integer)) for value in held):
+            typed = self.numba and any(isinstance(value, np.generic) for value in held)
+            if typed and all(isinstance(value, (int, np.bool_, np.integer)) for value in held):
                 return self._fold_typed(name, numbers)  # type: ignore[arg-type]
-            if not has_floats(numbers):
+            if not (typed and has_floats(numbers)):
                 return fold(self, name, held)
         return self._emit_op(name, numbers)
 
