@@ -19,7 +19,7 @@ from weft.fusion.plan.group import Group, start_group
 from weft.fusion.plan.nest import all_forms, make_nest, order_loops
 from weft.fusion.plan.reduction_splits import block_length
 from weft.fusion.plan.task import Task, make_task
-from weft.runtime import get_device, make_reduction_ufunc
+from weft.runtime import get_device
 
 
 def compile_map(op: str, loop: tuple[np.dtype, ...], dtype: np.dtype) -> tuple[Any, str]:
@@ -42,10 +42,11 @@ def _kernel(op: str, loop: tuple[np.dtype, ...], dtype: np.dtype) -> Any:
     return b.finish()
 
 
-def compile_reduction(op: str, kind: np.dtype, factors: int = 1) -> Any:
-    """Return a compiled reduction of contiguous rows, as a generalized ufunc ``(n)->()``.
+def compile_reduction(op: str, kind: np.dtype, factors: int) -> tuple[Any, str, list[int], list[int]]:
+    """Compile a reduction of contiguous rows, or of the products of two rows if `factors` is 2.
 
-    With two `factors`, the ufunc ``(n),(n)->()`` reduces the products of two rows.
+    Return the loaded function, its kernel's digest, and the arguments `slots` and `slot_indices` of
+    `make_reduction_ufunc`.
     """
     device = get_device("cpu")
     rows = [leaf(k, (100,), kind) for k in range(factors)]
@@ -57,13 +58,9 @@ def compile_reduction(op: str, kind: np.dtype, factors: int = 1) -> Any:
     slot_indices = {}
     for k, (what, value, _) in enumerate(lowered.bindings):
         slot_indices[value if what == "buffer" else what] = k
-    return make_reduction_ufunc(
-        op,
-        obtain_function(device, lowered.kernel),
-        slots,
-        [slot_indices[each] for each in (*rows, node, "int")],
-        [kind] * (factors + 1),
-    )
+    digest = kernel_digest(device.target, lowered.kernel)
+    indices = [slot_indices[each] for each in (*rows, node, "int")]
+    return obtain_function(device, lowered.kernel, digest), digest, slots, indices
 
 
 def tree_of_array(op: str, values: np.ndarray, axes: tuple[int, ...], kind: np.dtype) -> Tree:

@@ -9,6 +9,7 @@ from __future__ import annotations
 
 import sys
 from collections.abc import Callable
+from functools import cache
 from importlib import import_module
 from math import inf
 from time import perf_counter
@@ -31,6 +32,15 @@ REQUEST, URGENT = 0.005, 0.03
 PRICE, LOADING = 0.03, 0.1
 # Text of the warning about ops whose loops cannot be compiled.
 BY_NUMPY = "NumPy computes it, which is slower"
+
+
+STORED_LOOPS = "weft.fusion.run.stored_loops"
+
+
+@cache
+def stored_loops() -> Any:
+    """Import and return the `stored_loops` module, which reads the disk cache."""
+    return import_module(STORED_LOOPS)
 
 
 def compile_price() -> float:
@@ -201,9 +211,11 @@ class ExpandedOp:
     def _compile_if_it_pays(self) -> None:
         stored = False
         if self._request is None:
-            loops, row = "weft.fusion.run.stored_loops", (self._op, self._loop, self._dtype)
-            stored = import_module(loops).find_loop(*row) is not None
-            self._request = () if stored else runtime.submit(f"{loops}.store_loop", row, _forget_expansions) or ()
+            row = self._op, self._loop, self._dtype
+            stored = stored_loops().find_loop(*row) is not None
+            self._request = (
+                () if stored else runtime.submit(f"{STORED_LOOPS}.store_loop", row, _forget_expansions) or ()
+            )
         if self._spent > URGENT > self._noted:
             runtime.prepare()
         self._noted = self._spent

@@ -9,13 +9,12 @@ from __future__ import annotations
 
 from collections.abc import Callable
 from functools import cache, partial
-from importlib import import_module
 from typing import Any
 
 import numpy as np
 
 from weft.codegen import dtype_kind, find_op, is_bfloat16, is_half
-from weft.fusion.run.expanded_ops import ExpandedOp, can_expand
+from weft.fusion.run.expanded_ops import ExpandedOp, can_expand, stored_loops
 from weft.fusion.run.reduce_arrays import NeedsKernelError, reduce_values, sum_of_products
 
 Primitive = Callable[..., Any]
@@ -152,7 +151,7 @@ def _where(condition: Any, x: Any, y: Any, out: Any = None) -> Any:
 
 def _compiled(op: str, loop: tuple[np.dtype, ...], dtype: np.dtype) -> Primitive:
     # (modules that read the disk or generate code are loaded for the first op that needs them)
-    made: Primitive = import_module("weft.fusion.run.stored_loops").obtain_loop(op, loop, dtype)
+    made: Primitive = stored_loops().obtain_loop(op, loop, dtype)
     _made[op, loop, dtype] = made
     return made
 

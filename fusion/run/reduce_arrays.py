@@ -9,8 +9,6 @@ from __future__ import annotations
 import sys
 from collections import OrderedDict
 from collections.abc import Callable
-from functools import cache
-from importlib import import_module
 from math import prod
 from typing import Any
 
@@ -20,7 +18,7 @@ import weft.codegen as codegen  # (modules that read the disk cache load when th
 import weft.runtime as runtime
 from weft.codegen import SUM_LANES, dtype_kind, find_op, identity_of, is_bfloat16, widened
 from weft.fusion.graph.reduction_order import REDUCTION_BLOCK, SHORT, LaneLoop, Tree, plain_tree
-from weft.fusion.run.expanded_ops import BY_NUMPY
+from weft.fusion.run.expanded_ops import BY_NUMPY, stored_loops
 
 # Number of sums of packed rows after which a compiled loop is worthwhile.
 OFTEN = 32
@@ -123,15 +121,6 @@ def _find_extreme(function: Any, values: np.ndarray, axes: tuple[int, ...], dtyp
 # -- reductions whose order affects the result --------------------------------------------------
 
 
-@cache
-def compiler() -> Any:
-    """Import and return the `compiled_loops` module.
-
-    The first call also loads the code generator.
-    """
-    return import_module("weft.fusion.run.compiled_loops")
-
-
 def _tree_for(op: str, values: np.ndarray, axes: tuple[int, ...], kind: np.dtype) -> Tree:
     """Return the order in which a plan would reduce an array with the shape and strides of `values`."""
     if values.flags.c_contiguous:
@@ -139,14 +128,14 @@ def _tree_for(op: str, values: np.ndarray, axes: tuple[int, ...], kind: np.dtype
         if found is not None:
             return found
     key = op, kind, values.shape, values.strides, axes
-    return memoized_tree(key, lambda: compiler().tree_of_array(op, values, axes, kind))
+    return memoized_tree(key, lambda: stored_loops().compiler().tree_of_array(op, values, axes, kind))
 
 
 def memoized_tree(key: object, find: Callable[[], Tree]) -> Tree:
-    """Return the cached reduction order for a key, or find the order and cache it."""
+    """Return the reduction order for a key from memory or the disk cache, or find the order and store it."""
     known = _trees.get(key)
     if known is None:
-        known = _trees[key] = find()
+        known = _trees[key] = stored_loops().obtain_tree(key, find)
         if len(_trees) > TREES_LIMIT:
             _trees.popitem(last=False)
     return known
@@ -294,12 +283,15 @@ def _compiled(op: str, kind: np.dtype, factors: int = 1) -> Any:
     loop = _loops.get(key)
     if loop is None:
         count = _counts[key] = _counts.get(key, 0) + 1
-        if count <= OFTEN:
-            return None
-        form = f"the compilation of reductions by {op} of {kind}"
-        loop = runtime.try_compiling(form, BY_NUMPY, lambda: compiler().compile_reduction(op, kind, factors))
+        stored = stored_loops()
+        if count > OFTEN:
+            form = f"the compilation of reductions by {op} of {kind}"
+            loop = runtime.try_compiling(form, BY_NUMPY, lambda: stored.obtain_reduction(op, kind, factors))
+            if loop is None:
+                _counts[key] = -sys.maxsize
+        elif count == 1:
+            loop = stored.find_reduction(op, kind, factors)  # (another process may have compiled it)
         if loop is None:
-            _counts[key] = -sys.maxsize
             return None
         _loops[key] = loop
     return loop

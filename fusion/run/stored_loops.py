@@ -1,22 +1,42 @@
-"""The disk cache of compiled loops of elementwise operations.
+"""The disk cache of compiled loops of elementwise operations, and of the orders of reductions.
 
-In: an op and its dtypes. Out: a NumPy ufunc around the loop. Invariant: the code generator is not loaded for a loop that
-another process has compiled. The key of a loop contains everything that its code depends on.
+In: an op and its dtypes, or the key of a reduction. Out: a NumPy ufunc around the loop, or a `Tree`. Invariant: the code
+generator is not loaded for what another process has found. Keys contain everything that the stored object depends on.
 """
 
 from __future__ import annotations
 
+import json
 import os
 from collections.abc import Callable
 from functools import cache
+from importlib import import_module
+from types import NoneType
 from typing import Any
 
 import numpy as np
 
 import weft.codegen as codegen  # (its names load when they are used)
 from weft.codegen import is_bfloat16
-from weft.fusion.run.reduce_arrays import compiler
-from weft.runtime import ObjectCode, disk_cache, get_device, key_material, make_map_ufunc, source_digest
+from weft.fusion.graph.reduction_order import LaneLoop, Tree
+from weft.runtime import (
+    ObjectCode,
+    disk_cache,
+    get_device,
+    key_material,
+    make_map_ufunc,
+    make_reduction_ufunc,
+    source_digest,
+)
+
+
+@cache
+def compiler() -> Any:
+    """Import and return the `compiled_loops` module.
+
+    The first call also loads the code generator.
+    """
+    return import_module("weft.fusion.run.compiled_loops")
 
 
 def obtain_loop(op: str, loop: tuple[np.dtype, ...], dtype: np.dtype) -> Callable[..., Any]:
@@ -27,7 +47,7 @@ def obtain_loop(op: str, loop: tuple[np.dtype, ...], dtype: np.dtype) -> Callabl
         found = make_loop(function, op, loop, dtype)
         cache = disk_cache()
         if cache is not None:
-            cache.put(_key(op, loop, dtype), ObjectCode("loop", digest, b"", "host", ()))
+            cache.put(_key_of_loop(op, loop, dtype), ObjectCode("loop", digest, b"", "host", ()))
     return found
 
 
@@ -38,12 +58,76 @@ def store_loop(op: str, loop: tuple[np.dtype, ...], dtype: np.dtype) -> None:
 
 def find_loop(op: str, loop: tuple[np.dtype, ...], dtype: np.dtype) -> Callable[..., Any] | None:
     """Return the compiled ufunc of an op, or None if the disk cache lacks its code."""
-    cache = disk_cache()
-    if cache is None or not codegen.is_host_described():
+    found = _find_function(_key_of_loop(op, loop, dtype)) if _may_find() else None
+    return None if found is None else make_loop(found[0], op, loop, dtype)
+
+
+def obtain_reduction(op: str, kind: np.dtype, factors: int = 1) -> Any:
+    """Return a reduction of contiguous rows as a generalized ufunc, from the disk cache or newly compiled.
+
+    The ufunc is ``(n)->()``. With two `factors`, the ufunc ``(n),(n)->()`` reduces the products of two rows.
+    """
+    found = find_reduction(op, kind, factors)
+    if found is None:
+        function, digest, slots, indices = compiler().compile_reduction(op, kind, factors)
+        found = make_reduction_ufunc(op, function, slots, indices, [kind] * (factors + 1))
+        cache = disk_cache()
+        if cache is not None:
+            content = json.dumps([slots, indices]).encode()
+            cache.put(_key(f"reduction {op} {kind.name} {factors}"), ObjectCode("loop", digest, content, "host", ()))
+    return found
+
+
+def find_reduction(op: str, kind: np.dtype, factors: int = 1) -> Any:
+    """Return the ufunc of `obtain_reduction`, or None if the disk cache lacks its code."""
+    found = _find_function(_key(f"reduction {op} {kind.name} {factors}")) if _may_find() else None
+    if found is None:
         return None
-    entry = cache.get(_key(op, loop, dtype))
+    slots, indices = json.loads(found[1])
+    return make_reduction_ufunc(op, found[0], slots, indices, [kind] * (factors + 1))
+
+
+def _may_find() -> bool:
+    """Return whether the disk cache may have code for this machine, whose description is needed for the key."""
+    return disk_cache() is not None and codegen.is_host_described()
+
+
+def _find_function(key: bytes) -> tuple[Any, bytes] | None:
+    """Return the function of a cache entry and the entry's content, or None if either is not on disk."""
+    cache = disk_cache()
+    entry = cache.get(key) if cache is not None else None
     function = codegen.find_function(get_device("cpu"), entry.entry) if entry is not None else None
-    return None if function is None else make_loop(function, op, loop, dtype)
+    return None if entry is None or function is None else (function, entry.code)
+
+
+def obtain_tree(key: object, find: Callable[[], Tree]) -> Tree:
+    """Return the order of a reduction from the disk cache, or from `find`, whose result is stored.
+
+    `key` consists of tuples, numbers, strings and dtypes. A key with another object, such as a user function, has no
+    name outside this process, and its order is not stored.
+    """
+    cache, name = disk_cache(), _spell(key)
+    if cache is None or name is None or not _may_find():
+        return find()
+    material = _key(f"tree {name}")
+    entry = cache.get(material)
+    if entry is not None:
+        pieces, outer, inner, extents, length, first, last = json.loads(entry.code)
+        levels = LaneLoop(*first), LaneLoop(*last)
+        return Tree(tuple(pieces), tuple(outer), tuple(inner), tuple(extents), length, *levels)
+    tree = find()
+    cache.put(material, ObjectCode("facts", "", json.dumps(tree).encode(), "host", ()))
+    return tree
+
+
+def _spell(key: Any) -> str | None:
+    """Return the text of a key, which is the same in all processes, or None if there is no such text."""
+    if isinstance(key, tuple):
+        parts = [_spell(part) for part in key]
+        return None if None in parts else f"({','.join(parts)})"  # type: ignore[arg-type]
+    if isinstance(key, np.dtype):
+        return key.name
+    return repr(key) if isinstance(key, (int, str, bytes, NoneType)) else None
 
 
 @cache
@@ -52,9 +136,13 @@ def _version() -> str:
     return codegen.code_version() + source_digest(os.path.dirname(os.path.dirname(__file__)))
 
 
-def _key(op: str, loop: tuple[np.dtype, ...], dtype: np.dtype) -> bytes:
-    names = " ".join([kind.name for kind in (*loop, dtype)])
-    return key_material(get_device("cpu").target, f"loop {_version()} {op} {names}")
+def _key_of_loop(op: str, loop: tuple[np.dtype, ...], dtype: np.dtype) -> bytes:
+    return _key(f"loop {op} {' '.join([kind.name for kind in (*loop, dtype)])}")
+
+
+def _key(name: str) -> bytes:
+    """Return the key of a cache entry, which also depends on the machine and the source text."""
+    return key_material(get_device("cpu").target, f"{_version()} {name}")
 
 
 def make_loop(function: Any, op: str, loop: tuple[np.dtype, ...], dtype: np.dtype) -> Callable[..., Any]:

@@ -11,12 +11,13 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
-from weft.codegen import dtype_kind, find_op, host_has_masks, widened
+from weft.codegen import OPS, dtype_kind, find_op, host_has_masks, widened
 from weft.fusion.graph.expr import ALWAYS_STORED, Expr, contiguous_strides, topological
 from weft.fusion.graph.index_map import decode_view
 from weft.fusion.graph.reduction_order import plain_tree
 from weft.fusion.run.primitives import primitive
-from weft.fusion.run.reduce_arrays import NeedsKernelError, compiler, memoized_tree, reduce_in_order, reduce_values
+from weft.fusion.run.reduce_arrays import NeedsKernelError, memoized_tree, reduce_in_order, reduce_values
+from weft.fusion.run.stored_loops import compiler
 
 if TYPE_CHECKING:
     from weft.fusion.run.interpret.frame import ValueFrame
@@ -88,7 +89,9 @@ def _outline(node: Expr, stored: Container[Expr], short: Container[Expr]) -> Any
             attrs = attrs[0], None if coordinates is None else tuple([terms for _, terms in coordinates])
         operands = () if held else tuple([numbers[child] for child in one.operands])
         numbers[one] = len(parts)
-        parts.append((held, one in short, one.kind, one.op, operands, attrs, one.shape, one.dtype))
+        # (the name of a user function means nothing in another process, and a key with an ellipsis is not stored)
+        op = one.op if one.kind != "map" or one.op == "cast" or one.op in OPS else (one.op, ...)
+        parts.append((held, one in short, one.kind, op, operands, attrs, one.shape, one.dtype))
     return tuple(parts)
 
 
