@@ -19,6 +19,7 @@ from weft.fusion.graph.expr import (
     gather,
     intern,
     iota,
+    keep_code,
     map_,
     opaque,
     reduce_,

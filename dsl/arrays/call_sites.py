@@ -42,6 +42,7 @@ from weft.fusion import (
     current_epoch,
     cut,
     find_shared,
+    keep_code,
     map_,
     operand,
     recording,
@@ -147,7 +148,6 @@ def memoize(key: Any, node: Expr, where: Location, epoch: Epoch) -> None:
         return
     kept: Expr | None = node
     for _ in range(3):
-        # Keys contain the id of the code object, which is valid as long as the node keeps the code object alive.
         if kept is not None and kept.location is None and kept.operands:
             kept = kept.operands[-1]
     if kept is None:
@@ -155,7 +155,7 @@ def memoize(key: Any, node: Expr, where: Location, epoch: Epoch) -> None:
     if kept.location is None:
         if kept.kind != "constant" or not keep_code(code):  # (isnan of integers is a constant)
             return
-    elif not all(map(_is_kept, where[::2], kept.location[::2])):
+    elif kept.location[::2] != where[::2]:  # (the node keeps its own code objects alive)
         return
     if type(key) is SlotKey:
         memoize_slotted(key, node, epoch)
@@ -164,28 +164,6 @@ def memoize(key: Any, node: Expr, where: Location, epoch: Epoch) -> None:
         INTERNED[key] = node
         if len(key) > 7 and key[7] in (float, int):  # (the key contains a Python number)
             note_constant(key, code, key[3], key[0], 0 if key[1] == REFLECTED else 1)
-
-
-# Code objects that are kept alive because memo keys contain their ids. Each equals an earlier code object, for example
-# of a notebook cell that was run before, or of a function that was defined before.
-_kept: dict[int, CodeType] = {}
-_KEPT_LIMIT = 20_000
-
-
-def _is_kept(code: Any, first: Any) -> bool:
-    """Return whether a code object stays alive, and can thus be identified by its id in a memo key."""
-    return code is first or id(code) in _kept or (code == first and keep_code(code))
-
-
-def keep_code(code: CodeType) -> bool:
-    """Keep a code object alive so that its id is not reused.
-
-    Return False if the limit is reached.
-    """
-    if id(code) not in _kept and len(_kept) >= _KEPT_LIMIT:
-        return False
-    _kept[id(code)] = code
-    return True
 
 
 def copy_operand(values: np.ndarray, device: Device | None = None) -> Array | np.ndarray:
@@ -334,6 +312,8 @@ def check_devices(op: str, operands: tuple[Any, ...]) -> None:
 
     A `Scalar` may be on any device, like the NumPy scalars that small reductions return.
     """
+    if not SEVERAL_DEVICES[0]:
+        return
     devices = {value.device.name for value in operands if isinstance(value, Array) and type(value) is not Scalar}
     if len(devices) > 1:
         first, *others = sorted(devices)

@@ -39,7 +39,6 @@ from weft.dsl.arrays.call_sites import (
     check_devices,
     copy_operand,
     count_hit,
-    keep_code,
     on_operands_device,
 )
 from weft.dsl.arrays.masks import assign_masked, find_true, select
@@ -67,6 +66,7 @@ from weft.fusion import (
     end_small_run,
     gather,
     iota,
+    keep_code,
     map_,
     operand,
     recording,

@@ -15,9 +15,9 @@ from typing import Any, TypeVar
 import numpy as np
 
 from weft.dsl.arrays.array import VALUE_READS, Array, Scalar, record, user_location
-from weft.dsl.arrays.call_sites import CALLED, RECORD, bind_memory, count_hit, keep_code, zero_key
+from weft.dsl.arrays.call_sites import CALLED, RECORD, bind_memory, count_hit, zero_key
 from weft.dsl.arrays.parts import Part
-from weft.fusion import INTERNED, Epoch, Location, cut, recording, uncut
+from weft.fusion import INTERNED, Epoch, Location, cut, keep_code, recording, uncut
 
 Function = TypeVar("Function", bound=Callable[..., Any])
 

@@ -103,7 +103,10 @@ def intern(
     location: Location | None = None,
 ) -> Expr:
     """Return the unique node with these fields, which is created by the first call."""
-    key = (kind, op, operands, attrs, shape, dtype, location)
+    place: tuple[int, ...] = ()
+    if location is not None:
+        location, place = _identify(location)
+    key = (kind, op, operands, attrs, shape, dtype, place)
     found = INTERNED.get(key)
     if found is None:
         if len(INTERNED) >= INTERNED_LIMIT:
@@ -111,6 +114,37 @@ def intern(
                 del INTERNED[old]
         found = INTERNED.setdefault(key, Expr(kind, op, operands, attrs, shape, dtype, location))
     return found
+
+
+# By id, code objects that are kept alive because keys contain their ids, each with the first code object that equals it.
+# A code object equals another one, for example, if a notebook cell is run again. (To hash a code object takes longer the
+# more instructions it has.)
+_codes: dict[int, tuple[CodeType, CodeType]] = {}
+_first_codes: dict[CodeType, CodeType] = {}
+CODES_LIMIT = 20_000
+
+
+def keep_code(code: CodeType) -> CodeType | None:
+    """Keep a code object alive so that its id is not reused, and return the first code object that equals it.
+
+    Return None if the limit is reached.
+    """
+    known = _codes.get(id(code))
+    if known is None:
+        if len(_codes) >= CODES_LIMIT:
+            return None
+        known = _codes[id(code)] = code, _first_codes.setdefault(code, code)
+    return known[1]
+
+
+def _identify(location: Location) -> tuple[Location, tuple[int, ...]]:
+    """Return a location with the first equal code objects, and the location's part of a key."""
+    code, at, *caller = location
+    first = keep_code(code) or code  # (the node keeps a code object alive that `keep_code` does not)
+    if caller:
+        outer = keep_code(caller[0]) or caller[0]  # type: ignore[arg-type]
+        return (first, at, outer, caller[1]), (id(first), at, id(outer), caller[1])  # type: ignore[return-value]
+    return (location if first is code else (first, at)), (id(first), at)
 
 
 def leaf(slot: int, shape: tuple[int, ...], dtype: np.dtype, device: str = "", by_value: int = 0) -> Expr:
@@ -232,23 +266,25 @@ def map_(
     operands. Python scalars do not take part in promotion. `dtype` selects the loop, as for a ufunc. Raises ValueError
     for shapes and TypeError for dtypes, as NumPy does.
     """
-    kinds: tuple[Any, ...] = tuple(
-        (weak[k] if weak is not None and weak[k] is not None else operand.dtype) for k, operand in enumerate(operands)
-    )
-    shape = broadcast_shapes(*(operand.shape for operand in operands))
+    shape = broadcast_shapes(*[operand.shape for operand in operands])
     definition = find_op(op)
-    if weak is not None and int in weak and definition.name in COMPARISONS:
-        # a Python int that the dtype of the other operand cannot represent is still compared by value
-        kinds = tuple(_fitting(k, operand, kinds) for k, operand in zip(kinds, operands, strict=True))
+    kinds: tuple[Any, ...] = tuple([operand.dtype for operand in operands])
+    if weak is not None and any(weak):
+        kinds = tuple([number or kind for number, kind in zip(weak, kinds, strict=True)])
+        if int in weak and definition.name in COMPARISONS:
+            # a Python int that the dtype of the other operand cannot represent is still compared by value
+            kinds = tuple(_fitting(k, operand, kinds) for k, operand in zip(kinds, operands, strict=True))
     if definition.name in _OF_FLOATS and dtype is None and operands[0].dtype.kind in "biu":
         return constant(_OF_FLOATS[definition.name], np.bool_, shape)
     loop, result = resolve_dtypes(definition, kinds, dtype)
-    typed = tuple(
-        constant(constant_value(operand).item(), loop[k])
-        if operand.kind == "constant" and weak is not None and weak[k] is not None and not operand.shape
-        else operand
-        for k, operand in enumerate(operands)
-    )
+    typed = tuple(operands)
+    if weak is not None and any(weak):
+        typed = tuple(
+            constant(constant_value(operand).item(), kind)
+            if number is not None and operand.kind == "constant" and operand.dtype != kind and not operand.shape
+            else operand
+            for number, operand, kind in zip(weak, operands, loop, strict=False)
+        )
     return intern("map", definition.name, typed, loop, shape, result, location)
 
 
@@ -500,7 +536,7 @@ def broadcast_shapes(*shapes: tuple[int, ...]) -> tuple[int, ...]:
     Raises ValueError if they are incompatible, as NumPy does.
     """
     first = shapes[0]
-    if all(shape == first for shape in shapes[1:]):
+    if shapes.count(first) == len(shapes):
         return first
     result: list[int] = []
     for shape in shapes:

@@ -7,6 +7,7 @@ is therefore cut at the same operations, and finds the same plans.
 
 from __future__ import annotations
 
+from bisect import bisect_right
 from collections.abc import Sequence
 from itertools import pairwise
 from types import CodeType
@@ -19,6 +20,9 @@ Site = tuple[str, str, int, int]
 
 _sites: dict[tuple[int, int], tuple[CodeType, Site]] = {}
 _SITES_LIMIT = 20_000
+# The ranges of byte code of each line, by the id of the code object.
+_lines: dict[int, tuple[CodeType, list[int], list[int | None]]] = {}
+_LINES_LIMIT = 1000
 
 
 def site_of(location: Location) -> Site:
@@ -28,9 +32,19 @@ def site_of(location: Location) -> Site:
     if found is None or found[0] is not code:
         if len(_sites) >= _SITES_LIMIT:
             _sites.clear()
-        line = next((line for start, end, line in code.co_lines() if start <= at < end), None)
-        found = _sites[id(code), at] = code, (code.co_filename, code.co_name, code.co_firstlineno, line or 0)
+        found = _sites[id(code), at] = code, (code.co_filename, code.co_name, code.co_firstlineno, _line_of(code, at))
     return found[1]
+
+
+def _line_of(code: CodeType, at: int) -> int:
+    known = _lines.get(id(code))
+    if known is None or known[0] is not code:
+        if len(_lines) >= _LINES_LIMIT:
+            _lines.clear()
+        ranges = list(code.co_lines())
+        known = _lines[id(code)] = code, [start for start, _, _ in ranges], [line for _, _, line in ranges]
+    _, starts, lines = known
+    return lines[bisect_right(starts, at) - 1] or 0
 
 
 def visits_of(recorded: Sequence[Expr | None]) -> list[Site | None]:
