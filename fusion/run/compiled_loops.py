@@ -1,6 +1,6 @@
-"""Compiled loops of elementwise operations, and the order in which kernels reduce elements.
+"""Compiled reductions of rows, and the order in which kernels reduce elements.
 
-In: an op and dtypes, or a reduction of an array. Out: loaded kernels, or a `Tree`. Invariant: kernels are
+In: an op and a dtype, or a reduction of an array. Out: a loaded kernel, or a `Tree`. Invariant: kernels are
 created by the same lowering and code generation as plans, so they compute the same bits.
 """
 
@@ -11,7 +11,7 @@ from typing import Any
 
 import numpy as np
 
-from weft.codegen import KernelBuilder, Target, find_reduction_lanes, kernel_digest, obtain_function, order_target
+from weft.codegen import Target, find_reduction_lanes, kernel_digest, obtain_function, order_target
 from weft.fusion.graph.expr import Expr, leaf, map_, reduce_, view
 from weft.fusion.graph.reduction_order import LaneLoop, Tree
 from weft.fusion.lower.kernels import lower_for
@@ -20,26 +20,6 @@ from weft.fusion.plan.nest import all_forms, make_nest, order_loops
 from weft.fusion.plan.reduction_splits import block_length
 from weft.fusion.plan.task import Task, make_task
 from weft.runtime import get_device
-
-
-def compile_map(op: str, loop: tuple[np.dtype, ...], dtype: np.dtype) -> tuple[Any, str]:
-    """Compile an op for contiguous arrays, and return the loaded function and its kernel's digest."""
-    device, kernel = get_device("cpu"), _kernel(op, loop, dtype)
-    digest = kernel_digest(device.target, kernel)
-    return obtain_function(device, kernel, digest), digest
-
-
-def _kernel(op: str, loop: tuple[np.dtype, ...], dtype: np.dtype) -> Any:
-    b = KernelBuilder("primitive", np.int64)
-    pointers = [
-        b.pointer(f"p{k}", kind, writable=k == len(loop), align=min(kind.itemsize, 8))
-        for k, kind in enumerate((*loop, dtype))
-    ]
-    with b.loop(b.scalar("n"), "parallel") as at:
-        typed = [b.load(pointer, at.index) for pointer in pointers[:-1]]
-        value = b.cast(typed[0], dtype) if op == "cast" else b.op(op, *typed, dtype=dtype)
-        b.store(pointers[-1], at.index, value)
-    return b.finish()
 
 
 def compile_reduction(op: str, kind: np.dtype, factors: int) -> tuple[Any, str, list[int], list[int]]:

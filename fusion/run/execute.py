@@ -49,6 +49,8 @@ OFTEN = 8
 # Settings that change the execution of plans. Execution reads them only if one of them is given.
 _SETTINGS = frozenset({key_of("verify"), key_of("debug")})
 
+_TIERS = "weft.fusion.run.tiers"
+
 AssignResults = Callable[[Plan, list[Any]], None]
 
 _plans: OrderedDict[Any, Plan] = OrderedDict()
@@ -91,9 +93,9 @@ def _find_or_make(
     key: object, epoch: Epoch, versions: list[Expr], wanted: tuple[int, ...] | None, assign_results: AssignResults
 ) -> Plan | None:
     """Return a cached or a new plan for a graph, or None if the graph was interpreted instead."""
-    loaded = sys.modules.get("weft.fusion.run.tiers")  # (it is loaded when something is first interpreted)
-    if loaded is not None and setting("interpret") == "auto" and not setting("verify"):
-        if loaded.reinterpret(key, epoch, versions, assign_results):
+    # (the module is loaded when something is first interpreted, perhaps by another thread at this moment)
+    if _TIERS in sys.modules and setting("interpret") == "auto" and not setting("verify"):
+        if _tiers().reinterpret(key, epoch, versions, assign_results):
             return None
     begin = perf_counter()
     device, slots = epoch.device, len(epoch.slots)
@@ -131,7 +133,7 @@ def _find_or_make(
 
 def _tiers() -> Any:
     """Import and return the `tiers` module, which is not needed if the first plan comes from disk."""
-    return import_module("weft.fusion.run.tiers")
+    return import_module(_TIERS)
 
 
 @cache

@@ -22,6 +22,8 @@ from weft.fusion.run.expanded_ops import BY_NUMPY, stored_loops
 
 # Number of sums of packed rows after which a compiled loop is worthwhile.
 OFTEN = 32
+# Number of short rows that are reduced column by column, without a transposed copy.
+MANY = 1000
 # Orders of reductions that `plain_tree` cannot find. Bounded.
 _trees: OrderedDict[Any, Tree] = OrderedDict()
 TREES_LIMIT = 1024
@@ -193,6 +195,11 @@ def _in_order(row: np.ufunc, values: np.ndarray) -> Any:
         return values[:, 0]
     if rows == 1:
         return row.accumulate(values[0])[-1:]  # (NumPy's reduction of one row has another order)
+    if length <= SHORT and rows >= MANY:
+        found = row(values[:, 0], values[:, 1])
+        for k in range(2, length):
+            row(found, values[:, k], out=found)
+        return found
     return row.reduce(np.ascontiguousarray(values.T), axis=0)
 
 

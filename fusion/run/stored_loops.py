@@ -43,12 +43,32 @@ def obtain_loop(op: str, loop: tuple[np.dtype, ...], dtype: np.dtype) -> Callabl
     """Return the compiled ufunc of an op, from the disk cache or newly compiled."""
     found = find_loop(op, loop, dtype)
     if found is None:
-        function, digest = compiler().compile_map(op, loop, dtype)
+        function, digest = _compile(op, loop, dtype)
         found = make_loop(function, op, loop, dtype)
         cache = disk_cache()
         if cache is not None:
             cache.put(_key_of_loop(op, loop, dtype), ObjectCode("loop", digest, b"", "host", ()))
     return found
+
+
+def _compile(op: str, loop: tuple[np.dtype, ...], dtype: np.dtype) -> tuple[Any, str]:
+    """Compile an op for contiguous arrays, and return the loaded function and its kernel's digest."""
+    device, kernel = get_device("cpu"), _make_kernel(op, loop, dtype)
+    digest = codegen.kernel_digest(device.target, kernel)
+    return codegen.obtain_function(device, kernel, digest), digest
+
+
+def _make_kernel(op: str, loop: tuple[np.dtype, ...], dtype: np.dtype) -> Any:
+    b = codegen.KernelBuilder("primitive", np.int64)
+    pointers = [
+        b.pointer(f"p{k}", kind, writable=k == len(loop), align=min(kind.itemsize, 8))
+        for k, kind in enumerate((*loop, dtype))
+    ]
+    with b.loop(b.scalar("n"), "parallel") as at:
+        typed = [b.load(pointer, at.index) for pointer in pointers[:-1]]
+        value = b.cast(typed[0], dtype) if op == "cast" else b.op(op, *typed, dtype=dtype)
+        b.store(pointers[-1], at.index, value)
+    return b.finish()
 
 
 def store_loop(op: str, loop: tuple[np.dtype, ...], dtype: np.dtype) -> None:

@@ -44,7 +44,7 @@ PROGRAMS_LIMIT = 256
 FORMS_LIMIT = 4096
 # Seconds to load the planner and LLVM; to plan a program, per operation, and per kernel; to compile a primitive; to
 # interpret a step, and per element.
-START, PLANNING, OPERATION, KERNEL, PRIMITIVE = 0.1, 0.01, 0.0003, 0.025, 0.08
+START, PLANNING, OPERATION, KERNEL, PRIMITIVE = 0.1, 0.01, 0.0003, 0.025, 0.02
 STEP, ELEMENT = 5e-6, 1e-9
 # Approximate number of different operations that share a kernel (iterations over the same shapes have the same
 # kernels); and the share of an interpreted run that a plan would save.
