@@ -42,7 +42,7 @@ from weft.runtime import Device
 Terms = tuple[tuple[int, tuple[tuple[int, int], ...], int], ...]
 
 # On the CPU: minimum block length, maximum number of blocks, and minimum number of values per index in a block.
-SHORTEST = 1 << 15
+SHORTEST = 1 << 17
 MOST_BLOCKS = 64
 VALUES_PER_INDEX = 4
 # On a GPU: maximum number of values that one thread processes in order, and maximum number of indices per value. With

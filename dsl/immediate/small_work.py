@@ -114,10 +114,11 @@ def _limit_equal(name: str, arguments: Any, options: dict[str, Any]) -> int:
 
 
 def _limit_counted(name: str, arguments: Any, options: dict[str, Any]) -> int:
-    return _COUNTED * IMMEDIATE[FIXED] if len(arguments) == 1 else 0
+    weights = options.get("weights", arguments[1] if len(arguments) > 1 else None)
+    return _COUNTED * IMMEDIATE[FIXED] * (1 if weights is None else 2)
 
 
-# Factor for the limit of `bincount`.
+# Factor for the limit of `bincount`. (Up to twice as many elements, kernels add weights in order, as NumPy does.)
 _COUNTED = 8
 # Functions that look up values in a sorted array: the positions of the array and of the values among the arguments.
 _SEARCHES = {"searchsorted": (0, 1), "interp": (1, 0)}

@@ -5,6 +5,7 @@ In: the values of operands. Out: an array, as a view of an operand's memory if p
 
 from __future__ import annotations
 
+from collections.abc import Iterator
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
@@ -90,13 +91,14 @@ def run_scatter(frame: ValueFrame, values: list[Any], step: ValueStep) -> Any:
     terms, shape = node.attrs
     value, indices = frame.apart(step.operands[1], step.operands[0]), [values[k] for k in step.operands[2:]]
     out = frame.copied(step)
-    positions = _positions(terms, indices, shape)
-    target = out if len(terms) == out.ndim else out.reshape(-1)
+    # (in NumPy, `at` takes ten times as long with several index arrays, or an index array of several axes)
+    position = _flat_position(terms, indices, shape, out.shape).reshape(-1)
+    value, target = np.broadcast_to(value, shape).reshape(-1), out.reshape(-1)
     if node.op in ("", "same"):
-        target[positions] = value
+        target[position] = value
     else:
         with np.errstate(all="ignore"):
-            primitive(node.op, (node.dtype,) * 2, node.dtype).at(target, positions, value)  # type: ignore[attr-defined]
+            primitive(node.op, (node.dtype,) * 2, node.dtype).at(target, position, value)  # type: ignore[attr-defined]
     return out
 
 
@@ -112,11 +114,10 @@ def run_gather(frame: ValueFrame, values: list[Any], step: ValueStep) -> Any:
     if axis >= 0:
         np.take(base, indices[0].reshape(-1), axis=axis, out=out.reshape(*_taken_shape(base, axis)), mode="clip")
         return out
-    positions = _positions(terms, indices, node.shape)
-    if len(terms) == 1:
-        np.take(base.reshape(-1), positions[0], out=out, mode="clip")
+    if len(terms) == 1 or base.flags.c_contiguous:
+        np.take(base.reshape(-1), _flat_position(terms, indices, node.shape, base.shape), out=out, mode="clip")
     else:
-        out[...] = base[positions]
+        out[...] = base[tuple(_positions(terms, indices, node.shape))]
     return out
 
 
@@ -146,21 +147,30 @@ def _taken_axis(node: Expr, terms: Any, shape: tuple[int, ...], indices: list[An
     return axis if given[lead:] == wanted and all(n == 1 for n in given[:lead]) else -1
 
 
-def _positions(terms: Any, indices: list[Any], shape: tuple[int, ...]) -> tuple[Any, ...]:
-    """Return the indices of all elements of a gather or scatter, as one index array per dimension.
+def _flat_position(terms: Any, indices: list[Any], shape: tuple[int, ...], of: tuple[int, ...]) -> Any:
+    """Return the index of each element of a gather or scatter among the elements of an array of shape `of`.
+
+    The index array has the shape `shape`. With one term, the elements are counted in C order.
+    """
+    strides = contiguous_strides(of) if len(terms) > 1 else (1,)
+    parts = zip(strides, _positions(terms, indices, shape), strict=True)
+    return np.broadcast_to(sum(part if step == 1 else part * step for step, part in parts), shape)
+
+
+def _positions(terms: Any, indices: list[Any], shape: tuple[int, ...]) -> Iterator[Any]:
+    """Yield the indices of all elements of a gather or scatter, as one index array per dimension.
 
     The index arrays broadcast to `shape`.
     """
-    found = []
     for first, steps, which in terms:
         total: Any = np.int64(first)
         for axis, step in steps:
             line = np.arange(shape[axis], dtype=np.int64) * step
             total = total + line.reshape(tuple(-1 if k == axis else 1 for k in range(len(shape))))
         if which >= 0:
-            total = total + indices[which].astype(np.int64, copy=False)
-        found.append(np.broadcast_to(total, shape))
-    return tuple(found)
+            index = indices[which]
+            total = index.astype(np.int64, copy=False) if type(total) is np.int64 and not total else total + index
+        yield total
 
 
 def run_opaque(frame: ValueFrame, values: list[Any], step: ValueStep) -> Any:

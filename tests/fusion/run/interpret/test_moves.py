@@ -1,0 +1,68 @@
+"""Interpreted gathers and scatters, compared with NumPy and with plans."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from typing import Any
+
+import numpy as np
+import pytest
+
+import weft as wf
+from weft.runtime import override
+
+RNG = np.random.default_rng(0)
+X = RNG.random((40, 30, 20))
+A, B = RNG.integers(0, 30, (7, 5)), RNG.integers(0, 20, (7, 1))
+V = RNG.random((7, 5))
+
+
+def _written(x: Any, key: Any, value: Any) -> Any:
+    x = x * 1
+    x[key] = value
+    return x
+
+
+def _added(xp: Any, x: Any, key: Any, value: Any) -> Any:
+    x = x * 1
+    xp.add.at(x, key, value)
+    return x
+
+
+CASES: dict[str, Callable[[Any, Any], Any]] = {
+    "two arrays": lambda xp, x: x[3][A, B],
+    "axes apart": lambda xp, x: x[A, :, B],
+    "whole axes": lambda xp, x: x[:, A % 30, B],
+    "grid": lambda xp, x: x[np.ix_([1, 5, 9], [2, 2], [3, 0, 1, 19])],
+    "transposed": lambda xp, x: x.T[B, A],
+    "reversed": lambda xp, x: x[::-1, ::2][A, :, B],
+    "negative": lambda xp, x: x[0][-1 - A, -1 - B],
+    "set": lambda xp, x: _written(x, (slice(None), A, B), V[::-1]),
+    "set one value": lambda xp, x: _written(x, (A, B), 7),
+    "set to another dtype": lambda xp, x: _written(x, (A, B), np.arange(20)),
+    "add": lambda xp, x: _added(xp, x, (5, A, B), V),
+    "add one value": lambda xp, x: _added(xp, x, (A, slice(None), B), 2),
+    "maximum": lambda xp, x: xp.maximum.reduce(x[A, B], axis=0),
+    "bincount": lambda xp, x: xp.bincount(xp.ravel(x * 20).astype(int), weights=xp.ravel(x)),
+    "histogram": lambda xp, x: xp.histogram(x, bins=7, range=(0, 1), weights=x)[0],
+}
+
+
+@pytest.mark.parametrize("name", CASES)
+@pytest.mark.parametrize("mode", ["always", "never"])
+def test_moves(name: str, mode: str) -> None:
+    expected = CASES[name](np, X)
+    with override(interpret=mode, immediate=0):
+        found = np.asarray(CASES[name](wf, wf.asarray(X)))
+    np.testing.assert_array_equal(found, expected, strict=True)
+
+
+@pytest.mark.parametrize("count", [100_000, 200_000])
+def test_weights_are_added_in_order(count: int) -> None:
+    x, weights = RNG.integers(0, 16, count), RNG.random(count)
+    expected = np.bincount(x, weights=weights)
+    for limit in (16384, 0):
+        for mode in ("always", "never"):
+            with override(interpret=mode, immediate=limit):
+                found = np.asarray(wf.bincount(wf.asarray(x), weights=wf.asarray(weights)))
+            np.testing.assert_array_equal(found, expected)
