@@ -137,7 +137,9 @@ def _find_extremes(name: str, x: Any, y: Any) -> Any:
     These are results for two zeros, or NaN. The expansion is slow, because processors mispredict its selections.
     """
     found = getattr(np, name)(x, y)
-    return None if ((x == 0) & (y == 0)).any() or np.isnan(found).any() else found
+    if (found == 0).any() and ((x == 0) & (y == 0)).any():
+        return None
+    return None if np.size(found) and np.isnan(np.maximum.reduce(found, axis=None)) else found
 
 
 def _saturate(x: np.ndarray, own: np.dtype, dtype: np.dtype) -> Any:

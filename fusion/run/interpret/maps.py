@@ -193,7 +193,8 @@ def run_cluster(frame: ValueFrame, values: list[Any], step: ValueStep) -> Any:
         ]
         flat = out
     count = len(cluster.operations)
-    threads = min(frame.threads, count * out.nbytes // (2 * BLOCK_BYTES))  # (less work ends before threads wake up)
+    # (less work ends before threads wake up, and calls for less memory take less time than waiting for the GIL)
+    threads = min(frame.threads, out.nbytes // BLOCK_BYTES, count * out.nbytes // (2 * BLOCK_BYTES))
     blocks = 1
     # (an expansion consists of several operations on arrays of its own)
     if count > 1 or isinstance(cluster.operations[0].call, ExpandedOp):
