@@ -11,7 +11,7 @@ from dataclasses import dataclass
 from typing import Any, Protocol
 
 
-@dataclass(slots=True)
+@dataclass(slots=True, eq=False, repr=False)
 class Launch:
     """One kernel launch of a plan, which takes its buffers from a table.
 

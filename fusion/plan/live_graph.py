@@ -13,7 +13,7 @@ from dataclasses import dataclass, field
 from weft.fusion.graph.expr import Expr, topological
 
 
-@dataclass(slots=True)
+@dataclass(slots=True, eq=False, repr=False)
 class LiveGraph:
     """The expressions that one evaluation plans, with inputs in place of values that are already in memory.
 

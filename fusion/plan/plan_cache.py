@@ -34,7 +34,7 @@ MOST_KERNELS = 4
 NODES = 4096
 
 
-@dataclass(slots=True)
+@dataclass(slots=True, eq=False, repr=False)
 class Form:
     """The structure of a graph without its sizes, so that graphs of equal structure can share plans.
 
@@ -47,7 +47,7 @@ class Form:
     encoder: SizeEncoder
 
 
-@dataclass(slots=True)
+@dataclass(slots=True, eq=False, repr=False)
 class FormPlans:
     """The cached plans for one graph structure, with statistics on planning and compilation."""
 

@@ -25,7 +25,7 @@ if TYPE_CHECKING:
 LARGE = 16 << 20
 
 
-@dataclass(slots=True)
+@dataclass(slots=True, eq=False, repr=False)
 class SizeSpecialization:
     """Permission to compile the kernels of a GPU plan for the exact sizes of the plan.
 
@@ -70,7 +70,7 @@ def _cost(member: str) -> int:
         return 1
 
 
-@dataclass(slots=True)
+@dataclass(slots=True, eq=False, repr=False)
 class KernelLaunch(Launch):
     """A plan step that launches a kernel, with facts about the kernel.
 
@@ -107,7 +107,7 @@ class KernelLaunch(Launch):
         return LaunchNote(self.name, tuple(dict.fromkeys(members)), self.nbytes, work, location, key, facts.sources())
 
 
-@dataclass(slots=True)
+@dataclass(slots=True, eq=False, repr=False)
 class Batch:
     """Kernels that the device launches in one call."""
 
@@ -116,7 +116,7 @@ class Batch:
     nbytes: int
 
 
-@dataclass(slots=True)
+@dataclass(slots=True, eq=False, repr=False)
 class HostCall:
     """A plan step that calls a host function, such as a user function or a NumPy function."""
 
@@ -131,7 +131,7 @@ Step = (
 )  # (slot, nbytes) allocates memory; a slot alone is released
 
 
-@dataclass(slots=True)
+@dataclass(slots=True, eq=False, repr=False)
 class Plan:
     """A sequence of steps, such as kernels and allocations, over a table of buffers.
 

@@ -61,7 +61,7 @@ NOTED = 0.125
 _OUTSIDE = (MemoryError, DeviceMismatchError, DeviceLostError, SettingError)
 
 
-@dataclass(slots=True)
+@dataclass(slots=True, eq=False, repr=False)
 class FormCost:
     """The lost time and the expected compile time of a graph structure, in seconds."""
 

@@ -60,7 +60,7 @@ class Symbol(NamedTuple):
     value: int
 
 
-@dataclass(frozen=True)
+@dataclass(frozen=True, eq=False, repr=False)
 class Image:
     """Linked code in memory, with the addresses of its symbols.
 

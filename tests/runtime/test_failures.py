@@ -13,7 +13,7 @@ import pytest
 
 import weft as wf
 from weft.dsl.arrays import masks
-from weft.fusion.run import reduce_arrays
+from weft.fusion.run import reduce_arrays, stored_loops
 from weft.fusion.run.expanded_ops import ExpandedOp
 from weft.runtime import CompileError, failures, override, try_compiling
 from weft.runtime.cpu import host_launches, interrupts
@@ -43,7 +43,7 @@ def expand(monkeypatch: pytest.MonkeyPatch) -> None:
 
 def reduce_rows(monkeypatch: pytest.MonkeyPatch) -> None:
     """Reduce rows so often that a compiled loop pays off."""
-    monkeypatch.setattr(reduce_arrays, "compiler", fail)
+    monkeypatch.setattr(stored_loops, "obtain_reduction", fail)
     kind = np.dtype(np.float64)
     monkeypatch.setattr(reduce_arrays, "_loops", {})
     monkeypatch.setattr(reduce_arrays, "_counts", {("add", kind.char): reduce_arrays.OFTEN})

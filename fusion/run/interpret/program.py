@@ -19,7 +19,7 @@ from weft.fusion.run.reduce_arrays import NeedsKernelError
 from weft.runtime import Device
 
 
-@dataclass(slots=True)
+@dataclass(slots=True, eq=False, repr=False)
 class ValueStep:
     """A step of an interpreted program, which computes one value from other values."""
 
@@ -30,7 +30,7 @@ class ValueStep:
     detail: Any = None
 
 
-@dataclass(slots=True)
+@dataclass(slots=True, eq=False, repr=False)
 class Program:
     """The steps of an interpreted graph.
 
