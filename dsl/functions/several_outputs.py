@@ -19,7 +19,7 @@ from weft.dsl.arrays.on_host import call_numpy
 from weft.dsl.arrays.results import as_array, return_result
 from weft.dsl.arrays.scatter import is_gpu
 from weft.dsl.arrays.ufunc import UFUNCS
-from weft.dsl.arrays.validation import UnsupportedDtypeError
+from weft.dsl.arrays.validation import UnsupportedDtypeError, warn_deprecation
 from weft.dsl.functions.introspection import stand_in
 from weft.dsl.functions.linear import matmul
 from weft.dsl.functions.manipulation import moveaxis
@@ -232,4 +232,6 @@ def fix(x: ArrayLike, out: Output | None = None) -> Array:
     >>> wf.fix([-1.5, 1.5])
     array([-1.,  1.])
     """
+    text = "numpy.fix is deprecated. Use numpy.trunc instead, which is faster and follows the Array API standard."
+    warn_deprecation((2, 5), text)
     return UFUNCS["trunc"](x, out=out)  # type: ignore[no-any-return]

@@ -18,7 +18,7 @@ ALIGNMENT = 256
 IF_UNSHARED = ("donate-if-unshared", "donate-or-new")
 
 
-@dataclass(slots=True, eq=False, repr=False)
+@dataclass(slots=True)
 class Donation:
     """A plan step that provides the memory of an operand, or new memory, for a result.
 
@@ -38,7 +38,7 @@ class Donation:
     request: Requests | None = None
 
 
-@dataclass(slots=True, eq=False, repr=False)
+@dataclass(slots=True)
 class ArenaSlices:
     """A plan step that divides a buffer, and assigns its parts to entries of the plan's buffer table.
 

@@ -38,7 +38,8 @@ try:
     from weft.dsl import OWN, Array, UFunc, evaluate, find_name
 finally:
     if _collects:
-        if not gc.get_freeze_count():  # (otherwise the next two collections would visit these objects and take 3 ms)
+        # (otherwise the next two collections would visit these objects and take 3 ms; Python itself freezes some hundred)
+        if gc.get_freeze_count() < 1000:
             gc.freeze()
             gc.unfreeze()  # moves all objects to the oldest generation
         gc.enable()
