@@ -20,6 +20,7 @@ import weft.runtime as runtime
 from weft.codegen import is_supported
 from weft.dsl.arrays.array import (
     Array,
+    ReadOnly,
     Scalar,
     UnsupportedDtypeError,
     adopt_new,
@@ -28,6 +29,7 @@ from weft.dsl.arrays.array import (
     expr_of,
     from_protocol,
     user_location,
+    wrap,
     write,
 )
 from weft.dsl.arrays.call_sites import device_of, on_operands_device
@@ -165,13 +167,15 @@ def adopt_array(made: np.ndarray, taken: Callable[[Any], Any]) -> Any:
     Other arrays are converted with the function `taken`.
 
     The caller must have the only reference to the array. Arrays that are not in C order keep their order. An array over a
-    writable buffer (`frombuffer`, `ctypeslib.as_array`) shares the buffer's memory.
+    writable buffer (`frombuffer`, `ctypeslib.as_array`) shares the buffer's memory. A read-only array remains read-only.
     """
     device, flags, few = current_epoch().device, made.flags, is_few(made.size)
     if few and taken is not from_host:
         return taken(made)
     if made.base is not None and is_supported(made.dtype) and (shared := share_buffer(made)) is not None:
         return shared
+    if not flags.writeable and type(found := taken(made)) is Array:
+        return wrap(found._storage, found._view, ReadOnly)
     if device.name != "cpu" or not flags.behaved or not made.dtype.isnative or not is_supported(made.dtype):
         return taken(made)
     if few and flags.c_contiguous:

@@ -355,9 +355,12 @@ take:
 return:
   ret ptr %result
 own:
+  ; (a list of arrays has no such method)
+  %is.array.own = phi i1 [ true, %own.array ], [ false, %not.own ]
   %is.first = icmp eq i64 %k, 0
   %is.positional = icmp sgt i64 %count, 0
-  %first = and i1 %is.first, %is.positional
+  %is.positional.first = and i1 %is.first, %is.positional
+  %first = and i1 %is.positional.first, %is.array.own
   %owner = select i1 %first, ptr %word.method, ptr %word.own
   %owns = call ptr %word.PyObject_Vectorcall(ptr %owner, ptr %given, i64 %count, ptr %names)
   ret ptr %owns

@@ -98,6 +98,18 @@ def test_copies_of_buffers() -> None:
 
 
 @pytest.mark.parametrize("size", SIZES)
+def test_arrays_over_read_only_buffers_are_read_only(size: int) -> None:
+    memory = np.arange(float(size)).tobytes()
+    found = wf.frombuffer(memory)
+    assert not found.flags.writeable and (found * 2).flags.writeable and found.copy().flags.writeable
+    with pytest.raises(ValueError, match="read-only"):
+        found[0] = 1
+    with pytest.raises(ValueError, match="read-only"):
+        found += 1
+    np.testing.assert_array_equal(np.asarray(found), np.frombuffer(memory))
+
+
+@pytest.mark.parametrize("size", SIZES)
 @pytest.mark.parametrize("name", EXPORTS)
 def test_both_sides_see_writes(name: str, size: int) -> None:
     x = wf.arange(float(size)) * 2  # pending: evaluated first

@@ -99,3 +99,13 @@ def test_repeated_elements_are_reduced_once(dtype: str, shape: tuple[int, ...]) 
     x = wf.broadcast_to(wf.asarray(base), (300, 100))
     for name in ("max", "min", "any", "all"):
         _check(np.asarray(getattr(wf, name)(x)), np.asarray(getattr(np, name)(np.broadcast_to(base, (300, 100)))))
+
+
+@pytest.mark.parametrize("function", FUNCTIONS)
+def test_lists_of_arrays_have_no_methods(function: Callable[..., Any]) -> None:
+    given = ARGUMENTS.get(function.__name__, ())
+    own = getattr(wf, function.__name__)
+    native = native_script.make_native(function, own, own, MemoryEffect.COMPUTE)
+    rows = [np.array([3.0, 1.0]), np.array([2.0, 5.0])]
+    found = _call(native, [wf.asarray(row) for row in rows], *given)
+    _check(np.asarray(found) if isinstance(found, wf.Array) else found, _call(function, rows, *given))
