@@ -32,25 +32,28 @@ from weft.dsl.immediate.host_values import values_of
 from weft.fusion import constant, iota, map_
 from weft.runtime.lazy_names import unquote_annotations
 
+# Functions whose immediate execution follows the same rules as `reduce` with an op.
+_EXTREMES = {"maximum": "max", "minimum": "min"}
+
 
 def _or_numpys(method: Callable[..., Any]) -> Callable[..., Any]:
     """Wrap a ufunc method, so that NumPy executes calls that weft does not support.
 
     NumPy also executes calls with small arrays.
     """
-    reduces = method.__name__ != "outer"
+    reduces, numpys = method.__name__ != "outer", _EXTREMES if method.__name__ == "reduce" else {}
 
     @wraps(method)
     def called(self: UFunc, *arguments: Any, **options: Any) -> Any:
-        if (
-            reduces
-            and arguments
-            and type(arguments[0]) is Array
-            and (self.immediate.types >> arguments[0].dtype.num) & 1
-        ):
-            found = call_small(getattr(self.immediate.function, method.__name__), arguments, options)
-            if found is not MISSED:
-                return found
+        if reduces and arguments:
+            (first, *_), name = arguments, numpys.get(self.definition.name, "")
+            small = type(first) is Array and (self.immediate.types >> first.dtype.num) & 1
+            if small or (name and type(first) in (Array, list, tuple)):
+                # (without an axis, `min` would reduce all elements)
+                given = options if len(arguments) > 1 or "axis" in options or not name else {"axis": 0, **options}
+                found = call_small(getattr(self.immediate.function, method.__name__), arguments, given, name)
+                if found is not MISSED:
+                    return found
         if not has_foreign((*arguments, *options.values())):
             try:
                 return method(self, *arguments, **options)

@@ -54,7 +54,8 @@ def put(array: Array, key: Any, value: Any) -> bool:
         realise(storage)  # (no operation that is now recorded would fuse with it)
         values = values_of(array)
     if values is None or not is_free(array):
-        if not is_basic(key) or _picked(array.shape, key) > most or not end_small_run():
+        key = key if is_basic(key) else to_host_if_small(key, [(_NO_VALUES, array)], limit)
+        if key is MISSED or _picked(array.shape, key) > most or not end_small_run():
             return False
         values = values_of(array)
         if values is None or not is_free(array):
@@ -117,6 +118,10 @@ def pick(array: Array, key: object) -> Any:
     values = values_of(array)
     if values is None and array.size <= limit:
         values = to_host_if_small(array, [], limit)
+    elif values is None and type(array) is Array:
+        few = to_host_if_small(key, [(_NO_VALUES, array)], limit)
+        if few is not MISSED and _picked(array.shape, few) <= limit and end_small_run():
+            values = values_of(array)
     if values is None or values is MISSED or not (COMMON >> values.dtype.num) & 1:
         return MISSED
     most = most_moved_alone([array])

@@ -229,7 +229,8 @@ def end_small_run() -> bool:
         return False
     large = _large(_expressions(epoch, -LOOKED_AT), limit)
     copies = count <= LOOKED_AT and bool(large) and all(map(_is_copy, large))
-    if not (copies or (_before_small and _site_of(large) in _before_small)):
+    only = not large and count <= SMALL_RUN and not _large(_expressions(epoch), limit)
+    if not (copies or only or (_before_small and _site_of(large) in _before_small)):
         if not 2 * epoch.examined <= count < epoch.soft:
             return False
         epoch.examined = count
