@@ -75,7 +75,7 @@ def scatter_reduce(op: str, previous: Expr, value: Expr, position: Expr, device:
             return None
         total = sum_in_any_order(value, position, size)
     else:
-        blocks = min(MOST_BLOCKS, count // max(SHORTEST, VALUES_PER_INDEX * size))
+        blocks = min(MOST_BLOCKS, (count - 1) // max(SHORTEST, VALUES_PER_INDEX * size))
         if op not in _IN_BLOCKS or kind.kind not in "biuf" or blocks < 2:
             return None
         total = _reduce_in_blocks("add" if op == "subtract" else op, kind, value, position, size, blocks)

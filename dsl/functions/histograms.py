@@ -116,7 +116,9 @@ def _count(index: Expr, weights: Any, length: int, kind: np.dtype, where: Device
         value = broadcast_to(constant(1, _INT64), index.shape)
     else:
         value = reshape(as_operand(weights)[0], index.shape)
-        value = cast(value, _INT64 if value.dtype.kind in "biu" and value.dtype != np.uint64 else value.dtype)
+        # (NumPy adds floats. Sums of 64-bit integers may be rounded, or too large for an integer.)
+        if value.dtype.kind in "biu":
+            value = cast(value, _INT64 if value.dtype.itemsize < 8 else _FLOAT64)
     if value.dtype.kind == "f":
         if is_gpu(where):
             return cast(sum_in_any_order(value, index, length, fine=True), kind)

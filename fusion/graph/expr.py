@@ -140,9 +140,10 @@ def keep_code(code: CodeType) -> CodeType | None:
 def _identify(location: Location) -> tuple[Location, tuple[int, ...]]:
     """Return a location with the first equal code objects, and the location's part of a key."""
     code, at, *caller = location
-    first = keep_code(code) or code  # (the node keeps a code object alive that `keep_code` does not)
+    # (the node keeps a code object alive that `keep_code` does not)
+    first = keep_code(code) or _first_codes.get(code, code)
     if caller:
-        outer = keep_code(caller[0]) or caller[0]  # type: ignore[arg-type]
+        outer = keep_code(caller[0]) or _first_codes.get(caller[0], caller[0])  # type: ignore[arg-type,call-overload]
         return (first, at, outer, caller[1]), (id(first), at, id(outer), caller[1])  # type: ignore[return-value]
     return (location if first is code else (first, at)), (id(first), at)
 

@@ -129,7 +129,7 @@ def _tree_for(op: str, values: np.ndarray, axes: tuple[int, ...], kind: np.dtype
         found = plain_tree(values.shape, axes, codegen.host_has_masks())
         if found is not None:
             return found
-    key = op, kind, values.shape, values.strides, axes
+    key = op, kind, values.dtype, values.shape, values.strides, axes
     return memoized_tree(key, lambda: stored_loops().compiler().tree_of_array(op, values, axes, kind))
 
 

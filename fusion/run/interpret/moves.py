@@ -12,7 +12,7 @@ import numpy as np
 from numpy.lib.stride_tricks import as_strided
 
 from weft.fusion.graph.expr import Expr, constant_value, contiguous_strides, is_window
-from weft.fusion.run.primitives import primitive
+from weft.fusion.run.primitives import NeedsKernelError, primitive
 
 if TYPE_CHECKING:
     from weft.fusion.run.interpret.frame import ValueFrame
@@ -97,8 +97,11 @@ def run_scatter(frame: ValueFrame, values: list[Any], step: ValueStep) -> Any:
     if node.op in ("", "same"):
         target[position] = value
     else:
+        function = primitive(node.op, (node.dtype,) * 2, node.dtype)
+        if not hasattr(function, "at"):  # (functions of bfloat16)
+            raise NeedsKernelError
         with np.errstate(all="ignore"):
-            primitive(node.op, (node.dtype,) * 2, node.dtype).at(target, position, value)  # type: ignore[attr-defined]
+            function.at(target, position, value)
     return out
 
 

@@ -57,12 +57,26 @@ def test_moves(name: str, mode: str) -> None:
     np.testing.assert_array_equal(found, expected, strict=True)
 
 
-@pytest.mark.parametrize("count", [100_000, 200_000])
-def test_weights_are_added_in_order(count: int) -> None:
-    x, weights = RNG.integers(0, 16, count), RNG.random(count)
+@pytest.mark.parametrize("dtype", ["float64", "int64", "uint64", "int32"])
+@pytest.mark.parametrize("count", [100_000, 262_144])
+def test_weights_are_added_in_order(count: int, dtype: str) -> None:
+    x, weights = (
+        RNG.integers(0, 16, count),
+        (RNG.random(count) * 2.0**30 + 2.0**62 * (dtype[-2:] == "64")).astype(dtype),
+    )
     expected = np.bincount(x, weights=weights)
     for limit in (16384, 0):
         for mode in ("always", "never"):
-            with override(interpret=mode, immediate=limit):
-                found = np.asarray(wf.bincount(wf.asarray(x), weights=wf.asarray(weights)))
-            np.testing.assert_array_equal(found, expected)
+            for given in (weights, wf.asarray(weights)):
+                with override(interpret=mode, immediate=limit):
+                    found = np.asarray(wf.bincount(wf.asarray(x), weights=given))
+                np.testing.assert_array_equal(found, expected)
+
+
+def test_scatters_of_bfloat16_need_a_kernel() -> None:
+    bfloat16 = pytest.importorskip("ml_dtypes").bfloat16
+    for mode in ("always", "auto", "never"):
+        with override(interpret=mode, immediate=0):
+            total = wf.asarray(np.zeros(100, bfloat16)) * 1
+            wf.add.at(total, wf.asarray(np.arange(100)), wf.asarray(np.ones(100, bfloat16)))
+            assert (np.asarray(total) == 1).all()
