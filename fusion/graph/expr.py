@@ -267,9 +267,9 @@ def map_(
     operands. Python scalars do not take part in promotion. `dtype` selects the loop, as for a ufunc. Raises ValueError
     for shapes and TypeError for dtypes, as NumPy does.
     """
+    kinds: tuple[Any, ...] = tuple([operand.dtype for operand in operands])
     shape = broadcast_shapes(*[operand.shape for operand in operands])
     definition = find_op(op)
-    kinds: tuple[Any, ...] = tuple([operand.dtype for operand in operands])
     if weak is not None and any(weak):
         kinds = tuple([number or kind for number, kind in zip(weak, kinds, strict=True)])
         if int in weak and definition.name in COMPARISONS:
