@@ -174,8 +174,9 @@ def adopt_array(made: np.ndarray, taken: Callable[[Any], Any]) -> Any:
         return taken(made)
     if made.base is not None and is_supported(made.dtype) and (shared := share_buffer(made)) is not None:
         return shared
-    if not flags.writeable and type(found := taken(made)) is Array:
-        return wrap(found._storage, found._view, ReadOnly)
+    if not flags.writeable:
+        found = taken(made)
+        return wrap(found._storage, found._view, ReadOnly) if type(found) is Array else found
     if device.name != "cpu" or not flags.behaved or not made.dtype.isnative or not is_supported(made.dtype):
         return taken(made)
     if few and flags.c_contiguous:
