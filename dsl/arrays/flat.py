@@ -13,6 +13,7 @@ import numpy as np
 from weft.dsl.arrays.array import Array, expr_of, write
 from weft.dsl.arrays.call_sites import on_operands_device
 from weft.dsl.arrays.indexing import nonzero
+from weft.dsl.arrays.memory_order import copy_in_order
 from weft.dsl.functions import creation, manipulation
 
 
@@ -43,7 +44,7 @@ class Flat:
 
     def copy(self) -> Array:
         """Return the elements as a one-dimensional copy."""
-        return creation.copy_in_order(manipulation.ravel(self.base), "C")
+        return copy_in_order(manipulation.ravel(self.base), "C")
 
     def __array__(self, dtype: Any = None, copy: bool | None = None) -> np.ndarray:
         return np.array(manipulation.ravel(self.base).numpy(), dtype)

@@ -5,13 +5,15 @@ In: arrays. Out: the order of axes that NumPy chooses with ``order="K"``, and vi
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Iterable, Sequence
 from functools import lru_cache
 from typing import Any
 
 import numpy as np
 
 from weft.dsl.arrays.array import Array, Scalar, View, convert, scalar, whole, wrap
+from weft.dsl.arrays.validation import check_order
+from weft.dsl.arrays.windows import is_c_ordered
 from weft.fusion import contiguous_strides
 
 Order = tuple[int, ...]
@@ -81,3 +83,62 @@ def _restore(values: np.ndarray, is_scalar: bool = False) -> Array:
     order = _order_of((values.shape, values.strides))
     found = convert(values) if order is None else unpermuted(convert(values.transpose(order)), order)
     return scalar(found._storage) if is_scalar else found
+
+
+def resolve_order(order: str, source: object) -> str:
+    """Return the memory order of a copy of `source`, with "A" replaced by "C" or "F".
+
+    "A" means "F" if `source` is in Fortran but not in C order, otherwise "C".
+    """
+    flags = getattr(source, "flags", None) if order == "A" else None
+    if flags is None:
+        return "C" if order == "A" else order
+    return "F" if flags["F_CONTIGUOUS"] and not flags["C_CONTIGUOUS"] else "C"
+
+
+def memory_axes(source: Any, order: str) -> tuple[int, ...] | None:
+    """Return the axes of a new array from outermost to innermost, or None for C order.
+
+    "A" and "K" request the order of the source.
+    """
+    rank = source.ndim
+    if order == "C" or rank < 2:
+        return None
+    order = resolve_order(order, source)
+    seen = source._values if isinstance(source, Array) else source
+    in_order = is_c_ordered(source) if seen is None else seen.flags.c_contiguous
+    steps = source.strides if order == "K" and not in_order else ()
+    axes = tuple(sorted(range(rank), key=lambda k: -abs(steps[k]))) if steps else tuple(range(rank))
+    axes = axes[::-1] if order == "F" else axes
+    return None if axes == tuple(range(rank)) else axes
+
+
+def copy_in_order(values: Array, order: str) -> Array:
+    """Copy an array to new memory in the requested order."""
+    axes = memory_axes(values, order)
+    return values.copy() if axes is None else unpermuted(permuted(values, axes).copy(), axes)
+
+
+def in_order(values: Array, order: str | None, source: object = None) -> Array:
+    """Return an array in the given memory order, copied if necessary.
+
+    "A" and "K" request the order of the source.
+    """
+    order = check_order(order)
+    if values.ndim < 2:
+        return values if order in "AK" or is_c_ordered(values) else values.copy()
+    like = source if order in "AK" and hasattr(source, "strides") else values
+    axes = memory_axes(like, order)
+    placed = values if axes is None else permuted(values, axes)
+    return values if is_c_ordered(placed) else copy_in_order(values, "C" if axes is None else order)
+
+
+def in_requested_order(found: Any, order: str, operands: Iterable[Any]) -> Any:
+    """Return a result in the memory order that a call requests.
+
+    "A" requests the order of the operands.
+    """
+    if (order := check_order(order)) == "A":
+        arrays = [value for value in operands if isinstance(value, Array) and value.ndim > 1]
+        order = "F" if arrays and all(is_c_ordered(a.T) and not is_c_ordered(a) for a in arrays) else "C"
+    return in_order(found, order) if order != "K" and isinstance(found, Array) else found

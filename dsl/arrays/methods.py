@@ -12,7 +12,7 @@ from typing import Any
 
 import numpy as np
 
-from weft.dsl.arrays import indexing, shared_arrays, standard
+from weft.dsl.arrays import indexing, memory_order, shared_arrays, standard
 from weft.dsl.arrays.array import (
     Array,
     ReadOnly,
@@ -34,7 +34,6 @@ from weft.dsl.arrays.docstrings import describe_members
 from weft.dsl.arrays.flat import Flat
 from weft.dsl.arrays.foreign import is_foreign
 from weft.dsl.arrays.memoized import memoized
-from weft.dsl.arrays.memory_order import memory_order, permuted, reduce_array, unpermuted
 from weft.dsl.arrays.on_host import call_numpy, note_fallback, or_numpy, to_host
 from weft.dsl.arrays.parts import Part, put_part, take_part
 from weft.dsl.arrays.results import as_array, return_result, value_operand
@@ -78,7 +77,7 @@ def astype(
         function = _immediate_casts.get((values.dtype, dtype)) if type(dtype) is type else None
         if function is not None and copy and is_cast_immediately(values, np.dtype(dtype)):
             return from_numpy_result(function(values), self.device)  # type: ignore[no-any-return]
-    if order != "K" and (order := creation.resolve_order(check_order(order), self)) == "F" and self.ndim > 1:
+    if order != "K" and (order := memory_order.resolve_order(check_order(order), self)) == "F" and self.ndim > 1:
         return self.T.astype(dtype, "C", casting, subok, copy).T  # type: ignore[no-any-return]
     try:
         kind = creation.as_dtype(dtype)
@@ -95,7 +94,7 @@ def astype(
     if kind == self.dtype:
         if values is not None and copy:
             return from_numpy_result(values.copy(order), self.device)  # type: ignore[no-any-return, arg-type]
-        return self.copy(order) if copy else self if order == "K" else creation.in_order(self, order)
+        return self.copy(order) if copy else self if order == "K" else memory_order.in_order(self, order)
     warn_of_lost_parts(self.dtype, kind)
     if values is not None:
         if is_ready("cast", (values.dtype,), kind) and (order == "K" or values.flags.c_contiguous):
@@ -113,8 +112,8 @@ _immediate_casts: dict[tuple[np.dtype, type], Callable[[np.ndarray], np.ndarray]
 @memoized
 def _converted(self: Array, kind: np.dtype, keeping: bool) -> Array:
     location = start()
-    if keeping and (order := memory_order([self])) is not None:
-        return unpermuted(record(cast(expr_of(permuted(self, order)), kind, location)), order)
+    if keeping and (order := memory_order.memory_order([self])) is not None:
+        return memory_order.unpermuted(record(cast(expr_of(memory_order.permuted(self, order)), kind, location)), order)
     return (record if isinstance(self, Scalar) else record_array)(cast(expr_of(self), kind, location))
 
 
@@ -125,7 +124,7 @@ def copy_of(self: Array, order: str = "C") -> Array:
     """
     start()
     if order != "C" and self.ndim > 1:
-        return creation.copy_in_order(self, check_order(order))
+        return memory_order.copy_in_order(self, check_order(order))
     epoch = current_epoch(self.device)
     copied = pending(expr_of(self), epoch)
     return scalar(copied) if isinstance(self, Scalar) else wrap(copied)
@@ -213,8 +212,8 @@ def _round(a: Any, decimals: int = 0, out: Any = None) -> Any:
     """
     array, decimals = as_array(a), operator.index(decimals)
     start()
-    if out is None and (order := memory_order([array])) is not None:
-        return unpermuted(_round(permuted(array, order), decimals), order)
+    if out is None and (order := memory_order.memory_order([array])) is not None:
+        return memory_order.unpermuted(_round(memory_order.permuted(array, order), decimals), order)
     node = expr_of(array)
     if array.dtype.kind == "b" and decimals:
         raise TypeError("bools have no decimals to round to")
@@ -586,7 +585,7 @@ def install() -> None:
         setattr(Array, name, unquote_annotations(method))
     setattr(Array, "__imatmul__", _imatmul)
     setattr(Array, "__array_function__", array_function)
-    setattr(Array, "__reduce__", reduce_array)
+    setattr(Array, "__reduce__", memory_order.reduce_array)
     setattr(Scalar, "__round__", _round_number)
     setattr(ReadOnly, "__setitem__", _refuse_item)
     setattr(Part, "__setitem__", _set_part)

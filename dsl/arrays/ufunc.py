@@ -19,14 +19,13 @@ from weft.dsl.arrays.call_sites import PLAIN, RECORD, apply, on_operands_device,
 from weft.dsl.arrays.docstrings import UFUNC_EXAMPLES, add_example
 from weft.dsl.arrays.foreign import OWN_TYPES, has_foreign
 from weft.dsl.arrays.indexing import apply_at
-from weft.dsl.arrays.memory_order import memory_order, unpermuted
+from weft.dsl.arrays.memory_order import in_requested_order, memory_order, unpermuted
 from weft.dsl.arrays.numbers import within_64_bits
 from weft.dsl.arrays.on_host import call_numpy, note_fallback
 from weft.dsl.arrays.results import as_array, copy_to_out, return_result
 from weft.dsl.arrays.scatter import is_gpu
 from weft.dsl.arrays.validation import ForeignOperandError, UnsupportedDtypeError, as_dtype, normalize_axis
 from weft.dsl.functions import reductions
-from weft.dsl.functions.creation import in_requested_order
 from weft.dsl.immediate.at_call import MISSED, attempt, attempt_into, call_small, implementation_of
 from weft.dsl.immediate.host_values import values_of
 from weft.fusion import constant, iota, map_

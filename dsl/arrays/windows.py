@@ -117,6 +117,8 @@ def is_c_ordered(array: Array) -> bool:
 
     The strides of axes of length 1 are ignored.
     """
+    if array._values is not None:
+        return array._values.flags.c_contiguous
     shape, strides, _ = layout(array)
     wanted = contiguous_strides(shape)
     return 0 in shape or all(n == 1 or s == w for n, s, w in zip(shape, strides, wanted, strict=True))
@@ -143,7 +145,9 @@ class Flags(dict):
     """
 
     def __init__(self, array: Array) -> None:
-        in_order, across = is_c_ordered(array), is_c_ordered(array.transpose())
+        values = array._values
+        in_order = is_c_ordered(array)
+        across = is_c_ordered(array.transpose()) if values is None else values.flags.f_contiguous
         super().__init__(
             C_CONTIGUOUS=in_order,
             F_CONTIGUOUS=across,

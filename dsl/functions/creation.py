@@ -3,22 +3,31 @@
 from __future__ import annotations
 
 import operator
-from collections.abc import Callable, Iterable
+from collections.abc import Callable
 from contextlib import AbstractContextManager, nullcontext
 from math import prod
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
-from weft.dsl.arrays.array import Array, as_operand, convert, from_protocol, record, record_array, user_location, wrap
+from weft.dsl.arrays.array import (
+    Array,
+    as_operand,
+    convert,
+    from_protocol,
+    record,
+    record_array,
+    user_location,
+    wrap,
+)
 from weft.dsl.arrays.array import start as begin
 from weft.dsl.arrays.call_sites import transposed
 from weft.dsl.arrays.foreign import types_in
-from weft.dsl.arrays.memory_order import permuted, unpermuted
+from weft.dsl.arrays.memory_order import copy_in_order, in_order, memory_axes, resolve_order, unpermuted
 from weft.dsl.arrays.shared_arrays import import_memory, share_buffer
 from weft.dsl.arrays.validation import as_dtype, as_shape, check_order, check_unmasked, warn_of_lost_parts
 from weft.dsl.arrays.windows import is_c_ordered
-from weft.dsl.immediate.at_call import NUMBERS
+from weft.dsl.immediate.at_call import NUMBERS, stack_small
 from weft.dsl.immediate.host_values import values_of
 from weft.dsl.immediate.small_work import make_small
 from weft.fusion import Storage, broadcast_to, cast, constant, current_epoch, iota, map_, realise
@@ -72,7 +81,8 @@ def asarray(
     if isinstance(values, Array):
         result = copy_in_order(values, order) if copy else values
     elif isinstance(values, (list, tuple)) and any(issubclass(kind, Array) for kind in types_in(values)):
-        result = in_order(_stack[0]([asarray(v) for v in values]), "C")
+        stacked = stack_small(values)
+        result = in_order(_stack[0]([asarray(v) for v in values]), "C") if stacked is None else stacked
     elif hasattr(values, "__cuda_array_interface__"):
         result = convert(values)
     else:
@@ -106,40 +116,6 @@ def _converted(values: np.ndarray, order: str) -> Array:
     return convert(values) if axes is None else unpermuted(convert(values.transpose(axes)), axes)
 
 
-def resolve_order(order: str, source: object) -> str:
-    """Return the memory order of a copy of `source`, with "A" replaced by "C" or "F".
-
-    "A" means "F" if `source` is in Fortran but not in C order, otherwise "C".
-    """
-    flags = getattr(source, "flags", None) if order == "A" else None
-    if flags is None:
-        return "C" if order == "A" else order
-    return "F" if flags["F_CONTIGUOUS"] and not flags["C_CONTIGUOUS"] else "C"
-
-
-def memory_axes(source: Any, order: str) -> tuple[int, ...] | None:
-    """Return the axes of a new array from outermost to innermost, or None for C order.
-
-    "A" and "K" request the order of the source.
-    """
-    rank = source.ndim
-    if order == "C" or rank < 2:
-        return None
-    order = resolve_order(order, source)
-    seen = source._values if isinstance(source, Array) else source
-    in_order = is_c_ordered(source) if seen is None else seen.flags.c_contiguous
-    steps = source.strides if order == "K" and not in_order else ()
-    axes = tuple(sorted(range(rank), key=lambda k: -abs(steps[k]))) if steps else tuple(range(rank))
-    axes = axes[::-1] if order == "F" else axes
-    return None if axes == tuple(range(rank)) else axes
-
-
-def copy_in_order(values: Array, order: str) -> Array:
-    """Copy an array to new memory in the requested order."""
-    axes = memory_axes(values, order)
-    return values.copy() if axes is None else unpermuted(permuted(values, axes).copy(), axes)
-
-
 _stack: list[Callable[[list[Array]], Array]] = []
 
 
@@ -149,31 +125,6 @@ def set_stack(stack: Callable[[list[Array]], Array]) -> None:
     This module cannot import the function without an import cycle.
     """
     _stack[:] = [stack]
-
-
-def in_order(values: Array, order: str | None, source: object = None) -> Array:
-    """Return an array in the given memory order, copied if necessary.
-
-    "A" and "K" request the order of the source.
-    """
-    order = check_order(order)
-    if values.ndim < 2:
-        return values if order in "AK" or is_c_ordered(values) else values.copy()
-    like = source if order in "AK" and hasattr(source, "strides") else values
-    axes = memory_axes(like, order)
-    placed = values if axes is None else permuted(values, axes)
-    return values if placed.flags["C_CONTIGUOUS"] else copy_in_order(values, "C" if axes is None else order)
-
-
-def in_requested_order(found: Any, order: str, operands: Iterable[Any]) -> Any:
-    """Return a result in the memory order that a call requests.
-
-    "A" requests the order of the operands.
-    """
-    if (order := check_order(order)) == "A":
-        arrays = [value for value in operands if isinstance(value, Array) and value.ndim > 1]
-        order = "F" if arrays and all(is_c_ordered(a.T) and not is_c_ordered(a) for a in arrays) else "C"
-    return in_order(found, order) if order != "K" and isinstance(found, Array) else found
 
 
 def array(
@@ -582,7 +533,7 @@ def ascontiguousarray(a: ArrayLike, dtype: DTypeLike | None = None, *, like: obj
     True
     """
     result = asarray(a, dtype)
-    if not result.flags["C_CONTIGUOUS"]:
+    if not is_c_ordered(result):
         result = result.copy()
     return result if result.ndim else result.reshape((1,))
 

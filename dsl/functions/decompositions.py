@@ -15,9 +15,10 @@ from typing import TYPE_CHECKING, Any, NoReturn
 import numpy as np
 
 from weft.dsl.arrays.array import Array, convert, wrap
+from weft.dsl.arrays.memory_order import in_order
 from weft.dsl.arrays.on_host import call_numpy
 from weft.dsl.arrays.ufunc import UFUNCS
-from weft.dsl.functions.creation import asarray, eye, in_order
+from weft.dsl.functions.creation import asarray, eye
 from weft.dsl.functions.linear import matmul
 from weft.dsl.functions.manipulation import broadcast_to, linalg_diagonal, swapaxes
 from weft.dsl.functions.selection import where

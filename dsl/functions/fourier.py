@@ -18,11 +18,11 @@ import numpy as np
 import weft.codegen as codegen  # (its names are loaded on first use)
 import weft.runtime as runtime
 from weft.dsl.arrays.array import Array, expr_of, record, start
-from weft.dsl.arrays.memory_order import memory_order, permuted, unpermuted
+from weft.dsl.arrays.memory_order import in_order, memory_order, permuted, unpermuted
 from weft.dsl.arrays.on_host import call_numpy
 from weft.dsl.arrays.results import return_result
 from weft.dsl.arrays.validation import normalize_axis
-from weft.dsl.functions.creation import arange, asarray, in_order
+from weft.dsl.functions.creation import arange, asarray
 from weft.dsl.functions.manipulation import moveaxis
 from weft.dsl.functions.padding import pad
 from weft.dsl.functions.selection import where

@@ -18,11 +18,12 @@ import numpy as np
 from weft.codegen import is_bfloat16, widened
 from weft.dsl.arrays.array import Array, expr_of, record, record_array, scalar, start
 from weft.dsl.arrays.memoized import memoized
+from weft.dsl.arrays.memory_order import in_requested_order
 from weft.dsl.arrays.on_host import call_numpy
 from weft.dsl.arrays.results import return_result, to_python
 from weft.dsl.arrays.validation import normalize_axis
 from weft.dsl.arrays.windows import layout, window
-from weft.dsl.functions.creation import asarray, in_requested_order
+from weft.dsl.functions.creation import asarray
 from weft.dsl.functions.manipulation import expand_dims, moveaxis, reshape, swapaxes, transpose
 from weft.dsl.functions.products import is_fused, multiply_into
 from weft.fusion import Expr, Location, broadcast_shapes, cast, map_, opaque, reduce_

@@ -22,7 +22,7 @@ from weft.dsl.arrays.foreign import has_foreign
 from weft.dsl.arrays.on_host import WRITERS, call_numpy, keep_byte_order, or_numpy
 from weft.dsl.arrays.ufunc import UFUNCS
 from weft.dsl.arrays.validation import NUMPY_VERSION
-from weft.dsl.immediate.at_call import COMMON, NUMBERS, at_once
+from weft.dsl.immediate.at_call import COMMON, NUMBERS, PLAIN, at_once, from_numpy_result
 from weft.dsl.immediate.host_values import values_of
 from weft.dsl.immediate.index_at_call import write_at_once
 from weft.runtime import IMMEDIATE, default_device, limit_on
@@ -136,7 +136,10 @@ _CONVERTERS = frozenset({"from_dlpack"})
 # Functions that create arrays from numbers.
 _MADE = frozenset({"arange", "empty", "full", "ones", "zeros"})
 # Functions that create arrays like another array.
-_MADE_LIKE = frozenset({"empty_like", "ones_like", "zeros_like"})
+_MADE_LIKE = frozenset({"empty_like", "full_like", "ones_like", "zeros_like"})
+# Functions that read the dtypes, shapes or strides of arrays, and return neither arrays nor anything that depends on
+# whether memory is shared.
+_DESCRIBING = frozenset("iscomplexobj isfortran isrealobj iterable ndim shape size".split())
 
 
 class OwnNames(Mapping[str, Any]):
@@ -183,6 +186,8 @@ class OwnNames(Mapping[str, Any]):
         """Return a function that calls NumPy's function for small arguments and weft's for large ones."""
         if name in _MADE:
             found = _made_at_once(found, theirs, name)
+        if name in _DESCRIBING:
+            found = _described(found, theirs)
         if name in _MADE_LIKE:
             found = _made_like_at_once(found, theirs)
         if name in WRITERS:
@@ -277,14 +282,30 @@ def _made_at_once(own: Callable[..., Any], numpys: Callable[..., Any], name: str
 def _made_like_at_once(own: Callable[..., Any], numpys: Callable[..., Any]) -> Callable[..., Any]:
     """Wrap a creation function such as `zeros_like`, so that NumPy's function creates small arrays."""
 
+    count = 2 if own.__name__ == "full_like" else 1
+
     @wraps(own)
     def called(*arguments: Any, **options: Any) -> Any:
-        if len(arguments) == 1 and not options and type(model := arguments[0]) is Array:
+        if len(arguments) == count and not options and type(model := arguments[0]) is Array:
             values = values_of(model)
             if values is not None and 0 < values.size <= IMMEDIATE[0] and (COMMON >> values.dtype.num) & 1:
-                if values.flags.c_contiguous and model.device.small_on_host:
-                    return adopt_new(numpys(values), model.device)
+                filled = count == 1 or (type(arguments[1]) in NUMBERS and values.dtype.kind == "f")
+                if filled and model.device.small_on_host:
+                    return from_numpy_result(numpys(values, *arguments[1:]), model.device)
         return own(*arguments, **options)
+
+    return called
+
+
+def _described(own: Callable[..., Any], numpys: Callable[..., Any]) -> Callable[..., Any]:
+    """Wrap a function of `_DESCRIBING`, so that NumPy's function gets views of arrays in host memory."""
+
+    @wraps(own)
+    def called(*arguments: Any, **options: Any) -> Any:
+        first = values_of(arguments[0]) if arguments and type(arguments[0]) is Array else None
+        if first is None or options or not PLAIN.issuperset(map(type, arguments[1:])):
+            return own(*arguments, **options)
+        return numpys(first, *arguments[1:])
 
     return called
 

@@ -23,6 +23,7 @@ from weft.dsl.functions.creation import arange, asarray
 from weft.dsl.functions.joining import concatenate
 from weft.dsl.functions.manipulation import broadcast_to, ravel
 from weft.dsl.functions.sorting import on_host
+from weft.dsl.immediate.at_call import MISSED, call_small
 from weft.fusion import cast
 
 if TYPE_CHECKING:
@@ -221,6 +222,10 @@ def nan_to_num(x: ArrayLike, copy: bool = True, nan: Any = 0.0, posinf: Any = No
     """
     if isinstance(x, np.ndarray) and not copy:  # (weft's array would be a copy)
         return np.nan_to_num(x, False, to_python(nan), to_python(posinf), to_python(neginf))
+    if copy:
+        found = call_small(np.nan_to_num, (x,), {"nan": nan, "posinf": posinf, "neginf": neginf})
+        if found is not MISSED:
+            return found
     values = as_array(x)
     kind = values.dtype
     if kind.kind not in "biuf" or any(np.ndim(v) or isinstance(v, Array) for v in (nan, posinf, neginf)):

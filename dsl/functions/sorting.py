@@ -19,6 +19,7 @@ from weft.dsl.arrays.scatter import is_gpu
 from weft.dsl.arrays.validation import normalize_axis
 from weft.dsl.functions.host_loops import host_argsort, host_sort, sort_on_host
 from weft.dsl.functions.manipulation import moveaxis, ravel
+from weft.dsl.immediate.index_at_call import write_small
 from weft.fusion import Expr, Location, cast, contiguous_strides, gather, map_, opaque
 from weft.runtime import device
 
@@ -245,6 +246,8 @@ def sort_in_place(
     self: Array, axis: int = -1, kind: str | None = None, order: str | None = None, **options: Any
 ) -> None:
     """Sort the array in place along an axis."""
+    if not options and write_small(np.ndarray.sort, (self, axis, kind, order), {}):
+        return
     normalize_axis(axis, self.ndim)
     write(self, as_operand(sort(self, axis, kind, order, **options))[0])
 
@@ -253,6 +256,8 @@ def partition_in_place(
     self: Array, kth: ShapeLike, axis: Any = -1, kind: Any = "introselect", order: Any = None
 ) -> None:
     """Partition the array in place along an axis, like `numpy.ndarray.partition`."""
+    if write_small(np.ndarray.partition, (self, kth, axis, kind, order), {}):
+        return
     normalize_axis(axis, self.ndim)
     write(self, as_operand(partition(self, kth, axis, kind, order))[0])
 

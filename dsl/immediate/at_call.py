@@ -8,6 +8,7 @@ that of the recorded operation.
 from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Sequence
+from contextlib import suppress
 from functools import cache, lru_cache, wraps
 from itertools import count
 from types import EllipsisType, NoneType
@@ -99,13 +100,25 @@ def implementation_of(op: OpDef, operator: Callable[..., Any] | None = None) -> 
     """Return the functions that execute `op` immediately."""
     types = 0
     if op.ufunc and op.name != "power":  # (mixed integer and float operands make it an op of floats)
-        types = sum(kinds for kind, kinds in _KINDS if uses_numpy(op.name, (kind,) * op.arity))
+        types = sum(kinds for kind, kinds in _KINDS if uses_numpy(op.name, (kind,) * op.arity)) | _computed_in_floats(
+            op
+        )
         if op.name == "subtract":  # (NumPy rejects two bools, and casts a bool beside another number)
             types |= _KINDS[0][1]
     function = operator or getattr(np, op.ufunc or "", None)
     table = loops_of(op.name).buffer_info()[0]
     own = op if function is not None else None
     return Implementation(function, types, _loops_of(op.name), own, op.arity, table, shifts_of(op))  # type: ignore[arg-type]
+
+
+def _computed_in_floats(op: OpDef) -> int:
+    """Return the set of integer dtypes whose elements an op converts to floats, if NumPy then computes the op."""
+    found = ""
+    for code in "hHiIlLqQ":  # (8-bit integers become half precision floats, for most ops)
+        with suppress(TypeError):
+            loop, _ = resolve_dtypes(op, (np.dtype(code),) * op.arity)
+            found += code * (loop[0].kind == "f" and uses_numpy(op.name, loop))
+    return types_of(found)
 
 
 @cache
@@ -233,6 +246,8 @@ def _find_loop(name: str, kinds: tuple[Any, ...]) -> tuple[Callable[..., Any], t
     if len(set(loop)) == 1 and not whole and type(function) is np.ufunc and not uses_numpy(name, loop):
         _loops_of(name).setdefault(loop[0].num, function)
         note_loop(name, function, loop[0], shifts_of(op), compiled=True)
+        if len(kinds) == 1 and kinds[0] not in _WEAK and np.can_cast(kinds[0], loop[0]):
+            _loops_of(name).setdefault(kinds[0].num, function)  # (the ufunc converts integers)
     casts = [
         own.type if kind in _WEAK else None if kind == own else primitive("cast", (kind,), own)
         for kind, own in zip(kinds, loop, strict=True)
@@ -322,8 +337,11 @@ def from_numpy_result(result: Any, device: Device, given: Sequence[tuple[np.ndar
             for values, array in given:
                 if base is values or base is values.base:
                     return array if type(array) is Scalar and not result.shape else seen(array, result)
-        if result.flags.c_contiguous and (base is None or result.size <= COPIED):
-            return adopt_new(result if base is None else result.copy(), device)
+        # (a one-dimensional array has no memory order to keep)
+        if result.ndim == 1 or result.flags.c_contiguous:
+            owned = base is None and result.flags.c_contiguous
+            if owned or result.size <= COPIED:
+                return adopt_new(result if owned else result.copy(), device)
         del base  # (`adopt_result` copies memory to which something else refers)
         return adopt_result(result, device)
     if kind is tuple or kind is list:
@@ -396,6 +414,17 @@ def to_host_if_small(value: Any, found: list[tuple[np.ndarray, Array]], left: in
                 return MISSED
         return kind(taken)
     return MISSED
+
+
+def stack_small(values: Any) -> Array | None:
+    """Stack small arrays with NumPy, or return None if an array is large or pending."""
+    found: list[tuple[np.ndarray, Array]] = []
+    if any(type(each) is not np.ndarray and (type(each) is not Array or values_of(each) is None) for each in values):
+        return None
+    given = to_host_if_small(values, found, IMMEDIATE[0])
+    if given is MISSED or sum([each.size for each in given]) > IMMEDIATE[0]:
+        return None
+    return adopt_new(np.array(given), found[0][1].device)
 
 
 def _is_common(dtype: Any) -> bool:

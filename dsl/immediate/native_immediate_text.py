@@ -63,6 +63,7 @@ SHARED: dict[str, Any] = {
     "list": list,
     "float": float,
     "int": int,
+    "str": str,
     "slice": slice,
     "None": None,
     "Ellipsis": ...,
@@ -71,8 +72,11 @@ SHARED: dict[str, Any] = {
     "real": _REALS,
     "whole": _WHOLE,
     "options": dict.fromkeys(
-        ("axis", "axes", "axis1", "axis2", "keepdims", "ddof", "decimals", "k", "n", "offset", "ord"), True
+        "assume_unique axes axis axis1 axis2 ddof decimals equal_nan indexing invert k keepdims kind minlength mode n offset "
+        "ord return_counts return_index return_inverse rtol atol side".split(),
+        True,
     ),
+    "array": np.array,
     "from_numpy_result": from_numpy_result,
     "finish": finish,
     "seen": seen,

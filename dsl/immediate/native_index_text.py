@@ -41,8 +41,8 @@ class IndexText(OperandText):
     def _index(self, name: str, items: str, count: str, values: str) -> None:
         """Emit code that converts an index with weft arrays to a tuple that NumPy accepts.
 
-        The index consists of integer arrays, integers and, for small arrays, masks. For any other index, branch to
-        ``give.up``.
+        The index consists of integer arrays, lists of integers, integers, slices and, for small arrays, masks. For any
+        other index, branch to ``give.up``.
         """
         t, known = self._t, self._known
         axes, lengths = self._axes(values), self._word(values, LENGTHS)
@@ -57,26 +57,53 @@ class IndexText(OperandText):
         t.store("2", self._count, 0)
         k = t.begin_loop(f"{name}.item", count)
         thing = t.load(items, k, "ptr")
-        kind = self._type(thing)
+        kind, slot = self._type(thing), t.at(t.new(f"getelementptr i8, ptr {made}, i64 {TUPLE_ITEMS}"), k)
         t.enter_if(f"icmp eq ptr {kind}, {known['Array']}", f"{name}.array", f"{name}.other")
         own = self._values(name, thing)
         t.jump(f"{name}.values", f"{name}.other")
-        t.enter_if(f"icmp eq ptr {kind}, {known['ndarray']}", f"{name}.values", f"{name}.number")
-        found = t.new(f"phi ptr [ {own}, %{name}.here ], [ {thing}, %{name}.other ]")
+        t.leave_if(f"icmp eq ptr {kind}, {known['ndarray']}", f"{name}.values", f"{name}.maybe.list")
+        t.enter_if(f"icmp eq ptr {kind}, {known['list']}", f"{name}.list", f"{name}.number")
+        converted = self._convert_list(name, thing)
+        t.do(f"store ptr {converted}, ptr {slot}")  # (the tuple holds the only reference)
+        t.begin_block(f"{name}.values")
+        found = t.new(
+            f"phi ptr [ {own}, %{name}.here ], [ {thing}, %{name}.other ], [ {converted}, %{name}.list.converted ]"
+        )
         self._check_values(name, found, types)
-        t.jump(f"{name}.take", f"{name}.number")
-        t.enter_if(f"icmp eq ptr {kind}, {known['int']}", f"{name}.take", "give.up")
+        there = t.new(f"load ptr, ptr {slot}")
+        t.branch(f"icmp eq ptr {there}, null", f"{name}.take", f"{name}.item.end")
+        t.label(f"{name}.number")
+        whole, part = (t.new(f"icmp eq ptr {kind}, {known[each]}") for each in ("int", "slice"))
+        t.enter_if(f"or i1 {whole}, {part}", f"{name}.take", "give.up")
         taken = t.new(f"phi ptr [ {found}, %{name}.small ], [ {thing}, %{name}.number ]")
         self._increment_reference(taken)
-        t.do(f"store ptr {taken}, ptr {t.at(t.new(f'getelementptr i8, ptr {made}, i64 {TUPLE_ITEMS}'), k)}")
-        t.end_loop(f"{name}.item")
+        t.do(f"store ptr {taken}, ptr {slot}")
+        t.do(f"br label %{name}.item.end")
+        t.end_loop(f"{name}.item", reached=True)
         self._check(t.load(self._before, 0, "ptr"), f"{name}.some", "give.up")
-        # Each selected item includes all of the remaining axes.
-        k = t.begin_loop(f"{name}.behind", t.new(f"sub i64 {axes}, {count}"))
-        length = t.load(lengths, t.new(f"add i64 {k}, {count}"))
-        t.store(t.new(f"mul i64 {t.load(self._product, 0)}, {length}"), self._product, 0)
+        # Each selected item includes all of the remaining axes, and at most all elements along a sliced axis.
+        k = t.begin_loop(f"{name}.behind", axes)
+        t.enter_if(f"icmp slt i64 {k}, {count}", f"{name}.behind.given", f"{name}.behind.whole")
+        kind = self._type(t.load(items, k, "ptr"))
+        t.enter_if(f"icmp eq ptr {kind}, {known['slice']}", f"{name}.behind.whole", f"{name}.behind.end")
+        t.store(t.new(f"mul i64 {t.load(self._product, 0)}, {t.load(lengths, k)}"), self._product, 0)
         t.end_loop(f"{name}.behind")
         mask = t.new(f"icmp eq i64 {t.load(self._first_type, 0)}, {np.dtype(bool).num}")
         mask = t.new(f"and i1 {mask}, {alone}")
         few = t.new(f"icmp sle i64 {t.load(self._product, 0)}, {self._limit}")
         t.enter_if(f"or i1 {mask}, {few}", f"{name}.taken", "give.up")
+
+    def _convert_list(self, name: str, things: str) -> str:
+        """Emit code that converts a list to a NumPy array, if its first item is an integer."""
+        t, known = self._t, self._known
+        count = t.new(f"call i64 {known['PySequence_Size']}(ptr {things})")
+        t.leave_if(f"icmp eq i64 {count}, 0", "give.up", f"{name}.list.some")
+        first = self._check(
+            t.new(f"call ptr {known['PyList_GetItem']}(ptr {things}, i64 0)"), f"{name}.list.first", "leave"
+        )
+        t.enter_if(f"icmp eq ptr {self._type(first)}, {known['int']}", f"{name}.list.whole", "give.up")
+        t.do(f"store ptr {things}, ptr {self._pair}")
+        made = t.new(
+            f"call ptr {known['PyObject_Vectorcall']}(ptr {known['array']}, ptr {self._pair}, i64 1, ptr null)"
+        )
+        return self._check(made, f"{name}.list.converted", "leave")

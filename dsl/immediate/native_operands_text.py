@@ -102,6 +102,8 @@ class OperandText(ObjectText):
         t.branch(f"and i1 {several}, {self._any}", "items", "operand.single")
         self._take_items(k, thing, sequence)
         t.label("operand.single")
+        named = t.new(f"icmp eq ptr {kind}, {known['str']}")
+        t.leave_if(f"and i1 {named}, {self._any}", "operand.weak", "operand.value")
         there = t.new(f"call ptr {known['PyDict_GetItemWithError']}(ptr {known['plain']}, ptr {kind})")
         t.leave_if(f"icmp eq ptr {there}, null", "give.up", "operand.as.it.is")
         number = t.new(f"call i64 {known['PyLong_AsLongLong']}(ptr {there})")
@@ -158,9 +160,13 @@ class OperandText(ObjectText):
         found = t.new(f"phi ptr [ {values}, %item.here ], [ {thing}, %item.other ]")
         self._check_values("item", found, t.load(self._allowed, 0))
         t.jump("item.take", "item.plain")
+        listed, packed = (t.new(f"icmp eq ptr {kind}, {known[each]}") for each in ("list", "tuple"))
+        t.enter_if(f"or i1 {listed}, {packed}", "item.nested", "item.alone")
+        self._are_numbers("item.nested", thing, listed)
+        t.jump("item.weak", "item.alone")
         self._is_in("item.one", kind, known["plain"], "item.single")
         t.label("item.single")
-        t.leave_if(f"icmp eq ptr {kind}, {known['tuple']}", "give.up", "item.weak")
+        t.begin_block("item.weak")
         t.begin_block("item.take")
         taken = t.new(f"phi ptr [ {found}, %item.small ], [ {thing}, %item.weak ]")
         self._increment_reference(taken)
@@ -172,6 +178,18 @@ class OperandText(ObjectText):
         t.do(f"store ptr {whole}, ptr {slot}")
         self._decrement_reference(made)
         t.do("br label %operand.end")
+
+    def _are_numbers(self, name: str, things: str, is_list: str) -> None:
+        """Emit a branch to ``give.up`` unless a list or tuple consists of few numbers."""
+        t, known = self._t, self._known
+        count = t.new(f"call i64 {known['PySequence_Size']}(ptr {things})")
+        t.leave_if(f"icmp sgt i64 {count}, {self._limit}", "give.up", f"{name}.few")
+        get = t.new(f"select i1 {is_list}, ptr {known['PyList_GetItem']}, ptr {known['PyTuple_GetItem']}")
+        k = t.begin_loop(f"{name}.number", count)
+        each = self._check(t.new(f"call ptr {get}(ptr {things}, i64 {k})"), f"{name}.there", "leave")
+        found = t.new(f"call ptr {known['PyDict_GetItemWithError']}(ptr {known['numbers']}, ptr {self._type(each)})")
+        t.branch(f"icmp eq ptr {found}, null", "give.up", f"{name}.number.end")
+        t.end_loop(f"{name}.number", reached=True)
 
     def _values(self, name: str, thing: str) -> str:
         """Emit code that loads the NumPy array over the elements of a weft array.

@@ -68,10 +68,13 @@ def _limit_searched(name: str, arguments: Any, options: dict[str, Any]) -> int:
 def _limit_grown(name: str, arguments: Any, options: dict[str, Any]) -> int:
     if name == "einsum":
         return 0 if einsum_products(arguments) <= IMMEDIATE[FIXED] else GROWN
-    if name not in _PRODUCT_SIZES or not options.keys() <= {"axis"}:
+    if name == "pad":
+        size = _padded_size(arguments)
+    elif name in _PRODUCT_SIZES and options.keys() <= {"axis"}:
+        size = _grown_size(name, arguments)
+    else:
         return GROWN
-    size = _grown_size(name, arguments)
-    if size > IMMEDIATE[0] and name in ("repeat", "tile") and type(arguments[0]) is Array:
+    if size > IMMEDIATE[0] and name in _COPYING and type(arguments[0]) is Array:
         return int(size) if size <= most_moved_alone([arguments[0]]) else GROWN
     return 0 if size <= IMMEDIATE[0] else GROWN
 
@@ -139,6 +142,17 @@ def _grown_size(name: str, arguments: Any) -> float:
         else:
             return inf
     return size
+
+
+def _padded_size(arguments: Any) -> float:
+    """Return an upper bound on the result size of `pad`, or infinity if it is unknown."""
+    if len(arguments) < 2 or type(arguments[0]) not in _ARRAYS:
+        return inf
+    try:
+        widest = arguments[1] if type(arguments[1]) is int else float(np.max(arguments[1]))
+    except (TypeError, ValueError):
+        return inf
+    return prod([n + 2 * widest for n in arguments[0].shape])
 
 
 def einsum_products(arguments: Any) -> float:
@@ -226,6 +240,8 @@ _NEVER = 1 << 40
 # Functions whose results can have many more elements than their arguments, and their limit.
 GROWING = frozenset({"kron", "meshgrid", "outer", "pad", "repeat", "tile", "tensordot", "einsum", "vander", "resize"})
 GROWN = 128
+# Functions in `GROWING` that copy elements in rows.
+_COPYING = frozenset({"pad", "repeat", "tile"})
 # Functions in `GROWING` whose result has at most as many elements as the product of the sizes and numbers passed.
 _PRODUCT_SIZES = frozenset({"kron", "meshgrid", "outer", "repeat", "tile", "vander"})
 # Functions whose bits depend on the order of a sum or product. For large arrays, this order differs from NumPy's. A

@@ -150,8 +150,8 @@ no:
   ret i1 false
 }
 
-; Return whether an argument is a list or a tuple whose first item is a weft array.
-define internal i1 @begins(ptr %x, ptr %type, ptr %words) alwaysinline {
+; Return whether one of the first items of a list or a tuple is a weft array.
+define internal i1 @holds(ptr %x, ptr %type, ptr %words) alwaysinline {
 enter:
   %flags.of = call ptr @word(ptr %words, i64 ${PYTYPE_GETFLAGS})
   %flags = call i64 %flags.of(ptr %type)
@@ -165,19 +165,27 @@ sequence:
   %tuple.size = call ptr @word(ptr %words, i64 ${PYTUPLE_SIZE})
   %list.size = call ptr @word(ptr %words, i64 ${PYLIST_SIZE})
   %size.of = select i1 %is.tuple, ptr %tuple.size, ptr %list.size
-  %count = call i64 %size.of(ptr %x)
-  %some = icmp sgt i64 %count, 0
-  br i1 %some, label %item, label %no
-item:
   %tuple.item = call ptr @word(ptr %words, i64 ${PYTUPLE_GETITEM})
   %list.item = call ptr @word(ptr %words, i64 ${PYLIST_GETITEM})
   %item.of = select i1 %is.tuple, ptr %tuple.item, ptr %list.item
-  %y = call ptr %item.of(ptr %x, i64 0)
+  %array = call ptr @word(ptr %words, i64 ${ARRAY})
+  %count = call i64 %size.of(ptr %x)
+  %long = icmp sgt i64 %count, ${FIRST_ITEMS}
+  %most = select i1 %long, i64 ${FIRST_ITEMS}, i64 %count
+  br label %loop
+loop:
+  %k = phi i64 [ 0, %sequence ], [ %k.next, %item ]
+  %left = icmp slt i64 %k, %most
+  br i1 %left, label %item, label %no
+item:
+  %y = call ptr %item.of(ptr %x, i64 %k)
   %type.at = getelementptr i8, ptr %y, i64 ${TYPE_OF}
   %item.type = load ptr, ptr %type.at
-  %array = call ptr @word(ptr %words, i64 ${ARRAY})
   %is.array = icmp eq ptr %item.type, %array
-  ret i1 %is.array
+  %k.next = add i64 %k, 1
+  br i1 %is.array, label %yes, label %loop
+yes:
+  ret i1 true
 no:
   ret i1 false
 }
@@ -238,10 +246,10 @@ own.array:
   %elsewhere = and i1 %writes, %later
   br i1 %elsewhere, label %slow, label %own
 not.own:
-  %begins = call i1 @begins(ptr %x, ptr %type, ptr %words)
+  %holds = call i1 @holds(ptr %x, ptr %type, ptr %words)
   %effects = or i1 %writes, %creates
   %others = or i1 %effects, %draws
-  %joins = icmp ugt i1 %begins, %others
+  %joins = icmp ugt i1 %holds, %others
   br i1 %joins, label %own, label %not.joined
 not.joined:
   %good = call i1 @judge(ptr %x, ptr %words, i1 %creates, ptr %product, ptr %leaves)

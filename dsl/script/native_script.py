@@ -67,6 +67,7 @@ _LAYOUT = {
     "LIST": 1 << 25,
     "TUPLE": 1 << 26,
     "MOST": 1 << 31,
+    "FIRST_ITEMS": 8,
     "BASE": BASE,
     "DTYPE": DTYPE,
     "FLAGS": FLAGS,

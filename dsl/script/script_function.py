@@ -93,7 +93,7 @@ def _has_own(values: Iterable[Any], depth: int = _DEPTH) -> bool:
 
 _SEQUENCES = frozenset({list, tuple})
 # Functions that combine a list of arrays into one array.
-_STACKED = frozenset({"array", "asarray"})
+_STACKED = frozenset({"array", "asanyarray", "asarray"})
 
 
 def _starts_with_array(arguments: tuple[Any, ...]) -> bool:

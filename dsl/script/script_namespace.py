@@ -19,6 +19,7 @@ import weft.runtime as runtime
 from weft.dsl.arrays.array import Array
 from weft.dsl.arrays.on_host import ALONE, WrappedFunction, adopt_array, call_numpy, from_host_if_large, to_host
 from weft.dsl.arrays.random_arrays import draw_array, note_draw
+from weft.dsl.immediate.at_call import MISSED, to_host_if_small
 from weft.dsl.immediate.host_values import values_of
 from weft.dsl.script.kinds import MemoryEffect
 from weft.dsl.script.numpy_face import own_names_of, plain_names
@@ -133,6 +134,8 @@ class Indexed:
         if isinstance(key, str):  # (a string contains names of the caller's variables)
             caller = sys._getframe(1)
             return np.bmat(key, caller.f_globals, caller.f_locals)
+        if (given := to_host_if_small(key, [], IMMEDIATE[FIXED])) is not MISSED:
+            key = given
         found = self._wrapped[key]
         alone = type(found) is np.ndarray and sys.getrefcount(found) == ALONE
         return adopt_array(found, from_host_if_large) if alone else from_host_if_large(found)
@@ -178,7 +181,10 @@ def _drawing(base: type, name: str) -> Any:
                 return array
             found = runtime.draw_many(self, name, arguments, options)
         if found is None and any(isinstance(value, Array) for value in (*arguments, options.get("out"))):
-            return call_numpy(types.MethodType(draw, self), arguments, options, from_host_if_large)
+            given = MISSED if options else to_host_if_small(arguments, [], IMMEDIATE[FIXED])
+            if given is MISSED:
+                return call_numpy(types.MethodType(draw, self), arguments, options, from_host_if_large)
+            found = draw(self, *given)
         if found is None:
             found = draw(self, *arguments, **options)
         if type(found) is np.ndarray:

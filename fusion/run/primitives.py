@@ -28,8 +28,8 @@ _SUMS = "add subtract multiply negative positive conjugate absolute square"
 _FLOATS = "divide sqrt fabs rint floor ceil trunc copysign signbit sign"
 _SAME = {
     "b": f"{_ANY} {_BITS} add multiply positive conjugate absolute square minimum maximum fmin fmax",
-    "i": f"{_ANY} {_BITS} {_SUMS} sign minimum maximum fmin fmax left_shift right_shift bitwise_count gcd fmod remainder floor_divide",
-    "u": f"{_ANY} {_BITS} {_SUMS} sign minimum maximum fmin fmax left_shift right_shift bitwise_count gcd fmod remainder floor_divide",
+    "i": f"{_ANY} {_BITS} {_SUMS} sign minimum maximum fmin fmax left_shift right_shift bitwise_count gcd lcm fmod remainder floor_divide",
+    "u": f"{_ANY} {_BITS} {_SUMS} sign minimum maximum fmin fmax left_shift right_shift bitwise_count gcd lcm fmod remainder floor_divide",
     "f": f"{_ANY} {_SUMS} {_FLOATS} fmod",
     "c": "equal not_equal logical_and logical_or logical_xor logical_not isnan isinf isfinite add subtract negative positive conjugate",
 }
