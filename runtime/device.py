@@ -230,7 +230,7 @@ class Device(Services, OptionalServices, Protocol):
         ...
 
     def lookback_descriptors(self, nbytes: int) -> Buffer:
-        """Return zeroed memory in which the blocks of a scan exchange their totals.
+        """Return memory, zeroed at first, in which the blocks of a scan exchange their totals.
 
         Only the calling thread or its stream uses the memory. At first, the memory is zero. Successive launches reuse
         the memory, and each launch leaves it ready for the next launch.

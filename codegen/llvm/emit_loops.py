@@ -292,7 +292,7 @@ class LoopEmitter(StreamEmitter):
         return self.apply(combine, [*initial, *vectors], 0)
 
     def apply(self, block: Block, arguments: list[str], lanes: int) -> list[str]:
-        """Emit a block as straight-line code with `arguments` as parameters, and return its results."""
+        """Emit a block inline, with `arguments` bound to its parameters, and return its results."""
         before, self.lanes = self.lanes, lanes
         for parameter, text in zip(block.parameters, arguments, strict=True):
             self.environment[parameter] = Item(text, lanes)

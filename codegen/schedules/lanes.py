@@ -62,7 +62,7 @@ class LaneWriter:
 
     @contextmanager
     def scope(self) -> Iterator[None]:
-        """Context manager on whose exit the values that were memoized in the ``with`` block are forgotten.
+        """Context manager that forgets, on exit, the values that were memoized in its ``with`` block.
 
         It also forgets all loads from memory that the kernel may write.
         """

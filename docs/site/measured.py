@@ -59,10 +59,11 @@ def on_a_gpu() -> str:
         "of a program is the fastest of CuPy, JAX, PyTorch and torch.compile. The times of hand-written CUDA C++ kernels are for comparison\n"
         f"only. On average (geometric mean), weft is {said['geometric mean, best peer / weft']:.2f} times as fast as the best peer. In\n"
         f"{said['at least as fast as the best peer']} of {said['programs']} programs, weft is at least as fast as the best peer. weft\n"
-        "records the operations of a program again in every call. In programs with hundreds of operations, such as Mandelbrot,\n"
+        "records the operations of a program again in every call. In programs that perform hundreds of operations (for\n"
+        "example, Mandelbrot), "
         f"recording the operations takes longer than running the kernels. {machine(found)}\n\n"
         + peers_table(found, 2, "CuPy", "JAX", "torch", "torch.compile", "CUDA C++")
-        + "\n\n![Bandwidth of the programs on a GPU](../benchmarks/results/cuda/fused-cuda-0.svg)\n"
+        + "\n\n![Memory throughput of the programs on a GPU](../benchmarks/results/cuda/fused-cuda-0.svg)\n"
     )
 
 
@@ -77,7 +78,7 @@ def large_programs() -> str:
         f"{said['geometric mean, NumPy / weft']:.1f} times as fast as NumPy, and {said['geometric mean, best peer / weft']:.2f} times as\n"
         f"fast as the best peer. {machine(found)}\n\n"
         + peers_table(found, 1, "numexpr", "Numba", "JAX", "torch.compile")
-        + "\n\n![Bandwidth of the programs](../benchmarks/results/cpu/fused-2.svg)\n"
+        + "\n\n![Memory throughput of the programs](../benchmarks/results/cpu/fused-2.svg)\n"
     )
 
 

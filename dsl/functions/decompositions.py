@@ -109,7 +109,7 @@ def cholesky(a: ArrayLike, /, *, upper: bool = False) -> Any:
 
 
 def _factored(solver: Any, x: Array, dtype: np.dtype) -> tuple[_Matrices, Buffer, list[int]]:
-    """Compute LU factors of transposed matrices.
+    """Compute the LU factors of each matrix's transpose.
 
     Return the factors, the pivots and, for each matrix, a number that is nonzero if the matrix is singular.
     """
@@ -180,7 +180,7 @@ def solve(a: ArrayLike, b: ArrayLike) -> Any:
 
 
 def _signed_diagonal(solver: Any, x: Array) -> tuple[Array, Array]:
-    """Return the diagonal of each matrix's LU factors, and the sign of its row permutation."""
+    """Return U's diagonal in the LU factorization of each matrix's transpose, and the permutation's sign."""
     own, pivots, _ = _factored(solver, x, _common(x))
     n = x.shape[-1]
     host = np.empty((own.count, n), np.int64)

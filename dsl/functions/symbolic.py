@@ -69,7 +69,7 @@ class SymbolicFunction:
         return value, columns[0] if self.single else tuple(columns)
 
     def _parts(self, number: int, value: Any) -> list[Any]:
-        """Split argument `number` into the values of its symbols.
+        """Split `value`, the argument at position `number`, into the values of its symbols.
 
         The argument stands for a symbol or a matrix of symbols.
         """

@@ -194,7 +194,7 @@ def attempt(way: Implementation, operands: Sequence[Any], default: Device | None
 
 
 def _runs_alone(way: Implementation, value: Any, values: np.ndarray, limit: int) -> bool:
-    """Return whether NumPy executes an op on an operand beyond the limit, because nothing fuses with the op."""
+    """Return whether NumPy runs an op on more than `limit` elements, because nothing fuses with the op."""
     own = default_device() if type(value) is np.ndarray else value.device
     if own.name != "cpu" or not (way.types >> values.dtype.num) & 1:
         return False

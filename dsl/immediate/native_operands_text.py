@@ -192,7 +192,7 @@ class OperandText(ObjectText):
         t.end_loop(f"{name}.number", reached=True)
 
     def _values(self, name: str, thing: str) -> str:
-        """Emit code that loads the NumPy array over the elements of a weft array.
+        """Emit code that loads the pointer to a weft array's NumPy array, which shares its elements.
 
         The code branches to ``give.up`` if there is no such array, or if the operands are on different devices.
         """

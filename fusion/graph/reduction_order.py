@@ -65,7 +65,7 @@ class Tree(NamedTuple):
 
 @lru_cache(maxsize=4096)
 def plain_tree(shape: tuple[int, ...], axes: tuple[int, ...], masks: bool) -> Tree | None:
-    """Return the order of a reduction of a C-ordered array over all axes, the first axis or the last axis.
+    """Return the order of reducing a C-ordered array over all axes, or over leading or trailing axes.
 
     Return None for other axes. `masks` is `Target.has_masks`.
     """

@@ -158,7 +158,7 @@ def _set_alignment(lowered: Lowered, machine: Machine) -> None:
 
 
 def _forget_alignment(kernel: Kernel, vectors: tuple[str, ...]) -> None:
-    """Reduce the alignment of pointers that have no vector accesses to the size of their elements.
+    """For pointers without vector accesses, reduce the alignment to the element size.
 
     More kernels then have equal code and share a compilation.
     """

@@ -175,7 +175,7 @@ def with_own_shift(task: Task) -> tuple[Task, Task]:
 def shift_sums(
     b: KernelBuilder, shifted: ShiftedMoment, sums: Sequence[Value], own: Value, common: Value, count: Value
 ) -> list[Value]:
-    """Convert sums of differences from the number `own` to sums of differences from `common`.
+    """Convert sums of squares or exponentials of differences from `own` to those from `common`.
 
     The sums are over `count` elements.
 

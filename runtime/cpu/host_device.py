@@ -114,7 +114,7 @@ class CpuDevice(SynchronousDevice):
         copy_bytes(source.address, destination.address, nbytes, threads)
 
     def fetch(self, buffer: Buffer) -> Buffer:
-        """Return a copy of another device's buffer in host memory."""
+        """Copy another device's buffer to host memory, and return the copy."""
         own = self.allocate(buffer.nbytes)
         if buffer.nbytes:
             buffer.device.claim(buffer)
