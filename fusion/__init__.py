@@ -70,7 +70,7 @@ if TYPE_CHECKING:
         show_seconds,
     )
     from weft.fusion.graph.ranges import range_of
-    from weft.fusion.graph.reduction_order import REDUCTION_BLOCK
+    from weft.fusion.graph.reduction_order import REDUCTION_BLOCK, SHORT_COLUMN
     from weft.fusion.graph.symbolic import SymbolicProgram, as_symbol, convert_sympy, entries_of
     from weft.fusion.run.expanded_ops import ExpandedOp, compile_price
     from weft.fusion.run.masked_copy_kernel import compile_masked_copy
@@ -88,7 +88,7 @@ __getattr__ = lazy_names(
     globals(),
     {
         "weft.fusion.explain.explanation": "Explanation explain_storages kernels_of print_plan show_bytes show_plans show_seconds",
-        "weft.fusion.graph.reduction_order": "REDUCTION_BLOCK",
+        "weft.fusion.graph.reduction_order": "REDUCTION_BLOCK SHORT_COLUMN",
         "weft.fusion.graph.ranges": "range_of",
         "weft.fusion.graph.symbolic": "SymbolicProgram as_symbol entries_of convert_sympy",
         "weft.fusion.run.expanded_ops": "ExpandedOp compile_price",

@@ -25,7 +25,7 @@ from weft.dsl.arrays.validation import normalize_axis
 from weft.dsl.arrays.windows import layout, window
 from weft.dsl.functions.creation import asarray
 from weft.dsl.functions.manipulation import expand_dims, moveaxis, reshape, swapaxes, transpose
-from weft.dsl.functions.products import is_fused, multiply_into
+from weft.dsl.functions.products import is_fused, multiply, multiply_into
 from weft.fusion import Expr, Location, broadcast_shapes, cast, map_, opaque, reduce_
 from weft.runtime import IMMEDIATE
 
@@ -372,7 +372,10 @@ def _contract_pair(
         lengths = [_product(tuple(sizes[c] for c in part)) for part in parts]
         return reshape(turned, (*(sizes[c] for c in batch), *lengths))
 
-    product = matmul(matrices(first, found[0], rows, length), matrices(second, found[1], length, columns), dtype=kind)
+    pair = matrices(first, found[0], rows, length), matrices(second, found[1], length, columns)
+    product = multiply(*pair) if pair[0].dtype == kind else None
+    if product is None:
+        product = matmul(*pair, dtype=kind)
     made = batch + rows + columns
     return transpose(reshape(product, tuple(sizes[c] for c in made)), [made.index(c) for c in result])
 

@@ -184,16 +184,24 @@ def put_masked(array: Array, mask: Array | np.ndarray, value: Any) -> bool:
     return True
 
 
+# Functions that write only to the given indices.
+_WRITE_FEW = frozenset({"at", "fill_diagonal", "put"})
+
+
 def write_small(function: Callable[..., Any], arguments: tuple[Any, ...], options: dict[str, Any]) -> bool:
     """Call a NumPy function that writes to its first argument, a small array.
 
     Return False if immediate execution is not possible.
     """
     target, limit = arguments[0] if arguments else None, IMMEDIATE[0]
-    if type(target) is not Array or not 0 < target.size <= limit or not (COMMON >> target.dtype.num) & 1:
+    if type(target) is not Array or not target.size or not (COMMON >> target.dtype.num) & 1:
+        return False
+    if target.size > limit and getattr(function, "__name__", "") not in _WRITE_FEW:
         return False
     if (values := writable_values(target)) is None:
-        return False
+        values = writable_values(target) if end_small_run() else None
+        if values is None:
+            return False
     found = [(values, target)]
     others = to_host_if_small(arguments[1:], found, limit)
     named = to_host_if_small(tuple(options.values()), found, limit)

@@ -19,6 +19,7 @@ from weft.dsl.arrays.array import Array, adopt_new, user_location
 from weft.dsl.immediate.host_values import values_of
 from weft.fusion import (
     REDUCTION_BLOCK,
+    SHORT_COLUMN,
     NeedsKernelError,
     reduce_values,
     sum_of_products,
@@ -59,10 +60,11 @@ def _limit_searched(name: str, arguments: Any, options: dict[str, Any]) -> int:
     if len(arguments) < 2:
         return 0
     table, sought = (arguments[k] for k in _SEARCHES[name])
-    values = values_of(table) if type(table) is Array else table
-    if type(values) is not np.ndarray or np.size(sought) * values.size.bit_length() > _STEPS * IMMEDIATE[FIXED]:
+    values: Any = values_of(table) if type(table) is Array else table
+    count = len(values) if type(values) in (list, tuple) else values.size if type(values) is np.ndarray else 0
+    if not count or np.size(sought) * count.bit_length() > _STEPS * IMMEDIATE[FIXED]:
         return 0
-    return max(len(arguments) * values.size, 2 * np.size(sought), IMMEDIATE[0])
+    return max(len(arguments) * count, 2 * np.size(sought), IMMEDIATE[0])
 
 
 def _limit_grown(name: str, arguments: Any, options: dict[str, Any]) -> int:
@@ -84,10 +86,17 @@ def _limit_moved(name: str, arguments: Any, options: dict[str, Any]) -> int:
     arrays = [each for each in flat if type(each) is Array]
     if name == "ravel" and arrays and (values := values_of(arrays[0])) is not None and values.flags.c_contiguous:
         return values.size  # (returns a view)
+    if name == "take" and len(arguments) == 2 and not options and arrays and type(arguments[1]) is int:
+        return arrays[0].size
     if name == "stack" and (arguments[1:] or options):
         return 0  # (along most axes, NumPy writes element by element)
     # (rolled arrays are usually summed, by one kernel without a copy)
     return most_moved_alone(arrays, name == "roll", name in _KEEPING)
+
+
+def _limit_viewed(name: str, arguments: Any, options: dict[str, Any]) -> int:
+    values = values_of(arguments[0]) if arguments and type(arguments[0]) is Array else None
+    return 0 if values is None else values.size
 
 
 def _limit_shifted(name: str, arguments: Any, options: dict[str, Any]) -> int:
@@ -226,6 +235,8 @@ def most_moved_alone(arrays: list[Array], fused: bool = False, kept: bool = Fals
 _MOVING = frozenset("append concatenate copy hstack ravel flatten roll stack take vstack".split())
 _MOVED_BYTES = 16
 _KEEPING = frozenset({"append", "concatenate", "hstack", "roll", "vstack"})  # ... the memory order
+# Functions that return views of arrays in memory, of any size.
+_VIEWING = frozenset("atleast_1d atleast_2d atleast_3d diagonal expand_dims moveaxis rollaxis squeeze swapaxes".split())
 # Other functions whose limit is shifted.
 _SHIFTED = frozenset("diff flip fliplr flipud".split())
 # Factor for the limit of moved elements at a call site where nothing was fused with the previous copy.
@@ -257,6 +268,7 @@ _RULES: dict[str, Callable[[str, Any, dict[str, Any]], int]] = {
     **dict.fromkeys(_SEARCHES, _limit_searched),
     **dict.fromkeys(GROWING, _limit_grown),
     **dict.fromkeys(_MOVING, _limit_moved),
+    **dict.fromkeys(_VIEWING, _limit_viewed),
     **dict.fromkeys(_SHIFTED, _limit_shifted),
     **dict.fromkeys(EXACT, _limit_exact),
     "array_equal": _limit_equal,  # (NumPy compares arrays in memory before a kernel would start)
@@ -349,6 +361,8 @@ WHOLE = frozenset({*ROWS, "all", "any", "argmax", "argmin", "norm", "std", "var"
 # Factor for the limit of reductions of whole arrays. Up to this limit, a recorded reduction takes longer, although it
 # may run on several threads.
 MOST_WHOLE = 16
+# Minimum length of rows whose maximum NumPy finds quickly.
+_SHORTEST_ROW = 16
 
 
 def most_whole(name: str, itemsize: int) -> int:
@@ -385,11 +399,22 @@ def reduce_whole(name: str, values: np.ndarray) -> Any:
 
 
 def reduce_rows(name: str, values: np.ndarray, axis: int, keepdims: bool) -> Any:
-    """Reduce floats along one axis on the host, or return None for other functions and dtypes."""
-    if name not in ("mean", "prod", "sum") or values.dtype.char not in "fd" or not values.size:
+    """Reduce floats along one axis on the host, or return None if only a kernel can, or takes less time."""
+    axis %= values.ndim
+    kind, length, last = values.dtype, values.shape[axis], axis == values.ndim - 1
+    if kind.char not in "fd" or not values.size:
         return None
-    found = reduce_values(ROWS[name], values, (axis % values.ndim,), values.dtype, keepdims)
-    return found / values.dtype.type(values.shape[axis]) if name == "mean" else found
+    if name in ("max", "min"):
+        fast = not last or length >= _SHORTEST_ROW
+    else:
+        fast = last or length <= SHORT_COLUMN
+    if values.size > IMMEDIATE[0] and not (fast and values.flags.c_contiguous and was_evaluated_alone(user_location())):
+        return None
+    try:
+        found = reduce_values(ROWS[name], values, (axis,), kind, keepdims)
+    except NeedsKernelError:
+        return None
+    return found / kind.type(length) if name == "mean" else found
 
 
 def dot_whole(x: Any, y: Any) -> Any:

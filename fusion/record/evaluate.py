@@ -179,11 +179,9 @@ def _live_and_wanted(
 
     None means that all are requested. With `others`, storages that can reuse memory now are also requested.
     """
+    if len(epoch.pending) <= _FEW and (first := epoch.first) is not None and _is_one_value(epoch):
+        note_alone((id(first[0]), first[1]))
     if epoch.pending == storages:
-        if len(storages) == 1 and storages[0].epoch is epoch and storages[0].buffer is None:
-            if (first := epoch.first) is not None:
-                note_alone((id(first[0]), first[1]))
-            return storages, None
         if not [s for s in storages if s.epoch is not epoch or s.buffer is not None]:
             return storages, None
     live = epoch.live(seen)
@@ -194,6 +192,17 @@ def _live_and_wanted(
     asked = set(storages)
     wanted = [k for k, s in enumerate(live) if s in asked or (others and _is_in_place(s.expr, epoch))]
     return live, tuple(wanted)
+
+
+# Maximum number of recorded values among which a value that is evaluated alone is recognized.
+_FEW = 4
+
+
+def _is_one_value(epoch: Epoch) -> bool:
+    """Return whether a recording consists of one operation, or of the copies to one array, and of views of the result."""
+    nodes = [each.expr if type(each) is Storage else each for each in epoch.pending]
+    kinds = [node.kind for node in nodes if node is not None and node.kind != "view"]
+    return 1 in (len(nodes), len(kinds)) or {*kinds} == {"update"}
 
 
 def _assign(

@@ -172,3 +172,87 @@ SCRIPTS: list[Program] = [
 @pytest.mark.parametrize("program", SCRIPTS)
 def test_scripts_record_nothing(program: Program) -> None:
     _check(program, script_namespace.script_module("numpy"))
+
+
+ALONE: list[Callable[..., Any]] = [
+    lambda xp, x, f, m: m.sum(axis=1),
+    lambda xp, x, f, m: m.sum(0),
+    lambda xp, x, f, m: xp.mean(m, axis=-1, keepdims=True),
+    lambda xp, x, f, m: m.max(axis=0),
+    lambda xp, x, f, m: xp.concatenate([[0.0], x]),
+    lambda xp, x, f, m: xp.concatenate([x, x]),
+    lambda xp, x, f, m: m.T + 1,
+    lambda xp, x, f, m: x * x,
+]
+
+
+@pytest.mark.parametrize("read", [False, True])
+@pytest.mark.parametrize("program", ALONE)
+def test_medium_operations_alone_are_executed_at_the_next_call(program: Callable[..., Any], read: bool) -> None:
+    """Test that their bits are those of the recorded operations, also if only an element of the result is read."""
+    source = np.random.default_rng(3)
+    x, f, m = (wf.asarray(source.normal(size=shape)) for shape in (50_000, 50_000, (224, 224)))
+    wf.evaluate(x, f, m)
+    results: list[Any] = []
+    for k in range(3):
+        found = program(wf, x, f, m)
+        assert (found._values is None) == (k == 0)
+        if read:
+            float(found[(0,) * found.ndim])
+        else:
+            results.append(np.asarray(found))
+    assert all(same(each, results[0]) for each in results)
+
+
+@pytest.mark.parametrize("code", "fd")
+@pytest.mark.parametrize("name", ["sum", "mean", "prod", "max", "min"])
+@pytest.mark.parametrize(
+    "shape", [(224, 224), (600, 100), (100, 600), (30, 40, 50), (20_000, 3), (3, 20_000), (2, 2, 9001)]
+)
+def test_medium_reductions_have_the_bits_of_kernels(shape: tuple[int, ...], name: str, code: str) -> None:
+    values = np.random.default_rng(5).uniform(0.99, 1.01, shape).astype(code)
+    for axis in range(values.ndim):
+        array = wf.evaluate(wf.asarray(values))
+        with override(interpret="never"):
+            wanted = np.asarray(getattr(array, name)(axis=axis))
+        for _ in range(2):
+            assert same(np.asarray(getattr(array, name)(axis=axis)), wanted)
+
+
+def test_a_fused_reduction_stays_recorded() -> None:
+    m = wf.evaluate(wf.asarray(np.random.default_rng(3).normal(size=(224, 224))))
+    for _ in range(3):
+        mean = m.mean(axis=0)
+        assert mean._values is None
+        wf.evaluate(m - mean)
+
+
+def test_few_elements_of_large_arrays() -> None:
+    values = np.random.default_rng(3).normal(size=(300, 400))
+    own, x = values.copy(), wf.evaluate(wf.asarray(values))
+    flat = x.reshape(-1)
+    before = wf.statistics()
+    for xp, array, row in ((np, own, own.reshape(-1)), (wf, x, flat)):
+        xp.add.at(row, [1, 5, 1], 1.0)
+        xp.put(row, [3, 4], 7.0)
+        xp.fill_diagonal(array, 2.0)
+    assert same(x.diagonal(), own.diagonal()) and not x.diagonal().flags.writeable
+    assert flat.take(5) == own.reshape(-1).take(5)
+    assert wf.atleast_3d(x).shape == (300, 400, 1) and wf.moveaxis(x, 0, 1).shape == (400, 300)
+    assert wf.statistics() == before and same(x, own)
+
+
+def test_products_of_einsum_are_computed_at_the_call() -> None:
+    source = np.random.default_rng(3)
+    m, n, v = (source.normal(size=shape) for shape in ((224, 200), (200, 300), 200))
+    own = [wf.evaluate(wf.asarray(each)) for each in (m, n, v)]
+    for subscripts, k in (("ij,j->i", 2), ("ij,jk->ik", 1), ("ij,jk->ki", 1), ("ji,kj->ik", None)):
+        pair, theirs = (own[0], own[k or 0]), (m, n if k == 1 else v if k else m)
+        if k is None:
+            pair, theirs = (own[1], own[0]), (n, m)
+        found = wf.einsum(subscripts, *pair)
+        with override(immediate=0):
+            wanted = np.asarray(wf.einsum(subscripts, *pair))
+        assert found.shape == wanted.shape
+        np.testing.assert_allclose(found, np.einsum(subscripts, *theirs), rtol=1e-12, atol=1e-12)
+        np.testing.assert_allclose(found, wanted, rtol=1e-12, atol=1e-12)
