@@ -26,12 +26,12 @@ def host_target() -> Target:
 
 
 def is_host_described() -> bool:
-    """Return whether LLVM's description of this machine is cached, which `host_target` then uses without LLVM."""
+    """Return whether LLVM's description of this machine is cached, so that `host_target` does not need LLVM."""
     return _known() is not None
 
 
 def read_description_again() -> None:
-    """Read LLVM's description of this machine from the disk cache again.
+    """Let the next lookup of LLVM's description of this machine read the disk cache again.
 
     Another process may have stored it.
     """

@@ -59,7 +59,7 @@ class CodeCache:
             return None
 
     def get_or_build(self, key: object, build: Callable[[], Any]) -> Any:
-        """Return the function for `key`, after building and caching it on a cache miss.
+        """Return the function for `key`. On a cache miss, build and cache it first.
 
         If a build fails, the next caller tries it again.
         """
@@ -114,7 +114,7 @@ def _print_kernel(kernel: Kernel) -> str:
 
 
 def kernel_digest(target: Target, kernel: Kernel) -> str:
-    """Return the digest of a kernel and a target, which is the key of the compiled code in every cache."""
+    """Return the digest of a kernel and a target, the key of the compiled code in every cache."""
     return hashlib.sha256(_key(target, _print_kernel(kernel))).hexdigest()
 
 

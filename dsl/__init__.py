@@ -24,7 +24,7 @@ __getattr__ = lazy_names(globals(), {"weft.dsl.functions.symbolic": "lambdify", 
 
 
 def find_name(name: str) -> Any:
-    """Return the object ``weft.<name>``: weft's own, or NumPy's object of this name, adapted to weft arrays.
+    """Return ``weft.<name>``: weft's own object, or NumPy's object of that name, adapted to weft arrays.
 
     Raises AttributeError if neither has the name.
     """

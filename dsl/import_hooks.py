@@ -87,7 +87,7 @@ class _RegisteringLoader:
 
 
 class _Finder:
-    """Import finder for modules that need a registration with weft.
+    """Import finder for modules with which weft arrays must be registered.
 
     Under pytest, it also finds weft's own modules.
 

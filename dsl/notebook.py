@@ -264,7 +264,7 @@ def _has_state(value: object) -> bool:
 
 
 def _names_used(code: types.CodeType, names: dict[str, Any]) -> set[str]:
-    """Return the names that a code object uses, also through the notebook's functions and classes."""
+    """Return the names that a code object uses, directly or through the notebook's functions and classes."""
     used, pending = set[str](), [code]
     while pending:
         new = {*_names_in(pending.pop())} - used

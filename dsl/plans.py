@@ -110,7 +110,7 @@ class CompiledKernel:
 
     @property
     def cubin(self) -> bytes:
-        """The machine code of the kernel (cubin), which needs nvJitLink but no GPU."""
+        """The machine code of the kernel (cubin), generated with nvJitLink; no GPU is needed."""
         return runtime.assemble(self.ptx.encode(), self.target.name).code
 
     @property
@@ -121,7 +121,7 @@ class CompiledKernel:
 
     @property
     def sass(self) -> str:
-        """The disassembled machine instructions (SASS), which need nvdisasm or cuobjdump."""
+        """The machine instructions (SASS), disassembled with nvdisasm or cuobjdump."""
         return self.stage("sass")
 
 

@@ -106,7 +106,7 @@ def register_shards(module: ModuleType) -> None:
 
 
 def register_replace(module: ModuleType) -> None:
-    """Let bottleneck's C code, which accepts only NumPy arrays, replace values in weft arrays."""
+    """Make bottleneck's `replace` accept weft arrays, although its C code accepts only NumPy arrays."""
     replace = getattr(module, "replace", None)
     if replace is None:
         return
@@ -128,7 +128,7 @@ def register_replace(module: ModuleType) -> None:
 
 
 def register_from_numpy(module: ModuleType) -> None:
-    """Let `torch.from_numpy`, whose C code accepts only NumPy arrays, share the memory of weft arrays."""
+    """Make `torch.from_numpy` accept weft arrays and share their memory."""
     from_numpy = getattr(module, "from_numpy", None)
     if from_numpy is None:
         return
@@ -144,7 +144,7 @@ _COMPILED = frozenset({"builtin_function_or_method", "cython_function_or_method"
 
 
 def register_functions(module: ModuleType) -> None:
-    """Let the functions of a compiled module, which accept only NumPy arrays, accept weft arrays.
+    """Wrap a compiled module's functions so that they receive weft arrays as NumPy arrays.
 
     The functions of f2py modules accept other types of arguments. However, they change the memory that such an argument
     shares with NumPy, even if they copy NumPy's arrays.
@@ -173,7 +173,7 @@ def register_constants(module: ModuleType) -> None:
 
 
 def _reading_numpy(read: Callable[..., Any]) -> Callable[..., Any]:
-    """Wrap a function of Numba that looks up names, so that it finds NumPy's objects instead of weft's."""
+    """Wrap a Numba method that looks up names so that it returns NumPy's objects instead of weft's."""
 
     @wraps(read)
     def read_numpy(self: Any, key: Any) -> Any:
@@ -263,7 +263,7 @@ def register_factors(module: ModuleType) -> None:
 
 
 class _Wrapped:
-    """A wrapper with the attributes of an object of another package."""
+    """A wrapper that forwards attribute access to an object from another package."""
 
     def __init__(self, wrapped: Any) -> None:
         module = getattr(wrapped, "__module__", None)
@@ -303,7 +303,7 @@ def _call_with_numpy(function: Callable[..., Any], arguments: Sequence[Any], opt
 
 
 def _has_own(value: Any) -> bool:
-    """Return whether a value is a weft array, or a nested tuple with a weft array."""
+    """Return whether a value is a weft array, or a possibly nested tuple that contains one."""
     return type(value) in _ALL or (isinstance(value, tuple) and any(map(_has_own, value)))
 
 

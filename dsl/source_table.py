@@ -97,7 +97,7 @@ def line_id(file: str, number: int) -> str:
 
 
 def _bar(one: SourceLine, longest: float) -> str:
-    """Return an HTML bar for the time of a line, which shows kernel time and host time."""
+    """Return an HTML bar that shows the kernel time and the host time of a line."""
     first, second = (BAR * seconds / longest for seconds in (one.kernels, one.host))
     if first + second < 0.5:
         return ""

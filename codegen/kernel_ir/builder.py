@@ -364,7 +364,7 @@ class KernelBuilder:
 
     @contextmanager
     def at(self, depth: int) -> Iterator[None]:
-        """Context manager that appends operations to the open block at nesting depth `depth`.
+        """Context manager that redirects new operations to the open block at nesting depth `depth`.
 
         Depth 0 is the kernel's body.
 

@@ -19,7 +19,7 @@ def is_bfloat16(dtype: np.dtype) -> bool:
 
 
 def is_supported(dtype: np.dtype) -> bool:
-    """Return whether kernels support a dtype: bool, integers, floats of 16 to 64 bits, complex64 and complex128."""
+    """Return whether kernels support a dtype: bool, integers, 16- to 64-bit floats, complex64 and complex128."""
     return dtype.char in _CODES or is_bfloat16(dtype)
 
 

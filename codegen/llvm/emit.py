@@ -23,7 +23,7 @@ from weft.runtime import CompileError
 
 
 class Dialect(Protocol):
-    """The functions of an emitter that depend on the target."""
+    """Interface for the target-specific functions of an emitter."""
 
     def pointer(self, type: Pointer) -> str:
         """Return the LLVM type of a pointer."""
@@ -34,7 +34,7 @@ class Dialect(Protocol):
         ...
 
     def outer_bounds(self, emitter: Emitter, operation: Operation) -> tuple[str, str] | None:
-        """Return the first and last index of the outermost parallel loop for this call, or None for the whole loop.
+        """Return the index range of the outermost parallel loop for this call, or None for the whole loop.
 
         The last index is exclusive.
         """
@@ -45,7 +45,7 @@ class Dialect(Protocol):
         ...
 
     def operation(self, emitter: Emitter, operation: Operation) -> bool:
-        """Emit an operation in a target-specific form, or return False if it has none."""
+        """Emit an operation that has a target-specific form, or return False for other operations."""
         ...
 
 

@@ -69,7 +69,7 @@ class ControlEmitter(Writer):
             self.environment[value] = Item(text, lanes)
 
     def scope(self, operation: Operation) -> None:
-        """Emit a scope, at whose end each `leave` with the same label continues."""
+        """Emit a scope: each `leave` with its label branches to the end of the scope."""
         behind = f"behind{self.fresh_number()}"
         self.scopes.append((operation.attributes["label"], behind))
         self.block(operation.regions[0])
@@ -78,7 +78,7 @@ class ControlEmitter(Writer):
         self.start_label(behind)
 
     def repeat(self, operation: Operation) -> None:
-        """Emit an endless loop, which only a jump out of its body ends."""
+        """Emit an infinite loop, which ends only by a jump out of its body."""
         number = self.fresh_number()
         self.do(f"br label %again{number}")
         self.start_label(f"again{number}")
@@ -106,7 +106,7 @@ class ControlEmitter(Writer):
         return f"{self.kernel.name}__{name}"
 
     def result_type(self, function: Function) -> str:
-        """Return the LLVM type that a function returns."""
+        """Return the LLVM return type of a function."""
         kinds = [self.type_of(kind) for kind in function.results]
         return "void" if not kinds else kinds[0] if len(kinds) == 1 else "{ " + ", ".join(kinds) + " }"
 

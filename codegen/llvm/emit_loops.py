@@ -58,7 +58,7 @@ class LoopEmitter(StreamEmitter):
         opaque: bool = False,
         apart: int = 0,
     ) -> list[str]:
-        """Emit the loop ``for (i = start; i < stop; i += step)``, without a loop for the remaining iterations.
+        """Emit ``for (i = start; i < stop; i += step)`` as a single loop, without a remainder loop.
 
         `linear` means that the index grows by 1 from lane to lane. In the body, no index exceeds `last`. With `apart`,
         the carried values are vectors, and each iteration uses their next lane.
@@ -129,7 +129,7 @@ class LoopEmitter(StreamEmitter):
         return self.line(f'call {kind} asm "mov.b{kind[1:]} $0, $1;", "={letter},{letter}"({kind} {index})')
 
     def no_unroll_metadata(self) -> str:
-        """Return the metadata that disables unrolling, for the back edge of a loop."""
+        """Return the metadata that disables unrolling of a loop, to attach to its back edge."""
         number = ROLLED + len(self.metadata)
         self.metadata.append(f'!{number} = distinct !{{!{number}, !{{!"llvm.loop.unroll.disable"}}}}')
         return f", !llvm.loop !{number}"

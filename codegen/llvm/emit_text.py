@@ -52,12 +52,12 @@ _SUFFIX = {"half": "f16", "float": "f32", "double": "f64"}
 
 
 def scalar_type(dtype: np.dtype) -> str:
-    """Return the LLVM type of a scalar value of a dtype."""
+    """Return the LLVM type of a scalar with a given dtype."""
     return SCALARS[dtype.char]
 
 
 def memory_type(dtype: np.dtype) -> str:
-    """Return the LLVM type of an element of a dtype in memory."""
+    """Return the LLVM type in which elements of a dtype are stored in memory."""
     return "i8" if dtype.kind == "b" else SCALARS[dtype.char]
 
 
@@ -102,7 +102,7 @@ def _no_notes(operation: Operation) -> str:
 
 
 class NoPolls:
-    """Substitute for `InterruptPolls` in code that does not poll for interrupts."""
+    """Replacement for `InterruptPolls` in code that does not poll for interrupts."""
 
     fault = ""  # the address of the launch record, as a number
 

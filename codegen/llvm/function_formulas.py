@@ -72,7 +72,7 @@ _FORMATS = {4: _FLOAT32, 8: _FLOAT64}
 
 
 class _Text:
-    """Builder of the LLVM text of arithmetic on vectors, or on scalars if `lanes` is 0.
+    """Builder of LLVM text for arithmetic on vectors, or on scalars if `lanes` is 0.
 
     Instruction names begin with ``%m``, so that the user's fast-math flags are not applied to these instructions.
     """
@@ -101,11 +101,11 @@ class _Text:
         return self._splat(self.format.integer, str(value))
 
     def op(self, word: str, x: str, y: str) -> str:
-        """Append an instruction on two floats."""
+        """Append an instruction with two float operands."""
         return self._line(f"{word} {self.kind} {x}, {y}")
 
     def bits_op(self, word: str, x: str, y: int | str) -> str:
-        """Append an instruction on two integers."""
+        """Append an instruction with two integer operands."""
         return self._line(f"{word} {self.whole} {x}, {self.integer(y) if isinstance(y, int) else y}")
 
     def fma(self, x: str, y: str, z: str) -> str:
@@ -122,7 +122,7 @@ class _Text:
         return self._line(f"fcmp {word} {self.kind} {x}, {self.number(value)}")
 
     def select(self, condition: str, x: str, y: str, kind: str = "") -> str:
-        """Emit a selection of `x` where `condition` holds, and of `y` elsewhere."""
+        """Emit a select: `x` where `condition` holds, and `y` elsewhere."""
         kind = kind or self.kind
         return self._line(f"select {wide('i1', self.lanes)} {condition}, {kind} {x}, {kind} {y}")
 
@@ -165,7 +165,7 @@ class _Text:
         return self.as_float(self.bits_op("or", self.as_bits(x), sign))
 
     def unchanged_if_tiny(self, x: str, result: str) -> str:
-        """Return x where |x| is so small that f(x) rounds to x, and `result` (f(x) by its formula) elsewhere.
+        """Return `x` where |x| is so small that f(x) rounds to x, and `result`, the computed f(x), elsewhere.
 
         This keeps the sign of zero and the bits of subnormal numbers.
         """
@@ -183,7 +183,7 @@ class _Text:
         return 1.5 * 2.0**self.format.fraction + self.format.bias
 
     def split(self, x: str) -> tuple[str, str]:
-        """Split x into n ln(2) + r with an integer n, and return an encoding of n, and r.
+        """Split x into n ln(2) + r, where n is an integer, and return the pair (encoding of n, r).
 
         The encoding of n is n + anchor.
         """
@@ -219,7 +219,7 @@ class _Text:
     # -- logarithms ------------------------------------------------------------------------------
 
     def parts(self, x: str) -> tuple[str, str]:
-        """Split x > 0 into 2**e (1 + f), and return e as a float, and f.
+        """Split x > 0 into 2**e (1 + f), and return e and f, both as floats.
 
         1 + f is between sqrt(1/2) and sqrt(2).
         """

@@ -181,7 +181,7 @@ def _subtract(emitter: Emitter, kind: str, old: str, value: str) -> str:
 
 
 def _choose(word: str, nan_wins: bool, emitter: Emitter, kind: str, old: str, value: str) -> str:
-    """Emit the selection of one of two values by a comparison.
+    """Emit a comparison that selects one of two values.
 
     `nan_wins` decides which value is selected if one is NaN.
     """

@@ -19,7 +19,7 @@ from weft.codegen.passes.find_guards import LARGEST_NUMBER, LARGEST_STEP, Bound,
 def thread_range(
     emitter: Writer, bounds: Iterable[Bound], threads: tuple[str, str], compute: Callable[[Value], str], longest: int
 ) -> tuple[str, str]:
-    """Emit code that computes the range of thread indices along an axis that satisfy all bounds.
+    """Emit code that computes which range of thread indices along an axis satisfies all bounds.
 
     Parameters
     ----------

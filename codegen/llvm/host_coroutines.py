@@ -131,7 +131,7 @@ class CoroutineDialect(GridDialect):
     # -- results of synchronization points ------------------------------------------------------
 
     def counted_votes(self, emitter: Emitter, kind: str) -> str:
-        """Return the result of `barrier_vote`, given the number of true votes in the block."""
+        """Emit code that computes the result of `barrier_vote` from the number of true votes in the block."""
         votes = self.field(emitter, scheduler.BALLOT)
         if kind == "count":
             return votes
@@ -154,7 +154,7 @@ class CoroutineDialect(GridDialect):
         return every if kind == "all" else emitter.line(f"or i1 {every}, {none}")
 
     def shuffle(self, emitter: Emitter, operation: Operation, texts: list[str]) -> None:
-        """Emit a shuffle, by which a thread reads the value of another lane.
+        """Emit a shuffle, in which each thread reads the value of another lane.
 
         If that lane is unavailable, the thread reads its own value.
         """

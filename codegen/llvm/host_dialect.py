@@ -60,7 +60,7 @@ class HostDialect:
             emitter.environment[parameter.value] = Item(text)
 
     def outer_bounds(self, emitter: Emitter, operation: Operation) -> tuple[str, str] | None:
-        """Return the first and last index of the outermost parallel loop for one call to the entry function.
+        """Return the index range of the outermost parallel loop for one call to the entry function.
 
         The last index is exclusive.
         """
@@ -70,7 +70,7 @@ class HostDialect:
         return emitter.line(f"trunc i64 %begin to {kind}"), emitter.line(f"trunc i64 %end to {kind}")
 
     def math(self, emitter: Emitter, name: str, dtype: np.dtype, operands: list[str], lanes: int) -> str:
-        """Emit a C library function, as an inline formula or as calls to libmvec or libm.
+        """Emit code for a C library function: an inline formula, or calls to libmvec or libm.
 
         libmvec computes whole vectors, libm one lane at a time.
         """

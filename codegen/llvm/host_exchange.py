@@ -28,12 +28,12 @@ def from_bits(emitter: Emitter, text: str, dtype: np.dtype) -> str:
 
 
 def accumulator_type(dtype: np.dtype) -> np.dtype:
-    """Return the dtype in which a reduction computes, which is float32 for float16."""
+    """Return the dtype of a reduction's accumulator: float32 for float16, otherwise `dtype`."""
     return np.dtype(np.float32) if dtype.char == "e" else dtype
 
 
 def to_accumulator(emitter: Emitter, text: str, dtype: np.dtype) -> str:
-    """Convert a value to the dtype in which the reduction computes."""
+    """Convert a value to the dtype of the reduction's accumulator."""
     return emitter.line(f"fpext half {text} to float") if dtype.char == "e" else text
 
 
@@ -85,7 +85,7 @@ def combine_next(
 
 
 def source_lane(emitter: Emitter, mode: str, width: int, lane: str, other: str) -> tuple[str, str]:
-    """Return the lane number (i32) that a shuffle reads, and whether that lane is in the thread's group (i1)."""
+    """Return the number of the lane that a shuffle reads (i32), and whether it is in the thread's group (i1)."""
     first = emitter.line(f"and i32 {lane}, {32 - width}")
     last = emitter.line(f"or i32 {lane}, {width - 1}")
     near = emitter.line(f"and i32 {other}, 31")

@@ -142,7 +142,7 @@ class GridDialect(HostDialect):
     # -- functions ----------------------------------------------------------------------------
 
     def declare_context(self, emitter: Emitter) -> None:
-        """Add parameters for thread indices and shared memory to the kernel's functions that use them."""
+        """Pass thread indices and shared memory to all functions of the kernel, if any function uses them."""
         if not any(
             o.opcode in _ASKS for function in emitter.kernel.functions for o in program_order(function.body.operations)
         ):
@@ -203,7 +203,7 @@ class GridDialect(HostDialect):
         return True
 
     def position(self, emitter: Emitter, operation: Operation) -> bool:
-        """Emit a sum or product of thread and block indices, marked as free of overflow.
+        """Emit a sum or product of thread and block indices with no-wrap flags.
 
         Return False for other operations.
 
@@ -233,7 +233,7 @@ class GridDialect(HostDialect):
 
 
 def wraps(operation: Operation) -> bool:
-    """Return whether LLVM might treat an integer as a narrower one that wraps around."""
+    """Return whether LLVM might treat the result of an operation as a narrower integer that wraps around."""
     kind = operation.results[0].type if len(operation.results) == 1 else None
     if not isinstance(kind, np.dtype) or kind.kind not in "iu":
         return False
@@ -341,7 +341,7 @@ def thread_loops(
 
 
 def finish(emitter: Emitter, dialect: GridDialect) -> None:
-    """Emit the functions of the kernel and the declarations of the C library."""
+    """Emit the kernel's functions, and the wrapper functions for C library calls."""
     emitter.notes = lambda operation: ""
     emitter.polls = NoPolls()
     dialect.bind_context(emitter)

@@ -76,7 +76,7 @@ class HostMath:
 
 
 def _wrapper(emitter: Emitter, own: str, target: str, kind: str, lanes: int, width: int, arity: int) -> None:
-    """Emit a wrapper of a vector function for vectors of `lanes` values.
+    """Emit a wrapper that applies a vector function to vectors of `lanes` values.
 
     The wrapped function has vectors of `width` values.
 

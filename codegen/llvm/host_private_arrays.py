@@ -24,7 +24,7 @@ THREADS_EACH = 2  # minimum number of threads of a call per element of a private
 
 @dataclass(frozen=True)
 class _Copy:
-    """A private copy of an array as LLVM text: its address, its length, and a flag for its existence.
+    """A private copy of an array as LLVM text: its address, its length, and whether it exists.
 
     The length is 0 for no copy.
     """
@@ -137,7 +137,7 @@ def _wide(emitter: Emitter, value: Value) -> str:
 
 
 def _range_of(emitter: Emitter, array: ArrayBounds) -> tuple[str, str]:
-    """Emit code that computes the address of an array, and the address after its last byte."""
+    """Emit code that computes the lowest address of an array, and the address after its last byte."""
     first = emitter.line(f"ptrtoint ptr {emitter.scalar_of(array.pointer)} to i64")
     if not array.strides:
         size = emitter.line(f"mul i64 {_element_count(emitter, array)}, {array.itemsize}")

@@ -50,7 +50,7 @@ def scheduler_text(backward: bool) -> str:
 
 
 def entry_text(name: str, parameters: int, cooperative: bool, shared_bytes: int, poison: bool) -> str:
-    """Return the LLVM text of the entry function of a kernel whose threads are coroutines.
+    """Return the LLVM text of a kernel's entry function, for threads that run as coroutines.
 
     One set of coroutines runs all blocks of the call, one after another. In a cooperative kernel every block has its
     own set, and the blocks that wait at a grid barrier continue once all blocks wait there. With `poison`, the shared

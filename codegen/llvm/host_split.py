@@ -147,7 +147,7 @@ class SplitEmitter(BarrierEmitter):
         return not any(s == "symbolic" or (isinstance(s, int) and abs(s) > LONGEST_STRIDE) for s in strides)
 
     def recomputed(self, run: Run) -> list[Operation]:
-        """Return the operations of other runs that `run` computes again instead of loading their results.
+        """Return the operations of other runs that `run` repeats instead of loading their results.
 
         A run is the code between two synchronization points.
         """
@@ -221,7 +221,7 @@ class SplitEmitter(BarrierEmitter):
         return self.line(f"sub nsw i64 {before}, {start}")
 
     def limits_of(self, guards: RunGuards, taken: tuple[str, str] | None, before: str) -> Range:
-        """Return a function that emits the range of thread indices with work along an axis.
+        """Return a function that emits, for an axis, the range of thread indices that have work.
 
         A thread's number in the block, plus `before`, is the thread's number among the threads in step, which `taken`
         limits.
@@ -254,7 +254,7 @@ class SplitEmitter(BarrierEmitter):
         return limits
 
     def row_range(self, taken: tuple[str, str], before: str, start: str, stop: str) -> tuple[str, str]:
-        """Emit code that intersects a range of x thread indices with a block group's thread range `taken`."""
+        """Emit code that intersects a range of x thread indices with the range `taken` of a block group's threads."""
         kind, numbers = scalar_type(self.kernel.index_dtype), self.dialect.numbers
         y, z = numbers["thread_index", 1], numbers["thread_index", 2]
         plane = self.line(f"mul nuw nsw {kind} {z}, {numbers['block_size', 1]}")
@@ -476,7 +476,7 @@ class SplitEmitter(BarrierEmitter):
     # -- values of other runs -------------------------------------------------------------------
 
     def make_all_available(self, operations: Iterable[Operation]) -> None:
-        """Emit loads or recomputations of all values that `operations` use and earlier runs computed."""
+        """Emit loads or recomputations of all values from earlier runs that `operations` use."""
         operations = list(operations)
         made = {v for o in operations for v in o.results}
         stack = list(reversed(operations))

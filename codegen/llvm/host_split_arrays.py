@@ -120,7 +120,7 @@ class ArrayEmitter(Emitter):
             self.shared.append((o, f"%shared{len(self.shared)}", size))
 
     def slot(self, array: str, kind: str, number: str = "", count: int = 1) -> str:
-        """Return the address of a thread's element in an array, by default of the current thread."""
+        """Return the address of the array element for a thread, by default the current thread."""
         index = number or self.linear
         if count != 1:
             index = self.line(f"mul nuw nsw i64 {index}, {count}")

@@ -47,7 +47,7 @@ class BarrierEmitter(ArrayEmitter):
                 self.do(f"call void @llvm.memset.p0.i64(ptr {array}, i8 0, i64 {many}, i1 false)")
 
     def find_range(self, branch: Branch) -> None:
-        """Emit code that finds the smallest range of warps that contains all threads that take a branch.
+        """Emit code that finds the smallest range of warps containing all threads that take a branch.
 
         The range is 0 to 0 if there are none.
 
@@ -407,7 +407,7 @@ class BarrierEmitter(ArrayEmitter):
 
 
 class _Lanes:
-    """Context manager that emits a loop over the threads of a warp, and yields thread and lane numbers (i32)."""
+    """Context manager that emits a loop over a warp's threads, and yields thread (i64) and lane (i32) numbers."""
 
     def __init__(self, emitter: BarrierEmitter, warp: str) -> None:
         first = emitter.line(f"shl nuw nsw i64 {warp}, 5")

@@ -37,7 +37,7 @@ def emit_transposed(emitter: Writer, operation: Operation, vector_bytes: int) ->
 
 
 def _transposing_shuffles(lanes: int, vector: str) -> tuple[list[str], list[str]]:
-    """Return shuffles that transpose a square matrix of vectors, and the names of the results.
+    """Return shuffles that transpose a square matrix with one vector per row, and the names of the results.
 
     The vectors are %in0, %in1, ...
     """
@@ -60,7 +60,7 @@ def _transposing_shuffles(lanes: int, vector: str) -> tuple[list[str], list[str]
 
 
 def _function(name: str, element: str, lanes: int, size: int) -> str:
-    """Return the LLVM text of a function that copies a transposed tile.
+    """Return the LLVM text of a function that copies a tile in transposed order.
 
     Its signature is ``void name(source, stride, rows, columns, all, tile)``.
 

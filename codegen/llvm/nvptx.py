@@ -133,7 +133,7 @@ def _extreme(emitter: Emitter, operation: Operation) -> bool:
 
 
 def _number_extreme(emitter: Emitter, operation: Operation) -> None:
-    """Emit fmin or fmax of float32 or float64, which ignore NaN.
+    """Emit fmin or fmax, which ignore NaN, for float32 or float64.
 
     The instruction orders zeros by their signs. Of equal numbers, the second is the result, as on other targets.
     """
@@ -169,7 +169,7 @@ _OPERATIONS: dict[str, Callable[[Emitter, Operation], bool | None]] = {
 
 
 def _bounds(kernel: Kernel) -> list[str]:
-    """Return the launch bounds: threads per block, blocks per multiprocessor, and registers per thread."""
+    """Return the launch bounds: threads, blocks per multiprocessor, blocks per cluster, registers per thread."""
     attributes = kernel.attributes
     names = ("nvvm.maxntid", "nvvm.minctasm", "nvvm.maxclusterrank")
     given = attributes.get("launch_bounds", ()) or ((attributes["block"],) if "block" in attributes else ())

@@ -22,7 +22,7 @@ class _Nodes:
         self.texts: list[str] = []
 
     def add(self, text: str) -> str:
-        """Return the name of the metadata node with the content `text`, which the first call adds."""
+        """Add a metadata node with the content `text` unless it exists, and return its name."""
         if text not in self.texts:
             self.texts.append(text)
         return f"!{self.texts.index(text)}"

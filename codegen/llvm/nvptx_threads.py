@@ -54,7 +54,7 @@ def barrier(emitter: Emitter, operation: Operation | None = None) -> None:
 
 
 def barrier_vote(emitter: Emitter, operation: Operation) -> None:
-    """Emit a barrier for all threads of a block that also combines or counts a condition of the threads."""
+    """Emit a block-wide barrier that also combines the threads' conditions, or counts the true ones."""
     kind = operation.attributes["kind"]
     said = emitter.line(f"zext i1 {emitter.scalar_of(operation.operands[0])} to i32")
     name = f"llvm.nvvm.barrier0.{'popc' if kind == 'count' else kind}"
@@ -67,7 +67,7 @@ def warp_barrier(emitter: Emitter, operation: Operation) -> None:
 
 
 def grid_barrier(emitter: Emitter, operation: Operation) -> None:
-    """Emit a barrier of the whole grid, which needs a counter in global memory.
+    """Emit a grid-wide barrier, which uses a counter in global memory.
 
     One thread per block adds to the counter: 1, or in the first block the number that makes the total 2**31. The top
     bit of the counter therefore flips each time all blocks have arrived, and the counter is never reset. Concurrent
@@ -148,7 +148,7 @@ def to_words(emitter: Emitter, value: Value) -> list[str]:
 
 
 def from_words(emitter: Emitter, parts: list[str], value: Value) -> str:
-    """Return a value of a dtype, given its bits as 32-bit words, as the inverse of `to_words`."""
+    """Assemble a value from 32-bit words that hold its bits, as the inverse of `to_words`."""
     kind = value.type
     assert isinstance(kind, np.dtype)
     size = 1 if kind.kind == "b" else kind.itemsize * 8
@@ -225,7 +225,7 @@ def clock(emitter: Emitter, operation: Operation) -> None:
 
 
 def sleep(emitter: Emitter, operation: Operation) -> None:
-    """Emit a sleep of about as many nanoseconds as the operand states."""
+    """Emit a sleep for approximately the number of nanoseconds given by the operand."""
     call_void(emitter, "llvm.nvvm.nanosleep", [("i32", emitter.scalar_of(operation.operands[0]))])
 
 

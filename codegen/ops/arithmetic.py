@@ -1,4 +1,4 @@
-"""Arithmetic ops, with exact integer and float semantics where hardware differs from NumPy."""
+"""Arithmetic ops, with NumPy's integer and float semantics where the hardware differs."""
 
 from __future__ import annotations
 
@@ -215,7 +215,7 @@ def _gcd(b: KernelBuilder, x: Value, y: Value) -> Value:
 
 
 def _lcm(b: KernelBuilder, x: Value, y: Value) -> Value:
-    """Return the least common multiple of two non-negative integers, with wraparound."""
+    """Return the least common multiple of two integers, with wraparound."""
     assert isinstance(x.type, np.dtype)
     unsigned = np.dtype(f"u{x.type.itemsize}")
     a, c = (b.cast(b.op("absolute", v) if x.type.kind == "i" else v, unsigned) for v in (x, y))

@@ -95,7 +95,7 @@ def _lgamma(x: float) -> float:
 
 
 def _ldexp(b: KernelBuilder, x: Value, exponent: Value) -> Value:
-    """Return x * 2**exponent, rounded once, in three steps that cannot overflow."""
+    """Return x * 2**exponent, by three multiplications with powers of two that do not overflow."""
     n = b.cast(exponent, np.int64)
     kind = x.type
     assert isinstance(kind, np.dtype)

@@ -47,7 +47,7 @@ def add_op(definition: OpDef) -> OpDef:
 
 
 def add_user_op(definition: OpDef) -> OpDef:
-    """Return the op of a user function from the table, after adding the op if it is new."""
+    """Add the op of a user function to the table unless it exists, and return the op in the table."""
     return _ALIASES.setdefault(definition.name, definition)
 
 
@@ -180,7 +180,7 @@ def combine_accumulators(
 def combine_ascending(
     b: KernelBuilder, name: str, first: tuple[Value, ...], second: tuple[Value, ...]
 ) -> tuple[Value, ...]:
-    """Combine two sets of accumulators, of which the second has only larger indices.
+    """Combine two sets of accumulators, where all indices of the second are larger than those of the first.
 
     This is simpler than `combine_accumulators` for argmin and argmax.
 

@@ -31,7 +31,7 @@ class Real:
         self.value = value
 
     def of(self, name: str, *others: Real | float) -> Real:
-        """Apply the op `name` to this number and the further operands `others`."""
+        """Apply the op `name` to this number and `others`."""
         operands = [self.value, *(self.like(o).value for o in others)]
         return Real(self.b, self.b.op(name, *operands))
 
@@ -461,7 +461,7 @@ def arcsinh(b: KernelBuilder, x: Pair) -> Pair:
 
 
 def arccosh(b: KernelBuilder, x: Pair) -> Pair:
-    """Compute the inverse hyperbolic cosine as arccos(x), rotated to a non-negative real part."""
+    """Compute the inverse hyperbolic cosine as i arccos(x) or -i arccos(x), with a non-negative real part."""
     z = _parts(b, x)
     real, imag = _arccos(z)
     return _pair((abs(imag), real.signed(z[1])))

@@ -98,7 +98,7 @@ def reciprocal(b: KernelBuilder, x: Pair) -> Pair:
 
 
 def sign(b: KernelBuilder, x: Pair) -> Pair:
-    """Compute x / |x|, which is 0 at 0 (NumPy 2).
+    """Compute x / |x|, or 0 if x is 0, as in NumPy 2.
 
     One infinite part determines the result. Two infinite parts give NaN.
     """

@@ -179,7 +179,7 @@ def _triangular_reference(bits: np.ndarray, left: np.ndarray, mode: Any, right: 
 
 
 def _piece(bits: _Words, position: _Words, width: int) -> _Words:
-    """Extract the bits of a random word that the draw at `position` uses.
+    """Extract from a random word the bits that the draw at `position` uses.
 
     Each draw uses `width` bits. The first draw uses the lowest bits.
     """

@@ -22,7 +22,7 @@ from weft.codegen.target import Target
 
 
 def choose_lanes(kernel: Kernel, target: Target) -> Kernel:
-    """Mark the loop with the most contiguous accesses in each loop nest for vectorization.
+    """In each loop nest, mark the loop with the most contiguous accesses for vectorization.
 
     The order of a rounding reduction does not depend on the other operations of its loop. The kernel's attributes
     state which reductions use lanes. If such a reduction has to run element by element, its elements are still
@@ -157,7 +157,7 @@ _TURNS = 8
 
 
 def _serial_loops(loops: list[Operation], reductions: list[Operation]) -> set[Operation]:
-    """Return the loops that vectorization must not change, because a reduction would round differently.
+    """Return the loops that must not be vectorized, because a reduction would then round differently.
 
     These are the parallel loops around the reduction, or the reduction itself if it has the ``across`` attribute.
     """

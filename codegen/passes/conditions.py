@@ -124,7 +124,7 @@ class Implications:
         return found
 
     def number(self, value: Value) -> int:
-        """Return the number that `value` shares with all values that are known to be equal."""
+        """Return the value number of `value`, which all values known to be equal share."""
         found = self._known.get(value)
         if found is None:
             content = self.content(value)

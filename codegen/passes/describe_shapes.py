@@ -1,4 +1,4 @@
-"""A pass that adds attributes to a logical kernel, derived from the array sizes of a launch.
+"""A pass that derives attributes of a logical kernel from the array sizes of a launch.
 
 In: a logical kernel and the values of its index parameters. Out: the kernel with attributes that later passes use. The
 attributes have few distinct values, so that many sizes share a kernel:

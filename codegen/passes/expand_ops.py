@@ -21,7 +21,7 @@ _DEPTH = 8
 
 
 def expand_ops(kernel: Kernel, extremes: frozenset[tuple[str, str]] = frozenset()) -> Kernel:
-    """Expand composite ops until only ops that LLVM code can be emitted for are left.
+    """Expand composite ops until all remaining ops can be emitted as LLVM code.
 
     `extremes` contains the minima and maxima (op and dtype) for which the target has instructions.
     """

@@ -285,7 +285,7 @@ def _is_global(o: Operation) -> bool:
 
 
 class _Effects(FactWalk):
-    """Traversal of code between two barriers that finds inequalities that hold at all observable effects."""
+    """Traversal that finds inequalities that hold at all observable effects between two barriers."""
 
     def __init__(self, finder: GuardFinder, exits: bool) -> None:
         super().__init__(finder.conditions)

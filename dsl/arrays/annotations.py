@@ -1,4 +1,4 @@
-"""Type aliases for annotations, which only type checkers import."""
+"""Type aliases for annotations, imported only by type checkers."""
 
 from __future__ import annotations
 

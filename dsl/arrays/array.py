@@ -66,7 +66,7 @@ def show_class(function: Callable[[Any], type]) -> None:
 
 
 def class_for(value: object, depth: int) -> type:
-    """Return the class of `value` that ``isinstance`` reports to the code `depth` stack frames above."""
+    """Return the class that ``isinstance`` reports for `value` to the code `depth` frames up the stack."""
     function: Callable[..., type] = _seen_class.func
     return type(value) if function is type else function(value, depth + 1)
 
@@ -283,7 +283,7 @@ class Array(ArrayMembers):
     __deepcopy__ = __copy__
 
     def _after_write(self) -> None:
-        """Do nothing after a write to this array, unlike the method of `Part`."""
+        """Do nothing after a write to this array; `Part` overrides this method."""
 
     def __dlpack_device__(self) -> tuple[int, int]:
         return (1, 0)
@@ -295,7 +295,7 @@ class Scalar(Array):
     __slots__ = ()
 
     def __new__(cls, value: Any = 0) -> Any:
-        """Return `value` as a NumPy float64, for functions such as `statistics.mean` that call the type of data."""
+        """Return `value` as a NumPy float64, for functions that call the type of their data (`statistics.mean`)."""
         return np.float64(value)
 
     __len__ = __iter__ = None  # type: ignore[assignment]  # (so that a scalar is neither `Sized` nor `Iterable`)
@@ -351,7 +351,7 @@ def wrap(storage: Storage, window: View | None = None, kind: type[Array] = Array
 
 
 def adopt_new(values: np.ndarray, device: Device) -> Array:
-    """Return a weft array over the memory of a C-contiguous NumPy array, which the caller gives up."""
+    """Return a weft array over the memory of a C-contiguous NumPy array that the caller donates."""
     array = _new(Array)
     array._values = values
     array._device = device
@@ -386,7 +386,7 @@ def record(expr: Expr) -> Array:
 
 
 def record_array(expr: Expr) -> Array:
-    """Return a new pending array like `record`, but as a mutable `Array` even if it is 0-d."""
+    """Return a new pending array, as `record` does, but always as a mutable `Array`, even if it is 0-d."""
     made = record(expr)
     return made if expr.shape else wrap(made._storage)
 
@@ -444,7 +444,7 @@ def evaluate(*arrays: Any) -> Any:
 
 
 def expr_of(array: Array) -> Expr:
-    """Return an array or a Python scalar as an expression in the current recording."""
+    """Convert an array or a Python scalar to an expression in the current recording."""
     if not isinstance(array, Array):
         return as_operand(array)[0]
     if type(array) is Scalar and SEVERAL_DEVICES[0] and array.device is not current_epoch().device:
@@ -454,7 +454,7 @@ def expr_of(array: Array) -> Expr:
 
 
 def as_operand(value: Any) -> tuple[Expr, type | None]:
-    """Return an operand as an expression, and its type if it is a Python number, otherwise None.
+    """Return the expression of an operand, and the operand's type if it is a Python number, otherwise None.
 
     Raises TypeError for a value that is neither an array nor a number.
     """
@@ -557,7 +557,7 @@ def check_writable(array: Array) -> None:
 
 
 def is_writable(array: Array) -> bool:
-    """Return whether an array is writable, which views with overlapping elements are not."""
+    """Return whether an array is writable; views with overlapping elements are not."""
     if isinstance(array, ReadOnly):
         return False
     return array._view is None or not overlaps(*array._view[:2])
@@ -569,7 +569,7 @@ def whole(storage: Storage) -> View:
 
 
 def start() -> Location:
-    """Return the user's call site of a new operation, and end the recording first if it is full."""
+    """End the recording if it is full, and return the user's call site of a new operation."""
     where = user_location(3)
     cut(recording.epoch or current_epoch(), where)
     return where

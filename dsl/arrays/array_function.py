@@ -35,7 +35,7 @@ _QUESTIONS: dict[Any, Callable[[Array], Any]] = {
 
 
 def array_function(self: Array, function: Callable[..., Any], types: Any, arguments: Any, options: Any) -> Any:
-    """Implement ``__array_function__`` by weft's function, or by NumPy's function on the host."""
+    """Implement ``__array_function__`` by calling weft's function, or NumPy's function on the host."""
     if len(arguments) == 1 and arguments[0] is self and not options and (question := _QUESTIONS.get(function)):
         return question(self)
     if is_library(2):

@@ -123,7 +123,7 @@ def look_up(
 
 
 def zero_key(zero: float) -> float | str:
-    """Return a key for a zero that distinguishes 0.0 from -0.0, for use in a memo key."""
+    """Return a part of a memo key that distinguishes the zeros 0.0 and -0.0."""
     return zero if str(zero)[0] != "-" else "-0.0"
 
 
@@ -142,7 +142,7 @@ def count_hit() -> None:
 
 
 def memoize(key: Any, node: Expr, where: Location, epoch: Epoch) -> None:
-    """Store an expression that was recorded at the call site `where` in the memo."""
+    """Memoize an expression that was recorded at the call site `where`."""
     code = where[0]
     if key is None or recording.epoch is not epoch:
         return

@@ -63,7 +63,7 @@ class Flat:
         _assign(self.base, _flat_key(key, self.base.size), value)
 
     def _coordinates(self, key: Any) -> tuple[int, ...] | None:
-        """Return the index of the element that an integer selects, or None for other keys."""
+        """Return the n-dimensional index of the element that an integer selects, or None for other keys."""
         shape, size = self.base.shape, self.base.size
         if not shape or (type(key) is not int and type(key) is not np.int64):
             return None

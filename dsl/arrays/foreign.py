@@ -1,4 +1,4 @@
-"""Detection of operands of other libraries that implement NumPy's dispatch protocols.
+"""Detection of other libraries' operands that implement NumPy's dispatch protocols.
 
 NumPy executes operations on foreign operands.
 
@@ -33,7 +33,7 @@ _DEPTH = 65  # NumPy nests sequences to 64 dimensions
 
 
 def not_foreign(kind: type) -> None:
-    """Register a type whose values weft supports although it implements NumPy's dispatch protocols."""
+    """Register a type that weft supports although the type implements NumPy's dispatch protocols."""
     OWN_TYPES.add(kind)
 
 

@@ -257,7 +257,7 @@ def getitem(array: Array, key: Any) -> Array:
 
 @on_operands_device
 def _resolve_and_index(array: Array, key: Any) -> Array:
-    """Return ``array[key]`` for an index that is not in the memo, by parsing the index."""
+    """Parse an index that is not in the memo, and return ``array[key]``."""
     if type(key) is Array and key.dtype == bool and (taken := select(array, key)) is not None:
         return taken
     index = resolve(array, key)
@@ -445,7 +445,7 @@ def assign_recorded(array: Array, key: object, value: object) -> None:
 
 
 def _write_memoized(array: Array, key: object, view: View | None, value: object) -> None:
-    """Record a write to a view, and memoize the write for the machine code that records memoized operations."""
+    """Record a write to a view, and memoize the write for the native recorders."""
     where = user_location(3)
     found, epoch = _set_key(array, key, value, where), recording.epoch
     slots = len(epoch.slots)  # type: ignore[union-attr]
@@ -460,7 +460,7 @@ def _write_memoized(array: Array, key: object, view: View | None, value: object)
 
 
 def _memoize_no_change(array: Array, key: object, value: object) -> None:
-    """Memoize an assignment ``array[key] = value`` that changes nothing, as at the end of ``x[key] += y``.
+    """Memoize an assignment ``array[key] = value`` that changes nothing, like the last step of ``x[key] += y``.
 
     The native recorder then skips the assignment.
     """

@@ -100,7 +100,7 @@ def _test(mask: Any, ndim: int) -> Expr:
 
 
 def _justifies_scan(array: Array, mask: Any, values: int) -> bool:
-    """Return whether a mask selects exactly `values` elements, enough to justify a scan of the mask."""
+    """Return whether a mask selects exactly `values` elements, and enough of them to justify a scan."""
     taken = _count(mask) if isinstance(mask, Array) else int(np.count_nonzero(mask))
     return taken == values and (array._storage.device.name != "cpu" or taken * SPARSE >= mask.size)
 
@@ -133,7 +133,7 @@ def _count(mask: Array) -> int:
 
 
 def select(array: Array, mask: Array) -> Array | None:
-    """Return ``array[mask]`` for an array on the CPU, as a pending array or computed on all threads.
+    """Return ``array[mask]`` for a CPU array, either pending or computed immediately on all threads.
 
     Return None for other arrays.
     """
@@ -196,7 +196,7 @@ class _Copier:
 
 
 def copy_masked(values: np.ndarray, mask: np.ndarray, out: np.ndarray) -> None:
-    """Copy the items of `values` to `out` that a mask selects.
+    """Copy to `out` the items of `values` that a mask selects.
 
     The mask is 1-D, and `out` has exactly as many items as the mask selects.
     """
@@ -216,7 +216,7 @@ def _positions(mask: np.ndarray, device: Device) -> Array:
 def _collect(
     fill: Callable[[slice, np.ndarray], None], test: np.ndarray, rest: tuple[int, ...], dtype: np.dtype, device: Device
 ) -> Array:
-    """Return an array of the items that a mask selects, which `fill` copies on all threads."""
+    """Return an array of the items that a mask selects, copied by `fill` on all threads."""
     count, width = int(np.count_nonzero(test)), prod(rest) * dtype.itemsize
     # (A quarter of the work, because one thread nearly saturates the memory bandwidth.)
     blocks = runtime.divide_axis(len(test), (test.size + 2 * count * width) // 4, runtime.thread_count())

@@ -20,7 +20,7 @@ Order = tuple[int, ...]
 
 
 def memory_order(arrays: Sequence[Array]) -> Order | None:
-    """Return the axis order of a result in memory as NumPy chooses it, or None for C order.
+    """Return the memory order of a result's axes, chosen as in NumPy, or None for C order.
 
     An axis is moved inward past another if its stride is smaller in every array that has both. Other axes keep C order.
     """
@@ -86,7 +86,7 @@ def _restore(values: np.ndarray, is_scalar: bool = False) -> Array:
 
 
 def resolve_order(order: str, source: object) -> str:
-    """Return the memory order of a copy of `source`, with "A" replaced by "C" or "F".
+    """Return the memory order `order`, with "A" resolved to "C" or "F" for a copy of `source`.
 
     "A" means "F" if `source` is in Fortran but not in C order, otherwise "C".
     """

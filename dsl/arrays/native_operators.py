@@ -92,7 +92,7 @@ def _install_functions() -> None:
 
 
 def _recorder(function: Callable[..., Any]) -> Callable[..., Any]:
-    """Return the machine code that records a public function, or the function itself if there is none.
+    """Return the machine code that records calls of a public function, or the function itself if there is none.
 
     Functions with machine code have a `records` attribute.
     """

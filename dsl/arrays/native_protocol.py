@@ -56,7 +56,7 @@ def _operators() -> Iterator[tuple[np.ufunc, str]]:
 
 
 def reflect_numbers(slow: Callable[..., Any]) -> Builtin:
-    """Return machine code for ``__array_ufunc__``, which calls an array's operator where possible.
+    """Return machine code for ``__array_ufunc__`` that calls an array's operator where possible.
 
     For other calls, the machine code calls `slow`.
 

@@ -77,7 +77,7 @@ def look_up_slotted(key: SlotKey, number: Any, epoch: Epoch) -> Expr | None:
 
 
 def memoize_slotted(key: SlotKey, node: Expr, epoch: Epoch) -> None:
-    """Memoize an operation with a number as a kernel argument, which is in the recording's last slot."""
+    """Memoize an operation on a number that is a kernel argument in the recording's last slot."""
     if len(epoch.slots) == key.slot + 1:
         if len(SLOTTED) >= LIMIT:
             SLOTTED.clear()
@@ -115,7 +115,7 @@ def changes(number: Any, location: Location, op: str, which: int, epoch: Epoch) 
 
 
 def note_constant(key: object, code: CodeType, at: int, op: str, which: int) -> None:
-    """Note the memo key of an operation with a constant scalar, so that it can be removed from the memo."""
+    """Note the memo key of an operation with a constant scalar, for later removal from the memo."""
     call_site = _call_sites.get((id(code), at, op, which))
     if call_site is not None and len(call_site.keys) < MOST_KEYS:
         call_site.keys.append(key)
@@ -144,7 +144,7 @@ def bind_numbers(node: Expr, operands: tuple[Any, ...], location: Location, epoc
 
 
 def can_change(node: Expr, which: int, kind: type) -> bool:
-    """Return whether the Python scalar that is operand `which` can become a kernel argument.
+    """Return whether operand `which`, a Python scalar, can become a kernel argument.
 
     The scalar's value must not influence the choice of the loop.
     """
@@ -161,7 +161,7 @@ _COMPARISONS = frozenset({"less", "less_equal", "greater", "greater_equal", "equ
 
 
 def within_64_bits(op: str, value: object, operands: tuple[Any, ...]) -> Any:
-    """Convert a Python int of more than 64 bits to a float in the cases in which NumPy does so.
+    """Convert a Python int that exceeds 64 bits to a float where NumPy does so.
 
     Other values are returned unchanged.
 

@@ -40,7 +40,7 @@ def adopt_result(values: np.ndarray, device: Device) -> Array:
 
 
 def _count_alone() -> int:
-    """Return the reference count of a NumPy view's base array to which nothing else refers.
+    """Return the reference count of a NumPy array that is referenced only as the base of a view.
 
     `adopt_result` compares this count with that of a result's base.
     """

@@ -139,7 +139,7 @@ def from_host(value: object) -> Any:
 
 
 def keep_byte_order(value: object) -> Any:
-    """Convert `value` like `from_host`, except NumPy arrays with a non-native byte order."""
+    """Convert `value` as `from_host` does, but keep a NumPy array with a non-native byte order."""
     return value if isinstance(value, np.ndarray) and not value.dtype.isnative else from_host(value)
 
 
@@ -402,7 +402,7 @@ class WrappedObject:
 
 
 class WrappedType(Wrapper):
-    """A NumPy class whose objects return weft arrays, such as `poly1d` and `Generator`."""
+    """A NumPy class, such as `poly1d` or `Generator`, whose objects return weft arrays."""
 
     def __init__(self, wrapped: type) -> None:
         self.wrapped = wrapped

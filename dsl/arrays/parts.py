@@ -66,7 +66,7 @@ class Part(Array):
 
 
 def _count_alone() -> tuple[int, int]:
-    """Return the reference counts of a complex array and its storage, if only a `Part` refers to them.
+    """Return the reference counts of a complex array and its storage when only a `Part` refers to them.
 
     `_is_current` compares its counts with these.
     """

@@ -48,7 +48,7 @@ class _Latest:
 
 
 def select_later(array: Array, mask: Array) -> Array | None:
-    """Return ``array[mask]`` as a pending selection if this source line will write it back, otherwise None.
+    """Return ``array[mask]`` as a pending selection if this line is expected to write it back, otherwise None.
 
     Pending work that computes the mask is evaluated.
     """

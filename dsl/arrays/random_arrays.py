@@ -93,7 +93,7 @@ def note_draw(device: Any, name: str, nbytes: int) -> None:
 
 
 def drawing(generator: np.random.Generator, name: str, other: Callable[..., Any]) -> Callable[..., Any]:
-    """Return a generator method that returns its numbers as a weft array.
+    """Return a version of a generator method that returns the numbers as a weft array.
 
     The method calls `other` if weft cannot draw the numbers.
     """
@@ -107,7 +107,7 @@ def drawing(generator: np.random.Generator, name: str, other: Callable[..., Any]
 
 
 def _record_positions(draw: runtime.Draw, bit_generator: Any) -> Array | None:
-    """Record random numbers that kernels compute from their positions in the generator's output.
+    """Record random numbers, each computed by a kernel from its position in the generator's output.
 
     Return None if the numbers are not functions of their positions.
     """
@@ -159,7 +159,7 @@ def _word(value: int) -> Expr:
 
 
 def _bits_of(position: runtime.Position, step: Expr) -> Expr:
-    """Return an expression for the random words at `step` steps after a generator's current state."""
+    """Return an expression for the random words that a generator outputs `step` steps after its current state."""
     device: Any = current_epoch().device
     low, high, *second = map(_word, position.words)
     if not (table := _table(device, position.engine)):

@@ -1,4 +1,4 @@
-"""Parallel sums and assignments with repeated indices, whose results do not depend on timing.
+"""Parallel sums and assignments with repeated indices; the results do not depend on timing.
 
 In: the previous elements, the values, and the index of each value. Out: expressions of the resulting elements, or
 None if one thread must process the values in order. Invariant: the result does not depend on the order of the
@@ -160,7 +160,7 @@ def _sum_steps(value: Expr, nan: Expr, steps: Expr, top: Expr, position: Expr, s
 
 
 def _special_sum(counts: Expr) -> Expr:
-    """Return inf, -inf or NaN for each index, given its number of infinities and NaNs.
+    """Return inf, -inf or NaN for each index, given the counts of infinities and NaNs at the index.
 
     `counts` packs these numbers into one integer for each index.
     """
@@ -183,7 +183,7 @@ def scatter_assign(
     device: Device,
     location: Location | None = None,
 ) -> Expr:
-    """Assign `value` at the indices of `previous`, and return the result.
+    """Assign `value` to the elements of `previous` that `position` selects, and return the result.
 
     If an index is repeated, the last value wins.
     """

@@ -240,7 +240,7 @@ def get_buffer(self: Array, flags: int, /) -> memoryview:
 
 
 def release_buffer(self: Array, view: memoryview, /) -> None:
-    """Do nothing at the release of a buffer.
+    """Do nothing when a buffer is released.
 
     Without this method, `numpy.frombuffer` does not keep the buffer alive.
     """
@@ -277,7 +277,7 @@ _failures: dict[tuple[int, int, int], BaseException] = {}
 
 
 def _keep_failure(array: Array, frame: FrameType, error: BaseException) -> None:
-    """Keep an error of an array's evaluation, which `_raise_failure` raises after the buffer request.
+    """Keep an array's evaluation error, which `_raise_failure` raises after the buffer request.
 
     All other errors only mean that the array cannot be a buffer.
     """

@@ -60,7 +60,7 @@ def look_up_view(key: object) -> Any:
 
 
 def memoize_view(key: object, found: View | int | None) -> None:
-    """Store the view or element offset for an index in the memo under `key`."""
+    """Memoize the view or element offset for an index under `key`."""
     if len(VIEWS) >= LIMIT:
         VIEWS.clear()
     VIEWS[key] = found
@@ -88,7 +88,7 @@ def memoized_view(function: Callable[..., Array]) -> Callable[..., Array]:
 
 
 def _is_integers(value: Any) -> bool:
-    """Return whether a value is an int or a tuple of ints, without bools."""
+    """Return whether a value is an int or a tuple of ints, where bools do not count as ints."""
     kind = type(value)
     return kind is int or (kind is tuple and all(type(item) is int for item in value))
 

@@ -58,7 +58,7 @@ def _parse(words: Sequence[str]) -> Any:
 
 
 def _execute(options: Any, program: Sequence[str]) -> int:
-    """Execute a command of the command line, and return its exit status."""
+    """Execute a weft command, and return its exit status."""
     if options.command not in ("run", "explain"):
         return _report(options)
     if not program and sys.stdin.isatty():
@@ -77,7 +77,7 @@ def _execute(options: Any, program: Sequence[str]) -> int:
 
 
 def _misplaced(program: MainProgram) -> list[str]:
-    """Return the options after the program's name that the user probably meant as options of weft.
+    """Return the options after the program's name that were probably meant for weft.
 
     An option is probably meant for weft if it does not occur in the program's source text.
     """

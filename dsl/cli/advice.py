@@ -73,7 +73,7 @@ def _mistakes(measured: Measured, line: Line) -> list[str]:
 
 
 def _host_calls(one: LineTime, least: float) -> list[str]:
-    """Return sentences about slow NumPy functions on the host that a line calls.
+    """Return sentences about a line's calls of slow NumPy functions on the host.
 
     Only functions that take at least `least` seconds are included.
     """
@@ -124,7 +124,7 @@ def _limits(measured: Measured, line: Line, one: LineTime) -> list[str]:
 
 
 def name_package(package: str) -> str:
-    """Return a description of the code in which the host time of a line is spent."""
+    """Return a description of the code of `package`, where a line spends its host time."""
     return {"": "Python", "weft": "weft's recording and planning"}.get(package, package)
 
 

@@ -274,7 +274,7 @@ def compiled_first() -> Iterator[None]:
 
 
 def _time_table(firsts: list[float], numpy_warm: float, warm: float) -> list[str]:
-    """Return the lines of a table with the times of NumPy and weft: cold, in a new process, and warm.
+    """Return the lines of a table of the cold, new-process and warm times of NumPy and weft.
 
     `firsts` contains the times of first runs in new processes.
     """

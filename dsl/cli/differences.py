@@ -1,4 +1,4 @@
-"""Comparison of the results of two runs of a program, relative to the size of its numbers."""
+"""Comparison of the results of two runs, relative to the magnitude of the program's numbers."""
 
 from __future__ import annotations
 
@@ -83,7 +83,7 @@ class ResultComparison:
         return text, False
 
     def printed(self, theirs: str, ours: str, signs: bool) -> list[Row]:
-        """Compare printed lines, and return a row of the report for each difference.
+        """Compare printed lines, and return report rows: a summary and one row for each difference.
 
         Numbers may differ in sign if `signs` is true.
         """

@@ -40,7 +40,7 @@ class ShownPlan:
 
 @dataclass
 class Measured:
-    """The measurements of a user's program, which the page of ``weft explain`` shows.
+    """Measurements of a user's program, for the page of ``weft explain``.
 
     Attributes
     ----------
@@ -78,7 +78,7 @@ class Measured:
 
     @property
     def file(self) -> str:
-        """The file name of the main program in the program's code objects."""
+        """The file name that the main program's code objects contain."""
         return {"-c": "<string>", "-m": ""}.get(self.program.option) or str(Path(self.program.text).absolute())
 
 
@@ -157,5 +157,5 @@ def _key_of_launch(kernel: KernelTime) -> Any:
 
 
 def _key_of_note(note: Any) -> Any:
-    """Return the names of a kernel's operations, by which the launches of the kernel are found."""
+    """Return the names of a kernel's operations, as the key that identifies the kernel's launches."""
     return tuple(member.removeprefix("reduce ") for member in note.members) if note.call else note.members

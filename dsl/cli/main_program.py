@@ -37,7 +37,7 @@ class MainProgram:
 
     @staticmethod
     def parse(words: Sequence[str]) -> MainProgram:
-        """Parse the command line of a program, which starts with the program's name.
+        """Parse a program's command line, which starts with the program's name.
 
         An empty list means standard input.
         """

@@ -1,4 +1,4 @@
-"""The HTML page of ``weft explain``, in one file without scripts and links to other files.
+"""The HTML page of ``weft explain``, in one file without scripts or links to other files.
 
 In: the measurements of a program. Out: the text of the page. Invariant: text from the user's program is escaped.
 """

@@ -149,7 +149,7 @@ def device_array_like(ary: Any, stream: object = 0) -> Any:
 
 
 def strides_like(ary: Any) -> tuple[int, ...]:
-    """Return the byte strides of a contiguous array whose axes have the same order as those of `ary`."""
+    """Return the byte strides of a contiguous array with the same axis order as `ary`."""
     axes = sorted(range(len(ary.shape)), key=lambda axis: (-abs(ary.strides[axis]), axis))
     steps, step = [0] * len(axes), ary.dtype.itemsize
     for axis in reversed(axes):

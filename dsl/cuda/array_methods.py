@@ -95,7 +95,7 @@ _own_view = Array.view
 
 
 def _is_shared_here(array: Array, dtype: Any) -> bool:
-    """Return whether a view of `array` as `dtype` can be an `Array`, as on the CPU.
+    """Return whether a view of `array` with dtype `dtype` can be an `Array`, which requires the CPU.
 
     Otherwise the view is a `MemoryArray`.
     """
@@ -103,7 +103,7 @@ def _is_shared_here(array: Array, dtype: Any) -> bool:
 
 
 def view(self: Array, dtype: Any = None, type: Any = None) -> Any:
-    """Return a view, like `numpy.ndarray.view`, which is a `MemoryArray` for another dtype on a GPU.
+    """Return a view, like `numpy.ndarray.view`; a GPU view with another dtype is a `MemoryArray`.
 
     Examples
     --------
@@ -213,7 +213,7 @@ METHODS: dict[str, Any] = {
 
 
 def _values(self: MemoryArray, wanted: str) -> Array:
-    """Return a copy of a `MemoryArray` as an `Array`, which has the attribute `wanted`.
+    """Return a copy of a `MemoryArray` as an `Array`, to provide the attribute `wanted`.
 
     A `MemoryArray` supports no arithmetic.
 

@@ -144,7 +144,7 @@ class Context:
         return MemoryInfo(*self.device.device.memory_info())
 
     def get_ipc_handle(self, memory: Any) -> Any:
-        """Return a handle with which another process can open an array, given its `gpu_data`."""
+        """Return a handle with which another process can open the array whose `gpu_data` is `memory`."""
         array = getattr(memory, "array", None)
         if array is None:
             raise ValueError(

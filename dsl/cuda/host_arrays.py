@@ -1,4 +1,4 @@
-"""Host memory that is registered with a device, in pinned, mapped and managed arrays.
+"""Pinned, mapped and managed arrays, in host memory that is registered with a device.
 
 In: shapes or NumPy arrays. Out: NumPy arrays, as `SharedArray` if the device accesses them too. Invariant: a kernel
 uses the memory of a whole `SharedArray` without copies. Wait for the kernel before reading it.
@@ -54,7 +54,7 @@ class SharedArray(np.ndarray):
 
 
 class _Exposed:
-    """An object with NumPy's array interface over host memory, which keeps the memory alive.
+    """An object that exposes host memory through NumPy's array interface, and keeps the memory alive.
 
     NumPy arrays over the memory keep this object, and therefore the owner of the memory, alive.
     """

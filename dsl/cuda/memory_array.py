@@ -145,7 +145,7 @@ class MemoryArray:
     # -- views ----------------------------------------------------------------------------------
 
     def _shadow(self) -> np.ndarray:
-        """Return a NumPy array of the same layout, with which the layouts of views are computed.
+        """Return a NumPy array of the same layout, for computing the layouts of views.
 
         The memory of the NumPy array must not be accessed.
         """
@@ -241,7 +241,7 @@ class MemoryArray:
         return exclusive(self.storage)
 
     def _span(self) -> tuple[int, int]:
-        """Return the start and the end of the bytes in the buffer that the array occupies."""
+        """Return the start and end offsets of the array's bytes in the buffer."""
         reach = [(n - 1) * s for n, s in zip(self.shape, self.strides, strict=True)]
         low = self.offset + sum(r for r in reach if r < 0)
         return low, self.offset + sum(r for r in reach if r > 0) + self.itemsize

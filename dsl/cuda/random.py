@@ -189,7 +189,7 @@ def _seeded(seed: int) -> int:
 
 
 def _jump_images() -> np.ndarray:
-    """Return the states that are 2**64 steps after the 128 states with a single set bit.
+    """Return the states 2**64 steps after each of the 128 states that have a single set bit.
 
     The result has shape (128, 2).
 

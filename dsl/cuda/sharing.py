@@ -105,7 +105,7 @@ class IpcArrayHandle:
 
 
 def get_ipc_handle(self: Any) -> IpcArrayHandle:
-    """Move this array to shareable memory, and return a handle with which another process can open it.
+    """Move this array to shareable memory, and return a handle for opening the array in another process.
 
     Examples
     --------
@@ -145,7 +145,7 @@ def _move(storage: Storage, device: Device) -> bytes:
 
 @contextmanager
 def open_ipc_array(handle: Any, shape: Any, dtype: Any, strides: Any = None, offset: int = 0) -> Iterator[Any]:
-    """Open an array of another process in a ``with`` block, given its handle as bytes.
+    """Open another process's array in a ``with`` block, given the array's handle as bytes.
 
     Parameters
     ----------

@@ -86,7 +86,7 @@ class Stream:
 
     @contextmanager
     def auto_synchronize(self) -> Iterator[Stream]:
-        """Within a ``with`` block, use the stream, and wait for all its work at the end."""
+        """Return a context manager that waits, on exit, for all work in the stream."""
         yield self
         self.synchronize()
 
@@ -120,7 +120,7 @@ class Stream:
 
 
 def as_queue(value: object) -> runtime.Stream | None:
-    """Convert the `stream` argument of a launch to a stream of the runtime, or to None for the default stream.
+    """Convert a launch's `stream` argument to a runtime stream, or to None for the default stream.
 
     Parameters
     ----------
@@ -171,7 +171,7 @@ def stream(device: str | runtime.Device | None = None) -> Stream:
 
 
 def default_stream() -> Stream:
-    """Return the default stream of the device, in which weft arrays are computed.
+    """Return the device's default stream, in which weft arrays are computed.
 
     Examples
     --------

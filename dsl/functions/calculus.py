@@ -33,7 +33,7 @@ _INT64 = np.dtype(np.int64)
 
 
 def gradient(f: Any, *varargs: Any, axis: int | None = None, edge_order: int = 1) -> Any:
-    """Compute the gradient with central differences, or one-sided differences at the ends, like `numpy.gradient`.
+    """Compute the gradient by central differences, one-sided at the ends, like `numpy.gradient`.
 
     Examples
     --------

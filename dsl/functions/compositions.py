@@ -1,4 +1,4 @@
-"""Copies of NumPy's Python functions that call weft's functions instead of NumPy's.
+"""Copies of NumPy's Python functions, rebound to call weft's functions.
 
 In: a NumPy function whose code calls other NumPy functions. Out: a function with the same code that calls weft's
 functions, so that its operations are recorded. Invariant: the copy differs from NumPy's function only in the objects to
@@ -38,7 +38,7 @@ class _Names(dict[str, Any]):
 
 
 class _Namespace:
-    """Substitute for a NumPy module in copied code, with weft's functions instead of NumPy's."""
+    """A stand-in for a NumPy module in copied code, with weft's functions in place of NumPy's."""
 
     def __init__(self, module: ModuleType) -> None:
         self._module = module
@@ -48,7 +48,7 @@ class _Namespace:
 
 
 def compose(function: Callable[..., Any]) -> Callable[..., Any]:
-    """Return a copy of one of NumPy's Python functions that calls weft's functions instead of NumPy's."""
+    """Return a copy of one of NumPy's Python functions, rebound to call weft's functions."""
     plain = inspect.unwrap(getattr(function, "_implementation", function))
     assert isinstance(plain, FunctionType)
     made = _with_names(plain, _Names(plain.__globals__))
@@ -57,7 +57,7 @@ def compose(function: Callable[..., Any]) -> Callable[..., Any]:
 
 
 def compose_memoized(function: Callable[..., Any]) -> Callable[..., Any]:
-    """Return a copy of a NumPy function that calls weft's functions, with memoized results.
+    """Return a memoized copy of a NumPy function, rebound to call weft's functions.
 
     The results are memoized by call site and arguments.
     """
@@ -95,7 +95,7 @@ def compose_on_gpu(function: Callable[..., Any]) -> Callable[..., Any]:
 
 
 def compose_index(theirs: Any) -> Any:
-    """Return a version of `numpy.r_`, `numpy.mgrid` or a similar object, which creates weft arrays."""
+    """Return a counterpart of `numpy.r_`, `numpy.mgrid` or a similar object, for creating weft arrays."""
     kind = type(theirs)
     index = next(vars(each)["__getitem__"] for each in kind.__mro__ if "__getitem__" in vars(each))
     name = next(name for name, value in vars(np).items() if value is theirs)
@@ -110,7 +110,7 @@ def _with_names(plain: FunctionType, names: _Names) -> Callable[..., Any]:
 
 
 def _replaced(value: Any, names: _Names) -> Any:
-    """Return weft's replacement for an object to which a global name in NumPy's code refers."""
+    """Return weft's replacement for the object that a global name in NumPy's code refers to."""
     if isinstance(value, ModuleType):
         is_numpys = value.__name__.partition(".")[0] == "numpy"
         return _Namespace(value) if is_numpys and _is_namespace(value) else value

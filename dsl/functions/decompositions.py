@@ -65,7 +65,7 @@ class _Matrices:
         return self.buffer.address + number * self.size * self.dtype.itemsize
 
     def array(self, shape: tuple[int, ...] | None = None) -> Array:
-        """Return the matrices as an array, after which the library must not access the buffer."""
+        """Return the matrices as an array over the buffer, which the library must no longer access."""
         return wrap(Storage(shape or self.shape, self.dtype, self.device, self.buffer))
 
 
@@ -120,7 +120,7 @@ def _factored(solver: Any, x: Array, dtype: np.dtype) -> tuple[_Matrices, Buffer
 
 
 def _solved(solver: Any, x: Array, right: _Matrices, turned: bool) -> None:
-    """Solve linear equations with the matrices `x`, and store the solutions in the rows of `right`.
+    """Solve linear systems with the matrices `x`, overwriting the right-hand sides in the rows of `right`.
 
     Raises LinAlgError for a singular matrix.
     """

@@ -130,7 +130,7 @@ def _transform(kind: str, a: ArrayLike, n: int | None, axis: int, norm: str | No
 
 
 def _on_device(kind: str, x: Array, n: int, axis: int, norm: str, made: np.dtype, count: int, location: Any) -> Array:
-    """Record a Fourier transform by the device's library.
+    """Record a Fourier transform that the device's library computes.
 
     Scaling and casts are separate operations, which can be fused.
     """
@@ -166,7 +166,7 @@ def fft(a: ArrayLike, n: int | None = None, axis: int = -1, norm: str | None = N
 
 
 def ifft(a: ArrayLike, n: int | None = None, axis: int = -1, norm: str | None = None, out: Output | None = None) -> Any:
-    """Return the inverse of the discrete Fourier transform along an axis, like `numpy.fft.ifft`.
+    """Return the inverse discrete Fourier transform along an axis, like `numpy.fft.ifft`.
 
     Examples
     --------
@@ -192,7 +192,7 @@ def rfft(a: ArrayLike, n: int | None = None, axis: int = -1, norm: str | None = 
 def irfft(
     a: ArrayLike, n: int | None = None, axis: int = -1, norm: str | None = None, out: Output | None = None
 ) -> Any:
-    """Return the real inverse of `rfft`, like `numpy.fft.irfft`.
+    """Return the inverse of `rfft`, an array of real values, like `numpy.fft.irfft`.
 
     The input contains the non-negative frequencies.
 

@@ -116,7 +116,7 @@ __all__ = ["reduce_on_host", "sort_on_host"]
 
 
 def opposite_of(values: ArrayLike) -> Callable[[Any], Any] | None:
-    """Return a function that reverses the order of values of a dtype but keeps NaNs last.
+    """Return a function that reverses the sort order of a dtype's values, except that NaNs stay last.
 
     The function is its own inverse. Return None if there is no such function, as for text.
     """

@@ -25,7 +25,7 @@ if TYPE_CHECKING:
 
 
 def stand_in(value: Any) -> Any:
-    """Replace weft arrays by NumPy arrays of the same shape and dtype that need almost no memory."""
+    """Replace weft arrays by NumPy stand-ins of the same shape and dtype, which need almost no memory."""
     if isinstance(value, Array):
         return np.broadcast_to(np.zeros((), value.dtype), value.shape)
     if type(value) in (list, tuple):
@@ -161,7 +161,7 @@ def _overlap(ask: Callable[..., bool], a: Any, b: Any, max_work: Any) -> bool:
 
 
 def _in_memory(array: Array) -> Any:
-    """Return a NumPy array at the addresses of an evaluated array, for comparisons of memory."""
+    """Return a NumPy array with the address range of an evaluated array, to test for shared memory."""
     values = values_of(array)
     buffer = array._storage.buffer
     return np.asarray(_Extent(array, buffer.address)) if values is None and buffer is not None else values

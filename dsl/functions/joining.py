@@ -98,7 +98,7 @@ def concatenate(
 
 
 def _has_short_rows(found: Sequence[Array], axis_number: int, most: int = SHORT) -> bool:
-    """Return whether at most `most` elements of each row follow the axis, adjacent in memory.
+    """Return whether each index along the axis selects 2 to `most` elements, contiguous in memory.
 
     A kernel copies them in a loop of its own, which takes three times as long as a loop over a single axis.
     """
@@ -186,7 +186,7 @@ set_stack(stack)
 
 
 def row_stack(tup: Sequence[ArrayLike], *, dtype: DTypeLike | None = None, casting: str = "same_kind") -> Array:
-    """Join arrays vertically (row-wise), a deprecated alias of `vstack`.
+    """Join arrays vertically (row-wise), like `vstack`. This alias is deprecated.
 
     Examples
     --------
@@ -281,7 +281,7 @@ def roll(a: ArrayLike, shift: Any, axis: ShapeLike | None = None) -> Array:
 
 
 def _roll_flat(array: Array, shift: int, ndim: int) -> Array:
-    """Roll the first `ndim` axes of an array, which is not contiguous, as a single axis.
+    """Roll the first `ndim` axes of a noncontiguous array as a single axis.
 
     Each axis is rolled separately, so that kernels divide no index.
     """

@@ -143,7 +143,7 @@ def _show(shape: tuple[int, ...]) -> str:
 
 @memoized
 def vdot(a: ArrayLike, b: ArrayLike) -> Any:
-    """Return the dot product of two flattened arrays, of which the first is conjugated.
+    """Return the dot product of two flattened arrays, after conjugating the first.
 
     Examples
     --------
@@ -315,7 +315,7 @@ def _contract_all(
 
 
 def _needed(letters: str, rest: list[str], result: str) -> str:
-    """Return the letters that occur in the result or in an operand that is not contracted yet."""
+    """Return those of `letters` that occur in the result or in an operand that is not contracted yet."""
     return "".join(c for c in dict.fromkeys(letters) if c in result or any(c in term for term in rest))
 
 

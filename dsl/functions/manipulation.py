@@ -219,7 +219,7 @@ def expand_dims(a: ArrayLike, axis: ShapeLike) -> Array:
 
 
 def broadcast_to(array: ArrayLike, shape: ShapeLike, subok: bool = False) -> Array:
-    """Return a read-only view of an array that is broadcast to a shape.
+    """Return a read-only view of an array, broadcast to a shape.
 
     Examples
     --------

@@ -298,7 +298,7 @@ def _made_like_at_once(own: Callable[..., Any], numpys: Callable[..., Any]) -> C
 
 
 def _described(own: Callable[..., Any], numpys: Callable[..., Any]) -> Callable[..., Any]:
-    """Wrap a function of `_DESCRIBING`, so that NumPy's function gets views of arrays in host memory."""
+    """Wrap `own`, so that NumPy's function handles arrays in host memory."""
 
     @wraps(own)
     def called(*arguments: Any, **options: Any) -> Any:
@@ -331,7 +331,7 @@ OWN_IN: dict[str, OwnNames] = {
 
 @cache
 def _origins() -> dict[Any, tuple[OwnNames, str]]:
-    """Map each NumPy function that weft implements to a table (`OwnNames`) and a name in the table."""
+    """Map NumPy functions to the tables (`OwnNames`) and names of weft's implementations."""
     found: dict[Any, tuple[OwnNames, str]] = {}
     for module, own in reversed(OWN_IN.items()):
         numpys = import_module(module)

@@ -23,7 +23,7 @@ SMALL_MATRIX = 8
 
 
 def is_fused(device: Device, kind: np.dtype, rows: int, columns: int, length: int, batch: int) -> bool:
-    """Return whether a fused kernel should compute a matrix product instead of BLAS."""
+    """Return whether a fused kernel, rather than BLAS, should compute a matrix product."""
     known = "efdFD" if device.name.startswith("cuda") else "fdFD"  # a GPU's BLAS supports half precision
     if kind.char not in known or length <= SHORT_SUM or rows == columns == 1:
         return True

@@ -136,7 +136,7 @@ def _rows(a: Array, axis: Any) -> Array:
 
 
 def _count(rows: Array) -> Any:
-    """Return the number of elements in each row that are not NaN."""
+    """Return the number of non-NaN elements in each row."""
     return sum_(rows == rows, axis=-1, dtype=np.int64)
 
 
@@ -150,7 +150,7 @@ def _at(rows: Array, indices: Any) -> Array:
 
 
 def _or_nan(rows: Array, found: Any) -> Any:
-    """Return the quantiles `found` of sorted rows, with NaN for each row that contains a NaN."""
+    """Return the quantiles in `found`, replaced with NaN for each row that contains a NaN."""
     if dtype_kind(rows.dtype) not in "fc":
         return found
     last = rows[..., -1]

@@ -121,7 +121,7 @@ def digit_of(order: BitOrder) -> Any:
 
 @device
 def count_in_warp(counters: Any, warp: Any, digit: Any) -> Any:
-    """Add the digits of a warp's threads to the warp's digit counters.
+    """Count the digits of a warp's threads in the warp's digit counters.
 
     Return the number of the warp's earlier elements with this digit.
     """
@@ -461,7 +461,7 @@ def take_tile(taken: Any, begun: Any, number: Any) -> Any:
 def offset_of_digit(
     counters: Any, sums: Any, counts: Any, descriptors: Any, tile: Any, row: Any, within: Any, number: Any
 ) -> Any:
-    """Return how far a digit's elements move from the sorted tile to the sorted row.
+    """Return the offset from a digit's positions in the sorted tile to those in the sorted row.
 
     The digit is the index of the thread in the block. The tile's counts are published, and `counters`
     receives, for each warp and digit, the position of the first element in the sorted tile.

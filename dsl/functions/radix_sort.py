@@ -33,7 +33,7 @@ _UINT32, _INT64, _UINT64 = np.dtype(np.uint32), np.dtype(np.int64), np.dtype(np.
 
 
 def tile_items(order: BitOrder) -> int:
-    """Return the largest number of elements per thread with which a tile fits in shared memory.
+    """Return the largest number of elements per thread for which a tile fits in shared memory.
 
     The tile fits on every GPU.
     """

@@ -41,7 +41,7 @@ _NO_VALUE = np._NoValue  # type: ignore[attr-defined]
 
 
 def reduction_dtype(op: str, dtype: np.dtype) -> np.dtype:
-    """Return NumPy's default dtype for a reduction of elements of `dtype` with an op."""
+    """Return NumPy's default result dtype for reducing elements of `dtype` with an op."""
     if op in ("add", "multiply"):
         if dtype.kind == "b" or (dtype.kind == "i" and dtype.itemsize < 8):
             return np.dtype(np.int64)

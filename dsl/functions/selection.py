@@ -332,7 +332,7 @@ def delete(arr: ArrayLike, obj: Any, axis: int | None = None) -> Any:
 
 
 def choose(a: ArrayLike, choices: Any, out: Output | None = None, mode: str = "raise") -> Any:
-    """Select each element from one of several arrays, given by an index array, like `numpy.choose`.
+    """Select each element from one of the arrays `choices`, as an index array specifies, like `numpy.choose`.
 
     Examples
     --------
@@ -396,7 +396,7 @@ def place(arr: Array, mask: ArrayLike, vals: ArrayLike) -> None:
 
 
 def putmask(a: Array, mask: ArrayLike, values: ArrayLike) -> None:
-    """Replace the elements of an array at which a mask is true, like `numpy.putmask`.
+    """Replace the elements of an array where a mask is true, like `numpy.putmask`.
 
     The new elements are those of `values` at the same positions.
 

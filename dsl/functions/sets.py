@@ -1,4 +1,4 @@
-"""NumPy's `unique` and `isin`, which sort the values first on a GPU.
+"""NumPy's `unique` and `isin`, implemented by sorting on a GPU.
 
 In: arrays. Out: recorded arrays. Only the number of values in a result is evaluated. Invariant: NumPy handles arrays
 in host memory. The first of several equal values represents all of them.
@@ -101,7 +101,7 @@ def _unique_by_sorting(ar: np.ndarray) -> np.ndarray:
 
 
 def _are_rows(ar: Any, axis: ShapeLike | None) -> bool:
-    """Return whether kernels can find the unique slices along an axis, which must be short."""
+    """Return whether kernels can find the unique slices along an axis (short slices, on a GPU)."""
     if not is_sorted_here(ar, None, "biuf") or not ar.ndim:
         return False
     n = ar.shape[normalize_axis(axis, ar.ndim)]
@@ -122,7 +122,7 @@ def _values_in_order(values: Array, rows: bool, numbered: bool) -> tuple[Array, 
 
 
 def _inverse(begins: Array, order: Array, shape: tuple[int, ...]) -> Array:
-    """Return the index of each element of an array among the unique values."""
+    """Return, for each element of an array, its index among the unique values."""
     number = cumsum(begins, dtype=np.int64) - 1
     start()
     node = scatter(expr_of(empty(order.shape, np.int64)), expr_of(number), [expr_of(order)], _FLAT, order.shape, "same")

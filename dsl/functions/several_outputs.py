@@ -85,7 +85,7 @@ class ComposedUfunc:
 
 
 def _as_floats(value: object, ufunc: np.ufunc) -> Any:
-    """Cast an operand to the float dtype in which a ufunc computes, or return None for other dtypes."""
+    """Cast a real operand to the float dtype in which a ufunc computes, or return None if it is not real."""
     kind = value.dtype if isinstance(value, Array) else np.asarray(value).dtype
     if kind.kind not in "biuf":
         return None
@@ -171,7 +171,7 @@ def _spacing(x: Any) -> Any:
 
 
 def _vecdot(x1: Any, x2: Any) -> Any:
-    """Return the dot products of vectors, of which the first is conjugated, like `numpy.vecdot`.
+    """Return the dot products of pairs of vectors, conjugating the first of each, like `numpy.vecdot`.
 
     Examples
     --------
@@ -197,7 +197,7 @@ def _matvec(x1: Any, x2: Any) -> Any:
 
 
 def _vecmat(x1: Any, x2: Any) -> Any:
-    """Return the products of conjugated vectors and matrices, like `numpy.vecmat`.
+    """Multiply conjugated vectors by matrices, like `numpy.vecmat`.
 
     Examples
     --------

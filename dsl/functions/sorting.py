@@ -34,7 +34,7 @@ _KINDS = frozenset({"quicksort", "heapsort", "mergesort", "stable"})
 
 
 def is_sorted_here(a: ArrayLike, axis: int | None, kinds: str = "biufc") -> bool:
-    """Return whether kernels should sort an array along an axis, as on a GPU for common dtypes."""
+    """Return whether kernels should sort an array along an axis (on a GPU, for common dtypes)."""
     if not isinstance(a, Array) or not is_gpu(a.device) or not a.size or dtype_kind(a.dtype) not in kinds:
         return False
     if axis is None:
@@ -69,7 +69,7 @@ def _ordered(node: Expr, descending: bool, numbered: bool, location: Location) -
 
 
 def packed(node: Expr) -> Expr:
-    """Return an expression with contiguous elements, by copying a view that is not contiguous."""
+    """Return `node`, or a contiguous copy if `node` is a view that is not contiguous."""
     if node.kind != "view" or node.attrs[0] == contiguous_strides(node.shape):
         return node
     return map_("bitwise_or", [node, node]) if node.dtype.kind == "b" else map_("positive", [node])
@@ -137,7 +137,7 @@ def sort(
     stable: bool | None = None,
     descending: bool = False,
 ) -> Any:
-    """Return a copy of an array that is sorted along an axis, like `numpy.sort`.
+    """Return a copy of an array, sorted along an axis, like `numpy.sort`.
 
     The array API standard defines the `descending` option.
 

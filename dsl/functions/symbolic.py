@@ -133,7 +133,7 @@ def _of_numbers(function: Any, operands: list[Any]) -> Any:
 
 
 def lambdify(symbols: Any, expression: Any, wrt: Any = None) -> SymbolicFunction:
-    """Convert a SymPy expression to a function of arrays, whose operations are recorded and fused.
+    """Convert a SymPy expression to a function that records and fuses operations on arrays.
 
     Parameters
     ----------

@@ -113,7 +113,7 @@ def implementation_of(op: OpDef, operator: Callable[..., Any] | None = None) -> 
 
 
 def _computed_in_floats(op: OpDef) -> int:
-    """Return the set of integer dtypes whose elements an op converts to floats, if NumPy then computes the op."""
+    """Return a bit mask of the integer dtypes for which NumPy computes an op after a cast to floats."""
     found = ""
     for code in "hHiIlLqQ":  # (8-bit integers become half precision floats, for most ops)
         with suppress(TypeError):
@@ -205,7 +205,7 @@ def _runs_alone(way: Implementation, value: Any, values: np.ndarray, limit: int)
 
 
 def limit_of_operands(way: Implementation, operands: Sequence[Any]) -> int:
-    """Return the limit on elements for these operands.
+    """Return the maximum number of elements for immediate execution with these operands.
 
     It depends on the dtype only if the result has the operands' dtype or consists of bools.
     """
@@ -322,7 +322,7 @@ COPIED = 4096
 
 
 def from_numpy_result(result: Any, device: Device, given: Sequence[tuple[np.ndarray, Array]] = ()) -> Any:
-    """Convert the NumPy arrays in a result to weft arrays, and views to views.
+    """Convert the NumPy arrays in a result to weft arrays, and NumPy views to weft views.
 
     A view of an array in `given` becomes a view of the same storage.
     """
@@ -497,7 +497,7 @@ def call_small(function: Callable[..., Any], arguments: Any, options: dict[str, 
 
 
 def _reduce_whole(name: str, array: Array, values: Any, limit: int) -> Any:
-    """Reduce a medium-sized array to one value on the host, or return None if only a kernel can."""
+    """Reduce a medium-sized array to one value on the host if possible, otherwise return None."""
     if not limit < values.size <= most_whole(name, values.itemsize) or not array.device.host_math:
         return None
     if not (COMMON >> values.dtype.num) & 1:
@@ -509,7 +509,7 @@ def _reduce_whole(name: str, array: Array, values: Any, limit: int) -> Any:
 
 
 def _reduce_rows(name: str, arguments: Any, options: dict[str, Any]) -> Array | None:
-    """Reduce a medium-sized array along one axis on the host, or return None if only a kernel can."""
+    """Reduce a medium-sized array along one axis on the host if possible, otherwise return None."""
     array = arguments[0] if 1 <= len(arguments) <= 2 else None
     if type(array) is not Array or not 1 < array.size / IMMEDIATE[FIXED] <= MOST_WHOLE:
         return None

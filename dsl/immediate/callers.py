@@ -73,7 +73,7 @@ def is_library(depth: int = 1, between: str = "") -> bool:
 
 
 def _kind_of(frame: FrameType) -> int:
-    """Return the kind of code of a stack frame: a library, a program without weft imports, or other code."""
+    """Classify the code of a stack frame: a library, a program without weft imports, or other code."""
     names = frame.f_globals
     if _programs[0](frame):
         return OTHER if _imports_weft(names) else PROGRAM
@@ -81,7 +81,7 @@ def _kind_of(frame: FrameType) -> int:
 
 
 def sees_numpy(depth: int = 1) -> bool:
-    """Return whether the caller uses NumPy but not weft, as a library or a program without weft imports.
+    """Return whether the caller is a library that does not use weft, or program code that does not import it.
 
     The frame is `depth` levels up the stack.
 

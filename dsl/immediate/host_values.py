@@ -99,7 +99,7 @@ def view_of(values: np.ndarray, storage: Storage) -> tuple[tuple[int, ...], tupl
 
 
 def adopt(values: np.ndarray, device: Device) -> Storage:
-    """Return a new storage that takes over the memory of a C-contiguous NumPy array."""
+    """Return a new storage over the memory of a C-contiguous NumPy array."""
     if device.name != "cpu":
         made = Storage(values.shape, values.dtype, device)
         made.host = values
@@ -132,7 +132,7 @@ def view_of_storage(array: Any, seen: np.ndarray) -> np.ndarray:
 
 
 def values_after_small_run(array: Any) -> np.ndarray | None:
-    """Return a NumPy array over a weft array, after evaluating it if small operations have computed it.
+    """Return a NumPy array over a weft array, after evaluating a pending result of small operations.
 
     An array that is not the result of such an operation is treated as by `values_of`.
     """
@@ -170,7 +170,7 @@ def write_back(array: Any, values: np.ndarray) -> None:
 
 
 def _count_unshared() -> int:
-    """Return the reference count of a buffer to which only a storage refers.
+    """Return the value of `getrefcount` for a buffer that only one storage references.
 
     `is_free` compares a buffer's count with it.
     """

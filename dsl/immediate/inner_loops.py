@@ -59,5 +59,5 @@ def note_loop(name: str, ufunc: np.ufunc, dtype: np.dtype, shifts: int, compiled
 
 @cache
 def loops_of(op: str) -> array[int]:
-    """Return the table of inner loops for an op, which is empty at first."""
+    """Return the table of an op's inner loops, which is initially empty."""
     return array("q", [0] * (HEAD + ENTRY * (MOST + 1)))

@@ -93,7 +93,7 @@ _KEPT = PLAIN | {np.ndarray}
 
 
 def _to_weft(result: Any, found: list[tuple[np.ndarray, Array]]) -> Any:
-    """Convert those arrays in a result to weft arrays that share memory with an argument.
+    """Convert a result's NumPy arrays to weft arrays if they share memory with an argument.
 
     Other arrays are unchanged.
     """

@@ -113,7 +113,7 @@ def builtin_docstring(function: Callable[..., Any]) -> str:
 
 
 def _plain_signature(function: Callable[..., Any]) -> str:
-    """Return a function's signature in the form in which `inspect` reads it from a docstring.
+    """Return a function's signature in the form that `inspect` parses from a docstring.
 
     The signature has no annotations. Defaults that have no literal become None.
     """
@@ -159,7 +159,7 @@ def install_native_after(calls: int) -> None:
 
 
 def install_native_code() -> None:
-    """Install native code for small operations, which takes 25 ms.
+    """Install native code for small operations (takes 25 ms).
 
     The first failure issues a warning, or is raised if ``WEFT_STRICT=1`` is set.
     """

@@ -309,7 +309,7 @@ class _Immediate(ResultText):
         self._take_result(result)
 
     def _choose_method(self, function: str) -> str:
-        """Emit code that calls a method of the first operand instead of a NumPy function."""
+        """Emit code that chooses between a NumPy function and the equivalent method of the first operand."""
         t, known = self._t, self._known
         most = t.new(f"ptrtoint ptr {known['most']} to i64")
         agree = t.new(f"icmp sle i64 {self._positional}, {most}")
@@ -400,7 +400,7 @@ class _Immediate(ResultText):
         self._return(finished)
 
     def _first(self, name: str, count: int) -> tuple[str, str, str]:
-        """Emit code that loads the array, the key and the value of an index operation.
+        """Emit code that loads the array, its NumPy array and the key of an index operation.
 
         Return the array, the NumPy array over its elements (a new reference) and the key.
         """
@@ -453,7 +453,7 @@ class _Immediate(ResultText):
         self._return(array)
 
     def _adopt(self, first: str, result: str) -> None:
-        """Emit code that gives a new array a storage over its memory, and jumps to ``show.new``."""
+        """Emit code that creates a missing storage over an array's memory, and jumps to ``show.new``."""
         t, known = self._t, self._known
         t.label("adopt")
         device, values = self._field(first, "Array._device"), self._field(first, "Array._values")

@@ -50,7 +50,7 @@ class ObjectText:
             self._set(thing, name, self._increment_reference(self._known["None"]))
 
     def _is_some(self, value: str, name: str, otherwise: str) -> None:
-        """Emit a branch to `name` if an attribute has a value, and to `otherwise` if it has none."""
+        """Emit a branch to `name` if an attribute is set and is not None, and to `otherwise` if not."""
         t = self._t
         unset, none = t.new(f"icmp eq ptr {value}, null"), t.new(f"icmp eq ptr {value}, {self._known['None']}")
         t.leave_if(f"or i1 {unset}, {none}", otherwise, name)
@@ -96,7 +96,7 @@ class ObjectText:
         return t.load(self._product, 0)
 
     def _all_in(self, name: str, things: str, table: str, otherwise: str = "give.up") -> None:
-        """Emit a branch to `otherwise` if an item of a tuple is neither an int, a slice, nor of a type in `table`."""
+        """Emit a branch to `otherwise` unless each item of a tuple is an int, a slice, or of a type in `table`."""
         t = self._t
         k = t.begin_loop(f"{name}.all", self._word(things, TUPLE_LENGTH, "i64"))
         items = t.new(f"getelementptr i8, ptr {things}, i64 {TUPLE_ITEMS}")

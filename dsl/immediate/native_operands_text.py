@@ -140,7 +140,7 @@ class OperandText(ObjectText):
         return thing, t.new(f"phi ptr [ {kind}, %{name}.given ], [ {own}, %{name}.one ]")
 
     def _take_items(self, k: str, things: str, is_tuple: str) -> None:
-        """Emit code that copies a tuple or list with NumPy arrays in place of weft arrays."""
+        """Emit code that copies a tuple or list, replacing weft arrays by NumPy arrays."""
         t, known = self._t, self._known
         t.label("items")
         count = t.new(f"call i64 {known['PySequence_Size']}(ptr {things})")
@@ -307,13 +307,13 @@ class OperandText(ObjectText):
         t.label(f"{name}.small")
 
     def _note_shifted(self, size: str) -> None:
-        """Emit code that records whether a number of elements exceeds the usual limit."""
+        """Emit code that records whether the element count `size` exceeds the usual limit."""
         t = self._t
         beyond = t.new(f"zext i1 {t.new(f'icmp sgt i64 {size}, {self._limit}')} to i64")
         t.store(t.new(f"or i64 {t.load(self._shifted, 0)}, {beyond}"), self._shifted, 0)
 
     def _is_exact(self, name: str, values: str, number: str, size: str) -> None:
-        """Emit a branch to ``few`` if the larger size limit of reductions of integers or bools applies.
+        """Emit a branch to ``few`` if an array is within the larger limit of integer and bool reductions.
 
         The limit applies to reductions of a whole contiguous array.
         """

@@ -18,7 +18,7 @@ class ResultText(IndexText):
     _result: str  # address of a stack slot
 
     def _return_result(self, result: str) -> None:
-        """Emit code that returns a result, to a library as a NumPy array and to others as a weft array.
+        """Emit code that returns a result: a NumPy array if the caller is a library, otherwise a weft array.
 
         The code wraps a new array in C order. For all other arrays, the code calls Python's `from_numpy_result`.
         """

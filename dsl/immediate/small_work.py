@@ -34,7 +34,7 @@ def is_few(size: float) -> bool:
 
 
 def shifts_of(op: OpDef) -> int:
-    """Return by how many bits the limit on elements is shifted for each dtype, in two bits per type number.
+    """Return the left shift of the element limit for each dtype, packed in two bits per type number.
 
     Vectorized loops process small elements in less time.
     """
@@ -46,7 +46,7 @@ _SHIFTS = sum((2 if np.dtype(code).itemsize < 4 else 1) << 2 * np.dtype(code).nu
 
 
 def shifts_of_function(name: str) -> int:
-    """Return by how many bits a function's limit on elements is shifted for each dtype, like `shifts_of`."""
+    """Return the left shift of a function's element limit for each dtype, packed like `shifts_of`."""
     return _SHIFTS if name in _MOVING or name in _SHIFTED else 0
 
 
@@ -302,7 +302,7 @@ _RULED_BYTES = 64
 
 
 def immediate_bytes(name: str) -> int:
-    """Return the maximum array size for immediate execution of a function, or 0 if only the limit matters.
+    """Return a function's maximum array size for immediate execution, or 0 if only the element limit matters.
 
     The size is in bytes per element of the limit. At call sites for which `was_evaluated_alone` is true, larger arrays
     may also be processed immediately.
@@ -323,7 +323,7 @@ def is_cast_immediately(values: np.ndarray, kind: np.dtype) -> bool:
 
 
 def is_alone(nbytes: int) -> bool:
-    """Return whether an op on arrays of up to `nbytes` is executed immediately because nothing fuses with it.
+    """Return whether an op on up to `nbytes` bytes is executed immediately because nothing fuses with it.
 
     NumPy's loop must have finished before threads would have run a kernel.
     """

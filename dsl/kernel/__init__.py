@@ -56,7 +56,7 @@ def __getattr__(name: str) -> Any:
 
 
 class _Face(ModuleType):
-    """The class of this module, which protects public names such as ``jit`` from imports of submodules."""
+    """Class of this module, which prevents submodule imports from overwriting names such as ``jit``."""
 
     def __setattr__(self, name: str, value: object) -> None:
         if name not in _LAZY or not isinstance(value, ModuleType):

@@ -1,4 +1,4 @@
-"""Properties of NumPy functions that determine how a script calls them, such as memory effects."""
+"""Properties of NumPy functions, such as memory effects, that determine how a script calls them."""
 
 from __future__ import annotations
 
@@ -50,7 +50,7 @@ PLAIN = NUMBERS | {NoneType, EllipsisType, slice, str, bytes, type, *(type(np.dt
 
 
 def take(result: object, held: int = 0) -> Any:
-    """Convert a NumPy result to a weft array if it is large, also within a tuple of results.
+    """Convert a large NumPy result, or the large results in a tuple, to weft arrays.
 
     Other values are unchanged. `held` is the number of references to the result that the caller keeps.
     """

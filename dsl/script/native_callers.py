@@ -34,7 +34,7 @@ def native_import(imported: Callable[..., Any], slow: Callable[..., Any]) -> Cal
 
 
 def native_class(slow: Callable[..., Any]) -> Callable[..., Any]:
-    """Return a getter for `Array.__class__`, whose result is `numpy.ndarray` in libraries.
+    """Return a getter for `Array.__class__` that returns `numpy.ndarray` to libraries.
 
     In other code, the result is the real type.
 

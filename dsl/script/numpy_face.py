@@ -28,7 +28,7 @@ _METHODS = types.MethodDescriptorType, types.WrapperDescriptorType
 
 class _NdarrayMeta(type):
     def __new__(mcls, name: str, bases: tuple[type, ...], members: dict[str, Any], **options: Any) -> Any:
-        """Create the substitute for `numpy.ndarray`, or a subclass of `numpy.ndarray` itself.
+        """Create the substitute class, or derive a class from `numpy.ndarray` instead of the substitute.
 
         A class that derives from the substitute derives from `numpy.ndarray` instead.
         """
@@ -38,7 +38,7 @@ class _NdarrayMeta(type):
         return types.new_class(name, real, options, lambda names: names.update(members))
 
     def __getattribute__(cls, name: str) -> Any:
-        """Return an attribute of `numpy.ndarray`, whose methods also accept weft arrays."""
+        """Return an attribute of `numpy.ndarray`, wrapping methods so that they also accept weft arrays."""
         found = type.__getattribute__(cls, name)
         # (NumPy compares its protocols by identity)
         ours = getattr(Array, name, None) if isinstance(found, _METHODS) and not name.startswith("__array") else None
@@ -68,7 +68,7 @@ class _NdarrayMeta(type):
 
 
 class ndarray(np.ndarray, metaclass=_NdarrayMeta):
-    """Substitute for `numpy.ndarray` in scripts, whose instances are NumPy arrays and weft arrays.
+    """Substitute for `numpy.ndarray` in scripts: NumPy arrays and weft arrays are both its instances.
 
     The substitute is a subclass of NumPy's class only because NumPy's ``x.view(ndarray)`` requires a subclass.
     Results of operations on such views are NumPy's own arrays.

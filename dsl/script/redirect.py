@@ -207,7 +207,7 @@ def _imported(frame: types.FrameType) -> str:
 
 
 def _import_numpy(name: str, globals: Any = None, locals: Any = None, fromlist: Any = (), level: int = 0) -> Any:
-    """Import weft's version of NumPy, as ``__import__`` does in the program."""
+    """Import a module like ``__import__``, but use weft's version of NumPy."""
     if level or name.partition(".")[0] != "numpy":
         return _import(name, globals, locals, fromlist, level)
     found = script_namespace.script_module(name)
@@ -227,7 +227,7 @@ def _import_numpy(name: str, globals: Any = None, locals: Any = None, fromlist: 
 
 
 class _InChild:
-    """An object that redirects NumPy imports in the child process in which it is unpickled."""
+    """An object that, when unpickled in a child process, redirects NumPy imports there."""
 
     def __reduce__(self) -> Any:
         return redirect, tuple(_folders)
@@ -251,7 +251,7 @@ def _redirect_children(spawn: Any) -> None:
 
 @contextlib.contextmanager
 def isolated(folder: str | Path, to_weft: bool) -> Iterator[None]:
-    """Let the programs in a ``with`` block import weft for NumPy, or NumPy itself.
+    """Within a ``with`` block, let programs import either weft in place of NumPy, or NumPy itself.
 
     Modules and `sys` are restored at the end.
     """

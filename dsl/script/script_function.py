@@ -203,7 +203,7 @@ class ScriptFunction(partial, Wrapper):  # type: ignore[type-arg]
 
     @property  # type: ignore[misc]
     def __class__(self) -> type:
-        """The class `numpy.ufunc` for a ufunc, since libraries pass whole arrays only to ufuncs."""
+        """The type, or `numpy.ufunc` for a ufunc, because libraries pass whole arrays only to ufuncs."""
         return np.ufunc if isinstance(self.wrapped, np.ufunc) else type(self)
 
     def __get__(self, instance: object, owner: type | None = None) -> Any:
@@ -331,7 +331,7 @@ def _creator(wrapped: Callable[..., Any], decide: Callable[..., Any]) -> Callabl
 
 
 def _decider(wrapped: Callable[..., Any], own: Callable[..., Any], kind: MemoryEffect) -> Callable[..., Any]:
-    """Return a function that calls NumPy or weft, like `choose`, but for arguments of any type.
+    """Return a function as `choose` does, but one that handles arguments of any type.
 
     This function is slower.
     """

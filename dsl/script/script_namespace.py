@@ -76,7 +76,7 @@ def _public_name(theirs: Any, wrapped: types.ModuleType, key: str) -> tuple[str,
 
 @cache
 def find_all_names() -> None:
-    """Add all names to the dictionaries of scripts' modules, which a script may read by ``vars(np)``."""
+    """Add all names to the dictionaries of scripts' NumPy modules, for scripts that call ``vars(np)``."""
     for module in ("numpy", "numpy.fft", "numpy.linalg", "numpy.random"):
         made = script_module(module)
         known = frozenset(vars(import_module(module)))
@@ -86,7 +86,7 @@ def find_all_names() -> None:
 
 
 def _find_others(known: frozenset[str], names: dict[str, Any]) -> Callable[[str], Any]:
-    """Return a ``__getattr__`` function for a module that fails for names in the module's dict.
+    """Return a module ``__getattr__`` that raises AttributeError for names in the module's dictionary.
 
     A program may copy this function with the other names. `import *` then looks up ``__all__`` with this function.
     """
@@ -125,7 +125,7 @@ def _find(module: str, name: str, theirs: Any, own: Mapping[str, Any]) -> Any:
 
 
 class Indexed:
-    """Wrapper of `numpy.mgrid` and similar objects, which returns large arrays as weft arrays."""
+    """Wrapper that makes `numpy.mgrid` and similar objects return large arrays as weft arrays."""
 
     def __init__(self, wrapped: Any) -> None:
         self._wrapped = wrapped

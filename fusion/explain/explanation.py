@@ -334,7 +334,7 @@ def explain_schedule(
 
 
 def _with_draws(note: KernelNote, group: Group, drawn: dict[Expr, KernelNote]) -> KernelNote:
-    """Add the random number streams that a kernel generates itself to the kernel's description.
+    """Add to a kernel's description the random number streams that the kernel generates itself.
 
     `drawn` contains the descriptions of the calls.
     """

@@ -125,7 +125,7 @@ class FormulaWriter:
         self.plain = (flatten(everywhere, extents), placed.flat(placed.task.target))
 
     def spell(self, instructions: Sequence[Instruction], before: list[str]) -> list[str]:
-        """Append the formulas of `instructions` to the list `before`, and return the list."""
+        """Return a new list: `before` followed by the formulas of `instructions`."""
         made = list(before)
         uses = Counter(k for i in instructions for k in i.operands)
         for number, i in enumerate(instructions, len(before)):
@@ -160,7 +160,7 @@ class FormulaWriter:
                 assert_never(i.kind)
 
     def _subscripts(self, read: Instruction) -> str:
-        """Return the subscripts with which a formula reads a value, or "" if they equal those of the result."""
+        """Return the subscripts of a read in a formula, or "" if they equal the subscripts of the result."""
         form = self.placed.flat(read.index)
         if len(self.read_indices[read.node]) == 1 and form in self.plain:
             return ""

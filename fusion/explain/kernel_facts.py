@@ -36,7 +36,7 @@ def _is_user_operation(instruction: Instruction) -> bool:
 
 
 def instructions_of(group: Group) -> int:
-    """Return the approximate number of instructions per element of a group's kernel."""
+    """Return the approximate number of instructions that a group's kernel executes per element."""
     return sum(cost for cost, _ in _instructions(group))
 
 

@@ -76,7 +76,7 @@ def draw_plan(explanation: Explanation, numbers: Sequence[int] = ()) -> str:
 
 
 def _depths(notes: Sequence[KernelNote], made: dict[str, int]) -> list[int]:
-    """Return the row of each kernel in the picture, which is below the rows of all kernels that it reads from."""
+    """Return each kernel's row in the picture, below the rows of all kernels from which it reads."""
     depth: list[int] = []
     for k, note in enumerate(notes):
         before = [depth[made[name]] for name in note.reads if name in made and made[name] < k]

@@ -1,4 +1,4 @@
-"""Reports of failures of the optimizer: text files in the cache folder that describe the program."""
+"""Reports of optimizer failures: text files in the cache folder that describe the program."""
 
 from __future__ import annotations
 

@@ -102,7 +102,7 @@ def intern(
     dtype: np.dtype,
     location: Location | None = None,
 ) -> Expr:
-    """Return the unique node with these fields, which is created by the first call."""
+    """Return the unique node with these fields, creating it on the first call."""
     place: tuple[int, ...] = ()
     if location is not None:
         location, place = _identify(location)
@@ -138,7 +138,7 @@ def keep_code(code: CodeType) -> CodeType | None:
 
 
 def _identify(location: Location) -> tuple[Location, tuple[int, ...]]:
-    """Return a location with the first equal code objects, and the location's part of a key."""
+    """Return a location with the first of equal code objects, and the tuple that identifies it in keys."""
     code, at, *caller = location
     # (the node keeps a code object alive that `keep_code` does not)
     first = keep_code(code) or _first_codes.get(code, code)
@@ -149,7 +149,7 @@ def _identify(location: Location) -> tuple[Location, tuple[int, ...]]:
 
 
 def leaf(slot: int, shape: tuple[int, ...], dtype: np.dtype, device: str = "", by_value: int = 0) -> Expr:
-    """Return a node that reads an array in memory, the buffer with the number `slot`.
+    """Return a node that reads an array in memory from buffer number `slot`.
 
     The buffer table of the recording contains the buffer.
 
@@ -169,7 +169,7 @@ def value_bytes(node: Expr) -> int:
 
 
 def scalar(slot: int, dtype: np.dtype) -> Expr:
-    """Return a node for a scalar kernel argument, the value with the number `slot`.
+    """Return a node for the scalar kernel argument with the number `slot`.
 
     The buffer table of the recording contains the value.
 
@@ -381,7 +381,7 @@ _IDEMPOTENT = frozenset(
 
 
 def _without_repeats(operand: Expr, axes: tuple[int, ...]) -> Expr:
-    """Return a view with length 1 along each axis along which all elements share one memory location."""
+    """Return a view in which each axis in `axes` with stride 0 has length 1."""
     if operand.kind != "view" or 0 in operand.shape or all(operand.attrs[0][k] for k in axes):
         return operand
     (strides, offset), (base,) = operand.attrs, operand.operands
@@ -478,7 +478,7 @@ def opaque(
     name: str = "",
     location: Location | None = None,
 ) -> Expr:
-    """Return the array that ``call(out, *operands)`` writes to `out`, with NumPy arrays as arguments.
+    """Return the array `out` that ``call(out, *operands)`` fills, given NumPy arrays as arguments.
 
     `call` has to be the same object each time for a plan to be reused: a module-level
     function, or one cached by its parameters. `call` must not keep or write its operands.

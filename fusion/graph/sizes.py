@@ -290,7 +290,7 @@ class Computation:
 
     @classmethod
     def from_data(cls, data: Sequence[Any]) -> Computation:
-        """Return the computation that `as_data` converted to lists.
+        """Create a computation from the lists that `as_data` returned.
 
         Raises ValueError for other data.
         """
@@ -327,7 +327,7 @@ def to_bytes(bits: Any, length: int) -> bytes:
 
 
 def convert(value: Any, dtype: np.dtype) -> Any:
-    """Return the bits of the integer `value` cast to `dtype`, as an int."""
+    """Cast the integer `value` to `dtype`, and return the bits of the result as an int."""
     if type(value) is Size and dtype.name in _OPERATORS:
         return value.trace.compute(dtype.name, value, 0)
     return from_bytes(dtype.type(int(value)).tobytes())

@@ -1,4 +1,4 @@
-"""Conversion of sympy expressions to straight-line programs of ops, also for their derivatives.
+"""Conversion of sympy expressions and their derivatives to straight-line programs of ops.
 
 In: symbols and expressions. Out: a `SymbolicProgram`, which does not depend on sympy. sympy is imported here on first
 use. Invariant: an instruction refers only to earlier instructions. Numbers are Python numbers, so they take the dtype
@@ -173,7 +173,7 @@ def _expressions(given: object) -> tuple[tuple[int, ...] | None, list[Any]]:
 
 
 def _derivative(expression: Any, symbol: Any) -> Any:
-    """Return the derivative of an expression, which may be wrong at isolated points.
+    """Differentiate an expression; the result may be wrong at isolated points.
 
     For example, the derivative of ``floor`` is wrong at its steps.
 

@@ -1,4 +1,4 @@
-"""Bounds of index expressions, which sympy computes if interval arithmetic is too imprecise.
+"""Bounds of index expressions, computed with sympy where interval arithmetic is too imprecise.
 
 In: a form that contains quotients, and their dividends. Out: its minimum and maximum, or bounds on them. The module
 is loaded on demand by planning, never by `import weft` or by a cached plan. Results are cached.

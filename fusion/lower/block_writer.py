@@ -91,7 +91,7 @@ class BlockWriter(BlockedStepsWriter):
     # -- the tile -----------------------------------------------------------------------------
 
     def _tile(self, taken: list[Expr], numbers: list[int]) -> None:
-        """Emit loops over a tile that load values from memory and compute time steps.
+        """Emit the loops over a tile, which load values from memory and compute time steps.
 
         `taken` are the values, and `numbers` the numbers of the steps.
         """
@@ -127,7 +127,7 @@ class BlockWriter(BlockedStepsWriter):
         self.leave_loops(1)
 
     def _coordinate(self, axis: int, lag: int) -> Value:
-        """Return the coordinate along an axis of the element that a tile currently computes.
+        """Return the coordinate, along one axis, of the element that a tile currently computes.
 
         `lag` is the number of iterations by which the value lags behind the first step.
         """
@@ -147,7 +147,7 @@ class BlockWriter(BlockedStepsWriter):
         return self.builder.op("add", value, self.builder.constant(by)) if by else value
 
     def _memoized(self, key: object, depth: int, make: Callable[[], Value]) -> Value:
-        """Return the value for `key`, which `make` emits in the first call inside `depth` loops.
+        """Return the value for `key`; the first call emits it with `make`, inside `depth` loops.
 
         All time steps share the value.
         """
@@ -327,7 +327,7 @@ class BlockWriter(BlockedStepsWriter):
         return self._ring_offset(node, unflatten(form[0], node.shape))
 
     def _ring_offset(self, node: Expr, first: IntVector) -> IntVector | None:
-        """Return the offset of a read from a ring buffer, or None if it is too large for a ring buffer.
+        """Return the offset of a ring buffer read, or None if the offset is too large for a ring buffer.
 
         The first element that the read accesses is `first`.
         """
@@ -339,7 +339,7 @@ class BlockWriter(BlockedStepsWriter):
         return ring_offset(o - a for o, a in zip(first, here, strict=True))
 
     def _in_ring(self, node: Expr, distance: IntVector) -> tuple[Value, Value]:
-        """Return a value's ring buffer, and the ring index of the element at a distance from the current point."""
+        """Return a value's ring buffer, and the ring index of the element at `distance` from the current point."""
         behind = ring_delay(self.blocked, node, self.number, distance)
         beside = sum(d * p for d, p in zip(distance[self.blocked.rows :], self.pitches, strict=True))
         owner = self.blocked.owner.get(node, node)

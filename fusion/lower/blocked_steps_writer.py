@@ -113,14 +113,14 @@ class BlockedStepsWriter(KernelWriter):
         return self.nest.position[0]
 
     def _with_slope(self, value: int, slope: int) -> Value:
-        """Return `value` plus `slope` times the number of the current repetition of the steps."""
+        """Return `value` plus `slope` times the index of the loop over repeated steps."""
         b = self.builder
         if self.again is None or not slope:
             return b.constant(value)
         return b.op("add", b.constant(value), b.op("multiply", self.again, b.constant(slope)))
 
     def _first_index(self, number: int, axis: int) -> Value:
-        """Return the first index along an axis that a time step computes in the current block."""
+        """Return the first index that a time step computes along an axis in the current block."""
         b, rolled = self.builder, self.blocked.rolled
 
         def make() -> Value:
@@ -130,7 +130,7 @@ class BlockedStepsWriter(KernelWriter):
         return self._numbered(("from", number, axis, self.again), self._depth(), make)[0]
 
     def _end_index(self, number: int, axis: int) -> Value:
-        """Return the end (exclusive) of the indices along an axis that a time step computes in a block."""
+        """Return the exclusive end of the indices that a time step computes along an axis in a block."""
         b, step, rolled = self.builder, self.blocked.steps[number], self.blocked.rolled
 
         def make() -> Value:
@@ -278,7 +278,7 @@ class BlockedStepsWriter(KernelWriter):
     # -- rings --------------------------------------------------------------------------------
 
     def store_later(self, placed: Placed, value: Value) -> None:
-        """Queue a store to the ring buffer of a value, and to memory if other kernels read the value."""
+        """Queue the stores of a value: to its ring buffer, and to memory if other kernels read it."""
         self._queue_stores(placed, value, placed.flat(placed.task.target))
 
     def _queue_stores(self, placed: Placed, value: Value, form: Affine) -> None:

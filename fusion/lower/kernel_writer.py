@@ -107,7 +107,7 @@ class KernelWriter:
     # -- parameters -----------------------------------------------------------------------
 
     def pointer(self, node: Expr, start: int, *, writable: bool = False) -> Value:
-        """Return the pointer parameter for the elements of a materialized value from `start` on."""
+        """Return the pointer parameter for a materialized value's elements, beginning at index `start`."""
         key = (node, start, writable)
         found = self.pointers.get(key)
         if found is None:
@@ -119,7 +119,7 @@ class KernelWriter:
         return found
 
     def source(self, node: Expr, form: Affine, index: Value, depth: int) -> tuple[Value, Value, int]:
-        """Return the pointer, the index and the index's loop depth with which to read a materialized value.
+        """Return the pointer and the index for reading a materialized value, and the index's loop depth.
 
         The address is a pointer and an index.
         """
@@ -137,7 +137,7 @@ class KernelWriter:
         return found, index, depth
 
     def integer(self, value: int, key: object) -> Value:
-        """Return the integer parameter for `key`, which the first call declares with the argument `value`."""
+        """Return the integer parameter for `key`; the first call declares it with the argument `value`."""
         found = self.strides.get(key)
         if found is None:
             found = self.strides[key] = self.builder.scalar(f"n{len(self.strides)}")
@@ -517,7 +517,7 @@ class KernelWriter:
         return opened.results
 
     def reduction_attributes(self, reductions: list[Placed]) -> dict[str, Any]:
-        """Return the attributes of a reduction loop, which decide how it is vectorized."""
+        """Return the attributes that determine how a reduction loop is vectorized."""
         return across(self.for_cpu and any(order_alone(p.task, CPU).across for p in reductions if p.task.rounds()))
 
     def _innermost(self, carriers: list[Placed], inner: list[Placed], carried: tuple[Value, ...]) -> tuple[Value, ...]:

@@ -177,7 +177,7 @@ def _share_rows(lowered: Lowered) -> None:
 
 
 def _merged(first: Lowered, second: Lowered) -> Lowered:
-    """Merge the two kernels of a split reduction into one, for partial results and for their combination.
+    """Merge the kernel that computes a split reduction's partial results with the one that combines them.
 
     The first computes partial results, and the second combines them.
     """

@@ -29,7 +29,7 @@ from weft.fusion.plan.traffic import bytes_written
 
 @dataclass(frozen=True, slots=True)
 class Split:
-    """The split of a reduction loop of `extent` iterations into `blocks` blocks of `length` iterations."""
+    """A loop of `extent` iterations that is split into `blocks` blocks of up to `length` iterations."""
 
     blocks: int
     length: int
@@ -40,7 +40,7 @@ class Split:
 
 
 class SplitWriter(KernelWriter):
-    """Writer of the two kernels of a split reduction, for partial results and for their combination."""
+    """Writer of the two kernels of a split reduction: one computes partial results, one combines them."""
 
     def __init__(self, group: Group, nest: Nest, name: str, parametric: bool) -> None:
         super().__init__(group, nest, name, parametric)
@@ -90,7 +90,7 @@ class SplitWriter(KernelWriter):
     # -- moments that are shifted by the maximum or mean of the block ---------------------------
 
     def _block_shift(self, placed: Placed, found: Value, count: Value) -> Value:
-        """Return the maximum or mean of a block, which is subtracted from the block's elements."""
+        """Return the shift that is subtracted from a block's elements: the block's maximum or mean."""
         return found if _moment_of(placed).divisor is None else self.builder.op("divide", found, count)
 
     def body(self, placed: Placed) -> list[tuple[Value, int]]:
@@ -266,7 +266,7 @@ class SplitWriter(KernelWriter):
         return self.builder.load(self.scratch(split, number, np.dtype(like.type)), where)
 
     def _common_shift(self, placed: Placed) -> Value:
-        """Return the maximum or mean of all elements, to which the shifts of all blocks are converted."""
+        """Return the maximum or mean of all elements, the common shift to which block sums are converted."""
         found, _ = self.results[_moment_of(placed).centre.node]
         divisor = _moment_of(placed).divisor
         return found if divisor is None else self.builder.op("divide", found, self._constant(divisor)[0])
@@ -280,7 +280,7 @@ class SplitWriter(KernelWriter):
         split: Split,
         where: Value,
     ) -> list[Value]:
-        """Convert a block's sums of differences from the block's mean or maximum to the overall mean or maximum."""
+        """Convert a block's shifted sums from the block's own shift to the common shift of all blocks."""
         b = self.builder
         length, extent = self.integer(split.length, "length"), self.integer(split.extent, "extent")
         start = b.op("multiply", self.indices[-1], length)
@@ -297,7 +297,7 @@ class SplitWriter(KernelWriter):
         return shifted
 
     def _totals(self, reductions: list[Placed], sums: tuple[Value, ...]) -> tuple[Value, ...]:
-        """Return the final accumulators, after the rounding of the mean has been corrected."""
+        """Return the final accumulators, corrected for the rounding error of the mean."""
         found: list[Value] = []
         for p in reductions:
             own = sums[len(found) : len(found) + len(self.accumulators(p))]
@@ -308,7 +308,7 @@ class SplitWriter(KernelWriter):
         return tuple(found)
 
     def _scratch_index(self, split: Split, order: Iterable[int]) -> Value:
-        """Return where the current block's result for the current row is stored in a scratch buffer.
+        """Return the scratch buffer index of the current block's result for the current row.
 
         Blocks are outermost, then rows in loop order.
         """

@@ -74,7 +74,7 @@ class ArenaFreeList:
         return offset
 
     def release(self, offset: int, nbytes: int) -> None:
-        """Return a range of bytes of the arena to the free list."""
+        """Add a range of the arena's bytes to the free list."""
         size = -(-max(nbytes, 1) // ALIGNMENT) * ALIGNMENT
         k = bisect_left(self._free, (offset, size))
         self._free.insert(k, (offset, size))
@@ -121,7 +121,7 @@ def arrange_memory(steps: list[Any], epoch_slots: int, table_size: int, outputs:
 
 
 def _into_arena(steps: list[Any], owner: list[int], size: dict[int, int], arena: int) -> tuple[list[Any], list[Any]]:
-    """Place the buffers in `size` in an arena.
+    """Assign all buffers listed in `size` to one arena.
 
     Return the other steps, and the steps that allocate the arena.
     """

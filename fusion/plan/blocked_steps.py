@@ -44,7 +44,7 @@ class Statement:
 
     @property
     def previous(self) -> Expr | None:
-        """The version of the array from which elements outside the box are copied, or None if there is none."""
+        """The previous version, from which elements outside the box are copied, or None if there is none."""
         previous = self.task.previous
         return None if previous is None or previous.kind == "empty" else previous
 
@@ -138,7 +138,7 @@ class BlockedSteps(Group):
 
     @property
     def rows(self) -> int:
-        """Number of leading axes whose points the kernel computes row by row: 0 or 1."""
+        """Number of leading axes along which the kernel computes points row by row: 0 or 1."""
         return int(self.axes > 1)
 
     @property

@@ -166,12 +166,12 @@ class BodyBuilder:
         return self._emit(Instruction("gather", node, (form[0], loops), numbers, factors))
 
     def within(self, form: Affine, start: int, stop: int, extent: int) -> list[int]:
-        """Emit the tests for ``start <= form < stop``, without tests that are true for all indices below `extent`."""
+        """Emit tests for ``start <= form < stop``, omitting those that are true for all indices below `extent`."""
         tests = (("greater_equal", start, start), ("less_equal", stop, stop - 1))
         return [self._test(op, form, bound) for op, edge, bound in tests if 0 < edge < extent]
 
     def choose(self, conditions: list[int], value: int, otherwise: int) -> int:
-        """Emit a selection of `value`, if all conditions hold, or of `otherwise`.
+        """Emit code that selects `value` if all conditions hold, and `otherwise` if not.
 
         Both have the dtype of the root.
         """
@@ -363,7 +363,7 @@ class BodyBuilder:
         return 0, ((-1 - number, 1),)
 
     def _tightened(self, form: Affine, found: tuple[int, int]) -> tuple[int, int]:
-        """Return tighter bounds than interval arithmetic for a form with both ``x // d`` and ``x``."""
+        """Return bounds tighter than those of interval arithmetic for a form with both ``x // d`` and ``x``."""
         needed: dict[int, tuple[Affine, int]] = {}
         keys = [key for key, _ in form[1]]
         while keys:
@@ -418,7 +418,7 @@ class BodyBuilder:
     # -- updates of boxes -------------------------------------------------------------------------------
 
     def _choices(self, node: Expr, at: Coordinates) -> tuple[Expr, Coordinates] | list[tuple[str, Affine, int]]:
-        """Return the operand of an update that contains the element at `at`, and the element's coordinates in it.
+        """Return which operand of an update contains the element at `at`, and the element's coordinates in it.
 
         If the operand depends on loop indices, return instead the conditions under which it is the assigned value.
         """
@@ -503,7 +503,7 @@ def accumulator_dtype(node: Expr) -> np.dtype:
 
 
 def _reduced_coordinates(node: Expr, at: Coordinates) -> list[Coordinates]:
-    """Return the coordinates of all elements that a reduction combines to one result, in C order."""
+    """Return the coordinates of all elements that a reduction combines into one result, in C order."""
     axes, keepdims = node.attrs
     shape = node.operands[0].shape
     kept = iter(at)

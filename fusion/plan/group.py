@@ -1,4 +1,4 @@
-"""Groups of tasks, each of which becomes one kernel.
+"""Task groups, each of which becomes one kernel.
 
 In: tasks with their loops. Out: the values that the kernel reads and writes, and its loops. At each point of the
 parallel loops, a group's kernel runs stage by stage. Stage 0 is computed at the point, stage 1 inside the loops over
@@ -74,7 +74,7 @@ class Group:
 
 
 def start_group(group: Group, task: Task) -> None:
-    """Make `task` the first task of `group`, whose loops then start with the task's parallel loops."""
+    """Make `task` the first task of `group`, and give `group` the task's loops, parallel loops first."""
     order = sorted(range(len(task.loops)), key=lambda k: (task.loops[k].role != "parallel", k))
     group.loops = [task.loops[k] for k in order]
     loops = {own: position for position, own in enumerate(order)}
@@ -89,7 +89,7 @@ def needed_values(task: Task) -> list[Expr]:
 
 
 def row_size(group: Group) -> int:
-    """Return the number of elements of a row, the product of the extents of the loops that are not parallel."""
+    """Return the number of elements per row: the product of the extents of the non-parallel loops."""
     return prod(loop.extent for loop in group.loops if loop.role != "parallel")
 
 

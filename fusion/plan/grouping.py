@@ -77,7 +77,7 @@ class Grouping:
         self._order(new, needs)
 
     def _group_with_shift(self, task: Task, reason: str) -> Group | None:
-        """Return a new group for a shifted sum and the reduction of its shift, or None if one kernel cannot do both.
+        """Return a new group that computes a shift and the shifted sum, or None if one kernel cannot do both.
 
         The sum is over functions of the differences from the shift.
         """
@@ -269,7 +269,7 @@ class Grouping:
 
 
 def is_split_moment(task: Task, machine: Machine) -> bool:
-    """Return whether a task sums differences from a mean or maximum, split into blocks.
+    """Return whether a task computes a shifted moment as a sum that is split into blocks.
 
     Such a task shares a kernel with the reduction that computes its shift.
     """
@@ -277,7 +277,7 @@ def is_split_moment(task: Task, machine: Machine) -> bool:
 
 
 def follows_scan(task: Task, group: Group) -> bool:
-    """Return whether a scan needs the result of another scan of a group whose rows GPU blocks share."""
+    """Return whether a scan of rows that GPU blocks share needs the result of another scan in the group."""
     if prod(loop.extent for loop in task.loops if loop.role == "scan") <= SHARED_ROW:
         return False
     stack = [task]
@@ -356,7 +356,7 @@ def set_loop_roles(group: Group, placed: Placed) -> None:
 
 
 def _hints(produced: list[tuple[Expr, Affine | None]], stored: dict[Expr, Placed]) -> dict[int, int]:
-    """Return the pairs of a task's loop and a group's loop that must be merged.
+    """Return which loops of a task must be paired with which loops of the group.
 
     The pairs follow from the task's reads of values that the group stores.
     """

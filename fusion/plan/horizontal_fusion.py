@@ -26,7 +26,7 @@ CONTINUED = FOLLOWED - {"reduce"} | {"update"}
 def schedule_versions(
     versions: Sequence[Expr], roots: Sequence[Expr], origins: Mapping[Expr, Expr], machine: Machine
 ) -> Schedule:
-    """Return a schedule that evaluates `roots`, and all `versions` that cost almost nothing in addition.
+    """Return a schedule that evaluates `roots`, and those `versions` that add almost no cost.
 
     `origins` is `LiveGraph.origins`.
     """

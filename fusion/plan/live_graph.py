@@ -29,7 +29,7 @@ class LiveGraph:
 
 
 def reduction_of(node: Expr) -> Expr | None:
-    """Return `node` if it is a reduction, or the sum that a mean divides by a constant.
+    """Return `node` itself if it is a reduction, or the sum if `node` is a mean (a sum divided by a constant).
 
     Return None for other nodes.
     """

@@ -92,7 +92,7 @@ def _bound_reads(
     inlined: dict[Expr, frozenset[Expr]],
     reads: dict[Expr, frozenset[Expr]],
 ) -> frozenset[Expr]:
-    """Return the materialized values that the computation of `node` reads, after limiting their number.
+    """Limit the number of materialized values that the computation of `node` reads, and return these values.
 
     While there are too many of these values, the inlined operand with the most reads is materialized.
     """
@@ -126,7 +126,7 @@ def base_of(node: Expr) -> Expr:
 
 
 def _find_parts(order: list[Expr], outputs: Collection[Expr]) -> set[Expr]:
-    """Return the updates of new memory whose result need not be materialized.
+    """Return the updates of new memory that need not be materialized.
 
     Each reader selects the operand that contains its element instead. Updates of existing memory are not returned,
     because writing a part of the memory in place is cheaper.
@@ -215,12 +215,12 @@ def _find_stages(order: list[Expr], divides: Callable[[Expr], bool]) -> dict[Exp
 
 
 def _needs_pass(node: Expr) -> bool:
-    """Return whether a value is a reduction that needs a pass over the elements, since it is not unrolled."""
+    """Return whether a value is a reduction that is not unrolled, and thus needs a pass over the elements."""
     return node.kind == "reduce" and node.operands[0].size > REDUCED_AGAIN * node.size
 
 
 def _needs_kernel(node: Expr) -> bool:
-    """Return whether a value is a reduction that usually ends a kernel: of columns, or of long or few rows."""
+    """Return whether a value is a reduction (of columns, or of long or few rows) that usually ends a kernel."""
     if not _needs_pass(node) or not node.size:
         return False
     below, axes = node.operands[0], node.attrs[0]
@@ -231,7 +231,7 @@ def _needs_kernel(node: Expr) -> bool:
 
 
 def _worth_storing(node: Expr, members: frozenset[Expr], ways: set[object], kernels: int, passes: int) -> bool:
-    """Return whether to store a value that is read in these ways, by this many kernels and passes over a row."""
+    """Return whether to store a value, given how it is read and how many kernels and passes read it."""
     if node.size <= 1 or not ways:
         return False
     # a value that is broadcast along an outer axis would be recomputed for every row

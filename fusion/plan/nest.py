@@ -18,7 +18,7 @@ from weft.fusion.plan.group import Group, Placed
 
 @dataclass(slots=True)
 class Nest:
-    """The loops of a kernel, with a mapping from the loops of the group after ordering and merging."""
+    """The loops of a kernel after ordering and merging, with a mapping from the loops of the group."""
 
     outer: list[Loop]
     inner: list[Loop]
@@ -30,7 +30,7 @@ class Nest:
 
 
 def all_forms(group: Group) -> list[tuple[Affine, int, int]]:
-    """Return all flat indices in a group of tasks, with the weights by which they determine the loop order.
+    """Return all flat indices in a group of tasks, each with its weight in the choice of the loop order.
 
     Writes have twice the weight of reads.
     """
@@ -163,7 +163,7 @@ def _stride_score(step: int) -> int:
 
 
 def is_contiguous_across(group: Group, nest: Nest) -> bool:
-    """Return whether accesses are mostly contiguous between results rather than within a reduction."""
+    """Return whether accesses are mostly contiguous across results, rather than along the reduced elements."""
     if not nest.outer or not nest.inner:
         return False
     last = len(nest.outer) - 1

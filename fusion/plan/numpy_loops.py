@@ -1,4 +1,4 @@
-"""Operations that run fastest as NumPy functions, which process blocks on all threads.
+"""Operations that run fastest as NumPy functions, called block by block on all threads.
 
 In: a group of one task. Out: the entry of `TABLE` that computes the task, and the operands, or None if a kernel is
 faster or the operation is fused. Invariant: the bits are the same as those of the kernel, so that a value does not
@@ -31,7 +31,7 @@ Arrays = Sequence[np.ndarray]
 
 
 class NumpyLoop(NamedTuple):
-    """A NumPy function that can compute one kind of operation instead of a kernel.
+    """A NumPy function that can replace a kernel for one kind of operation.
 
     `operands` returns the operands of the function, or None if the function is not applicable. `run` calls the
     function.
@@ -170,7 +170,7 @@ def _copy(pairs: list[tuple[np.ndarray, np.ndarray]], threads: int) -> None:
 
 
 def _extreme_operands(node: Expr) -> tuple[Expr, ...] | None:
-    """Return the operand of an `argmax` or `argmin` if NumPy computes it fastest, otherwise None.
+    """Return the operand of an `argmax` or `argmin` that NumPy computes fastest, or None for other nodes.
 
     NumPy is fastest for some reductions of one-byte elements.
 

@@ -306,6 +306,6 @@ def _keep(form: Form, device: Device, record: PlanRecord) -> None:
 
 
 def give_up(form: Form) -> None:
-    """Stop making plans for a graph structure that are valid for several array sizes."""
+    """For a graph structure, stop making plans that are valid for several array sizes."""
     with _lock:
         _known.setdefault(form.key, FormPlans()).traceable = False

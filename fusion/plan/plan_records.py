@@ -153,7 +153,7 @@ def _facts(members: Sequence[Any], instructions: int, location: int, nodes: Sequ
 
 
 def _identity(location: Location | None) -> tuple[Any, ...] | None:
-    """Return a key for a source location that is fast to hash."""
+    """Return a key that is fast to hash for a source location."""
     return None if location is None else (id(location[0]), *location[1:])
 
 

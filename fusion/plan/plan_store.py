@@ -97,7 +97,7 @@ def note_lost_seconds(form: Any, device: Device, seconds: float) -> None:
 
 
 def _entry_of_lost_seconds(form: Any, device: Device) -> tuple[DiskCache | None, bytes]:
-    """Return the disk cache and the key of the entry for the time lost by interpreting a graph structure."""
+    """Return the disk cache, and its key for the time that was lost by interpreting a graph structure."""
     cache = open_store(device)
     key = store_key(form, device) if cache is not None and is_host_described() else None
     return (None, b"") if key is None else (cache, key + b" lost")
@@ -180,7 +180,7 @@ def _dtype_name(dtype: np.dtype) -> str:
 
 
 def _spell_function(function: Any) -> str:
-    """Return the full name of a function of this package, or of a dataclass and its fields.
+    """Return the full name of a function of this package, or of a dataclass with its field values.
 
     Raises _NamelessError for other functions.
     """

@@ -126,7 +126,7 @@ def _forms(group: Group, *, made: bool = False) -> Iterator[tuple[Expr, Affine]]
 
 
 def _reads_where_computed(first: Group, second: Group) -> bool:
-    """Return whether each value of the first group is read only at the loop indices that compute it."""
+    """Return whether the second group reads each value of the first only at the loop indices that compute it."""
     for p in second.placed:
         for node, index in p.task.reads():
             producer = first.made.get(node)

@@ -148,7 +148,7 @@ def _read_whole(order: list[Expr]) -> set[Expr]:
 
 
 def _without_unread(steps: list[Step], short: set[Expr]) -> list[Step]:
-    """Return the steps without the short reductions that every user computes itself."""
+    """Return the steps without the short reductions that no other step reads."""
     kept: list[Step] = []
     read: set[Expr] = set()
     for step in reversed(steps):

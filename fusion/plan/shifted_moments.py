@@ -23,7 +23,7 @@ EXPONENTIALS = ("exp", "exp2")
 
 
 def find_shifted_moment(task: Task, find: Callable[[Expr], Task | None]) -> ShiftedMoment | None:
-    """Return the description of the shifted moment that `task` sums, or None for other tasks.
+    """Return a description of the shifted moment that `task` computes, or None for other tasks.
 
     `find` returns the task of a value.
     """
@@ -95,7 +95,7 @@ def _find_shift(
 
 
 def _reduction_read(task: Task, at: int, find: Callable[[Expr], Task | None]) -> Task | None:
-    """Return the reduction whose result an instruction reads in the same row, or None for other reads."""
+    """Return the reduction of the same row that an instruction reads, or None for other instructions."""
     read = task.body[at]
     found = find(read.node) if read.kind == "read" and read.index == task.target else None
     return found if found is not None and found.kind == "reduce" else None

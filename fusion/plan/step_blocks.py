@@ -70,7 +70,7 @@ def ring_delay(blocked: BlockedSteps, node: Expr, number: int, distance: IntVect
 
 
 def iteration_range(blocked: BlockedSteps) -> tuple[int, int]:
-    """Return the first row that a block computes, and the number of rows in addition to its own."""
+    """Return the first row that a block computes, and the number of rows that it computes beyond its own."""
     spans = [(step.lag - step.low[0], step.lag + step.high[0]) for step in blocked.steps]
     spans += [(-low, high) for low, high in (_halo(blocked, node, 0) for node in blocked.outside)]
     first = min(low for low, _ in spans)

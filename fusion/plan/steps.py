@@ -63,7 +63,7 @@ class KernelFacts(NamedTuple):
 
 
 def _cost(member: str) -> int:
-    """Return the cost of an operation, which is given as text."""
+    """Return the cost of an operation, given its description as text."""
     try:
         return find_op(member.rpartition(" ")[2]).cost
     except KeyError:  # an update or a copy
@@ -98,7 +98,7 @@ class KernelLaunch(Launch):
     streams: list[tuple[int, int, int]] = field(default_factory=list)
 
     def describe(self) -> LaunchNote:
-        """Return the description of the launch for the functions that listen to launches."""
+        """Return a description of the launch, to be passed to launch listeners."""
         facts = self.facts()
         members = [op + (f" ({show_location(where)})" if where is not None else "") for op, where in facts.members]
         location = show_location(facts.location) if facts.location is not None else ""

@@ -72,7 +72,7 @@ class Task:
 
     @property
     def previous(self) -> Expr | None:
-        """The version of the array from which a task copies the elements that it does not compute, or None."""
+        """The previous version, from which a task copies the elements that it does not compute, or None."""
         return self.node.operands[0] if self.kind in ("update", "rebuild", "scatter") else None
 
     def rounds(self) -> bool:

@@ -103,7 +103,7 @@ class Chain:
         return True
 
     def _distance(self, step: Step, node: Expr, offset: IntVector) -> IntVector:
-        """Return the offset from a step's points to the element of `node` that the step reads.
+        """Return the offset from a point of a step to the element of `node` that the step reads at that point.
 
         `offset` is the element that the first point reads.
         """
@@ -114,7 +114,7 @@ class Chain:
     def _step_for(
         self, statement: Statement, reads: list[tuple[Expr, IntVector]], beside: Expr | None
     ) -> tuple[int, Step]:
-        """Return the time step to which a statement is added, and the step's number."""
+        """Return the number of the time step to which a statement is added, and the step itself."""
         here = len(self.steps) - 1
         updating = statement.updates
         if self.steps and self.steps[here].extents == statement.extents:
@@ -261,7 +261,7 @@ def _slopes(blocked: BlockedSteps, first: int, period: int, iterations: int) -> 
 
 
 def _signature(blocked: BlockedSteps, number: int) -> object:
-    """Return a key of a time step's computation, by which periodic time steps are found.
+    """Return a key for a time step's computation, used to find periodic time steps.
 
     The key identifies other steps by their distance from this step.
     """

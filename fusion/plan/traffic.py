@@ -91,14 +91,14 @@ def _elements(node: Expr, forms: set[Affine | None], extents: list[int]) -> int:
 
 
 def bytes_written(task: Task) -> int:
-    """Return the bytes that a task writes."""
+    """Return the number of bytes that a task writes."""
     loops = range(len(task.loops)) if task.kind == "scatter" else (loop for loop, _ in task.target[1])
     beside = copied_bytes(task) if task.kind == "rebuild" else 0
     return prod(task.loops[k].extent for k in set(loops)) * task.node.dtype.itemsize + beside
 
 
 def copied_bytes(task: Task) -> int:
-    """Return the bytes of the previous version that a task copies unless it runs in place."""
+    """Return the number of bytes that a task copies from the previous version unless it runs in place."""
     start, stop = task.written_range()
     return task.node.nbytes - (stop - start) * task.node.dtype.itemsize
 

@@ -1,4 +1,4 @@
-"""Small arrays that kernels take by value, as parameters, instead of from device memory.
+"""Small arrays that kernels receive by value, as parameters, instead of reading them from device memory.
 
 In: a storage of a GPU whose elements are in host memory. Out: a `ValueBuffer` with its current elements, bound to a
 slot. Invariant: slots are assigned independently of the values after a few recordings, so a program whose small

@@ -38,7 +38,7 @@ def _begin(phase: str, info: dict[str, Any]) -> None:
 
 
 def _end(phase: str, info: dict[str, Any]) -> None:
-    """Resume the recording that `_begin` suspended when a garbage collection ends.
+    """Resume, after a garbage collection, the recording that `_begin` suspended.
 
     This callback is called after all others.
     """

@@ -28,7 +28,7 @@ ASIDE = 16
 
 
 def _load_and_run(*arguments: Any) -> None:
-    """Import `execute.run`, which replaces this function after the first evaluation, and call it."""
+    """Import `execute.run`, replace this function with it for later evaluations, and call it."""
     global run
     run = import_module("weft.fusion.run.execute").run
     run(*arguments)
@@ -244,7 +244,7 @@ def _separate_draws(epoch: Epoch, left: list[Storage]) -> list[Storage]:
 
 
 def _rebound(root: Expr, epoch: Epoch, own: Epoch) -> Expr:
-    """Copy an expression and its buffers from the recording `epoch` to the recording `own`."""
+    """Return a copy, in the recording `own`, of an expression in the recording `epoch`, with the same buffers."""
     made: dict[Expr, Expr] = {}
     for node in topological([root]):
         if node.kind == "leaf":
@@ -258,7 +258,7 @@ def _rebound(root: Expr, epoch: Epoch, own: Epoch) -> Expr:
 
 
 def _is_in_place(version: Expr | None, epoch: Epoch) -> bool:
-    """Return whether a pending value can overwrite an operand, which has no other references.
+    """Return whether a pending value can overwrite an operand that has no other references.
 
     If the value were evaluated later, it would need a separate plan.
     """

@@ -100,7 +100,7 @@ def write_anew(storage: Storage, epoch: Epoch, make: Callable[[Expr], Expr]) -> 
 
 
 def _evaluate_aside(expr: Expr, epoch: Epoch) -> Buffer:
-    """Evaluate an expression while its recording continues, and return the result's buffer."""
+    """Evaluate an expression without ending its recording, and return the result's buffer."""
     made = pending(expr, epoch)
     evaluate([made], aside=True)
     return realise(made)
@@ -299,7 +299,7 @@ def _is_head(epoch: Epoch, location: Location, count: int) -> bool:
 
 
 def _find_short(epoch: Epoch, count: int) -> None:
-    """Cut the recording at the next iteration of a loop, if the recording is long enough for this loop."""
+    """Arrange for a cut at the next iteration of a loop, if the recording is long enough for this loop."""
     if any(known <= count for known in limits.values()):
         for site in visits_of(_expressions(epoch)):
             if site is not None and limits.get(site, SOFT_LIMIT) <= count:
@@ -307,7 +307,7 @@ def _find_short(epoch: Epoch, count: int) -> None:
 
 
 def _choose_head(epoch: Epoch, count: int) -> None:
-    """Choose the loop in the user's program at whose start the recording is cut.
+    """Choose a loop in the user's program, so that the recording is cut at the start of an iteration.
 
     The recording is cut at a known loop head, or at the head of the loop that it contains. A head that was not visited
     for two iterations is ignored, because its operation may now run immediately.
@@ -356,7 +356,7 @@ def _note_search(
 
 
 def _learn_head(site: Site, history: list[Site | None], recorded: list[Expr | None]) -> None:
-    """Store the first line of a loop as a place to cut recordings, instead of those of its inner loops."""
+    """Make the first line of a loop a place to cut recordings, instead of the first lines of its inner loops."""
     loop = find_loop(history)
     if loop is None or len(loop.visits) < CERTAIN:
         return
@@ -389,7 +389,7 @@ def flush() -> None:
 
 
 def exclusive(storage: Storage) -> Buffer:
-    """Return the buffer of `storage` for direct writes, after evaluating what needs its old elements.
+    """Return the buffer of `storage` for direct writes, after evaluating pending work that uses the buffer.
 
     Pending work of this thread that uses the buffer is evaluated first. If another array or an exported view shares the
     memory, the storage gets a private copy. Memory that is shared with other code is returned as it is.
@@ -434,7 +434,7 @@ def _references(buffer: Buffer) -> int:
 
 
 def _count_unshared() -> int:
-    """Return the reference count of a buffer that only one storage uses, as `_references` counts it."""
+    """Return the value of `_references` for a buffer that only one storage uses."""
     storage = Storage((), np.dtype(bool), None, Buffer(None, 0, 0))  # type: ignore[arg-type]
     buffer = storage.buffer
     return _references(buffer)  # type: ignore[arg-type]

@@ -21,7 +21,7 @@ from weft.runtime import Buffer
 
 
 class SharedMemory:
-    """Owner of shared memory, which arrays and buffers over the memory keep alive."""
+    """Owner of shared memory, kept alive by the arrays and buffers over the memory."""
 
     __slots__ = ("__array_interface__", "__weakref__", "buffer")
 

@@ -260,7 +260,7 @@ class Epoch:
         ]
 
     def drop_unreferenced(self, begin: int) -> None:
-        """Remove the pending storages from position `begin` on that the program does not reference.
+        """Remove the pending storages that the program does not reference, from position `begin` on.
 
         The memo of recorded calls uses this to drop the intermediate values of a call. Nothing is removed during an
         evaluation.

@@ -155,7 +155,7 @@ def _make_specialized(key: object, epoch: Epoch, versions: list[Expr], wanted: t
 
 
 def _keep(key: object, versions: list[Expr], graph: LiveGraph, plan: Plan) -> Plan:
-    """Complete the fields of a new plan that are needed to run it, and cache the plan.
+    """Fill in the fields that are needed to run a new plan, and cache the plan.
 
     The recorded versions become the plan's outputs.
     """

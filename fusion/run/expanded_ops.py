@@ -132,7 +132,7 @@ def _parts(value: _Value) -> Any:
 
 
 def _find_extremes(name: str, x: Any, y: Any) -> Any:
-    """Return the results of NumPy's function, or None if NumPy's bits depend on the machine.
+    """Return the results of a NumPy function, or None if their bits depend on the machine.
 
     These are results for two zeros, or NaN. The expansion is slow, because processors mispredict its selections.
     """

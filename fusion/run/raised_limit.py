@@ -1,4 +1,4 @@
-"""A larger limit of immediate execution while the second process compiles a program.
+"""A higher size limit for immediate execution while the second process compiles a program.
 
 In: the request of an interpreted program whose arrays have medium sizes. Out: until the request is answered, NumPy
 executes operations on arrays of these sizes. An interpreted program takes up to 50 us longer for each operation.
@@ -23,7 +23,7 @@ _watched: list[Request] = []
 
 
 def raise_limit(request: Request) -> None:
-    """Raise the limit of immediate execution until `request` is over."""
+    """Raise the size limit for immediate execution until `request` has ended."""
     if not _watched:
         _watched.append(request)
         try:

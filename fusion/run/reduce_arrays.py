@@ -1,4 +1,4 @@
-"""Reductions of NumPy arrays with the same bits as in CPU kernels, by few NumPy calls.
+"""Reductions of NumPy arrays in few NumPy calls, with the same bits as in CPU kernels.
 
 In: an array, and a kernel's reduction order (`reduction_order.Tree`). Out: the reduced array. Invariant: elements are
 combined in the kernel's order. NumPy's own reduction is used only if its result is the same in any order.
@@ -230,7 +230,7 @@ def _in_lanes(row: Any, values: Any, level: LaneLoop) -> Any:
 
 
 def _combine_remainder(row: Any, vectors: Any, left: Any) -> Any:
-    """Combine the elements at the end of a row, which do not fill a vector, with the first lanes.
+    """Combine the last elements of each row, too few to fill a vector, with the first lanes.
 
     The other lanes keep their values, initially the identity.
     """
@@ -285,7 +285,7 @@ def sum_of_products(left: np.ndarray, right: np.ndarray) -> Any:
 
 
 def _compiled(op: str, kind: np.dtype, factors: int = 1) -> Any:
-    """Return the compiled reduction of rows, or of the products of two rows, or None for the first calls."""
+    """Return a compiled reduction of rows (of products if `factors` is 2), or None for the first calls."""
     key = op, kind.char * factors
     loop = _loops.get(key)
     if loop is None:

@@ -1,4 +1,4 @@
-"""The disk cache of compiled loops of elementwise operations, and of the orders of reductions.
+"""The disk cache for compiled loops of elementwise operations and for reduction orders.
 
 In: an op and its dtypes, or the key of a reduction. Out: a NumPy ufunc around the loop, or a `Tree`. Invariant: the code
 generator is not loaded for what another process has found. Keys contain everything that the stored object depends on.
@@ -99,7 +99,7 @@ def obtain_reduction(op: str, kind: np.dtype, factors: int = 1) -> Any:
 
 
 def find_reduction(op: str, kind: np.dtype, factors: int = 1) -> Any:
-    """Return the ufunc of `obtain_reduction`, or None if the disk cache lacks its code."""
+    """Return the same ufunc as `obtain_reduction`, or None if the disk cache lacks its code."""
     found = _find_function(_key(f"reduction {op} {kind.name} {factors}")) if _may_find() else None
     if found is None:
         return None
@@ -108,7 +108,7 @@ def find_reduction(op: str, kind: np.dtype, factors: int = 1) -> Any:
 
 
 def _may_find() -> bool:
-    """Return whether the disk cache may have code for this machine, whose description is needed for the key."""
+    """Return whether there is a disk cache and its keys can be computed without LLVM."""
     return disk_cache() is not None and codegen.is_host_described()
 
 
@@ -121,7 +121,7 @@ def _find_function(key: bytes) -> tuple[Any, bytes] | None:
 
 
 def obtain_tree(key: object, find: Callable[[], Tree]) -> Tree:
-    """Return the order of a reduction from the disk cache, or from `find`, whose result is stored.
+    """Return the order of a reduction from the disk cache, or call `find` and store its result.
 
     `key` consists of tuples, numbers, strings and dtypes. A key with another object, such as a user function, has no
     name outside this process, and its order is not stored.
@@ -161,7 +161,7 @@ def _key_of_loop(op: str, loop: tuple[np.dtype, ...], dtype: np.dtype) -> bytes:
 
 
 def _key(name: str) -> bytes:
-    """Return the key of a cache entry, which also depends on the machine and the source text."""
+    """Return a cache key that depends on `name`, the machine and the source text."""
     return key_material(get_device("cpu").target, f"{_version()} {name}")
 
 

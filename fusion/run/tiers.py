@@ -298,7 +298,7 @@ def _interpret(
 
 
 def _raise_limit(form: FormCost, start: float, end: float) -> None:
-    """Let NumPy execute medium-sized arrays while the second process compiles the program that has just run.
+    """Let NumPy run operations on medium-sized arrays while the second process compiles the last program.
 
     The limit is raised if interpretation takes most of the time. The run began at `start` and ended at `end`.
     """

@@ -187,7 +187,7 @@ def yn(n: int, x: float) -> Any:
 
 
 def order_in_double(function: Callable[..., Any]) -> Callable[..., Any]:
-    """Return a float32 version of a float64 function of an integer order and a float.
+    """Return a float32 version of a float64 function that takes an integer order and a float.
 
     Each result is rounded once from float64.
     """

@@ -111,7 +111,7 @@ def rounded_from(parts: Callable[..., Any], unsigned: Any, choose: Callable[...,
 
 
 def split_exponent(x: np.float64) -> tuple[np.float64, np.int32]:
-    """Compute `frexp`: split a float64 into a fraction in [0.5, 1) and an exponent of 2.
+    """Compute `frexp`: split a float64 into a fraction with magnitude in [0.5, 1) and an exponent of 2.
 
     For zero, infinity and NaN, the results are x itself and the exponent 0.
     """
@@ -242,5 +242,5 @@ def positive_difference(x: float, y: float) -> float:
 
 
 def saturate(x: float) -> float:
-    """Clamp x to [0, 1], with 0 for NaN."""
+    """Clamp x to [0, 1]; NaN becomes 0."""
     return np.fmin(np.fmax(x, 0.0), 1.0)

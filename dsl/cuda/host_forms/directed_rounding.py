@@ -25,21 +25,21 @@ NEGLIGIBLE, IN_ITS_SHADOW = 2.0**-120, 2.0**-150
 
 
 def down(r: float, e: float) -> float:
-    """Round a result down, given the nearest float `r` and a number with the sign of its error."""
+    """Round a result down, given the nearest float `r`; `e` has the sign of the exact value minus `r`."""
     if e < 0:
         r = np.nextafter(r, -np.inf)
     return r
 
 
 def up(r: float, e: float) -> float:
-    """Round a result up, given the nearest float `r` and a number with the sign of its error."""
+    """Round a result up, given the nearest float `r`; `e` has the sign of the exact value minus `r`."""
     if e > 0:
         r = np.nextafter(r, np.inf)
     return r
 
 
 def towards_zero(r: float, e: float) -> float:
-    """Round a result towards zero, given the nearest float `r` and a number with the sign of its error."""
+    """Round a result towards zero, given the nearest float `r`; `e` has the sign of the exact value minus `r`."""
     if (r > 0 and e < 0) or (r < 0 and e > 0):
         r = np.nextafter(r, 0.0)
     return r
@@ -66,7 +66,7 @@ def add_error(x: float, y: float) -> tuple[float, float]:
 
 
 def _scaled_error(x: float, y: float, z: float, r: float) -> float:
-    """Return a number with the sign of x*y + z - r, for operands that cannot overflow or underflow."""
+    """Return a number with the sign of x*y + z - r, if no intermediate result overflows or underflows."""
     p = x * y
     low = fma(x, y, -p)
     close = fma(x, y, z)
@@ -179,7 +179,7 @@ def multiply_error_single(x: float, y: float) -> tuple[np.float32, float]:
 
 
 def fma_error_single(x: float, y: float, z: float) -> tuple[np.float32, float]:
-    """Return x * y + z, rounded twice to float32, and the rounding error.
+    """Return x * y + z, rounded to float64 and then to float32, and the rounding error.
 
     Two roundings may not give the nearest float32.
     """
@@ -226,7 +226,7 @@ def integer_single(x: int) -> tuple[np.float32, float]:
 
 
 def one_operand(error: Callable[..., Any], choose: Callable[..., Any]) -> Callable[..., Any]:
-    """Return a function of one operand whose result is rounded in the direction `choose`.
+    """Return a function of one operand that rounds its result with the function `choose`.
 
     `error` computes the result rounded to nearest and its error. `choose` rounds the result in the wanted
     direction.
@@ -240,7 +240,7 @@ def one_operand(error: Callable[..., Any], choose: Callable[..., Any]) -> Callab
 
 
 def two_operands(error: Callable[..., Any], choose: Callable[..., Any]) -> Callable[..., Any]:
-    """Return a function of two operands whose result is rounded in the direction `choose`.
+    """Return a function of two operands that rounds its result with the function `choose`.
 
     `error` computes the result rounded to nearest and its error. `choose` rounds the result in the wanted
     direction.
@@ -254,7 +254,7 @@ def two_operands(error: Callable[..., Any], choose: Callable[..., Any]) -> Calla
 
 
 def reciprocal_of(divide: Callable[..., Any], choose: Callable[..., Any], one: object) -> Callable[..., Any]:
-    """Return a function that computes ``one / x``, rounded in the direction `choose`."""
+    """Return a function that computes ``one / x``, rounded by the function `choose`."""
 
     def apply(x: float) -> float:
         r, e = divide(one, x)
@@ -282,7 +282,7 @@ def sum_of(error: Callable[..., Any], choose: Callable[..., Any], sign: int = 1)
 
 
 def fused_of(error: Callable[..., Any], choose: Callable[..., Any]) -> Callable[..., Any]:
-    """Return a function that computes x * y + z, rounded in the direction `choose`.
+    """Return a function that computes x * y + z, rounded by the function `choose`.
 
     A zero result has the sign that `sum_of` gives it.
     """

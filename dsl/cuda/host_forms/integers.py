@@ -47,14 +47,14 @@ def leading_zeros_wide(x: int) -> np.int32:
 
 
 def first_set(x: int) -> np.int32:
-    """Return the position of the lowest set bit of a 32-bit integer, counted from 1, or 0 if x is 0."""
+    """Return the 1-based position of the lowest set bit of a 32-bit integer, or 0 if x is 0."""
     u = np.uint32(x)
     position = np.int32(np.bitwise_count(u ^ (u - 1)))
     return position if u != 0 else np.int32(0)
 
 
 def first_set_wide(x: int) -> np.int32:
-    """Return the position of the lowest set bit of a 64-bit integer, counted from 1, or 0 if x is 0."""
+    """Return the 1-based position of the lowest set bit of a 64-bit integer, or 0 if `x` is 0."""
     u = np.uint64(x)
     position = np.int32(np.bitwise_count(u ^ (u - 1)))
     return position if u != 0 else np.int32(0)

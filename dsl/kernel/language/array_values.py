@@ -37,7 +37,7 @@ from weft.runtime import counted
 
 
 def length(c: Compiler, extent: Extent) -> Constant | ScalarValue:
-    """Return a length as an integer of the kernel that is promoted like a Python int."""
+    """Return a length as a kernel integer that promotes like a Python int."""
     if isinstance(extent, int):
         return Constant(extent)
     return ScalarValue(c.builder.cast(extent, np.int64), weak=True, nonnegative=True)
@@ -76,7 +76,7 @@ def known_shape(value: object) -> tuple[int, ...] | None:
 def position(
     c: Compiler, index: Any, extent: Extent, what: str, array: ArrayValue | None = None, axis: int = 0
 ) -> Extent:
-    """Convert an index of an axis to a non-negative position.
+    """Convert an index along an axis to a non-negative position.
 
     `extent` is the length of the axis.
 
@@ -420,12 +420,12 @@ def _put(c: Compiler, view: ArrayValue, value: object, attributes: dict[str, Any
 
 
 def unit(dtype: np.dtype) -> int:
-    """Return the stride of a contiguous 1-D array, in elements or, for some dtypes, in bytes."""
+    """Return the stride of a contiguous 1-D array: in bytes for records and text, otherwise in elements."""
     return dtype.itemsize if in_bytes(dtype) else 1
 
 
 def field_of(c: Compiler, array: ArrayValue, name: str) -> ArrayValue:
-    """Return a field of an array of records as an array."""
+    """Return a field of a structured array as an array."""
     dtype, offset = _field(c, array.dtype, name)
     base = c.builder.offset(array.pointer, c.builder.constant(offset))
     inner = dtype.subdtype
@@ -521,7 +521,7 @@ def _alignment(dtype: np.dtype, name: str, kind: np.dtype) -> dict[str, int]:
 
 
 def copy_record(c: Compiler, target: RecordValue, value: object) -> None:
-    """Copy the fields of a record to another record."""
+    """Assign the fields of a record, or the items of a tuple, to the fields of the record `target`."""
     names = target.dtype.names or ()
     if isinstance(value, TupleValue):
         if len(value.items) != len(names):

@@ -95,7 +95,7 @@ class FunctionFrame:
         return self.source.location(node)
 
     def located(self, error: KernelError, node: ast.AST) -> KernelError:
-        """Return `error` with its source location, by default that of `node`."""
+        """Return `error` with a source location: its own, or that of `node` if it has none."""
         return error if error.place is not None else type(error)(error.message, self.location(node), self.called)
 
     def fail(self, node: ast.AST, message: str, kind: str = "type") -> NoReturn:
@@ -149,7 +149,7 @@ class Compiler(Variables):
         self.numba = self.numba_asked and not (getattr(function, "__module__", None) or "").startswith("weft.")
 
     def begin(self, name: str) -> None:
-        """Start a new run of the compilation of a kernel, with an empty builder.
+        """Start a new compilation run of a kernel, with an empty builder.
 
         Compilation is repeated until the kinds of all variables are known.
         """
@@ -172,7 +172,7 @@ class Compiler(Variables):
         self.stack = []
 
     def occurrence(self, path: tuple[Any, ...], node: ast.AST) -> int:
-        """Return how often this compilation run has already compiled the call `node`.
+        """Return how many times this compilation run has already compiled the call `node`.
 
         An unrolled loop compiles a call several times.
         """
@@ -189,7 +189,7 @@ class Compiler(Variables):
     # -- errors -----------------------------------------------------------------------------
 
     def fail(self, message: str, kind: str = "type") -> NoReturn:
-        """Raise an error without a source location, which the enclosing expression adds."""
+        """Raise an error without a source location; the enclosing expression adds the location."""
         raise _ERRORS[kind](message)
 
     # -- numbers ----------------------------------------------------------------------------
@@ -224,7 +224,7 @@ class Compiler(Variables):
         return value.value
 
     def kind(self, value: Constant | ScalarValue) -> Any:
-        """Return the type by which a number is promoted.
+        """Return the type of a number for type promotion.
 
         It is the dtype, or a Python type for a weak number (NEP 50).
         """
@@ -304,7 +304,7 @@ class Compiler(Variables):
         return self._emit_op(name, numbers)
 
     def _fold_typed(self, name: str, numbers: list[Constant]) -> Constant | ScalarValue:
-        """Compute an op on integer constants of NumPy's types, with the types that Numba gives them."""
+        """Fold an op on NumPy integer constants, with the types that Numba gives its operands and result."""
         definition = find_op(name)
         dtypes = tuple(number_kind(kind_of(n)).dtype for n in numbers)  # type: ignore[arg-type, union-attr]
         try:
@@ -417,7 +417,7 @@ class Compiler(Variables):
         return self.builder.pointer(f"{name}{len(self.hidden)}", dtype, writable=True, align=dtype.itemsize)
 
     def hide_scalar(self, what: str) -> Value:
-        """Return the hidden index parameter for `what`, which is added to the kernel on the first call.
+        """Return the hidden index parameter for `what`, adding it to the kernel on the first call.
 
         `what` tells a launch which argument to pass.
         """

@@ -144,7 +144,7 @@ def compare_dates(c: Compiler, name: str, left: Any, right: Any) -> Any:
 
 
 def stored_date(c: Compiler, value: object, dtype: np.dtype, label: str) -> Any:
-    """Convert a date or duration to an int64 in the unit of an array of dtype `dtype`."""
+    """Convert a date or duration to an int64 in the unit of `dtype`, the dtype of an array."""
     date = as_date(c, value)
     if date is None or date.dtype.kind != dtype.kind or not is_date_dtype(dtype):
         c.fail(f"{describe(value)} cannot be stored in {label or 'an array'} of {dtype}")

@@ -254,7 +254,7 @@ def field_name(c: Compiler, record: RecordValue, number: int) -> str:
 
 
 def _range_index(c: Compiler, owner: Range, index: Any) -> Any:
-    """Return the item of a range at an index.
+    """Convert an index into a range to a position, counting a negative constant index from the end.
 
     Negative indices count from the end.
     """
@@ -269,7 +269,7 @@ def _range_index(c: Compiler, owner: Range, index: Any) -> Any:
 
 
 def python_index(c: Compiler, index: Any) -> Any:
-    """Convert an index of compile-time constants to a Python index."""
+    """Convert an index that is known at compile time to a Python index."""
     match index:
         case Constant(value=held):
             return held
@@ -360,7 +360,7 @@ def _formatted(frame: FunctionFrame, node: ast.JoinedStr) -> Any:
 
 
 def _format(frame: FunctionFrame, part: ast.FormattedValue) -> str:
-    """Return the printf format of a value in an f-string, or raise KernelSyntaxError if there is none."""
+    """Return the format specifier of a value in an f-string, or raise KernelSyntaxError if it is unsupported."""
     if part.format_spec is None:
         return ""
     assert isinstance(part.format_spec, ast.JoinedStr)
@@ -382,7 +382,7 @@ def _walrus(frame: FunctionFrame, node: ast.NamedExpr) -> Any:
 
 
 def closure(frame: FunctionFrame, node: ast.FunctionDef | ast.Lambda) -> Closure:
-    """Return a function or lambda that is defined inside a kernel as a callable.
+    """Return a callable for a function or lambda that is defined inside a kernel.
 
     It is inlined at each call.
     """
@@ -471,7 +471,7 @@ def _bind_outer(frame: FunctionFrame, target: ast.Name, value: object) -> None:
 
 
 def named_variable(frame: FunctionFrame, name: str) -> Any:
-    """Return the variable of a name that inner functions share, or None for other names."""
+    """Return the variable for a name that inner functions also use, or None for other names."""
     number = frame.source.webs.shared.get(name)
     return None if number is None else frame.compiler.variable((*frame.path, number), name)
 

@@ -16,7 +16,7 @@ from weft.dsl.kernel.language.values import Generator
 
 
 def each_item(generator: Generator, action: Callable[[Any], None]) -> None:
-    """Compile a generator expression to loops, with `action` compiling the code for an item."""
+    """Compile a generator expression to loops, calling `action` to compile the code for an item."""
     frame: FunctionFrame = generator.frame
     node: ast.GeneratorExp = generator.node
     body: list[ast.stmt] = [ast.copy_location(LoopStep(lambda: action(evaluate(frame, node.elt))), node)]

@@ -25,7 +25,7 @@ TABLE: dict[Any, Handler] = {}
 
 
 def handles(*objects: Any) -> Callable[[Handler], Handler]:
-    """Return a decorator that registers a function to compile the calls of given Python functions."""
+    """Return a decorator that registers a function as the handler for calls to given Python functions."""
 
     def register(handler: Handler) -> Handler:
         for item in objects:

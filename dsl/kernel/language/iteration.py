@@ -143,7 +143,7 @@ def _as_int64(c: Compiler, value: Any) -> Any:
 
 
 def has_tuple(value: object) -> bool:
-    """Return whether loops over an iterable must be unrolled, since it contains tuples or Python objects."""
+    """Return whether an iterable is or contains a tuple or Python object, so loops over it must be unrolled."""
     match value:
         case TupleValue():
             return True
@@ -157,7 +157,7 @@ def has_tuple(value: object) -> bool:
 
 
 def items_of(c: Compiler, value: object, expected: int | None = None) -> tuple[Any, ...]:
-    """Return all items of an iterable whose length is known at compile time, or must be `expected`.
+    """Return all items of an iterable, with `expected` as the length if it is not known at compile time.
 
     In kernels with `debug` or the `checked` setting, the length is compared with `expected` at run time.
     """

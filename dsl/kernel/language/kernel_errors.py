@@ -29,7 +29,7 @@ class SourceLocation:
     text: str
 
     def show(self) -> str:
-        """Return the location as text, like the error messages of Python."""
+        """Return the location as text, in the format of Python's error messages."""
         where = show_cell(self.file) or f'File "{self.file}"'
         if not self.text:
             return f"  {where}, line {self.line}"
@@ -158,7 +158,7 @@ class LaunchError(KernelError, ValueError):
 
 @public_error
 class DivergenceError(KernelError, RuntimeError):
-    """Raised if threads wait for each other at different source locations, so that none can go on.
+    """Raised if threads wait for each other at different source locations, so that none can continue.
 
     Examples
     --------

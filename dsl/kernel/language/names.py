@@ -213,7 +213,7 @@ running = _Running()
 
 
 def current_thread(path: str) -> SimulatedThread:
-    """Return the thread that runs in Python mode.
+    """Return the thread that is currently running in Python mode.
 
     Raises TypeError outside of kernels.
     """
@@ -256,7 +256,7 @@ class Intrinsic:
         return self._signature
 
     def bind(self, arguments: tuple[Any, ...], keywords: Mapping[str, Any]) -> dict[str, Any]:
-        """Return a dict of a call's arguments and default values by parameter name."""
+        """Return a call's arguments, with default values filled in, as a dict by parameter name."""
         try:
             bound = self.__signature__.bind(*arguments, **keywords)
         except TypeError as error:

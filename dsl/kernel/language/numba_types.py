@@ -60,7 +60,7 @@ def numba_operands(op: OpDef, kinds: tuple[np.dtype, ...]) -> tuple[np.dtype, ..
 
 
 def numba_result(op: str, dtype: np.dtype) -> np.dtype:
-    """Return the dtype to which Numba converts the result of an op, whose dtype is otherwise `dtype`."""
+    """Return the dtype that Numba gives the result of `op`, given the promoted dtype `dtype`."""
     return _UNSIGNED if op in _IN_OWN_WIDTH and dtype.kind == "u" else dtype
 
 

@@ -95,7 +95,7 @@ def _source(code: CodeType) -> Source:
 
 
 def _without_text(code: CodeType) -> Source:
-    """Return the source of a function without source text, decompiled from its byte code."""
+    """Decompile a function that has no source text, and return its source."""
     try:
         tree = read_function(code)
     except Unreadable as error:

@@ -304,7 +304,7 @@ def _declared(c: Compiler, name: str, descriptor: Descriptor, values: list[Any])
     """Assemble the value of a parameter from the kernel IR parameters that represent it."""
 
     class Source:
-        """A substitute for the kernel builder that returns existing parameters."""
+        """A stand-in for the kernel builder, which returns existing parameters instead of adding new ones."""
 
         def pointer(self, *ignored: Any, **options: Any) -> Any:
             return values.pop(0)

@@ -1,4 +1,4 @@
-"""SSA webs: the variables of a function, in which unrelated uses of one name are separate variables.
+"""SSA webs: local variables, split so that unrelated uses of one name are separate variables.
 
 In: the syntax tree of a function. Out: for every node that binds or reads a local name, the number of its variable. If
 a name has two unrelated uses, the two variables may have different types. Invariant: two definitions that reach a
@@ -82,7 +82,7 @@ class _Flow:
         self.continues: list[list[State]] = []
 
     def run(self) -> Webs:
-        """Analyse the function's data flow and return its variables."""
+        """Analyze the function's data flow, and return the function's variables."""
         for node in own_nodes(self.function):
             if isinstance(node, (ast.FunctionDef, ast.Lambda)):
                 inner = {n.id for n in ast.walk(node) if isinstance(n, ast.Name)}

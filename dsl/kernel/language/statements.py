@@ -156,7 +156,7 @@ def _if(frame: FunctionFrame, node: ast.If) -> bool:
 
 @contextmanager
 def _loop_scopes(frame: FunctionFrame, node: ast.While | ast.For) -> Iterator[tuple[str, Callable[[], Any]]]:
-    """Open the scopes to whose ends `break`, `continue` and the normal end of a loop jump.
+    """Context manager for the scopes that `break`, `continue` and the normal end of a loop jump out of.
 
     Yield the label that ends the loop, and a context for the loop's body.
     """

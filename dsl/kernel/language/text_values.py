@@ -63,7 +63,7 @@ class _Letters:
 
 
 def store_text(c: Compiler, target: RecordValue, value: object) -> None:
-    """Copy a text to an element of a text array, padded with zeros."""
+    """Copy a text to an element of a text array, and pad the element with zeros."""
     letters = _Letters(c, value)
     kind = np.dtype(np.uint32 if target.dtype.kind == "U" else np.uint8)
     pointer = c.builder.reinterpret(target.pointer, kind)

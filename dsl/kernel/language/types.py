@@ -25,7 +25,7 @@ Layout = Literal["A", "C", "F"]
 
 
 class Type:
-    """Base class of types such as ``float32``, from which ``float32[:]`` makes an array type."""
+    """Base class of types such as ``float32``, which can be indexed to make array types: ``float32[:]``."""
 
     __slots__ = ()
 
@@ -47,7 +47,7 @@ class Type:
 
 @dataclass(frozen=True, slots=True, repr=False)
 class ScalarType(Type):
-    """The type of a scalar, which can be called to cast a value, or with types to make a signature."""
+    """The type of a scalar, which can be called with a value to cast it, or with types to make a signature."""
 
     name: str
     dtype: np.dtype
@@ -76,7 +76,7 @@ class ScalarType(Type):
 
 @dataclass(frozen=True, slots=True, repr=False)
 class NoneType(Type):
-    """The type of None, which also stands for a function without a result."""
+    """The type of None, also used as the result type of a function that returns nothing."""
 
     def __repr__(self) -> str:
         return "void"
@@ -417,7 +417,7 @@ _PYTHON: dict[type, ScalarType] = {bool: boolean, int: int64, float: float64, co
 
 
 def typeof(value: Any) -> Type:
-    """Return the type of a value as a kernel argument.
+    """Return the type that a value has as a kernel argument.
 
     The value can be a number, a NumPy or weft array, an object with ``__cuda_array_interface__``, a record, an enum
     member, None, or a tuple, named tuple or dataclass of such values.

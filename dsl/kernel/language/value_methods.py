@@ -67,7 +67,7 @@ def replaced(c: Compiler, owner: TupleValue, keywords: dict[str, Any]) -> TupleV
 
 
 def bit_cast(c: Compiler, value: ScalarValue, dtype: np.dtype) -> ScalarValue:
-    """Reinterpret the bits of a scalar in another dtype of the same size."""
+    """Reinterpret the bits of a scalar as another dtype of the same size."""
     if value.dtype.itemsize != dtype.itemsize:
         c.fail(f"the {value.dtype.itemsize} bytes of {value.dtype} cannot be seen as one {dtype}")
     with c.at_top():

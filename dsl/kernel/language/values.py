@@ -165,7 +165,7 @@ class Method:
 
 @dataclass(frozen=True, slots=True, eq=False)
 class Property:
-    """A property of a dataclass or named tuple whose getter has not been called yet."""
+    """An unevaluated property of a dataclass or named tuple."""
 
     owner: Any
     read: property
@@ -199,7 +199,7 @@ class Closure:
 
 @dataclass(frozen=True, slots=True, eq=False)
 class OptionalValue:
-    """A value that may be None at run time, with a run-time bool for its presence.
+    """A value that may be None at run time, with a run-time bool that tells whether it is present.
 
     `value` is None until the compiler sees an assignment of another value.
     """
@@ -326,12 +326,12 @@ def is_text_dtype(dtype: np.dtype) -> bool:
 
 
 def in_bytes(dtype: np.dtype) -> bool:
-    """Return whether kernels access elements of `dtype` through byte pointers, as in records and text."""
+    """Return whether kernels access elements of `dtype` through byte pointers, as for records and text."""
     return dtype.names is not None or is_text_dtype(dtype)
 
 
 def memory_dtype(dtype: np.dtype) -> np.dtype:
-    """Return the element dtype of the pointers with which kernels access elements of `dtype`.
+    """Return the dtype of the pointers to elements of `dtype` in kernels.
 
     The dtype is uint8 for records and text, int64 for dates, and the elements' dtype otherwise.
     """

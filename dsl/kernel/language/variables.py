@@ -100,7 +100,7 @@ class Variable:
 
 
 class Variables:
-    """Base class of `Compiler` for the variables of a compilation."""
+    """Base class of `Compiler` that manages the variables of a compilation."""
 
     builder: KernelBuilder
     index_dtype: np.dtype
@@ -127,7 +127,7 @@ class Variables:
         raise NotImplementedError
 
     def variable(self, key: tuple[Any, ...], name: str) -> Variable:
-        """Return the variable with the key `key`, which stays the same when compilation is restarted."""
+        """Return the variable with the key `key`, which is the same object in all runs of a compilation."""
         found = self.variables.get(key)
         if found is None:
             found = self.variables[key] = Variable(name)
@@ -172,7 +172,7 @@ class Variables:
         self._store(variable, value)
 
     def _widen(self, variable: Variable) -> None:
-        """Give a variable whose kind has become wider new storage, and mark this run's code as invalid.
+        """Allocate new storage for a variable with a widened kind, and mark this run's code as invalid.
 
         The run continues, so that it widens the kinds of all such variables.
         """
@@ -405,7 +405,7 @@ class Variables:
 
 
 def _number_dtype(kind: Kind | None) -> np.dtype | None:
-    """Return the dtype of a variable that holds numbers, or None."""
+    """Return the dtype of a variable of kind `kind` if it holds numbers, otherwise None."""
     if isinstance(kind, ConstantKind):
         kind = number_kind(kind)
     return kind.dtype if isinstance(kind, ScalarKind) else None

@@ -1,4 +1,4 @@
-"""Detection of loops that wait forever for another thread, on the CPU.
+"""Detection, on the CPU, of loops that wait forever for another thread.
 
 On the CPU, the threads of a block run one after the other up to the next barrier, and blocks run in any order. A thread
 that waits in a loop for a write by a later thread would wait forever. In: a `while` loop. Out: code that counts the
@@ -27,7 +27,7 @@ def begin_waiting(frame: FunctionFrame, node: ast.While) -> Variable | None:
 
 
 def _only_waits(node: ast.While) -> bool:
-    """Return whether a loop only tests function results or array elements, and assigns nothing."""
+    """Return whether a loop tests function results or array elements, and its body assigns nothing."""
     asks = any(isinstance(part, (ast.Call, ast.Subscript)) for part in ast.walk(node.test))
     return asks and all(isinstance(statement, (ast.Pass, ast.Expr)) for statement in node.body)
 

@@ -312,7 +312,7 @@ def pack(value: Any, dtype: np.dtype) -> int:
 
 
 def flatten_numbers(value: Any, descriptor: Descriptor, items: list[int]) -> None:
-    """Append the 64-bit words of an argument without arrays to `items`."""
+    """Append to `items` the 64-bit words of an argument that contains no arrays."""
     match descriptor:
         case ("scalar", dtype, _):
             if dtype.kind == "c":

@@ -99,7 +99,7 @@ class ConfiguredKernel:
 
 
 class KernelDispatcher(KernelFunction, Inspection):
-    """A function that runs on every thread of a grid, created by `weft.kernel`.
+    """A kernel, created by `weft.kernel`: a function that runs on every thread of a grid.
 
     ``k[grid, block](...)`` and ``k[grid, block, stream, shared_bytes](...)`` launch the kernel. ``k.forall(n)(...)``
     launches a grid with at least `n` threads.
@@ -215,7 +215,7 @@ class KernelDispatcher(KernelFunction, Inspection):
     def specialization(
         self, descriptors: tuple[Any, ...], target: Any, index: np.dtype, block: Triple | None, sanitized: bool = False
     ) -> Specialization:
-        """Return the kernel that is compiled for arguments with the given type descriptors.
+        """Return the kernel for arguments with the given type descriptors, after compiling it if necessary.
 
         With `sanitized`, the kernel is instrumented for the sanitizer.
 

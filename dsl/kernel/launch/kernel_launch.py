@@ -132,7 +132,7 @@ class DispatchedLaunch:
         return choose_index_dtype(self.spans, [*self.extents, *threads, launcher.shared_bytes])
 
     def memory(self, storage: Storage, written: bool) -> Buffer:
-        """Return the buffer of an array argument, after copying it if it is shared and will be written."""
+        """Return the buffer of an array argument, first copying a shared buffer that will be written."""
         buffer = exclusive(storage) if written else realise(storage)
         if self.device.streaming:
             self.device.claim(buffer, self.launcher.stream, written)

@@ -230,7 +230,7 @@ def _sorted_into(x: Any, out: Any) -> None:
 
 
 def _order(x: Any, out: Any) -> None:
-    """Write the indices that sort an array to `out`, by a stable insertion sort in a kernel."""
+    """Write to `out` the indices that sort an array, by a stable insertion sort in a kernel."""
     for k in range(x.size):
         j = k
         while j > 0 and _after(x[out[j - 1]], x[k]):
@@ -374,7 +374,7 @@ def _linspace(call: Invocation, start: Any, stop: Any, num: Any = None) -> Any:
 
 
 def _counted(call: Invocation, like: np.ndarray, item: Callable[[ScalarValue], Any]) -> ArrayValue:
-    """Return a 1-D local array whose elements `item` computes from their indices.
+    """Return a 1-D local array with elements that `item` computes from their indices.
 
     The size and dtype are those of `like`.
     """

@@ -95,7 +95,7 @@ def _configuration(c: Compiler, configuration: Any) -> list[Value]:
 
 
 def _descriptor(c: Compiler, value: object) -> args.Descriptor:
-    """Return the type descriptor of an argument in a launch from a kernel."""
+    """Return the type descriptor of an argument of a launch inside a kernel."""
     match value:
         case ScalarValue(weak=weak):
             return ("scalar", value.dtype, weak)
@@ -113,7 +113,7 @@ def _descriptor(c: Compiler, value: object) -> args.Descriptor:
 
 
 def _append_words(c: Compiler, value: object, descriptor: args.Descriptor, words: list[Value]) -> None:
-    """Append the 64-bit words of an argument in a launch from a kernel to `words`."""
+    """Append to `words` the 64-bit words of an argument of a launch inside a kernel."""
     match value, descriptor:
         case Constant(value=held), _:
             numbers: list[int] = []

@@ -107,7 +107,7 @@ def _sum(call: Invocation, value: object, start: Any = None) -> Any:
 
 
 def _accumulated(call: Invocation, generator: Generator, start: Any, step: Callable[[Any, Any], Any]) -> Any:
-    """Compile a loop over a generator expression that executes ``total = step(total, item)``."""
+    """Compile a loop that executes ``total = step(total, item)`` for each item of a generator expression."""
     c = call.c
     total = c.variable(
         (*call.frame.path, "reduction", id(call.node), c.occurrence(call.frame.path, call.node)), "the result"
@@ -266,7 +266,7 @@ def _print(call: Invocation, *values: Any, sep: Any = None, end: Any = None) -> 
 
 
 def _conversion(c: Compiler, number: ScalarValue, spec: str) -> str:
-    """Return the printf format that corresponds to a Python format of a scalar."""
+    """Return the printf format that corresponds to the Python format `spec` of a scalar."""
     if not spec and c.numba and dtype_kind(number.dtype) == "f":
         return "f"  # as in Numba's CUDA target
     if not spec:

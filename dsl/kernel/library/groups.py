@@ -158,11 +158,11 @@ class Tile:
         return shfl_sync(self.mask(), value, rank, self.width)
 
     def shfl_up(self, value: object, delta: int) -> Any:
-        """Return the `value` of the thread `delta` ranks below, or this thread's `value` if there is none."""
+        """Return the `value` of the thread `delta` ranks below, or this thread's `value` if no such thread exists."""
         return shfl_up_sync(self.mask(), value, delta, self.width)
 
     def shfl_down(self, value: object, delta: int) -> Any:
-        """Return the `value` of the thread `delta` ranks above, or this thread's `value` if there is none."""
+        """Return the `value` of the thread `delta` ranks above, or this thread's `value` if no such thread exists."""
         return shfl_down_sync(self.mask(), value, delta, self.width)
 
     def shfl_xor(self, value: object, mask: int) -> Any:
@@ -186,7 +186,7 @@ class Tile:
         return match_any_sync(self.mask(), value) >> self.start()
 
     def match_all(self, value: object) -> tuple[int, bool]:
-        """Return a mask of all ranks and True if `value` is equal in all threads, otherwise 0 and False."""
+        """Return the pair (mask of all ranks, True) if `value` is equal in all threads, otherwise (0, False)."""
         found, same = match_all_sync(self.mask(), value)
         return found >> self.start(), same
 
@@ -285,7 +285,7 @@ def coalesced_threads() -> CoalescedGroup:
 
 
 def tiled_partition(group: Any, size: int) -> Tile:
-    """Return this thread's tile of a thread block that is divided into tiles of `size` lanes.
+    """Divide `group` into tiles of `size` lanes, and return this thread's tile.
 
     Parameters
     ----------

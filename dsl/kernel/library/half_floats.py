@@ -45,7 +45,7 @@ def half_rsqrt(x: Any) -> Any:
 
 
 def half_ordered_not_equal(x: Any, y: Any) -> Any:
-    """Return whether two numbers differ, or False if either number is NaN."""
+    """Return whether two numbers differ and neither is NaN."""
     return (x < y) | (x > y)
 
 
@@ -55,7 +55,7 @@ def brain_to_float(x: Any) -> Any:
 
 
 def float_to_brain(x: Any) -> Any:
-    """Convert a float32 to the nearest bfloat16, with ties to even and with 0x7FFF for every NaN."""
+    """Convert a float32 to the bits of the nearest bfloat16: ties go to even, and NaN becomes 0x7FFF."""
     bits = x.view(np.uint32)
     rounded = np.uint16((bits + (0x7FFF + ((bits >> 16) & 1))) >> 16)
     if x != x:
@@ -118,7 +118,7 @@ def _is_infinite(x: Any) -> Any:
 
 
 def _unordered(function: Callable[..., Any]) -> Callable[..., Any]:
-    """Return a comparison function for bfloat16 numbers that returns True if either number is NaN."""
+    """Adapt a float32 comparison to bfloat16 bits, with the result True if either number is NaN."""
 
     def on_bits(x: Any, y: Any) -> Any:
         first, second = brain_to_float(x), brain_to_float(y)

@@ -55,7 +55,7 @@ def call_intrinsic(call: Invocation, intrinsic: Intrinsic, arguments: list[Any],
 
 
 def handles(*paths: str) -> Callable[[Handler], Handler]:
-    """Return a decorator that registers a function to compile the calls of given intrinsics."""
+    """Return a decorator that registers a function as the handler for calls to given intrinsics."""
 
     def register(handler: Handler) -> Handler:
         for path in paths:
@@ -66,7 +66,7 @@ def handles(*paths: str) -> Callable[[Handler], Handler]:
 
 
 def handles_each(variants: Mapping[str, Any]) -> Callable[[Handler], Handler]:
-    """Return a decorator that registers one function to compile the calls of several intrinsics.
+    """Return a decorator that registers one function as the handler for calls to several intrinsics.
 
     The function's first argument is the value in `variants` for the intrinsic.
     """
@@ -178,7 +178,7 @@ def _shared(call: Invocation, shape: Any = None, dtype: Any = None, alignment: A
 
 
 class NeedsLaunch(Exception):
-    """Raised if the shape of an array depends on the block size, which is known only at a launch."""
+    """Raised if the shape of an array depends on the block size, which is known only at launch time."""
 
 
 def _dynamic_length(c: Compiler, dtype: np.dtype) -> Extent:

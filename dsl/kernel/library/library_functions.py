@@ -20,7 +20,7 @@ from weft.runtime import counted
 
 
 class LibraryFunction:
-    """A library function that kernels can call, from libdevice or for float16 and bfloat16 numbers.
+    """A library function that kernels can call: a libdevice, float16 or bfloat16 function.
 
     If the function is called with numbers outside a compiled kernel, it runs as plain Python. Arguments are converted
     as in kernels, and results are NumPy scalars.

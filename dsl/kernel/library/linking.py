@@ -122,7 +122,7 @@ def _read(item: object) -> ForeignCode:
 
 
 class ForeignFunction:
-    """A function in separately compiled code that kernels can call, created by `declare_device`."""
+    """A separately compiled function that kernels can call, created by `declare_device`."""
 
     def __init__(self, name: str, signature: types.Signature, links: Sequence[str], abi: str) -> None:
         self.__name__ = name
@@ -137,7 +137,7 @@ class ForeignFunction:
         return f"<foreign function {self.__name__}{self.signature}>"
 
     def compile_call(self, call: Invocation, *arguments: Any) -> Any:
-        """Compile a call to the function in a kernel."""
+        """Compile a kernel's call to this function."""
         c, wanted = call.c, self.signature.arguments
         if c.target is None or c.target.kind != "cuda":
             c.fail(f"{self.__name__} is a function of linked GPU code: this kernel needs a GPU")

@@ -35,7 +35,7 @@ class Filter(enum.Enum):
 
 
 class Address(enum.Enum):
-    """Addressing mode of a texture: how values outside the array are sampled."""
+    """Addressing mode of a texture: how coordinates outside the array are handled."""
 
     CLAMP = "clamp"  # the nearest element
     BORDER = "border"  # zero
@@ -215,19 +215,19 @@ def position(t: Any, x: Any, axis: Any) -> Any:
 
 @device
 def cell(x: Any) -> Any:
-    """Return the index of the element in whose cell a position lies."""
+    """Return the index of the element whose cell contains a position."""
     return int(np.floor(x))
 
 
 @device
 def weight(x: Any) -> Any:
-    """Return the interpolation weight at a position, which is its fractional part rounded to 8 bits."""
+    """Return the interpolation weight at a position: its fractional part, rounded to 8 bits."""
     return np.floor((x - np.floor(x)) * STEPS + HALF) / STEPS
 
 
 @device
 def element(t: Any, index: Any) -> Any:
-    """Return the texture's element at an index, also for an index outside the array."""
+    """Return the texture's element at an index, which may be outside the array."""
     if t.data.ndim == 1:
         i, inside = inner(t, index[0], 0)
         found = t.data[i]
@@ -247,7 +247,7 @@ def element(t: Any, index: Any) -> Any:
 
 @device
 def inner(t: Any, i: Any, axis: Any) -> Any:
-    """Return a valid index for `i`, and a flag that is false if the texture is 0 at `i`."""
+    """Return an in-bounds index for `i`, and a flag that is false if `i` is in the zero border."""
     n = t.data.shape[axis]
     if t.address is Address.WRAP:
         return i % n, True

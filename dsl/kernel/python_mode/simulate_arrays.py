@@ -16,7 +16,7 @@ from weft.dsl.kernel.python_mode.simulate_bfloat16 import seen
 
 
 class KernelArray(np.ndarray):
-    """A NumPy array for kernels in Python mode, which casts assigned values as compiled kernels do."""
+    """A NumPy array that casts assigned values as compiled kernels do, for kernels in Python mode."""
 
     def __setitem__(self, index: Any, value: object) -> None:
         if self.dtype.names is None and not isinstance(value, (np.ndarray, list, tuple)):

@@ -46,7 +46,7 @@ def _float_dtype(values: tuple[Any, ...]) -> np.dtype | None:
 
 
 def _kernel_function(name: str) -> Callable[..., Any]:
-    """Return a `math` function that returns the operand's dtype and never raises an error."""
+    """Return a version of a `math` function that keeps the operands' dtype and never raises an error."""
     function = getattr(math, name)
     definition = find_op(OPS[name])
     reference: Any = getattr(np, definition.ufunc) if definition.ufunc else definition.reference
@@ -68,7 +68,7 @@ def _kernel_function(name: str) -> Callable[..., Any]:
 
 
 def _raised(name: str, reference: Any, plain: list[Any]) -> float:
-    """Return the float64 result of a function where Python's function raises an error."""
+    """Return the float64 result of a call for which Python's `math` function raises an error."""
     numbers = [np.asarray(value, np.float64 if isinstance(value, float) else None)[()] for value in plain]
     match name:
         case "lgamma":  # a pole, or an overflow
@@ -109,7 +109,7 @@ class _Cast(type):
 
 
 def _cast(kind: type) -> type:
-    """Return a substitute for a number type such as `int`, which NumPy accepts as a dtype."""
+    """Return a substitute for a number type such as `int`; NumPy accepts the substitute as a dtype."""
     return _Cast(kind.__name__, (), {"real": kind, "dtype": np.dtype(kind), "__doc__": kind.__doc__})
 
 

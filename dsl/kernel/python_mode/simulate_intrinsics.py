@@ -201,7 +201,7 @@ def _element(path: str, ary: Any, idx: Any) -> tuple[np.ndarray, Any, Any]:
 
 
 def _atomic(name: str, new: Callable[[Any, Any], Any], kinds: str = "iuf") -> Action:
-    """Return an atomic operation that replaces `old` by ``new(old, value)`` and returns `old`."""
+    """Return an atomic operation that stores ``new(old, value)`` and returns the old value."""
     path = f"atomic.{name}"
 
     def action(thread: RunningThread, ary: Any, idx: Any, val: Any) -> Any:

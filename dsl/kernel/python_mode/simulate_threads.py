@@ -66,7 +66,7 @@ class Wait:
 
 
 class SimulatedBlock:
-    """A block of a simulated launch that has started, with its threads and its shared memory."""
+    """A started block of a simulated launch, with its threads and its shared memory."""
 
     def __init__(self, launch: SimulatedLaunch, index: Triple) -> None:
         self.index = index
@@ -171,7 +171,7 @@ class RunningThread:
 
 
 def call_frames() -> list[FrameType]:
-    """Return the Python stack frames from the kernel function to the caller of an intrinsic.
+    """Return the Python stack frames from the caller of an intrinsic out to the kernel function.
 
     The innermost frame comes first.
     """
@@ -401,7 +401,7 @@ class SimulatedLaunch:
     # -- synchronization --
 
     def arrive(self, thread: RunningThread) -> None:
-        """Record a thread's arrival at a synchronization point, and release the threads after the last arrival."""
+        """Record a thread's arrival at a synchronization point; the last arrival releases the threads."""
         assert thread.wait is not None
         key = thread.wait.key
         thread.block.arrived[key] += 1
@@ -448,7 +448,7 @@ class SimulatedLaunch:
         self._ready.extend(group)
 
     def _release_active(self) -> bool:
-        """Release the lanes of a warp that wait at the same `activemask`, or return False if there are none."""
+        """Release the lanes of one warp that wait at the same `activemask`, and return whether there were any."""
         for block in self._blocks:
             if not any(key[0] == "active" for key in block.arrived):
                 continue

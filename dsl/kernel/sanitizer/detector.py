@@ -171,7 +171,7 @@ def ordered(before: Now, thread: ThreadState) -> bool:
 
 
 def join_clocks(parts: Sequence[Known | None]) -> Known | None:
-    """Return the union of vector clocks, with the latest time of each thread."""
+    """Merge vector clocks, keeping the latest time of each thread."""
     different = list({id(known): known for known in parts if known is not None}.values())
     if len(different) <= 1:
         return different[0] if different else None

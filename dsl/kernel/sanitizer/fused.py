@@ -1,4 +1,4 @@
-"""Sanitizer for fused kernels, with which the ``simt::sanitized`` device checks GPU schedules.
+"""Sanitizer for fused kernels, used by the ``simt::sanitized`` device to check GPU schedules.
 
 In: a fused kernel compiled with instrumentation, and the events of a launch. Out: a `SanitizerError` if there are
 findings. The error's locations are operations of the kernel's IR (line 1 is the first instrumented operation).

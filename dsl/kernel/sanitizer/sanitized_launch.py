@@ -221,7 +221,7 @@ class SanitizedLaunch(DispatchedLaunch):
         return buffer
 
     def start(self, found: Specialization, function: Any, items: list[int]) -> None:
-        """Launch the kernel and analyze its events, or raise SanitizerError for errors that were found."""
+        """Launch the kernel, analyze its events, and raise SanitizerError if there are errors."""
         launcher = self.launcher
         assert found.tracer is not None
         detector = Detector(found.tracer.sites, int(np.prod(launcher.block)), self.unwritten, function.cooperative)
@@ -273,7 +273,7 @@ class _HostCopy:
 
 
 def make_report(finding: Finding, count: int, grid: Triple, block: Triple) -> Report:
-    """Convert an error that the detector has found `count` times to a report."""
+    """Create the report of an error that the detector has found `count` times."""
     other = None
     if finding.other is not None:
         location = finding.other.location

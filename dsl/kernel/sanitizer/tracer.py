@@ -102,14 +102,14 @@ class TracingBuilder(KernelBuilder):
 
 
 class Tracer:
-    """The instrumentation of a kernel, which emits `trace` operations and lists their sites."""
+    """Emitter of a kernel's `trace` operations, with a list of their sites."""
 
     def __init__(self) -> None:
         self.sites: list[Site] = []
         self._named: dict[tuple[int, str], tuple[ArrayValue, ArrayValue]] = {}
 
     def begin(self, c: Compiler, name: str) -> KernelBuilder:
-        """Start a new compilation run without sites, and return its kernel builder."""
+        """Start a new compilation with an empty list of sites, and return its kernel builder."""
         self.sites = []
         self._named = {}
         self.c = c

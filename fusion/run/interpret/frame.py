@@ -132,7 +132,7 @@ class ValueFrame:
         return found
 
     def apart(self, number: int, other: int) -> Any:
-        """Return an array by number, as a copy if it shares memory with the array `other`."""
+        """Return the array with a given number, or a copy if the array shares memory with the array `other`."""
         value = self.values[number]
         if self.values[other] is not None and np.may_share_memory(value, self.values[other]):
             if self.owner[number] >= 0:

@@ -129,7 +129,7 @@ def _taken_shape(base: Any, axis: int) -> tuple[int, ...]:
 
 
 def _taken_axis(node: Expr, terms: Any, shape: tuple[int, ...], indices: list[Any]) -> int:
-    """Return the axis along which a gather selects, if all other axes are whole, otherwise -1."""
+    """Return the axis along which a gather selects elements, or -1 if it does not take all other axes whole."""
     if len(indices) != 1 or len(terms) != len(shape) or not node.size:
         return -1
     own = [k for k, (_, _, which) in enumerate(terms) if which >= 0]
@@ -151,7 +151,7 @@ def _taken_axis(node: Expr, terms: Any, shape: tuple[int, ...], indices: list[An
 
 
 def _flat_position(terms: Any, indices: list[Any], shape: tuple[int, ...], of: tuple[int, ...]) -> Any:
-    """Return the index of each element of a gather or scatter among the elements of an array of shape `of`.
+    """Return the flat index, in an array of shape `of`, of each element of a gather or scatter.
 
     The index array has the shape `shape`. With one term, the elements are counted in C order.
     """

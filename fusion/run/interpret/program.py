@@ -89,7 +89,7 @@ class ReductionOrders:
 
     @property
     def asked(self) -> bool:
-        """Whether the choice of the values that a plan would materialize was needed."""
+        """Whether the values that a plan would materialize had to be determined."""
         return self._rules is not None
 
     def stored(self) -> tuple[set[Expr], set[Expr]]:

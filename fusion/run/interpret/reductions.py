@@ -31,7 +31,7 @@ _SHIFTED = frozenset({"square", "multiply", "exp", "exp2"})
 
 
 def rounds(node: Expr) -> bool:
-    """Return whether the result of a reduction or scan depends on the order of its elements."""
+    """Return whether the result of a reduction or scan depends on the order in which elements are combined."""
     return dtype_kind(node.dtype) in "fc" and node.op not in _EXACT
 
 
@@ -41,7 +41,7 @@ def may_fail(node: Expr) -> bool:
 
 
 def operands_of(node: Expr) -> tuple[Expr, ...]:
-    """Return the operands of a node, or the condition that a node counts."""
+    """Return the operands of a node, or the bool array if the node counts its true elements."""
     if node.kind != "reduce" or node.op != "add" or node.dtype.kind not in "iu":
         return node.operands
     (operand,) = node.operands
@@ -72,7 +72,7 @@ def choose_order(node: Expr, orders: ReductionOrders) -> Any:
 
 
 def _outline(node: Expr, stored: Container[Expr], short: Container[Expr]) -> Any:
-    """Return a key of how a reduction's operand is computed, by which reduction orders are cached.
+    """Return a key that describes how a reduction's operand is computed, for caching reduction orders.
 
     Equal keys have equal orders. Offsets of views are not part of the key: the iterations of a loop that reduces one
     window after another have the same kernel.

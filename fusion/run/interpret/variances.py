@@ -26,7 +26,7 @@ TOGETHER = 8
 
 
 def find_variances(order: list[Expr], origins: Mapping[Expr, Expr]) -> dict[Expr, tuple[Expr, Tree]]:
-    """Find the sums of squares of variances, with the array and the summation order of each."""
+    """Find the sums of squares in variances, with the array and the summation order of each."""
     found = {}
     for node in order:
         array = _shifted(node, origins) if node.kind == "reduce" and node.op == "add" else None
@@ -38,7 +38,7 @@ def find_variances(order: list[Expr], origins: Mapping[Expr, Expr]) -> dict[Expr
 
 
 def _shifted(node: Expr, origins: Mapping[Expr, Expr]) -> Expr | None:
-    """Return the array of a variance if a node computes its sum of squares, otherwise None."""
+    """Return the array whose variance uses the sum that a node computes, or None for other nodes."""
     kind, (squares,) = node.dtype, node.operands
     if kind.char not in "fd" or node.size != 1 or not _is_map(squares, ("square", "multiply"), kind):
         return None

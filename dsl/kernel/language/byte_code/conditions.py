@@ -95,7 +95,7 @@ class Conditions:
         return False
 
     def _popped(self, number: int) -> int:
-        """Return the block after block `number` if that block only pops a value, otherwise `number`."""
+        """Return the successor of block `number` if block `number` only pops a value, otherwise `number`."""
         block = self.blocks[number]
         return block.after[0] if [i.name for i in block.body] == ["pop"] else number
 

@@ -116,7 +116,7 @@ def _slice(parts: list[ast.expr]) -> ast.Slice:
 
 
 def _slice_part(part: ast.expr) -> ast.expr | None:
-    """Return the syntax tree of a slice's bound, in which a negative number has a minus operator.
+    """Return a slice bound's syntax tree, with a unary minus for a negative number, or None if omitted.
 
     Python 3.14 uses different instructions for a slice of three constants and for a slice that contains a minus.
     """
@@ -247,7 +247,7 @@ class ExpressionStack:
         self._push(node)
 
     def _chain(self, argument: tuple[list[str], list[list[CodeInstruction]]]) -> None:
-        """Replace two operands of a chained comparison on the stack by the syntax tree of the comparison."""
+        """Replace two operands on the stack by the syntax tree of a chained comparison."""
         operators, rest = argument
         left, right = self._take(2)
         further = [self._value(body) for body in rest]

@@ -131,7 +131,7 @@ def _step(instruction: CodeInstruction, number: int, flags: Flags, exhausted: bo
 
 
 def merge_copies(code: list[CodeInstruction]) -> list[int]:
-    """Redirect jumps to duplicates of code, which CPython's compiler makes, to the original code.
+    """Redirect jumps so that they reach the original code, not the duplicates that CPython makes.
 
     Return the equivalence classes of the instructions, as `classes_of` does.
     """
@@ -147,7 +147,7 @@ def _redirect(code: list[CodeInstruction], old: int, new: int) -> None:
 
 
 def _merge_ends(code: list[CodeInstruction], classes: list[int], stacks: dict[int, Flags]) -> None:
-    """Merge duplicates of the end of a function, which CPython's compiler makes."""
+    """Merge the duplicates that CPython's compiler makes of a function's end."""
     exhausted = {stacks[k][-1]: code[k].after[1] for k in stacks if code[k].name == "next" and stacks[k]}
     pending: dict[tuple[int, Flags], int] = {}
     for number in sorted(stacks):
