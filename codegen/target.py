@@ -75,7 +75,7 @@ class Target:
 
     @property
     def scheduled_for(self) -> Target:
-        """Return the GPU target whose schedules divide the work of a kernel among threads."""
+        """Return the target whose schedules divide a kernel's work among threads: `schedule`, or this target."""
         return self.schedule or self
 
     @property
@@ -118,7 +118,7 @@ def cuda_target(name: str) -> Target:
 
 
 def newest_architecture(name: str, newest_ptx: int) -> str:
-    """Return the newest architecture in the table that supports code for the GPU `name`.
+    """Return the newest architecture in the table whose code can run on the GPU `name`.
 
     The architecture's PTX version is at most `newest_ptx`.
 

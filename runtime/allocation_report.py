@@ -36,14 +36,14 @@ def show_location(location: object) -> str:
 
 
 def source_line(location: Any) -> tuple[str, int]:
-    """Return the file and line of a source location, or of the user's call if it is in weft's code."""
+    """Return the file and line of a source location, or of the user's call for a location in weft's code."""
     code, offset = location[-2:]
     line = next((n for start, end, n in code.co_lines() if start <= offset < end), None)
     return code.co_filename, line or code.co_firstlineno
 
 
 def show_file(path: str) -> str:
-    """Return a file name for display, such as that of a script or the label of a notebook cell."""
+    """Return the name to display for a file: its name without folders, or the label of a notebook cell."""
     return show_cell(path) or path.rsplit("/", 1)[-1]
 
 
@@ -68,5 +68,5 @@ def largest_buffers(device: str, count: int = SHOWN) -> tuple[tuple[int, str], .
 def out_of_memory(
     device: str, requested: int, held: int, total: int | None = None, limit: int | None = None
 ) -> OutOfMemoryError:
-    """Return the error for a failed memory request, which lists the largest live buffers."""
+    """Return the error for a failed memory request, with a list of the largest live buffers."""
     return OutOfMemoryError(device, requested, held, total, limit, largest_buffers(device))

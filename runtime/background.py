@@ -146,7 +146,7 @@ def prepare() -> None:
 
 
 def _is_late() -> bool:
-    """Return whether this program has run long enough to start a second process for any request."""
+    """Return whether this program has run long enough to start a second process for a non-urgent request."""
     return time.monotonic() > _BEGIN + DELAY
 
 
@@ -187,7 +187,7 @@ def exchange() -> None:
 
 
 def _replace(process: WorkerProcess) -> None:
-    """Start a new second process for waiting requests if the previous process has ended."""
+    """Close a second process that has ended, and start a new one if requests are waiting."""
     process.close()
     _Second.process, _Second.ready = None, False
     if not _Second.left:

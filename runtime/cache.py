@@ -111,7 +111,7 @@ class DiskCache:
         return self.usable and os.path.exists(self._path(key))
 
     def find(self, digest: str) -> ObjectCode | None:
-        """Return the object code for the key that has the given SHA-256 digest in hexadecimal digits.
+        """Return the object code for the key with the given hexadecimal SHA-256 digest.
 
         Return None if there is no entry.
         """

@@ -199,7 +199,7 @@ class GuardFinder:
         return ThreadMultiples(x, y)
 
     def settled(self, run: Run, facts: Facts) -> dict[Value, bool]:
-        """Return the comparisons in a run (code between barriers) that the inequalities `facts` decide."""
+        """Return the comparisons in a run (code between barriers) whose results the inequalities `facts` imply."""
         comparisons = [o.results[0] for o in run.everything() if o.opcode in INEQUALITIES]
         return {
             value: truth
@@ -225,7 +225,7 @@ class GuardFinder:
         return []
 
     def part(self, run: Run, condition: Value, truth: bool) -> RunGuards | None:
-        """Return the guards of the threads in which a comparison gives `truth`, or None for other conditions."""
+        """Return the guards of the threads for which a comparison is `truth`, or None for other conditions."""
         facts, others = (self.conditions.implied(condition, side) for side in (truth, not truth))
         if len(facts) != 1 or len(others) != 1:
             return None
@@ -239,7 +239,7 @@ class GuardFinder:
         return RunGuards([bound], settled={**settled, condition: truth})
 
     def branches(self, run: Run) -> Iterator[tuple[Value, bool]]:
-        """Yield the conditions of the branches that enclose a run (code between barriers), with their values in it.
+        """Yield the condition of each branch around a run (code between barriers), with its value in the run.
 
         Only branches that some threads take and others do not are included.
         """

@@ -30,7 +30,7 @@ def can_merge_blocks(kernel: Kernel, operations: list[Operation], axis: int) -> 
 
 
 class _Positions:
-    """Check that a kernel uses thread and block indices only to compute positions in the grid."""
+    """Analysis of whether a kernel uses thread and block indices only to compute grid positions."""
 
     def __init__(self, kernel: Kernel, operations: list[Operation], axis: int) -> None:
         self.axis = axis
@@ -69,7 +69,7 @@ class _Positions:
         return found
 
     def is_start_of_block(self, o: Operation, value: Value) -> bool:
-        """Return whether an operation computes block index times block size, for addition to thread indices."""
+        """Return whether an operation multiplies the block index by the block size, only to add the thread index."""
         if o.opcode != "multiply" or not self.is_number(_other(o, value), "block_size"):
             return False
         return all(

@@ -138,7 +138,7 @@ class _Flattener:
 
 
 def _leaves(operation: Operation) -> bool:
-    """Return whether an operation contains a `leave` of an outer scope."""
+    """Return whether an operation contains a `leave` that exits an outer scope."""
     stack = [(region, frozenset[str]()) for region in operation.regions]
     own = operation.attributes.get("label") if operation.opcode == "scope" else None
     while stack:

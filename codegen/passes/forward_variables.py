@@ -54,7 +54,7 @@ def _stored_once(kernel: Kernel) -> dict[Value, Value]:
 
 
 def _drop_early(block: Block, written: set[Value], candidates: dict[Value, Value]) -> None:
-    """Remove variables from `candidates` that may be loaded before they are stored."""
+    """Remove from `candidates` the variables that may be loaded before they are stored."""
     written = set(written)
     for o in block.operations:
         if o.opcode == "load" and o.operands[0] in candidates and o.operands[0] not in written:

@@ -79,7 +79,7 @@ def _rows(kernel: Kernel) -> list[_Row]:
 
 
 def blocks_with_loops(block: Block, around: Operation | None = None) -> Iterator[tuple[Block, Operation | None]]:
-    """Yield each block that contains several loops, with the loop whose body the block is."""
+    """Yield each block that contains several loops, together with the enclosing loop."""
     loops = [o for o in block.operations if o.opcode == "for"]
     if len(loops) > 1:
         yield block, around
@@ -150,7 +150,7 @@ def _number(kernel: Kernel) -> dict[Value, object]:
 
 
 def _used_beside(body: Block, known: set[Value]) -> list[Value]:
-    """Return the values in `known` that operations outside `known` use."""
+    """Return the values in `known` that are used by operations whose results are not in `known`."""
     return list(
         dict.fromkeys(v for o in body.operations if known.isdisjoint(o.results) for v in o.operands if v in known)
     )

@@ -1,4 +1,4 @@
-"""Search for indices that are multiples of the vector length, which decide the alignment of accesses.
+"""Search for indices that are multiples of the vector length and so allow aligned vector accesses.
 
 In: a logical kernel and the values of its index parameters. Out: the pointers whose accesses are whole, aligned vectors, and the
 parameters that have to be multiples of a power of two for this. For exact sizes, there are no such parameters.
@@ -79,7 +79,7 @@ def _union(found: Iterator[Names | None] | tuple[Names | None, ...]) -> Names | 
 def _walked(
     kernel: Kernel, operations: Sequence[Operation], index: Value, lanes: int, strided: bool
 ) -> Iterator[tuple[str, Value, bool]]:
-    """Yield each parameter that is accessed at `index`, an index into it, and whether vector accesses are possible.
+    """Yield each parameter accessed along `index`, an index into it, and whether vector accesses are possible.
 
     Accesses whose indices differ only by constants are yielded together. With `strided`, they may advance by more than
     one element, if they access all elements in between, such as the channels of a color.

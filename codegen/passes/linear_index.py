@@ -50,7 +50,7 @@ class LinearIndex:
                 self.largest(value)
 
     def axes(self, value: Value) -> frozenset[int] | None:
-        """Return the axes of the thread indices on which a value depends.
+        """Return the axes of the thread indices that a value depends on.
 
         Return None for a value that also depends on something else, such as memory, or that takes many operations to
         compute.
@@ -74,7 +74,7 @@ class LinearIndex:
 
     @property
     def longest(self) -> int:
-        """Return an upper bound on the number of threads in a loop over the threads of a block."""
+        """Return an upper bound on the number of iterations of a loop over the threads of a block."""
         return LONGEST_BLOCK if self.merged is None else LONGEST_GRID
 
     def step(self, value: Value, axis: int) -> tuple[int, bool] | None:
@@ -112,7 +112,7 @@ class LinearIndex:
         return None
 
     def factor(self, value: Value, axis: int) -> Value | None:
-        """Return the factor that is the difference of a product between adjacent threads, or None if there is none.
+        """Return the factor of a product that equals its difference between adjacent threads, or None.
 
         The integer is the product of this value, which no thread index changes, and a number that increases by 1.
         """

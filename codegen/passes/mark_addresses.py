@@ -18,7 +18,7 @@ _ARITHMETIC = frozenset({"add", "subtract", "multiply"})
 
 
 def mark_addresses(kernel: Kernel) -> Kernel:
-    """Mark arithmetic that only computes indices with the ``nowrap`` attribute, as free of overflow."""
+    """Add the ``nowrap`` attribute to arithmetic that only computes indices and therefore cannot overflow."""
     operations = list(kernel.walk())
     others: set[Value] = set()  # not used as an address
     used: set[Value] = set()

@@ -1,4 +1,4 @@
-"""Merging of a block reduction and the kernel that combines its partial results into one kernel.
+"""Merging of two kernels into one: a block reduction, and the kernel that combines its partial results.
 
 In: two logical kernels, of which the second reads the results of the first. Out: one kernel with the operations of
 both and the ``merged`` attribute. The GPU block that finishes the first part last runs the second part
@@ -20,7 +20,7 @@ COUNTER = "counter"
 
 
 class _Renaming(Rewriter):
-    """Copier of a kernel that gives all values new names."""
+    """Rewriter that copies a kernel and gives all values new names."""
 
     def renew(self, values: tuple[Value, ...]) -> tuple[Value, ...]:
         new = tuple(self.builder.fresh(value.type) for value in values)

@@ -1,4 +1,4 @@
-"""Sums of conditions in 32 bits instead of 64, so that a vector of the CPU holds twice as many of them.
+"""Sums of conditions in 32 bits instead of 64, so that a CPU vector holds twice as many elements.
 
 In: a logical kernel. Out: the kernel, in which reduction loops add casts of bools as int32 numbers. Invariant: a loop
 whose index is an int32 adds fewer than 2**31 ones, so that no sum overflows.

@@ -23,7 +23,7 @@ def rounds(loop: Operation) -> bool:
 
 
 def reduction_identities(combine: Sequence[str], types: Sequence[Type]) -> list[Any]:
-    """Return an identity for each accumulator of the reductions in `combine`, as NumPy scalars.
+    """Return the identities of all accumulators of the reductions in `combine`, as NumPy scalars.
 
     Combining a value with the identity changes no bit.
 

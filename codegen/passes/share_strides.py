@@ -141,7 +141,7 @@ class _Finder:
         return maker.opcode != "load" and all(self.is_constant(v, inside) for v in maker.operands)
 
     def is_pure(self, o: Operation) -> bool:
-        """Return whether an operation may run once for all threads, such as a load of a variable."""
+        """Return whether an operation, such as a load of a variable, may run once for all threads."""
         return (
             o.opcode in ("constant", "cast")
             or o.opcode not in STRUCTURAL
@@ -149,7 +149,7 @@ class _Finder:
         )
 
     def compared(self, condition: Value) -> tuple[Value, Value] | None:
-        """Return the variable and the bound of a loop condition ``not variable < stop``, or None for others."""
+        """Return the variable and the bound of a loop condition ``not variable < stop``, or None for any other."""
         maker = self.makers.get(condition)
         negative = maker is not None and maker.opcode == "bitwise_xor" and self.is_true(maker.operands[1])
         if maker is not None and negative:
@@ -167,7 +167,7 @@ class _Finder:
         return maker is not None and maker.opcode == "constant" and bool(maker.attributes["value"])
 
     def advance(self, variable: Value, repeat: Operation, inside: list[Operation]) -> Operation | None:
-        """Return the only store to a loop's variable in the loop, or None if the loop has no or several such stores.
+        """Return the only store to a loop's variable in the loop, or None if there are none or several.
 
         Every iteration that stays in the loop must end its accesses with this store. Otherwise, return None.
         """
@@ -215,7 +215,7 @@ class _Finder:
         return True
 
     def blocks_are_independent(self) -> bool:
-        """Return whether several blocks can run together, because no thread waits for another block."""
+        """Return whether several blocks can run together, which requires that no thread waits for another block."""
         for o in self.kernel.walk():
             if o.opcode in SYNCHRONIZATION and o.opcode not in _OF_BLOCKS:
                 return False
@@ -309,7 +309,7 @@ def _commutes(o: Operation) -> bool:
 
 
 def _find_cut(loop: StridedLoop, repeat: Operation) -> Operation | None:
-    """Return the atomic before which a short loop is split, so that the preceding code can be vectorized.
+    """Return the operation at which to split a short loop, so that the code before its atomic is vectorized.
 
     Return None if the loop has no atomic, or converts no float to an integer before the atomic.
     """
@@ -351,7 +351,7 @@ class _Sharer(Rewriter):
         self.cut: Operation | None = None  # operation of the open loop before which the threads synchronize
 
     def replace(self, b: KernelBuilder, o: Operation, operands: list[Any]) -> list[Any] | None:
-        """Read the loop's index in place of its variable, and remove stores to the variable."""
+        """Replace loads of a loop's variable by the loop's index, and remove stores to the variable."""
         if o is self.cut:
             b.emit("barrier")
         index = self.indices.get(o.operands[0]) if o.opcode in ("load", "store") else None
@@ -483,11 +483,11 @@ class _Sharer(Rewriter):
         return new
 
     def value_of_first_thread(self, value: Value) -> Value:
-        """Emit code by which every thread computes the first thread's value of `value`."""
+        """Emit code that computes, in every thread, the first thread's value of `value`."""
         return self.value_of_thread(value, lambda number: self.builder.constant(0, number.results[0].type))
 
     def value_of_last_thread(self, value: Value) -> Value:
-        """Emit code by which every thread computes the last thread's value of `value`."""
+        """Emit code that computes, in every thread, the last thread's value of `value`."""
 
         def last(number: Operation) -> Value:
             kind, name = number.results[0].type, _EXTENTS[number.opcode]
@@ -497,7 +497,7 @@ class _Sharer(Rewriter):
         return self.value_of_thread(value, last)
 
     def value_of_thread(self, value: Value, number: Callable[[Operation], Value]) -> Value:
-        """Emit code by which every thread computes another thread's value of `value`.
+        """Emit code that computes, in every thread, another thread's value of `value`.
 
         `number` emits that thread's thread and block indices.
         """
@@ -510,7 +510,7 @@ class _Sharer(Rewriter):
         return self.builder.emit(maker.opcode, operands, (value.type,), **maker.attributes)[0]
 
     def distance_to_first(self, value: Value) -> Value:
-        """Emit code that subtracts the first thread's value from the current thread's value."""
+        """Emit code that computes the difference between the current thread's value and the first thread's value."""
         maker, b = self.makers[value], self.builder
         varying = [v for v in maker.operands if v in self.uniform.varying]
         if not varying:

@@ -72,7 +72,7 @@ Branch = tuple[Operation, int]  # an `if` and the number of its region
 
 @dataclass
 class BarrierSplit:
-    """The steps into which a kernel is split at synchronization points, and the values passed between them.
+    """A kernel split into steps at its synchronization points, with the values passed between the steps.
 
     Attributes
     ----------
@@ -306,7 +306,7 @@ class _Splitter:
                         self.mark_needed(value)
 
     def mark_needed(self, value: Value) -> None:
-        """Mark a value as needed outside of all runs (code between barriers), and the operations that compute it."""
+        """Mark a value, and the operations that compute it, as needed outside of all runs (code between barriers)."""
         if value in self.needed:
             return
         self.needed.add(value)
@@ -331,7 +331,7 @@ class _Splitter:
             self.fine = False
 
     def share(self, root: Value) -> None:
-        """Mark a variable as shared by all threads of a block, and the operations that compute its values."""
+        """Mark a variable as shared by all threads of a block, and mark the operations that compute its values."""
         if root in self.made.common:
             return
         self.made.common.add(root)
@@ -410,7 +410,7 @@ class _Splitter:
         self.made.steps[block] = steps
 
     def find_strict(self) -> None:
-        """Find the synchronization points in branches that all lanes of a warp must reach together.
+        """Find the synchronization points that lie in branches and that all lanes of a warp must reach together.
 
         That is, all lanes must arrive if any lane does.
         """

@@ -213,7 +213,7 @@ class _Splitter:
         return count
 
     def length(self, region: Block) -> int:
-        """Return the number of operations in a copy of a region from which decided branches are removed."""
+        """Return the number of operations that a copy of a region has after decided branches are removed."""
         count = 0
         for operation in region.operations:
             holds = self.holds(operation.operands[0]) if operation.opcode == "if" else None
@@ -222,7 +222,7 @@ class _Splitter:
         return count
 
     def open_test(self, region: Block, likely: dict[Value, bool]) -> Value | None:
-        """Return a comparison with unknown result that a region still branches on, or None."""
+        """Return a comparison that a region still branches on and that has no known result, or None."""
         for operation in region.operations:
             regions = operation.regions
             if operation.opcode == "if":
@@ -303,7 +303,7 @@ class _Splitter:
     def copy_knowing(
         self, known: dict[Value, bool], operation: Operation, bounds: tuple[Value, Value], **attributes: Any
     ) -> None:
-        """Copy a loop with other bounds, within which the comparisons `known` have known results."""
+        """Copy a loop with other bounds, given the results `known` of comparisons within these bounds."""
         outside, self.known = self.known, {**self.known, **known}
         self.copy(operation, bounds, role="serial", **attributes)
         self.known = outside

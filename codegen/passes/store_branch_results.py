@@ -15,7 +15,7 @@ from weft.codegen.passes.rewrite import Rewriter
 
 
 def store_branch_results(kernel: Kernel) -> Kernel:
-    """Store the results of branches that contain synchronization points in `local` variables."""
+    """Use `local` variables for the results of branches that contain synchronization points."""
     return _Storer(kernel).run() if any(_has_results_to_store(o) for o in kernel.walk()) else kernel
 
 

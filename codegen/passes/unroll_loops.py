@@ -43,7 +43,7 @@ def _limits(on_gpu: bool) -> tuple[int, tuple[str, ...]]:
 
 
 def _inside(block: Block, outer: Operation | None = None) -> Iterator[tuple[Operation, Operation]]:
-    """Yield pairs (outer, loop) of each nested loop and the loop around it."""
+    """Yield a pair (outer, loop) for each nested loop: the loop around it, and the loop itself."""
     for o in block.operations:
         if o.opcode == "for" and outer is not None:
             yield outer, o

@@ -28,7 +28,7 @@ _SAFE = 2**63 + 2**62
 
 
 def unwrap_indices(kernel: Kernel) -> Kernel:
-    """Remove the code for negative indices from indices that cannot be negative."""
+    """Remove the handling of negative indices where an index cannot be negative."""
     if not any(o.attributes.get("index") for o in kernel.walk()):
         return kernel
     found = _Signs(kernel)

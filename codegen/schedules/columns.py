@@ -42,7 +42,7 @@ FEW_BLOCKS = 256
 
 @dataclass(frozen=True, slots=True)
 class ColumnReduction(Decision):
-    """The parameters of a column reduction on a GPU: the number of adjacent threads, and columns per thread.
+    """The parameters of a column reduction on a GPU: the numbers of adjacent threads and of columns per thread.
 
     If the number of threads is 0, the launch determines the number.
     """
@@ -93,7 +93,7 @@ def threads_below(count: int, items: int) -> int:
 
 
 def halve_columns(parts: list[Any], combine: Callable[[Any, Any], Any]) -> Any:
-    """Combine the partial results of a column by halves: first within each warp, then across warps."""
+    """Combine the partial results of a column in pairs: first within each warp, then across warps."""
     inside = max(1, len(parts) // GPU.warps)
     warps = [parts[k : k + inside] for k in range(0, len(parts), inside)]
     return by_halves([by_halves(warp, combine) for warp in warps], combine)

@@ -171,7 +171,7 @@ def along_row(nest: Nest) -> int:
 
 
 def _columns(w: ThreadWriter, index: Value, column: Value, along: Value, length: Value, columns: int) -> None:
-    """Emit code for up to `columns` columns, starting at `column` and `along` elements apart."""
+    """Emit code for up to `columns` columns, `along` elements apart, the first of which is `column`."""
 
     def point(position: Value) -> None:
         w.map[index] = position
@@ -196,7 +196,7 @@ def _columns(w: ThreadWriter, index: Value, column: Value, along: Value, length:
 
 
 def vector_lanes(kernel: Kernel, nest: Nest) -> tuple[int, tuple[str, ...]]:
-    """Return the number of consecutive elements per thread, and the pointers with aligned vectors.
+    """Return the number of consecutive elements per thread, and the pointers accessed by aligned vectors.
 
     The number is 1 if whole vectors would move less than half of the bytes: adjacent threads then access adjacent
     elements.

@@ -14,7 +14,7 @@ THREADS = 128
 
 
 class Items(AnySizesDecision):
-    """The parameters of the fallback schedule, which has none."""
+    """An empty set of parameters, since the fallback schedule has none."""
 
 
 def fits(kernel: Kernel, nest: Nest, sizes: Mapping[str, int], exact: bool) -> Items:

@@ -109,7 +109,7 @@ class LaneWriter:
         return Slot(indices, [w.test("less", index, length) for index in offsets])
 
     def once(self, name: str, x: Value, y: Value) -> Value:
-        """Return the result of an op on two indices, which is emitted only once for equal arguments."""
+        """Return the result of an op on two indices, and emit the op only once for equal arguments."""
         return self._once(Operation(name, (x, y), (Value("", x.type),)), (x, y))[0]
 
     def _once(self, operation: Operation, operands: tuple[Value, ...]) -> tuple[Value, ...]:
@@ -292,7 +292,7 @@ class LaneWriter:
     def _guarded(
         self, operation: Operation, operands: tuple[Value, ...], slot: Slot, valid: Value | None
     ) -> tuple[Value, ...]:
-        """Emit an operation for one vector lane, with a condition if it is a load that the lane may not execute.
+        """Emit an operation for one vector lane, with a condition if it is a load that invalid lanes must skip.
 
         An invalid lane does not load memory that may change, or that lies outside an array.
         """

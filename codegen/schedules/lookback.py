@@ -333,7 +333,7 @@ class _Descriptors:
 
 
 class _TilePosition:
-    """The position of a tile in its group of 32 tiles, and of the group among 32 groups."""
+    """The position of a tile in its group of 32 tiles, and of this group in its group of 32 groups."""
 
     def __init__(self, w: ThreadWriter, row: Value, tile: Value, tiles: Value, lane: Value) -> None:
         self.w = w

@@ -112,7 +112,7 @@ def is_spread(operation: Operation) -> bool:
 
 
 def reduction_chain(loop: Operation) -> list[Operation]:
-    """Return a loop and the loops perfectly nested in it whose iterations can be distributed among threads.
+    """Return a loop and its perfectly nested inner loops, as far as threads can share their iterations.
 
     The bounds of each loop are invariant in the loops around it, and all loops have the same accumulators.
     """
@@ -140,7 +140,7 @@ def reduction_chain(loop: Operation) -> list[Operation]:
 
 
 def prefers_columns(nest: Nest, loops: list[Operation]) -> bool:
-    """Return whether accesses are mostly contiguous along the innermost parallel loop, not along `loops`.
+    """Return whether more accesses are contiguous along the innermost parallel loop than along `loops`.
 
     Accesses that are contiguous along both are counted only for `loops`.
     """

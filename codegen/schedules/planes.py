@@ -77,7 +77,7 @@ def fits(kernel: Kernel, nest: Nest, sizes: Mapping[str, int], exact: bool) -> R
 
 
 def _row_thread_counts(count: int) -> list[int]:
-    """Return the numbers of threads among which a row of `count` vectors may be divided."""
+    """Return the possible numbers of threads that share a row of `count` vectors."""
     found = [1 << k for k in range(GPU.block.bit_length()) if 1 << k <= count]
     return [along for along in found if along >= min(GPU.warp, found[-1])]
 

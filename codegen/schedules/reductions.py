@@ -75,7 +75,7 @@ class Team:
 
 
 def split_item(nest: Nest) -> tuple[list[Operation], list[Operation]] | None:
-    """Split the operations of an iteration in two parts, after the last loop that threads can share.
+    """Split the operations of an iteration into two parts, after the last loop that threads can share.
 
     One thread executes the second part. Return None if threads cannot share the first part, because it has serial loops
     or conditional stores.
@@ -313,7 +313,7 @@ def combine_all(
 
 
 def by_halves(parts: list[Any], combine: Callable[[Any, Any], Any]) -> Any:
-    """Combine the parts of a reduction by halves, until one part is left."""
+    """Combine the first half of the parts with the second half, repeatedly, until one part is left."""
     while len(parts) > 1:
         half = len(parts) // 2
         parts = [combine(*pair) for pair in zip(parts[:half], parts[half:], strict=True)]

@@ -393,7 +393,7 @@ class RowWriter:
         ]
 
     def spans(self, count: int) -> Value | int:
-        """Return the distance in elements from this thread's vector to its `count`-th next vector."""
+        """Return the distance in elements between two vectors of this thread that are `count` vectors apart."""
         return count * self.threads * self.lanes
 
     def _slot(self, k: int, base: Value, length: Value, known: int | None = None) -> Slot:
@@ -409,7 +409,7 @@ class RowWriter:
         return self.writer.slot_within(base, offset, length, self._readable_length(length), whole=self.known.whole)
 
     def _readable_length(self, length: Value) -> Value:
-        """Return how many elements may be read from a part of a row that has `length` elements."""
+        """Return the number of elements that may be read from a part of `length` elements of a row."""
         return length
 
     def _tiles(self, loop: Operation, accumulators: list[list[Value]]) -> list[list[Value]]:

@@ -73,7 +73,7 @@ class Scan:
 
 
 def find_scan(nest: Nest) -> Scan | None:
-    """Return the scans of a kernel, or None if they do not share one loop or depend on each other."""
+    """Return the scans of a kernel, or None if they are in different loops or depend on each other."""
     *prologue, loop = [o for o in nest.item if o.opcode != "yield"] or [Operation("yield")]
     if loop.opcode != "for" or loop.attributes["role"] != "scan" or not loop.results:
         return None
@@ -293,7 +293,7 @@ class TileScanner:
             w.builder.store(self.held, self.warp, carried)
 
     def warp_totals(self) -> tuple[Value, Value]:
-        """Return the total of all previous warps, and of all warps.
+        """Return two totals: that of all previous warps, and that of all warps.
 
         Call this method after a barrier.
         """

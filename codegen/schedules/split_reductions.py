@@ -1,4 +1,4 @@
-"""The GPU schedule of long reductions in one launch, in which the last block combines all results.
+"""The GPU schedule of long reductions in one launch: the last block to finish combines all results.
 
 In: a logical kernel from `merge_kernels`. Out: the threaded kernel. Invariant: the result does not depend on which
 block is last, because the last block combines the partial results in a fixed order.
@@ -36,7 +36,7 @@ FEW_PARTS = 512
 
 
 def nests_of_parts(kernel: Kernel) -> tuple[Nest, Nest]:
-    """Return the loop nests of the two original kernels in a merged kernel."""
+    """Return the loop nests of the two kernels from which a merged kernel was made."""
     parts = []
     for operations in parts_of(kernel, kernel.body):
         body = Block()
@@ -152,7 +152,7 @@ def _block_bounds(partial: RowNest) -> tuple[Value, Value] | None:
 
 
 def _block_length(partial: RowNest, w: ThreadWriter) -> int | None:
-    """Return the number of elements that each block reduces, if it is a constant, otherwise None."""
+    """Return the number of elements that each block reduces, or None if it is not one constant for all blocks."""
     parts = _block_bounds(partial)
     if parts is None:
         return None
@@ -161,7 +161,7 @@ def _block_length(partial: RowNest, w: ThreadWriter) -> int | None:
 
 
 def _count(w: ThreadWriter, kernel: Kernel) -> Value:
-    """Emit code that counts finished blocks, and return a bool that is true only in the last block."""
+    """Emit code that counts finished blocks, and return a bool that is true only in the last block to finish."""
     b = w.builder
     counter = next(p.value for p in kernel.parameters if p.value.name == COUNTER)
     final = b.cast(w.compute("subtract", w.grid, 1), np.uint32)

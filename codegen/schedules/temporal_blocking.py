@@ -60,7 +60,7 @@ class _StepWriter:
         }
 
     def copy(self, operations: tuple[Operation, ...] | list[Operation]) -> None:
-        """Copy the operations outside of tiles, and distribute the tiles over threads."""
+        """Copy the operations outside of tiles, and distribute the elements of each tile over threads."""
         for o in operations:
             if o.opcode == "local":
                 assert isinstance(o.results[0].type, Pointer)

@@ -60,7 +60,7 @@ class ThreadWriter:
     # -- index arithmetic -----------------------------------------------------------------
 
     def emit(self, opcode: str, **attributes: Any) -> Value:
-        """Emit an operation without operands whose result is an index."""
+        """Emit an operation that has no operands and returns an index."""
         return self.builder.emit(opcode, (), (self.builder.kernel.index_dtype,), **attributes)[0]
 
     def number(self, value: Any, dtype: Any = None) -> Value:

@@ -75,7 +75,7 @@ TEXTS = {
     ),
     "poisson": (
         "Poisson's equation",
-        "The program solves Poisson's equation first by Jacobi iteration, and then by successive over-relaxation. During\n"
+        "The program solves Poisson's equation first by Jacobi iteration and then by successive over-relaxation. During\n"
         "over-relaxation, masks select the points in checkerboard order.",
     ),
     "principal_components": (

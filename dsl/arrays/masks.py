@@ -50,8 +50,8 @@ _INT64 = np.dtype(np.int64)
 
 _KINDS = {np.dtype(code).itemsize: np.dtype(code) for code in "BHILD"}  # unsigned dtypes, to copy elements of each size
 
-# Maximum number of elements of a mask for which NumPy selects elements on the CPU.
-SMALL = 1 << 14
+# Maximum number of elements of a mask in which NumPy finds the true elements on the CPU, and of a one-dimensional mask.
+SMALL, SMALL_ROW = 1 << 14, 1 << 17
 # Number of mask elements that are processed together.
 BLOCK = 1 << 16
 # Factor by which a mask may exceed the usual limit of immediate execution: NumPy reads 64 mask elements in the time of
@@ -244,7 +244,7 @@ def find_true(mask: Array) -> tuple[np.ndarray | Array, ...]:
     if device.name == "cpu" or not mask.ndim or not mask.size:
         evaluate([mask._storage], aside=True)
         values = mask.numpy()
-        if values.size <= SMALL:
+        if values.size <= (SMALL_ROW if values.ndim == 1 else SMALL):
             return np.nonzero(values)
         flat_positions = _positions(values, device)
         return _along_axes(expr_of(flat_positions), mask.shape) if mask.ndim > 1 else (flat_positions,)

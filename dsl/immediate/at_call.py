@@ -31,8 +31,8 @@ from weft.dsl.immediate.host_values import (
 )
 from weft.dsl.immediate.inner_loops import loops_of, note_loop
 from weft.dsl.immediate.small_work import (
+    ALONG_AXIS,
     MOST_WHOLE,
-    ROWS,
     WARNING,
     WHOLE,
     is_alone,
@@ -441,7 +441,7 @@ def call_small(function: Callable[..., Any], arguments: Any, options: dict[str, 
     if name in _BY_BLAS and len(arguments) == 2 and not options and (product := multiply(*arguments)) is not None:
         note_call()
         return product
-    if name in ROWS and (rows := _reduce_rows(name, arguments, options)) is not None:
+    if name in ALONG_AXIS and (rows := _reduce_rows(name, arguments, options)) is not None:
         return rows
     limit = limit_of(name, arguments, options)
     if arguments and type(array := arguments[0]) is Array and _is_usual(arguments, options):
@@ -511,7 +511,7 @@ def _reduce_whole(name: str, array: Array, values: Any, limit: int) -> Any:
 def _reduce_rows(name: str, arguments: Any, options: dict[str, Any]) -> Array | None:
     """Reduce a medium-sized array along one axis on the host if possible, otherwise return None."""
     array = arguments[0] if 1 <= len(arguments) <= 2 else None
-    if type(array) is not Array or not 1 < array.size / IMMEDIATE[FIXED] <= MOST_WHOLE:
+    if type(array) is not Array or not (least := IMMEDIATE[FIXED]) < array.size <= MOST_WHOLE * least:
         return None
     axis, keepdims = arguments[1] if arguments[1:] else options.get("axis"), options.get("keepdims", False)
     if type(axis) is not int or type(keepdims) is not bool or not array.device.host_math:

@@ -357,6 +357,7 @@ def stays_small(one: tuple[int, ...], other: tuple[int, ...], limit: int) -> boo
 # Maximum number of elements for which plans also compute a variance from two sums.
 _TWO_SUMS = 2 * REDUCTION_BLOCK
 ROWS = {"sum": "add", "mean": "add", "prod": "multiply", "max": "maximum", "min": "minimum"}
+ALONG_AXIS = frozenset({*ROWS, "std", "var"})  # functions that `reduce_rows` knows
 WHOLE = frozenset({*ROWS, "all", "any", "argmax", "argmin", "norm", "std", "var"})
 # Factor for the limit of reductions of whole arrays. Up to this limit, a recorded reduction takes longer, although it
 # may run on several threads.
@@ -406,10 +407,20 @@ def reduce_rows(name: str, values: np.ndarray, axis: int, keepdims: bool) -> Any
         return None
     if name in ("max", "min"):
         fast = not last or length >= _SHORTEST_ROW
+    elif name in ("std", "var") and last:
+        fast = length <= _TWO_SUMS
     else:
         fast = last or length <= SHORT_COLUMN
-    if values.size > IMMEDIATE[0] and not (fast and values.flags.c_contiguous and was_evaluated_alone(user_location())):
+    plain, spread = fast and values.flags.c_contiguous, name in ("std", "var")
+    if not plain and (spread or values.size > IMMEDIATE[0]):
         return None
+    if values.size > IMMEDIATE[0] and not was_evaluated_alone(user_location()):
+        return None
+    if spread:
+        mean = reduce_values("add", values, (axis,), kind, True) / kind.type(length)
+        distance = values - mean
+        found = reduce_values("add", np.square(distance, distance), (axis,), kind, keepdims) / kind.type(length)
+        return np.sqrt(found) if name == "std" else found
     try:
         found = reduce_values(ROWS[name], values, (axis,), kind, keepdims)
     except NeedsKernelError:

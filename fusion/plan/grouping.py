@@ -212,7 +212,7 @@ class Grouping:
                 # results of reductions are known after the loops, and other values immediately
                 ready = max(ready, producer.stage + (producer.task.kind == "reduce"))
             else:
-                return "it reads values at indices other than those at which they are computed"
+                return "it reads values that other iterations of the earlier kernel compute"
         previous = placed.task.previous
         if placed.task.kind == "rebuild" and previous in stored:
             return "the elements that it does not overwrite must be copied first"

@@ -24,7 +24,7 @@ words_with_code.append((ctypes.addressof(_TABLE), len(_TABLE)))
 
 
 def put_buffer(kind: type, slots: Mapping[str, int], device: object, counter: int) -> None:
-    """Make a class implement the buffer protocol, with the memory of the NumPy array in its slot `_values`.
+    """Make instances of a class export the memory of the NumPy array in their slot `_values` as a buffer.
 
     Parameters
     ----------

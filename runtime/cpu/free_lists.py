@@ -1,4 +1,4 @@
-"""Free lists of a memory pool, by size, from which deleted buffers are reused with their memory.
+"""Free lists of a memory pool, one per size, to reuse deleted buffers together with their memory.
 
 One native call serves all requests of a plan.
 
@@ -246,5 +246,5 @@ _generic_alloc = ctypes.PYFUNCTYPE(ctypes.py_object, ctypes.py_object, ctypes.c_
 
 
 def kind_words(base: type) -> list[int]:
-    """Return two words for native code: the class of reusable buffers, and the offset of their address."""
+    """Return two words for native code: the class of reusable buffers, and the offset of their `address` slot."""
     return [id(native_kind(base)), slots_of(base)["address"]]

@@ -46,7 +46,7 @@ def divide_blocks(function: HostFunction, blocks: int, block: Triple, threads: i
 
 
 def guarded(function: HostFunction, arguments: list[int], fault: FaultRecord) -> tuple[Entry, list[int]]:
-    """Return the entry function with which Ctrl-C can interrupt a kernel, and its argument slots.
+    """Return an entry function that lets Ctrl-C interrupt a kernel, and the function's argument slots.
 
     For fused kernels, and if interrupts are not supported, return the kernel's own entry and `arguments`.
     """

@@ -74,7 +74,7 @@ class CpuDevice(SynchronousDevice):
         return found
 
     def lookback_descriptors(self, nbytes: int) -> Buffer:
-        """Return zeroed memory for look-back descriptors, separate for each CPU thread.
+        """Return zeroed memory for the look-back descriptors of the calling thread.
 
         The memory is reset to zero, since a failed launch may have changed it.
         """
@@ -176,7 +176,7 @@ class CpuDevice(SynchronousDevice):
 
 
 class _Exposed:
-    """A buffer with NumPy's array interface, which arrays over the buffer keep alive."""
+    """An object that gives a buffer NumPy's array interface, and keeps the buffer alive for its arrays."""
 
     __slots__ = ("__array_interface__", "_buffer")
 

@@ -179,6 +179,8 @@ ALONE: list[Callable[..., Any]] = [
     lambda xp, x, f, m: m.sum(0),
     lambda xp, x, f, m: xp.mean(m, axis=-1, keepdims=True),
     lambda xp, x, f, m: m.max(axis=0),
+    lambda xp, x, f, m: m.std(axis=1),
+    lambda xp, x, f, m: xp.var(m, 0),
     lambda xp, x, f, m: xp.concatenate([[0.0], x]),
     lambda xp, x, f, m: xp.concatenate([x, x]),
     lambda xp, x, f, m: m.T + 1,
@@ -205,7 +207,7 @@ def test_medium_operations_alone_are_executed_at_the_next_call(program: Callable
 
 
 @pytest.mark.parametrize("code", "fd")
-@pytest.mark.parametrize("name", ["sum", "mean", "prod", "max", "min"])
+@pytest.mark.parametrize("name", ["sum", "mean", "prod", "max", "min", "std", "var"])
 @pytest.mark.parametrize(
     "shape", [(224, 224), (600, 100), (100, 600), (30, 40, 50), (20_000, 3), (3, 20_000), (2, 2, 9001)]
 )
