@@ -1,4 +1,4 @@
-"""The protocol of all devices, and the types of its arguments."""
+"""The protocol of all devices, and the argument types of its methods."""
 
 from __future__ import annotations
 
@@ -132,7 +132,7 @@ class OptionalServices(Protocol):
         raise TypeError(f"the host cannot access the memory of {self}")
 
     def prepare(self, launches: Sequence[Launch]) -> PreparedLaunches | None:
-        """Prepare the kernels of a plan to be started together.
+        """Prepare a plan's kernels so that they can be started together.
 
         Return None if they must be started one by one with `launch`.
         """
@@ -152,11 +152,11 @@ class OptionalServices(Protocol):
         return False
 
     def owner_of(self, address: int) -> int | None:
-        """Return the number of the other GPU whose memory contains an address, or None if there is none."""
+        """Return the number of another GPU whose memory contains an address, or None if there is none."""
         return None
 
     def exported_stream(self) -> int | None:
-        """Return the CUDA stream in which other libraries may use the device's memory, or None."""
+        """Return the CUDA handle of the stream in which other libraries may use the device's memory, or None."""
         return None
 
 
@@ -253,7 +253,7 @@ class Device(Services, OptionalServices, Protocol):
         ...
 
     def fetch(self, buffer: Buffer) -> Buffer:
-        """Return a copy of another device's buffer on this device."""
+        """Copy another device's buffer to this device, and return the copy."""
         ...
 
     def load(self, code: ObjectCode) -> Any:

@@ -74,7 +74,7 @@ def _make(name: str) -> Device:
 
 
 def devices() -> list[Device]:
-    """Return the devices of this machine on which kernels can run.
+    """Return this machine's devices that can run kernels.
 
     Returns
     -------
@@ -159,7 +159,7 @@ def select_device(name: str | Device | None) -> None:
 
 @contextmanager
 def device(name: str | Device) -> Iterator[Device]:
-    """Within the ``with`` block, create the calling thread's new arrays on this device."""
+    """Create the calling thread's new arrays on this device within the ``with`` block."""
     chosen = get_device(name)
     _stack.devices.append(chosen)
     try:

@@ -211,7 +211,7 @@ class KernelFault(WeftError, RuntimeError):
 
 @public_error
 class SettingError(WeftError, ValueError):
-    """Raised if an environment variable has an invalid value.
+    """Raised if a setting is unknown, or if its value is invalid or cannot be used.
 
     Examples
     --------

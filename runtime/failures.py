@@ -64,7 +64,7 @@ def report_failure(form: str, instead: str, error: Exception, program: str = "")
 
 
 def try_compiling(form: str, instead: str, make: Callable[[], _T]) -> _T | None:
-    """Return the result of `make`, or None after a warning if the call fails.
+    """Return the result of `make`, or warn and return None if the call fails.
 
     The warning is issued once per `form` (see `report_failure`).
 

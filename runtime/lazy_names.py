@@ -40,7 +40,7 @@ def lazy_names(namespace: dict[str, Any], modules: dict[str, str]) -> Callable[[
 
 
 class _Unquoted(str):
-    """An annotation whose text signatures show without quotes.
+    """An annotation that signatures show without quotes.
 
     It is in a module with ``from __future__ import annotations``.
     """

@@ -1,4 +1,4 @@
-"""Listeners that are notified of launches and compilations, such as profiles.
+"""Listeners, such as profiles, that are notified of launches and compilations.
 
 In: a launch or compilation that is about to start. Out: the same launch or compilation, started inside every listener.
 Invariant: without a listener a plan only checks an empty tuple. Listeners are called in the thread that launches or
@@ -68,7 +68,7 @@ class Listener(Protocol):
     """Protocol of listeners that are notified of launches and compilations."""
 
     def launch(self, device: Any, note: LaunchNote, start: Callable[[], None]) -> None:
-        """Call `start`, which launches the kernel, possibly with a measurement of the time."""
+        """Call `start`, which launches the kernel, and possibly measure the time."""
         ...
 
     def built(self, note: BuildNote) -> None:

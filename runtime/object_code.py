@@ -89,7 +89,7 @@ class BlockSchedule(NamedTuple):
 
     @classmethod
     def of(cls, code: ObjectCode) -> BlockSchedule:
-        """Return the block schedule in object code.
+        """Return the block schedule of a kernel's object code.
 
         For a user-written kernel, `threads` is 0.
         """
@@ -106,7 +106,7 @@ class BlockSchedule(NamedTuple):
         )
 
     def blocks(self, parallel: tuple[int, ...], work: int) -> int:
-        """Return the number of blocks of a launch for parallel loops with the extents `parallel`.
+        """Return the number of blocks to launch for parallel loops with the extents `parallel`.
 
         `work` is the total number of elements.
         """

@@ -132,23 +132,23 @@ class MemoryCount(Protocol):
 
 
 class Services(Protocol):
-    """The device methods that user-written kernels, `weft.cuda`, streams and reports use."""
+    """Device methods for user-written kernels, `weft.cuda`, streams and reports."""
 
     streaming: bool  # whether the user's streams have to be told which buffers they use
 
     def create_stream(self, handle: int | None = None, owner: object = None) -> Stream:
-        """Return a new stream, or a wrapper of the CUDA stream `handle` that keeps `owner` alive.
+        """Return a new stream, or wrap the CUDA stream `handle` and keep its `owner` alive.
 
         The handle 0 is the device's own stream.
         """
         ...
 
     def working_in(self, stream: Stream | None) -> AbstractContextManager[None]:
-        """Within the ``with`` block, submit the calling thread's work to `stream`."""
+        """Submit the calling thread's work to `stream` within the ``with`` block."""
         ...
 
     def claim(self, buffer: Any, stream: Stream | None = None, written: bool = False) -> None:
-        """Make a stream wait for the work of other streams on a buffer.
+        """Make a stream wait for other streams' work on a buffer.
 
         This method must be called before the stream uses the buffer.
 
@@ -181,7 +181,7 @@ class Services(Protocol):
         ...
 
     def host_memory(self, nbytes: int, kind: HostKind) -> HostMemory:
-        """Allocate host memory of a kind, such as pinned memory.
+        """Allocate host memory of the given kind, such as pinned memory.
 
         The kinds are "pinned" for fast copies, "mapped" into the device's address space, and "managed".
         """
@@ -218,11 +218,11 @@ class Services(Protocol):
         ...
 
     def active_blocks(self, function: Any, threads: int, shared_bytes: int) -> int:
-        """Return the number of blocks of a kernel that one multiprocessor runs concurrently."""
+        """Return the number of a kernel's blocks that one multiprocessor can run concurrently."""
         ...
 
     def best_block(self, function: Any, shared_bytes: int = 0, limit: int = 0) -> tuple[int, int]:
-        """Return the grid size and the block size with which a kernel fully occupies the device.
+        """Return the grid size and the block size that give a kernel its maximum occupancy.
 
         `limit` is the maximum number of threads per block (0: none).
         """

@@ -198,7 +198,7 @@ OVERRIDES: dict[str, Any] = {}
 
 
 def key_of(name: str) -> Any:
-    """Return the key in `VARIABLES` of a setting's environment variable."""
+    """Return a setting's environment variable as a key of `VARIABLES`."""
     return _by_name[name][1]
 
 
@@ -241,7 +241,7 @@ def environment() -> dict[str, str]:
 
 
 def overrides() -> dict[str, Any]:
-    """Return the values of the settings that `override` currently replaces, by name."""
+    """Return a dict from the names of the currently overridden settings to their values."""
     return dict(OVERRIDES)
 
 

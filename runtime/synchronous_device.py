@@ -215,7 +215,7 @@ class SynchronousDevice(Named):
         return 1
 
     def best_block(self, function: Any, shared_bytes: int = 0, limit: int = 0) -> tuple[int, int]:
-        """Return a grid size that uses all cores, and a common block size."""
+        """Return a grid size that uses all cores, and a default block size."""
         return usable_cores(), min(limit or BEST_BLOCK, BEST_BLOCK)
 
     def profile(self, on: bool) -> None:
@@ -247,7 +247,7 @@ def _facts(name: str) -> DeviceFacts:
 
 
 def _attributes() -> dict[str, int]:
-    """Return the device attributes that user-written kernels can query, as on the emulated architecture."""
+    """Return the emulated GPU's attributes, which user-written kernels can query."""
     return {
         "MAX_THREADS_PER_BLOCK": MAX_THREADS,
         "MAX_BLOCK_DIM_X": MAX_THREADS,

@@ -50,7 +50,7 @@ from weft.dsl.arrays.results import value_operand
 from weft.dsl.arrays.scatter import scatter_assign, scatter_reduce
 from weft.dsl.arrays.validation import MOST_AXES, warn_of_lost_parts
 from weft.dsl.arrays.windows import key_of, look_up_view, memoize_view, window
-from weft.dsl.immediate.at_call import MISSED, show
+from weft.dsl.immediate.at_call import MISSED, implementation_of, show
 from weft.dsl.immediate.index_at_call import pick, put, write_small
 from weft.fusion import (
     INTERNED,
@@ -516,11 +516,16 @@ def _fitted(node: Expr, shape: tuple[int, ...], dtype: np.dtype) -> Expr:
     return broadcast_to(cast(reshape(node, own) if own != node.shape else node, dtype), shape)
 
 
+_EXTREMES = frozenset({"fmax", "fmin", "maximum", "minimum"})
+
+
 def apply_at(op: str, array: Array, key: object, values: Any) -> None:
     """Apply an op in place to the indexed elements, once for each occurrence of an index."""
     ufunc, operands = getattr(np, find_op(op).ufunc or "", None), () if values is None else (values,)
-    if ufunc is not None and write_small(ufunc.at, (array, key, *operands), {}):
-        return
+    kinds = implementation_of(find_op(op)).types
+    if ufunc is not None and ((kinds >> array.dtype.num) & 1 or op in _EXTREMES):
+        if write_small(ufunc.at, (array, key, *operands), {}):
+            return
     node, weak = (None, None) if values is None else as_operand(values)
     kind = None if node is None else values if weak is not None else node.dtype
     if (

@@ -196,7 +196,8 @@ def write_small(function: Callable[..., Any], arguments: tuple[Any, ...], option
     target, limit = arguments[0] if arguments else None, IMMEDIATE[0]
     if type(target) is not Array or not target.size or not (COMMON >> target.dtype.num) & 1:
         return False
-    if target.size > limit and getattr(function, "__name__", "") not in _WRITE_FEW:
+    name = getattr(function, "__name__", "")
+    if target.size > limit and name not in _WRITE_FEW:
         return False
     if (values := writable_values(target)) is None:
         values = writable_values(target) if end_small_run() else None
@@ -206,6 +207,8 @@ def write_small(function: Callable[..., Any], arguments: tuple[Any, ...], option
     others = to_host_if_small(arguments[1:], found, limit)
     named = to_host_if_small(tuple(options.values()), found, limit)
     if others is MISSED or named is MISSED:
+        return False
+    if name == "at" and target.size > limit and _picked(target.shape, others[0]) > limit:
         return False
     given = (*others, *named)
     if any(type(each) in (list, tuple) for each in given) and values.dtype.kind not in "fc":

@@ -96,7 +96,7 @@ def _limit_moved(name: str, arguments: Any, options: dict[str, Any]) -> int:
 
 def _limit_viewed(name: str, arguments: Any, options: dict[str, Any]) -> int:
     values = values_of(arguments[0]) if arguments and type(arguments[0]) is Array else None
-    return 0 if values is None else values.size
+    return 0 if values is None else max(values.size, IMMEDIATE[0])
 
 
 def _limit_shifted(name: str, arguments: Any, options: dict[str, Any]) -> int:
@@ -159,7 +159,7 @@ def _padded_size(arguments: Any) -> float:
         return inf
     try:
         widest = arguments[1] if type(arguments[1]) is int else float(np.max(arguments[1]))
-    except (TypeError, ValueError):
+    except (OverflowError, TypeError, ValueError):
         return inf
     return prod([n + 2 * widest for n in arguments[0].shape])
 

@@ -158,6 +158,10 @@ def _drawn(arguments: tuple[Any, ...], options: dict[str, Any]) -> float:
 _NUMBERS = frozenset({int, float})
 
 
+# Methods that write to an argument, which may be passed by position.
+_WRITING = frozenset({"permuted", "random", "standard_exponential", "standard_gamma", "standard_normal"})
+
+
 def _drawing(base: type, name: str) -> Any:
     """Return the version of a random generator's method for scripts.
 
@@ -181,7 +185,7 @@ def _drawing(base: type, name: str) -> Any:
                 return array
             found = runtime.draw_many(self, name, arguments, options)
         if found is None and any(isinstance(value, Array) for value in (*arguments, options.get("out"))):
-            given = MISSED if options else to_host_if_small(arguments, [], IMMEDIATE[FIXED])
+            given = MISSED if options or name in _WRITING else to_host_if_small(arguments, [], IMMEDIATE[FIXED])
             if given is MISSED:
                 return call_numpy(types.MethodType(draw, self), arguments, options, from_host_if_large)
             found = draw(self, *given)

@@ -88,7 +88,7 @@ def launch(
 
 
 class HostLaunches:
-    """The kernels of a plan, prepared for repeated runs together.
+    """The kernels of a plan, prepared to run together repeatedly.
 
     The first run launches the kernels one by one, since many plans run only once.
 
@@ -110,7 +110,7 @@ class HostLaunches:
         self._call: Any = None
 
     def _write(self, threads: int) -> tuple[tuple[int, int, array[int]], ...]:
-        """Return launch records for runs of the kernels with `threads` threads.
+        """Return launch records for running the kernels on `threads` threads.
 
         For each record, return its address, the number of kernels up to its end (including previous records), and its
         words.

@@ -151,7 +151,7 @@ class Pool(Counted):
         self.counts[KEPT] += size
 
     def empty(self) -> int:
-        """Return all cached blocks to the system, and return their total size in bytes."""
+        """Free all cached blocks, and return their total size in bytes."""
         if self.free_lists is not None:
             self.free_lists.clear()
         given = 0

@@ -60,7 +60,7 @@ def _address(symbol: str) -> int:
 
 @cache
 def _functions_of_llvms_own() -> dict[str, int]:
-    """Return the addresses of functions such as memset, to which LLVM may convert a loop."""
+    """Return the addresses of functions, such as memset, that LLVM may call in place of a loop."""
     return {name: _address(name) for name in ("memcpy", "memmove", "memset")}
 
 

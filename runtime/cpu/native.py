@@ -89,7 +89,7 @@ def _load(code: ObjectCode) -> NativeFunction:
 
 
 def native_object(entry: str, text: str, symbols: tuple[str, ...] = ()) -> ObjectCode:
-    """Return the object code of the function `entry` of an LLVM text, from the disk cache or newly compiled.
+    """Return object code for the function `entry` in an LLVM text, from the disk cache or newly compiled.
 
     Code that is not in the disk cache is compiled without optimization, which takes a twentieth of the time. A second
     process then compiles it with optimization, for this process and later ones. Raises CompileError if the text cannot
@@ -113,7 +113,7 @@ def native_object(entry: str, text: str, symbols: tuple[str, ...] = ()) -> Objec
 def optimized_object(
     entry: str, text: str, symbols: tuple[str, ...] = (), compiling: bool = True, *, own: bool = False
 ) -> ObjectCode | None:
-    """Return optimized object code of an LLVM text from the disk cache, or None if the cache lacks it.
+    """Return optimized object code of an LLVM text, or None if it is not available yet.
 
     With `own`, the code uses all instructions of this machine's processor.
 
@@ -160,7 +160,7 @@ _requested: set[int] = set()
 
 
 def _improve_later(code: ObjectCode, text: str, processor: Processor | None = None) -> bool:
-    """Request optimized code from the second process, and return whether it has ever been requested."""
+    """Request optimized code from the second process once, and return whether the request was accepted."""
     if hash((text, processor)) in _requested:
         return True
     used = bool(code.code and not code.symbols)
@@ -314,7 +314,7 @@ class Builtin:
 
 @cache
 def _table_type(owner: str) -> type[bytes]:
-    """Return the class of the tables in which the native functions of a module find their objects.
+    """Return the class of the tables from which a module's native functions read their words.
 
     Python shows the class of a builtin's table before the builtin's name. A builtin is pickled as an attribute of its
     table, and the table is pickled as the module.
@@ -346,7 +346,7 @@ class Text:
         self._count = 0
 
     def begin_builtin(self, entry: str, words: Sequence[str]) -> dict[str, str]:
-        """Begin the function of a `Builtin`, and return the LLVM values of its words by name.
+        """Begin the function of a `Builtin`, and return a dict from the names of its words to LLVM values.
 
         ``%given`` holds `%count` arguments, followed by the keyword arguments, whose names are in the tuple ``%names``
         (or null).
@@ -405,7 +405,7 @@ class Text:
         self.label(yes)
 
     def leave_if(self, condition: str, yes: str, no: str) -> None:
-        """Append a branch to `yes` if a condition is true, and begin the block `no`."""
+        """Append a conditional branch, and begin the block `no`."""
         self.branch(condition, yes, no)
         self.label(no)
 

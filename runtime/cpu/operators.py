@@ -1,4 +1,4 @@
-"""Native functions as the operators of a class, which Python calls directly through the type's slots.
+"""Operators of a class as native functions, which Python calls directly through type slots.
 
 In: a class with slots, and a `Builtin` for each of its methods. Out: descriptors like those of classes written in C.
 Invariant: subclasses, and later replacements of the methods, behave as with methods written in Python.
@@ -57,7 +57,7 @@ words_with_code.append((ctypes.addressof(_TABLE), len(_TABLE)))
 
 
 def put_operators(kind: type, methods: Mapping[str, Builtin], delete: Callable[..., Any]) -> None:
-    """Replace the operator methods of a class by native functions.
+    """Replace the operator methods of a class with native functions.
 
     Parameters
     ----------
@@ -97,7 +97,7 @@ def put_call(kind: type, builtin: Builtin) -> None:
 
 
 def _put(kind: type, way: int, names: tuple[str, ...], like: type, words: list[int]) -> None:
-    """Set special methods of a class to native code, as for a class of a C extension."""
+    """Set special methods of a class to native code, as in an extension type."""
     find, number = _find_operator(), next(_free[way])
     at = _FIRST + _EACH * number
     _TABLE[at : at + _EACH] = words  # type: ignore[assignment]

@@ -258,7 +258,7 @@ _workers = Workers()
 
 
 def workers() -> Workers:
-    """Return the thread pool of this process, whose threads start on first use."""
+    """Return this process's thread pool, whose threads start on first use."""
     return _workers
 
 

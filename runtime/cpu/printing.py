@@ -31,7 +31,7 @@ _PYTHON = (
 
 
 def print_line(told: int, values: int) -> None:
-    """Write the output of one call of ``print``, whose format and values are at the given addresses."""
+    """Write the output of one ``print`` call, given the addresses of its format and its values."""
     pieces, dtypes, formats = _read(ctypes.string_at(told + 8, ctypes.c_int64.from_address(told).value))
     parts = [pieces[0]]
     for k, (piece, dtype, form) in enumerate(zip(pieces[1:], dtypes, formats, strict=True)):

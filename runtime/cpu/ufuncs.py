@@ -108,7 +108,7 @@ def find_inner_loop(ufunc: np.ufunc, dtype: np.dtype) -> tuple[int, int, np.dtyp
 
 @cache
 def _loop_numbers(ufunc: np.ufunc) -> dict[str, tuple[int, str]]:
-    """Return the number and the results of the first inner loop for each combination of operand dtypes."""
+    """Return the index and the result dtypes of the first inner loop for each combination of operand dtypes."""
     found: dict[str, tuple[int, str]] = {}
     for number, types in enumerate(ufunc.types):
         operands, _, results = types.partition("->")
@@ -117,7 +117,7 @@ def _loop_numbers(ufunc: np.ufunc) -> dict[str, tuple[int, str]]:
 
 
 def numpy_function(name: str, index: int) -> int:
-    """Return the address of a C API function of NumPy.
+    """Return the address of a function of NumPy's C API.
 
     `name` is the name of the API, and `index` the function's index.
     """
@@ -208,7 +208,7 @@ def _map_text(entry: str) -> str:
 
 
 def _in_blocks(t: Text, count: str, length: str, last: str, shifts: str) -> None:
-    """Emit calls to the kernel, one for each block of elements.
+    """Emit a loop that calls the kernel once for each block of elements.
 
     Strided operands are copied first.
     """

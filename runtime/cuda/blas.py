@@ -122,7 +122,7 @@ class Blas:
         return True
 
     def _ready(self) -> bool:
-        """Return whether cuBLAS can be used, after loading it and creating a handle on first use.
+        """Load cuBLAS and create a handle on first use, and return whether cuBLAS can be used.
 
         The handle cannot be created if, for example, the installed cuBLAS needs a newer driver.
         """

@@ -166,7 +166,7 @@ class CudaDevice(GpuServices):
                 self._driver.call("cuMemcpyDtoDAsync", destination.address, source.address, nbytes, queue)
 
     def fetch(self, buffer: Buffer) -> Buffer:
-        """Return a copy of another device's buffer on this GPU.
+        """Copy another device's buffer to this GPU, and return the copy.
 
         Copies between GPUs bypass the host if possible.
         """

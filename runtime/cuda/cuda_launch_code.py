@@ -43,7 +43,7 @@ ENTRY = "weft_run_record"
 
 
 def native_launcher(driver: Driver) -> Builtin | None:
-    """Return the native function that runs launch records, or None if the driver lacks a function.
+    """Return the native function that runs launch records, or None if the driver lacks a required function.
 
     ``call(record address, table, stream)`` returns the driver's error code, and stores in the record which call failed.
     The table is a list. The items to which a record refers have an ``address`` attribute, or are integers.
@@ -96,7 +96,7 @@ def launcher_text() -> str:
 
 
 def _read_buffers(t: Text, known: dict[str, str], count: str, table: str, indices: str, values: str) -> None:
-    """Emit code that looks up the addresses of a launch's buffers in the table.
+    """Emit code that reads the addresses of a launch record's buffers from the table.
 
     That is ``values[k] = table[indices[k]].address`` for each k below `count`.
     """
@@ -108,7 +108,7 @@ def _read_buffers(t: Text, known: dict[str, str], count: str, table: str, indice
 def _read_numbers(
     t: Text, known: dict[str, str], count: str, buffers: str, table: str, indices: str, values: str
 ) -> None:
-    """Emit code that looks up the numbers among a launch's arguments in the table.
+    """Emit code that reads a launch record's integer arguments from the table.
 
     That is ``values[buffers + k] = table[indices[buffers + k]]`` for each k below `count`.
     """

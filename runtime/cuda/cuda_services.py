@@ -42,7 +42,7 @@ DELAY = 250
 
 @cache
 def _sleep_function() -> int:
-    """Return the address of a C function that sleeps for some microseconds, or 0."""
+    """Return the address of the C function ``usleep``, or 0 if it is not available."""
     function = getattr(ctypes.CDLL(None), "usleep", None) if os.name == "posix" else None
     return ctypes.cast(function, ctypes.c_void_p).value or 0 if function is not None else 0
 
@@ -71,7 +71,7 @@ class DriverMemory:
 
 
 class Attributes(Mapping[str, int]):
-    """The attributes of a GPU by name, each of which is queried from the driver on access."""
+    """A GPU's attributes by name, queried from the driver on access."""
 
     def __init__(self, driver: Driver) -> None:
         self._driver = driver
@@ -101,14 +101,14 @@ class GpuServices(Named):
     streaming = False  # whether the user has created a stream: until then, memory need not be claimed
 
     def create_stream(self, handle: int | None = None, owner: object = None) -> CudaStream:
-        """Return a new stream, or a wrapper of an existing CUDA stream that keeps `owner` alive."""
+        """Return a new stream, or wrap an existing CUDA stream and keep its `owner` alive."""
         stream = self._order.create(handle, owner)
         self.streaming = self.streaming or not stream.is_main
         return stream
 
     @contextmanager
     def working_in(self, stream: CudaStream) -> Iterator[None]:
-        """Within the ``with`` block, submit the calling thread's work to `stream`."""
+        """Submit the calling thread's work to `stream` within the ``with`` block."""
         self._order.push(stream)
         try:
             yield
@@ -116,7 +116,7 @@ class GpuServices(Named):
             self._order.pop()
 
     def claim(self, buffer: Buffer, stream: CudaStream | None = None, written: bool = False) -> None:
-        """Make a stream wait for the work of other streams on a buffer.
+        """Make a stream wait for other streams' work on a buffer.
 
         This method must be called before the stream uses the buffer.
 
@@ -216,7 +216,7 @@ class GpuServices(Named):
                 self._driver.call("cuMemcpyHtoDAsync", address, values.ctypes.data, values.nbytes, queue)
 
     def _heard(self, name: str, nbytes: int, copy: Callable[[CudaStream], None]) -> None:
-        """Run a copy in the calling thread's stream, and notify the listeners of launches."""
+        """Run a copy in the calling thread's stream, and notify the launch listeners."""
         stream = self._order.current
         if Listening.listeners:
             launch_heard(self, LaunchNote(name, nbytes=nbytes), partial(copy, stream))
@@ -245,7 +245,7 @@ class GpuServices(Named):
         return Buffer(device, address, nbytes, owner)
 
     def owner_of(self, address: int) -> int | None:
-        """Return the number of the other GPU whose memory contains an address, or None if there is none."""
+        """Return the number of another GPU whose memory contains an address, or None if there is none."""
         number = ctypes.c_int32()
         try:
             self._driver.native("cuPointerGetAttribute", ctypes.addressof(number), POINTERS_DEVICE, address)
@@ -265,12 +265,12 @@ class GpuServices(Named):
         return TextureObject(self._driver, values, filter, address, normalized)
 
     def active_blocks(self, function: Any, threads: int, shared_bytes: int) -> int:
-        """Return the number of blocks of a kernel that one multiprocessor runs concurrently."""
+        """Return the number of a kernel's blocks that one multiprocessor can run concurrently."""
         name = "cuOccupancyMaxActiveBlocksPerMultiprocessor"
         return int(self._driver.call(name, function.handle, threads, shared_bytes))
 
     def best_block(self, function: Any, shared_bytes: int = 0, limit: int = 0) -> tuple[int, int]:
-        """Return the grid size and the block size with which a kernel fully occupies the device."""
+        """Return the grid size and the block size that give a kernel its maximum occupancy."""
         name = "cuOccupancyMaxPotentialBlockSize"
         grid, block = self._driver.call(name, function.handle, None, shared_bytes, limit)
         return int(grid), int(block)

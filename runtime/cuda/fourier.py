@@ -66,7 +66,7 @@ class Fourier(DeviceLibrary):
                 self._call(f"exec_{name}", plan, source, out, *direction)
 
     def _plan(self, number: int, n: int, rows: int) -> tuple[int, int]:
-        """Return a cached cuFFT plan, and the size of the plan's workspace in bytes."""
+        """Return a cuFFT plan, cached or new, and the size of the plan's workspace in bytes."""
         key = number, n, rows
         found = self._plans.get(key)
         if found is not None:

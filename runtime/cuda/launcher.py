@@ -27,7 +27,7 @@ RECORDS_LIMIT = 64
 
 
 class CudaLaunches:
-    """Kernels that have been prepared for repeated launches together.
+    """Kernels prepared to be launched together repeatedly.
 
     Parameters
     ----------

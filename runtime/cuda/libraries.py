@@ -20,7 +20,7 @@ MISSING = "NumPy computes {}'s functions on the host: {} (pip install 'weft[nvma
 
 
 def load_bindings(driver: Driver, module: str, title: str) -> Any:
-    """Return the bindings of a library, or None after a warning if they are not installed.
+    """Return a library's bindings, or warn and return None if they are not installed.
 
     The library itself may also be missing.
     """
@@ -80,7 +80,7 @@ class DeviceLibrary:
         self._lock = threading.Lock()
 
     def is_available(self) -> bool:
-        """Return whether the library is installed, after a warning if it is missing.
+        """Return whether the library is installed, and warn if it is missing.
 
         Only the first call issues the warning.
         """

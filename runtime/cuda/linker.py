@@ -53,7 +53,7 @@ def load_nvjitlink() -> tuple[Any, type[Exception]]:
 
 
 def obtain_cubin(code: ObjectCode, arch: str) -> ObjectCode:
-    """Return the machine code of PTX for an architecture, from the disk cache or newly assembled.
+    """Return PTX as machine code for an architecture, from the disk cache or newly assembled.
 
     Raises CompileError as `assemble` does.
     """

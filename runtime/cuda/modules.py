@@ -154,7 +154,7 @@ class Modules:
             raise
 
     def _log_of(self, ptx: bytes) -> str:
-        """Return the error log of the driver's compiler for PTX that the driver has rejected."""
+        """Return the driver compiler's error log for PTX that the driver has rejected."""
         image, log = ctypes.create_string_buffer(ptx), ctypes.create_string_buffer(LOG_BYTES)
         module = ctypes.c_int64()
         options = (ctypes.c_int32 * 2)(ERROR_LOG, ERROR_LOG_BYTES)

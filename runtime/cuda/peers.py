@@ -42,7 +42,7 @@ def enable_peer_access(reader: Driver, owner: Driver) -> None:
 
 
 def _enable(reader: Driver, owner: Driver) -> None:
-    """Give a GPU access to memory that another GPU has allocated outside of its pool."""
+    """Give a GPU access to another GPU's memory that was allocated outside of a memory pool."""
     try:
         reader.call("cuCtxEnablePeerAccess", owner.context, 0)
     except CudaError as error:

@@ -33,7 +33,7 @@ Status = Literal[
 
 @dataclass(frozen=True, slots=True)
 class GpuNote:
-    """The name, the compute capability and the memory size in bytes of a GPU."""
+    """A GPU's name, compute capability and memory size in bytes."""
 
     name: str
     capability: tuple[int, int]

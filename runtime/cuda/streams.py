@@ -281,7 +281,7 @@ class StreamOrder:
     # -- order ----------------------------------------------------------------------------------
 
     def enter(self, stream: CudaStream | None) -> Any:
-        """Make `stream` wait for the work that its next work needs, and return its driver handle.
+        """Make `stream` wait for the work that must precede its next work, and return its driver handle.
 
         None is the stream of the calling thread.
         """
@@ -318,7 +318,7 @@ class StreamOrder:
                     self.own.last_work = next(self._count)
 
     def claim(self, block: PoolBlock, stream: CudaStream | None, written: bool) -> None:
-        """Make `stream` wait for the work of other streams on a block.
+        """Make `stream` wait for other streams' work on a block.
 
         This method must be called before the stream uses the block.
 

@@ -39,7 +39,7 @@ def _wheels() -> list[Path]:
 
 
 def _environments() -> list[Path]:
-    """Return the folders of conda environments, and the folders in CUDA_HOME and CUDA_PATH."""
+    """Return the folders of conda environments, and the folders named by CUDA_HOME and CUDA_PATH."""
     named = [setting("conda_prefix"), sys.prefix if (Path(sys.prefix) / "conda-meta").is_dir() else ""]
     return [Path(name) for name in (*named, setting("cuda_home"), setting("cuda_path")) if name]
 

@@ -25,7 +25,7 @@ _NUMBERS = frozenset({int, float, np.float64})
 
 
 class Draw(NamedTuple):
-    """A request for random numbers of a standard distribution, with a shape, scale, location and dtype.
+    """A request for random numbers: the method, shape, scale, location, dtype and parameters.
 
     A draw of integers returns integers from `loc` to ``loc + scale``, inclusive. `parameters` are those of a
     function of the standard numbers, such as the shape of a Weibull distribution.
@@ -224,7 +224,7 @@ def draw_into(values: np.ndarray, generator: np.random.Generator, name: str, dra
 
 
 def fill_with_draw(values: np.ndarray, generator: np.random.Generator, draw: Draw) -> bool:
-    """Fill an array with random numbers, without notifying the listeners of launches."""
+    """Fill an array with random numbers, without notifying the launch listeners."""
     words = take_stream(draw.method, generator.bit_generator, values.size, draw.scale, draw.loc, draw.parameters)
     if words is None:
         return False
@@ -235,7 +235,7 @@ def fill_with_draw(values: np.ndarray, generator: np.random.Generator, draw: Dra
 def draw_many(
     generator: np.random.Generator, name: str, arguments: tuple[Any, ...], options: dict[str, Any]
 ) -> np.ndarray | None:
-    """Return the random numbers of a call of a generator's method, or None if NumPy must execute the call.
+    """Return the result of a call to a generator's method, or None if NumPy must execute the call.
 
     The parameters are those of `read_draw`.
     """

@@ -1,4 +1,4 @@
-"""The methods of NumPy's generators in native code, with the LLVM text that computes one element.
+"""Native implementations of NumPy's generator methods, with the LLVM text that computes one element.
 
 In: the name of a method. Out: its number in native code, the elements' dtype, and the number of steps that an element
 takes. Invariant: elements that read words of several bits read them in the order of memory, with the low word first.
@@ -15,7 +15,7 @@ from weft.runtime.llvm_files import read_llvm
 
 
 class Drawing(NamedTuple):
-    """Native code for a method of NumPy's generators, which draws from a standard distribution.
+    """Description of a native generator method that draws from a standard distribution.
 
     Attributes
     ----------
@@ -71,7 +71,7 @@ NAMES = {method.number: name for name, method in METHODS.items()}
 
 
 class Transform(NamedTuple):
-    """A distribution that is computed from the random numbers of a standard distribution.
+    """A distribution whose random numbers are computed from those of a standard distribution.
 
     The distribution consists of its number in native code, a method, and parameters.
     """
@@ -104,7 +104,7 @@ HALF_ZIGGURATS = {
 
 
 def words_texts() -> dict[str, Any]:
-    """Return the LLVM text for each placeholder in `streams.ll` of the methods that read random words."""
+    """Return the LLVM text that fills each placeholder in `streams.ll` for methods that read random words."""
     texts: dict[str, Any] = {"WORDS": "", "WORDS_SWITCH": "", "WORDS_RANGE": "", "WORDS_COUNT": "", "WORDS_END": ""}
     result = "{ i64, i64 }"
     for method_name, method in METHODS.items():

@@ -124,7 +124,7 @@ def take_integers(generator: Any, name: str, count: int, most: int, loc: int) ->
 
 
 def _rejected_words(engine: Engine, begin: State, stream: np.ndarray, method: Drawing, threshold: int) -> list[int]:
-    """Return the positions of random words that drawing bounded integers rejects.
+    """Return the positions of the random words that are rejected when bounded integers are drawn.
 
     The result is computed from the stream's index.
     """

@@ -191,7 +191,7 @@ def _use_half(generator: Any, begin: State, engine: Engine, method: Drawing, wor
 
 
 def _read_half(method: Drawing, words: np.ndarray, half: int) -> None:
-    """Put the numbers that a method draws from half of an output at the start of a random stream."""
+    """Prepend to a random stream the numbers that a method draws from half of an output."""
     most, loc, threshold = (int(words[k]) for k in (4, 5, 8))
     front = 0
     for k in range(32 // method.bits):
@@ -256,7 +256,7 @@ def _fill_by_numpy(out: np.ndarray, words: np.ndarray) -> None:
 
 
 def _draw_by_numpy(out: np.ndarray, words: np.ndarray, numpys: np.random.Generator) -> None:
-    """Fill an array with the elements of a random stream, by NumPy's own method."""
+    """Fill an array with the elements of a random stream, using NumPy's own method."""
     name = NAMES[int(words[6])]
     method = METHODS[name]
     if method.dtype.kind == "i":
@@ -305,7 +305,7 @@ def _fill(code: Code, words: np.ndarray, values: np.ndarray) -> None:
 
 
 class StreamOperand(NamedTuple):
-    """A kernel argument that is a random stream, with the numbers per iteration and the total."""
+    """A random stream as a kernel argument, with the counts of numbers per iteration and in total."""
 
     argument: int
     words: np.ndarray

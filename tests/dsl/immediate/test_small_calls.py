@@ -258,3 +258,47 @@ def test_products_of_einsum_are_computed_at_the_call() -> None:
         assert found.shape == wanted.shape
         np.testing.assert_allclose(found, np.einsum(subscripts, *theirs), rtol=1e-12, atol=1e-12)
         np.testing.assert_allclose(found, wanted, rtol=1e-12, atol=1e-12)
+
+
+@pytest.mark.parametrize("size", [300, 200_000])
+@pytest.mark.parametrize("name", ["power", "arctan2", "hypot", "logaddexp", "add", "divide", "maximum"])
+def test_in_place_operations_at_indices_have_the_bits_of_kernels(name: str, size: int) -> None:
+    values, indices = np.random.default_rng(0).uniform(1, 2, size), np.arange(250)
+    found = []
+    for limit in (IMMEDIATE, 0):
+        x = wf.evaluate(wf.asarray(values))
+        with override(immediate=limit):
+            getattr(wf, name).at(x, indices, 1.7)
+            found.append(np.asarray(x))
+    assert same(*found)
+
+
+def test_operations_at_many_elements_of_large_arrays_are_recorded() -> None:
+    x = wf.evaluate(wf.asarray(np.zeros((1000, 400))))
+    for key in (slice(None), ..., [1, 2, 3] * 50):
+        wf.add.at(x, key, 1.0)
+        assert x._storage.expr is not None
+    assert x.sum() == 2 * 400_000 + 150 * 400
+
+
+def test_random_numbers_are_written_to_weft_arrays_behind_pending_work() -> None:
+    numpy = script_namespace.script_module("numpy")
+    for name, arguments in (("random", ((5,), np.float64)), ("standard_gamma", (2.0, (5,), np.float64))):
+        base = wf.evaluate(wf.asarray(np.arange(400_000.0)))
+        doubled, part = base * 2, base[:5]
+        result = getattr(numpy.random.default_rng(3), name)(*arguments, part)
+        assert result is part
+        np.testing.assert_array_equal(doubled[:5], [0, 2, 4, 6, 8])
+        np.testing.assert_array_equal(part, getattr(np.random.default_rng(3), name)(*arguments))
+
+
+def test_views_of_numpy_arrays_beside_small_weft_arrays() -> None:
+    own = np.arange(5.0)
+    _, view = wf.atleast_1d(wf.asarray([1.0, 2.0]), own)
+    own[0] = 99
+    assert view[0] == 99
+
+
+def test_widths_of_padding_are_checked() -> None:
+    with pytest.raises(TypeError, match="integral"):
+        wf.pad(wf.asarray(LARGE)[0], [10**400])
