@@ -13,7 +13,7 @@ from typing import Any, Protocol
 
 @dataclass(slots=True, eq=False, repr=False)
 class Launch:
-    """One kernel launch of a plan, which takes its buffers from a table.
+    """A plan's launch of one kernel, with buffers taken from a table.
 
     Attributes
     ----------

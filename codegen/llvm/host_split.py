@@ -320,7 +320,7 @@ class SplitEmitter(BarrierEmitter):
             super().operation(operation)
 
     def allocate_common(self, root: Value) -> None:
-        """Allocate a `local` variable that all threads of the block share."""
+        """Allocate a `local` variable if all threads of the block share it and it is not yet allocated."""
         if root in self.split.common and root not in self.environment:
             self.local(self.split.local_operations[root])
 

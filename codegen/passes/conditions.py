@@ -158,7 +158,7 @@ class Implications:
         return (content, list(steps)) if isinstance(content, Value) and steps else None
 
     def _begins_with(self, value: Value, start: Merge) -> bool:
-        """Return whether `value` is the content of a variable at the start of a loop iteration.
+        """Return whether `value` equals the contents `start` of a variable at the start of an iteration.
 
         The loop may also be an inner loop.
         """

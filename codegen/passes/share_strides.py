@@ -301,7 +301,7 @@ def _is_short(repeat: Operation) -> bool:
 
 
 def _commutes(o: Operation) -> bool:
-    """Return whether an operation is an integer atomic, whose order does not matter."""
+    """Return whether an operation is an integer atomic of a kind that commutes, such as an addition."""
     if o.opcode != "atomic":
         return False
     kind = o.operands[2].type

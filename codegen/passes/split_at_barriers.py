@@ -270,7 +270,7 @@ class _Splitter:
         return next(o for o in reversed(self.around[leave]) if o.opcode == "scope" and o.attributes["label"] == label)
 
     def leaves_together(self, leave: Operation, scope: Operation) -> bool:
-        """Return whether all threads in a scope leave it at the same `leave`."""
+        """Return whether the threads in `scope` execute the operation `leave` all together or not at all."""
         apart = self.uniform.apart
         return set(apart.get(leave, ())) <= set(apart.get(scope, ()))
 

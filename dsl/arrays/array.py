@@ -454,7 +454,7 @@ def expr_of(array: Array) -> Expr:
 
 
 def as_operand(value: Any) -> tuple[Expr, type | None]:
-    """Return the expression of an operand, and the operand's type if it is a Python number, otherwise None.
+    """Return an operand's expression, and its type if that is exactly int, float or complex, else None.
 
     Raises TypeError for a value that is neither an array nor a number.
     """

@@ -483,10 +483,7 @@ def _set_key(array: Array, key: object, value: object, where: Location) -> Any:
 
 
 def _write_window(storage: Storage, view: View | None, value: object) -> tuple[Expr, Expr]:
-    """Record and memoize a write to a view, and return the storage's expressions before and after it.
-
-    Return the expressions of the storage before and after the write.
-    """
+    """Record and memoize a write to a view, and return the storage's expressions before and after it."""
     location = start()
     epoch = current_epoch(storage.device)
     node = expr_of(value) if isinstance(value, Array) else number_of(value, storage.dtype, location, "set", epoch)

@@ -21,6 +21,7 @@ SHORT = 30e-6  # mean seconds of a kernel; a shorter kernel takes no longer than
 SHOWN = 6  # maximum number of lines
 FROM = 0.02  # minimum fraction of the run's time for which a line without a mistake is shown
 FULL = 0.5  # minimum fraction of the copy bandwidth at which a kernel is limited by memory
+FROM_MEMORY = 1.2  # ... and the maximum, above which the kernel's data is in the cache
 WRITERS = ("numpy.save", "numpy.savez", "numpy.savez_compressed", "numpy.savetxt")  # read values in any case
 DENSE = 2  # minimum instructions per byte at which a kernel is limited by arithmetic
 
@@ -109,7 +110,7 @@ def _limits(measured: Measured, line: Line, one: LineTime) -> list[str]:
     longest = max(own, key=lambda kernel: kernel.seconds, default=None)
     if longest is None or not longest.note.nbytes:
         return []
-    if longest.share is not None and longest.share >= FULL:
+    if longest.share is not None and FULL <= longest.share <= FROM_MEMORY:
         return [
             f"The line's kernel is limited by memory bandwidth: it reaches {longest.share:.0%} of the speed of a copy. "
             "To make the kernel faster, use narrower dtypes, or arrays that fit in the cache."

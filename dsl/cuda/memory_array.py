@@ -237,7 +237,7 @@ class MemoryArray:
         return realise(self.storage)
 
     def exclusive(self) -> Buffer:
-        """Return a memory buffer for writing, after copying it if other storages share it."""
+        """Return the array's buffer for writing, after copying it if other storages share it."""
         return exclusive(self.storage)
 
     def _span(self) -> tuple[int, int]:

@@ -126,7 +126,7 @@ def dot(a: ArrayLike, b: Any, out: Output | None = None) -> Any:
 
 
 def _into_dot_output(found: Array, out: Any) -> Any:
-    """Write a product to `out`, or raise NumPy's ValueError if `out` does not have the required layout."""
+    """Write a product to `out`, or raise NumPy's ValueError if `out` is not a suitable C-contiguous array."""
     flags = out.flags
     if out.ndim != found.ndim or out.dtype != found.dtype or not (flags["C_CONTIGUOUS"] and flags["WRITEABLE"]):
         raise ValueError(

@@ -297,7 +297,7 @@ class SplitWriter(KernelWriter):
         return shifted
 
     def _totals(self, reductions: list[Placed], sums: tuple[Value, ...]) -> tuple[Value, ...]:
-        """Return the final accumulators, corrected for the rounding error of the mean."""
+        """Return final accumulators; sums of squared deviations are corrected for the mean's rounding error."""
         found: list[Value] = []
         for p in reductions:
             own = sums[len(found) : len(found) + len(self.accumulators(p))]

@@ -84,7 +84,7 @@ def pads_of(blocked: BlockedSteps) -> IntVector:
 
 
 def plane_sizes(blocked: BlockedSteps) -> IntVector:
-    """Return the extents of one row of a ring buffer, including the padding."""
+    """Return the padded extents of a ring buffer along all axes except that of its rows."""
     return tuple(n + pad for n, pad in zip(blocked.tile, pads_of(blocked), strict=True))
 
 

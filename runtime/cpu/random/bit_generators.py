@@ -149,7 +149,7 @@ def _state_address(generator: Any) -> int:
 
 
 def _half_of(generator: Any) -> Any:
-    """Return whether half of a generator's last output is unused, and the bits of that half."""
+    """Return a writable view of `has_uint32` and `uinteger` in a generator's state."""
     address = generator.ctypes.state_address + ctypes.sizeof(ctypes.c_void_p)
     return (ctypes.c_uint32 * 2).from_address(address)
 

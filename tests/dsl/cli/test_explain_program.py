@@ -4,10 +4,11 @@ from __future__ import annotations
 
 from html.parser import HTMLParser
 from pathlib import Path
+from types import SimpleNamespace
 
 import pytest
 
-from weft.dsl.cli import main
+from weft.dsl.cli import advice, main
 from weft.dsl.cli.advice import advise
 from weft.dsl.cli.explain_program import Measured, measure
 from weft.dsl.cli.line_sampler import UNLOCATED, LineSampler
@@ -183,3 +184,12 @@ def test_a_program_without_arrays_is_shown(tmp_path: Path, monkeypatch: pytest.M
     assert main(["explain", "empty.py"]) == 0
     page = Page((tmp_path / "empty-weft.html").read_text())
     assert "x = 1 < 2  # nothing to measure" in page.texts and "No kernel ran." in page.texts
+
+
+@pytest.mark.parametrize(("share", "limited"), [(0.3, False), (0.9, True), (1.1, True), (1.8, False)])
+def test_kernels_in_the_cache_are_not_limited_by_memory(share: float, limited: bool) -> None:
+    note = SimpleNamespace(name="kernel", nbytes=1000, instructions=10)
+    kernel = SimpleNamespace(note=note, times=[0.1], seconds=0.1, share=share)
+    measured = SimpleNamespace(host={}, packages={})
+    found = advice._limits(measured, ("program.py", 3), SimpleNamespace(kernels=[kernel], seconds=0.1))  # type: ignore[arg-type]
+    assert any("memory bandwidth" in sentence for sentence in found) == limited
