@@ -121,11 +121,16 @@ class Report:
                 f"\n{join} {done}block {other.block}, thread {other.thread}, line {other.line}\n{other.location.show()}"
             )
             if self.kind == "race":
-                text += f"\n{_ORDERED_BY_BARRIER if self.block == other.block else _UNORDERED_BLOCKS}"
+                together = _ONE_STATEMENT if self.line == other.line else _ORDERED_BY_BARRIER
+                text += f"\n{together if self.block == other.block else _UNORDERED_BLOCKS}"
         return text
 
 
 _ORDERED_BY_BARRIER = "A barrier between the two accesses, such as cuda.syncthreads(), orders them."
+_ONE_STATEMENT = (
+    "Both accesses are on one line: use an atomic operation, such as cuda.atomic.add, or read the elements into variables "
+    "before a barrier."
+)
 _UNORDERED_BLOCKS = (
     "Blocks run in any order: use atomic operations (and cuda.threadfence() for other data), or several launches."
 )

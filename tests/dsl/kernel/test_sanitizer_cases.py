@@ -449,3 +449,12 @@ def test_ordinary_launches_stay_as_they_are():
         fill[1, 4](x)
     fill[1, 4](x)
     assert sorted(s.tracer is not None for s in fill._found.values()) == [False, True]
+
+
+def counts_without_atomics(a, total):
+    total[0] += a[cuda.grid(1)]
+
+
+def test_a_race_within_a_line_is_not_ordered_by_a_barrier():
+    reports = found(counts_without_atomics, (1, 16), np.ones(16), np.zeros(1))
+    assert reports and all("use an atomic operation, such as cuda.atomic.add" in str(report) for report in reports)
