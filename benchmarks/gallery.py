@@ -105,7 +105,7 @@ def start(name: str, side: str, size: int, results: Path, cache: Path) -> dict[s
 
 def measure(name: str, size: int) -> dict[str, Any]:
     """Measure a program with NumPy once and with weft in two processes, or raise ValueError if results differ."""
-    with tempfile.TemporaryDirectory(prefix="weft-gallery-") as folder:
+    with tempfile.TemporaryDirectory(prefix="weft-gallery-", ignore_cleanup_errors=True) as folder:
         files = {side: Path(folder) / f"{side}.npz" for side in (NUMPY, WEFT)}
         numpy = start(name, NUMPY, size, files[NUMPY], Path(folder))
         empty = start(name, WEFT, size, files[WEFT], Path(folder))
