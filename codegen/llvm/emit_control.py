@@ -4,7 +4,11 @@ from __future__ import annotations
 
 from weft.codegen.kernel_ir.operation import Function, Operation
 from weft.codegen.llvm.emit_text import Item, Writer, wide
+from weft.codegen.passes.index_steps import program_order
 from weft.runtime import CompileError
+
+# Maximum number of branches in a region that is emitted both with and without masks: each level doubles the code.
+NESTED = 2
 
 
 class ControlEmitter(Writer):
@@ -34,12 +38,41 @@ class ControlEmitter(Writer):
             self.environment[value] = Item(self.line(f"phi {kind} {incoming}"), self.lanes)
 
     def masked_branch(self, operation: Operation) -> None:
-        """Emit an `if` whose condition differs between vector lanes, by running both regions under masks.
+        """Emit an `if` whose condition differs between vector lanes.
 
-        Each region runs under a mask if any lane takes it.
+        If one region is likely, there is code without masks for lanes that all take the same region: masked loads of
+        bytes are one branch per lane on most processors.
         """
-        lanes, outer = self.lanes, self.mask
+        lanes = self.lanes
+        ends: list[tuple[list[str], str]] = []
         condition = self.text_of(operation.operands[0], lanes)
+        number = self.fresh_number()
+        if "likely" in operation.attributes and not self.mask:
+            bits = self.line(f"bitcast <{lanes} x i1> {condition} to i{lanes}")
+            for region, all_lanes in zip(operation.regions, (-1, 0), strict=True):
+                if sum(o.opcode == "if" for o in program_order(region.operations)) > NESTED:
+                    continue
+                same = self.line(f"icmp eq i{lanes} {bits}, {all_lanes}")
+                self.do(f"br i1 {same}, label %same{number}.{len(ends)}, label %mixed{number}.{len(ends)}")
+                self.start_label(f"same{number}.{len(ends)}")
+                ends.append(([self.text_of(v, lanes) for v in self.block(region)], self.label))
+                self.do(f"br label %join{number}")
+                self.start_label(f"mixed{number}.{len(ends) - 1}")
+        texts = self.regions_under_masks(operation, condition)
+        if ends:
+            ends.append((texts, self.label))
+            self.do(f"br label %join{number}")
+            self.start_label(f"join{number}")
+        for k, value in enumerate(operation.results):
+            text = texts[k]
+            if ends:
+                incoming = ", ".join(f"[ {each[k]}, %{label} ]" for each, label in ends)
+                text = self.line(f"phi {wide(self.type_of(value.type), lanes)} {incoming}")
+            self.environment[value] = Item(text, lanes)
+
+    def regions_under_masks(self, operation: Operation, condition: str) -> list[str]:
+        """Emit both regions of an `if`, each under a mask if any lane takes it, and return the selected results."""
+        lanes, outer = self.lanes, self.mask
         ones = "<" + ", ".join(["i1 true"] * lanes) + ">"
         masks = [condition, self.line(f"xor <{lanes} x i1> {condition}, {ones}")]
         given: list[list[str]] = []
@@ -63,10 +96,10 @@ class ControlEmitter(Writer):
                 ]
             )
         self.mask = outer
-        for value, then, other in zip(operation.results, *given, strict=True):
-            kind = wide(self.type_of(value.type), lanes)
-            text = self.line(f"select <{lanes} x i1> {condition}, {kind} {then}, {kind} {other}")
-            self.environment[value] = Item(text, lanes)
+        return [
+            self.line(f"select <{lanes} x i1> {condition}, {kind} {then}, {kind} {other}")
+            for kind, then, other in zip(kinds, *given, strict=True)
+        ]
 
     def scope(self, operation: Operation) -> None:
         """Emit a scope: each `leave` with its label branches to the end of the scope."""

@@ -43,7 +43,7 @@ def choose_lanes(kernel: Kernel, target: Target) -> Kernel:
         if not score or operation in taken or not taken.isdisjoint(inside):
             continue
         taken |= {operation, *inside}
-        width = max((_itemsize(v) for o in inside for v in (*o.operands, *o.results)), default=4)
+        width = max((_itemsize(v) for o in inside for v in o.operands), default=4)  # (other results are unused)
         waits = operation.attributes["role"] == "reduce" and len(inside) <= WAITING
         most, vectors = (4 * target.vector_bytes, 4) if waits else (64, _vectors(inside))
         lanes = SUM_LANES if rounds(operation) else max(4, min(most, vectors * target.vector_bytes // width))

@@ -41,12 +41,16 @@ def _find_counts(loop: Operation) -> dict[int, tuple[Operation, Value]]:
         if name != "add" or carried.type not in _WIDE or total is None or total.opcode != "add":
             continue
         others = [value for value in total.operands if value is not carried]
-        cast = makers.get(others[0]) if len(others) == 1 else None
+        if len(others) != 1:
+            continue
+        condition = others[0]
+        while (cast := makers.get(condition)) is not None and cast.opcode == "cast":
+            (condition,) = cast.operands
         used = sum(
             value in (carried, total.results[0]) for each in program_order(body.operations) for value in each.operands
         )
-        if used == 2 and cast is not None and cast.opcode == "cast" and cast.operands[0].type == np.bool_:
-            found[position] = total, cast.operands[0]
+        if used == 2 and condition.type == np.bool_ and condition is not others[0]:
+            found[position] = total, condition
     return found
 
 

@@ -5,6 +5,7 @@ A lane neither reads nor keeps values of the branch that it does not take.
 
 from __future__ import annotations
 
+import re
 from array import array
 
 import numpy as np
@@ -14,8 +15,11 @@ from weft.codegen import Kernel, KernelBuilder, Value, lower_stages, obtain_func
 from weft.runtime import get_device
 
 
-def pieces(dtype: type, stride: int) -> Kernel:
-    """Return the kernel out[i] = a[i * stride] * 2 if i < m else b[i - m] if i - m is even else 7."""
+def pieces(dtype: type, stride: int, likely: bool | None = None) -> Kernel:
+    """Return the kernel out[i] = a[i * stride] * 2 if i < m else b[i - m] if i - m is even else 7.
+
+    `likely` states whether ``i < m`` mostly holds.
+    """
     b = KernelBuilder("pieces")
     first, second = (b.pointer(name, dtype, noalias=True) for name in "ab")
     out = b.pointer("out", dtype, writable=True)
@@ -31,7 +35,7 @@ def pieces(dtype: type, stride: int) -> Kernel:
         return inner.results[0]
 
     with b.loop(n, "parallel") as i:
-        with b.if_(b.op("less", i.index, m, dtype=bool), [np.dtype(dtype)]) as branch:
+        with b.if_(b.op("less", i.index, m, dtype=bool), [np.dtype(dtype)], likely) as branch:
             value = b.load(first, i.index if stride == 1 else b.op("multiply", i.index, b.constant(stride)))
             branch.yield_(b.op("logical_or" if dtype is bool else "add", value, value))
         with b.else_() as branch:
@@ -40,10 +44,11 @@ def pieces(dtype: type, stride: int) -> Kernel:
     return b.finish()
 
 
+@pytest.mark.parametrize("likely", [None, True, False])
 @pytest.mark.parametrize("stride", [1, 3, -1])
 @pytest.mark.parametrize("dtype", [np.float32, np.float64, np.int8, np.int64, np.float16, bool, np.complex64])
-def test_same_values_as_one_by_one(dtype: type, stride: int) -> None:
-    device, kernel = get_device("cpu"), pieces(dtype, stride)
+def test_same_values_as_one_by_one(dtype: type, stride: int, likely: bool | None) -> None:
+    device, kernel = get_device("cpu"), pieces(dtype, stride, likely)
     function = obtain_function(device, kernel)
     random = np.random.default_rng(0)
     for n, m in ((0, 0), (5, 2), (64, 64), (64, 0), (131, 40), (131, 64), (300, 299)):
@@ -62,3 +67,8 @@ def test_whole_vectors_are_read() -> None:
     text = lower_stages(pieces(np.float32, 1), resolve_target("host"))["llvm"]
     assert "llvm.masked.load" in text
     assert "llvm.masked.gather" not in text
+
+
+def test_a_likely_region_is_also_emitted_without_a_mask() -> None:
+    emitted = [lower_stages(pieces(np.int8, 1, likely), resolve_target("host"))["llvm"] for likely in (None, True)]
+    assert [bool(re.search(r"= load <\d+ x i8>", text)) for text in emitted] == [False, True]

@@ -14,10 +14,12 @@ from weft.codegen.passes.narrow_counts import narrow_counts
 NARROW, WIDE = np.dtype(np.int32), np.dtype(np.int64)
 
 
-def counting(index: type = np.int32, source: type = np.uint8, shared: bool = False) -> Kernel:
+def counting(
+    index: type = np.int32, source: type = np.uint8, shared: bool = False, through: type | None = None
+) -> Kernel:
     """Return the kernel ``count[0] = 5 + sum(x > 1); total[0] = sum(x)``.
 
-    With `shared`, the running count is also used elsewhere in the loop.
+    With `shared`, the running count is also used elsewhere in the loop. The condition is cast to `through` first.
     """
     b = KernelBuilder("counting", np.dtype(index))
     length = b.scalar("length")
@@ -27,7 +29,8 @@ def counting(index: type = np.int32, source: type = np.uint8, shared: bool = Fal
     with b.loop(length, "reduce", initial=initial, combine=("add", "add")) as loop:
         value = b.load(x, loop.index)
         condition = b.op("greater", value, b.constant(1, source), dtype=np.bool_)
-        count = b.op("add", loop.carried[0], b.cast(condition, WIDE), dtype=WIDE)
+        one = condition if through is None else b.cast(condition, np.dtype(through))
+        count = b.op("add", loop.carried[0], b.cast(one, WIDE), dtype=WIDE)
         other = loop.carried[0] if shared else b.cast(value, WIDE)
         loop.yield_(count, b.op("add", loop.carried[1], other, dtype=WIDE))
     for pointer, result in zip(out, loop.results, strict=True):
@@ -39,8 +42,9 @@ def loop_of(kernel: Kernel) -> Operation:
     return next(operation for operation in kernel.walk() if operation.opcode == "for")
 
 
-def test_only_the_count_is_narrow() -> None:
-    kernel = narrow_counts(counting())
+@pytest.mark.parametrize("through", [None, np.uint8, np.float32])
+def test_only_the_count_is_narrow(through: type | None) -> None:
+    kernel = narrow_counts(counting(through=through))
     verify_kernel(kernel)
     assert [value.type for value in loop_of(kernel).results] == [NARROW, WIDE]
     assert [value.type for value in loop_of(counting()).results] == [WIDE, WIDE]
@@ -72,6 +76,7 @@ def test_counts_equal_numpys(shape: tuple[int, ...], dtype: type) -> None:
             wf.count_nonzero(array > 4, axis=axis),
             (array > 4).sum(axis=axis),
             wf.sum(array > 4, axis=axis, dtype=np.uint64),
+            (array > 4).astype(np.uint8).sum(axis=axis),
         ):
             np.testing.assert_array_equal(np.asarray(count), np.count_nonzero(x > 4, axis=axis))
     np.testing.assert_allclose(float((array > 4).mean()), (x > 4).mean(), rtol=1e-14)
