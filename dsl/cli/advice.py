@@ -17,6 +17,7 @@ if TYPE_CHECKING:
     from weft.dsl.cli.line_sampler import Line
 
 OFTEN = 10  # minimum number of reads at a line that are reported
+SMALL = 256 << 10  # bytes per kernel; below this value, launches take longer than kernels
 SHORT = 30e-6  # mean seconds of a kernel; a shorter kernel takes no longer than its launch
 SHOWN = 6  # maximum number of lines
 FROM = 0.02  # minimum fraction of the run's time for which a line without a mistake is shown
@@ -104,7 +105,8 @@ def _limits(measured: Measured, line: Line, one: LineTime) -> list[str]:
             found.append(
                 f"Each kernel runs for about {show_seconds(mean)}, which is about as long as its launch takes."
             )
-        if remedy := remedy_for(package):
+        large = sum(kernel.note.nbytes * len(kernel.times) for kernel in own) >= SMALL * launches > 0
+        if remedy := remedy_for(package, large):
             found.append(f"{remedy[0].upper()}{remedy[1:]}.")
         return found
     longest = max(own, key=lambda kernel: kernel.seconds, default=None)
@@ -129,10 +131,13 @@ def name_package(package: str) -> str:
     return {"": "Python", "weft": "weft's recording and planning"}.get(package, package)
 
 
-def remedy_for(package: str) -> str:
-    """Return advice on how to spend less time in the code of `package`, or "" if there is none."""
+def remedy_for(package: str, large: bool = False) -> str:
+    """Return advice on how to spend less time in the code of `package`, or "" if there is none.
+
+    `large` states that the kernels already process large arrays.
+    """
     if package == "":
         return "replace Python loops with array operations, or write a kernel"
     if package == "weft":
-        return "use larger arrays, or fewer array operations in Python loops"
+        return f"use {'' if large else 'larger arrays, or '}fewer array operations in Python loops"
     return "" if package == UNLOCATED else f"weft does not make the code of {package} faster"

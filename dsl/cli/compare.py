@@ -16,6 +16,7 @@ import math
 import pickle
 import subprocess
 import sys
+import textwrap
 import time
 from collections.abc import Iterator
 from dataclasses import dataclass, field
@@ -48,6 +49,7 @@ class Outcome:
     kernels: int = 0
     bytes: int = 0
     compilations: int = 0
+    found: bool = False  # whether plans were read from disk, and nothing was compiled
     settled: bool = True  # whether the run used only plans that were in memory before
     host: str = ""
     outside: float = 0.0
@@ -93,12 +95,16 @@ def _outcome(program: MainProgram, on_weft: bool, saved: dict[str, np.ndarray]) 
     seconds = time.perf_counter() - begin
     counts = {**statistics(), **seconds_spent()}
     outside = seconds - counts["planning"] - counts["running"]
-    host = f"{show_host_work(counts)}, {1e3 * outside:.1f} ms outside of plans"
+    times = counts["running"], outside
+    host = "{}, {:.1f} ms for running them, {:.1f} ms outside of plans".format(
+        show_host_work(counts), *(1e3 * max(part, 0.0) for part in times)
+    )
     arrays = {f"global {k}": np.array(v) for k, v in left.items()}
     arrays.update({f"saved {k}": v for k, v in saved.items()})
     kernels, moved, compiled = (int(counts[name]) for name in ("kernels", "bytes", "compilations"))
+    found = bool(counts["plans_read"]) and not compiled
     settled = not (counts["plans"] or counts["plans_read"] or counts["interpreted"] or compiled)
-    return Outcome(seconds, status, text.getvalue(), arrays, kernels, moved, compiled, settled, host, outside)
+    return Outcome(seconds, status, text.getvalue(), arrays, kernels, moved, compiled, found, settled, host, outside)
 
 
 @contextlib.contextmanager
@@ -150,6 +156,7 @@ class FirstRun:
 
     seconds: float = float("nan")
     compilations: int = 0
+    found: bool = False  # whether plans were read from disk, and nothing was compiled
     host: str = ""
 
 
@@ -165,7 +172,7 @@ def _in_new_process(program: MainProgram) -> FirstRun:
 def time_program() -> None:
     """Read a program from standard input, run it, and print the measurements of this first run as JSON."""
     found = _outcome(pickle.load(sys.stdin.buffer), True, {})
-    print(json.dumps({"seconds": found.seconds, "compilations": found.compilations, "host": found.host}))
+    print(json.dumps({name: getattr(found, name) for name in FirstRun.__dataclass_fields__}))
 
 
 def _under_numpy(program: MainProgram) -> tuple[float, float]:
@@ -236,7 +243,7 @@ def _print_report(
     print(f"\n{'result':{width}}  NumPy against weft")
     for name, verdict, _ in rows:
         print(f"{name:{width}}  {verdict}")
-    print("\n".join(_time_table([run.seconds for run in firsts], reference.seconds, ours.seconds)))
+    print("\n".join(_time_table(firsts, reference.seconds, ours.seconds)))
     print(_describe_fusion(program))
     print(
         f"{counted(ours.kernels, 'kernel')} launched, {ours.bytes / 1e6:.1f} MB moved, "
@@ -273,20 +280,24 @@ def compiled_first() -> Iterator[None]:
         yield
 
 
-def _time_table(firsts: list[float], numpy_warm: float, warm: float) -> list[str]:
+def _time_table(firsts: list[FirstRun], numpy_warm: float, warm: float) -> list[str]:
     """Return the lines of a table of the cold, new-process and warm times of NumPy and weft.
 
-    `firsts` contains the times of first runs in new processes.
+    `firsts` contains the measurements of first runs in new processes.
     """
-    numpy_cold, cold, new = firsts
+    numpy_cold, cold, new = (run.seconds for run in firsts)
+    found = ", which found its kernels on disk" if firsts[1].found else ""
+    meaning = (
+        f"(cold: the first run, in a new process{found}; new process: the first run in a later process, which loads "
+        "kernels and plans from disk; warm: a later run in the same process; the times do not include the start of "
+        "Python and the imports of NumPy and weft)"
+    )
     return [
         f"\n{'':8}{'cold':>12}{'new process':>15}{'warm':>12}",
         f"{'NumPy':8}{numpy_cold * 1e3:9.1f} ms{'':15}{numpy_warm * 1e3:9.1f} ms",
         f"{'weft':8}{cold * 1e3:9.1f} ms{new * 1e3:12.1f} ms{warm * 1e3:9.1f} ms",
         f"{'ratio':8}{numpy_cold / cold:12.2f}{numpy_cold / new:15.2f}{numpy_warm / warm:12.2f} times NumPy's speed",
-        "(cold: the first run, in a new process; new process: the first run in a later process, which loads kernels and",
-        "plans from disk; warm: a later run in the same process; the times do not include the start of Python and the",
-        "imports of NumPy and weft)",
+        *textwrap.wrap(meaning, 112),
     ]
 
 

@@ -77,7 +77,7 @@ class ResultComparison:
         if difference <= limit:
             return text, True
         if precision and (scale := self._rounded_scale(difference, precision)) is not None:
-            return f"{text}; rounding of values of {scale:.2g}", True
+            return f"{text}; rounding errors of values up to {scale:.2g}", True
         if precision and 0 < wide.ndim <= 2 and _differs_in_sign(wide, other, limit):
             return f"{shape} {SIGNS}", True
         return text, False
@@ -117,7 +117,7 @@ class ResultComparison:
             return f"numbers differ by up to {worst:.2g} of their value", worst < 1e-4
         if not rounded:
             return "numbers differ in sign" if signs else "numbers are equal, but are written differently", True
-        return f"numbers differ {'in sign, or ' if signs else ''}by the rounding of values of {rounded:.2g}", True
+        return f"numbers differ {'in sign, or ' if signs else ''}by rounding errors of values up to {rounded:.2g}", True
 
 
 def _differs_in_sign(wanted: np.ndarray, found: np.ndarray, limit: float) -> bool:

@@ -11,7 +11,7 @@ from types import FrameType
 from typing import Any, Protocol
 
 from weft.dsl.arrays.array import Array
-from weft.dsl.cli.advice import name_package, remedy_for
+from weft.dsl.cli.advice import SMALL, name_package, remedy_for
 from weft.dsl.cli.line_sampler import LineSampler
 from weft.dsl.immediate import at_call
 from weft.dsl.script.redirect import is_program
@@ -26,7 +26,6 @@ _READING: tuple[tuple[Any, str], ...] = (
     (at_call, "realise"),
 )
 _OFTEN = 10  # minimum number of reads at a line that are reported as a reason
-_SMALL = 256 << 10  # bytes per kernel; below this value, launches take longer than kernels
 _MUCH = 0.1  # minimum fraction of the host time at a line that is named
 _SHORT = 0.02  # seconds; a shorter program has little to gain
 
@@ -55,7 +54,8 @@ def explain_speed(run: Callable[[], Any], counts: Counts, numpy_seconds: float) 
     reasons = []
     if not counts.settled:
         reasons.append("the measured run still made plans or interpreted the program; later runs take less time")
-    if counts.bytes < _SMALL * counts.kernels:
+    large = counts.bytes >= SMALL * counts.kernels
+    if not large:
         elements = counts.bytes // (16 * counts.kernels)
         reasons.append(
             f"each kernel processes only about {max(elements, 1):,} elements, and NumPy is as fast for so few elements"
@@ -67,7 +67,7 @@ def explain_speed(run: Callable[[], Any], counts: Counts, numpy_seconds: float) 
             )
     share = counts.outside / counts.seconds
     if share > 0.5:
-        reasons.append(f"{100 * share:.0f} % of the time is spent outside of kernels{_explain_host(sampler)}")
+        reasons.append(f"{100 * share:.0f} % of the time is spent outside of kernels{_explain_host(sampler, large)}")
     if numpy_seconds < _SHORT:
         reasons.append(f"NumPy's whole run takes only {1e3 * numpy_seconds:.3g} ms, so there is little to gain")
     in_kernels = counts.seconds - counts.outside
@@ -75,8 +75,11 @@ def explain_speed(run: Callable[[], Any], counts: Counts, numpy_seconds: float) 
     return reasons or [f"the run spends {figures}"]
 
 
-def _explain_host(sampler: LineSampler) -> str:
-    """Return the end of a sentence about the lines that spend the most time on the host, with advice."""
+def _explain_host(sampler: LineSampler, large: bool) -> str:
+    """Return the end of a sentence about the lines that spend the most time on the host, with advice.
+
+    `large` states that the kernels process large arrays.
+    """
     whole = sum(sampler.seconds.values())
     slowest = sorted(sampler.seconds.items(), key=lambda item: -item[1])[:3]
     lines = [
@@ -90,7 +93,7 @@ def _explain_host(sampler: LineSampler) -> str:
     if not lines:
         return ": in Python, in libraries, or in NumPy itself"
     package = max(packages, key=packages.__getitem__)
-    remedy = remedy_for(package)
+    remedy = remedy_for(package, large)
     return f", mostly in {name_package(package)}, at {', '.join(lines)}{': ' if remedy else ''}{remedy}"
 
 

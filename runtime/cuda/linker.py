@@ -31,7 +31,7 @@ PTX_VERSIONS = {
     (12, 9): 88,
     (13, 0): 90,
 }
-MISSING = "nvJitLink is not installed: pip install 'weft[cuda13]' (or nvidia-nvjitlink)"
+MISSING = "nvJitLink cannot be used ({}): pip install 'weft[cuda13]'"
 
 
 def newest_ptx(driver: tuple[int, int]) -> int:
@@ -49,7 +49,7 @@ def load_nvjitlink() -> tuple[Any, type[Exception]]:
         nvjitlink.version()
         return import_module("cuda.core"), nvjitlink.nvJitLinkError
     except (ImportError, RuntimeError) as error:
-        raise MissingAssemblerError(f"{MISSING} ({error})") from None
+        raise MissingAssemblerError(MISSING.format(error)) from None
 
 
 def obtain_cubin(code: ObjectCode, arch: str) -> ObjectCode:

@@ -103,11 +103,11 @@ def _call_object(call: Invocation, held: object, arguments: list[Any], keywords:
         return _construct(call, held, arguments, keywords)
     if isinstance(held, FunctionType):
         if (held.__module__ or "").split(".")[0] in ("numpy", "scipy", "math", "random"):
-            c.fail(f"{held.__module__}.{held.__name__} runs on the host only: it is not part of the kernel language")
+            c.fail(f"{held.__module__}.{held.__name__} runs on the host only: call it outside the kernel")
         return _in_place(call, held, arguments, keywords)
     if isinstance(held, BuiltinFunctionType) or callable(held):
         name = getattr(held, "__qualname__", None) or getattr(held, "__name__", type(held).__name__)
-        c.fail(f"{name} is not part of the kernel language: it cannot be called in a kernel")
+        c.fail(f"{name} cannot be called in a kernel: write a loop, or call it outside the kernel")
     c.fail(f"{describe(Constant(held))} cannot be called")
 
 
@@ -128,7 +128,7 @@ def _elementwise(call: Invocation, held: Any, arguments: list[Any], keywords: di
     try:
         definition = find_op(name)
     except KeyError:
-        c.fail(f"{name} is not part of the kernel language")
+        c.fail(f"{name} is not part of the kernel language: call it outside the kernel")
     if out is None and len(arguments) == definition.arity + 1:
         out = arguments.pop()
     if len(arguments) != definition.arity:

@@ -113,7 +113,7 @@ def _array_method(
     c = call.c
     handler = ARRAY_METHODS.get(name)
     if handler is None:
-        c.fail(f"method {name} of arrays is not part of the kernel language", "attribute")
+        c.fail(f"method {name} of arrays is not part of the kernel language: loop over the elements", "attribute")
     if keywords:
         c.fail(f"{name}() of an array takes no keyword arguments in a kernel (such as {next(iter(keywords))})")
     try:

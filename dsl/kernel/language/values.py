@@ -17,6 +17,7 @@ from typing import Any
 import numpy as np
 
 from weft.codegen import Value, find_op, is_bfloat16, is_supported, resolve_dtypes
+from weft.dsl.kernel.language.names import ThreadNumbers
 
 Extent = int | Value  # a length or stride: an int known at compile time, or a run-time index
 
@@ -455,6 +456,8 @@ def describe(value: object) -> str:
                 return f"function {getattr(held, '__name__', held)!s}"
             if held is None:
                 return "None"
+            if isinstance(held, ThreadNumbers):
+                return f"cuda.{held.path}, which has the components x, y and z"
             return f"str {held!r}" if isinstance(held, str) else type(held).__name__
         case ScalarValue(weak=weak):
             return f"Python {WEAK[value.dtype.kind].__name__}" if weak else value.dtype.name

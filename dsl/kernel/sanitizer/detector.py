@@ -275,6 +275,8 @@ class Detector:
     def finish(self, stuck: bool = False) -> list[Finding]:
         """End the analysis and return all findings.
 
+        Divergent barriers come first, because they cause races.
+
         `stuck` is true if the launch ended in a deadlock.
         """
         for block in list(self.blocks.values()) if self.at_once else [self.block]:
@@ -283,7 +285,7 @@ class Detector:
                 self.report_stuck()
             self.leave()
         self.report_uninitialized(self.fresh)
-        return self.findings
+        return sorted(self.findings, key=lambda finding: finding.kind != "divergent barrier")
 
     # -- accesses ---------------------------------------------------------------------------------
 

@@ -147,7 +147,8 @@ class SanitizerError(WeftError):
     ----------
     kernel : str
     reports : list of Report
-        Reports in the order of detection, one for each pair of locations, at most 100.
+        Reports, one for each pair of locations, at most 100. Divergent barriers, which cause races, come first. The
+        others are in the order of detection.
     """
 
     def __init__(self, kernel: str, reports: list[Report]) -> None:
@@ -254,8 +255,6 @@ def no_collector() -> Iterator[None]:
     """Within a ``with`` block, disable Python's garbage collector.
 
     It would take long to scan all recorded accesses.
-
-    It would scan all recorded accesses.
     """
     on = gc.isenabled()
     gc.disable()

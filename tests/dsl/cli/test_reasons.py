@@ -7,6 +7,7 @@ from pathlib import Path
 
 import pytest
 
+from weft.dsl.cli.advice import remedy_for
 from weft.dsl.cli.reasons import count_reads, explain_speed
 from weft.dsl.script.redirect import load_program
 
@@ -62,3 +63,8 @@ def test_small_arrays_and_time_outside() -> None:
     assert "no kernel ran" in explain_speed(lambda: None, Figures(kernels=0), 1.0)[0]
     small, outside = explain_speed(lambda: None, Figures(bytes=100 * 16 * 500, outside=0.9), 1.0)
     assert "about 500 elements" in small and "90 % of the time" in outside
+
+
+def test_programs_with_large_arrays_are_not_told_to_use_larger_arrays() -> None:
+    assert remedy_for("weft") == "use larger arrays, or fewer array operations in Python loops"
+    assert remedy_for("weft", large=True) == "use fewer array operations in Python loops"

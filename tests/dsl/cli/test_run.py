@@ -34,7 +34,7 @@ SMALL = {
 
 def _in_this_process(program: MainProgram) -> compare.FirstRun:
     found = compare._outcome(program, True, {})
-    return compare.FirstRun(found.seconds, found.compilations, found.host)
+    return compare.FirstRun(found.seconds, found.compilations, found.found, found.host)
 
 
 @pytest.mark.parametrize("name", SMALL)
@@ -50,7 +50,7 @@ def test_examples_give_numpys_results(
     assert re.search(r"cold +new process +warm", text) and " nan ms" not in text
     assert re.search(r"^ratio +[\d.]+ +[\d.]+ +[\d.]+ times NumPy's speed$", text, re.MULTILINE)
     assert re.search(r"^(fused: .*array operations in one loop|nothing was fused)", text, re.MULTILINE)
-    work = r"([\d,]+ [a-z ]+, )*[\d.]+ ms for finding, making and compiling plans, [\d.]+ ms outside of plans"
+    work = r"([\d,]+ [a-z ]+, )*[\d.]+ ms for finding, making and compiling plans, [\d.]+ ms for running them, [\d.]+ ms outside of plans"
     assert re.search(rf"^cold: {work}\nwarm: {work}$", text, re.MULTILINE)
     assert not re.search(r"\b0 [a-z]+ (made|read|generated|interpreted)", text)
 

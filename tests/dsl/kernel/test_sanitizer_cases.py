@@ -458,3 +458,17 @@ def counts_without_atomics(a, total):
 def test_a_race_within_a_line_is_not_ordered_by_a_barrier():
     reports = found(counts_without_atomics, (1, 16), np.ones(16), np.zeros(1))
     assert reports and all("use an atomic operation, such as cuda.atomic.add" in str(report) for report in reports)
+
+
+def barrier_of_one_half(x, out):
+    part = cuda.shared.array(64, np.float64)
+    t = cuda.threadIdx.x
+    part[t] = x[t]
+    if t < 32:
+        cuda.syncthreads()
+    out[t] = part[63 - t]
+
+
+def test_a_divergent_barrier_is_reported_before_the_races_that_it_causes():
+    kinds = [report.kind for report in found(barrier_of_one_half, (1, 64), np.zeros(64), np.zeros(64))]
+    assert kinds == ["divergent barrier", "race"]

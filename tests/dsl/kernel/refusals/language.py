@@ -263,7 +263,7 @@ def global_list_changed(x):
     x[0] = 1
 
 
-@refused(ANY, "sort")
+@refused(TYPE, "sorted cannot be called in a kernel: write a loop, or call it outside the kernel")
 def sorting(x):
     y = sorted(x)  # here
     x[0] = y[0]

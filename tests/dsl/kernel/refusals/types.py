@@ -53,6 +53,11 @@ def float_index(x):
     x[0] = x[1.5]  # here
 
 
+@refused(TYPE, "an index is an integer, not cuda.threadIdx, which has the components x, y and z")
+def index_of_three_components(x):
+    x[0] = x[cuda.threadIdx]  # here
+
+
 @refused(TYPE, "index|integer")
 def float_index_at_run_time(x):
     x[0] = x[x[0]]  # here
