@@ -17,9 +17,9 @@ TEXTS = {
     "black_scholes": (
         "Option prices",
         "The Black-Scholes formula expresses the price of an option in terms of logarithms, exponentials and the normal distribution.\n"
-        "NumPy evaluates the formula in dozens of loops, whereas weft uses a single loop. No such formula exists for Asian\n"
-        "options with arithmetic means, so the program estimates the price of an Asian option by simulation. weft generates the\n"
-        "same random numbers as NumPy.",
+        "NumPy evaluates the formula in dozens of loops, whereas weft uses a single loop. Arithmetic-average\n"
+        "Asian options have no closed-form price, so the program estimates the price of such an option by simulation. weft\n"
+        "generates the same random numbers as NumPy.",
     ),
     "gray_scott": (
         "Gray-Scott patterns",
@@ -70,8 +70,8 @@ TEXTS = {
     ),
     "pagerank": (
         "PageRank",
-        "The program uses power iteration to rank the pages of a randomly generated web. Integer-array indexing and calls to\n"
-        "`bincount` account for most of the run time.",
+        "The program uses power iteration to rank the pages of a randomly generated web. Each iteration gathers values by\n"
+        "integer-array indexing and adds them up with `np.add.at`.",
     ),
     "poisson": (
         "Poisson's equation",
@@ -85,8 +85,8 @@ TEXTS = {
     ),
     "ray_marcher": (
         "A ray marcher",
-        "The program renders a scene of spheres, a torus and a floor. Signed distance functions describe the shapes. The picture\n"
-        "shows the distance from the viewer to the scene.",
+        "The program renders a scene of spheres, a torus and a floor. Signed distance functions describe the shapes. For each\n"
+        "pixel, the picture shows the distance from the viewer to the nearest surface.",
     ),
     "seawater": (
         "Density of seawater",
