@@ -10,17 +10,24 @@ from weft.fusion.graph.expr import Location
 
 Site = tuple[int, int]  # the id of a code object, and an offset in it
 
-# Call sites at which the value was the first of an evaluation without other values. Each has the number of calls after
-# which fusion is tried again. Native recorders leave calls at these sites to Python.
-ALONE: dict[Site, int] = {}
-LIMIT, CALLS = 4096, 32
+# Call sites at which the value was the first of an evaluation without other values. Each has the number of calls that
+# remain until fusion is tried again, and the number of calls between two tries. Native recorders leave calls at these
+# sites to Python.
+ALONE: dict[Site, tuple[int, int]] = {}
+LIMIT = 4096
+CALLS, MOST_CALLS = 32, 1024  # of a site: after the first evaluation alone, and after many
+_TRIED = -1  # instead of the remaining calls: the last call was recorded
 
 
 def note_alone(site: Site) -> None:
-    """Record that the last evaluation for the call site `site` computed only that call's value."""
+    """Record that the last evaluation for the call site `site` computed only that call's value.
+
+    If the site tried fusion in vain, the next try follows after twice as many calls.
+    """
     if len(ALONE) >= LIMIT:
         ALONE.clear()
-    ALONE[site] = CALLS
+    calls = min(2 * ALONE[site][1], MOST_CALLS) if site in ALONE else CALLS
+    ALONE[site] = calls, calls
 
 
 def was_evaluated_alone(where: Location) -> bool:
@@ -29,7 +36,9 @@ def was_evaluated_alone(where: Location) -> bool:
     The result expires after some calls, so that fusion is tried again.
     """
     site = id(where[0]), where[1]
-    left = ALONE.pop(site, 0)
-    if left > 1:
-        ALONE[site] = left - 1
+    left, calls = ALONE.get(site, (_TRIED, 0))
+    if left > _TRIED:
+        ALONE[site] = left - 1, calls
+    else:
+        ALONE.pop(site, None)  # (the value of the last try was not evaluated alone)
     return left > 0

@@ -72,3 +72,20 @@ def test_counts_and_searches_of_medium_sized_arrays_are_immediate() -> None:
     for function in (np.bincount, lambda x: np.searchsorted(table, x)):
         evaluated, result = _run_often(function, wf.asarray(k), 2)
         assert not any(evaluated) and np.array_equal(result, function(k))
+
+
+def test_fusion_is_tried_less_often_after_each_try_in_vain() -> None:
+    evaluated, _ = _run_often(lambda x: -x, wf.asarray(np.random.default_rng(1).random(4 * N)), 250)
+    assert np.flatnonzero(evaluated).tolist() == [0, 33, 98, 227]
+
+
+def test_a_site_is_forgotten_if_its_value_is_fused_when_fusion_is_tried() -> None:
+    x, found = wf.asarray(np.random.default_rng(1).random(4 * N)), []
+    for turn in range(120):
+        before = _runs()
+        y = -x
+        if turn in (33, 34):
+            y = y + x  # (the first two tries)
+        np.array(y)
+        found.append(_runs() > before)
+    assert np.flatnonzero(found).tolist() == [0, 33, 34, 35, 68]
