@@ -49,11 +49,15 @@ def main(arguments: Sequence[str] | None = None) -> int:
 
 def _parse(words: Sequence[str]) -> Any:
     """Return the options of a command, or exit with an error message."""
+    from difflib import get_close_matches
+
     from weft.dsl.cli.options import make_parser
 
     options, unknown = make_parser().parse_known_args(words)
     if unknown:  # (`parse_args` would show the usage of all commands)
-        options.parser.error(f"unrecognized arguments: {' '.join(unknown)}")
+        near = get_close_matches(unknown[0], OPTIONS, 1)
+        meant = f"; did you mean {near[0]}?" if near else ""
+        options.parser.error(f"unrecognized arguments: {' '.join(unknown)}{meant}")
     return options
 
 

@@ -139,5 +139,5 @@ def remedy_for(package: str, large: bool = False) -> str:
     if package == "":
         return "replace Python loops with array operations, or write a kernel"
     if package == "weft":
-        return f"use {'' if large else 'larger arrays, or '}fewer array operations in Python loops"
+        return "" if large else "use larger arrays, or fewer array operations in Python loops"
     return "" if package == UNLOCATED else f"weft does not make the code of {package} faster"

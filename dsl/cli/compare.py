@@ -48,7 +48,6 @@ class Outcome:
     arrays: dict[str, np.ndarray] = field(default_factory=dict)
     kernels: int = 0
     bytes: int = 0
-    compilations: int = 0
     found: bool = False  # whether plans were read from disk, and nothing was compiled
     settled: bool = True  # whether the run used only plans that were in memory before
     host: str = ""
@@ -59,6 +58,8 @@ class Outcome:
 # some runs of a loop make new plans.
 WARM_RUNS = 12
 WARM_SECONDS = 20.0
+MOST_ITEMS = 100  # of a list or a dictionary that are compared
+_ARRAYS, _NUMBERS = (Array, np.ndarray, np.generic), {bool, int, float, complex}
 GAIN = 1.1  # the report gives reasons if the ratio of NumPy's time to weft's is below this value
 
 
@@ -81,6 +82,26 @@ def execute(program: MainProgram) -> tuple[int, dict[str, Any]]:
     return 1, {}
 
 
+def _results_in(names: dict[str, Any]) -> dict[str, Any]:
+    """Return the arrays and numbers among global variables, and those in lists, tuples and dictionaries.
+
+    A list of Python numbers is one result.
+    """
+    found: dict[str, Any] = {}
+    for name, value in names.items():
+        if name.startswith("_"):
+            continue
+        items: dict[str, Any] = {name: value}
+        if type(value) in (list, tuple) and not {type(item) for item in value} <= _NUMBERS:
+            items = {f"{name}[{k}]": item for k, item in enumerate(value[:MOST_ITEMS])}
+        elif type(value) in (list, tuple):
+            items = {name: np.array(value)} if value else {}
+        elif type(value) is dict:
+            items = {f"{name}[{key!r}]": item for key, item in list(value.items())[:MOST_ITEMS]}
+        found |= {k: v for k, v in items.items() if isinstance(v, _ARRAYS) or type(v) in _NUMBERS}
+    return found
+
+
 def _outcome(program: MainProgram, on_weft: bool, saved: dict[str, np.ndarray]) -> Outcome:
     reset_statistics()
     text = io.StringIO()
@@ -88,9 +109,7 @@ def _outcome(program: MainProgram, on_weft: bool, saved: dict[str, np.ndarray]) 
     begin = time.perf_counter()
     with isolated(program.folder, on_weft), contextlib.redirect_stdout(text):
         status, names = execute(program)
-        left = {
-            k: v for k, v in names.items() if isinstance(v, (Array, np.ndarray, np.generic)) and not k.startswith("_")
-        }
+        left = _results_in(names)
         evaluate(*[v for v in left.values() if isinstance(v, Array)])
     seconds = time.perf_counter() - begin
     counts = {**statistics(), **seconds_spent()}
@@ -101,10 +120,10 @@ def _outcome(program: MainProgram, on_weft: bool, saved: dict[str, np.ndarray]) 
     )
     arrays = {f"global {k}": np.array(v) for k, v in left.items()}
     arrays.update({f"saved {k}": v for k, v in saved.items()})
-    kernels, moved, compiled = (int(counts[name]) for name in ("kernels", "bytes", "compilations"))
-    found = bool(counts["plans_read"]) and not compiled
-    settled = not (counts["plans"] or counts["plans_read"] or counts["interpreted"] or compiled)
-    return Outcome(seconds, status, text.getvalue(), arrays, kernels, moved, compiled, found, settled, host, outside)
+    kernels, moved = int(counts["kernels"]), int(counts["bytes"])
+    found = bool(counts["plans_read"]) and not counts["compilations"]
+    settled = not any(counts[name] for name in ("plans", "plans_read", "interpreted", "compilations"))
+    return Outcome(seconds, status, text.getvalue(), arrays, kernels, moved, found, settled, host, outside)
 
 
 @contextlib.contextmanager
@@ -155,7 +174,6 @@ class FirstRun:
     """
 
     seconds: float = float("nan")
-    compilations: int = 0
     found: bool = False  # whether plans were read from disk, and nothing was compiled
     host: str = ""
 
@@ -238,19 +256,19 @@ def _print_report(
 
     It contains the differences, the times, the largest fused kernel, and why weft is not faster.
     """
-    cold = firsts[1]
+    numbers = [row for row in rows if row[1].endswith("[] equal")]
+    rows = [row for row in rows if row not in numbers]
+    if numbers:
+        rows.append(("numbers", f"{len(numbers)} equal", True))
     width = max((len(name) for name, _, _ in rows), default=10)
     print(f"\n{'result':{width}}  NumPy against weft")
     for name, verdict, _ in rows:
         print(f"{name:{width}}  {verdict}")
     print("\n".join(_time_table(firsts, reference.seconds, ours.seconds)))
     print(_describe_fusion(program))
-    print(
-        f"{counted(ours.kernels, 'kernel')} launched, {ours.bytes / 1e6:.1f} MB moved, "
-        f"{cold.compilations} compiled in the cold run"
-    )
-    for name, host in (("cold", cold.host), ("warm", ours.host)):
-        print(f"{name}: {host}")
+    launched = f"{counted(ours.kernels, 'kernel')} launched, {ours.bytes / 1e6:.1f} MB moved, "
+    print(f"cold: {firsts[1].host}")
+    print(f"warm: {launched if ours.kernels else ''}{ours.host}")
     if reference.seconds < GAIN * ours.seconds:
         for reason in explain_speed(lambda: _outcome(program, True, {}), ours, reference.seconds):
             print(f"why not faster: {reason}")

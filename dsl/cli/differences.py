@@ -77,7 +77,7 @@ class ResultComparison:
         if difference <= limit:
             return text, True
         if precision and (scale := self._rounded_scale(difference, precision)) is not None:
-            return f"{text}; rounding errors of values up to {scale:.2g}", True
+            return f"{text}; rounding errors (the arrays have values up to {scale:.2g})", True
         if precision and 0 < wide.ndim <= 2 and _differs_in_sign(wide, other, limit):
             return f"{shape} {SIGNS}", True
         return text, False
@@ -98,7 +98,9 @@ class ResultComparison:
             if not good and len(c) == len(a) and c[k - 1] != x:
                 verdict, good = f"{verdict}; differs between runs of NumPy too", True
             rows.append((f"printed line {k}", verdict, good))
-        return [("printed", f"{len(a) - len(rows)} of {counted(len(a), 'line')} equal", True), *rows]
+        rounded = sum(good for _, _, good in rows)
+        others = f", {rounded} within the tolerance" if rounded else ""
+        return [("printed", f"{len(a) - len(rows)} of {counted(len(a), 'line')} equal{others}", True), *rows]
 
     def _line(self, x: str, y: str, signs: bool) -> tuple[str, bool]:
         numbers = [[float(n) for n in NUMBER.findall(line)] for line in (x, y)]
@@ -117,7 +119,10 @@ class ResultComparison:
             return f"numbers differ by up to {worst:.2g} of their value", worst < 1e-4
         if not rounded:
             return "numbers differ in sign" if signs else "numbers are equal, but are written differently", True
-        return f"numbers differ {'in sign, or ' if signs else ''}by rounding errors of values up to {rounded:.2g}", True
+        return (
+            f"numbers differ {'in sign, or ' if signs else ''}by rounding errors (the arrays have values up to {rounded:.2g})",
+            True,
+        )
 
 
 def _differs_in_sign(wanted: np.ndarray, found: np.ndarray, limit: float) -> bool:

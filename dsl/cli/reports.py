@@ -92,7 +92,7 @@ def doctor() -> int:
 
     Return 1 on failure, else 0.
     """
-    broken, missing = 0, ""
+    broken, missing, without = 0, "", list[str]()
     values = np.linspace(0.1, 3, 1001).astype(np.float32)
 
     def program(x: object) -> object:
@@ -109,12 +109,12 @@ def doctor() -> int:
             print(f"ok    target {name:7} {note}")
         except MissingAssemblerError as error:
             missing = " ".join(str(error).split())
-            print(f"note  target {name:7} PTX only")
+            without.append(name)
         except Exception as error:
             broken += 1
             print(f"FAIL  target {name:7} {type(error).__name__}: {error}")
     if missing:
-        print(f"note  {missing}")
+        print(f"note  only PTX for the targets {', '.join(without)}: {missing}")
     found_cuda = probe()
     for name in ("cpu", *(f"cuda:{k}" for k in range(len(found_cuda.devices)) if found_cuda.status == "ok")):
         try:

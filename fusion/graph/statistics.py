@@ -86,6 +86,7 @@ _WORK = {
     "plans": ("plan made", "plans made"),
     "plans_read": ("plan read from disk", "plans read from disk"),
     "lowered": ("kernel generated", "kernels generated"),
+    "compilations": ("kernel compiled", "kernels compiled"),
     "interpreted": ("program interpreted", "programs interpreted"),
     "uploaded": ("small array moved to the device", "small arrays moved to the device"),
     "by_value": ("small array passed by value", "small arrays passed by value"),

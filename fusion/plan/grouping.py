@@ -60,7 +60,7 @@ class Grouping:
             if placed is not None and any(
                 other != number and self.groups[other].before >> number & 1 for other in needs
             ):
-                placed, why = None, "a kernel between them needs the one and feeds the other"
+                placed, why = None, "another kernel must run between the two"
             if placed is not None:
                 self._join(group, placed, reads, needs - {number})
                 return

@@ -162,8 +162,8 @@ class KernelDispatcher(KernelFunction, Inspection):
             return found
         if not isinstance(configuration, tuple) or not 2 <= len(configuration) <= 4:
             raise LaunchError(
-                f"a kernel takes [grid, block], [grid, block, stream] or [grid, block, stream, shared_bytes] in its brackets, "
-                f"not {configuration!r}"
+                "a kernel takes [grid, block], [grid, block, stream] or [grid, block, stream, shared_bytes] in its brackets, "
+                + (f"not {configuration!r}" if isinstance(configuration, tuple) else "not only a grid")
             )
         return self.configure(*configuration)
 

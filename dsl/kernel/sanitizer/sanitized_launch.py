@@ -113,6 +113,8 @@ class Report:
             case _:
                 assert_never(self.kind)
         text += f"\n{self.location.show()}"
+        if self.kind == "divergent barrier" and self.access != "warp operation":
+            text += f"\n{_ALL_THREADS}" if self.other is None else ""
         if self.other is not None:
             other = self.other
             join = "is not ordered with" if self.kind == "race" else "and"
@@ -122,11 +124,20 @@ class Report:
             )
             if self.kind == "race":
                 together = _ONE_STATEMENT if self.line == other.line else _ORDERED_BY_BARRIER
+                if self.line == other.line and self.access == other.access == "write":
+                    together = _BOTH_WRITE
                 text += f"\n{together if self.block == other.block else _UNORDERED_BLOCKS}"
         return text
 
 
 _ORDERED_BY_BARRIER = "A barrier between the two accesses, such as cuda.syncthreads(), orders them."
+_ALL_THREADS = (
+    "Every thread of a block must reach the barrier: move it out of the `if`, and let threads without work skip the work "
+    "instead of returning before the barrier."
+)
+_BOTH_WRITE = (
+    "Both threads write the element: let only one of them write, or use an atomic operation, such as cuda.atomic.add."
+)
 _ONE_STATEMENT = (
     "Both accesses are on one line: use an atomic operation, such as cuda.atomic.add, or read the elements into variables "
     "before a barrier."

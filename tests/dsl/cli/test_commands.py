@@ -112,3 +112,9 @@ def test_plain_run_has_the_default_of_every_option() -> None:
     parsed = vars(make_parser().parse_args(["run"]))
     assert parsed.pop("parser").prog == "weft run"
     assert vars(PLAIN) == parsed
+
+
+def test_a_misspelt_option_is_corrected(capsys: pytest.CaptureFixture[str]) -> None:
+    with pytest.raises(SystemExit):
+        main(["run", "--comapre", "script.py"])
+    assert capsys.readouterr().err.endswith("unrecognized arguments: --comapre; did you mean --compare?\n")

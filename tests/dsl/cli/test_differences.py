@@ -70,11 +70,11 @@ def test_the_scales_are_those_of_arrays() -> None:
 
 def test_the_sentence_names_the_smallest_values_whose_rounding_explains_a_difference() -> None:
     judge = ResultComparison({}, "", (1e-3, 2.5, 1600.0))
-    assert _verdict(3e-14, 1e-14, judge)[0].endswith("; rounding errors of values up to 2.5")
-    assert _verdict(3e-10, 1e-10, judge)[0].endswith("; rounding errors of values up to 1.6e+03")
+    assert _verdict(3e-14, 1e-14, judge)[0].endswith("; rounding errors (the arrays have values up to 2.5)")
+    assert _verdict(3e-10, 1e-10, judge)[0].endswith("; rounding errors (the arrays have values up to 1.6e+03)")
     assert not _verdict(3e-8, 1e-8, judge)[1]
     row = judge.printed("residual 3e-14 of 7", "residual 1e-14 of 7", signs=False)[1]
-    assert row[1:] == ("numbers differ by rounding errors of values up to 2.5", True)
+    assert row[1:] == ("numbers differ by rounding errors (the arrays have values up to 2.5)", True)
     for text in ("-0.0", "1.0e0"):
         (row, _) = sorted(judge.printed(text, text.replace(".0", ""), signs=False), reverse=True)
         assert row[1:] == ("numbers are equal, but are written differently", True)

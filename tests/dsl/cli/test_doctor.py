@@ -21,7 +21,7 @@ def test_without_an_assembler(monkeypatch: pytest.MonkeyPatch, capsys: pytest.Ca
     monkeypatch.setattr(reports, "TARGETS", ("sm_90",))
     assert reports.doctor() == 0
     printed = capsys.readouterr().out
-    assert "note  target sm_90   PTX only\n" in printed
+    assert "note  only PTX for the targets sm_90: nvJitLink is not installed: pip install it\n" in printed
     assert printed.count("nvJitLink is not installed") == 1
 
 

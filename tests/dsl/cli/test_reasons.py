@@ -67,4 +67,4 @@ def test_small_arrays_and_time_outside() -> None:
 
 def test_programs_with_large_arrays_are_not_told_to_use_larger_arrays() -> None:
     assert remedy_for("weft") == "use larger arrays, or fewer array operations in Python loops"
-    assert remedy_for("weft", large=True) == "use fewer array operations in Python loops"
+    assert remedy_for("weft", large=True) == ""

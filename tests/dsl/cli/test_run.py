@@ -34,7 +34,7 @@ SMALL = {
 
 def _in_this_process(program: MainProgram) -> compare.FirstRun:
     found = compare._outcome(program, True, {})
-    return compare.FirstRun(found.seconds, found.compilations, found.found, found.host)
+    return compare.FirstRun(found.seconds, found.found, found.host)
 
 
 @pytest.mark.parametrize("name", SMALL)
@@ -50,7 +50,7 @@ def test_examples_give_numpys_results(
     assert re.search(r"cold +new process +warm", text) and " nan ms" not in text
     assert re.search(r"^ratio +[\d.]+ +[\d.]+ +[\d.]+ times NumPy's speed$", text, re.MULTILINE)
     assert re.search(r"^(fused: .*array operations in one loop|nothing was fused)", text, re.MULTILINE)
-    work = r"([\d,]+ [a-z ]+, )*[\d.]+ ms for finding, making and compiling plans, [\d.]+ ms for running them, [\d.]+ ms outside of plans"
+    work = r"([\d,.]+ [A-Za-z ]+, )*[\d.]+ ms for finding, making and compiling plans, [\d.]+ ms for running them, [\d.]+ ms outside of plans"
     assert re.search(rf"^cold: {work}\nwarm: {work}$", text, re.MULTILINE)
     assert not re.search(r"\b0 [a-z]+ (made|read|generated|interpreted)", text)
 
@@ -81,6 +81,26 @@ def test_saved_arrays_are_compared(
     assert np.load("c.npz")["named"].tolist() == [1, 1, 1]
     scripts = vars(script_module("numpy"))
     assert all(scripts[name] == getattr(np, name) for name in ("save", "savetxt", "savez"))
+
+
+CONTAINERS = """
+import numpy as np
+values = [np.arange(3.0), np.arange(4.0)]
+named = {"a": np.ones(2), 1: 2.5}
+log, count, label = [1, 2.0], 7, "text"
+"""
+
+
+def test_arrays_and_numbers_in_containers_are_compared(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    monkeypatch.setattr(compare, "_in_new_process", _in_this_process)
+    (tmp_path / "script.py").write_text(CONTAINERS)
+    assert main(["run", "--compare", str(tmp_path / "script.py")]) == 0
+    printed = capsys.readouterr().out
+    for name in ("values[0]", "values[1]", "named['a']", "log"):
+        assert re.search(rf"^global {re.escape(name)} .*equal$", printed, re.MULTILINE), printed
+    assert re.search("^numbers +2 equal$", printed, re.MULTILINE)
 
 
 def test_operations_of_one_line_are_named_once(

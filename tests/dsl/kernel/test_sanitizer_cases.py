@@ -460,6 +460,15 @@ def test_a_race_within_a_line_is_not_ordered_by_a_barrier():
     assert reports and all("use an atomic operation, such as cuda.atomic.add" in str(report) for report in reports)
 
 
+def all_write_one_element(out):
+    out[0] = cuda.threadIdx.x
+
+
+def test_the_remedy_for_two_writes_is_one_writer():
+    (report,) = found(all_write_one_element, (1, 32), np.zeros(1))
+    assert "let only one of them write" in str(report)
+
+
 def barrier_of_one_half(x, out):
     part = cuda.shared.array(64, np.float64)
     t = cuda.threadIdx.x
@@ -470,5 +479,6 @@ def barrier_of_one_half(x, out):
 
 
 def test_a_divergent_barrier_is_reported_before_the_races_that_it_causes():
-    kinds = [report.kind for report in found(barrier_of_one_half, (1, 64), np.zeros(64), np.zeros(64))]
-    assert kinds == ["divergent barrier", "race"]
+    reports = found(barrier_of_one_half, (1, 64), np.zeros(64), np.zeros(64))
+    assert [report.kind for report in reports] == ["divergent barrier", "race"]
+    assert "Every thread of a block must reach the barrier" in str(reports[0])
