@@ -120,7 +120,7 @@ def where_numpy_is_faster() -> str:
     """Return the section about programs that lose."""
     return (
         "\n## Where NumPy is faster\n\nThe following programs run faster with NumPy than with weft. The number after each program is\n"
-        "weft's speed divided by NumPy's speed.\n\n"
+        "weft's speed divided by NumPy's speed (1.00 means slightly less than 1).\n\n"
         f"- NPBench, preset S: {slower(load('npbench/npbench-S'))}\n"
         f"- NPBench, preset M: {slower(load('npbench/npbench-M'))}\n"
         f"- Classical programs with typical sizes: {slower(load('classical/classical'))}\n"
