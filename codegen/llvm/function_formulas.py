@@ -320,9 +320,7 @@ FORMULAS: dict[str, Callable[[_Text, str], str]] = {
 def formula(writer: Writer, target: Target, name: str, dtype: np.dtype, operands: list[str], lanes: int) -> str | None:
     """Emit an inline formula in place of a call to a C library function.
 
-    The operands are vectors or scalars.
-
-    The operands are scalars if `lanes` is 0.
+    The operands are vectors, or scalars if `lanes` is 0.
 
     Return None if there is no formula, or if the machine has no fused multiply-add.
     """

@@ -42,7 +42,7 @@ class CoroutineDialect(GridDialect):
         self.warp = ""  # the record of the warp's first lane
 
     def notes(self, operation: Operation) -> str:
-        """Return empty metadata, since threads of a block may depend on each other's memory accesses."""
+        """Return no metadata, since a memory access may depend on accesses of other threads of the block."""
         return ""
 
     def reserve_shared(self, emitter: Emitter) -> None:

@@ -66,7 +66,7 @@ class ThreadMultiples:
 
 @dataclass
 class RunGuards:
-    """The bounds on the threads of a run (code between barriers), and the comparisons that the bounds decide.
+    """The bounds on the threads of a run, and the comparisons that the bounds decide.
 
     A run is the code between two barriers.
 

@@ -40,7 +40,7 @@ class _Row:
 
 
 def describe_rows(kernel: Kernel, sizes: Mapping[str, int]) -> Kernel:
-    """Mark a kernel with the ``kept`` attribute if several loops over short rows compute the same values."""
+    """Set the ``kept`` attribute of a kernel in which several loops over the same short row compute the same values."""
     room: dict[str, int] = {}
     for row in _rows(kernel):
         points = ROOM // sum(_itemsize(value) for value in row.kept)

@@ -240,7 +240,7 @@ class _Splitter:
         return None
 
     def copy_by_results(self, operation: Operation, first: Value, last: Value, likely: dict[Value, bool]) -> None:
-        """Emit a loop over a block of indices, without branches that have the same result for all indices."""
+        """Emit copies of a loop, and tests that select a copy without branches that are constant for a block."""
         test = self.open_test(operation.regions[0], likely)
         if test is None:
             self.copy(operation, (first, last), role="serial")

@@ -142,7 +142,7 @@ def small_arrays() -> str:
     for statement, ratios in by_statement.items():
         rows.append(f"| `{statement}` | {' | '.join(f'{ratios[n]:.2f}' if n in ratios else '-' for n in sizes)} |")
     return (
-        "\n## Small arrays\n\nThe following table shows weft's speed divided by NumPy's speed for single statements on small arrays. weft\n"
+        "\n## Small arrays\n\nThe following table shows NumPy's time divided by weft's time for single statements on small arrays. weft\n"
         "executes statements on small arrays immediately.\n"
         f"{machine(found)}\n\n" + "\n".join(rows) + "\n"
     )

@@ -28,10 +28,7 @@ _METHODS = types.MethodDescriptorType, types.WrapperDescriptorType
 
 class _NdarrayMeta(type):
     def __new__(mcls, name: str, bases: tuple[type, ...], members: dict[str, Any], **options: Any) -> Any:
-        """Create the substitute class, or derive a class from `numpy.ndarray` instead of the substitute.
-
-        A class that derives from the substitute derives from `numpy.ndarray` instead.
-        """
+        """Create the substitute class, or derive a class from `numpy.ndarray` instead of the substitute."""
         if not any(type(base) is mcls for base in bases):
             return super().__new__(mcls, name, bases, members, **options)
         real = tuple(np.ndarray if type(base) is mcls else base for base in bases)

@@ -86,9 +86,10 @@ def find_all_names() -> None:
 
 
 def _find_others(known: frozenset[str], names: dict[str, Any]) -> Callable[[str], Any]:
-    """Return a module ``__getattr__`` that raises AttributeError for names in the module's dictionary.
+    """Return a module's ``__getattr__``, changed to raise AttributeError for names in the module's dictionary.
 
-    A program may copy this function with the other names. `import *` then looks up ``__all__`` with this function.
+    After ``globals().update(vars(np))``, the program itself has this ``__getattr__``, and `import *` looks up ``__all__``
+    with it.
     """
     find: Callable[[str], Any] = names["__getattr__"]
 

@@ -149,7 +149,7 @@ def _identify(location: Location) -> tuple[Location, tuple[int, ...]]:
 
 
 def leaf(slot: int, shape: tuple[int, ...], dtype: np.dtype, device: str = "", by_value: int = 0) -> Expr:
-    """Return a node that reads an array in memory from buffer number `slot`.
+    """Return a node that reads the array in buffer number `slot`.
 
     The buffer table of the recording contains the buffer.
 
@@ -172,8 +172,6 @@ def scalar(slot: int, dtype: np.dtype) -> Expr:
     """Return a node for the scalar kernel argument with the number `slot`.
 
     The buffer table of the recording contains the value.
-
-    Since it is an argument, new values need no compilation.
 
     New values therefore need no compilation.
     """

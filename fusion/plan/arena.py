@@ -171,7 +171,7 @@ def _lay_out(steps: list[Any], owner: list[int], size: dict[int, int]) -> dict[i
 
 
 def _slots_of(step: Any) -> list[int]:
-    """Return the buffer table entries that a library call or a copy uses."""
+    """Return the slots of the buffers that a host call or a donation uses."""
     if isinstance(step, Donation):
         return [step.slot, step.source]
     return [step.out, *(slot for slot, _, _ in step.operands)]

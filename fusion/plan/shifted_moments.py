@@ -175,7 +175,7 @@ def with_own_shift(task: Task) -> tuple[Task, Task]:
 def shift_sums(
     b: KernelBuilder, shifted: ShiftedMoment, sums: Sequence[Value], own: Value, common: Value, count: Value
 ) -> list[Value]:
-    """Convert sums of squares or exponentials of differences from `own` to those from `common`.
+    """Return sums of squares or exponentials of differences from `common`, given those of differences from `own`.
 
     The sums are over `count` elements.
 

@@ -81,7 +81,7 @@ def exporter_of(storage: Storage) -> np.ndarray | None:
 
 
 def _find_exported(storage: Storage) -> SharedMemory | None:
-    """Return an object that keeps exported memory shared, or None if other code has released the memory.
+    """Return an object that keeps a storage's exported memory shared, or None if no other code uses the memory.
 
     If only the storage uses the memory, end the sharing and return None.
     """

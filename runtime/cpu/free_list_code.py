@@ -75,8 +75,6 @@ def _field(t: Text, thing: str, store: str, which: int) -> str:
     """Emit code that computes the address of a buffer's field.
 
     The offset of the field is in word `which` of `store`.
-
-    Word `which` of `store` is the offset of the field.
     """
     return t.new(f"getelementptr i8, ptr {thing}, i64 {t.load(store, which)}")
 

@@ -121,10 +121,7 @@ class GeneralizedFunction:
         return returned[0] if len(returned) == 1 else tuple(returned)
 
     def _of_dates(self, arrays: list[np.ndarray], given: tuple[Any, ...]) -> Any:
-        """Apply the function to NumPy arrays of dates, which weft arrays do not support.
-
-        weft arrays do not support dates.
-        """
+        """Apply the function to NumPy arrays of dates, which weft arrays do not support."""
         _, dtypes, _ = self._dtypes(arrays, given)  # type: ignore[arg-type]
         sizes, outer = self._sizes(arrays)  # type: ignore[arg-type]
         lengths = [tuple(sizes[name] for name in core) for core in (*self.inputs, *self.outputs)]
