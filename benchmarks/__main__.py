@@ -2,11 +2,13 @@
 
 The command measures, prints results, and writes JSON, Markdown and pictures.
 
-The suites `classical`, `draws`, `elements`, `first`, `gallery`, `npbench`, `packages`, `small` and `sweep` run only if they are named by ``--suite``.
-``--suite npbench --data FOLDER [--preset S|M|L] [--programs a,b]`` measures the programs of a checkout of spcl/npbench,
-each in processes of its own. ``--suite sweep`` measures single operations on a million elements, ``--suite classical
-[--programs a,b]`` measures the programs of `benchmarks.classical`, ``--suite draws`` random numbers, ``--suite elements``
-loops over elements of large arrays, ``--suite packages`` the programs of `tests.clients.packages`, and ``--suite first`` measures chains of ten operations in new processes.
+The suites `calls`, `classical`, `draws`, `elements`, `first`, `gallery`, `npbench`, `packages`, `small` and `sweep` run
+only if they are named by ``--suite``. ``--suite npbench --data FOLDER [--preset S|M|L] [--programs a,b]`` measures the
+programs of a checkout of spcl/npbench, each in processes of its own. ``--suite sweep`` measures single operations on a
+million elements, ``--suite calls`` calls of NumPy's functions on 300 elements, ``--suite classical [--programs a,b]``
+measures the programs of `benchmarks.classical`, ``--suite draws`` random numbers, ``--suite elements`` loops over
+elements of large arrays, ``--suite packages`` the programs of `tests.clients.packages`, and ``--suite first`` measures
+chains of ten operations in new processes.
 
 On the CPU, the suites `fused` and `sizes` run only if they are named, since they take minutes. On a GPU, `fused`,
 `sizes`, `kernels`, `overhead` and `compile` run within ``--minutes`` (default 7), each in a process of its own.
@@ -33,6 +35,7 @@ import numpy as np
 
 import weft as wf
 from benchmarks import (
+    calls,
     classics,
     compile,
     draws,
@@ -70,6 +73,7 @@ FIGURES: dict[str, tuple[Callable[[], dict[str, str]], ...]] = {
 }
 # Suites that print and write their results themselves.
 SUITES: dict[str, Callable[[argparse.Namespace, dict[str, Any]], None]] = {
+    "calls": calls.run,
     "classical": classics.run,
     "draws": draws.run,
     "elements": elements.run,

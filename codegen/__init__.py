@@ -17,6 +17,7 @@ from weft.codegen.kernel_ir.dtypes import (
     widened,
 )
 from weft.codegen.ops import (
+    EXTREMES,
     OPS,
     SUM_LANES,
     NoLoopError,

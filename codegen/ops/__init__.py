@@ -2,6 +2,7 @@
 
 from weft.codegen.ops.definition import OpDef
 from weft.codegen.ops.op_table import (
+    EXTREMES,
     OPS,
     SUM_LANES,
     NoLoopError,
@@ -16,6 +17,7 @@ from weft.codegen.ops.op_table import (
 )
 
 __all__ = [
+    "EXTREMES",
     "SUM_LANES",
     "OPS",
     "NoLoopError",

@@ -24,6 +24,8 @@ Kind = np.dtype | type  # a dtype, or bool, int, float, complex for a Python sca
 # Number of lanes of a reduction whose result depends on the order. It is constant, so that neither the machine nor
 # other reductions in the same loop change a bit of the result.
 SUM_LANES = 32
+# Ops that return one of their operands.
+EXTREMES = frozenset({"maximum", "minimum", "fmax", "fmin"})
 
 
 class NoLoopError(TypeError):

@@ -13,7 +13,7 @@ from typing import Any
 
 import numpy as np
 
-from weft.codegen import find_op, resolve_dtypes
+from weft.codegen import EXTREMES, find_op, resolve_dtypes
 from weft.dsl.arrays.array import (
     Array,
     ReadOnly,
@@ -513,14 +513,11 @@ def _fitted(node: Expr, shape: tuple[int, ...], dtype: np.dtype) -> Expr:
     return broadcast_to(cast(reshape(node, own) if own != node.shape else node, dtype), shape)
 
 
-_EXTREMES = frozenset({"fmax", "fmin", "maximum", "minimum"})
-
-
 def apply_at(op: str, array: Array, key: object, values: Any) -> None:
     """Apply an op in place to the indexed elements, once for each occurrence of an index."""
     ufunc, operands = getattr(np, find_op(op).ufunc or "", None), () if values is None else (values,)
     kinds = implementation_of(find_op(op)).types
-    if ufunc is not None and ((kinds >> array.dtype.num) & 1 or op in _EXTREMES):
+    if ufunc is not None and ((kinds >> array.dtype.num) & 1 or op in EXTREMES):
         if write_small(ufunc.at, (array, key, *operands), {}):
             return
     node, weak = (None, None) if values is None else as_operand(values)

@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 from numpy.lib.array_utils import normalize_axis_tuple
 
-from weft.codegen import find_op, identity_of, is_half, resolve_dtypes, widened
+from weft.codegen import EXTREMES, find_op, identity_of, is_half, resolve_dtypes, widened
 from weft.dsl.arrays.array import Array, as_operand, expr_of, record, start
 from weft.dsl.arrays.docstrings import describe_function
 from weft.dsl.arrays.memoized import memoized
@@ -104,7 +104,7 @@ def reduce(
     _check_bits(op, kind)
     has_initial = initial is not None and initial is not _NO_VALUE
     count = prod([node.shape[a] for a in axes])
-    if op in ("maximum", "minimum", "fmax", "fmin") and not has_initial:
+    if op in EXTREMES and not has_initial:
         if not count:
             raise ValueError(f"zero-size array to reduction operation {op} which has no identity")
         if where is not True and where is not _NO_VALUE:

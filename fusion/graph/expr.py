@@ -19,7 +19,7 @@ from typing import TYPE_CHECKING, Any, Literal
 import numpy as np
 
 import weft.runtime as runtime
-from weft.codegen import find_op, resolve_dtypes
+from weft.codegen import EXTREMES, find_op, resolve_dtypes
 from weft.fusion.graph.sizes import Size, convert, to_bytes
 
 if TYPE_CHECKING:
@@ -373,9 +373,7 @@ def reduce_(
 
 
 # Ops for which an element and its copies have the same result as the element alone.
-_IDEMPOTENT = frozenset(
-    {"bitwise_and", "bitwise_or", "fmax", "fmin", "logical_and", "logical_or", "maximum", "minimum"}
-)
+_IDEMPOTENT = EXTREMES | {"bitwise_and", "bitwise_or", "logical_and", "logical_or"}
 
 
 def _without_repeats(operand: Expr, axes: tuple[int, ...]) -> Expr:

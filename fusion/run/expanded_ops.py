@@ -19,11 +19,9 @@ import numpy as np
 
 import weft.codegen as codegen
 import weft.runtime as runtime  # (its names load when they are used)
-from weft.codegen import find_op, is_bfloat16
+from weft.codegen import EXTREMES, find_op, is_bfloat16
 
 Loop = tuple[np.dtype, ...]
-
-_EXTREMES = frozenset({"maximum", "minimum", "fmax", "fmin"})
 
 # Seconds in NumPy after which an op's loop is requested from the second process, and after which the second process is
 # started immediately.
@@ -101,7 +99,7 @@ class _OnArrays:
             return _Value(kind, arrays[0].view(kind))
         if name == "cast":
             return _Value(kind, _saturate(arrays[0], loop[0], kind))
-        if name in _EXTREMES and kind.char in "fd":
+        if name in EXTREMES and kind.char in "fd":
             found = _find_extremes(name, *arrays)
             if found is not None:
                 return _Value(kind, found)

@@ -16,7 +16,7 @@ import numpy as np
 
 import weft.codegen as codegen  # (modules that read the disk cache load when they are used)
 import weft.runtime as runtime
-from weft.codegen import SUM_LANES, dtype_kind, find_op, identity_of, is_bfloat16, widened
+from weft.codegen import EXTREMES, SUM_LANES, dtype_kind, find_op, identity_of, is_bfloat16, widened
 from weft.fusion.graph.reduction_order import REDUCTION_BLOCK, SHORT, LaneLoop, Tree, plain_tree
 from weft.fusion.run.expanded_ops import BY_NUMPY, stored_loops
 
@@ -30,7 +30,6 @@ TREES_LIMIT = 1024
 # Compiled loops by op and dtype, and the number of reductions for which each loop could have been used before.
 _loops: dict[tuple[str, str], Any] = {}
 _counts: dict[tuple[str, str], int] = {}
-_EXTREMES = frozenset({"maximum", "minimum", "fmax", "fmin"})
 _POSITIONS = frozenset({"argmax", "argmin"})
 
 
@@ -67,7 +66,7 @@ def reduce_values(op: str, values: np.ndarray, axes: tuple[int, ...], dtype: np.
     if loop is not None and not keepdims and len(axes) == values.ndim and values.dtype is dtype:
         if 1 < values.size <= 2 * REDUCTION_BLOCK and values.flags.c_contiguous:
             return loop(values if len(axes) == 1 else values.reshape(-1))
-    if op in _POSITIONS or dtype_kind(dtype) not in "fc" or op in _EXTREMES:
+    if op in _POSITIONS or dtype_kind(dtype) not in "fc" or op in EXTREMES:
         found = _reduce_exactly(op, values, axes, dtype)
     else:
         if dtype.kind == "c" and op == "multiply":
@@ -98,7 +97,7 @@ def _reduce_exactly(op: str, values: np.ndarray, axes: tuple[int, ...], dtype: n
     if values.dtype != dtype and dtype.kind != "b":
         values = values.astype(dtype)
     found = getattr(np, find_op(op).ufunc).reduce(values, axis=axes, **start)
-    if dtype.kind == "f" and op in _EXTREMES:
+    if dtype.kind == "f" and op in EXTREMES:
         _check_zeros(values, found)
     return found if found.dtype == dtype else found.astype(dtype)
 

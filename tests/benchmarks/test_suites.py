@@ -156,6 +156,14 @@ def test_ratios_are_drawn_from_one() -> None:
     assert xml.dom.minidom.parseString(picture.draw_ratios({}, "")).documentElement.tagName == "svg"
 
 
+def test_calls_of_functions_on_small_arrays(tmp_path: Path) -> None:
+    found = run(["--suite", "calls"], tmp_path)["calls"]
+    names = {result["call"] for result in found["results"]}
+    assert {"cumsum(x)", "m.cumsum(0)", "linalg.norm(m)"} <= names and found["summary"]["errors on weft"] == 0
+    assert all(result["ratio"] > 0 for result in found["results"])
+    assert "cumsum(x) |" in (tmp_path / "calls.md").read_text()
+
+
 def test_the_sweep(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(sweep, "FILLED", 1e-4)
     monkeypatch.setattr(fused, "WARM_LEAST", 0.0)

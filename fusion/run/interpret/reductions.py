@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
-from weft.codegen import OPS, dtype_kind, find_op, host_has_masks, widened
+from weft.codegen import EXTREMES, OPS, dtype_kind, find_op, host_has_masks, widened
 from weft.fusion.graph.expr import ALWAYS_STORED, Expr, contiguous_strides, topological
 from weft.fusion.graph.index_map import decode_view
 from weft.fusion.graph.reduction_order import plain_tree
@@ -25,7 +25,7 @@ if TYPE_CHECKING:
 
 # Maximum row length of scans by one thread; longer rows are shared by threads (twice `lower.SCAN_BLOCK`).
 SHARED_SCAN = 1 << 16
-_EXACT = frozenset({"minimum", "maximum", "fmin", "fmax", "argmin", "argmax"})
+_EXACT = EXTREMES | {"argmin", "argmax"}
 # Ops of shifted moments (`shifted_moments.py`).
 _SHIFTED = frozenset({"square", "multiply", "exp", "exp2"})
 

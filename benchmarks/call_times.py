@@ -1,0 +1,90 @@
+"""The times of calls to NumPy's functions and methods on small arrays.
+
+The script prints the seconds per call as JSON. It imports only NumPy, so that it runs under NumPy and on weft.
+"""
+
+import inspect
+import json
+import statistics
+import sys
+import time
+import warnings
+
+import numpy as np
+
+TURNS, CALLS, WARM = 5, 60, 150
+SPACES = {"": np, "linalg.": np.linalg, "fft.": np.fft}
+# Functions that read or write files, change settings, only describe types, or return no arrays.
+EXCLUDED = frozenset(
+    """apply_over_axes array2string array_repr array_str base_repr binary_repr block bmat broadcast busday_count
+    busday_offset can_cast common_type datetime_as_string datetime_data einsum_path errstate format_float_positional
+    format_float_scientific from_dlpack frombuffer fromfile fromfunction fromiter frompyfunc fromregex fromstring
+    genfromtxt get_include get_printoptions getbufsize geterr geterrcall info is_busday isdtype issubdtype load loadtxt
+    lookfor min_scalar_type mintypecode nested_iters printoptions promote_types result_type save savetxt savez
+    savez_compressed set_printoptions setbufsize seterr seterrcall show_config show_runtime test typename""".split()
+)
+METHODS = """all any argmax argmin argpartition argsort astype choose clip compress conj copy cumprod cumsum diagonal dot
+    fill flatten item max mean min nonzero partition prod put ravel repeat reshape round searchsorted sort squeeze std
+    sum swapaxes take tobytes tolist trace transpose var view""".split()
+
+
+def arguments_of(elements):
+    """Return the arguments of functions by their description, for arrays of about `elements` elements."""
+    generator = np.random.default_rng(0)
+    side = max(2, int(elements**0.5))
+    x, m = generator.random(elements), generator.random((side, side))
+    i, b = (x * 50).astype(np.int64), x > 0.5
+    return {
+        "x": (x,), "x, x": (x, x), "x, 2": (x, 2), "m": (m,), "m, m": (m, m), "m, 0": (m, 0), "m, 1": (m, 1),
+        "i": (i,), "i, 2": (i, 2), "i, i": (i, i), "b": (b,), "[x, x]": ([x, x],), "b, x, x": (b, x, x),
+        "x, x, x": (x, x, x),
+    }  # fmt: skip
+
+
+def calls(elements):
+    """Yield the name, the function and the arguments of each call that NumPy supports."""
+    given = arguments_of(elements)
+    for space, module in SPACES.items():
+        for name in sorted(set(dir(module)) - EXCLUDED):
+            function = getattr(module, name)
+            if name.startswith("_") or isinstance(function, type) or not callable(function):
+                continue
+            if not inspect.ismodule(function):
+                yield from ((f"{space}{name}({said})", function, values) for said, values in given.items())
+    own = {"": (), "0": (0,), "2": (2,), "x": given["x"], "int": (int,), "[1, 2]": ([1, 2],)}
+    for owner in ("x", "m", "i"):
+        for name in METHODS:
+            method = getattr(given[owner][0].copy(), name)
+            yield from ((f"{owner}.{name}({said})", method, values) for said, values in own.items())
+
+
+def seconds_per_call(function, values):
+    """Return the median time of a call in seconds, after calls that are not measured."""
+    for _ in range(WARM):
+        function(*values)
+    times = []
+    for _ in range(TURNS):
+        begin = time.perf_counter()
+        for _ in range(CALLS):
+            function(*values)
+        times.append((time.perf_counter() - begin) / CALLS)
+    return statistics.median(times)
+
+
+def main(elements, only):
+    """Return the seconds per call by name. If `only` is given, one of its texts must be in the name."""
+    found = {}
+    for name, function, values in calls(elements):
+        if only and not any(text in name for text in only):
+            continue
+        try:
+            function(*values)
+        except Exception:  # (an error of NumPy: the function does not support these arguments)
+            continue
+        found[name] = seconds_per_call(function, values)
+    return found
+
+
+if __name__ == "__main__":
+    warnings.simplefilter("ignore")
+    print(json.dumps(main(int(sys.argv[1]), sys.argv[2:])))
