@@ -177,6 +177,8 @@ def attempt(way: Implementation, operands: Sequence[Any], default: Device | None
             given.append(values)
         elif kind in NUMBERS:
             given.append(value)
+        elif (kind is list or kind is tuple) and (stacked := stack_small(value)) is not None:
+            return attempt(way, [stacked if each is value else each for each in operands], default)
         else:
             return MISSED
     if device is None and (device := default) is None:

@@ -302,3 +302,18 @@ def test_views_of_numpy_arrays_beside_small_weft_arrays() -> None:
 def test_widths_of_padding_are_checked() -> None:
     with pytest.raises(TypeError, match="integral"):
         wf.pad(wf.asarray(LARGE)[0], [10**400])
+
+
+@pytest.mark.parametrize("name", ["add", "sin", "maximum", "greater"])
+@pytest.mark.parametrize("kind", [list, tuple])
+def test_lists_of_small_arrays_are_stacked_for_ufuncs_without_evaluation(name: str, kind: type) -> None:
+    values = np.arange(12.0).reshape(2, 6)
+    rows = [wf.asarray(row) for row in values]
+    for given, plain in (((kind(rows), 2.0), (values, 2.0)), ((rows[1], kind(rows)), (values[1], values))):
+        given, plain = (given[:1], plain[:1]) if name == "sin" else (given, plain)
+        before = wf.statistics()
+        result = getattr(wf, name)(*given)
+        after = wf.statistics()
+        assert after["interpreted"] == before["interpreted"] and after["kernels"] == before["kernels"]
+        assert type(result) is wf.Array
+        assert same(np.asarray(result), np.asarray(getattr(wf, name)(*map(wf.asarray, plain))))
