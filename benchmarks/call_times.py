@@ -12,7 +12,8 @@ import warnings
 
 import numpy as np
 
-TURNS, CALLS, WARM = 5, 60, 150
+TURNS, CALLS, WARM = 5, 50, 150
+SECONDS = 0.008  # of a function's calls before the first turn, and of a turn, at most
 SPACES = {"": np, "linalg.": np.linalg, "fft.": np.fft}
 # Functions that read or write files, change settings, only describe types, or return no arrays.
 EXCLUDED = frozenset(
@@ -28,12 +29,17 @@ METHODS = """all any argmax argmin argpartition argsort astype choose clip compr
     sum swapaxes take tobytes tolist trace transpose var view""".split()
 
 
-def arguments_of(elements):
-    """Return the arguments of functions by their description, for arrays of about `elements` elements."""
+def arrays_of(elements):
+    """Return arrays of about `elements` elements by name: floats, a matrix, integers and conditions."""
     generator = np.random.default_rng(0)
     side = max(2, int(elements**0.5))
-    x, m = generator.random(elements), generator.random((side, side))
-    i, b = (x * 50).astype(np.int64), x > 0.5
+    x = generator.random(elements)
+    return {"x": x, "m": generator.random((side, side)), "i": (x * 50).astype(np.int64), "b": x > 0.5}
+
+
+def arguments_of(arrays):
+    """Return the arguments of functions by their description."""
+    x, m, i, b = arrays.values()
     return {
         "x": (x,), "x, x": (x, x), "x, 2": (x, 2), "m": (m,), "m, m": (m, m), "m, 0": (m, 0), "m, 1": (m, 1),
         "i": (i,), "i, 2": (i, 2), "i, i": (i, i), "b": (b,), "[x, x]": ([x, x],), "b, x, x": (b, x, x),
@@ -41,9 +47,9 @@ def arguments_of(elements):
     }  # fmt: skip
 
 
-def calls(elements):
-    """Yield the name, the function and the arguments of each call that NumPy supports."""
-    given = arguments_of(elements)
+def calls(arrays):
+    """Yield the name, the function and the arguments of each call that NumPy may support."""
+    given = arguments_of(arrays)
     for space, module in SPACES.items():
         for name in sorted(set(dir(module)) - EXCLUDED):
             function = getattr(module, name)
@@ -54,27 +60,30 @@ def calls(elements):
     own = {"": (), "0": (0,), "2": (2,), "x": given["x"], "int": (int,), "[1, 2]": ([1, 2],)}
     for owner in ("x", "m", "i"):
         for name in METHODS:
-            method = getattr(given[owner][0].copy(), name)
+            method = getattr(arrays[owner], name)
             yield from ((f"{owner}.{name}({said})", method, values) for said, values in own.items())
+
+
+def call_often(function, values, times):
+    """Call a function up to a number of times, and return the mean time of a call in seconds."""
+    begin = time.perf_counter()
+    for k in range(1, times + 1):
+        function(*values)
+        if not k % 10 and time.perf_counter() - begin > SECONDS:
+            break
+    return (time.perf_counter() - begin) / k
 
 
 def seconds_per_call(function, values):
     """Return the median time of a call in seconds, after calls that are not measured."""
-    for _ in range(WARM):
-        function(*values)
-    times = []
-    for _ in range(TURNS):
-        begin = time.perf_counter()
-        for _ in range(CALLS):
-            function(*values)
-        times.append((time.perf_counter() - begin) / CALLS)
-    return statistics.median(times)
+    call_often(function, values, WARM)
+    return statistics.median(call_often(function, values, CALLS) for _ in range(TURNS))
 
 
 def main(elements, only):
     """Return the seconds per call by name. If `only` is given, one of its texts must be in the name."""
-    found = {}
-    for name, function, values in calls(elements):
+    found, arrays, saved = {}, arrays_of(elements), arrays_of(elements)
+    for name, function, values in calls(arrays):
         if only and not any(text in name for text in only):
             continue
         try:
@@ -82,6 +91,8 @@ def main(elements, only):
         except Exception:  # (an error of NumPy: the function does not support these arguments)
             continue
         found[name] = seconds_per_call(function, values)
+        for kind, array in arrays.items():  # (a second or third argument may be `out`)
+            array[...] = saved[kind]
     return found
 
 
