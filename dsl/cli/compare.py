@@ -114,10 +114,8 @@ def _outcome(program: MainProgram, on_weft: bool, saved: dict[str, np.ndarray]) 
     seconds = time.perf_counter() - begin
     counts = {**statistics(), **seconds_spent()}
     outside = seconds - counts["planning"] - counts["running"]
-    times = counts["running"], outside
-    host = "{}, {:.1f} ms for running them, {:.1f} ms outside of plans".format(
-        show_host_work(counts), *(1e3 * max(part, 0.0) for part in times)
-    )
+    running = f"{1e3 * max(counts['running'], 0.0):.1f} ms for running them"
+    host = f"{show_host_work(counts)}, {running}, {1e3 * max(outside, 0.0):.1f} ms outside of plans"
     arrays = {f"global {k}": np.array(v) for k, v in left.items()}
     arrays.update({f"saved {k}": v for k, v in saved.items()})
     kernels, moved = int(counts["kernels"]), int(counts["bytes"])

@@ -113,8 +113,8 @@ class Report:
             case _:
                 assert_never(self.kind)
         text += f"\n{self.location.show()}"
-        if self.kind == "divergent barrier" and self.access != "warp operation":
-            text += f"\n{_ALL_THREADS}" if self.other is None else ""
+        if self.kind == "divergent barrier" and self.access != "warp operation" and self.other is None:
+            text += f"\n{_ALL_THREADS}"
         if self.other is not None:
             other = self.other
             join = "is not ordered with" if self.kind == "race" else "and"
