@@ -45,7 +45,6 @@ from weft.dsl.functions import creation, histograms, joining, linear, manipulati
 from weft.dsl.functions.own_names import OWN
 from weft.dsl.immediate.at_call import NUMBERS, at_once, from_numpy_result, seen
 from weft.dsl.immediate.host_values import values_of
-from weft.dsl.immediate.index_at_call import put
 from weft.dsl.immediate.small_work import WHOLE, is_cast_immediately
 from weft.fusion import (
     Expr,
@@ -132,7 +131,8 @@ def copy_of(self: Array, order: str = "C") -> Array:
 
 def fill(self: Array, value: object) -> None:
     """Set every element to `value`."""
-    if type(value) in NUMBERS and put(self, ..., value):
+    if type(value) in NUMBERS:
+        self[...] = value
         return
     start()
     if type(value) is int and not -(2**63) <= value < 2**63:

@@ -180,8 +180,7 @@ def outer(a: ArrayLike, b: ArrayLike, out: Output | None = None) -> Any:
     array([[10, 20, 30],
            [20, 40, 60]])
     """
-    x, y = reshape(a, (-1, 1)), reshape(b, (1, -1))
-    product = x * y
+    product = asarray(a).reshape(-1, 1) * asarray(b).reshape(1, -1)
     return product if out is None else return_result("multiply", expr_of(product), out)
 
 

@@ -115,17 +115,17 @@ _SUBMODULES = {
 }
 
 
-# Functions that create, move, inspect or write arrays, or that consist of ops whose results differ from NumPy's in
+# Functions that create, move or inspect arrays, or that consist of ops whose results differ from NumPy's in
 # bits.
 _NEVER_AT_ONCE = (
     frozenset(
-        "angle array asarray asanyarray ascontiguousarray asfortranarray astype arange copyto empty empty_like eye fromfunction full "
+        "angle array asarray asanyarray ascontiguousarray asfortranarray astype arange empty empty_like eye fromfunction full "
         "full_like identity imag indices linspace ones ones_like real tri zeros "
-        "zeros_like put_along_axis nan_to_num copy".split()
+        "zeros_like nan_to_num copy".split()
     )
     | frozenset(_MODULES["functions.introspection"].split())
     | {"shape", "ndim", "iterable"}
-    | {"choose", "i0", "place", "put", "putmask", "fill_diagonal"}
+    | {"choose", "i0"}
 )
 
 
@@ -190,10 +190,8 @@ class OwnNames(Mapping[str, Any]):
             found = _described(found, theirs)
         if name in _MADE_LIKE:
             found = _made_like_at_once(found, theirs)
-        if name in WRITERS:
-            found = write_at_once(found, theirs)
-        if name not in _NEVER_AT_ONCE:
-            found = at_once(found, theirs, name)
+        if name in WRITERS or name not in _NEVER_AT_ONCE:
+            found = write_at_once(found, theirs) if name in WRITERS else at_once(found, theirs, name)
             self.at_once.append(name)
             python = found
             if self.recorder is not None:

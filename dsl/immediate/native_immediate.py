@@ -20,7 +20,7 @@ import numpy as np
 from weft.codegen import OPS, find_op
 from weft.dsl.arrays.array import VALUE_READS, Array
 from weft.dsl.arrays.methods import AT_ONCE
-from weft.dsl.arrays.on_host import WrappedFunction
+from weft.dsl.arrays.on_host import WRITERS, WrappedFunction
 from weft.dsl.arrays.ufunc import UFUNCS, UFunc, find_ufunc
 from weft.dsl.functions.own_names import OWN, OWN_IN, OwnNames
 from weft.dsl.immediate.at_call import BASIC, COMMON, Implementation, implementation_of, numpy_implementation
@@ -37,6 +37,7 @@ from weft.dsl.immediate.small_work import (
     GROWING,
     METHODS_OF_FUNCTIONS,
     ORDERED,
+    PRODUCT_SIZES,
     WARNING,
     shifts_of_function,
 )
@@ -139,6 +140,8 @@ def _plain_signature(function: Callable[..., Any]) -> str:
 # Functions and methods whose results may be views.
 _VIEWS = ("reshape", "ravel", "transpose", "swapaxes", "squeeze", "expand_dims", "flip", "fliplr", "flipud")
 _PRODUCTS = ("dot", "matmul", "inner")
+# Methods that write to their array. (The functions of the same names return new arrays.)
+_WRITING = ("partition", "put", "sort")
 _BY_LOOPS = {"dot": DOT, "matmul": Mode.PRODUCT}
 # Functions and methods of one array and axes that return a new array or a scalar.
 _PLAIN = ("sum", "prod", "min", "max", "mean", "std", "var", "any", "all", "argmin", "argmax", "cumsum", "copy")
@@ -187,9 +190,15 @@ def _is_operator(name: str, methods: Mapping[str, Any]) -> bool:
 
 def _mode_of(name: str) -> Mode | None:
     """Return the kind of native code for a NumPy function, or None if the function stays in Python."""
-    if name in GROWING | WARNING and name not in _PLAIN:
-        return None
-    kinds = ((_PRODUCTS, Mode.PRODUCT), (_VIEWS, Mode.VIEW), (_PLAIN, Mode.CALL), (BROADCASTING, Mode.BROADCAST))
+    kinds = (
+        (_PRODUCTS, Mode.PRODUCT),
+        (_VIEWS, Mode.VIEW),
+        (_PLAIN, Mode.CALL),
+        (BROADCASTING, Mode.BROADCAST),
+        (PRODUCT_SIZES, Mode.GROWING),
+        (WRITERS, Mode.WRITE),
+        (GROWING | WARNING, None),
+    )
     return next((mode for names, mode in kinds if name in names), Mode.SMALL)
 
 
@@ -258,6 +267,8 @@ def _replaced() -> Iterator[tuple[Any, ...]]:
     for name in {*AT_ONCE, *_VIEWS} & vars(Array).keys():
         if (mode := _mode_of(name)) is not None:
             yield Array, name, mode, numpy_implementation(getattr(np.ndarray, name), shifts_of_function(name))
+    for name in _WRITING:
+        yield Array, name, Mode.WRITE, numpy_implementation(getattr(np.ndarray, name))
     yield WrappedFunction, "__call__", Mode.WRAPPED, numpy_implementation(len)
     yield UFunc, "__call__", Mode.UFUNC, None
     ours = {each.immediate.function: each.immediate for each in UFUNCS.values() if each.immediate.op is not None}

@@ -155,12 +155,14 @@ class _Immediate(ResultText):
         self._types = t.new(f"ptrtoint ptr {self._known['types']} to i64")
         self._mode = t.new(f"ptrtoint ptr {self._known['mode']} to i64")
         self._any = t.new(f"icmp sge i64 {self._mode}, {int(Mode.BROADCAST)}")
+        self._grows = t.new(f"icmp eq i64 {self._mode}, {int(Mode.GROWING)}")
         self._limit, self._fixed_limit = (t.load(self._known["limit"], k) for k in (0, FIXED))
         t.store(self._types, self._allowed, 0)
         t.store("-1", self._first_type, 0)
         t.store(t.new(f"ptrtoint ptr {self._known['shifts']} to i64"), self._shifts, 0)
-        for word in (self._count, self._uneven, self._by_loop, self._sum, self._many, self._shifted, self._floats):
+        for word in (self._count, self._uneven, self._by_loop, self._many, self._shifted, self._floats):
             t.store("0", word, 0)
+        t.store(t.new(f"zext i1 {self._grows} to i64"), self._sum, 0)
         t.do(f"store ptr {self._known['function']}, ptr {self._held}")
         t.do(f"store ptr {self._known['loops']}, ptr {self._loops}")
 
@@ -265,8 +267,10 @@ class _Immediate(ResultText):
         whole = t.new(f"icmp ule i64 {t.load(self._first_type, 0)}, {np.dtype(np.uint64).num}")
         rounded = t.new(f"and i1 {whole}, {t.new(f'icmp ne i64 {t.load(self._floats, 0)}, 0')}")
         mixed = t.new(f"or i1 {t.new(f'icmp ne i64 {t.load(self._uneven, 0)}, 0')}, {rounded}")
+        # (A function that writes might cast in another way than weft.)
         beyond = t.new(f"icmp ne i64 {t.load(self._shifted, 0)}, 0")
-        t.leave_if(f"and i1 {beyond}, {mixed}", "give.up", "taken.alike")
+        strict = t.new(f"or i1 {beyond}, {t.new(f'icmp eq i64 {self._mode}, {Mode.WRITE}')}")
+        t.leave_if(f"and i1 {strict}, {mixed}", "give.up", "taken.alike")
         t.leave_if(f"icmp eq i64 {t.load(self._by_loop, 0)}, 0", "taken.well", "taken.loop")
         device = t.load(self._device, 0, "ptr")
         here = t.new(f"call ptr {known['PyObject_GetAttr']}(ptr {device}, ptr {known['host_math']})")
@@ -275,7 +279,8 @@ class _Immediate(ResultText):
         t.enter_if(f"and i1 {even}, {own}", "taken.well", "give.up")
         self._check_out()
         t.do(
-            f"switch i64 {self._mode}, label %call [ i64 {Mode.IN_PLACE}, label %in.place i64 {Mode.REFLECTED}, label %turn ]"
+            f"switch i64 {self._mode}, label %call [ i64 {Mode.IN_PLACE}, label %in.place i64 {Mode.WRITE}, label %in.place "
+            f"i64 {Mode.REFLECTED}, label %turn ]"
         )
         t.label("turn")
         pair = [t.load(self._taken, k, "ptr") for k in range(2)]

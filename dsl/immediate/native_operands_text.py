@@ -42,6 +42,8 @@ class Mode(IntEnum):
     BROADCAST = 10  # ... of arrays that broadcast
     SMALL = 11  # ... of arrays that have few elements in total
     WRAPPED = 12  # ... the same for a wrapped NumPy function, which is the first argument
+    GROWING = 13  # ... of arrays and numbers whose product limits the number of elements of the result
+    WRITE = 14  # ... of arrays that have few elements, where the function writes to the first and returns None
 
 
 class OperandText(ObjectText):
@@ -58,7 +60,7 @@ class OperandText(ObjectText):
     _first_type: str
     _uneven: str
     _by_loop: str
-    _sum: str
+    _sum: str  # the elements of all operands, or their product
     _many: str  # whether there is a large operand
     _shifts: str  # by how many bits the limit is shifted for each dtype
     _shifted: str  # whether an operand or the result exceeds the usual limit
@@ -66,6 +68,7 @@ class OperandText(ObjectText):
     # values
     _views: str
     _any: str
+    _grows: str
     _mode: str
     _limit: str
     _fixed_limit: str  # the limit at `FIXED`
@@ -89,7 +92,9 @@ class OperandText(ObjectText):
         found = t.new(f"phi ptr [ {values}, %operand.here ], [ {thing}, %operand.other ]")
         self._check_values("operand", found, t.load(self._allowed, 0))
         t.jump("operand.take", "operand.plain")
-        t.leave_if(f"icmp eq ptr {kind}, {known['int']}", "operand.weak", "operand.fraction")
+        t.enter_if(f"icmp eq ptr {kind}, {known['int']}", "operand.whole", "operand.fraction")
+        self._multiply(t.new(f"icmp slt i64 {k}, {self._positional}"), thing)
+        t.jump("operand.weak", "operand.fraction")
         t.enter_if(f"icmp eq ptr {kind}, {known['float']}", "operand.float", "operand.unusual")
         t.store("1", self._floats, 0)
         t.jump("operand.weak", "operand.unusual")
@@ -118,6 +123,16 @@ class OperandText(ObjectText):
         t.do("br label %operand.end")
         t.end_loop("operand", reached=True)
         t.branch(f"icmp eq ptr {t.load(self._device, 0, 'ptr')}, null", "give.up", "taken")
+
+    def _multiply(self, positional: str, number: str) -> None:
+        """Emit code that takes a number into account as a factor of the result's size, for a function that grows arrays."""
+        t = self._t
+        t.enter_if(f"and i1 {self._grows}, {positional}", "operand.factor", "operand.weak")
+        factor = t.new(f"call i64 {self._known['PyLong_AsLongLong']}(ptr {number})")
+        t.leave_if(f"icmp ugt i64 {factor}, {self._limit}", "give.up", "operand.modest")
+        size = t.new(f"mul i64 {t.load(self._sum, 0)}, {factor}")
+        t.store(size, self._sum, 0)
+        t.branch(f"icmp sgt i64 {size}, {self._limit}", "give.up", "operand.weak")
 
     def _open(self, name: str, at: str) -> tuple[str, str]:
         """Emit code that loads an argument and its type.
@@ -284,7 +299,9 @@ class OperandText(ObjectText):
         t.label(f"{name}.few")
         before = t.load(self._before, 0, "ptr")
         t.do(f"store ptr {values}, ptr {self._before}")
-        together = t.new(f"add i64 {t.load(self._sum, 0)}, {size}")
+        earlier = t.load(self._sum, 0)
+        joined, grown = (t.new(f"{op} i64 {earlier}, {size}") for op in ("add", "mul"))
+        together = t.new(f"select i1 {self._grows}, i64 {grown}, i64 {joined}")
         t.store(together, self._sum, 0)
         t.leave_if(f"icmp eq ptr {before}, null", f"{name}.small", f"{name}.two")
         t.enter_if(f"icmp sge i64 {self._mode}, {Mode.SMALL}", f"{name}.together", f"{name}.apart")

@@ -72,7 +72,7 @@ def _limit_grown(name: str, arguments: Any, options: dict[str, Any]) -> int:
         return 0 if einsum_products(arguments) <= IMMEDIATE[FIXED] else GROWN
     if name == "pad":
         size = _padded_size(arguments)
-    elif name in _PRODUCT_SIZES and options.keys() <= {"axis"}:
+    elif name in PRODUCT_SIZES and options.keys() <= {"axis"}:
         size = _grown_size(name, arguments)
     else:
         return GROWN
@@ -254,7 +254,7 @@ GROWN = 128
 # Functions in `GROWING` that copy elements in rows.
 _COPYING = frozenset({"pad", "repeat", "tile"})
 # Functions in `GROWING` whose result has at most as many elements as the product of the sizes and numbers passed.
-_PRODUCT_SIZES = frozenset({"kron", "meshgrid", "outer", "repeat", "tile", "vander"})
+PRODUCT_SIZES = frozenset({"kron", "meshgrid", "outer", "repeat", "tile", "vander"})
 # Functions whose bits depend on the order of a sum or product. For large arrays, this order differs from NumPy's. A
 # function without a name is a method of a ufunc.
 ORDERED = frozenset(
