@@ -132,7 +132,7 @@ def copy_of(self: Array, order: str = "C") -> Array:
 def fill(self: Array, value: object) -> None:
     """Set every element to `value`."""
     if type(value) in NUMBERS:
-        self[...] = value
+        self[...] = value  # type: ignore[assignment]
         return
     start()
     if type(value) is int and not -(2**63) <= value < 2**63:

@@ -95,7 +95,9 @@ def make_immediate(
     if mode is Mode.PRODUCT or name in ORDERED or name in _UFUNC_METHODS:
         addresses[0] += FIXED * IMMEDIATE.itemsize
     exact = EXACT_BYTES if name in EXACT else 0
-    words = [*map(python_function, FUNCTIONS), *map(id, objects), *addresses, types, int(mode), exact, most, shifts]
+    single = mode in _SINGLE and (way is None or way.op is not None)
+    numbers = types, int(mode), exact, most, shifts, int(single)
+    words = [*map(python_function, FUNCTIONS), *map(id, objects), *addresses, *numbers]
     return Builtin(
         NAME, immediate_text(), words, (*objects, IMMEDIATE, VALUE_READS, CALLERS), name, builtin_docstring(slow), owner
     )
@@ -140,6 +142,8 @@ def _plain_signature(function: Callable[..., Any]) -> str:
 # Functions and methods whose results may be views.
 _VIEWS = ("reshape", "ravel", "transpose", "swapaxes", "squeeze", "expand_dims", "flip", "fliplr", "flipud")
 _PRODUCTS = ("dot", "matmul", "inner")
+# Modes of ops, which NumPy may execute on medium-sized arrays if nothing fuses with them.
+_SINGLE = (Mode.CALL, Mode.REFLECTED, Mode.SQUARE, Mode.UFUNC, Mode.PROTOCOL)
 # Methods that write to their array. (The functions of the same names return new arrays.)
 _WRITING = ("partition", "put", "sort")
 _BY_LOOPS = {"dot": DOT, "matmul": Mode.PRODUCT}

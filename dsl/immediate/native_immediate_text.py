@@ -21,7 +21,8 @@ from weft.dsl.immediate.host_values import DATA
 from weft.dsl.immediate.native_objects_text import BASE, DTYPE, FLAGS, NUMBER, WRITABLE
 from weft.dsl.immediate.native_operands_text import MOST, SHIFTS, Mode
 from weft.dsl.immediate.native_results_text import ResultText
-from weft.fusion import Storage
+from weft.dsl.immediate.small_work import is_alone
+from weft.fusion import ALONE, Storage
 from weft.runtime import FIXED, TUPLE_ITEMS, TUPLE_LENGTH, Buffer, Listening, Text, get_device, slots_of
 
 NAME = "weft_immediate"
@@ -43,6 +44,11 @@ FUNCTIONS = (
     "PyList_SetItem",
     "PyList_AsTuple",
     "PyEval_GetGlobals",
+    "PyEval_GetFrame",
+    "PyFrame_GetCode",
+    "PyFrame_GetLasti",
+    "PyLong_FromVoidPtr",
+    "PyTuple_Pack",
 )
 # Sets of dtypes for assignments in which NumPy casts as weft does: destinations that accept any scalar, destinations
 # that accept real scalars, real values, and integers.
@@ -96,6 +102,8 @@ SHARED: dict[str, Any] = {
     "nbytes": "nbytes",
     "shape": "shape",
     "is_library": is_library,
+    "is_alone": is_alone,
+    "sites alone": ALONE,
 }
 
 
@@ -131,6 +139,7 @@ class _Immediate(ResultText):
             "exact",
             "most",
             "shifts",
+            "single",
         )
         self._known = t.begin_builtin(NAME, (*FUNCTIONS, *SHARED, *own))
         self._taken = t.new(f"alloca ptr, i64 {MOST + 1}")
@@ -148,7 +157,8 @@ class _Immediate(ResultText):
             self._shifts,
             self._shifted,
             self._floats,
-        ) = (t.new("alloca i64") for _ in range(11))
+            self._alone,
+        ) = (t.new("alloca i64") for _ in range(12))
         for where in (self._device, self._before, self._result, self._held):
             t.do(f"store ptr null, ptr {where}")
         self._views = t.new(f"icmp eq ptr {self._known['mode']}, inttoptr (i64 {int(Mode.VIEW)} to ptr)")
@@ -160,7 +170,7 @@ class _Immediate(ResultText):
         t.store(self._types, self._allowed, 0)
         t.store("-1", self._first_type, 0)
         t.store(t.new(f"ptrtoint ptr {self._known['shifts']} to i64"), self._shifts, 0)
-        for word in (self._count, self._uneven, self._by_loop, self._many, self._shifted, self._floats):
+        for word in (self._count, self._uneven, self._by_loop, self._many, self._shifted, self._floats, self._alone):
             t.store("0", word, 0)
         t.store(t.new(f"zext i1 {self._grows} to i64"), self._sum, 0)
         t.do(f"store ptr {self._known['function']}, ptr {self._held}")

@@ -14,7 +14,17 @@ import numpy as np
 from weft.dsl.functions.products import SHORT_SUM
 from weft.dsl.immediate.at_call import Implementation, types_of
 from weft.dsl.immediate.callers import LIBRARY, PROGRAM, SHIFT, SLOTS
-from weft.dsl.immediate.native_objects_text import BASE, C_ORDER, DTYPE, FLAGS, LENGTHS, NUMBER, WRITABLE, ObjectText
+from weft.dsl.immediate.native_objects_text import (
+    BASE,
+    C_ORDER,
+    DTYPE,
+    FLAGS,
+    ITEMSIZE,
+    LENGTHS,
+    NUMBER,
+    WRITABLE,
+    ObjectText,
+)
 from weft.dsl.immediate.small_work import MOST_PRODUCTS
 from weft.runtime import TUPLE_ITEMS, TUPLE_LENGTH
 
@@ -62,6 +72,8 @@ class OperandText(ObjectText):
     _by_loop: str
     _sum: str  # the elements of all operands, or their product
     _many: str  # whether there is a large operand
+    _alone: str  # the number of elements of a medium-sized operand, if nothing fuses with the op
+    _pair: str
     _shifts: str  # by how many bits the limit is shifted for each dtype
     _shifted: str  # whether an operand or the result exceeds the usual limit
     _floats: str  # whether an operand is a Python float
@@ -93,7 +105,7 @@ class OperandText(ObjectText):
         self._check_values("operand", found, t.load(self._allowed, 0))
         t.jump("operand.take", "operand.plain")
         t.enter_if(f"icmp eq ptr {kind}, {known['int']}", "operand.whole", "operand.fraction")
-        self._multiply(t.new(f"icmp slt i64 {k}, {self._positional}"), thing)
+        self._take_factor(t.new(f"icmp slt i64 {k}, {self._positional}"), thing)
         t.jump("operand.weak", "operand.fraction")
         t.enter_if(f"icmp eq ptr {kind}, {known['float']}", "operand.float", "operand.unusual")
         t.store("1", self._floats, 0)
@@ -124,7 +136,7 @@ class OperandText(ObjectText):
         t.end_loop("operand", reached=True)
         t.branch(f"icmp eq ptr {t.load(self._device, 0, 'ptr')}, null", "give.up", "taken")
 
-    def _multiply(self, positional: str, number: str) -> None:
+    def _take_factor(self, positional: str, number: str) -> None:
         """Emit code that takes a number into account as a factor of the result's size, for a function that grows arrays."""
         t = self._t
         t.enter_if(f"and i1 {self._grows}, {positional}", "operand.factor", "operand.weak")
@@ -295,6 +307,7 @@ class OperandText(ObjectText):
         t.enter_if(f"icmp sgt i64 {size}, {limit}", f"{name}.many", f"{name}.few")
         t.store("1", self._many, 0)
         t.leave_if(f"icmp eq i1 {product}, 1", f"{name}.few", f"{name}.large")
+        self._is_alone(name, values, size)
         self._is_exact(name, values, number, size)
         t.label(f"{name}.few")
         before = t.load(self._before, 0, "ptr")
@@ -320,7 +333,9 @@ class OperandText(ObjectText):
         t.label(f"{name}.blas")
         self._is_by_blas(name, [axes, self._axes(values)], number, length, products)
         t.label(f"{name}.pair")
-        self._broadcast(name, before, values, shifted)
+        alone = t.load(self._alone, 0)
+        most = t.new(f"select i1 {t.new(f'icmp sgt i64 {alone}, {shifted}')}, i64 {alone}, i64 {shifted}")
+        self._broadcast(name, before, values, most)
         t.label(f"{name}.small")
 
     def _note_shifted(self, size: str) -> None:
@@ -328,6 +343,54 @@ class OperandText(ObjectText):
         t = self._t
         beyond = t.new(f"zext i1 {t.new(f'icmp sgt i64 {size}, {self._limit}')} to i64")
         t.store(t.new(f"or i64 {t.load(self._shifted, 0)}, {beyond}"), self._shifted, 0)
+
+    def _is_alone(self, name: str, values: str, size: str) -> None:
+        """Emit a branch to ``few`` if nothing fuses with an op on a medium-sized array.
+
+        `small_work.is_alone` decides whether this is so. It is asked only at call sites where the answer may be yes.
+        """
+        t, known = self._t, self._known
+        t.enter_if(f"icmp ne ptr {known['single']}, null", f"{name}.op", f"{name}.reduced")
+        earlier = t.load(self._alone, 0)
+        t.leave_if(f"icmp sle i64 {size}, {earlier}", f"{name}.allowed", f"{name}.first")
+        device = t.load(self._device, 0, "ptr")
+        wanted = [
+            f"icmp eq i64 {earlier}, 0",
+            f"icmp ne i64 {t.load(self._shifts, 0)}, 0",
+            f"icmp eq i64 {t.load(self._by_loop, 0)}, 0",
+            f"icmp eq ptr {device}, {known['cpu']}",
+        ]
+        self._all_hold(f"{name}.single", wanted, f"{name}.site")
+        t.label(f"{name}.site")
+        frame = self._check(t.new(f"call ptr {known['PyEval_GetFrame']}()"), f"{name}.framed", "give.up")
+        code = t.new(f"call ptr {known['PyFrame_GetCode']}(ptr {frame})")
+        offset = t.new(f"call i32 {known['PyFrame_GetLasti']}(ptr {frame})")
+        made = [
+            t.new(f"call ptr {known['PyLong_FromVoidPtr']}(ptr {code})"),
+            t.new(f"call ptr {known['PyLong_FromLongLong']}(i64 {t.new(f'sext i32 {offset} to i64')})"),
+        ]
+        site = t.new(f"call ptr (i64, ...) {known['PyTuple_Pack']}(i64 2, ptr {made[0]}, ptr {made[1]})")
+        found = t.new(f"call ptr {known['PyDict_GetItemWithError']}(ptr {known['sites alone']}, ptr {site})")
+        for each in (code, *made, site):
+            self._decrement_reference(each)
+        self._check(found, f"{name}.known.site", "give.up")
+        left = t.new(f"call i64 {known['PyLong_AsLongLong']}(ptr {self._word(found, TUPLE_ITEMS)})")
+        t.enter_if(f"icmp sgt i64 {left}, 0", f"{name}.asks", "give.up")
+        width = self._word(self._word(values, DTYPE), ITEMSIZE, "i64")
+        nbytes = t.new(f"call ptr {known['PyLong_FromLongLong']}(i64 {t.new(f'mul i64 {size}, {width}')})")
+        self._check(nbytes, f"{name}.ask", "give.up")
+        t.do(f"store ptr {nbytes}, ptr {self._pair}")
+        judged = t.new(
+            f"call ptr {known['PyObject_Vectorcall']}(ptr {known['is_alone']}, ptr {self._pair}, i64 1, ptr null)"
+        )
+        self._decrement_reference(nbytes)
+        self._check(judged, f"{name}.judged", "give.up")
+        self._decrement_reference(judged)  # (True and False are immortal)
+        t.enter_if(f"icmp eq ptr {judged}, {known['True']}", f"{name}.lone", "give.up")
+        t.store(size, self._alone, 0)
+        t.begin_block(f"{name}.allowed")
+        t.store("0", self._many, 0)
+        t.jump(f"{name}.few", f"{name}.reduced")
 
     def _is_exact(self, name: str, values: str, number: str, size: str) -> None:
         """Emit a branch to ``few`` if an array is within the larger limit of integer and bool reductions.
