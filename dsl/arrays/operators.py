@@ -382,20 +382,17 @@ def _rdivmod(self: Array, other: Any) -> Any:
 
 def array_ufunc(self: Array, ufunc: np.ufunc, method: str, *inputs: Any, **options: Any) -> Any:
     """Implement ``__array_ufunc__`` by calling weft's ufunc instead of NumPy's."""
-    if method == "__call__" and options.keys() <= {"out"}:
-        ours = UFUNCS.get(ufunc.__name__)
-        known = ours is not None and ours.immediate.function is ufunc
-        found = attempt(ours.immediate, inputs) if ours is not None and known else MISSED
-        if found is not MISSED:
-            found = _put_into(ufunc.__name__, found, *options["out"]) if options else found
-        if found is not MISSED:
+    ours = UFUNCS.get(ufunc.__name__)
+    if method == "__call__" and options.keys() == {"out"} and ours is not None and ours.immediate.function is ufunc:
+        found = attempt(ours.immediate, inputs)
+        if found is not MISSED and (found := _put_into(ufunc.__name__, found, *options["out"])) is not MISSED:
             return found
     if is_library(2) and (found := apply_for_library(ufunc, method, inputs, options)) is not MISSED:
         return found
     if len(options.get("out") or ()) == 1:
         options["out"] = options["out"][0]
     whole = method == "__call__" and getattr(np, ufunc.__name__, None) is ufunc and ufunc.__name__ in COMPOSED
-    ours = OWN[ufunc.__name__] if whole else UFUNCS.get(ufunc.__name__)
+    ours = OWN[ufunc.__name__] if whole else ours
     if ours is None or (ufunc is np.matmul and not whole) or has_foreign((*inputs, *options.values())):
         return _on_host(ufunc, method, inputs, options)
     return ours(*inputs, **options) if method == "__call__" else getattr(ours, method)(*inputs, **options)
