@@ -107,7 +107,7 @@ def _end(emitter: Writer, bound: Bound, sides: list[str], holds: str, stop: str,
 
 
 def _first(emitter: Writer, bound: Bound, sides: list[str], holds: str, total: str, step: str) -> str:
-    """Emit code that computes the first thread index above a lower bound, or `total` if there is none."""
+    """Emit code that computes the first thread index that satisfies a lower bound, or `total` if none does."""
     before = _quotient(emitter, sides[0], sides[1], not bound.strict, step)
     within = emitter.line(f"icmp ult i64 {before}, {total}")
     first = emitter.line(f"select i1 {within}, i64 {emitter.line(f'add i64 {before}, 1')}, i64 {total}")

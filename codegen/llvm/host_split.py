@@ -147,7 +147,7 @@ class SplitEmitter(BarrierEmitter):
         return not any(s == "symbolic" or (isinstance(s, int) and abs(s) > LONGEST_STRIDE) for s in strides)
 
     def recomputed(self, run: Run) -> list[Operation]:
-        """Return the operations of other runs that `run` repeats instead of loading their results.
+        """Return the operations that `run` repeats, instead of loading the results that other runs computed.
 
         A run is the code between two synchronization points.
         """

@@ -63,7 +63,7 @@ def _is_dense(outer: Operation, loop: Operation, sizes: Mapping[str, int]) -> bo
 
 
 def _is_short(operation: Operation, parameters: Container[Value], roles: Container[str]) -> bool:
-    """Return whether an operation is an innermost loop whose extent is one of `parameters`."""
+    """Return whether an operation is an innermost loop with step 1, a role in `roles` and an extent in `parameters`."""
     if operation.opcode != "for" or operation.operands[1] not in parameters:
         return False
     plain = operation.attributes["role"] in roles and operation.attributes.get("step", 1) == 1
