@@ -18,6 +18,7 @@ import numpy as np
 
 from weft.codegen import KernelBuilder, dtype_kind, is_bfloat16, is_supported
 from weft.dsl.arrays.array import Array as LazyArray
+from weft.dsl.arrays.array import is_writable
 from weft.dsl.kernel.language import array_values as arrays
 from weft.dsl.kernel.language import extents, types
 from weft.dsl.kernel.language.compiler import Compiler
@@ -54,9 +55,9 @@ class Same:
     value: Any
 
     def __eq__(self, other: object) -> bool:
-        return isinstance(other, Same) and (
-            self.value is other.value or (_plain(self.value) and self.value == other.value)
-        )
+        if not isinstance(other, Same) or type(self.value) is not type(other.value):
+            return False
+        return self.value is other.value or (_plain(self.value) and bool(self.value == other.value))
 
     def __hash__(self) -> int:
         return hash(self.value) if _plain(self.value) else id(self.value)
@@ -126,9 +127,9 @@ def describe_lazy(value: LazyArray) -> Descriptor:
     dtype = value._storage.dtype
     window = value._view
     if window is None:
-        return ("array", dtype, len(value._storage.shape), True, True)
+        return ("array", dtype, len(value._storage.shape), True, is_writable(value))
     shape, strides, _ = window
-    return ("array", dtype, len(shape), is_packed(shape, strides, 1), True)
+    return ("array", dtype, len(shape), is_packed(shape, strides, 1), is_writable(value))
 
 
 def describe(value: object) -> Descriptor:

@@ -74,17 +74,14 @@ class DispatchedLaunch:
         items: list[int] = []
         # Copy shared memory first, so that an array that is passed twice has a single address.
         for k in found.written:
+            if descriptors[k][0] == "array" and not descriptors[k][4]:
+                raise KernelTypeError(f"{self.kernel.__name__} writes to argument {k}, a read-only array: pass a copy")
             if isinstance(self.given[k], LazyArray):
                 self.memory(self.given[k]._storage, True)
         for k, (value, descriptor) in enumerate(zip(self.given, found.descriptors, strict=True)):
             self._items(value, descriptor, k in found.written, items)
         record, queue = self._hidden(found, items)
         function = self._function(found)
-        for _, host, number in self.copies:
-            if number in found.written and not host.flags.writeable:
-                raise KernelTypeError(
-                    f"{self.kernel.__name__} writes to argument {number}, a read-only array: pass a copy"
-                )
         self.start(found, function, items)
         if signature is not None and not found.hidden:
             if len(launcher.prepared) >= LIMIT:
