@@ -23,7 +23,8 @@ def reads_namespace(code: CodeType) -> bool:
     modules, read = {"fft", "linalg", "random"}, set()
     for each in {*readers, *importers}:
         imported = ""
-        for before, at in pairwise(dis.get_instructions(each)):
+        # (in Python 3.13 and later, PUSH_NULL is between a function and its arguments)
+        for before, at in pairwise(i for i in dis.get_instructions(each) if i.opname != "PUSH_NULL"):
             if at.opname == "IMPORT_NAME":
                 imported = at.argval
             elif at.opname.startswith("STORE_") and imported:
