@@ -6,17 +6,20 @@ without a hint is copied both ways on a GPU, and used in place on the CPU.
 
 from __future__ import annotations
 
+import dataclasses
 from array import array
+from collections.abc import Iterator
 from contextlib import nullcontext
 from functools import partial
 from math import prod
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, NamedTuple
 
 import numpy as np
 
 from weft.codegen import choose_index_dtype, obtain_function
 from weft.dsl import kernel as face  # for names that are loaded on first use
 from weft.dsl.arrays.array import Array as LazyArray
+from weft.dsl.arrays.array import is_writable, whole, wrap
 from weft.dsl.cuda.array_creation import as_cuda_array, device_array_like, is_cuda_array, to_device
 from weft.dsl.kernel.language.kernel_errors import KernelTypeError
 from weft.dsl.kernel.language.names import running
@@ -44,6 +47,14 @@ if TYPE_CHECKING:
     from weft.fusion import Storage
 
 
+class _Parts(NamedTuple):
+    """A tuple, dataclass or vector argument: its constructor, its field names and its prepared items."""
+
+    maker: Any
+    names: tuple[str, ...]
+    items: tuple[Any, ...]
+
+
 class DispatchedLaunch:
     """One launch of a kernel, with its device, its converted arguments, and the host arrays to copy back."""
 
@@ -55,6 +66,7 @@ class DispatchedLaunch:
         self.device = self.choose_device(given)
         self.spans: list[int] = []
         self.extents: list[int] = []
+        self.owned: dict[int, Buffer] = {}  # the memory of written arrays, by the id of the storage
         self.copies: list[tuple[Any, np.ndarray, int]] = []  # device array, host array, number of the argument
         self.number = 0
         self.given = []
@@ -72,12 +84,13 @@ class DispatchedLaunch:
             descriptors, self.device.target, self.choose_index(), launcher.block, self.sanitized
         )
         items: list[int] = []
-        # Copy shared memory first, so that an array that is passed twice has a single address.
+        # Prepare written memory first, so that an array that is passed twice has a single address.
         for k in found.written:
             if descriptors[k][0] == "array" and not descriptors[k][4]:
                 raise KernelTypeError(f"{self.kernel.__name__} writes to argument {k}, a read-only array: pass a copy")
-            if isinstance(self.given[k], LazyArray):
-                self.memory(self.given[k]._storage, True)
+            for each in _leaves(self.given[k]):
+                if isinstance(each, LazyArray):
+                    self.memory(each._storage, True)
         for k, (value, descriptor) in enumerate(zip(self.given, found.descriptors, strict=True)):
             self._items(value, descriptor, k in found.written, items)
         record, queue = self._hidden(found, items)
@@ -130,7 +143,11 @@ class DispatchedLaunch:
 
     def memory(self, storage: Storage, written: bool) -> Buffer:
         """Return the buffer of an array argument, first copying a shared buffer that will be written."""
+        if (owned := self.owned.get(id(storage))) is not None:
+            return owned
         buffer = exclusive(storage) if written else realise(storage)
+        if written:
+            self.owned[id(storage)] = buffer
         if self.device.streaming:
             self.device.claim(buffer, self.launcher.stream, written)
         return buffer
@@ -174,7 +191,10 @@ class DispatchedLaunch:
             return view
         if isinstance(value, np.void):
             value = np.asarray(value).reshape(())
-        if not isinstance(value, (np.ndarray, np.generic, tuple)):
+        if (parts := args.parts_of(value)) is not None:
+            maker, names, items = parts
+            return _Parts(maker, names, tuple([self._prepare(item) for item in items]))
+        if not isinstance(value, (np.ndarray, np.generic)):
             value = _foreign(value)
         return self._copied(value, hint) if isinstance(value, np.ndarray) else value
 
@@ -225,10 +245,8 @@ class DispatchedLaunch:
             return args.describe_array(
                 value.dtype, value.ndim, args.is_packed(value.shape, value.strides, value.dtype.itemsize)
             )
-        parts = args.parts_of(value)
-        if parts is not None:
-            maker, names, items = parts
-            return ("tuple", maker, names, tuple(self._describe(self._prepare(item)) for item in items))
+        if type(value) is _Parts:
+            return ("tuple", value.maker, value.names, tuple(map(self._describe, value.items)))
         return args.describe(value)
 
     def _items(self, value: Any, descriptor: Any, written: bool, items: list[int]) -> None:
@@ -245,9 +263,9 @@ class DispatchedLaunch:
             if descriptor[0] == "array":
                 items.extend(value.shape)
                 self._strides(value.shape, value.strides, value.dtype.itemsize, descriptor, items)
-        elif descriptor[0] == "tuple":
-            for part, item in zip(descriptor[3], args.parts_of(value)[2], strict=True):  # type: ignore[index]
-                self._items(self._prepare(item), part, written, items)
+        elif type(value) is _Parts:
+            for part, item in zip(descriptor[3], value.items, strict=True):
+                self._items(item, part, written, items)
         else:
             args.flatten_numbers(value, descriptor, items)
 
@@ -309,8 +327,18 @@ class DispatchedLaunch:
         return record, queue
 
 
+def _leaves(value: Any) -> Iterator[Any]:
+    """Yield an argument, or the items of a tuple, dataclass or vector, recursively."""
+    parts = value if type(value) is _Parts else args.parts_of(value)
+    if parts is None:
+        yield value
+    else:
+        for item in parts[2]:
+            yield from _leaves(item)
+
+
 def _device_of(given: tuple[Any, ...]) -> Device:
-    for value in given:
+    for value in _leaves(given):
         if isinstance(value, LazyArray):
             return value._storage.device
         if hasattr(value, "kernel_type"):
@@ -347,6 +375,47 @@ def _report(device: Device, record: Any, found: Specialization) -> None:
     raise error(shown)
 
 
+class _HostCopies:
+    """Copies of the memory of device arrays, on which Python mode works.
+
+    Arrays that share memory also share the copy.
+    """
+
+    def __init__(self) -> None:
+        self._copies: dict[Storage, tuple[LazyArray, np.ndarray]] = {}
+
+    def convert(self, value: Any) -> Any:
+        """Return a NumPy array for a device array, and convert the items of tuples and dataclasses."""
+        value = value.value if isinstance(value, ArgHint) else value
+        if isinstance(value, LazyArray):
+            shape, strides, offset = value._view or whole(value._storage)
+            size = value._storage.dtype.itemsize
+            seen = self._view(value._storage, value._storage.dtype, shape, [s * size for s in strides], offset * size)
+            seen.flags.writeable = is_writable(value)
+            return seen
+        if hasattr(value, "kernel_type"):
+            return self._view(value.storage, value.dtype, value.shape, value.strides, value.offset)
+        maker, names, items = args.parts_of(value) or (None, (), ())
+        made = [self.convert(item) for item in items]
+        if all(new is old for new, old in zip(made, items, strict=True)):
+            return value
+        if dataclasses.is_dataclass(maker):
+            return dataclasses.replace(value, **dict(zip(names, made, strict=True)))
+        return tuple(made) if maker is None else maker(*made)
+
+    def _view(self, storage: Storage, dtype: np.dtype, shape: Any, strides: Any, offset: int) -> np.ndarray:
+        if storage not in self._copies:
+            array = wrap(storage)
+            self._copies[storage] = array, np.array(array.copy_to_host())
+        _, host = self._copies[storage]
+        return np.ndarray(shape, dtype, host.reshape(-1).view(np.uint8), offset, strides)  # type: ignore[arg-type]
+
+    def write_back(self) -> None:
+        """Copy the memory back to the device."""
+        for device_array, host in self._copies.values():
+            device_array.copy_to_device(host)
+
+
 def run_in_python(function: Any, launcher: ConfiguredKernel, given: tuple[Any, ...]) -> None:
     """Run all threads of a kernel in Python mode.
 
@@ -355,15 +424,7 @@ def run_in_python(function: Any, launcher: ConfiguredKernel, given: tuple[Any, .
     if running.thread is not None:  # launched by a simulated thread
         running.thread.launch_later(partial(run_in_python, function, launcher, given))
         return
-    hosts: list[Any] = []
-    back: list[tuple[Any, Any]] = []
-    for value in given:
-        value = value.value if isinstance(value, ArgHint) else value
-        if isinstance(value, LazyArray) or hasattr(value, "kernel_type"):
-            host = np.array(value.copy_to_host())
-            back.append((value, host))
-            value = host
-        hosts.append(value)
+    copies = _HostCopies()
+    hosts = [copies.convert(value) for value in given]
     face.run_python(function, launcher.grid, launcher.block, launcher.shared_bytes, hosts)
-    for value, host in back:
-        value.copy_to_device(host)
+    copies.write_back()

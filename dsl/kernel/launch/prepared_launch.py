@@ -91,12 +91,12 @@ class PreparedLaunch:
 
     def launch(self, launcher: ConfiguredKernel, given: tuple[Any, ...]) -> None:
         """Launch the kernel with arguments that match those of the cached launch."""
-        for k in self._owned:
-            exclusive(given[k]._storage)
+        owned = {given[k]._storage: exclusive(given[k]._storage).address for k in self._owned}
         items = self._items[:]
         for k, at, offset in self._arrays:
             storage = given[k]._storage
-            items[at] = realise(storage).address + offset
+            address = owned.get(storage)  # (an array that is passed twice has a single address)
+            items[at] = (realise(storage).address if address is None else address) + offset
         for k, at, descriptor in self._numbers:
             number: list[int] = []
             flatten_numbers(given[k], descriptor, number)
