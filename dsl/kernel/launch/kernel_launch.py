@@ -103,6 +103,10 @@ class DispatchedLaunch:
         for copy, host, number in self.copies:
             if number in found.written:
                 copy.copy_to_host(host)
+        for k in found.written:
+            for each in _leaves(self.given[k]):
+                if isinstance(each, LazyArray):
+                    each._after_write()
         self._finish(found, record, queue)
 
     def run_words(self, descriptors: tuple[Any, ...], items: list[int]) -> None:
@@ -383,6 +387,7 @@ class _HostCopies:
 
     def __init__(self) -> None:
         self._copies: dict[Storage, tuple[LazyArray, np.ndarray]] = {}
+        self._given: list[LazyArray] = []
 
     def convert(self, value: Any) -> Any:
         """Return a NumPy array for a device array, and convert the items of tuples and dataclasses."""
@@ -392,6 +397,7 @@ class _HostCopies:
             size = value._storage.dtype.itemsize
             seen = self._view(value._storage, value._storage.dtype, shape, [s * size for s in strides], offset * size)
             seen.flags.writeable = is_writable(value)
+            self._given.append(value)
             return seen
         if hasattr(value, "kernel_type"):
             return self._view(value.storage, value.dtype, value.shape, value.strides, value.offset)
@@ -414,6 +420,8 @@ class _HostCopies:
         """Copy the memory back to the device."""
         for device_array, host in self._copies.values():
             device_array.copy_to_device(host)
+        for given in self._given:
+            given._after_write()
 
 
 def run_in_python(function: Any, launcher: ConfiguredKernel, given: tuple[Any, ...]) -> None:

@@ -95,3 +95,12 @@ def test_records_and_matrices_in_either_order() -> None:
     turned = wf.evaluate(wf.zeros((40, 50))).T
     write_second[1, 1](turned[0], turned[::-1][-1])
     assert np.array(turned[0, :2]).tolist() == [3.0, 4.0]
+
+
+@pytest.mark.parametrize("size", [6, 50_000])
+@pytest.mark.usefixtures("_mode")
+def test_writes_to_a_part_change_the_complex_array(size: int) -> None:
+    z = wf.evaluate(wf.asarray(np.arange(size) * (1 + 1j)))
+    increment[-(-size // 64), 64](z.real)
+    increment[1, 4](z[1:].imag)
+    assert np.array(z[:6]).tolist() == [1, 2 + 2j, 3 + 3j, 4 + 4j, 5 + 5j, 6 + 5j]
