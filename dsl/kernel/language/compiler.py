@@ -31,14 +31,12 @@ from weft.dsl.kernel.language.values import (
     WEAK,
     ArrayValue,
     Constant,
-    ConstantKind,
     OptionalValue,
     ScalarValue,
     TupleValue,
     beside,
     describe,
     is_number,
-    kind_of,
     number_kind,
 )
 from weft.dsl.kernel.language.variables import Unresolved, Variable, Variables
@@ -243,9 +241,7 @@ class Compiler(Variables):
             return value.ir if dtype is None else self.builder.cast(value.ir, dtype)
         held = value.value
         if dtype is None:
-            kind = number_kind(ConstantKind((), held))
-            assert kind is not None
-            dtype = kind.dtype
+            dtype = number_kind(held).dtype
         return self.builder.constant(_cast_constant(held, np.dtype(dtype), self.numba), dtype)
 
     def scalar(self, value: object) -> ScalarValue:
@@ -253,10 +249,7 @@ class Compiler(Variables):
         value = self.number(value)
         if isinstance(value, ScalarValue):
             return value
-        kind = kind_of(value)
-        assert isinstance(kind, ConstantKind)
-        number = number_kind(kind)
-        assert number is not None
+        number = number_kind(value.value)
         return ScalarValue(self.ir(value, number.dtype), number.weak, number.nonnegative)
 
     def cast(self, value: Any, dtype: Any, weak: bool = False) -> Constant | ScalarValue:
@@ -306,7 +299,7 @@ class Compiler(Variables):
     def _fold_typed(self, name: str, numbers: list[Constant]) -> Constant | ScalarValue:
         """Fold an op on NumPy integer constants, with the types that Numba gives its operands and result."""
         definition = find_op(name)
-        dtypes = tuple(number_kind(kind_of(n)).dtype for n in numbers)  # type: ignore[arg-type, union-attr]
+        dtypes = tuple(number_kind(n.value).dtype for n in numbers)
         try:
             operands, result = resolve_dtypes(definition, numba_operands(definition, dtypes))
         except TypeError:
@@ -339,7 +332,7 @@ class Compiler(Variables):
         definition = find_op(name)
         kinds = beside(self.kind(n) for n in numbers)
         if self.numba and not any(isinstance(k, np.dtype) and is_bfloat16(k) for k in kinds):
-            own = [number_kind(kind_of(n)) if isinstance(n, Constant) else n for n in numbers]  # type: ignore[arg-type]
+            own = [number_kind(n.value) if isinstance(n, Constant) else n for n in numbers]
             kinds = numba_operands(definition, dtypes := tuple(n.dtype for n in own))  # type: ignore[union-attr]
             if not self.doubles and promotes_to_double(dtypes):
                 self.doubles.append(self.location)
@@ -362,7 +355,7 @@ class Compiler(Variables):
     def index(self, value: object, what: str = "an index") -> Value:
         """Convert an integer to a value of kernel IR with the index dtype."""
         value = self.number(value, what)
-        dtype = number_kind(kind_of(value)).dtype if isinstance(value, Constant) else value.dtype  # type: ignore[union-attr, arg-type]
+        dtype = number_kind(value.value).dtype if isinstance(value, Constant) else value.dtype
         if dtype.kind not in "biu":
             self.fail(f"{what} is an integer, not {describe(value)}: write int(...) around it")
         return self.ir(value, self.index_dtype)
@@ -437,7 +430,7 @@ def _is_nonnegative(value: Constant | ScalarValue) -> bool:
 def _cast_constant(value: object, dtype: np.dtype, wraps: bool) -> Any:
     """Cast a number to `dtype` at compile time, with the same result as at run time.
 
-    Python ints that are out of range wrap around if `wraps` is true, and are errors otherwise.
+    Python ints that are out of range wrap around if `wraps` is true and 64 bits are enough, and are errors otherwise.
     """
     if isinstance(value, enum.Enum):
         value = value.value
@@ -451,8 +444,9 @@ def _cast_constant(value: object, dtype: np.dtype, wraps: bool) -> Any:
     if dtype.kind in "iu" and isinstance(value, (int, np.integer)):
         bits = 8 * dtype.itemsize
         wrapped = int(value) & ((1 << bits) - 1)
-        if type(value) is int and not wraps and not np.iinfo(dtype).min <= value <= np.iinfo(dtype).max:
-            raise KernelTypeError(f"Python int {value} is out of bounds for {dtype}")
+        if type(value) is int and not np.iinfo(dtype).min <= value <= np.iinfo(dtype).max:
+            if not wraps or not -(2**63) <= value < 2**64:
+                raise KernelTypeError(f"Python int {value} is out of bounds for {dtype}")
         return np.array(wrapped, f"u{dtype.itemsize}").view(dtype)[()]
     if isinstance(value, (complex, np.complexfloating)) and dtype.kind in "iuf":
         value = value.real

@@ -12,13 +12,15 @@ from typing import Any
 import numpy as np
 
 from weft.dsl.kernel.language.compiler import Compiler
-from weft.dsl.kernel.language.values import Constant, DateValue, ScalarValue, describe, is_date_dtype
+from weft.dsl.kernel.language.values import Constant, DateValue, OptionalValue, ScalarValue, describe, is_date_dtype
 
 NAT = Constant(-(2**63))
 
 
 def as_date(c: Compiler, value: object) -> DateValue | None:
     """Return `value` as a `DateValue` if it is a date or duration, otherwise None."""
+    if isinstance(value, OptionalValue) and isinstance(value.value, DateValue):
+        value = c.unwrap(value)
     if isinstance(value, DateValue):
         return value
     if isinstance(value, Constant) and isinstance(value.value, (np.datetime64, np.timedelta64)):

@@ -17,16 +17,17 @@ from weft.dsl.kernel.language.compiler import Compiler
 from weft.dsl.kernel.language.invocation import Invocation
 from weft.dsl.kernel.language.statements import enter, lower_body
 from weft.dsl.kernel.language.values import (
+    INT,
     ArrayValue,
     Constant,
     ConstantKind,
+    DateKind,
+    DateValue,
     ScalarKind,
     ScalarValue,
     TupleKind,
     TupleValue,
     describe,
-    is_number,
-    number_kind,
 )
 from weft.dsl.kernel.language.variables import Restart, Unresolved, Variable
 
@@ -146,25 +147,25 @@ def result_types(result: Variable) -> list[np.dtype | Pointer]:
             return [dtype]
         case TupleKind():
             return [t for part in result.parts for t in result_types(part)]
-        case ConstantKind() as kind if number_kind(kind) is not None:
-            number = number_kind(kind)
-            assert number is not None
-            return [number.dtype]
-    return []
+        case DateKind():
+            return [INT]
+    return []  # (a constant is known without the call)
 
 
 def result_values(c: Compiler, result: Variable) -> list[Any]:
     """Return the IR values of a recursive function's result."""
-    value = c.load(result)
 
     def flat(item: object) -> list[Any]:
-        if isinstance(item, TupleValue):
-            return [v for part in item.items for v in flat(part)]
-        if isinstance(item, Constant) and not is_number(item.value):
-            return []
+        match item:
+            case TupleValue(items=items):
+                return [v for part in items for v in flat(part)]
+            case Constant():
+                return []
+            case DateValue(number=number):
+                return [number.ir]
         return [c.scalar(item).ir]
 
-    return flat(value)
+    return flat(c.load(result))
 
 
 def _rebuild(result: Variable, results: list[Any]) -> Any:
@@ -173,8 +174,8 @@ def _rebuild(result: Variable, results: list[Any]) -> Any:
             return ScalarValue(results.pop(0), weak, nonnegative)
         case TupleKind(maker=maker, names=names):
             return TupleValue(tuple(_rebuild(part, results) for part in result.parts), maker, names)
+        case DateKind(dtype=dtype):
+            return DateValue(ScalarValue(results.pop(0)), dtype)
         case ConstantKind(value=held):
-            if is_number(held):
-                results.pop(0)
             return Constant(held)
     raise AssertionError(result.kind)

@@ -17,6 +17,7 @@ from typing import Any
 import numpy as np
 
 from weft.codegen import Value, find_op, is_bfloat16, is_supported, resolve_dtypes
+from weft.dsl.kernel.language.kernel_errors import KernelTypeError
 from weft.dsl.kernel.language.names import ThreadNumbers
 
 Extent = int | Value  # a length or stride: an int known at compile time, or a run-time index
@@ -374,28 +375,37 @@ def kind_of(value: object) -> Kind:
 
 
 def _key(value: object) -> tuple[Any, ...]:
-    if isinstance(value, (float, np.floating)):
-        return type(value), repr(value)
-    if isinstance(value, (bool, int, str, complex, type(None), np.generic, enum.Enum)):
+    if isinstance(value, np.generic):
+        return type(value), value.dtype, value.tobytes()
+    if isinstance(value, (float, complex)):
+        return type(value), repr(value)  # (0.0 and -0.0 are equal)
+    if isinstance(value, (bool, int, str, type(None), enum.Enum)):
         return type(value), value
     return type(value), id(value)
 
 
-def number_kind(kind: ConstantKind) -> ScalarKind | None:
-    """Return the kind of a scalar constant, or None if the constant is not a number."""
-    value = kind.value
-    if isinstance(value, enum.Enum):
-        value = value.value
-    if not is_number(value):
-        return None
+def runtime_kind(kind: Kind) -> Kind | None:
+    """Return the kind of a variable that holds the value of a constant at run time.
+
+    Return `kind` itself if its values are not constants, and None if the constant is neither a number nor a date.
+    """
+    if not isinstance(kind, ConstantKind):
+        return kind
+    value = kind.value.value if isinstance(kind.value, enum.Enum) else kind.value
+    if isinstance(value, (np.datetime64, np.timedelta64)):
+        return DateKind(value.dtype)
+    return number_kind(value) if is_number(value) else None
+
+
+def number_kind(value: Any) -> ScalarKind:
+    """Return the kind of a variable that holds a constant number at run time."""
     if isinstance(value, np.generic):
         return ScalarKind(value.dtype, False, value.dtype.kind in "iu" and int(value) >= 0)
-    dtype = np.dtype(type(value))
-    nonnegative = isinstance(value, int) and value >= 0
-    if isinstance(value, int) and not isinstance(value, bool) and not -(2**63) <= value < 2**63:
-        dtype = np.dtype(np.uint64)
-        return ScalarKind(dtype, False, True)
-    return ScalarKind(dtype, True, nonnegative)
+    if not isinstance(value, int) or -(2**63) <= value < 2**63:
+        return ScalarKind(np.dtype(type(value)), True, isinstance(value, int) and value >= 0)
+    if not 0 <= value < 2**64:
+        raise KernelTypeError(f"Python int {value} does not fit in 64 bits")
+    return ScalarKind(np.dtype(np.uint64), False, True)
 
 
 def join(first: Kind, second: Kind, numba: bool = False) -> Kind | None:
@@ -413,28 +423,13 @@ def join(first: Kind, second: Kind, numba: bool = False) -> Kind | None:
         return replace(first, packed=packed, writable=writable, shape=shape)
     if any(isinstance(kind, OptionalKind) or is_none(kind) for kind in (first, second)):
         return None if any(isinstance(kind, HeldKind) for kind in (first, second)) else OPTIONAL
-    if isinstance(first, DateKind) or isinstance(second, DateKind):
-        dates = {
-            getattr(kind.value if isinstance(kind, ConstantKind) else kind, "dtype", None) for kind in (first, second)
-        }
-        return first if len(dates) == 1 and isinstance(first, DateKind) else second if len(dates) == 1 else None
-    if isinstance(first, ConstantKind):
-        number = number_kind(first)
-        if number is None:
-            return None
-        first = number
-    if isinstance(second, ConstantKind):
-        number = number_kind(second)
-        if number is None:
-            return None
-        second = number
-    if isinstance(first, ScalarKind) and isinstance(second, ScalarKind):
-        numba = numba and not is_bfloat16(first.dtype) and not is_bfloat16(second.dtype)
-        weak = first.weak and second.weak and (not numba or first.dtype == second.dtype)
-        nonnegative = first.nonnegative and second.nonnegative
-        operands = [k if k.weak and not numba else k.dtype for k in (first, second)]
-        return ScalarKind(_promote(operands), weak, nonnegative)
-    return None
+    one, other = runtime_kind(first), runtime_kind(second)
+    if isinstance(one, ScalarKind) and isinstance(other, ScalarKind):
+        numba = numba and not is_bfloat16(one.dtype) and not is_bfloat16(other.dtype)
+        weak = one.weak and other.weak and (not numba or one.dtype == other.dtype)
+        operands = [k if k.weak and not numba else k.dtype for k in (one, other)]
+        return ScalarKind(_promote(operands), weak, one.nonnegative and other.nonnegative)
+    return one if one == other else None
 
 
 def _promote(kinds: list[Any]) -> np.dtype:

@@ -40,7 +40,7 @@ from weft.dsl.kernel.language.values import (
     join,
     kind_of,
     memory_dtype,
-    number_kind,
+    runtime_kind,
 )
 
 if TYPE_CHECKING:
@@ -231,8 +231,7 @@ class Variables:
         variable.parts = [Variable(variable.name)]
         for kind in kinds:
             if kind is not None and not isinstance(kind, OptionalKind) and not is_none(kind):
-                number = number_kind(kind) if isinstance(kind, ConstantKind) else None
-                variable.parts[0].kind = number or kind
+                variable.parts[0].kind = runtime_kind(kind) or kind
 
     def arena_part(self, dtype: np.dtype, count: int) -> Value | None:
         """Allocate a local array in the arena for its dtype, or return None if the dtype has no arena."""
@@ -406,6 +405,5 @@ class Variables:
 
 def _number_dtype(kind: Kind | None) -> np.dtype | None:
     """Return the dtype of a variable of kind `kind` if it holds numbers, otherwise None."""
-    if isinstance(kind, ConstantKind):
-        kind = number_kind(kind)
+    kind = None if kind is None else runtime_kind(kind)
     return kind.dtype if isinstance(kind, ScalarKind) else None

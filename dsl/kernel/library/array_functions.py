@@ -27,7 +27,6 @@ from weft.dsl.kernel.language.values import (
     TupleValue,
     beside,
     describe,
-    kind_of,
     number_kind,
 )
 
@@ -303,7 +302,7 @@ for _name in _FILLED:
 
 def common_dtype(numbers: list[Any]) -> np.dtype:
     """Return the common dtype of numbers, with int64 for a Python int and float64 for a Python float."""
-    kinds = [n.dtype if isinstance(n, ScalarValue) else number_kind(kind_of(n)).dtype for n in numbers]  # type: ignore[union-attr, arg-type]
+    kinds = [n.dtype if isinstance(n, ScalarValue) else number_kind(n.value).dtype for n in numbers]
     return np.result_type(*beside(kinds))
 
 

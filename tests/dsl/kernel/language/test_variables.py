@@ -2,14 +2,16 @@
 
 from __future__ import annotations
 
+import enum
 from importlib.util import module_from_spec, spec_from_file_location
 from pathlib import Path
 from typing import Any
 
+import ml_dtypes
 import numpy as np
 import pytest
 
-from weft import cuda, kernel
+from weft import KernelError, cuda, kernel
 from weft.dsl.kernel.language.compiler import Compiler
 
 
@@ -118,3 +120,108 @@ def test_arrays_of_any_length_are_unpacked(debug: bool) -> None:
     if debug:
         with pytest.raises(ValueError, match="3 values cannot be unpacked into 2 names"):
             use[1, 1](np.zeros(3), rows, out)
+
+
+@pytest.mark.parametrize("decorator", [cuda.jit, kernel], ids=["jit", "kernel"])
+@pytest.mark.parametrize(
+    ("first", "second"),
+    [
+        (0.0, -0.0),
+        (complex(0.0, 0.0), complex(0.0, -0.0)),
+        (complex(0.0, 0.0), complex(-0.0, 0.0)),
+        (np.complex64(0.0), np.complex64(-0.0)),
+        (np.float16(0.0), np.float16(-0.0)),
+        (ml_dtypes.bfloat16(0.0), ml_dtypes.bfloat16(-0.0)),
+        (np.datetime64("2020-01-01"), np.datetime64("2020-01-02")),
+        (np.datetime64("2020-01-01"), np.datetime64("NaT", "D")),
+        (np.timedelta64("NaT", "D"), np.timedelta64("NaT", "D")),
+    ],
+    ids=repr,
+)
+def test_constants_of_two_branches(decorator: Any, first: Any, second: Any) -> None:
+    @decorator
+    def use(out: Any, condition: int) -> None:
+        if condition > 0:
+            v = first
+        else:
+            v = second
+        out[0] = v
+        w = None
+        if condition < 5:
+            w = first
+        if condition < 5:
+            out[1] = w
+
+    for condition, wanted in ((0, second), (1, first)):
+        out = np.ones(2, np.asarray(first).dtype)
+        use[1, 1](out, condition)
+        assert out.tobytes() == np.array([wanted, first], out.dtype).tobytes()
+
+
+def test_dates_of_two_units_do_not_meet() -> None:
+    day, hour = np.datetime64("2020-01-01"), np.datetime64("2020-01-01T00")
+
+    @cuda.jit
+    def use(out: Any, condition: int) -> None:
+        if condition > 0:
+            v = day
+        else:
+            v = hour
+        out[0] = v
+
+    with pytest.raises(KernelError, match="a variable keeps one type"):
+        use[1, 1](np.zeros(1, "M8[h]"), 1)
+
+
+@pytest.mark.parametrize("number", [-(2**63) - 1, 2**64])
+@pytest.mark.parametrize("decorator", [cuda.jit, kernel], ids=["jit", "kernel"])
+def test_integers_of_more_than_64_bits(decorator: Any, number: int) -> None:
+    @decorator
+    def add(x: Any, out: Any) -> None:
+        out[0] = x[0] + number
+
+    @decorator
+    def meet(x: Any, out: Any) -> None:
+        v = x[0]
+        if v > 0:
+            v = number
+        out[0] = v
+
+    @decorator
+    def store(x: Any, out: Any) -> None:
+        out[0] = number
+
+    for use in (add, meet, store):
+        with pytest.raises(KernelError, match=f"Python int {number} "):
+            use[1, 1](np.ones(1, np.int64), np.zeros(1, np.int64))
+
+
+class Colour(enum.Enum):
+    """An enumeration that is no number."""
+
+    RED = 1
+    BLUE = 2
+
+
+@pytest.mark.parametrize(
+    ("first", "second"),
+    [(Colour.RED, Colour.RED), (Colour.RED, Colour.BLUE), (np.datetime64("2020-01-01"), np.datetime64("2020-01-02"))],
+    ids=str,
+)
+def test_recursive_functions_return_constants(first: Any, second: Any) -> None:
+    @cuda.jit(device=True)
+    def descend(n: Any) -> Any:
+        if n == 0:
+            return first
+        if n == 5:
+            return second
+        return descend(n - 1)
+
+    @cuda.jit
+    def use(out: Any, n: int) -> None:
+        out[0] = descend(n) == second
+
+    for n, wanted in ((4, first == second), (6, True)):
+        out = np.zeros(1, bool)
+        use[1, 1](out, n)
+        assert out[0] == wanted
