@@ -14,6 +14,7 @@ from weft.dsl.arrays.array import Array, ReadOnly, expr_of, record, start, wrap
 from weft.dsl.arrays.memoized import memoized
 from weft.dsl.arrays.memory_order import memory_order, permuted
 from weft.dsl.arrays.validation import (
+    NUMPY_VERSION,
     as_shape,
     check_axes,
     check_order,
@@ -23,10 +24,8 @@ from weft.dsl.arrays.validation import (
 )
 from weft.dsl.arrays.windows import is_c_ordered, layout, window
 from weft.dsl.functions.creation import asarray
-from weft.dsl.immediate.host_values import values_of
 from weft.fusion import broadcast_shapes, contiguous_strides, shape_text
 from weft.fusion import reshape as reshape_expr
-from weft.runtime import IMMEDIATE
 
 if TYPE_CHECKING:
     from weft.dsl.arrays.annotations import ArrayLike, DTypeLike, Output, ShapeLike
@@ -52,15 +51,25 @@ def reshape(
     order = check_order(order)
     if order == "K":
         raise ValueError("order 'K' is not permitted for reshaping")
-    if shape is None and newshape is None:
+    if newshape is not None:
+        if NUMPY_VERSION >= (2, 5):
+            raise TypeError("reshape() got an unexpected keyword argument 'newshape'")
+        if shape is not None:
+            raise TypeError("You cannot specify 'newshape' and 'shape' arguments at the same time.")
+        warn_deprecation(
+            (2, 1),
+            "`newshape` keyword argument is deprecated, use `shape=...` or pass shape positionally instead. "
+            "(deprecated in NumPy 2.1)",
+        )
+        shape = newshape
+    if shape is None:
         raise TypeError("reshape() missing 1 required positional argument: 'shape'")
     if isinstance(copy, str):
         raise ValueError("strings are not allowed for 'copy' keyword. Use True/False/None instead.")
     array = asarray(a)
+    wanted = _infer(shape, array)
     if order == "F" or (order == "A" and is_c_ordered(array.T) and not is_c_ordered(array)):
-        wanted = _infer(shape if shape is not None else newshape, array)
         return reshape(array.T, wanted[::-1], copy=copy).T
-    wanted = _infer(shape if shape is not None else newshape, array)
     strides = _view_strides(array, wanted)
     if strides is not None and not copy:
         return window(array, wanted, strides, layout(array)[2])
@@ -209,12 +218,13 @@ def expand_dims(a: ArrayLike, axis: ShapeLike) -> Array:
            [2]])
     """
     array = asarray(a)
-    count = len(axis) if isinstance(axis, (tuple, list)) else 1
-    check_axes(array.ndim + count)
-    axes = normalize_axis_tuple(axis, array.ndim + count)
+    given = axis if isinstance(axis, (tuple, list)) else (axis,)
+    ndim = array.ndim + len(given)
+    check_axes(ndim)
+    axes = normalize_axis_tuple(given, ndim)
     shape, strides, offset = layout(array)
     rest = iter(zip(shape, strides, strict=True))
-    pairs = [(1, 0) if k in axes else next(rest) for k in range(array.ndim + count)]
+    pairs = [(1, 0) if k in axes else next(rest) for k in range(ndim)]
     return window(array, tuple(p[0] for p in pairs), tuple(p[1] for p in pairs), offset)
 
 
@@ -227,16 +237,19 @@ def broadcast_to(array: ArrayLike, shape: ShapeLike, subok: bool = False) -> Arr
     array([[1, 2, 3],
            [1, 2, 3]])
     """
-    wanted = as_shape(shape)
-    own, strides, offset = layout(asarray(array))
+    wanted, given = as_shape(shape), asarray(array)
+    own, strides, offset = layout(given)
     if len(own) > len(wanted) or broadcast_shapes(own, wanted) != wanted:
         raise ValueError(
             f"operands could not be broadcast together with remapped shapes [original->remapped]: {own}  and requested shape {wanted}"
         )
     lead = len(wanted) - len(own)
     stretched = tuple(0 if n == 1 and w != 1 else s for n, s, w in zip(own, strides, wanted[lead:], strict=True))
-    found = window(asarray(array), wanted, (0,) * lead + stretched, offset)
-    return wrap(found._storage, found._view, ReadOnly)  # (its parts are read-only, too)
+    return _read_only(window(given, wanted, (0,) * lead + stretched, offset))
+
+
+def _read_only(view: Array) -> Array:
+    return wrap(view._storage, view._view, ReadOnly)
 
 
 def broadcast_arrays(*arrays: Any, subok: bool = False) -> tuple[Array, ...]:
@@ -286,8 +299,8 @@ def flip(m: ArrayLike, axis: ShapeLike | None = None) -> Array:
     array([3, 2, 1])
     """
     array = asarray(m)
-    permuted = normalize_axis_tuple(range(array.ndim) if axis is None else axis, array.ndim)
-    return array[tuple(slice(None, None, -1) if k in permuted else slice(None) for k in range(array.ndim))]
+    flipped = normalize_axis_tuple(range(array.ndim) if axis is None else axis, array.ndim)
+    return array[tuple(slice(None, None, -1) if k in flipped else slice(None) for k in range(array.ndim))]
 
 
 def rot90(m: ArrayLike, k: int = 1, axes: Any = (0, 1)) -> Array:
@@ -312,13 +325,12 @@ def rot90(m: ArrayLike, k: int = 1, axes: Any = (0, 1)) -> Array:
     if len(axes) != 2:
         raise ValueError("len(axes) must be 2.")
     first, second = normalize_axis_tuple(axes, array.ndim)
-    order = list(range(array.ndim))
-    order[first], order[second] = order[second], order[first]
     if k == 0:
         return array[...]
     if k == 2:
-        return flip(flip(array, first), second)
-    return transpose(flip(array, second), order) if k == 1 else flip(transpose(array, order), second)
+        return flip(array, (first, second))
+    turned = swapaxes(array, first, second)
+    return flip(turned, first if k == 1 else second)
 
 
 @memoized
@@ -364,9 +376,9 @@ def tile(A: Any, reps: Any) -> Array:
     ndim = max(len(counts), array.ndim)
     counts = (1,) * (ndim - len(counts)) + counts
     shape = (1,) * (ndim - array.ndim) + array.shape
-    split_shape = tuple(n for pair in zip((1,) * ndim, shape, strict=True) for n in pair)
-    wide_shape = tuple(n for pair in zip(counts, shape, strict=True) for n in pair)
-    wide = broadcast_to(reshape(array, split_shape), wide_shape)
+    # the lengths of each axis before and after repetition; (axes of length 1 are left out: there may be 64 axes)
+    pairs = [pair for c, n in zip(counts, shape, strict=True) for pair in ((1, c), (n, n)) if pair != (1, 1)]
+    wide = broadcast_to(reshape(array, tuple(n for n, _ in pairs)), tuple(n for _, n in pairs))
     return reshape(wide, tuple(c * n for c, n in zip(counts, shape, strict=True)), copy=True)
 
 
@@ -386,8 +398,8 @@ def diagonal(a: ArrayLike, offset: int = 0, axis1: int = 0, axis2: int = 1) -> A
     rows, columns = shape[-2:]
     length = max(0, min(rows, columns - offset) if offset >= 0 else min(rows + offset, columns))
     begin += offset * strides[-1] if offset >= 0 else -offset * strides[-2]
-    found = window(array, (*shape[:-2], length), (*strides[:-2], strides[-2] + strides[-1]), begin if length else 0)
-    return wrap(found._storage, found._view, ReadOnly)
+    steps = (*strides[:-2], strides[-2] + strides[-1])
+    return _read_only(window(array, (*shape[:-2], length), steps, begin if length else 0))
 
 
 def sliding_window_view(
@@ -416,16 +428,7 @@ def sliding_window_view(
             raise ValueError("window shape cannot be larger than input array shape")
         left[k] -= n - 1
     found = window(array, (*left, *lengths), (*strides, *(strides[k] for k in axes)), begin)
-    if writeable:
-        return found
-    values = values_of(found)
-    if values is None or values.size > IMMEDIATE[0]:
-        return wrap(found._storage, found._view, ReadOnly)
-    # (NumPy computes with small arrays, and its views inherit the flag. Operations on other `ReadOnly` arrays would be
-    # recorded.)
-    found._values = values.view()
-    found._values.flags.writeable = False
-    return found
+    return found if writeable else _read_only(found)
 
 
 def matrix_transpose(x: ArrayLike, /) -> Array:
@@ -480,7 +483,7 @@ def as_strided(
     if prod(wanted) and not 0 <= low <= high < prod(array._storage.shape):
         raise ValueError("as_strided: the view would leave the memory of the array")
     found = window(array, wanted, moved, begin)
-    return found if writeable else wrap(found._storage, found._view, ReadOnly)
+    return found if writeable else _read_only(found)
 
 
 def trace(

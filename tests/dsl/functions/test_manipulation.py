@@ -9,6 +9,7 @@ import numpy as np
 import pytest
 
 import weft as wf
+from weft.dsl.arrays.validation import NUMPY_VERSION
 from weft.dsl.functions.own_names import find_own
 
 
@@ -106,3 +107,55 @@ def test_repeat_converts_numbers_that_are_no_array(repeats: Any) -> None:
     np.testing.assert_array_equal(wf.repeat(wf.asarray(values), repeats), np.repeat(values, repeats))
     with pytest.raises(TypeError):
         wf.repeat(wf.asarray(values), np.asarray(repeats))
+
+
+@pytest.mark.parametrize("n", [4, 40_000])
+@pytest.mark.parametrize("length", [1, 2])
+def test_windows_are_read_only(n: int, length: int) -> None:
+    x = wf.arange(n) * 1.0
+    view = find_own(np.lib.stride_tricks.sliding_window_view)(x, length)
+    others = wf.ones(100_000)[: view.size].reshape(view.shape) * 2
+    for write in (view.__iadd__, view[:1].__iadd__, lambda value: view.__setitem__(slice(None), value)):
+        for value in (1, others[:1]):
+            with pytest.raises(ValueError, match="read-only|overlap"):
+                write(value)
+    assert np.array_equal(x, np.arange(n)) and float(view.sum()) == np.arange(n).sum() * 1.0 * length - (n - 1) * (
+        length - 1
+    )
+
+
+@pytest.mark.parametrize("n", [3, 300])
+@pytest.mark.parametrize("axis", [np.array([0, 1]), range(2), {0, 1}, 1.0, None])
+def test_new_axes_are_an_integer_a_tuple_or_a_list(axis: Any, n: int) -> None:
+    for lib in (np, wf):
+        with pytest.raises(TypeError):
+            lib.expand_dims(lib.ones((n, 400)), axis)
+
+
+def test_the_old_name_of_a_shape() -> None:
+    x = wf.ones((300, 400))
+    with pytest.raises(TypeError, match="newshape"):
+        wf.reshape(x, (400, 300), newshape=(1,))
+    if NUMPY_VERSION >= (2, 5):
+        with pytest.raises(TypeError, match="unexpected keyword argument 'newshape'"):
+            wf.reshape(x, newshape=(400, 300))
+    else:
+        with pytest.warns(DeprecationWarning, match="newshape"):
+            assert wf.reshape(x, newshape=(400, 300)).shape == (400, 300)
+
+
+@pytest.mark.parametrize(
+    ("shape", "counts"),
+    [
+        ((100, 300), (1,) * 40 + (2, 3)),
+        ((1,) * 39 + (40_000,), 2),
+        ((100, 1, 300), (2, 3, 1)),
+        ((100, 0), (3, 2)),
+        ((100, 300), (2, 0)),
+        ((1, 1), (300, 200)),
+        ((), (200, 200)),
+    ],
+)
+def test_tiles_of_many_axes(shape: tuple[int, ...], counts: Any) -> None:
+    values = np.arange(float(np.prod(shape, dtype=int))).reshape(shape)
+    np.testing.assert_array_equal(wf.tile(wf.asarray(values), counts), np.tile(values, counts))
