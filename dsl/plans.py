@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from dataclasses import dataclass, replace
+from functools import cached_property
 from typing import TYPE_CHECKING, Any
 
 import weft.codegen as codegen
@@ -13,6 +14,10 @@ from weft.dsl.arrays.array import Array, storages_of
 if TYPE_CHECKING:
     from weft.codegen import Kernel
     from weft.fusion import Explanation
+    from weft.runtime import ObjectCode
+
+
+STAGES = ("kernel", "threaded", "llvm", "asm", "sass")  # ("threaded" is only a stage for GPUs)
 
 
 def explain(*arrays: Any, stage: str = "", target: str = "") -> Explanation:
@@ -41,6 +46,8 @@ def explain(*arrays: Any, stage: str = "", target: str = "") -> Explanation:
     >>> print(wf.explain(x * 2 + 1).summary)
     1 kernel, 800.0 kB read, 800.0 kB written (1.00 times the least possible)
     """
+    if stage not in ("", *STAGES):
+        raise ValueError(f"no stage {stage!r}; there are {', '.join(STAGES)}")
     storages = storages_of(arrays)
     found = fusion.explain_storages(storages)
     if not stage:
@@ -77,11 +84,18 @@ class CompiledKernel:
     def stage(self, name: str) -> str:
         """Return the text of the kernel at a compilation stage, such as ``llvm`` or ``asm``."""
         if name == "sass":
-            return runtime.disassemble(self.cubin)
-        stages = codegen.lower_stages(self.kernel, self.target)
-        if name not in stages:
-            raise ValueError(f"no stage {name!r}; there are {', '.join([*stages, 'sass'])}")
-        return stages[name]
+            return self.sass
+        if name not in self._stages:
+            raise ValueError(f"no stage {name!r}; there are {', '.join([*self._stages, 'sass'])}")
+        return self._stages[name]
+
+    @cached_property
+    def _stages(self) -> dict[str, str]:
+        return codegen.lower_stages(self.kernel, self.target)
+
+    @cached_property
+    def _assembled(self) -> ObjectCode:
+        return runtime.assemble(self.ptx.encode(), self.target.name)
 
     @property
     def kernel_ir(self) -> str:
@@ -111,18 +125,17 @@ class CompiledKernel:
     @property
     def cubin(self) -> bytes:
         """The machine code of the kernel (cubin), generated with nvJitLink; no GPU is needed."""
-        return runtime.assemble(self.ptx.encode(), self.target.name).code
+        return self._assembled.code
 
     @property
     def resources(self) -> dict[str, int]:
         """The registers, spilled bytes, stack and shared memory of the assembled kernel."""
-        found: dict[str, int] = runtime.assemble(self.ptx.encode(), self.target.name).launch
-        return found
+        return self._assembled.launch
 
-    @property
+    @cached_property
     def sass(self) -> str:
         """The machine instructions (SASS), disassembled with nvdisasm or cuobjdump."""
-        return self.stage("sass")
+        return runtime.disassemble(self.cubin)
 
 
 def compile(what: object, *arguments: Any, target: str = "host") -> tuple[CompiledKernel, ...]:
@@ -144,7 +157,7 @@ def compile(what: object, *arguments: Any, target: str = "host") -> tuple[Compil
     Raises
     ------
     ValueError
-        If no operation is pending because the arrays have already been evaluated.
+        If no operation is pending because the arrays have already been evaluated. Small arrays are evaluated at once.
 
     Examples
     --------
@@ -154,7 +167,10 @@ def compile(what: object, *arguments: Any, target: str = "host") -> tuple[Compil
     """
     results = what(*arguments) if callable(what) and not isinstance(what, Array) else what
     storages = storages_of([results])
-    if storages and all(storage.buffer is not None or storage.host is not None for storage in storages):
-        raise ValueError("nothing is pending: these arrays are evaluated. Compile a function that computes them")
+    given = isinstance(results, Array) or bool(results)
+    if given and all(storage.buffer is not None or storage.host is not None for storage in storages):
+        raise ValueError(
+            "nothing is pending: these arrays are evaluated. Compile a function that computes large arrays"
+        )
     chosen = codegen.resolve_target(target)
     return tuple(CompiledKernel(kernel, chosen) for kernel in fusion.kernels_of(storages, chosen))

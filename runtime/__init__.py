@@ -7,7 +7,7 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
-from weft.runtime.device import Buffer, Device, ReleasedBuffer, Requests, set_launch_checker, set_target_module
+from weft.runtime.device import Buffer, BufferRequests, Device, ReleasedBuffer, set_launch_checker, set_target_module
 from weft.runtime.devices import (
     SEVERAL_DEVICES,
     default_device,
@@ -92,7 +92,7 @@ if TYPE_CHECKING:
     from weft.runtime.cpu.ufuncs import find_inner_loop, make_map_ufunc, make_reduction_ufunc, numpy_function
     from weft.runtime.cuda.cuda_device import CudaDevice
     from weft.runtime.cuda.foreign_code import ForeignCode, register_foreign
-    from weft.runtime.cuda.linker import assemble, disassemble
+    from weft.runtime.cuda.linker import PTX_VERSIONS, assemble, disassemble
     from weft.runtime.cuda.probe import probe
     from weft.runtime.cuda.toolkit import find_libdevice, find_tool
     from weft.runtime.failures import report_failure, try_compiling, write_report
@@ -129,7 +129,7 @@ __getattr__ = lazy_names(
         "weft.runtime.cpu.trace_log": "tracing",
         "weft.runtime.cuda.probe": "probe",
         "weft.runtime.cuda.foreign_code": "ForeignCode register_foreign",
-        "weft.runtime.cuda.linker": "assemble disassemble",
+        "weft.runtime.cuda.linker": "PTX_VERSIONS assemble disassemble",
         "weft.runtime.cuda.toolkit": "find_libdevice find_tool",
     },
 )

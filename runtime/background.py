@@ -20,6 +20,7 @@ from collections.abc import Callable
 from importlib import import_module
 from typing import Any
 
+from weft.runtime.failures import report_failure
 from weft.runtime.settings import override, overrides, setting, thread_count
 from weft.runtime.worker_process import WorkerProcess, can_start, serve, start_detached
 
@@ -48,7 +49,7 @@ class Request:
         The result of the function.
     """
 
-    def __init__(self, data: bytes, then: Callable[[Any], None] | None) -> None:
+    def __init__(self, data: bytes, then: Callable[[], object] | None) -> None:
         self.state = "waiting"
         self.result: Any = None
         self.data = data
@@ -67,7 +68,10 @@ class Request:
         """
         self.state, self.result, self.data = state, result, b""
         if state == "done" and self._then is not None:
-            self._then(result)
+            try:
+                self._then()
+            except Exception as error:
+                report_failure("replacing code by better code", "this program keeps the code that it has", error)
 
 
 class _Second:
@@ -75,7 +79,7 @@ class _Second:
 
     process: WorkerProcess | None = None
     ready = False  # whether the process has started
-    left = False  # whether it is ending by itself
+    resends = False  # whether the sent request goes to the next process, since this one ends for another reason
     ended = 0  # number of processes that have ended unexpectedly
     sent: Request | None = None
     queues: tuple[deque[Request], deque[Request]] = deque(), deque()  # urgent requests, and others
@@ -101,7 +105,7 @@ class _Second:
 
 
 def submit(
-    function: str, arguments: tuple[Any, ...], then: Callable[[Any], None] | None = None, *, urgent: bool = False
+    function: str, arguments: tuple[Any, ...], then: Callable[[], object] | None = None, *, urgent: bool = False
 ) -> Request | None:
     """Request a function call in the second process, or return None if the request is not accepted.
 
@@ -114,7 +118,7 @@ def submit(
     arguments : tuple
         The arguments, which are pickled. JSON must be able to represent the result.
     then : callable, optional
-        Called with the result, by a later `exchange` in any thread of this process.
+        Called without arguments if the call succeeds, by a later `exchange` in any thread of this process.
     urgent : bool, optional
         Whether the request precedes those that are not urgent.
     """
@@ -154,7 +158,7 @@ def _start() -> bool:
     if _Second.process is None and _Second.ended < MOST_ENDED:
         try:
             _Second.process = WorkerProcess(__name__)
-            _Second.left = False
+            _Second.resends = False
         except OSError:
             _Second.ended = MOST_ENDED
     return _Second.process is not None
@@ -170,11 +174,15 @@ def exchange() -> None:
         process = _Second.process
         if process is None:
             return
-        for message in process.receive():
+        messages = process.receive()
+        if messages:
+            _Second.resends = messages[-1] == FAREWELL
+            _Second.ready = not _Second.resends
+        for message in messages:
             if message not in (HELLO, FAREWELL):
                 _Second.finish_sent(*json.loads(message))
-            _Second.left = message == FAREWELL
-            _Second.ready = not _Second.left
+        if process is not _Second.process:
+            return  # (a function called with an answer has called `exchange`)
         if process.ended:
             _replace(process)
         elif _Second.ready and _Second.sent is None and any(_Second.queues):
@@ -182,7 +190,7 @@ def exchange() -> None:
             try:
                 process.send(_Second.sent.data)
             except BaseException:
-                _Second.left = True  # (it is sent again, to another process)
+                _Second.resends = True
                 raise
 
 
@@ -190,10 +198,10 @@ def _replace(process: WorkerProcess) -> None:
     """Close a second process that has ended, and start a new one if requests are waiting."""
     process.close()
     _Second.process, _Second.ready = None, False
-    if not _Second.left:
+    if not _Second.resends:
         _Second.ended += 1
         _Second.finish_sent("crashed")
-    elif _Second.sent is not None:  # it was sent too late
+    elif _Second.sent is not None:
         request, _Second.sent = _Second.sent, None
         _Second.queues[0].appendleft(request)
     if any(_Second.queues) and not _start():

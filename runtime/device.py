@@ -83,7 +83,7 @@ class ReleasedBuffer(Buffer):
         pass
 
 
-class Requests:
+class BufferRequests:
     """The buffers that a plan requests together at the start of each run.
 
     Attributes
@@ -213,7 +213,7 @@ class Device(Services, OptionalServices, Protocol):
         """
         ...
 
-    def allocate_into(self, table: list[Any], requests: Requests) -> None:
+    def allocate_into(self, table: list[Any], requests: BufferRequests) -> None:
         """Allocate the buffers of `requests`, and store them in `table`.
 
         Before the call, an entry contains None, or a buffer to reuse.

@@ -19,7 +19,7 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
-from weft.runtime.device import Buffer, Named, Requests
+from weft.runtime.device import Buffer, BufferRequests, Named
 from weft.runtime.errors import warn_user
 from weft.runtime.services import DeviceFacts, HostKind, HostMemory
 from weft.runtime.settings import usable_cores
@@ -127,7 +127,7 @@ class SynchronousDevice(Named):
     small_on_host = host_math = True
     streaming = False  # streams hold no work to wait for
 
-    def allocate_into(self, table: list[Any], requests: Requests) -> None:
+    def allocate_into(self, table: list[Any], requests: BufferRequests) -> None:
         """Allocate the buffers of `requests`, and store them in `table`."""
         for slot, nbytes in zip(requests.slots, requests.sizes, strict=True):
             table[slot] = self.allocate(nbytes)  # type: ignore[attr-defined]

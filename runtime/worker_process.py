@@ -101,10 +101,9 @@ class WorkerProcess:
         """
         data = memoryview(_packed(request))
         try:
-            while data:
-                data = data[os.write(self._requests, data) :]
-        except OSError:
-            self.ended = True
+            with suppress(OSError):  # (the process has ended: `receive` reads its last messages)
+                while data:
+                    data = data[os.write(self._requests, data) :]
         except BaseException:  # an interrupt: the process must not read the next request as the rest of this one
             self.ended = True
             raise

@@ -13,14 +13,13 @@ from typing import Any
 import numpy as np
 
 from weft.dsl.arrays.array import Array, Scalar
-from weft.dsl.arrays.call_sites import RECORD_FUNCTION, SHOW, bind_memory
+from weft.dsl.arrays.call_sites import SHOW, bind_memory
 from weft.dsl.arrays.indexing import element
 from weft.dsl.arrays.numbers import SLOTTED
 from weft.dsl.arrays.windows import VIEWS
 from weft.dsl.immediate.native_objects_text import ITEMSIZE, ObjectText
-from weft.dsl.immediate.small_work import MOVED_ALONE
 from weft.fusion import ALONE, INTERNED, Storage, limits, recording
-from weft.runtime import FIXED, TUPLE_ITEMS, Text, get_device
+from weft.runtime import TUPLE_ITEMS, Text, get_device
 
 NAME = "weft_record_again"
 SLICE = 16  # offset of the start, stop and step in a slice object
@@ -144,7 +143,6 @@ class KeyText(ObjectText):
         t, known = self._t, self._known
         pending = self._load_context()
         t.do(f"store ptr {pending}, ptr {self._pending}")
-        self._note_medium()
         t.leave_if(f"icmp eq i64 {t.load(self._large, 0)}, 0", "begun", "ask.alone")
         # (Python may copy larger arrays immediately at call sites whose copies were not fused.)
         site = self._hold("alone", self._pack(*(t.load(self._held[name], 0, "ptr") for name in ("number", "at"))))
@@ -167,26 +165,6 @@ class KeyText(ObjectText):
         more = self._call("i64", "PyTuple_Size", "ptr %names")
         t.store(t.new(f"add i64 {t.load(self._left, 0)}, {more}"), self._left, 0)
         t.do("br label %next")
-
-    def _note_medium(self) -> None:
-        """Emit code that sets a flag if the first argument of a function is a medium-sized array in memory.
-
-        The flag requests the call site, because Python may execute such a call immediately.
-        """
-        t, known = self._t, self._known
-        t.enter_if(f"icmp eq i64 {self._does}, {RECORD_FUNCTION}", "medium.function", "medium.end")
-        t.enter_if(f"icmp eq ptr {self._own}, {known['Array']}", "medium.array", "medium.end")
-        storage = self._field(self._first, "Array._storage")
-        t.leave_if(f"icmp eq ptr {storage}, null", "medium.end", "medium.storage")
-        buffer = self._field(storage, "Storage.buffer")
-        t.leave_if(f"icmp eq ptr {buffer}, {known['None']}", "medium.end", "medium.memory")
-        nbytes = self._call("i64", "PyLong_AsLongLong", f"ptr {self._field(buffer, 'Buffer.nbytes')}")
-        limit = t.load(known["immediate"], FIXED)
-        t.enter_if(f"icmp sgt i64 {nbytes}, {limit}", "medium.large", "medium.end")
-        most = t.new(f"mul i64 {MOVED_ALONE}, {limit}")
-        t.enter_if(f"icmp sle i64 {nbytes}, {most}", "medium.ask", "medium.end")
-        t.store("1", self._large, 0)
-        t.begin_block("medium.end")
 
     def _go_through(self, cursor: str, count: str) -> None:
         self._t.do(f"store ptr {cursor}, ptr {self._cursor}")

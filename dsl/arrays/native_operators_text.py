@@ -147,6 +147,7 @@ class _Operator(KeyText):
         t.jump("go.on", "missed")
         wrong = self._call("ptr", "PyErr_Occurred", "")
         t.enter_if(f"icmp eq ptr {wrong}, null", "unknown", "leave")
+        t.leave_if(shows, "slow", "recorded")
         self._find_slotted(key)
 
     def _find_slotted(self, key: str) -> None:

@@ -12,7 +12,6 @@ from contextlib import AbstractContextManager, contextmanager
 from typing import Any, NamedTuple, TypeVar
 
 import weft.runtime as runtime
-from weft.codegen import obtain_function
 from weft.dsl.cuda.streams import Event, Stream, default_stream, event, external_stream, stream
 from weft.fusion import flush
 from weft.runtime import default_device, get_device
@@ -181,7 +180,7 @@ class Context:
         memsize : int
             Bytes of dynamic shared memory per block.
         """
-        return self.device.device.active_blocks(_loaded(func, self.device.device), int(blocksize), int(memsize))
+        return self.device.device.active_blocks(self._function(func), int(blocksize), int(memsize))
 
     def get_max_potential_block_size(
         self, func: Any, b2d_func: Any = None, memsize: int = 0, blocksizelimit: int = 0, flags: Any = None
@@ -192,7 +191,10 @@ class Context:
         """
         if b2d_func:
             raise NotImplementedError("shared memory as a function of the block size: ask for each block size in turn")
-        return self.device.device.best_block(_loaded(func, self.device.device), int(memsize), int(blocksizelimit))
+        return self.device.device.best_block(self._function(func), int(memsize), int(blocksizelimit))
+
+    def _function(self, kernel: Any) -> Any:
+        return kernel.function_on(self.device.device) if hasattr(kernel, "function_on") else kernel
 
     def create_stream(self) -> Stream:
         """Create a stream, like `cuda.stream`."""
@@ -217,16 +219,6 @@ class Context:
     def defer_cleanup(self) -> AbstractContextManager[None]:
         """Return a context manager that does nothing, for compatibility with Numba's `cuda.defer_cleanup`."""
         return defer_cleanup()
-
-
-def _loaded(kernel: Any, device: runtime.Device) -> Any:
-    """Return the loaded function of a compiled kernel on a device, after loading it if necessary."""
-    functions = getattr(kernel, "functions", None)
-    if functions is None:
-        return kernel
-    if device not in functions:
-        functions[device] = obtain_function(device, kernel.kernel)
-    return functions[device]
 
 
 _faces: dict[runtime.Device, Device] = {}
@@ -485,15 +477,13 @@ class Runtime:
 
         If there is no driver, return the CUDA version of the newest PTX that weft emits.
         """
-        found = runtime.probe()
-        return found.driver or NEWEST
+        return runtime.probe().driver or max(runtime.PTX_VERSIONS)
 
     def is_supported_version(self) -> bool:
         """Return whether weft supports the CUDA driver, like `cuda.is_supported_version`."""
         return is_supported_version()
 
 
-NEWEST = (13, 0)
 cuda_runtime = Runtime()
 
 
@@ -515,25 +505,29 @@ def defer_cleanup() -> Iterator[None]:
 
 
 def profile_start() -> None:
-    """Tell an attached profiler to start collecting data.
+    """Tell an attached profiler to start collecting data, after all work that precedes the call.
 
     Examples
     --------
     >>> cuda.profile_start()
     >>> cuda.profile_stop()
     """
+    synchronize()
     default_device().profile(True)
 
 
 def profile_stop() -> None:
-    """Tell an attached profiler to stop collecting data.
+    """Tell an attached profiler to stop collecting data, after all work that precedes the call.
 
     Examples
     --------
     >>> cuda.profile_start()
     >>> cuda.profile_stop()
     """
-    default_device().profile(False)
+    try:
+        synchronize()
+    finally:
+        default_device().profile(False)
 
 
 @contextmanager

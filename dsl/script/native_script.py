@@ -35,6 +35,7 @@ from weft.runtime import (
     IMMEDIATE,
     SEVERAL_DEVICES,
     TUPLE_ITEMS,
+    TYPE,
     Builtin,
     Replacement,
     Text,
@@ -56,11 +57,11 @@ _FUNCTIONS = (
     "PyType_GenericAlloc",
     "Py_IncRef",
 )
-_COMMON = ("Py_DecRef", "PyList_GetItem")  # Python functions that every builtin's table contains
+_IN_EVERY_TABLE = ("Py_DecRef", "PyList_GetItem")  # Python functions that every builtin's table contains
 # Offsets in objects, type flags (which subclasses inherit), and a length whose square does not fit in a word.
 _LAYOUT = {
     "TABLE": bytes.__basicsize__ - 1,
-    "TYPE_OF": 8,
+    "TYPE_OF": TYPE,
     "TUPLE_ITEMS": TUPLE_ITEMS,
     "AXES": AXES,
     "LENGTHS": LENGTHS,
@@ -147,7 +148,7 @@ def native_text() -> str:
     """
     names = (*_FUNCTIONS, *_OBJECTS, *_WORDS)
     numbers = {name: k for k, name in enumerate(Text().begin_builtin(NAME, names))}
-    words = {name.upper().replace(".", "_"): numbers[name] for name in (*names, *_COMMON)}
+    words = {name.upper().replace(".", "_"): numbers[name] for name in (*names, *_IN_EVERY_TABLE)}
     effects = {effect.name: int(effect) for effect in MemoryEffect}
     slots = {
         f"{name[1:].upper()}_SLOT": at

@@ -12,7 +12,7 @@ from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any, Literal
 
 if TYPE_CHECKING:
-    from weft.runtime import Requests
+    from weft.runtime import BufferRequests
 
 ALIGNMENT = 256
 IF_UNSHARED = ("donate-if-unshared", "donate-or-new")
@@ -35,7 +35,7 @@ class Donation:
     nbytes: int
     except_for: tuple[int, int] = (0, 0)
     others: tuple[int, ...] = ()
-    request: Requests | None = None
+    request: BufferRequests | None = None
 
 
 @dataclass(slots=True)

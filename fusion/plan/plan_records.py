@@ -20,7 +20,7 @@ from weft.fusion.graph.expr import Expr, Location
 from weft.fusion.graph.sizes import Computation, Size, Trace
 from weft.fusion.plan.arena import ArenaSlices, Donation
 from weft.fusion.plan.steps import Batch, HostCall, KernelFacts, KernelLaunch, Plan, Step
-from weft.runtime import Requests
+from weft.runtime import BufferRequests
 
 # A kernel of a record: the loaded function, and the fields of `KernelLaunch` that describe it.
 Source = tuple[Any, str, str, bool, Callable[[Sequence[Expr]], KernelFacts], Callable[[], str]]
@@ -202,7 +202,7 @@ def record_plan(plan: Plan, nodes: Sequence[Expr], trace: Trace | None) -> PlanR
                     steps.append(["new", slot, at(nbytes)])
                 case int():
                     steps.append(["drop", step])
-                case Batch() | Requests():
+                case Batch() | BufferRequests():
                     raise AssertionError("a plan is recorded before its steps are merged")
                 case _:
                     assert_never(step)

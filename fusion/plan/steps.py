@@ -15,7 +15,7 @@ import numpy as np
 from weft.codegen import find_op
 from weft.fusion.graph.expr import Expr, Location
 from weft.fusion.plan.arena import ArenaSlices, Donation
-from weft.runtime import Launch, LaunchNote, PreparedLaunches, Requests, kernel_number, show_location, source_line
+from weft.runtime import BufferRequests, Launch, LaunchNote, PreparedLaunches, kernel_number, show_location, source_line
 
 if TYPE_CHECKING:
     from weft.fusion.plan.numpy_loops import NumpyLoop
@@ -127,7 +127,7 @@ class HostCall:
 
 
 Step = (
-    KernelLaunch | Batch | Requests | HostCall | Donation | ArenaSlices | tuple[int, int] | int
+    KernelLaunch | Batch | BufferRequests | HostCall | Donation | ArenaSlices | tuple[int, int] | int
 )  # (slot, nbytes) allocates memory; a slot alone is released
 
 

@@ -34,7 +34,7 @@ def request_plan(
     return runtime.submit("weft.fusion.run.planning.compile_plan", arguments, partial(_forget, form.key), urgent=True)
 
 
-def _forget(key: object, seconds: float) -> None:
+def _forget(key: object) -> None:
     """Forget the plans for a graph structure, so that the next search reads the disk."""
     codegen.read_description_again()
     plan_cache.forget(key)

@@ -30,10 +30,10 @@ from weft.runtime import (
     OVERRIDES,
     VARIABLES,
     Buffer,
+    BufferRequests,
     Device,
     LaunchNote,
     Listening,
-    Requests,
     key_of,
     launch_heard,
     setting,
@@ -189,8 +189,8 @@ def gather_requests(steps: list[Step]) -> list[Step]:
         if not isinstance(step, tuple):
             found.append(step)
             continue
-        if not found or not isinstance(found[-1], Requests):
-            found.append(Requests([], []))
+        if not found or not isinstance(found[-1], BufferRequests):
+            found.append(BufferRequests([], []))
         found[-1].slots.append(step[0])  # type: ignore[union-attr]
         found[-1].sizes.append(step[1])  # type: ignore[union-attr]
     return found
@@ -263,7 +263,7 @@ def execute(plan: Plan, epoch: Epoch, assign_results: AssignResults, shown: bool
                     step.prepared.run(table)  # type: ignore[union-attr]
                     STATISTICS.launches += len(step.launches)  # type: ignore[union-attr]
                     STATISTICS.bytes += step.nbytes  # type: ignore[union-attr]
-                elif kind is Requests:
+                elif kind is BufferRequests:
                     device.allocate_into(table, step)  # type: ignore[arg-type]
                 elif kind is ArenaSlices:
                     _slice_arena(step, table, device)  # type: ignore[arg-type]
@@ -439,7 +439,7 @@ def _donate(step: Donation, table: list[Any], device: Device) -> int:
                 device.claim(table[step.slot], written=True)
             return -1 if step.how == "donate" else donor
     if step.request is None:
-        step.request = Requests([step.slot], [step.nbytes])
+        step.request = BufferRequests([step.slot], [step.nbytes])
     device.allocate_into(table, step.request)
     if step.how == "donate-if-unshared":
         device.copy(table[step.source], table[step.slot], step.nbytes)

@@ -156,10 +156,6 @@ def _saturate(x: np.ndarray, own: np.dtype, dtype: np.dtype) -> Any:
     return np.where(x == x, found, dtype.type(0))
 
 
-def _forget_expansions(_: None) -> None:
-    codegen.read_description_again()  # (the second process may have described this machine)
-
-
 class ExpandedOp:
     """A callable that computes an op by simpler ops until a loop for it has been compiled.
 
@@ -213,9 +209,9 @@ class ExpandedOp:
         if self._request is None:
             row = self._op, self._loop, self._dtype
             stored = stored_loops().find_loop(*row) is not None
-            self._request = (
-                () if stored else runtime.submit(f"{STORED_LOOPS}.store_loop", row, _forget_expansions) or ()
-            )
+            # (the second process may describe this machine)
+            then = codegen.read_description_again
+            self._request = () if stored else runtime.submit(f"{STORED_LOOPS}.store_loop", row, then) or ()
         if self._spent > URGENT > self._noted:
             runtime.prepare()
         self._noted = self._spent

@@ -32,7 +32,7 @@ from weft.runtime.cpu.free_list_code import (
 )
 from weft.runtime.cpu.native import Builtin, check_objects, immortal, obtain_native, python_function
 from weft.runtime.cpu.slots import slots_of
-from weft.runtime.device import Buffer, Requests
+from weft.runtime.device import Buffer, BufferRequests
 from weft.runtime.failures import try_compiling
 
 _python = ctypes.pythonapi
@@ -144,7 +144,7 @@ class FreeLists:
         self._take(record.buffer_info()[0], found)
         return found[0]
 
-    def prepare(self, requests: Requests, sizes: Sequence[int | None]) -> None:
+    def prepare(self, requests: BufferRequests, sizes: Sequence[int | None]) -> None:
         """Prepare a plan's memory requests, so that one native call takes all buffers from free lists.
 
         `sizes` are the block sizes of the requests, or None for requests that free lists do not serve.
@@ -180,7 +180,9 @@ def make_free_lists(base: type, pool: Counted, expected: Mapping[str, object]) -
     return try_compiling("native code for free lists", instead, lambda: FreeLists(base, pool, expected))
 
 
-def allocate_for_plan(device: Any, table: list[Any], requests: Requests, size_of: Callable[[int], int | None]) -> None:
+def allocate_for_plan(
+    device: Any, table: list[Any], requests: BufferRequests, size_of: Callable[[int], int | None]
+) -> None:
     """Allocate the buffers of a plan one by one, without free lists.
 
     In a later run, the plan's requests are prepared for the free lists.

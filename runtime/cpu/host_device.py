@@ -17,7 +17,7 @@ from weft.runtime.cpu.host_launches import HostLaunches, divide, elements_of, la
 from weft.runtime.cpu.host_memory import HostBuffer, Pool, keep_freed_memory, size_class
 from weft.runtime.cpu.loader import HostFunction, load_object
 from weft.runtime.cpu.pool import COPY_GRAIN, copy_bytes, workers
-from weft.runtime.device import Buffer, Registered, Requests
+from weft.runtime.device import Buffer, BufferRequests, Registered
 from weft.runtime.launches import Launch
 from weft.runtime.object_code import ObjectCode
 from weft.runtime.settings import thread_count
@@ -56,7 +56,7 @@ class CpuDevice(SynchronousDevice):
             found = free_lists.make(size, self, block.address, nbytes, block)
         return found
 
-    def allocate_into(self, table: list[Any], requests: Requests) -> None:
+    def allocate_into(self, table: list[Any], requests: BufferRequests) -> None:
         """Allocate the buffers of `requests`, and store them in `table`."""
         call = requests.call
         if call is None or call(requests.address, table):

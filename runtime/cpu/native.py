@@ -183,7 +183,7 @@ def compile_optimized(entry: str, text: str, symbols: tuple[str, ...], processor
 words_with_code: list[tuple[int, int]] = []
 
 
-def _exchange_code(entry: str, text: str, _: None) -> None:
+def _exchange_code(entry: str, text: str) -> None:
     """Replace the code of a native function in this process by optimized code from the disk cache."""
     cache = disk_cache()
     better = cache.get(_keys_of(text)[0]) if cache is not None else None

@@ -23,7 +23,7 @@ from weft.runtime.cuda.records import Triple
 from weft.runtime.cuda.solver import Solver
 from weft.runtime.cuda.staging import Staging
 from weft.runtime.cuda.streams import NON_BLOCKING, CudaStream, StreamOrder
-from weft.runtime.device import Buffer, Operand, Registered, Requests
+from weft.runtime.device import Buffer, BufferRequests, Operand, Registered
 from weft.runtime.launches import Launch
 from weft.runtime.listening import Listening
 from weft.runtime.object_code import ObjectCode
@@ -94,7 +94,7 @@ class CudaDevice(GpuServices):
         """Allocate uninitialized memory from the pool's cached blocks or from the driver."""
         return self.memory.allocate(nbytes)
 
-    def allocate_into(self, table: list[Any], requests: Requests) -> None:
+    def allocate_into(self, table: list[Any], requests: BufferRequests) -> None:
         """Allocate the buffers of `requests`, and store them in `table`."""
         self.memory.allocate_into(table, requests)
 

@@ -22,7 +22,7 @@ from weft.runtime.cpu.free_list_code import KEPT, MADE
 from weft.runtime.cpu.free_lists import Counted, FreeLists, allocate_for_plan, make_free_lists
 from weft.runtime.cuda.driver import Driver
 from weft.runtime.cuda.streams import CudaEvent, CudaStream, StreamOrder
-from weft.runtime.device import Buffer, Requests
+from weft.runtime.device import Buffer, BufferRequests
 from weft.runtime.errors import CudaError, OutOfMemoryError, WeftError
 
 KEPT_BYTES = 4 << 30  # limit of free blocks; the rest is returned to the driver's pool
@@ -265,7 +265,7 @@ class MemoryPool(Counted):
             return block  # type: ignore[no-any-return]
         return PoolBlock(self, address, size, nbytes, stream)
 
-    def allocate_into(self, table: list[Any], requests: Requests) -> None:
+    def allocate_into(self, table: list[Any], requests: BufferRequests) -> None:
         """Allocate the buffers of `requests`, and store them in `table`."""
         call = requests.call
         if call is None or self._order.current is not self.own or call(requests.address, table):

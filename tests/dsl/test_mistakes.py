@@ -171,6 +171,12 @@ def test_what_is_evaluated_has_no_kernels() -> None:
     with pytest.raises(ValueError, match="evaluated"):
         wf.compile(wf.evaluate(x))
     assert wf.compile([]) == ()
+    with override(immediate=16_384):
+        for x in (wf.ones(3), wf.ones(3) + 1, [wf.ones(3)]):
+            with pytest.raises(ValueError, match="evaluated"):
+                wf.compile(x)
+        with pytest.raises(ValueError, match="evaluated"):
+            wf.compile(lambda a: a + 1, wf.ones(3))
 
 
 def test_arrays_of_other_devices_are_refused_at_their_line() -> None:

@@ -11,6 +11,7 @@ import numpy as np
 import pytest
 
 import weft as wf
+import weft.codegen as codegen
 from tests.fusion.plan.test_plan_store import forget
 from weft.fusion.explain.explanation import explain_schedule, schedules_of
 from weft.fusion.explain.speed import arithmetic_rate
@@ -217,8 +218,18 @@ def test_stages_of_a_plan(stage: str, target: str, sign: str) -> None:
     assert all(sign in text for _, text in found.stages)
     assert found.stages[0][1] in str(found)
     assert "<details>" in found._repr_html_()
-    with pytest.raises(ValueError, match="no stage 'ast'"):
-        wf.explain(program(), stage="ast")
+    for array in (program(), wf.evaluate(program())):
+        with pytest.raises(ValueError, match="no stage 'ast'"):
+            wf.explain(array, stage="ast")
+
+
+def test_each_stage_is_compiled_once(monkeypatch: pytest.MonkeyPatch) -> None:
+    (kernel,) = wf.compile(wf.asarray(np.ones(1000)) + 1, target="sm_90")
+    runs: list[str] = []
+    lower = codegen.lower_stages
+    monkeypatch.setattr(codegen, "lower_stages", lambda *given: (runs.append("run"), lower(*given))[1])
+    assert ".target sm_90" in kernel.ptx and kernel.asm == kernel.ptx and kernel.llvm_ir and kernel.kernel_ir
+    assert runs == ["run"]
 
 
 def test_machine_code_needs_no_gpu() -> None:

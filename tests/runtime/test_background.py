@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import os
+import pickle
 import signal
 import subprocess
 import sys
@@ -13,7 +14,7 @@ from unittest import mock
 
 import pytest
 
-from weft.runtime import background, override, submit, thread_count, waiting
+from weft.runtime import OptimizerWarning, background, override, submit, thread_count, waiting
 from weft.runtime.background import Request
 from weft.runtime.worker_process import LENGTH, WorkerProcess
 
@@ -41,9 +42,9 @@ def answered(request: Request | None, seconds: float = 60.0) -> Request:
 
 
 def test_a_function_runs_in_another_process_with_the_same_settings() -> None:
-    told: list[int] = []
-    request = answered(submit("os.getpid", (), told.append))
-    assert request.state == "done" and told == [request.result] and request.result != os.getpid()
+    told: list[str] = []
+    request = answered(submit("os.getpid", (), lambda: told.append("done")))
+    assert request.state == "done" and told == ["done"] and request.result != os.getpid()
     with override(threads=7):
         threads = answered(submit("weft.runtime.settings.thread_count", ()))
     assert (threads.result, thread_count() == 7) == (7, False)
@@ -59,7 +60,7 @@ def test_an_exception_is_the_answer() -> None:
 def test_urgent_requests_come_first() -> None:
     order: list[int] = []
     with mock.patch.object(background, "exchange"):  # (nothing is sent yet)
-        requests = [submit("math.sqrt", (k,), lambda _, k=k: order.append(k), urgent=k > 2) for k in (1, 2, 3, 4)]
+        requests = [submit("math.sqrt", (k,), lambda k=k: order.append(k), urgent=k > 2) for k in (1, 2, 3, 4)]
     for request in requests:
         answered(request)
     assert order == [3, 4, 1, 2]
@@ -67,7 +68,7 @@ def test_urgent_requests_come_first() -> None:
 
 @pytest.fixture
 def no_process(monkeypatch: pytest.MonkeyPatch) -> None:
-    """Close the second process. Requests that are not urgent do not start a new one."""
+    """Close the second process. BufferRequests that are not urgent do not start a new one."""
     if background._Second.process is not None:
         background._Second.process.close()
     background._Second.process, background._Second.ready = None, False
@@ -111,6 +112,54 @@ def test_an_idle_process_leaves_and_is_started_again() -> None:
     os.kill(first, signal.SIGKILL)
     second = answered(submit("os.getpid", ()))
     assert second.state == "done" and second.result != first and not background._Second.ended
+
+
+def test_a_process_leaves_while_a_request_is_sent() -> None:
+    first, process = answered(submit("os.getpid", ())).result, background._Second.process
+    assert process is not None
+    os.kill(first, signal.SIGKILL)
+    wait_for(lambda: is_gone(first))
+    answers, end = os.pipe()
+    os.write(end, LENGTH.pack(len(background.FAREWELL)) + background.FAREWELL)
+    os.set_blocking(answers, False)
+    os.dup2(answers, process._answers)
+    os.close(answers)
+    os.close(end)
+    with mock.patch.object(process, "receive", list):  # (the messages have not arrived yet)
+        request = submit("os.getpid", ())
+    assert answered(request).state == "done" and not background._Second.ended
+
+
+def test_an_answer_whose_function_exchanges_messages_with_the_next_process() -> None:
+    answered(submit("os.getpid", ()))
+    first, ended = background._Second.process, background._Second.ended
+    assert first is not None
+
+    def ask() -> None:
+        waiting()
+
+    def receive() -> list[bytes]:
+        first.ended = True
+        found, messages[:] = list(messages), []
+        return found
+
+    request = Request(b"", ask)
+    messages = [b'["done", 3]', background.FAREWELL]
+    with mock.patch.object(first, "receive", receive):
+        with background._Second.lock, mock.patch.object(background, "_is_late", lambda: False):
+            background._Second.sent = request
+            background._Second.queues[1].append(later := Request(pickle.dumps(("math.sqrt", {}, (4,))), None))
+            background.exchange()
+    assert request.state == "done" and background._Second.process is not first
+    assert answered(later).result == 2.0 and background._Second.ended == ended
+
+
+def test_an_error_of_the_function_of_an_answer_is_a_warning() -> None:
+    def fail() -> None:
+        raise LookupError("a stale cache")
+
+    with override(strict=False), pytest.warns(OptimizerWarning, match="a stale cache"):
+        assert answered(submit("math.sqrt", (4,), fail)).result == 2.0
 
 
 def test_ctrl_c_does_not_reach_the_process_and_no_wait_finds_it() -> None:

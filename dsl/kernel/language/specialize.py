@@ -15,7 +15,7 @@ from typing import Any
 import numpy as np
 
 from weft.codegen import InvalidKernelError as InvalidKernel
-from weft.codegen import Kernel, verify_kernel
+from weft.codegen import Kernel, obtain_function, verify_kernel
 from weft.dsl.kernel.language.calls import call_value
 from weft.dsl.kernel.language.compiler import Compiler, FunctionFrame
 from weft.dsl.kernel.language.expressions import evaluate
@@ -58,7 +58,17 @@ class Specialization:
     descriptors: tuple[Descriptor, ...] = ()
     tracer: Tracer | None = None
     doubled: SourceLocation | None = None
-    functions: dict[Any, Any] = field(default_factory=dict)  # by target
+    code: Any = None  # the code object of the Python function, for messages
+    _functions: dict[Any, Any] = field(default_factory=dict)  # by device
+
+    def function_on(self, device: Any) -> Any:
+        """Return the function of the kernel on a device, after compiling and loading it if necessary."""
+        function = self._functions.get(device)
+        if function is None:
+            function = self._functions[device] = obtain_function(device, self.kernel)
+            if hasattr(function, "origin"):
+                function.origin = self.code, 0
+        return function
 
     @property
     def cooperative(self) -> bool:
@@ -158,7 +168,7 @@ def specialize(
         except RecursionError:
             raise KernelSyntaxError(RECURSION_TEXT, source.location(source.tree)) from None
         if not c.pending:
-            made.descriptors = descriptors
+            made.descriptors, made.code = descriptors, function.__code__
             return made
     raise KernelTypeError("the types of variables do not settle", source.location(source.tree))
 

@@ -16,7 +16,7 @@ from typing import TYPE_CHECKING, Any, NamedTuple
 
 import numpy as np
 
-from weft.codegen import choose_index_dtype, obtain_function
+from weft.codegen import choose_index_dtype
 from weft.dsl import kernel as face  # for names that are loaded on first use
 from weft.dsl.arrays.array import Array as LazyArray
 from weft.dsl.arrays.array import is_writable, whole, wrap
@@ -94,7 +94,7 @@ class DispatchedLaunch:
         for k, (value, descriptor) in enumerate(zip(self.given, found.descriptors, strict=True)):
             self._items(value, descriptor, k in found.written, items)
         record, queue = self._hidden(found, items)
-        function = self._function(found)
+        function = found.function_on(self.device)
         self.start(found, function, items)
         if signature is not None and not found.hidden:
             if len(launcher.prepared) >= LIMIT:
@@ -115,17 +115,8 @@ class DispatchedLaunch:
         target, block = self.device.target, self.launcher.block
         found = self.kernel.specialization(descriptors, target, self.choose_index(), block, self.sanitized)
         record, queue = self._hidden(found, items)
-        self.start(found, self._function(found), items)
+        self.start(found, found.function_on(self.device), items)
         self._finish(found, record, queue)
-
-    def _function(self, found: Specialization) -> Any:
-        """Return the function of a kernel on the device, after compiling and loading it if necessary."""
-        function = found.functions.get(self.device)
-        if function is None:
-            function = found.functions[self.device] = obtain_function(self.device, found.kernel)
-            if hasattr(function, "origin"):
-                function.origin = self.kernel.py_func.__code__, 0  # for messages
-        return function
 
     def _finish(self, found: Specialization, record: Any, queue: Any) -> None:
         """Raise the error that the kernel has reported, or execute the launches that it has recorded."""

@@ -2,10 +2,14 @@
 
 from __future__ import annotations
 
+from types import SimpleNamespace
+from typing import Any
+
 import pytest
 
 import weft
 from weft import cuda
+from weft.dsl.kernel.language import specialize
 
 
 @pytest.mark.cpu
@@ -89,6 +93,32 @@ def test_contexts() -> None:
     assert context.get_active_blocks_per_multiprocessor(None, 128, 0) == 1
     with pytest.raises(NotImplementedError):
         context.get_max_potential_block_size(None, lambda n: n, 0, 0)
+
+
+def test_a_kernel_loaded_by_a_query_has_a_source_location(monkeypatch: pytest.MonkeyPatch) -> None:
+    @cuda.jit("(float64[:],)")
+    def kernel(x: Any) -> None:
+        x[0] = 1
+
+    loaded = SimpleNamespace(origin=None)
+    monkeypatch.setattr(specialize, "obtain_function", lambda device, kernel: loaded)
+    (found,) = kernel.overloads.values()
+    cuda.current_context().get_active_blocks_per_multiprocessor(found, 128, 0)
+    assert found.function_on(cuda.get_current_device().device) is loaded
+    assert loaded.origin == (kernel.py_func.__code__, 0)
+
+
+def test_recorded_work_runs_within_the_profiled_range(monkeypatch: pytest.MonkeyPatch) -> None:
+    before, within, seen = weft.ones(100_000) * 2, None, []
+
+    def profile(on: bool) -> None:
+        seen.append((on, *(x._storage.buffer is not None for x in (before, within) if x is not None)))
+
+    monkeypatch.setattr(before.device, "profile", profile)
+    with cuda.profiling():
+        within = weft.ones(100_000) * 3
+        assert within._storage.buffer is None
+    assert seen == [(True, True), (False, True, True)]
 
 
 def test_reset_keeps_arrays() -> None:

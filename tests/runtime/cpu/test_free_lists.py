@@ -12,7 +12,7 @@ from typing import Any
 import pytest
 
 from tests.runtime.test_cuda_memory import Machine
-from weft.runtime import Buffer, CpuDevice, CudaDevice, OptimizerWarning, Requests, override
+from weft.runtime import Buffer, BufferRequests, CpuDevice, CudaDevice, OptimizerWarning, override
 from weft.runtime.cpu.free_list_code import TAKE, TAKES, take_text
 from weft.runtime.cpu.host_memory import size_class
 from weft.runtime.cpu.native import Builtin, python_function
@@ -57,7 +57,7 @@ def test_a_buffer_that_is_made_again_is_as_good_as_new(device: CpuDevice) -> Non
 
 
 def test_requests_are_met_by_one_call_once_they_come_back(device: CpuDevice) -> None:
-    requests = Requests([1, 3, 4], [100, 5000, 100])
+    requests = BufferRequests([1, 3, 4], [100, 5000, 100])
     first: set[int] = set()
     for turn in range(5):
         table: list[Any] = [None, None, "kept", None, None]
@@ -83,7 +83,7 @@ def test_requests_are_met_by_one_call_once_they_come_back(device: CpuDevice) -> 
 def test_requests_are_prepared_once(device: CpuDevice) -> None:
     """Test that requests prepared for native code are not replaced, since another thread may be using them."""
     free_lists: Any = device.memory.free_lists
-    requests = Requests([0], [100])
+    requests = BufferRequests([0], [100])
     free_lists.prepare(requests, [256])
     words, address = requests.words, requests.address
     free_lists.prepare(requests, [256])
@@ -142,7 +142,7 @@ def test_without_native_code_buffers_are_made_one_by_one(monkeypatch: pytest.Mon
     monkeypatch.setattr(Builtin, "__init__", fail)
     monkeypatch.setattr("weft.runtime.cpu.free_lists._taker", lambda: Builtin("", "", []))
     device = CpuDevice()
-    requests = Requests([0, 1], [100, 200])
+    requests = BufferRequests([0, 1], [100, 200])
     monkeypatch.setattr("weft.runtime.failures._reported", set())
     with override(strict=False), pytest.warns(OptimizerWarning, match="free lists failed .* one by one") as caught:
         for _ in range(4):
@@ -154,7 +154,7 @@ def test_without_native_code_buffers_are_made_one_by_one(monkeypatch: pytest.Mon
 
 
 def test_a_gpus_small_blocks(gpu: Any) -> None:
-    requests = Requests([0, 1, 2], [1000, 100, 8 << 20])
+    requests = BufferRequests([0, 1, 2], [1000, 100, 8 << 20])
     found = []
     for _ in range(4):
         table: list[Any] = [None] * 3
@@ -186,7 +186,7 @@ def test_another_streams_blocks_are_on_no_free_list(gpu: Any) -> None:
         block = gpu.allocate(1000)
         assert block.origin_stream is stream
         del block
-        requests = Requests([0], [1000])
+        requests = BufferRequests([0], [1000])
         for _ in range(4):
             table: list[Any] = [None]
             gpu.allocate_into(table, requests)
