@@ -147,7 +147,7 @@ class _Operator(KeyText):
         t.jump("go.on", "missed")
         wrong = self._call("ptr", "PyErr_Occurred", "")
         t.enter_if(f"icmp eq ptr {wrong}, null", "unknown", "leave")
-        t.leave_if(shows, "slow", "recorded")
+        t.leave_if(f"icmp eq i64 {self._does}, {SHOW}", "slow", "recorded")
         self._find_slotted(key)
 
     def _find_slotted(self, key: str) -> None:
