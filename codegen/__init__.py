@@ -27,6 +27,7 @@ from weft.codegen.ops import (
     combine_accumulators,
     combine_ascending,
     find_op,
+    fits_dtype,
     identity_of,
     resolve_dtypes,
 )

@@ -12,6 +12,7 @@ from weft.codegen.ops.op_table import (
     combine_accumulators,
     combine_ascending,
     find_op,
+    fits_dtype,
     identity_of,
     resolve_dtypes,
 )
@@ -26,6 +27,7 @@ __all__ = [
     "add_user_op",
     "add_op",
     "find_op",
+    "fits_dtype",
     "combine_accumulators",
     "combine_ascending",
     "identity_of",

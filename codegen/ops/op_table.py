@@ -80,12 +80,11 @@ def resolve_dtypes(
     for kind in operands:
         if isinstance(kind, np.dtype) and not is_supported(kind):
             raise TypeError(f"{op.name}: weft computes with bool, integers, floats and complex numbers, not {kind}")
+    if op.body is None and all(isinstance(kind, type) for kind in operands):
+        operands = tuple(map(np.dtype, operands))
     if op.ufunc:
         ufunc = getattr(np, op.ufunc)
-        if any(k is bool for k in operands):
-            operands = tuple(np.dtype(bool) if k is bool else k for k in operands)
-        if all(not isinstance(k, np.dtype) for k in operands):
-            operands = tuple(np.dtype(type(k(0))) if not isinstance(k, np.dtype) else k for k in operands)
+        operands = tuple(np.dtype(bool) if k is bool else k for k in operands)
         forced = {} if dtype is None else {"signature": (None,) * op.arity + (dtype,)}
         found = ufunc.resolve_dtypes((*operands, None), **forced)
         chosen = tuple(map(native_dtype, found))
@@ -93,6 +92,16 @@ def resolve_dtypes(
             raise NoLoopError(f"{op.name}: no loop for {', '.join(map(str, operands))}")
         return chosen[:-1], chosen[-1]
     return _resolve_loops(op, operands, dtype)
+
+
+def fits_dtype(kind: Kind, dtype: np.dtype) -> bool:
+    """Return whether a parameter of dtype `dtype` accepts an operand of type `kind`.
+
+    NumPy dtypes need a safe cast. A Python number needs a dtype of the same or a higher kind.
+    """
+    if not isinstance(kind, type):
+        return bool(np.can_cast(kind, dtype, "safe"))
+    return dtype_kind(dtype) in {bool: "biufc", int: "iufc", float: "fc", complex: "c"}[kind]
 
 
 def _resolve_loops(
@@ -106,20 +115,16 @@ def _resolve_loops(
         common = dtype or np.result_type(*(k if isinstance(k, np.dtype) else k(0) for k in values))
         kinds = (common,) * len(values)
         return ((np.dtype(bool), *kinds) if op.name == "where" else kinds), np.dtype(common)
-    wanted = tuple(k if isinstance(k, np.dtype) else np.dtype(type(k(0))) for k in operands)
-    weak = tuple(not isinstance(k, np.dtype) for k in operands)
-    brain = next((k for k in (*wanted, dtype) if k is not None and is_bfloat16(k)), None)
-    codes = {} if brain is None else {"E": brain}
-    if brain is not None and op.body is None:
-        codes["e"] = brain  # bfloat16 uses the loops of float16
+    bfloat16 = next((k for k in (*operands, dtype) if isinstance(k, np.dtype) and is_bfloat16(k)), None)
+    codes = {} if bfloat16 is None else {"E": bfloat16}
+    if bfloat16 is not None and op.body is None:
+        codes["e"] = bfloat16  # bfloat16 uses the loops of float16
     for loop in op.loops:
-        if brain is None and "E" in loop:
+        if bfloat16 is None and "E" in loop:
             continue
         own, (result,) = ([codes[c] if c in codes else np.dtype(c) for c in side] for side in loop.split("->"))
-        fits = all(
-            np.can_cast(a, d, "safe") or (w and (a.kind != "c" or d.kind == "c"))
-            for a, d, w in zip(wanted, own, weak, strict=True)
-        )
+        # (the loop of a user function was selected by its signature, and takes all Python numbers)
+        fits = all((op.body and isinstance(k, type)) or fits_dtype(k, d) for k, d in zip(operands, own, strict=True))
         if fits and (dtype is None or result == dtype):
             return tuple(own), result
     raise NoLoopError(f"{op.name}: no loop for {', '.join(map(str, operands))}")

@@ -22,8 +22,8 @@ from weft.codegen import (
     OpDef,
     Operation,
     add_user_op,
-    dtype_kind,
     find_op,
+    fits_dtype,
     flatten_branches,
     is_supported,
     print_kernel,
@@ -219,7 +219,7 @@ class VectorFunction(DeviceFunction):
                 for kind in kinds
             )
             return found, None
-        rules = [_takes]
+        rules = [fits_dtype]
         if all(isinstance(kind, type) for kind in kinds):  # prefer signatures that hold Python scalars without loss
             rules.insert(0, lambda kind, dtype: np.can_cast(np.dtype(kind), dtype, "safe"))
         elif self.kernel_options.numba:  # (as in Numba, arrays decide if no signature takes all operands)
@@ -258,16 +258,6 @@ class VectorFunction(DeviceFunction):
                 straight=straight,
             )
         )
-
-
-def _takes(kind: type, dtype: np.dtype) -> bool:
-    """Return whether a parameter of dtype `dtype` accepts an operand of type `kind`.
-
-    NumPy dtypes need a safe cast. A Python number needs a dtype of the same or a higher kind.
-    """
-    if not isinstance(kind, type):
-        return bool(np.can_cast(kind, dtype, "safe"))
-    return dtype_kind(dtype) in {bool: "biufc", int: "iufc", float: "fc", complex: "c"}[kind]
 
 
 def _only(body: Function, k: int) -> Function:

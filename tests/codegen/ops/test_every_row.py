@@ -244,3 +244,25 @@ def test_a_new_row_is_tested_and_a_wrong_one_caught(way: str) -> None:
         check_row(row, way)
     with one_more(expit_row("wrong_expit", 1.0)) as row, pytest.raises(AssertionError, match="wrong_expit"):
         check_row(row, way)
+
+
+def loop_or_error(definition: OpDef, kinds: tuple[Any, ...]) -> Any:
+    try:
+        return resolve_dtypes(definition, kinds)
+    except TypeError as error:
+        return type(error)
+
+
+@pytest.mark.parametrize("number", [True, 2, 0.3, 0.3j], ids=lambda number: type(number).__name__)
+@pytest.mark.parametrize("definition", OPS.values(), ids=lambda definition: definition.name)
+def test_python_numbers_do_not_take_a_loop_of_a_lower_kind(definition: OpDef, number: Any) -> None:
+    kind = type(number)
+    alone = loop_or_error(definition, (kind,) * definition.arity)
+    assert alone == loop_or_error(definition, (np.dtype(kind),) * definition.arity)
+    beside = loop_or_error(definition, (np.dtype(np.uint8), *(kind,) * (definition.arity - 1)))
+    if isinstance(beside, tuple) and definition.loops and kind in (float, complex):
+        assert all(np.can_cast(kind, dtype, "same_kind") for dtype in beside[0][1:])
+    if isinstance(alone, tuple) and hasattr(wf, definition.name) and definition.loops and kind is not bool:
+        with np.errstate(all="ignore"):
+            wanted = np.asarray(definition.reference(*(np.asarray(number),) * definition.arity))
+        np.testing.assert_allclose(getattr(wf, definition.name)(*(number,) * definition.arity), wanted, rtol=1e-12)
