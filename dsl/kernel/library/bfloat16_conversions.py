@@ -14,7 +14,7 @@ import numpy as np
 from ml_dtypes import bfloat16
 
 from weft.dsl.kernel.language import types
-from weft.dsl.kernel.library.half_floats import float_to_brain, round_to_odd
+from weft.dsl.kernel.library.half_floats import float_to_bfloat16, round_to_odd
 
 _INTEGERS = (types.int16, types.uint16, types.int32, types.uint32, types.int64, types.uint64)
 _WAYS = ("rn", "rz", "rd", "ru")
@@ -26,7 +26,7 @@ def _narrow(x: Any, way: str) -> Any:
     odd = round_to_odd(x)  # inexact values stay inexact
     bits = np.uint16(0x7FFF)
     if way == "rn":
-        bits = float_to_brain(odd)
+        bits = float_to_bfloat16(odd)
     elif x == x:
         held = odd.view(np.uint32)
         if (way == "rd" and x < 0) or (way == "ru" and x > 0):

@@ -75,25 +75,25 @@ class LibraryFunction:
                 f"{self.name} takes {counted(len(self.arguments), 'argument')} ({kinds}), not {len(values)}"
             )
         if self.name.startswith("bf16.") and any(isinstance(seen(v), Brain) for v in values):
-            return self._on_brains(beside_brains(values))
+            return self._on_bfloat16(beside_brains(values))
         with np.errstate(all="ignore"):
             found = self.python(*(convert(v, d) for v, d in zip(values, self.arguments, strict=True)))
             items = found if isinstance(found, tuple) else (found,)
             made = tuple(convert(v, d) for v, d in zip(items, self.results, strict=True))
         return made if len(made) > 1 else made[0]
 
-    def _on_brains(self, values: tuple[Any, ...]) -> Any:
+    def _on_bfloat16(self, values: tuple[Any, ...]) -> Any:
         """Call a function on the bits of bfloat16 numbers in plain Python.
 
         The function takes and returns bit patterns.
         """
-        brain = next(v.dtype for v in values if isinstance(v, np.generic) and is_bfloat16(v.dtype))
+        bfloat16 = next(v.dtype for v in values if isinstance(v, np.generic) and is_bfloat16(v.dtype))
         bits = (
-            v.view(np.uint16) if type(v) is brain.type and d == np.uint16 else v
+            v.view(np.uint16) if type(v) is bfloat16.type and d == np.uint16 else v
             for v, d in zip(values, self.arguments, strict=True)
         )
         found = self(*bits)
-        return seen(found.view(brain)) if self.results[0] == np.uint16 else found
+        return seen(found.view(bfloat16)) if self.results[0] == np.uint16 else found
 
     def __repr__(self) -> str:
         taken = ", ".join(d.name for d in self.arguments)
@@ -112,62 +112,26 @@ def _op_in_python(name: str) -> Callable[..., Any]:
     return found
 
 
-def _table(rows: dict[str, tuple[str, str | Callable[..., Any]]], space: str) -> dict[str, LibraryFunction]:
-    return {name: LibraryFunction(f"{space}.{name}", signature, host) for name, (signature, host) in rows.items()}
-
-
 # Rounded once, on every target and in plain Python.
 fma = LibraryFunction("fma", "ddd->d", "fma", "__nv_fma", doc="x * y + z, rounded once.", python=fused_multiply_add)
 fmaf = LibraryFunction("fmaf", "fff->f", "fma", "__nv_fmaf", doc="x * y + z, rounded once.", python=fused_multiply_add)
 
+
+def _table(rows: half_floats.Table, space: str) -> dict[str, LibraryFunction]:
+    return {name: LibraryFunction(f"{space}.{name}", signature, host) for name, (signature, host) in rows.items()}
+
+
 # float16: float32 arithmetic, rounded to float16. For + - * / and sqrt, this is the correctly rounded result.
-FP16: dict[str, LibraryFunction] = _table(
-    {
-        "hadd": ("ee->e", "add"),
-        "hsub": ("ee->e", "subtract"),
-        "hmul": ("ee->e", "multiply"),
-        "hdiv": ("ee->e", "divide"),
-        "hfma": ("eee->e", half_floats.fused_half),
-        "hneg": ("e->e", "negative"),
-        "habs": ("e->e", "absolute"),
-        "hsin": ("e->e", "sin"),
-        "hcos": ("e->e", "cos"),
-        "htanh": ("e->e", "tanh"),
-        "htanh_approx": ("e->e", "tanh"),
-        "hlog": ("e->e", "log"),
-        "hlog2": ("e->e", "log2"),
-        "hlog10": ("e->e", "log10"),
-        "hexp": ("e->e", "exp"),
-        "hexp2": ("e->e", "exp2"),
-        "hexp10": ("e->e", half_floats.half_exp10),
-        "hfloor": ("e->e", "floor"),
-        "hceil": ("e->e", "ceil"),
-        "hrint": ("e->e", "rint"),
-        "htrunc": ("e->e", "trunc"),
-        "hsqrt": ("e->e", "sqrt"),
-        "hrsqrt": ("e->e", half_floats.half_rsqrt),
-        "hrcp": ("e->e", "reciprocal"),
-        "heq": ("ee->?", "equal"),
-        "hne": ("ee->?", half_floats.half_ordered_not_equal),
-        "hgt": ("ee->?", "greater"),
-        "hge": ("ee->?", "greater_equal"),
-        "hlt": ("ee->?", "less"),
-        "hle": ("ee->?", "less_equal"),
-        "hmax": ("ee->e", "fmax"),
-        "hmin": ("ee->e", "fmin"),
-        "hisnan": ("e->?", "isnan"),
-    },
-    "fp16",
-)
+FP16: dict[str, LibraryFunction] = _table(half_floats.FLOAT16, "fp16")
 
 # A bfloat16 is passed as a uint16 with its bits: the upper half of a float32.
 BF16: dict[str, LibraryFunction] = _table(
-    {name: (signature.replace("e", "H"), half_floats.BRAIN[name]) for name, signature in half_floats.SIGNATURES.items()}
+    {name: (signature.replace("e", "H"), host) for name, (signature, host) in half_floats.BFLOAT16.items()}
     | {
-        "bfloat162float": ("H->f", half_floats.brain_to_float),
-        "float2bfloat16": ("f->H", half_floats.float_to_brain),
-        "float2bfloat16_rn": ("f->H", half_floats.float_to_brain),
-        "double2bfloat16": ("d->H", half_floats.double_to_brain),
+        "bfloat162float": ("H->f", half_floats.bfloat16_to_float),
+        "float2bfloat16": ("f->H", half_floats.float_to_bfloat16),
+        "float2bfloat16_rn": ("f->H", half_floats.float_to_bfloat16),
+        "double2bfloat16": ("d->H", half_floats.double_to_bfloat16),
     },
     "bf16",
 )

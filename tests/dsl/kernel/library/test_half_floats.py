@@ -108,9 +108,26 @@ def test_brain_arithmetic_is_the_nearest() -> None:
             if exact:
                 assert BF16[name](a, b) == brain(exact), (name, a, b)
         if p * q + r:
-            assert BF16["hfma"](a, b, c) == brain(p * q + r), (a, b, c)
+            check_fused(a, b, c, p * q + r)
         assert BF16["hlt"](a, b) == (p < q) and BF16["hne"](a, b) == (p != q)
     assert BF16["hmax"](0x7FFF, 0x3F80) == 0x3F80 and BF16["hneg"](0x3F80) == 0xBF80 and BF16["hsqrt"](0x4080) == 0x4000
+
+
+def check_fused(x: int, y: int, z: int, exact: Fraction) -> None:
+    nearest = brain(exact)
+    assert BF16["hfma"](x, y, z) == nearest, (x, y, z)
+    assert BF16["hfma_relu"](x, y, z) == (nearest if exact > 0 else 0), (x, y, z)
+    assert BF16["hfma_sat"](x, y, z) == brain(min(max(exact, Fraction(0)), Fraction(1))), (x, y, z)
+
+
+@pytest.mark.parametrize("sign", [1, -1])
+@pytest.mark.parametrize("tail", [0, -133, -60, -30])
+@pytest.mark.parametrize("exponent", [0, -10, -100])
+def test_fused_bfloat16_of_distant_numbers_is_the_nearest(exponent: int, tail: int, sign: int) -> None:
+    """The product is halfway between two numbers. The addend decides, and is too small for a float64 sum."""
+    for p, q, r in ((3, 87, 1), (3, 87, -1), (5, 103, 1), (5, 103, -1)):
+        numbers = [sign * p * Fraction(2) ** exponent, Fraction(q), sign * r * Fraction(2) ** (tail if tail else -133)]
+        check_fused(*map(brain, numbers), numbers[0] * numbers[1] + numbers[2])
 
 
 def test_rounding_to_odd() -> None:
