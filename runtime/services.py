@@ -20,6 +20,7 @@ class Stream(Protocol):
     """A queue of work on a device."""
 
     handle: int  # CUDA's handle; 0 is the device's own stream
+    number: int  # the driver's handle, which is not 0 for the device's own stream of a GPU
 
     def query(self) -> bool:
         """Return whether all work in the stream has ended."""
@@ -141,6 +142,11 @@ class Services(Protocol):
 
         The handle 0 is the device's own stream.
         """
+        ...
+
+    @property
+    def current_stream(self) -> Stream:
+        """The stream of the calling thread."""
         ...
 
     def working_in(self, stream: Stream | None) -> AbstractContextManager[None]:

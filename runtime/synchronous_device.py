@@ -39,7 +39,7 @@ class DoneStream:
     """A stream of a synchronous device, in which no work is ever pending."""
 
     def __init__(self, handle: int) -> None:
-        self.handle = handle
+        self.handle = self.number = handle
 
     def query(self) -> bool:
         """Return True, since all work in the stream has ended."""
@@ -131,6 +131,11 @@ class SynchronousDevice(Named):
         """Allocate the buffers of `requests`, and store them in `table`."""
         for slot, nbytes in zip(requests.slots, requests.sizes, strict=True):
             table[slot] = self.allocate(nbytes)  # type: ignore[attr-defined]
+
+    @property
+    def current_stream(self) -> DoneStream:
+        """The device's own stream."""
+        return DoneStream(0)
 
     @contextmanager
     def working_in(self, stream: Stream | None) -> Iterator[None]:

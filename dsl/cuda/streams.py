@@ -1,8 +1,8 @@
 """Streams and events with Numba CUDA's interface.
 
 In: the runtime's streams and events. Out: `Stream`, `Event`, and `as_queue`, which converts a launch's stream
-argument. Invariant: 0 and None are the device's own stream, in which weft arrays are computed. Work in different
-streams is ordered so that arrays are never read too early.
+argument. Invariant: 0 and None are the calling thread's stream: that of the innermost ``with stream:`` block, or else
+the device's own stream. Work in different streams is ordered so that arrays are never read too early.
 """
 
 from __future__ import annotations
@@ -61,7 +61,7 @@ class Stream:
 
     def __cuda_stream__(self) -> tuple[int, int]:
         # (other libraries would interpret 0 as CUDA's legacy default stream)
-        return (0, getattr(self.queue, "number", self.queue.handle))
+        return (0, self.queue.number)
 
     def __repr__(self) -> str:
         kind = "External CUDA" if self.external else "CUDA"
@@ -120,7 +120,7 @@ class Stream:
 
 
 def as_queue(value: object) -> runtime.Stream | None:
-    """Convert a launch's `stream` argument to a runtime stream, or to None for the default stream.
+    """Convert a launch's `stream` argument to a runtime stream, or to None for the calling thread's stream.
 
     Parameters
     ----------
@@ -132,7 +132,7 @@ def as_queue(value: object) -> runtime.Stream | None:
         For anything else.
     """
     if isinstance(value, Stream):
-        return value.queue if value.handle else None
+        return value.queue
     if value is None or (isinstance(value, int) and value == 0):
         return None
     protocol = getattr(value, "__cuda_stream__", None)
@@ -225,7 +225,7 @@ class Event:
         return getattr(self._event, "handle", 0)
 
     def record(self, stream: object = 0) -> None:
-        """Record the event at the end of a stream.
+        """Record the event at the end of a stream, by default the calling thread's stream.
 
         Pending operations run first.
         """
@@ -241,9 +241,8 @@ class Event:
         self._event.synchronize()
 
     def wait(self, stream: object = 0) -> None:
-        """Make later work in a stream wait for this event."""
-        queue = as_queue(stream)
-        (default_device().create_stream(0) if queue is None else queue).wait(self._event)
+        """Make later work in a stream, by default the calling thread's stream, wait for this event."""
+        (as_queue(stream) or default_device().current_stream).wait(self._event)
 
     def elapsed_time(self, evtend: Event) -> float:
         """Return the time from this event to `evtend`, in milliseconds."""

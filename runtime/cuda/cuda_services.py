@@ -106,6 +106,11 @@ class GpuServices(Named):
         self.streaming = self.streaming or not stream.is_main
         return stream
 
+    @property
+    def current_stream(self) -> CudaStream:
+        """The stream of the calling thread."""
+        return self._order.current
+
     @contextmanager
     def working_in(self, stream: CudaStream) -> Iterator[None]:
         """Submit the calling thread's work to `stream` within the ``with`` block."""

@@ -38,8 +38,9 @@ class CudaEvent:
     Parameters
     ----------
     driver : Driver
-    order : Order or None
-        The source of the default stream of `record`: the stream of the calling thread.
+    order : StreamOrder or None
+        The order of the user's events. It gives the default stream of `record`, and lets the device's own stream wait
+        for the user streams before the event is recorded in the device's own stream.
     timing : bool
     """
 
@@ -53,8 +54,10 @@ class CudaEvent:
 
         None means the stream of the calling thread.
         """
-        if stream is None and self._order is not None:
-            stream = self._order.current
+        if self._order is not None:
+            stream = stream or self._order.current
+            if stream.is_main:
+                self._order.join()
         self._driver.call("cuEventRecord", self.handle, stream.queue)
 
     def query(self) -> bool:

@@ -322,3 +322,40 @@ def test_the_exported_stream_waits_for_the_evaluation(device: RunningDevice, dri
     driver.queues.drain(interface["stream"])
     found = np.frombuffer((ctypes.c_char * pending.nbytes).from_address(interface["data"][0]), float)
     np.testing.assert_array_equal(found, values * 3)
+
+
+def test_an_event_in_the_default_stream_covers_the_work_of_all_streams(
+    device: RunningDevice, driver: RunningStandIn
+) -> None:
+    x, out, stream, end = wf.asarray(np.ones(N)), cuda.device_array(N), wf.stream(), cuda.event()
+    wf.evaluate(x)
+    driver.launched.clear()
+    scale[2, 256, stream](x, out)
+    end.record()
+    end.synchronize()
+    assert [started.stream for started in driver.launched] == [stream.handle], "the kernel has ended"
+
+
+def test_an_event_is_recorded_and_waited_for_in_the_stream_of_the_block(
+    device: RunningDevice, driver: RunningStandIn
+) -> None:
+    stream, event = wf.stream(), cuda.event()
+    driver.forget()
+    with stream:
+        event.record()
+        event.wait()
+        event.record(cuda.default_stream())
+        event.wait(cuda.default_stream())
+    calls = [call.arguments for call in driver.calls if call.name in ("cuEventRecord", "cuStreamWaitEvent")]
+    used = [next(int(a) for a in arguments if int(a) != event.handle) for arguments in calls]
+    own = cuda.default_stream().queue.number
+    assert used == [stream.handle, stream.handle, own, own]
+
+
+def test_a_launch_in_the_default_stream_within_a_block(device: RunningDevice, driver: RunningStandIn) -> None:
+    x, out = wf.evaluate(wf.asarray(np.ones(N))), cuda.device_array(N)
+    driver.launched.clear()
+    with wf.stream():
+        scale[2, 256, cuda.default_stream()](x, out)
+    cuda.default_stream().synchronize()
+    assert [started.stream for started in driver.launched] == [cuda.default_stream().queue.number]

@@ -6,7 +6,7 @@ By default, it is rounded from a float32 result with the op table's accuracy; do
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
 from typing import Any
 
 import numpy as np
@@ -147,10 +147,10 @@ def _fused_positive(x: Any, y: Any, z: Any) -> Any:
     return float_to_bfloat16(np.maximum(bfloat16_to_float(_fused(x, y, z)), np.float32(0)))
 
 
-Table = dict[str, tuple[str, str | Callable[..., Any]]]  # name -> signature, and an op or a function
+Row = tuple[str, str | Callable[..., Any]]  # a signature, and an op or a function
 
 # Functions of both types, in which "e" stands for the type.
-_COMMON: Table = {
+_COMMON: dict[str, Row] = {
     "hadd": ("ee->e", "add"),
     "hsub": ("ee->e", "subtract"),
     "hmul": ("ee->e", "multiply"),
@@ -185,8 +185,8 @@ _COMMON: Table = {
 }
 _ADAPTERS = {"e->e": _unary, "ee->e": _binary, "ee->?": _test}
 
-FLOAT16: Table = _COMMON | {"hfma": ("eee->e", fused_half), "hisnan": ("e->?", "isnan")}
-BFLOAT16: Table = {
+FLOAT16: Mapping[str, Row] = _COMMON | {"hfma": ("eee->e", fused_half), "hisnan": ("e->?", "isnan")}
+BFLOAT16: Mapping[str, Row] = {
     name: (signature, _ADAPTERS[signature](getattr(np, function) if isinstance(function, str) else function))
     for name, (signature, function) in _COMMON.items()
 } | {

@@ -7,7 +7,7 @@ declared dtypes. If the entry has a symbol, a GPU calls libdevice's function ins
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
 from typing import Any
 
 import numpy as np
@@ -117,7 +117,7 @@ fma = LibraryFunction("fma", "ddd->d", "fma", "__nv_fma", doc="x * y + z, rounde
 fmaf = LibraryFunction("fmaf", "fff->f", "fma", "__nv_fmaf", doc="x * y + z, rounded once.", python=fused_multiply_add)
 
 
-def _table(rows: half_floats.Table, space: str) -> dict[str, LibraryFunction]:
+def _table(rows: Mapping[str, half_floats.Row], space: str) -> dict[str, LibraryFunction]:
     return {name: LibraryFunction(f"{space}.{name}", signature, host) for name, (signature, host) in rows.items()}
 
 
