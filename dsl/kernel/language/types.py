@@ -92,6 +92,7 @@ class ArrayType(Type):
     dtype: Type
     ndim: int
     layout: Layout = "A"
+    readonly: bool = False
 
     def __post_init__(self) -> None:
         if not isinstance(self.dtype, (ScalarType, RecordType, ElementType)):
@@ -113,11 +114,11 @@ class ArrayType(Type):
 
     def __repr__(self) -> str:
         if not self.ndim:
-            return f"Array({self.dtype}, 0, {self.layout!r})"
+            return f"Array({self.dtype}, 0, {self.layout!r}{', readonly' * self.readonly})"
         axes = [":"] * self.ndim
         if self.layout != "A":
             axes[0 if self.layout == "F" else -1] = "::1"
-        return f"{self.dtype}[{', '.join(axes)}]"
+        return f"{'readonly ' * self.readonly}{self.dtype}[{', '.join(axes)}]"
 
 
 @dataclass(frozen=True, slots=True, repr=False)

@@ -37,17 +37,17 @@ from weft.dsl.kernel.language.values import (
 )
 from weft.dsl.kernel.library.vector_types import Vector
 
-# ("scalar", dtype, weak) | ("array", dtype, ndim, packed, writable, align) | ("record", dtype)
-# ("date", dtype) | ("pointer", dtype) | ("tuple", maker, names, parts) | ("constant", key, object)
+# ("scalar", dtype, weak) | ("array", dtype, ndim, packed, writable) | ("record", dtype)
+# ("date", dtype) | ("pointer", dtype) | ("tuple", maker, names, parts) | ("constant", Same)
 Descriptor = tuple[Any, ...]
 
 _LANES = ("x", "y", "z", "w")
 ENDLESS = 2**31 - 1  # the length of the array that a raw pointer points to
 
 
-@dataclasses.dataclass(frozen=True, slots=True, eq=False)
-class Same:
-    """A constant argument, which is compared by value or by identity.
+@dataclasses.dataclass(frozen=True, slots=True, eq=False, repr=False)
+class Same(types.Type):
+    """A constant argument, and its type. It is compared by value or by identity.
 
     A str, an enum member and None are compared by value.
     """
@@ -58,6 +58,9 @@ class Same:
         if not isinstance(other, Same) or type(self.value) is not type(other.value):
             return False
         return self.value is other.value or (_plain(self.value) and bool(self.value == other.value))
+
+    def __repr__(self) -> str:
+        return f"Constant({getattr(self.value, '__name__', self.value)})"
 
     def __hash__(self) -> int:
         return hash(self.value) if _plain(self.value) else id(self.value)
@@ -172,8 +175,8 @@ def parts_of(value: object) -> tuple[Any, tuple[str, ...], tuple[Any, ...]] | No
 def from_type(kind: Any) -> Descriptor:
     """Return the type descriptor of an argument of the type `kind`."""
     match kind:
-        case types.ArrayType(dtype=element, ndim=ndim, layout=layout):
-            return describe_array(_element_dtype(element), ndim, layout == "C")
+        case types.ArrayType(dtype=element, ndim=ndim, layout=layout, readonly=readonly):
+            return describe_array(_element_dtype(element), ndim, layout == "C", not readonly)
         case types.Tuple(types=parts):
             return ("tuple", None, (), tuple(from_type(part) for part in parts))
         case types.NamedTuple():
@@ -184,6 +187,8 @@ def from_type(kind: Any) -> Descriptor:
             return ("date", dtype)
         case types.NoneType():
             return ("constant", Same(None))
+        case Same():
+            return ("constant", kind)
         case types.ScalarType(dtype=dtype):
             return ("scalar", dtype, False)
         case types.CPointer():

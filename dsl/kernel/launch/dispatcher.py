@@ -25,7 +25,7 @@ from weft.dsl.kernel.language.source import source_of
 from weft.dsl.kernel.language.specialize import Options, Specialization, specialize
 from weft.dsl.kernel.language.types import Signature, Type, as_signatures
 from weft.dsl.kernel.launch import arguments as args
-from weft.dsl.kernel.launch.inspection import Inspection, type_of
+from weft.dsl.kernel.launch.inspection import Inspection, SpecializationKey, types_of
 from weft.dsl.kernel.launch.kernel_launch import DispatchedLaunch, run_in_python
 from weft.dsl.kernel.launch.prepared_launch import PreparedLaunch, signature_of
 from weft.dsl.kernel.library.intrinsics import NeedsLaunch
@@ -121,8 +121,8 @@ class KernelDispatcher(KernelFunction, Inspection):
         self.options = options or Options()
         self.extensions = list(extensions)  # objects whose `prepare_args` converts arguments, as in Numba
         self._hinted = False
-        self._found: dict[Any, Specialization] = {}
-        self._by_block: set[Any] = set()
+        self._found: dict[SpecializationKey, Specialization] = {}
+        self._by_block: set[SpecializationKey] = set()
         self.specializations: dict[Any, KernelDispatcher] = {}
         self.generation = 0  # counts recompilations
         self._launchers: dict[Any, ConfiguredKernel] = {}
@@ -223,15 +223,14 @@ class KernelDispatcher(KernelFunction, Inspection):
         """
         if not self._compiling:
             descriptors = self._find_compiled(descriptors)
-        key = (descriptors, index, target.kind, "sanitized" if sanitized else setting("checked"))
+        mode = "sanitized" if sanitized else setting("checked")
+        key = SpecializationKey(descriptors, index, target.kind, mode)
         if key in self._by_block:
-            key = (*key, block)  # type: ignore[assignment]
+            key = key._replace(block=block)
         found = self._found.get(key)
         if found is None:
             try:
-                found = self._specialize(
-                    descriptors, target, index, block if key in self._by_block or len(key) == 5 else None, sanitized
-                )
+                found = self._specialize(descriptors, target, index, key.block, sanitized)
             except NeedsLaunch as needed:
                 if block is None:
                     raise KernelTypeError(
@@ -245,15 +244,15 @@ class KernelDispatcher(KernelFunction, Inspection):
 
     def _find_compiled(self, descriptors: tuple[Any, ...]) -> tuple[Any, ...]:
         """Return the type descriptors of a compiled signature that accepts the given arguments."""
-        known = list(dict.fromkeys(key[0] for key in self._found))
+        known = list(dict.fromkeys(key.descriptors for key in self._found))
         if descriptors in known:
             return descriptors
         for fits in (args.is_lossless, args.can_pass):
             for signature in known:
                 if all(fits(given, wanted) for given, wanted in zip(descriptors, signature, strict=True)):
                     return signature
-        shown = ", ".join(str(type_of(d)) for d in descriptors)
-        have = "; ".join(f"({', '.join(str(type_of(d)) for d in k)})" for k in known)
+        shown = ", ".join(map(str, types_of(descriptors)))
+        have = "; ".join(f"({', '.join(map(str, types_of(k)))})" for k in known)
         raise KernelTypeError(f"No matching definition: {self.__name__} was compiled for {have}, not for ({shown})")
 
     def specialize(self, *arguments: Any) -> KernelDispatcher:
@@ -285,10 +284,10 @@ class KernelDispatcher(KernelFunction, Inspection):
     def recompile(self) -> None:
         """Recompile the kernel for all argument types used so far, with the current values of global variables."""
         self.generation += 1
-        keys = [key for key in self._found if key[3] != "sanitized"]
+        keys = [key for key in self._found if key.mode != "sanitized"]
         self._found.clear()
         for key in keys:
-            self.specialization(key[0], default_device().target, key[1], key[4] if len(key) > 4 else None)
+            self.specialization(key.descriptors, default_device().target, key.index_dtype, key.block)
 
     def _specialize(
         self, descriptors: tuple[Any, ...], target: Any, index: np.dtype, block: Triple | None, sanitized: bool

@@ -7,7 +7,8 @@ that only the assembler knows (registers, memory) need nvJitLink.
 from __future__ import annotations
 
 import sys
-from typing import Any
+from operator import attrgetter
+from typing import Any, NamedTuple
 
 import numpy as np
 
@@ -40,13 +41,27 @@ def architecture(cc: Any = None) -> str:
     return f"sm_{major}{minor}"
 
 
+class SpecializationKey(NamedTuple):
+    """What a specialization depends on.
+
+    `kind` is the kind of the target, and `mode` is "sanitized" or the setting `checked`. `block` is None unless the
+    kernel's code depends on the block size.
+    """
+
+    descriptors: tuple[Descriptor, ...]
+    index_dtype: np.dtype
+    kind: str
+    mode: object
+    block: Any = None
+
+
 def type_of(descriptor: Descriptor) -> types.Type:
     """Return the type that a type descriptor describes."""
     match descriptor:
         case ("scalar", dtype, _):
             return types.from_dtype(dtype)
-        case ("array", dtype, ndim, packed, _):
-            return types.ArrayType(types.from_dtype(dtype), ndim, "C" if packed else "A")
+        case ("array", dtype, ndim, packed, writable):
+            return types.ArrayType(types.from_dtype(dtype), ndim, "C" if packed else "A", not writable)
         case ("record" | "date", dtype):
             return types.from_dtype(dtype)
         case ("pointer", dtype):
@@ -55,14 +70,21 @@ def type_of(descriptor: Descriptor) -> types.Type:
             return types.Tuple(tuple(type_of(part) for part in parts))
         case ("tuple", maker, _, parts):
             return types.NamedTuple(tuple(type_of(part) for part in parts), maker)
+        case ("constant", same) if same.value is not None:
+            return same
     return types.none
+
+
+def types_of(descriptors: tuple[Descriptor, ...]) -> tuple[types.Type, ...]:
+    """Return the types that type descriptors describe."""
+    return tuple(map(type_of, descriptors))
 
 
 class Inspection:
     """Mixin with the inspection methods of kernels."""
 
     __name__: str
-    _found: dict[Any, Any]
+    _found: dict[SpecializationKey, Any]
     _compiling: bool
 
     def specialization(self, descriptors: Any, target: Any, index: Any, block: Any) -> Any:
@@ -77,7 +99,7 @@ class Inspection:
     @property
     def overloads(self) -> dict[tuple[types.Type, ...], Any]:
         """The compiled specializations, by argument types."""
-        return {tuple(type_of(d) for d in key[0]): found for key, found in self._found.items()}
+        return {types_of(found.descriptors): found for found in self._found.values()}
 
     @property
     def signatures(self) -> list[tuple[types.Type, ...]]:
@@ -109,18 +131,17 @@ class Inspection:
         keys = list(self._found)
         if signature is not None:
             wanted: Signature = as_signature(signature)
+            named = [key for key in keys if types_of(key.descriptors) == tuple(wanted.arguments)]
             descriptors = tuple(from_type(kind) for kind in wanted.arguments)
-            named = [key for key in keys if tuple(type_of(d) for d in key[0]) == tuple(wanted.arguments)]
-            keys = named or [(descriptors, np.dtype(np.int32), target.kind, False)]
+            keys = named or [SpecializationKey(descriptors, np.dtype(np.int32), target.kind, False)]
         if not keys:
             raise KernelTypeError(
                 f"{self.__name__} was not compiled for any arguments yet: launch it, or give a signature"
             )
         made = {}
         for key in keys:
-            block = key[4] if len(key) > 4 else None
-            found = self.specialization(key[0], target, key[1], block)
-            made[tuple(type_of(d) for d in key[0])] = CompiledKernel(found.kernel, target)
+            found = self.specialization(key.descriptors, target, key.index_dtype, key.block)
+            made[types_of(found.descriptors)] = CompiledKernel(found.kernel, target)
         return made
 
     def _asked(self, signature: Any, cc: Any, what: Any) -> Any:
@@ -133,11 +154,11 @@ class Inspection:
 
     def inspect_llvm(self, signature: Any = None, cc: Any = None) -> Any:
         """Return the LLVM IR of the kernel for one signature, or a dict for all signatures."""
-        return self._asked(signature, cc, lambda kernel: kernel.llvm_ir)
+        return self._asked(signature, cc, attrgetter("llvm_ir"))
 
     def inspect_asm(self, signature: Any = None, cc: Any = None) -> Any:
         """Return the PTX of the kernel for one signature, or a dict for all signatures."""
-        return self._asked(signature, cc, lambda kernel: kernel.asm)
+        return self._asked(signature, cc, attrgetter("asm"))
 
     inspect_ptx = inspect_asm
 
@@ -146,7 +167,7 @@ class Inspection:
 
         This method requires nvJitLink, and nvdisasm or cuobjdump.
         """
-        return self._asked(signature, cc, lambda kernel: kernel.sass)
+        return self._asked(signature, cc, attrgetter("sass"))
 
     def inspect_sass_cfg(self, signature: Any = None, cc: Any = None) -> Any:
         """Return the same machine code as `inspect_sass`, without a control-flow graph."""
@@ -184,15 +205,21 @@ class Inspection:
     def get_max_threads_per_block(self, signature: Any = None, cc: Any = None) -> Any:
         """Return the maximum number of threads per block of the kernel.
 
-        Register usage may reduce it below 1024.
+        Launch bounds and register usage may reduce it below 1024.
         """
-
-        def most(kernel: CompiledKernel) -> int:
-            registers = max(kernel.resources["registers"], 1)
-            return min(1024, 65536 // (-(-registers // 8) * 8) // 32 * 32)
-
-        return self._resource(signature, cc, most)
+        return self._resource(signature, cc, _most_threads)
 
 
 def _constant_bytes(kernel: CompiledKernel) -> int:
     return sum(o.attributes["values"].nbytes for o in kernel.kernel.walk() if o.opcode == "table")
+
+
+def _most_threads(kernel: CompiledKernel) -> int:
+    """Return the maximum number of threads per block of a kernel.
+
+    A multiprocessor has four partitions with 16384 registers each. Each warp gets a multiple of 256 registers of one
+    partition.
+    """
+    per_warp = -(-max(kernel.resources["registers"], 1) // 8) * 256
+    bound = (kernel.kernel.attributes.get("launch_bounds") or (1024,))[0]
+    return min(1024, bound, 4 * (16384 // per_warp) * 32)
