@@ -213,21 +213,36 @@ def _sequence(needs: list[set[int]], readers: Mapping[int, set[int]]) -> Iterato
             blocking[other].append(k)
     waiting = [len(wanted) for wanted in needs]
     ready = [k for k, count in enumerate(waiting) if not count and not blockers.get(k)]
-    blocked = [k for k, count in enumerate(waiting) if not count and blockers.get(k)]
+    blocked = {k for k, count in enumerate(waiting) if not count and blockers.get(k)}
     done: set[int] = set()
+
+    def on_cycle(k: int) -> int:
+        """Return a blocked task that waits for itself, found by following the tasks for which `k` waits."""
+        seen: set[int] = set()
+        while k not in seen:
+            seen.add(k)
+            k = min(blockers[k])
+            while left := needs[k] - done:
+                k = min(left)
+        return k
+
     while ready or blocked:
-        k = heapq.heappop(ready or blocked)
-        if k in done:
-            continue
+        k = heapq.heappop(ready) if ready else on_cycle(min(blocked))
+        blocked.discard(k)
         done.add(k)
         yield k, bool(blockers.get(k))
         for user in users[k]:
             waiting[user] -= 1
-            if not waiting[user]:
-                heapq.heappush(blocked if blockers.get(user) else ready, user)
+            if waiting[user]:
+                continue
+            if blockers.get(user):
+                blocked.add(user)
+            else:
+                heapq.heappush(ready, user)
         for held in blocking[k]:
             blockers[held].discard(k)
-            if not blockers[held] and not waiting[held] and held not in done:
+            if not blockers[held] and held in blocked:
+                blocked.remove(held)
                 heapq.heappush(ready, held)
     assert len(done) == len(needs)
 
