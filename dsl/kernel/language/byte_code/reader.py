@@ -155,7 +155,7 @@ class _Lambdas(ast.NodeTransformer):
         tree = _inner(node)
         if not isinstance(tree, ast.Lambda):
             raise Unreadable(f"the function {node.code.co_name} inside an expression is not read", node.lineno)
-        return ast.copy_location(tree, node)
+        return ast.copy_location(self.generic_visit(tree), node)  # (its defaults may define functions, too)
 
 
 def _generator(tree: Tree, iterable: ast.expr) -> ast.GeneratorExp:
@@ -201,7 +201,8 @@ def _compile(tree: Tree, code: CodeType) -> CodeType:
     module = ast.fix_missing_locations(ast.Module([*imports, _function("outer", free, body)], []))
     made = compile(module, code.co_filename, "exec", dont_inherit=True)
     inside = next(c for c in made.co_consts if isinstance(c, CodeType))
-    return next(c for c in inside.co_consts if isinstance(c, CodeType) and c.co_name == code.co_name)
+    *_, found = (c for c in inside.co_consts if isinstance(c, CodeType) and c.co_name == code.co_name)
+    return found  # the code of its defaults precedes it
 
 
 def _modules(code: CodeType) -> set[str]:

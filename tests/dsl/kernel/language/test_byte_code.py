@@ -331,3 +331,11 @@ def test_text_of_another_function_is_not_taken() -> None:
     )
     done = subprocess.run([sys.executable, "-c", program], capture_output=True, text=True, check=False)
     assert done.stdout == "2.0\n", done.stderr
+
+
+def test_lambdas_in_defaults_of_lambdas() -> None:
+    text = "lambda x, g=lambda y: y + 1: g(x)"
+    outer = "def f(x):\n    h = {0}\n    return ({0})(h(x))"
+    assert read(outer.format(text)) == outer.format(text)
+    (tree,) = (n for n in ast.walk(ast.parse(text)) if isinstance(n, ast.Lambda) and len(n.args.args) == 2)
+    assert equals(tree, eval(text).__code__)
