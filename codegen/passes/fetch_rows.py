@@ -9,7 +9,7 @@ from __future__ import annotations
 
 from weft.codegen.kernel_ir.builder import KernelBuilder
 from weft.codegen.kernel_ir.operation import Block, Kernel, Operation, Value
-from weft.codegen.passes.index_steps import index_steps
+from weft.codegen.passes.index_steps import index_steps, is_linear
 from weft.codegen.passes.keep_rows import WORTH, blocks_with_loops, cost_of, loops_over_same_row
 from weft.codegen.passes.rewrite import copy_of
 
@@ -49,7 +49,9 @@ def _fetch(
     following = builder.op("add", row, one)
     outside, builder.blocks[:] = builder.block, [Block()]
     for load in body.operations:
-        if load.opcode == "load" and load.operands[0] in unwritten and steps.get(load.operands[1]) == 1:
+        if load.opcode != "load" or load.operands[0] not in unwritten or steps.get(load.operands[1]) != 1:
+            continue
+        if is_linear(load.operands[1], row, made):  # an index from memory may not exist for the row after the last
             known = {row: following, body.parameters[0]: later.parameters[0]}
             builder.emit("fetch", (load.operands[0], copy_of(builder, load.operands[1], made, known)), ())
     later.operations[-1:-1] = builder.block.operations

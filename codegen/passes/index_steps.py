@@ -4,7 +4,9 @@ from __future__ import annotations
 
 from collections.abc import Iterable
 
-from weft.codegen.kernel_ir.operation import Operation, Value, program_order
+from weft.codegen.kernel_ir.operation import Operation, Pointer, Value, program_order
+
+_LINEAR = ("add", "subtract", "multiply", "cast", "constant")
 
 
 def index_steps(operations: Iterable[Operation], index: Value) -> dict[Value, int | None]:
@@ -68,3 +70,23 @@ def constant_offsets(operations: Iterable[Operation]) -> dict[Value, tuple[Value
                     before, other = found.get(base, (base, 0))
                     found[operation.results[0]] = before, other + constants[offset]
     return found
+
+
+def is_linear(value: Value, index: Value, made: dict[Value, Operation]) -> bool:
+    """Return whether a value is linear in an index, computed in integers that are wide enough not to wrap."""
+    maker = made.get(value)
+    kind, width = value.type, index.type.itemsize  # type: ignore[union-attr]
+    if isinstance(kind, Pointer) or kind.kind not in "iu" or kind.itemsize < width:
+        return False
+    if maker is None:
+        return True
+    if maker.opcode not in _LINEAR or not all(is_linear(v, index, made) for v in maker.operands):
+        return False
+    depending = [v for v in maker.operands if _depends(v, index, made)]
+    return maker.opcode != "multiply" or len(depending) < 2
+
+
+def _depends(value: Value, index: Value, made: dict[Value, Operation]) -> bool:
+    if value is index:
+        return True
+    return value in made and any(_depends(v, index, made) for v in made[value].operands)

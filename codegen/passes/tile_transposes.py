@@ -11,7 +11,7 @@ from collections.abc import Sequence
 
 from weft.codegen.kernel_ir.builder import KernelBuilder
 from weft.codegen.kernel_ir.operation import Block, Kernel, Operation, Pointer, Value
-from weft.codegen.passes.index_steps import index_steps
+from weft.codegen.passes.index_steps import index_steps, is_linear
 from weft.codegen.passes.rewrite import copy_of
 
 MOST_TILES = 4  # maximum number of tiles in a kernel
@@ -19,7 +19,6 @@ MOST_SIZE = 256
 AHEAD = 3  # rows of a tile that are prefetched: the hardware prefetcher restarts in each row
 ROOM = 256 << 10  # maximum number of bytes of a kernel's tiles
 SHORT_STEPS = range(-4, 5)  # strides in elements of loads without a tile: whole vectors are loaded and shuffled
-_LINEAR = ("add", "subtract", "multiply", "cast", "constant")
 
 
 def tile_size(itemsizes: Sequence[int]) -> int:
@@ -96,26 +95,9 @@ def _strided_loads(kernel: Kernel, outer: Operation, inner: Operation) -> list[O
         and o.results[0].type.kind != "c"  # type: ignore[union-attr]
         and along.get(o.operands[1]) == 1
         and steps.get(o.operands[1], 0) not in SHORT_STEPS
-        and _is_linear(o.operands[1], index, made)
+        and is_linear(o.operands[1], index, made)
     ]
     return found if len(found) <= MOST_TILES else []
-
-
-def _is_linear(value: Value, index: Value, made: dict[Value, Operation]) -> bool:
-    """Return whether a value is linear in an index."""
-    maker = made.get(value)
-    if maker is None:
-        return True
-    if maker.opcode not in _LINEAR or not all(_is_linear(v, index, made) for v in maker.operands):
-        return False
-    depending = [v for v in maker.operands if _depends(v, index, made)]
-    return maker.opcode != "multiply" or len(depending) < 2
-
-
-def _depends(value: Value, index: Value, made: dict[Value, Operation]) -> bool:
-    if value is index:
-        return True
-    return value in made and any(_depends(v, index, made) for v in made[value].operands)
 
 
 class _Tiling:
@@ -168,7 +150,7 @@ class _Tiling:
         """Return the loads that are contiguous along the rows of a tile."""
         steps = index_steps(self.inner.regions[0].operations, self.inner.regions[0].parameters[0])
         found = [o for o in self.inner.regions[0].operations if o.opcode == "load" and steps.get(o.operands[1]) == 1]
-        return [o for o in found if _is_linear(o.operands[1], self.outer.regions[0].parameters[0], self.made)]
+        return [o for o in found if is_linear(o.operands[1], self.outer.regions[0].parameters[0], self.made)]
 
     def _rows(self, top: Value, below: Value, left: Value, beyond: Value, tiles: list[Value]) -> None:
         """Write the loops over the rows of a tile, with transposed operands loaded from tiles."""

@@ -60,9 +60,15 @@ kernel rows index=int32 level=logical streams=True (
 """
 
 
-def kernel(op: str = "exp", *, written: bool = False, columns: int = 40) -> Kernel:
-    """Return a kernel like a softmax of rows, after the tested passes."""
+def kernel(op: str = "exp", *, written: bool = False, columns: int = 40, indirect: bool = False) -> Kernel:
+    """Return a kernel like a softmax of rows, after the tested passes.
+
+    If `indirect`, the kernel loads the position of each row from memory.
+    """
     text = TEXT.format(op=op, written="mut " if written else "noalias ")
+    if indirect:
+        text = text.replace("  %y: ", "  %first: ptr<int32> noalias align=4\n  %y: ", 1)
+        text = text.replace("multiply(%1, %columns)", "load(%first, %1)", 1)
     found = describe_shapes(parse_kernel(text), {"rows": 3, "columns": columns}, HOST)
     found = fetch_rows(keep_rows(choose_lanes(found, HOST)))
     verify_kernel(found)
@@ -105,6 +111,7 @@ def test_the_next_row_is_asked_for_where_this_one_is_computed() -> None:
     assert [sum(o.opcode == "fetch" for o in loop.regions[0].operations) for loop in loops] == [0, 1, 0]
     assert count(kernel("negative"), "fetch") == 0
     assert count(kernel(written=True), "fetch") == 0
+    assert count(kernel(indirect=True), "fetch") == 0  # after the last row there is no position to load
 
 
 @pytest.fixture

@@ -125,3 +125,12 @@ def test_axes_in_any_order(axes: tuple[int, int, int]) -> None:
     a = np.random.default_rng(2).random((5, 70, 80)).astype(np.float32)
     with wf.device("cpu"):
         assert np.array_equal(wf.asarray(a).transpose(axes) * 2, a.transpose(axes) * 2)
+
+
+@pytest.mark.parametrize(("dtype", "rows"), [(np.uint8, 256), (np.int8, 300), (np.uint16, 1 << 16)])
+def test_narrow_index_that_wraps(dtype: type, rows: int) -> None:
+    a, b = np.random.default_rng(3).random((rows, 16)), np.random.default_rng(4).random((16, 50_000))
+    with wf.device("cpu"):
+        x, y = wf.array(a), wf.array(b)
+        found = np.asarray(x[(wf.arange(50_000) * 3).astype(dtype)].T + y)
+        assert np.array_equal(found, a[(np.arange(50_000) * 3).astype(dtype)].T + b)
