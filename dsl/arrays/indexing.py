@@ -9,7 +9,7 @@ from __future__ import annotations
 
 import operator
 from math import prod
-from typing import Any
+from typing import Any, NamedTuple
 
 import numpy as np
 
@@ -78,68 +78,86 @@ from weft.fusion import (
 from weft.runtime import IMMEDIATE, DeviceMismatchError
 
 _BOOLS = (bool, np.bool_)
-_ARRAYS = (Array, np.ndarray)
+
+
+class IndexedAxis(NamedTuple):
+    """The elements that an index selects along one axis of an array.
+
+    `axis` is the axis of the basic part, or -1 for an integer and for an index array. `array` is the position of the
+    index array in `Index.advanced`, or -1.
+    """
+
+    first: int = 0
+    step: int = 0
+    axis: int = -1
+    array: int = -1
 
 
 class Index:
     """A parsed index: the layout of its slices and integers, and its index arrays."""
 
-    __slots__ = ("advanced", "axes", "offset", "shape", "strides")
+    __slots__ = ("advanced", "axes", "offset", "separated", "shape", "strides", "whole_axes")
 
-    def __init__(self, offset: int) -> None:
+    def __init__(self, offset: int, items: list[Any]) -> None:
         self.shape: list[int] = []  # of the basic part, one entry per axis
         self.strides: list[int] = []
         self.offset = offset
         self.advanced: list[Positions] = []
-        # One tuple per axis of the array: (first, step, axis of the basic part), (first, 0, -1) for an integer,
-        # or (0, 0, -2 - k) for item k of `advanced`.
-        self.axes: list[tuple[int, int, int]] = []
+        self.axes: list[IndexedAxis] = []  # one per axis of the array
+        self.whole_axes = any(item is Ellipsis for item in items)
+        basic = [item is None or item is Ellipsis or isinstance(item, slice) for item in items]
+        inner = basic[basic.index(False) : len(basic) - basic[::-1].index(False)] if False in basic else []
+        # Whether a slice, None or ``...`` (even of no axes) is between two index arrays or integers.
+        self.separated = any(inner)
+
+    @property
+    def is_element(self) -> bool:
+        """Return whether the index selects a single element, of which NumPy makes a scalar."""
+        return not (self.shape or self.advanced or self.whole_axes)
 
 
-def _expand(key: object, ndim: int) -> list[Any]:
-    if type(key) in _ARRAYS and 0 < (own := _axes_of(key)) <= ndim:
-        return [key] + [slice(None)] * (ndim - own)
-    items = list(key) if isinstance(key, tuple) else [key]
-    used = sum(0 if item is None or item is Ellipsis else _axes_of(item) for item in items)
+def _normalize(item: Any) -> Any:
+    """Return an item of an index, where an integer-like object becomes an int and a sequence becomes an array."""
+    if item is None or item is Ellipsis or isinstance(item, (slice, int, np.integer, np.bool_, Array, np.ndarray)):
+        return item
+    if hasattr(item, "__index__") and not np.ndim(item):  # (tensors of other libraries have the method too)
+        return operator.index(item)
+    # (NumPy would iterate over a range)
+    values = np.arange(item.start, item.stop, item.step) if type(item) is range else np.asarray(item)
+    if not values.size:
+        return values.astype(np.int64)
+    if values.dtype.kind not in "iub":
+        raise IndexError(
+            "only integers, slices (`:`), ellipsis (`...`), numpy.newaxis (`None`) and integer or boolean arrays are valid indices"
+        )
+    return values
+
+
+def _axes_of(item: Any) -> int:
+    """Return the number of axes that a normalized item indexes."""
+    if item is None or item is Ellipsis or isinstance(item, _BOOLS):
+        return 0
+    return item.ndim if isinstance(item, (Array, np.ndarray)) and item.dtype == bool else 1
+
+
+def _expand(items: list[Any], ndim: int) -> list[Any]:
+    """Return the normalized items of an index, with slices for the axes that it leaves out."""
+    used = sum(map(_axes_of, items))
     if sum(item is Ellipsis for item in items) > 1:
         raise IndexError("an index can only have a single ellipsis ('...')")
     if used > ndim:
         raise IndexError(f"too many indices for array: array is {ndim}-dimensional, but {used} were indexed")
-    if not any(item is Ellipsis for item in items):
-        items.append(Ellipsis)
-    at = next(k for k, item in enumerate(items) if item is Ellipsis)
-    items[at : at + 1] = [slice(None)] * (ndim - used)
-    return items
-
-
-def _axes_of(item: object) -> int:
-    if isinstance(item, _BOOLS):
-        return 0
-    if isinstance(item, (Array, np.ndarray)) and item.dtype == bool:
-        return item.ndim
-    if isinstance(item, list) and item and np.asarray(_plain(item)).dtype == bool:
-        return np.asarray(_plain(item)).ndim
-    return 1
-
-
-def _plain(item: object) -> Any:
-    if type(item) is range and item:  # (NumPy would iterate over it)
-        return np.arange(item.start, item.stop, item.step)
-    return (
-        [_plain(v) for v in item]
-        if isinstance(item, (list, tuple))
-        else item.numpy()
-        if isinstance(item, Array)
-        else item
-    )
+    at = next((k for k, item in enumerate(items) if item is Ellipsis), len(items))
+    return [*items[:at], *[slice(None)] * (ndim - used), *items[at + 1 :]]
 
 
 def resolve(array: Array, key: object) -> Index:
     """Parse the index `key` of an array, with NumPy's errors."""
     shape, strides, offset = array._view or whole(array._storage)
-    index = Index(offset)
+    items = [_normalize(item) for item in (key if isinstance(key, tuple) else (key,))]
+    index = Index(offset, items)
     axis = 0
-    for item in _expand(key, array.ndim):
+    for item in _expand(items, array.ndim):
         if item is None:
             index.shape.append(1)
             index.strides.append(0)
@@ -147,18 +165,18 @@ def resolve(array: Array, key: object) -> Index:
             begin, stop, step = slice(*map(_as_bound, (item.start, item.stop, item.step))).indices(shape[axis])
             length = len(range(begin, stop, step))
             index.offset += begin * strides[axis] if length else 0
-            index.axes.append((begin, step, len(index.shape)))
+            index.axes.append(IndexedAxis(begin, step, len(index.shape)))
             index.shape.append(length)
             index.strides.append(step * strides[axis])
             axis += 1
         elif _is_bool(item):
             positions = np.zeros(1 if item else 0, np.int64)
             index.advanced.append(Positions(len(index.shape), 1, 0, positions.shape, positions))
-        elif _is_integer(item):
-            number = int(item.__index__())
+        elif isinstance(item, (int, np.integer)) or (not item.ndim and item.dtype.kind in "iu"):
+            number = operator.index(item)
             if not -shape[axis] <= number < shape[axis]:
                 raise IndexError(f"index {number} is out of bounds for axis {axis} with size {shape[axis]}")
-            index.axes.append((number % shape[axis], 0, -1))
+            index.axes.append(IndexedAxis(number % shape[axis]))
             index.offset += number % shape[axis] * strides[axis]
             axis += 1
         else:
@@ -185,23 +203,15 @@ def _as_bound(value: object) -> Any:
     return None if value is None else operator.index(value)
 
 
-def _is_integer(item: Any) -> bool:
-    if isinstance(item, (int, np.integer)):
-        return True
-    if isinstance(item, (Array, np.ndarray)):
-        return item.ndim == 0 and item.dtype.kind in "iu"
-    return hasattr(item, "__index__") and not np.ndim(item)  # (tensors of other libraries have the method too)
-
-
 def _is_array_number(item: object) -> bool:
     """Return whether an index item is a 0-d array (not a `Scalar`), for which NumPy makes a copy."""
     return isinstance(item, (Array, np.ndarray)) and type(item) is not Scalar and not item.ndim
 
 
-def _advanced(index: Index, item: object, shape: tuple[int, ...], strides: tuple[int, ...], axis: int) -> int:
-    values: Any = item if isinstance(item, Array) else np.asarray(_plain(item))
-    if values.size == 0 and not isinstance(item, (Array, np.ndarray)):
-        values = values.astype(np.int64)
+def _advanced(
+    index: Index, values: Array | np.ndarray, shape: tuple[int, ...], strides: tuple[int, ...], axis: int
+) -> int:
+    """Append an index array or a mask to a parsed index, and return the axis after those that it indexes."""
     if values.dtype == bool:
         for k, n in enumerate(values.shape):
             if n and n != shape[axis + k]:  # (NumPy accepts empty masks of any length)
@@ -210,7 +220,7 @@ def _advanced(index: Index, item: object, shape: tuple[int, ...], strides: tuple
                 )
         taken: tuple[Any, ...] = find_true(values) if isinstance(values, Array) else np.nonzero(values)
         for k, positions in enumerate(taken):
-            index.axes.append((0, 0, -2 - len(index.advanced)))
+            index.axes.append(IndexedAxis(array=len(index.advanced)))
             where = len(index.shape), shape[axis + k], strides[axis + k], positions.shape
             if isinstance(positions, Array):
                 index.advanced.append(Positions(*where, None, positions))
@@ -218,12 +228,8 @@ def _advanced(index: Index, item: object, shape: tuple[int, ...], strides: tuple
                 index.advanced.append(Positions(*where, positions))
         return axis + values.ndim
     if values.dtype.kind not in "iu":
-        if isinstance(item, (Array, np.ndarray)):
-            raise IndexError("arrays used as indices must be of integer (or boolean) type")
-        raise IndexError(
-            "only integers, slices (`:`), ellipsis (`...`), numpy.newaxis (`None`) and integer or boolean arrays are valid indices"
-        )
-    index.axes.append((0, 0, -2 - len(index.advanced)))
+        raise IndexError("arrays used as indices must be of integer (or boolean) type")
+    index.axes.append(IndexedAxis(array=len(index.advanced)))
     index.advanced.append(positions_of(values, axis, shape[axis], strides[axis], len(index.shape)))
     return axis + 1
 
@@ -261,27 +267,25 @@ def _resolve_and_index(array: Array, key: Any) -> Array:
     if type(key) is Array and key.dtype == bool and (taken := select(array, key)) is not None:
         return taken
     index = resolve(array, key)
+    if index.is_element:
+        return element(array, index.offset)
     if not index.advanced:
-        shape = tuple(index.shape)
-        if not shape:
-            if key is Ellipsis or (isinstance(key, tuple) and any(k is Ellipsis for k in key)):
-                return window(array, shape, (), index.offset)
-            return element(array, index.offset)
-        shown = window(array, shape, tuple(index.strides), index.offset)
+        shown = _shown(array, index)
         return record(expr_of(shown)) if any(map(_is_array_number, key if type(key) is tuple else (key,))) else shown
     check_devices("indexing", (array, *key) if type(key) is tuple else (array, key))
     start()
-    plan = _lay_out_axes(index, key, array.ndim)
+    plan = _lay_out_axes(index)
     if array._storage.buffer is not None and all(p.numbers is not None for p in index.advanced):
         # In memory, one flat position per element suffices.
         base = operand(array._storage)
-        return record(gather(base, [_flat_index(index, plan)], _flat_terms(index, plan), plan.shape))
-    base, which = expr_of(array), [_shaped(p.expr(), plan) for p in index.advanced]
+        positions, terms = _flatten(index, plan)
+        return record(gather(base, [positions], terms, plan.shape))
+    base, arrays = expr_of(array), [_shaped(p.expr(), plan) for p in index.advanced]
     terms = tuple(
-        (first, ((plan.result_axes[axis], step),) if axis >= 0 else (), -2 - axis if axis < -1 else -1)
-        for first, step, axis in index.axes
+        (first, ((plan.result_axes[axis], step),) if axis >= 0 else (), which)
+        for first, step, axis, which in index.axes
     )
-    return record(gather(base, which, terms, plan.shape))
+    return record(gather(base, arrays, terms, plan.shape))
 
 
 _INTEGERS = frozenset({int, np.int64, np.int32})
@@ -309,14 +313,14 @@ def _view_or_offset(array: Array, key: object) -> Any:
     found = look_up_view(named)
     if found is ...:
         index = resolve(array, key)
-        whole_axes = key is Ellipsis or (isinstance(key, tuple) and any(k is Ellipsis for k in key))
-        shape = tuple(index.shape)
-        if shape or whole_axes:
-            found = window(array, shape, tuple(index.strides), index.offset)._view
-        else:
-            found = index.offset
+        found = index.offset if index.is_element else _shown(array, index)._view
         memoize_view(named, found)
     return found
+
+
+def _shown(array: Array, index: Index) -> Array:
+    """Return the view of an array that the basic part of an index selects."""
+    return window(array, tuple(index.shape), tuple(index.strides), index.offset)
 
 
 def element(array: Array, offset: int) -> Array:
@@ -339,11 +343,7 @@ class AxisLayout:
         self.at = at  # position of the index arrays' axes in the result
 
 
-def _lay_out_axes(index: Index, key: object, ndim: int) -> AxisLayout:
-    if type(key) in _ARRAYS and len(index.advanced) == 1:  # a single index array
-        (only,) = index.advanced
-        count = len(only.shape)
-        return AxisLayout((*only.shape, *index.shape), tuple(range(count, count + len(index.shape))), 0)
+def _lay_out_axes(index: Index) -> AxisLayout:
     try:
         common = broadcast_shapes(*(p.shape for p in index.advanced))
     except ValueError:
@@ -351,25 +351,10 @@ def _lay_out_axes(index: Index, key: object, ndim: int) -> AxisLayout:
         raise IndexError(
             f"shape mismatch: indexing arrays could not be broadcast together with shapes {shapes} "
         ) from None
-    positions = [p.position for p in index.advanced]
-    together = positions[0] == positions[-1] and not _separated(key, ndim)
-    at = positions[0] if together else 0
+    at = 0 if index.separated else index.advanced[0].position
     shape = (*index.shape[:at], *common, *index.shape[at:])
     axes = tuple(k if k < at else k + len(common) for k in range(len(index.shape)))
     return AxisLayout(shape, axes, at)
-
-
-def _separated(key: object, ndim: int) -> bool:
-    """Return whether a slice or None is between two index arrays or integers of an index."""
-    kinds = [not (item is None or isinstance(item, slice)) for item in _expand(key, ndim)]
-    inside = False
-    ended = False
-    for advanced in kinds:
-        if advanced and ended:
-            return True
-        inside = inside or advanced
-        ended = inside and not advanced
-    return False
 
 
 def _shaped(node: Expr, plan: AxisLayout) -> Expr:
@@ -379,13 +364,11 @@ def _shaped(node: Expr, plan: AxisLayout) -> Expr:
     return reshape(node, (1,) * plan.at + own + (1,) * (len(plan.result_axes) - plan.at))
 
 
-def _flat_index(index: Index, plan: AxisLayout) -> Expr:
-    return _shaped(flat_position(index.advanced), plan)
-
-
-def _flat_terms(index: Index, plan: AxisLayout) -> tuple[tuple[int, tuple[tuple[int, int], ...], int], ...]:
+def _flatten(index: Index, plan: AxisLayout) -> tuple[Expr, tuple[tuple[int, tuple[tuple[int, int], ...], int], ...]]:
+    """Return the positions that the index arrays select in the flattened storage, and the terms of the basic part."""
     pairs = zip(plan.result_axes, index.strides, strict=True)
-    return ((index.offset, tuple((axis, stride) for axis, stride in pairs if stride), 0),)
+    terms = ((index.offset, tuple((axis, stride) for axis, stride in pairs if stride), 0),)
+    return _shaped(flat_position(index.advanced), plan), terms
 
 
 def setitem(array: Array, key: object, value: object) -> None:
@@ -420,7 +403,7 @@ def assign_recorded(array: Array, key: object, value: object) -> None:
         if key.shape == array.shape[: key.ndim] and assign_masked(array, key, value, location):
             return
     index = resolve(array, key)
-    target = window(array, tuple(index.shape), tuple(index.strides), index.offset)
+    target = _shown(array, index)
     if (
         not index.advanced
         and isinstance(value, Array)
@@ -437,10 +420,10 @@ def assign_recorded(array: Array, key: object, value: object) -> None:
     if not index.advanced:
         write(target, _fitted(node, target.shape, target.dtype))
         return
-    plan = _lay_out_axes(index, key, array.ndim)
+    plan = _lay_out_axes(index)
     node = _fitted(node, plan.shape, array.dtype)
     storage = array._storage
-    arguments = node, _flat_index(index, plan), _flat_terms(index, plan), plan.shape, storage.device, location
+    arguments = node, *_flatten(index, plan), plan.shape, storage.device, location
     write_anew(storage, current_epoch(storage.device), lambda previous: scatter_assign(previous, *arguments))
 
 
@@ -520,26 +503,28 @@ def apply_at(op: str, array: Array, key: object, values: Any) -> None:
     if ufunc is not None and ((kinds >> array.dtype.num) & 1 or op in EXTREMES):
         if write_small(ufunc.at, (array, key, *operands), {}):
             return
-    node, weak = (None, None) if values is None else as_operand(values)
-    kind = None if node is None else values if weak is not None else node.dtype
-    if (
-        node is None
-        or np.result_type(array.dtype, kind) != array.dtype
-        or resolve_dtypes(find_op(op), (array.dtype, array.dtype))[1] != array.dtype
-    ):
-        _apply_at_on_host(op, array, key, values)  # casts back after each step
+    if values is None:
+        _apply_at_on_host(op, array, key, values)
         return
     location = start()
     check_writable(array)
     index = resolve(array, key)
-    node = constant(values, array.dtype) if weak is not None else as_operand(values)[0]
+    node, weak = as_operand(values)
+    kind = values if weak is not None else node.dtype
+    if (
+        np.result_type(array.dtype, kind) != array.dtype
+        or resolve_dtypes(find_op(op), (array.dtype, array.dtype))[1] != array.dtype
+    ):
+        _apply_at_on_host(op, array, key, values)  # casts back after each step
+        return
+    node = constant(values, array.dtype) if weak is not None else node
     if not index.advanced:
-        target = window(array, tuple(index.shape), tuple(index.strides), index.offset)
+        target = _shown(array, index)
         write(target, cast(map_(op, [expr_of(target), node]), array.dtype))
         return
-    plan = _lay_out_axes(index, key, array.ndim)
+    plan = _lay_out_axes(index)
     storage = array._storage
-    positions, terms = _flat_index(index, plan), _flat_terms(index, plan)
+    positions, terms = _flatten(index, plan)
     fitted = _fitted(node, plan.shape, array.dtype)
     size = prod(plan.shape)
     value, flat = (reshape(each, (size,)) for each in (fitted, _flat_positions(positions, terms[0], plan.shape)))
