@@ -17,13 +17,20 @@ from weft.codegen.kernel_ir.text import print_operations
 from weft.codegen.passes.rewrite import Replaced, Rewriter
 
 _ACCESSES = {"load": "read", "store": "write", "atomic": "atomic", "atomic_cas": "atomic"}
-_SYNCHRONIZATION = {"barrier": "barrier", "barrier_vote": "barrier", "grid_barrier": "grid", "active_mask": "active"}
+_SYNCHRONIZATION = {
+    "barrier": "barrier",
+    "barrier_vote": "barrier",
+    "grid_barrier": "grid",
+    "active_mask": "warp",
+    "shuffle_xor": "warp",
+    "fence": "fence",
+}
 
 
 class TraceSite(NamedTuple):
     """An instrumented operation of the kernel.
 
-    `kind`: read, write, atomic, barrier, grid, warp, active or fence; `array`, `space`, `size`, `align`: the accessed
+    `kind`: read, write, atomic, barrier, grid, warp_barrier, warp, fence or block_fence; `array`, `space`, `size`, `align`: the accessed
     array, its address space, and the size and alignment of the access; `numbers`: number of index values in an event;
     `valued`: whether the written value follows them; `compares`: whether the access is a compare-and-swap.
     """
@@ -64,13 +71,13 @@ class _Tracer(Rewriter):
             if operation.attributes.get("order", "monotonic") != "monotonic":  # which includes a fence
                 self.event(builder, TraceSite("fence", self.texts[operation]))
             self.access(builder, operation)
-        elif operation.opcode == "fence" or operation.opcode in _SYNCHRONIZATION:
-            self.event(builder, TraceSite(_SYNCHRONIZATION.get(operation.opcode, "fence"), self.texts[operation]))
-        elif operation.opcode == "shuffle_xor":
-            self.event(builder, TraceSite("warp", self.texts[operation]))
+        elif operation.opcode in _SYNCHRONIZATION:
+            kind = "block_fence" if operation.attributes.get("scope") == "block" else _SYNCHRONIZATION[operation.opcode]
+            self.event(builder, TraceSite(kind, self.texts[operation]))
         elif operation.opcode in SYNCHRONIZATION:
             mask = builder.cast(operation.operands[0], builder.kernel.index_dtype)
-            self.event(builder, TraceSite("warp", self.texts[operation], numbers=1), mask)
+            kind = "warp_barrier" if operation.opcode == "warp_barrier" else "warp"
+            self.event(builder, TraceSite(kind, self.texts[operation], numbers=1), mask)
 
     def event(self, builder: KernelBuilder, site: TraceSite, *operands: Value) -> None:
         """Emit a `trace` operation for a new instrumented operation."""

@@ -5,9 +5,10 @@ race if one of them writes, not both are atomic, not both write the same value (
 nothing orders them:
 
 - a barrier orders all threads of a block, a grid barrier all threads;
-- a warp operation, such as a shuffle or vote, orders the lanes that take part;
+- a warp barrier (`syncwarp`) orders the lanes that take part, but shuffles, votes and matches order nothing;
 - an atomic publishes everything that its thread did or knew before its last fence: these operations precede the later
-  operations of a thread that reads the atomic's result with another atomic on the same element.
+  operations of a thread that reads the atomic's result with another atomic on the same element. A fence for the block
+  publishes to threads of the same block only.
 
 A load is also treated as atomic if the thread's next operation on the element is a compare-and-swap, which detects a
 change.
@@ -33,6 +34,8 @@ KEPT = 64  # maximum number of threads remembered per location since its last wr
 Row = Sequence[int]
 # A vector clock: thread or block -> the time up to which its operations are known.
 Known = dict[Any, int]
+# What fences have published: to all threads (None), and to the threads of a block.
+Released = dict["BlockState | None", Known]
 
 
 @dataclass(slots=True)
@@ -78,7 +81,7 @@ class ThreadState:
         self.number = number
         self.epoch = self.grid = self.clock = 0
         self.known: Known | None = None
-        self.released: Known | None = None
+        self.released: Released = {}
         self.group: tuple[Any, list[ThreadState]] | None = None
         self.written: set[int] = set()  # addresses of the thread's local memory that have been initialized
         self.move_on()
@@ -91,7 +94,8 @@ class ThreadState:
     def forget(self) -> None:
         """Clear the state of a thread that has ended, to break reference cycles."""
         self.seen.clear()
-        self.group = self.known = self.released = None
+        self.group = self.known = None
+        self.released = {}
         del self.now
 
 
@@ -108,7 +112,7 @@ class Cell:
         self.writes: dict[ThreadState, Access] = {}  # the last write, and others of the same value
         self.reads: dict[ThreadState, Access] = {}
         self.atomics: dict[ThreadState, Access] = {}
-        self.released: Known | None = None  # published by fences before atomics on these bytes
+        self.released: Released = {}  # published by fences before atomics on these bytes
 
     def add(self, access: Access) -> None:
         """Record an access that does not race with the recorded accesses."""
@@ -120,21 +124,30 @@ class Cell:
                 del kept[one]
             self.reads.clear()
             self.atomics.clear()
-        if len(kept) < KEPT or thread in kept:
+        kept.pop(thread, None)
+        while len(kept) >= KEPT and ordered(kept[oldest := next(iter(kept))][0], thread):
+            del kept[oldest]
+        if len(kept) < KEPT:
             kept[thread] = access
 
+    def unordered_reads(self, thread: ThreadState) -> list[Access]:
+        """Return the recorded reads that do not happen before the next operation of `thread`."""
+        return [access for access in self.reads.values() if not ordered(access[0], thread)]
+
     def conflict(self, new: Access) -> Access | None:
-        """Return an earlier access that races with `new`, or None if there is no race."""
-        thread, kind, value = new[0][0], new[1].kind, new[2]
+        """Return an earlier access that races with `new`, or None if there is no race.
+
+        The reads before an atomic are left out, because a compare-and-swap of the same thread may follow them.
+        """
+        thread, kind, size, value = new[0][0], new[1].kind, new[1].size, new[2]
         for access in self.writes.values():
-            if not ordered(access[0], thread) and (kind is not WRITE or value is None or access[2] != value):
+            same = kind is WRITE and value is not None and access[2] == value and access[1].size == size
+            if not same and not ordered(access[0], thread):
                 return access
-        for kept, harmless in ((self.reads, READ), (self.atomics, ATOMIC)):
-            if kind is not harmless:
-                for access in kept.values():
-                    if not ordered(access[0], thread):
-                        return access
-        return None
+        others = self.unordered_reads(thread) if kind is WRITE else []
+        if kind is not ATOMIC:
+            others += [access for access in self.atomics.values() if not ordered(access[0], thread)]
+        return others[0] if others else None
 
 
 Memory = dict[int, "Access | Cell"]
@@ -151,8 +164,8 @@ class BlockState:
         self.shared: Memory = {}
         self.fresh: dict[int, tuple[Site, ThreadState, Row]] = {}  # read, but not yet written
         self.guesses: dict[
-            tuple[int, ThreadState], tuple[Site, Row, Access]
-        ] = {}  # races unless a compare-and-swap follows
+            tuple[int, ThreadState], tuple[Site, ThreadState, Row, Access]
+        ] = {}  # races of a read by a thread of the block, unless its compare-and-swap follows
         self.barriers: list[tuple[Site, ThreadState]] = []  # the first arrival at each barrier
         self.arrived: list[int] = []
         self.groups: dict[Any, list[ThreadState]] = {}
@@ -315,13 +328,20 @@ class Detector:
             if site.compares:
                 cell.reads.pop(thread, None)
                 thread.block.guesses.pop((address, thread), None)
-            if cell.released is not None:
-                thread.known = join_clocks((thread.known, cell.released))
-            if thread.released is not None:
-                cell.released = join_clocks((cell.released, thread.released))
+            for scope in (None, thread.block):
+                held_by_cell = cell.released.get(scope)
+                thread.known = join_clocks((thread.known, held_by_cell))
+                if scope in thread.released:
+                    cell.released[scope] = join_clocks((held_by_cell, thread.released[scope])) or {}
         other = cell.conflict(access)
+        for read in cell.unordered_reads(thread) if site.kind is ATOMIC else ():
+            reader = read[0][0]
+            if reader.block.threads:
+                reader.block.guesses.setdefault((address, reader), (site, thread, row, read))
+            else:  # the reader has ended
+                other = other or read
         if other is not None and site.kind is READ and other[1].kind is ATOMIC:
-            thread.block.guesses.setdefault((address, thread), (site, row, other))
+            thread.block.guesses.setdefault((address, thread), (site, thread, row, other))
         elif other is not None:
             self.report("race", site, thread, row, other)
             (self.fresh if memory is self.memory else self.block.fresh).pop(address, None)
@@ -358,8 +378,12 @@ class Detector:
             case SiteKind.OUTSIDE:
                 self.report("out of bounds", site, thread, row)
                 block.stopped = True
-            case SiteKind.FENCE:
-                thread.released = {**(thread.known or {}), thread: thread.clock, block: thread.epoch}
+            case SiteKind.FENCE | SiteKind.BLOCK_FENCE:
+                published = {**(thread.known or {}), thread: thread.clock, block: thread.epoch}
+                if site.kind is SiteKind.FENCE:
+                    thread.released = {None: published}
+                else:
+                    thread.released = {**thread.released, block: published}
                 thread.clock += 1
                 thread.move_on()
             case SiteKind.BARRIER | SiteKind.GRID:
@@ -383,10 +407,15 @@ class Detector:
     def part(self, thread: ThreadState) -> None:
         """Release a group of threads from a synchronization point.
 
-        The threads then share one vector clock.
+        The threads then share one vector clock, unless the synchronization point orders no memory accesses.
         """
         assert thread.group is not None
         key, group = thread.group
+        if isinstance(key, tuple) and key[0].kind is SiteKind.WARP:
+            del thread.block.groups[key]
+            for one in group:
+                one.group = None
+            return
         known = join_clocks([one.known for one in group])
         if key is SiteKind.GRID:
             self.meeting = []
@@ -428,8 +457,8 @@ class Detector:
             if arrived < self.size and not block.stopped:
                 block.stopped = True
                 self.report("divergent barrier", site, thread, ())
-        for (_, reader), (site, row, access) in block.guesses.items():
-            self.report("race", site, reader, row, access)
+        for guess in block.guesses.values():
+            self.report("race", *guess)
         self.report_uninitialized(block.fresh)
         for one in block.threads:
             if one is not None:

@@ -147,7 +147,7 @@ _UNORDERED_BLOCKS = (
 )
 _DONE = {"read": "reading", "write": "writing", "atomic": "an atomic on"}
 _ACCESS = {SiteKind.READ: "read", SiteKind.WRITE: "write", SiteKind.ATOMIC: "atomic", SiteKind.OUTSIDE: "index"}
-_ACCESS |= dict.fromkeys((SiteKind.WARP, SiteKind.ACTIVE), "warp operation")
+_ACCESS |= dict.fromkeys((SiteKind.WARP_BARRIER, SiteKind.WARP), "warp operation")
 
 
 @public_error

@@ -37,9 +37,10 @@ class SiteKind(IntEnum):
     OUTSIDE = 3  # an out-of-bounds index: the access is not executed
     BARRIER = 4
     GRID = 5
-    WARP = 6  # the event's number is the mask
-    ACTIVE = 7
+    WARP_BARRIER = 6  # the event's number is the mask
+    WARP = 7  # a warp operation that does not order memory accesses; the event's number, if any, is the mask
     FENCE = 8
+    BLOCK_FENCE = 9  # a fence that other blocks do not observe
 
 
 # Operations that synchronize threads or order their accesses.
@@ -47,9 +48,11 @@ _KINDS = {
     "barrier": SiteKind.BARRIER,
     "barrier_vote": SiteKind.BARRIER,
     "grid_barrier": SiteKind.GRID,
-    "active_mask": SiteKind.ACTIVE,
+    "active_mask": SiteKind.WARP,
     "fence": SiteKind.FENCE,
     "shuffle_xor": SiteKind.WARP,
+    "warp_barrier": SiteKind.WARP_BARRIER,
+    **dict.fromkeys(("shuffle", "vote", "match", "warp_reduce"), SiteKind.WARP),
 }
 _MASKED = frozenset({"warp_barrier", "shuffle", "vote", "match", "warp_reduce"})  # the first operand is the mask
 
@@ -94,10 +97,9 @@ class TracingBuilder(KernelBuilder):
         If the operation synchronizes threads, a `trace` operation precedes it.
         """
         if opcode in _KINDS:
-            self._tracer.event(Site(_KINDS[opcode], self._tracer.location), ())
-        elif opcode in _MASKED:
-            mask = self.cast(operands[0], self.kernel.index_dtype)
-            self._tracer.event(Site(SiteKind.WARP, self._tracer.location, numbers=1), (mask,))
+            kind = SiteKind.BLOCK_FENCE if attributes.get("scope") == "block" else _KINDS[opcode]
+            mask = (self.cast(operands[0], self.kernel.index_dtype),) if opcode in _MASKED else ()
+            self._tracer.event(Site(kind, self._tracer.location, numbers=len(mask)), mask)
         return super().emit(opcode, operands, types, regions, **attributes)
 
 

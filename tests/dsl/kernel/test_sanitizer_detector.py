@@ -15,11 +15,15 @@ ACCESSES = (SiteKind.READ, SiteKind.WRITE, SiteKind.ATOMIC)
 SITES = [
     *(Site(kind, LOCATION, "x", "global", 4, 4, valued=kind is SiteKind.WRITE) for kind in ACCESSES),
     Site(SiteKind.BARRIER, LOCATION),
-    Site(SiteKind.WARP, LOCATION, numbers=1),
+    Site(SiteKind.WARP_BARRIER, LOCATION, numbers=1),
     Site(SiteKind.FENCE, LOCATION),
     Site(SiteKind.GRID, LOCATION),
+    Site(SiteKind.BLOCK_FENCE, LOCATION),
+    Site(SiteKind.WARP, LOCATION, numbers=1),
+    Site(SiteKind.ATOMIC, LOCATION, "x", "global", 4, 4, compares=True),
+    Site(SiteKind.WRITE, LOCATION, "x", "global", 1, 1, valued=True),
 ]
-BARRIER, WARP, FENCE, GRID = range(3, 7)
+BARRIER, WARP, FENCE, GRID, BLOCK_FENCE, SHUFFLE, SWAP, SMALL_WRITE = range(3, 11)
 LANES, ADDRESSES = 2, 5
 SIZE = 32 + LANES  # threads of a block: each of the two warps has two active lanes
 BUSY = (0, 1, 32, 33)
@@ -32,18 +36,21 @@ def events(source: random.Random, at_once: bool) -> list[Event]:
     turns = [(0, 1)] * 9 if at_once else [(0,)] * 4 + [(1,)] * 4
     for blocks in turns:
         for _ in range(source.choice((0, 0, 1, 1, 2))):
-            site = source.choice((0, 0, 0, 1, 2, 2, 2, FENCE, FENCE))
+            site = source.choice((0, 0, 0, 1, 2, 2, 2, FENCE, BLOCK_FENCE))
             made.append((site, source.choice(blocks), source.choice(BUSY), source.randrange(ADDRESSES)))
         block = source.choice(blocks)
-        match source.randrange(4 if at_once else 3):
+        match source.randrange(5 if at_once else 4):
             case 0:
                 made += [(BARRIER, block, t, 0) for t in source.sample(BUSY, 4)]
             case 1:
                 first = source.choice((0, 32))
                 made += [(WARP, block, first + t, 0b11) for t in source.sample(range(LANES), LANES)]
             case 2:
-                made.append((FENCE, block, source.choice(BUSY), 0))
+                made.append((source.choice((FENCE, BLOCK_FENCE)), block, source.choice(BUSY), 0))
             case 3:
+                first = source.choice((0, 32))
+                made += [(SHUFFLE, block, first + t, 0b11) for t in source.sample(range(LANES), LANES)]
+            case 4:
                 made += [(GRID, b, t, 0) for b in blocks for t in BUSY]
     return made
 
@@ -57,8 +64,9 @@ def races(made: list[Event], values: int) -> bool:
     clocks: dict[tuple[int, int], dict[tuple[int, int], int]] = {a: dict.fromkeys(who, 0) for a in who}
     for a in who:
         clocks[a][a] = 1
-    released: dict[tuple[int, int], dict[tuple[int, int], int]] = {}
-    memory: dict[int, dict[tuple[int, int], int]] = {}
+    # what fences have published, for all blocks (None) or for one
+    released: dict[tuple[tuple[int, int], int | None], dict[tuple[int, int], int]] = {}
+    memory: dict[tuple[int, int | None], dict[tuple[int, int], int]] = {}
     past: list[tuple[int, tuple[int, int], int, int, int]] = []  # site, thread, clock, address, value
     k = 0
 
@@ -76,17 +84,18 @@ def races(made: list[Event], values: int) -> bool:
             k += count
             continue
         k += 1
-        if site == FENCE:
-            released[me] = dict(clocks[me])
+        if site == SHUFFLE:
+            continue
+        if site in (FENCE, BLOCK_FENCE):
+            released[me, None if site == FENCE else block] = dict(clocks[me])
             clocks[me][me] += 1
             continue
-        if site == 2:
-            for a, n in memory.get(address, {}).items():
+        for scope in (None, block) if site == 2 else ():
+            held = memory.setdefault((address, scope), {})
+            for a, n in held.items():
                 clocks[me][a] = max(clocks[me][a], n)
-            if me in released:
-                held = memory.setdefault(address, {})
-                for a, n in released[me].items():
-                    held[a] = max(held.get(a, 0), n)
+            for a, n in released.get((me, scope), {}).items():
+                held[a] = max(held.get(a, 0), n)
         value = (k - 1) % values
         for old, other, clock, where, before in past:
             quiet = {old, site} in ({0}, {2}) or ({old, site} == {1} and before == value)
@@ -99,7 +108,9 @@ def races(made: list[Event], values: int) -> bool:
 def found_in(made: list[Event], at_once: bool, values: int) -> bool:
     """Return whether the detector finds a race."""
     detector = Detector(SITES, SIZE, at_once=at_once)
-    detector.take([[s | t << 32, b, 64 + 4 * p, p if s == WARP else k % values] for k, (s, b, t, p) in enumerate(made)])
+    detector.take(
+        [[s | t << 32, b, 64 + 4 * p, p if s in (WARP, SHUFFLE) else k % values] for k, (s, b, t, p) in enumerate(made)]
+    )
     return any(f.kind == "race" for f in detector.finish())
 
 
@@ -129,3 +140,31 @@ def test_writes_of_the_same_value(at_once: bool) -> None:
         assert right or not found, made
         missed += right != found
     assert missed < 60
+
+
+def reported(rows: list[list[int]], size: int = SIZE) -> bool:
+    """Return whether the detector reports events of block 0, each with its site, thread, address and value."""
+    detector = Detector(SITES, size)
+    detector.take([[site | thread << 32, 0, address, value] for site, thread, address, value in rows])
+    return any(finding.kind == "race" for finding in detector.finish())
+
+
+def test_a_read_after_many_reads() -> None:
+    reads = [[0, thread, 64, 0] for thread in range(64)]
+    barrier = [[BARRIER, thread, 0, 0] for thread in range(128)]
+    write = [[1, 0, 64, 5]]
+    assert not reported([*reads, *barrier, *write], 128)
+    assert reported([*reads, *barrier, [0, 100, 64, 0], *write], 128)
+
+
+def test_compare_and_swap_after_a_read() -> None:
+    read, other, swap = [0, 0, 64, 0], [SWAP, 1, 64, 0], [SWAP, 0, 64, 0]
+    assert not reported([read, other, swap])
+    assert not reported([read, [0, 1, 64, 0], swap, other])
+    assert reported([read, other])
+    assert reported([read, [0, 2, 64, 0], other, swap])
+
+
+def test_equal_values_of_different_sizes() -> None:
+    assert reported([[1, 0, 64, 1], [SMALL_WRITE, 1, 65, 1]])
+    assert not reported([[SMALL_WRITE, 0, 65, 1], [SMALL_WRITE, 1, 65, 1]])
