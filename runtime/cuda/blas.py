@@ -26,6 +26,7 @@ NAMES = ("libcublas.so.13", "libcublas.so.12")
 PLAIN, TRANSPOSED = 0, 1
 DEFAULT_ALGORITHM = -1
 INVALID, UNSUPPORTED = 7, 15
+FULL_SUMS = 16  # CUBLAS_MATH_DISALLOW_REDUCED_PRECISION_REDUCTION: partial sums of float16 are not rounded to float16
 MOST = 2**31 - 1
 MISSING = "matrix products run on the host: cuBLAS is not installed (pip install 'weft[cuda13]' or nvidia-cublas)"
 BROKEN = "matrix products run on the host: cublasCreate_v2 failed with status {}; cuBLAS may need a newer driver"
@@ -109,7 +110,6 @@ class Blas:
         for number, (here, there) in enumerate(found.offsets):
             # cuBLAS is column-major: a product that it writes as (m, n) has our rows
             code = self._call(
-                "cublasGemmStridedBatchedEx",
                 *(second, first, m, n, k, one),
                 *(right.address + size * there, kind[0], second_row, second_step),
                 *(left.address + size * here, kind[0], first_row, first_step),
@@ -137,7 +137,12 @@ class Blas:
                     return False
                 self._library.cublasGemmStridedBatchedEx.argtypes = PARAMETERS
             handle = ctypes.c_void_p()
-            code = self._within(lambda: self._library.cublasCreate_v2(ctypes.byref(handle)))
+            code = self._within(
+                lambda: (
+                    self._library.cublasCreate_v2(ctypes.byref(handle))
+                    or self._library.cublasSetMathMode(handle, FULL_SUMS)
+                )
+            )
             if code:
                 warn_user(BROKEN.format(code), PerformanceWarning)
                 self._missing = True
@@ -145,16 +150,14 @@ class Blas:
             self._handle = handle
             return True
 
-    def _call(self, name: str, *arguments: Any) -> int:
-        """Call a cuBLAS function, which works in the calling thread's stream."""
+    def _call(self, *arguments: Any) -> int:
+        """Enqueue a product in the calling thread's stream."""
         with self._order.lock:
-            queue = self._order.enter(None)
+            queue = ctypes.c_void_p(int(self._order.enter(None)))
 
             def call() -> int:
-                _check(
-                    "cublasSetStream_v2", self._library.cublasSetStream_v2(self._handle, ctypes.c_void_p(int(queue)))
-                )
-                return int(getattr(self._library, name)(self._handle, *arguments))
+                _check("cublasSetStream_v2", self._library.cublasSetStream_v2(self._handle, queue))
+                return int(self._library.cublasGemmStridedBatchedEx(self._handle, *arguments))
 
             return self._within(call)
 
@@ -168,7 +171,7 @@ class Blas:
 
     def __del__(self) -> None:
         if getattr(self, "_handle", None) is not None and not (self._driver.lost or self._driver.silent):
-            self._library.cublasDestroy_v2(self._handle)
+            self._within(lambda: self._library.cublasDestroy_v2(self._handle))
 
 
 @dataclass(frozen=True, slots=True)
@@ -205,11 +208,29 @@ def _plan_product(
     first, second = _layout(a), _layout(b)
     if first is None or second is None or not k or max(n, m, k, first[1], second[1]) > MOST:
         return None
-    steps = _lead_strides(a, lead), _lead_strides(b, lead)
-    layouts = tuple((*layout, step[-1] if step else 0) for layout, step in zip((first, second), steps, strict=True))
-    indices = product(*(range(extent) for extent in lead[:-1]))
-    offsets = tuple(tuple(sum(i * s for i, s in zip(index, step, strict=False)) for step in steps) for index in indices)
-    return _Product((n, k, m), layouts, lead[-1] if lead else 1, offsets)
+    *outer, (count, *steps) = _merge_axes(lead, _lead_strides(a, lead), _lead_strides(b, lead))
+    if count > MOST:
+        return None
+    layouts = tuple((*layout, step) for layout, step in zip((first, second), steps, strict=True))
+    indices = product(*(range(extent) for extent, _, _ in outer))
+    offsets = tuple(
+        tuple(sum(i * axis[side] for i, axis in zip(index, outer, strict=True)) for side in (1, 2)) for index in indices
+    )
+    return _Product((n, k, m), layouts, count, offsets)
+
+
+def _merge_axes(lead: tuple[int, ...], left: list[int], right: list[int]) -> list[tuple[int, int, int]]:
+    """Return the extent of each leading axis and its strides in both operands, with as few axes as possible.
+
+    Axes of length 1 are dropped, and adjacent axes are merged if both operands allow it.
+    """
+    axes: list[tuple[int, int, int]] = []
+    for extent, first, second in zip(lead, left, right, strict=True):
+        if axes and axes[-1][1:] == (first * extent, second * extent):
+            axes[-1] = axes[-1][0] * extent, first, second
+        elif extent > 1:
+            axes.append((extent, first, second))
+    return axes or [(1, 0, 0)]
 
 
 def _check(name: str, code: int) -> None:

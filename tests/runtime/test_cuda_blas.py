@@ -27,14 +27,19 @@ class Library:
         self.stream = 0
         self.calls = 0
         self.made = self.destroyed = 0
-        self.code = self.refused = 0
+        self.code = self.refused = self.mode = 0
 
     def cublasCreate_v2(self, handle: Any) -> int:
         ctypes.cast(handle, ctypes.POINTER(ctypes.c_void_p))[0] = 4711
         self.made += 1
         return self.refused
 
+    def cublasSetMathMode(self, handle: Any, mode: int) -> int:
+        self.mode = mode
+        return 0
+
     def cublasDestroy_v2(self, handle: Any) -> int:
+        assert self.driver.count("cuCtxPushCurrent") > self.driver.count("cuCtxPopCurrent"), "outside the context"
         self.destroyed += 1
         return 0
 
@@ -124,6 +129,31 @@ def test_dtypes(library: Library, dtype: Any) -> None:
 def test_shapes(library: Library, left: tuple[int, ...], right: tuple[int, ...]) -> None:
     check(values(*left), values(*right))
     assert library.calls
+
+
+@pytest.mark.parametrize(
+    ("left", "right", "calls"),
+    [
+        ((2, 3, 4, 6), (2, 3, 6, 5), 1),
+        ((5, 1, 4, 6), (5, 1, 6, 5), 1),
+        ((2, 1, 3, 4, 6), (6, 5), 1),
+        ((2, 3, 4, 6), (3, 6, 5), 2),
+        ((2, 3, 5, 4, 6), (2, 1, 1, 6, 5), 2),
+    ],
+)
+def test_stacks_take_few_calls(library: Library, left: tuple[int, ...], right: tuple[int, ...], calls: int) -> None:
+    check(values(*left), values(*right))
+    assert library.calls == calls
+
+
+def test_handle(driver: RunningStandIn) -> None:
+    device, library = RunningDevice(driver), Library(driver)
+    device._blas = Blas(device._driver, device._order, library)
+    with wf.device(device):
+        check(values(3, 4), values(4, 5))
+    assert library.mode == 16  # sums are not rounded to the dtype of the operands
+    device._blas = None
+    assert library.destroyed == 1
 
 
 @pytest.mark.parametrize(
