@@ -70,7 +70,7 @@ def expand_division(kernel: Kernel) -> Kernel:
             writer = _Writer(b, constants)
             if operation.opcode == "sqrt":
                 return [writer.narrow_root(*given)]
-            if operation.operands[0] in integers and constants.get(operation.operands[1], 0) > 0:
+            if operation.operands[0] in integers and 0 < constants.get(operation.operands[1], 0) < math.inf:
                 return [writer.quotient(given[0], given[1], writer.reciprocal(given[1]))]
             return [writer.narrow_quotient(*given)]
         group = groups.get(operation)
@@ -118,13 +118,13 @@ def _groups(block: Block, constants: dict[Value, float], narrow: set[Value]) -> 
     """
     group: list[Operation] = []
     for o in block.operations:
-        if _is_expanded(o, constants) and _is_narrow(o, narrow):
-            yield [o]
-            continue
-        if group and not _joins_group(o, group, constants):
+        alone = _is_expanded(o, constants) and _is_narrow(o, narrow)
+        if group and (alone or not _joins_group(o, group, constants)):
             yield group
             group = []
-        if _is_expanded(o, constants):
+        if alone:
+            yield [o]
+        elif _is_expanded(o, constants):
             group.append(o)
     if group:
         yield group

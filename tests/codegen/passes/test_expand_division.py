@@ -313,6 +313,27 @@ def test_a_constant_divisor_needs_no_approximation() -> None:
         assert out[0] == np.float32(x) / np.float32(3)
 
 
+def test_a_quotient_of_halves_between_other_quotients_precedes_its_use() -> None:
+    b = KernelBuilder("mixed", np.int64, "threaded", explicit=True)
+    x, half, out = (
+        b.pointer("x", np.float32),
+        b.pointer("half", np.float16),
+        b.pointer("out", np.float32, writable=True),
+    )
+    zero, one = b.constant(0), b.constant(1)
+    number, narrow = b.load(x, zero), [b.cast(b.load(half, k), np.float32) for k in (zero, one)]
+    first = b.op("divide", number, b.load(x, one))
+    middle = b.op("divide", *narrow)
+    last = b.op("divide", middle, number)
+    b.store(out, zero, first)
+    b.store(out, one, last)
+    kernel = expand_division(b.finish())
+    verify_kernel(kernel)
+    found = np.zeros(2, np.float32)
+    interpret_kernel(kernel, [np.float32([3, 7]), np.float16([5, 9]), found])
+    np.testing.assert_array_equal(found, np.float32([3, np.float32(5) / np.float32(9)]) / np.float32([7, 3]))
+
+
 def test_other_dtypes_are_left_alone() -> None:
     kernel = kernel_of(("x", "y"), dtype=np.float64)
     assert expand_division(kernel) is kernel
@@ -363,7 +384,7 @@ def test_numbers_of_half_precision_take_no_branch(opcode: str) -> None:
 
 
 @pytest.mark.parametrize("dtype", [np.int16, np.uint16, np.float16])
-@pytest.mark.parametrize("divisor", [255.0, 0.1, 1 / 3, 1.9999999, -7.0, 2.0**-49 * 1.5])
+@pytest.mark.parametrize("divisor", [255.0, 0.1, 1 / 3, 1.9999999, -7.0, 2.0**-49 * 1.5, np.inf, -np.inf, np.nan, 0.0])
 @np.errstate(all="ignore")
 def test_integers_of_16_bits_over_constants_take_no_branch(dtype: Any, divisor: float) -> None:
     b = KernelBuilder("small", np.int64, "threaded", explicit=True)
