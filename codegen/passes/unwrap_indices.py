@@ -97,8 +97,9 @@ class _Signs(FactWalk):
         if found is None or not is_signed(value):
             return None
         start, steps = found
-        # an int64 that overflows is no valid index
-        grows = all(self.is_positive(step, value.type.itemsize == 8) for step in steps)  # type: ignore[union-attr]
+        width = value.type.itemsize  # type: ignore[union-attr]
+        # an int64 that overflows is no valid index; an int8 or int16 may be
+        grows = width >= 4 and all(self.is_positive(step, width == 8) for step in steps)
         return self.terms(start, exact=True) if grows else None
 
     def is_positive(self, step: Value, wide: bool) -> bool:

@@ -8,6 +8,7 @@ from types import FunctionType
 import numpy as np
 import pytest
 
+import weft
 from weft import cuda
 from weft.codegen import verify_kernel
 from weft.codegen.llvm import host_threads
@@ -207,3 +208,22 @@ def test_kernels(function: Callable[..., None]) -> None:
     rest = [o for o in after.walk() if "index" in o.attributes]
     assert any("index" in o.attributes for o in before.walk())
     assert bool(rest) == (function in NEGATIVE)
+
+
+@pytest.mark.parametrize("dtype", [np.int8, np.int16])
+def test_a_counter_of_few_bits_wraps_around(dtype: type[np.signedinteger]) -> None:
+    @weft.kernel
+    def wraps(x, start, o):
+        k = start[0]
+        turn = 0
+        if k > 0:
+            while turn < 20:
+                o[turn] = x[k]
+                k += dtype(1)
+                turn += 1
+
+    last = np.iinfo(dtype).max
+    x = np.random.default_rng(0).random(2 * last + 50)
+    start, out = np.array([last - 9], dtype), np.zeros(20)
+    wraps[1, 1](x, start, out)
+    np.testing.assert_array_equal(out, x[np.arange(last - 9, last + 11).astype(dtype)])
