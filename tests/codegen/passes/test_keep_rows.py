@@ -114,6 +114,18 @@ def test_the_next_row_is_asked_for_where_this_one_is_computed() -> None:
     assert count(kernel(indirect=True), "fetch") == 0  # after the last row there is no position to load
 
 
+def test_rows_at_loaded_indices_are_not_fetched_ahead() -> None:
+    text = TEXT.format(op="exp", written="noalias ")
+    text = text.replace("  %y: ptr", "  %rows_at: ptr<int32> noalias align=4\n  %y: ptr")
+    for index in ("%3", "%17"):
+        loaded = f"    {index}at: int32 = load(%rows_at, %1)\n"
+        text = text.replace(f"    {index}: int32 = multiply(%1", f"{loaded}    {index}: int32 = multiply({index}at")
+    found = fetch_rows(choose_lanes(parse_kernel(text), HOST))
+    verify_kernel(found)
+    assert count(found, "fetch") == 0
+    assert count(found, "load") == 5
+
+
 @pytest.fixture
 def small_cache(monkeypatch: pytest.MonkeyPatch) -> Iterator[None]:
     """Set the cache size so low that every kernel exceeds it."""
