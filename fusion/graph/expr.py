@@ -11,7 +11,6 @@ Every constructor checks shapes and dtypes, so that an error is raised at the us
 from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Sequence
-from itertools import islice
 from math import prod
 from types import CodeType
 from typing import TYPE_CHECKING, Any, Literal
@@ -110,8 +109,8 @@ def intern(
     found = INTERNED.get(key)
     if found is None:
         if len(INTERNED) >= INTERNED_LIMIT:
-            for old in list(islice(INTERNED, INTERNED_LIMIT // 2)):
-                del INTERNED[old]
+            for old in list(INTERNED)[: INTERNED_LIMIT // 2]:
+                INTERNED.pop(old, None)  # (another thread may be dropping the same nodes)
         found = INTERNED.setdefault(key, Expr(kind, op, operands, attrs, shape, dtype, location))
     return found
 

@@ -154,16 +154,15 @@ def _window(whole: np.ndarray, shape: tuple[int, ...], strides: tuple[int, ...],
 
 
 def _copy(pairs: list[tuple[np.ndarray, np.ndarray]], threads: int) -> None:
-    calls: list[Callable[[], None]] = []
-    for target, value in pairs:
+    for target, value in pairs:  # (one after another, because a later box may overwrite a part of an earlier box)
         if target.nbytes < 2 * BLOCK_BYTES or threads < 2:
             np.copyto(target, value)
             continue
         # (along the axis with the largest stride, if it is long enough)
         axis = max(range(target.ndim), key=lambda k: (target.shape[k] >= 4 * threads, target.strides[k]))
         rows, own = target.swapaxes(axis, 0), value.swapaxes(axis, 0)
-        calls += [partial(np.copyto, rows[b], own[b]) for b in divide_axis(len(rows), target.nbytes, threads)]
-    run_calls(calls, threads)
+        blocks = divide_axis(len(rows), target.nbytes, threads)
+        run_calls([partial(np.copyto, rows[b], own[b]) for b in blocks], threads)
 
 
 # -- positions ----------------------------------------------------------------------------------------------------------------

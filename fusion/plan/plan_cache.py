@@ -74,12 +74,17 @@ def find_form(device: str, graph: LiveGraph, wanted: tuple[int, ...] | None) -> 
         attrs = node.attrs
         if kind in _SIZED:
             attrs = _SIZED[kind](attrs, encode)
-        elif kind == "constant" and node.dtype.kind in "iuf":
+        elif _is_traced_constant(node):
             attrs = (encode.constant(attrs[0]),)
         numbers[node] = len(numbers)
         parts.append((kind, node.op, operands, attrs, encode(node.shape), node.dtype))
     origins = tuple([(numbers[leaf], numbers[origin]) for leaf, origin in graph.origins.items()])
     return Form((device, tuple(parts), tuple([numbers[v] for v in graph.versions]), origins, wanted), nodes, encode)
+
+
+def _is_traced_constant(node: Expr) -> bool:
+    """Return whether the value of a constant is not part of the key of a graph structure."""
+    return node.kind == "constant" and node.dtype.kind in "iuf"
 
 
 class SizeEncoder:
@@ -265,7 +270,7 @@ def trace_plan(form: Form, device: Device, graph: LiveGraph, make: Callable[[Liv
         attrs = node.attrs
         if node.kind in _SIZED:
             attrs = _SIZED[node.kind](attrs, sizes)
-        elif node.kind == "constant" and attrs[0] in sizes.constants:
+        elif _is_traced_constant(node):
             attrs = (sizes.constants[attrs[0]],)
         # not interned: no program contains this expression
         shape = sizes(node.shape)

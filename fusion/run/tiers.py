@@ -169,7 +169,7 @@ def try_interpreting(
     Return None if the graph was interpreted. Otherwise return the expected seconds of compilation, or 0 if unknown.
     """
     begin = thread_time()  # (time that other programs of a busy machine take is not lost by interpretation)
-    alike = kind.key, tuple(kind.encoder.codes)  # (with all lengths)
+    alike = _key_for_any_offsets(kind)
     found = _programs.get(alike)
     if found is not None and found[0] is not None and _keeps_interpreting(found[1]):
         moved = found[0].moved(kind.nodes)
@@ -230,8 +230,13 @@ def _limit(form: FormCost) -> float:
 
 
 def is_known(key: object, kind: plan_cache.Form) -> bool:
-    """Return whether this graph, or one of the same structure and lengths, was interpreted before."""
-    return key in _programs or (kind.key, tuple(kind.encoder.codes)) in _programs
+    """Return whether this graph, or one with other offsets, was interpreted before."""
+    return key in _programs or _key_for_any_offsets(kind) in _programs
+
+
+def _key_for_any_offsets(kind: plan_cache.Form) -> object:
+    """Return a key that is equal for graphs of the same structure, lengths and constants."""
+    return kind.key, tuple(kind.encoder.codes), tuple(kind.encoder.constants)
 
 
 def reinterpret(key: object, epoch: Epoch, versions: list[Expr], assign_results: Any) -> bool:

@@ -53,13 +53,13 @@ class Program:
     handed: list[int]
     numbers: dict[Expr, int] = field(repr=False)
     any_order: bool = False
-    movable: bool = False  # the order is the same for any offsets and constants
+    movable: bool = False  # the order is the same for any offsets
     nodes: list[Expr] = field(default_factory=list, repr=False)  # of the graph's form
 
     def moved(self, nodes: list[Expr]) -> Program:
-        """Return this program for a graph with other offsets and constants.
+        """Return this program for a graph with other offsets.
 
-        The graph has the same form and lengths.
+        The graph has the same form, lengths and constants.
         """
         new = dict(zip(self.nodes, nodes, strict=True))
         steps = [ValueStep(new[each.node], each.number, each.operands, each.run, each.detail) for each in self.steps]

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import sys
+from concurrent.futures import ThreadPoolExecutor
 from types import CodeType
 
 import numpy as np
@@ -54,3 +56,15 @@ def test_code_objects_beyond_the_limit_are_not_kept(monkeypatch: pytest.MonkeyPa
     assert keep_code(code) is None
     node = map_("exp", [leaf(0, (5,), np.dtype(float))], location=(code, 2))
     assert node.location == (code, 2) and node.location[0] is code
+
+
+def test_threads_that_fill_the_table_of_nodes_together(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(expr, "INTERNED", {})
+    monkeypatch.setattr(expr, "INTERNED_LIMIT", 200)
+    before = sys.getswitchinterval()
+    sys.setswitchinterval(1e-6)
+    try:
+        with ThreadPoolExecutor(4) as pool:
+            list(pool.map(lambda k: [leaf(slot, (k,), np.dtype(float)) for slot in range(20_000)], range(4)))
+    finally:
+        sys.setswitchinterval(before)

@@ -6,6 +6,7 @@ The results have the bits of kernels and of NumPy, for every layout and number o
 from __future__ import annotations
 
 from collections.abc import Callable
+from types import ModuleType
 from typing import Any
 
 import numpy as np
@@ -123,6 +124,20 @@ def test_a_lone_copy_compiles_nothing() -> None:
     reset_statistics()
     np.testing.assert_array_equal(np.asarray(wf.roll(x, 3) + x), np.roll(x.numpy(), 3) + x.numpy())
     assert statistics()["kernels"] == 1
+
+
+@pytest.mark.parametrize("dtype", ["uint8", "complex64"])
+def test_boxes_that_overlap_are_copied_in_order(dtype: str) -> None:
+    def program(m: ModuleType, x: Any) -> Any:
+        y = m.empty(x.shape, dtype)
+        y[:-1] = x[1:]
+        y[100:200] = x[500:600]
+        y[-1:] = x[:1]
+        return y
+
+    x = values((4_000_000,), dtype)
+    with override(threads=3, interpret="never"):
+        np.testing.assert_array_equal(np.asarray(program(wf, wf.asarray(x))), program(np, x))
 
 
 def test_a_plan_with_a_loop_is_found_for_other_sizes() -> None:

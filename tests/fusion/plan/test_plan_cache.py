@@ -346,3 +346,18 @@ def test_long_programs_are_planned_once(monkeypatch: pytest.MonkeyPatch) -> None
             before = wf.statistics()["plans"]
             np.testing.assert_array_equal(np.asarray(program(wf)), program(np))
             assert (wf.statistics()["plans"] > before) == wanted
+
+
+def test_constants_with_the_bits_of_another_dtype() -> None:
+    mask, brains = np.arange(40_000) % 3 == 0, np.ones(40_000, pytest.importorskip("ml_dtypes").bfloat16)
+
+    def program(m: ModuleType, number: int) -> list[Any]:
+        numbers = m.where(m.asarray(mask), m.full(mask.size, number, np.int16), m.asarray(mask).astype(np.int16))
+        return [numbers, m.where(m.asarray(mask), m.asarray(brains), m.zeros(mask.size, brains.dtype))]
+
+    with wf.device("cpu"), override(interpret="never"):
+        for number in (5, 0, 7):
+            found = program(wf, number)
+            wf.evaluate(*found)
+            for each, expected in zip(found, program(np, number), strict=True):
+                np.testing.assert_array_equal(np.asarray(each), expected, strict=True)

@@ -69,3 +69,12 @@ def test_a_mean_that_was_evaluated_before() -> None:
             wf.evaluate(mean)
             results.append(np.asarray(((y - mean) ** 2).sum()))
     assert results[0].tobytes() == results[1].tobytes()
+
+
+def test_divisors_that_are_not_the_number_of_elements() -> None:
+    x = array("f8", 100_000, "normal")
+    for divisor in (100_000.0, 1000.0, 100_000.0):
+        with override(interpret="always"):
+            y = wf.asarray(x)
+            found = np.asarray(((y - y.sum() / divisor) ** 2).sum())
+        np.testing.assert_allclose(found, ((x - x.sum() / divisor) ** 2).sum())
