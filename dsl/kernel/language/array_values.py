@@ -91,11 +91,10 @@ def position(
         held = int(held)
         if isinstance(extent, int) and not -extent <= held < extent:
             c.fail(f"index {held} is out of bounds for axis {axis} with size {extent}")
-        if held < 0:
-            return add(c, extent, held)
+        at = add(c, extent, held) if held < 0 else held
         if c.checked and not isinstance(extent, int):
-            _check(c, c.builder.constant(held), extent, array, axis)
-        return held
+            _check(c, extent_ir(c, at), extent, array, axis, c.builder.constant(held))
+        return at
     value = asked = c.index(index, what)
     if not (isinstance(index, ScalarValue) and index.nonnegative) and not (
         isinstance(index, ScalarValue) and index.dtype.kind in "ub"
@@ -233,7 +232,7 @@ def slice_of(c: Compiler, part: Sliced, extent: Extent) -> tuple[Extent, Extent,
     def bound(value: object, default: Value) -> Value:
         if value is None:
             return default
-        found = c.index(value, "the end of a slice")
+        found = _saturated(c, value, "the end of a slice")
         if not (isinstance(value, ScalarValue) and value.nonnegative):
             below = b.op("less", found, b.constant(0), dtype=np.bool_)
             found = b.op("where", below, b.op("add", found, whole), found)
@@ -245,6 +244,20 @@ def slice_of(c: Compiler, part: Sliced, extent: Extent) -> tuple[Extent, Extent,
     wide = abs(step)
     count = b.op("floor_divide", b.op("add", far, b.constant(wide - 1)), b.constant(wide)) if wide > 1 else far
     return start, b.op("maximum", count, b.constant(0)), step
+
+
+def _saturated(c: Compiler, value: object, what: str) -> Value:
+    """Convert an integer to the index dtype, with the limits of this dtype for integers that are out of range."""
+    number, limits = c.number(value, what), np.iinfo(c.index_dtype)
+    if isinstance(number, Constant) and isinstance(number.value, (int, np.integer)):
+        number = Constant(min(max(int(number.value), limits.min), limits.max))
+    elif isinstance(number, ScalarValue) and number.dtype.kind in "iu" and not np.can_cast(number.dtype, c.index_dtype):
+        b, dtype = c.builder, number.dtype
+        limited = b.op("minimum", number.ir, b.constant(int(limits.max), dtype))
+        if dtype.kind == "i":
+            limited = b.op("maximum", limited, b.constant(int(limits.min), dtype))
+        number = ScalarValue(limited)
+    return c.index(number, what)
 
 
 # -- elements --------------------------------------------------------------------------------------
@@ -278,9 +291,17 @@ def assign_view(c: Compiler, view: ArrayValue, value: object, **attributes: Any)
         _put(c, view, value, attributes)
         return
     items = value.items if isinstance(value, TupleValue) else None
+    if items is not None and len(items) == 1:
+        assign_view(c, view, items[0], **attributes)
+        return
     if items is not None and view.ndim == 1:
-        if view.shape[0] != len(items) and isinstance(view.shape[0], int):
-            c.fail(f"{counted(len(items), 'value')} cannot be assigned to {counted(view.shape[0], 'element')}")
+        extent, given = view.shape[0], counted(len(items), "value")
+        if isinstance(extent, int) and extent != len(items):
+            c.fail(f"{given} cannot be assigned to {counted(extent, 'element')}")
+        if c.checked and not isinstance(extent, int):
+            other = c.builder.op("not_equal", extent, c.builder.constant(len(items)), dtype=np.bool_)
+            text = f"{given} cannot be assigned to {{}} elements"
+            c.report(other, ValueError, text, (c.builder.cast(extent, np.int64),))
         for k, item in enumerate(items):
             assign_view(c, view_of(c, view, Constant(k)), item, **attributes)
         return

@@ -1,0 +1,78 @@
+"""Slices, indices and assigned tuples at the edges of their ranges, in kernels."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import numpy as np
+import pytest
+
+from weft import cuda
+
+
+@cuda.jit
+def lengths(x: Any, end: Any, out: Any) -> None:
+    out[0] = len(x[:end])
+    out[1] = len(x[end:])
+    out[2] = len(x[:end:2])
+    out[3] = len(x[end::-1])
+    out[4] = len(x[:end:-1])
+    out[5] = len(x[: 2**40])
+    out[6] = len(x[-(2**40) :])
+
+
+@pytest.mark.parametrize(
+    "end",
+    [
+        *(2**40, -(2**40), 2**32 + 3, -(2**32) - 3, 2**31, -(2**31), -(2**31) - 2, 2**63 - 1, -(2**63), 3, -3),
+        *(np.uint32(2**32 - 1), np.uint64(2**64 - 1), np.int32(-(2**31)), np.uint8(255)),
+    ],
+)
+def test_ends_of_slices_are_clipped(end: Any) -> None:
+    x, out = np.arange(5.0), np.zeros(7)
+    lengths[1, 1](x, end, out)
+    assert out.tolist() == [len(x[:end]), len(x[end:]), len(x[:end:2]), len(x[end::-1]), len(x[:end:-1]), 5, 5]
+
+
+@pytest.mark.parametrize("length", [2, 3, 4])
+def test_debug_kernels_check_constant_indices(length: int) -> None:
+    @cuda.jit(debug=True)
+    def read(x: Any, out: Any) -> None:
+        out[0] = x[-3]
+
+    @cuda.jit(debug=True)
+    def write(x: Any, out: Any) -> None:
+        x[-3] = 7
+        out[0] = x[-3]
+
+    for kernel in (read, write):
+        x, out = np.arange(float(length)), np.zeros(1)
+        if length < 3:
+            with pytest.raises(IndexError, match="index -3 is out of bounds for axis 0 of x with size 2"):
+                kernel[1, 1](x, out)
+        else:
+            kernel[1, 1](x, out)
+            assert out[0] == x[-3]
+
+
+def test_a_tuple_of_one_value_is_broadcast() -> None:
+    @cuda.jit
+    def fill(x: Any, y: Any) -> None:
+        x[:] = (5,)
+        y[...] = ((3,),)
+
+    x, y = np.zeros(4), np.zeros((2, 3))
+    fill[1, 1](x, y)
+    assert x.tolist() == [5] * 4 and y.tolist() == [[3] * 3] * 2
+
+
+def test_debug_kernels_check_the_number_of_assigned_values() -> None:
+    @cuda.jit(debug=True)
+    def fill(x: Any) -> None:
+        x[:] = (5, 6)
+
+    x = np.zeros(2)
+    fill[1, 1](x)
+    assert x.tolist() == [5, 6]
+    with pytest.raises(ValueError, match="2 values cannot be assigned to 3 elements"):
+        fill[1, 1](np.zeros(3))
