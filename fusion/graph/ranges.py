@@ -92,7 +92,10 @@ def _float_range(node: Expr, depth: int) -> tuple[float, float]:
 
 def _is_exact_cast(child: Expr, kind: np.dtype) -> bool:
     """Return whether a cast of `child` to the dtype `kind` preserves every value."""
-    return np.can_cast(child.dtype, kind) or (child.kind == "constant" and child.dtype.kind == kind.kind)
+    if np.can_cast(child.dtype, kind):
+        return True
+    limits = np.iinfo(kind) if kind.kind in "iu" and child.kind == "constant" else None
+    return limits is not None and limits.min <= int(constant_value(child)) <= limits.max
 
 
 def _remainder(a: Range, b: Range) -> Range | None:

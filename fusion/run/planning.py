@@ -161,7 +161,9 @@ class PlanWriter:
         ending: dict[int, list[Expr]] = {}
         for node, position in self.schedule.last_use.items():
             ending.setdefault(position, []).append(node)
+        calls = [k for k, group in enumerate(self.schedule.groups) if group.opaque is not None]
         for position, group in enumerate(self.schedule.groups):
+            fails_later = bool(calls) and position < calls[-1]
             loop = find_numpy_loop(group) if self.device.name == "cpu" else None
             if group.opaque is not None:
                 self._call(group.opaque, group.opaque.operands)
@@ -170,7 +172,7 @@ class PlanWriter:
             else:
                 for placed in group.placed:
                     if placed.task.node not in group.private:
-                        self._memory(placed.task, group)
+                        self._memory(placed.task, group, fails_later)
                 for function, lowered in obtain_kernels(self.device, group, self.may):
                     self._launch(function, lowered, group)
                 self._release_partials()
@@ -215,7 +217,11 @@ class PlanWriter:
         self.steps.append((number, nbytes))
         return number
 
-    def _memory(self, task: Task, group: Group) -> None:
+    def _memory(self, task: Task, group: Group, fails_later: bool) -> None:
+        """Append the steps that provide the memory for a result.
+
+        No input is overwritten if a later call may fail (`fails_later`), because the plan may then run again.
+        """
         node, previous = task.node, task.previous
         if node in group.over:
             self.slots_of[node] = self.slot_of(group.over[node])
@@ -228,7 +234,7 @@ class PlanWriter:
             return
         source = self.slot_of(previous)
         owned = previous.kind != "leaf"
-        if node not in self.schedule.in_place:
+        if node not in self.schedule.in_place or (fails_later and not owned):
             size = node.dtype.itemsize
             first, behind = (size * k for k in task.written_range())
             self.steps.append(Donation(self.slot_of(node), source, "fill", node.nbytes, (first, behind)))

@@ -1,9 +1,16 @@
-"""First evaluations, in several threads at the same time."""
+"""First evaluations in several threads at the same time, and evaluations that fail."""
 
 from __future__ import annotations
 
 import subprocess
 import sys
+
+import numpy as np
+import pytest
+
+import weft as wf
+from weft.fusion.run import execute
+from weft.runtime import override
 
 PROGRAM = """
 import sys, threading, time
@@ -36,3 +43,20 @@ assert found == [50_000.0 + k for k in range(len(arrays))], found
 def test_threads_may_evaluate_while_another_loads_the_interpreter() -> None:
     done = subprocess.run([sys.executable, "-c", PROGRAM], capture_output=True, text=True, timeout=120, check=False)
     assert done.returncode == 0, done.stderr
+
+
+def test_a_failed_library_call_leaves_inputs_unchanged(monkeypatch: pytest.MonkeyPatch) -> None:
+    def fail(*arguments: object) -> None:
+        raise MemoryError
+
+    with wf.device("cpu"), override(interpret="never"):
+        x, a = wf.zeros(90_000), wf.ones((300, 300))
+        wf.evaluate(x, a)
+        x[::2] += 1
+        product = x.reshape(300, 300) @ a
+        x[1::2] = product[0, 0]
+        with monkeypatch.context() as patch:
+            patch.setattr(execute, "call_host", fail)
+            with pytest.raises(MemoryError):
+                wf.evaluate(x, product)
+        np.testing.assert_array_equal(x[:4].numpy(), [1, 150, 1, 150])
