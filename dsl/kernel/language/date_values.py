@@ -107,26 +107,29 @@ _RESULTS = {"add": {"Mm": "M", "mM": "M", "mm": "m"}, "subtract": {"MM": "m", "M
 
 def _ratio(c: Compiler, name: str, first: DateValue, second: DateValue) -> Any:
     unit, numbers = _common(c, (first, second))
+    missing = c.apply("logical_or", *(c.apply("equal", number, NAT) for number in numbers))
     if name == "divide":
         floats = [c.cast(number, np.float64) for number in numbers]
-        missing = c.apply("logical_or", *(c.apply("equal", number, NAT) for number in numbers))
         return c.apply("where", missing, Constant(float("nan")), c.apply("divide", *floats))
-    result = c.apply(name, *numbers)
-    return result if name == "floor_divide" else DateValue(_unless_nat(c, result, *numbers), np.dtype(f"m8{unit}"))
+    missing = c.apply("logical_or", missing, c.apply("equal", numbers[1], Constant(0)))
+    result = c.apply("where", missing, Constant(0) if name == "floor_divide" else NAT, c.apply(name, *numbers))
+    return result if name == "floor_divide" else DateValue(c.scalar(result), np.dtype(f"m8{unit}"))
 
 
 def _scaled(c: Compiler, name: str, duration: DateValue, number: Any) -> DateValue:
     number = c.number(number)
     kind = np.dtype(c.kind(number)).kind
-    if kind in "biu" and name == "divide":
-        name = "floor_divide"  # (the quotient is rounded towards zero below)
     operand = duration.number
-    if kind == "f":
-        scaled = c.cast(c.apply(name, c.cast(operand, np.float64), number), np.int64)
-    elif name == "floor_divide":
+    if kind == "f":  # (quotients are rounded towards zero)
+        name = "multiply" if name == "multiply" else "divide"
+        exact = c.apply(name, c.cast(operand, np.float64), number)
+        fits = c.apply("less", c.apply("absolute", exact), Constant(2.0**63))
+        scaled = c.apply("where", fits, c.cast(exact, np.int64), NAT)
+    elif name != "multiply":
         quotient = c.apply("floor_divide", c.apply("absolute", operand), c.apply("absolute", number))
         opposite = c.apply("not_equal", c.apply("less", operand, Constant(0)), c.apply("less", number, Constant(0)))
         scaled = c.apply("where", opposite, c.apply("negative", quotient), quotient)
+        scaled = c.apply("where", c.apply("equal", number, Constant(0)), NAT, scaled)
     else:
         scaled = c.apply(name, operand, number)
     return DateValue(_unless_nat(c, c.cast(scaled, np.int64), operand), duration.dtype)

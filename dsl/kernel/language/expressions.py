@@ -116,6 +116,8 @@ def _unary(frame: FunctionFrame, node: ast.UnaryOp) -> Any:
         return componentwise(c, lambda part: c.apply(name, part), value)
     if isinstance(value, ArrayValue) and value.ndim == 0:
         value = arrays.element(c, value)
+    if isinstance(value, Constant) and isinstance(value.value, enum.Flag) and name == "invert":
+        return Constant(~value.value)
     return c.apply(name, value)
 
 

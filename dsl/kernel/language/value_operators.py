@@ -5,6 +5,7 @@ from __future__ import annotations
 import ast
 import enum
 from collections.abc import Callable
+from operator import and_, or_, xor
 from typing import Any
 
 import numpy as np
@@ -39,6 +40,7 @@ _BINARY: dict[type[ast.operator], str] = {
     ast.BitOr: "bitwise_or",
     ast.BitXor: "bitwise_xor",
 }
+_OF_FLAGS: dict[str, Callable[[Any, Any], Any]] = {"bitwise_and": and_, "bitwise_or": or_, "bitwise_xor": xor}
 _COMPARE: dict[type[ast.cmpop], str] = {
     ast.Lt: "less",
     ast.LtE: "less_equal",
@@ -79,9 +81,10 @@ def binary(c: Compiler, operator: type[ast.operator], left: Any, right: Any) -> 
             "index the arrays, or compute with them outside, where whole arrays are fused"
         )
     if all(isinstance(s, Constant) for s in sides) and any(isinstance(s.value, enum.Flag) for s in sides):
-        return Constant(
-            {"bitwise_or": lambda a, b: a | b, "bitwise_and": lambda a, b: a & b}[name](left.value, right.value)
-        )
+        function = _OF_FLAGS.get(name)
+        if function is not None and type(left.value) is type(right.value):
+            return Constant(function(left.value, right.value))
+        c.fail(f"{name} of {describe(left)} and {describe(right)} is not part of the kernel language")
     left, right = (arrays.element(c, s) if isinstance(s, ArrayValue) else s for s in sides)
     if name in c.checked_divisions:
         zero = c.apply("equal", right, Constant(0))

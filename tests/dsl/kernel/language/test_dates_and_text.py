@@ -53,9 +53,34 @@ def apply(function: Any, x: np.ndarray, y: Any) -> np.ndarray:
 )
 def test_operators(name: str, x: np.ndarray, y: np.ndarray) -> None:
     function = getattr(operator, name)
-    rows = slice(0, 2) if name == "floordiv" else slice(None)  # NumPy's NaT // x is 0, with a warning
     with np.errstate(all="ignore"):
-        np.testing.assert_array_equal(apply(function, x[rows], y[rows]), function(x[rows], y[rows]))
+        np.testing.assert_array_equal(apply(function, x, y), function(x, y))
+
+
+COUNTS = np.array([7, -7, 7, -7, 0, "NaT", 5, -5], "m8[D]")
+
+
+NUMBERS = (
+    np.array([2, 2, -2, -2, 3, 2, 0, 0]),
+    np.array([2, 2, -2, -2, 3, 2, 0, 0], np.int8),
+    np.array([2.0, -2.0, 0.0, -0.0, 0.0, 1.0, np.nan, np.inf]),
+    np.array([2.5, np.inf, -np.inf, np.nan, np.inf, 1.0, 1e30, -1e30]),
+)
+DURATIONS = np.array([2, 2, -2, -2, 3, 2, 0, "NaT"], "m8[D]"), np.array([1, 1, -1, -1, 0, 1, 0, "NaT"], "m8[h]")
+
+
+@pytest.mark.parametrize(
+    ("name", "y"),
+    [
+        *((name, y) for name in ("mul", "truediv", "floordiv") for y in NUMBERS),
+        *((name, y) for name in ("truediv", "floordiv", "mod") for y in DURATIONS),
+    ],
+)
+def test_operators_at_the_edges(name: str, y: np.ndarray) -> None:
+    function = getattr(operator, name)
+    with np.errstate(all="ignore"):
+        wanted = function(COUNTS, y)
+    np.testing.assert_array_equal(apply(function, COUNTS, y), wanted)
 
 
 def test_dates_as_numbers_constants_and_variables() -> None:

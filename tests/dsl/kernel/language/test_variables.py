@@ -225,3 +225,25 @@ def test_recursive_functions_return_constants(first: Any, second: Any) -> None:
         out = np.zeros(1, bool)
         use[1, 1](out, n)
         assert out[0] == wanted
+
+
+class Access(enum.Flag):
+    """Flags that are no integers."""
+
+    READ = 1
+    WRITE = 2
+
+
+def test_flags() -> None:
+    @cuda.jit
+    def use(out: Any) -> None:
+        out[0] = (Access.READ ^ Access.WRITE) == (Access.READ | Access.WRITE)
+        out[1] = ~Access.READ == Access.WRITE
+        out[2] = (Access.READ & Access.WRITE) == Access.WRITE
+
+    out = np.full(3, -1.0)
+    use[1, 1](out)
+    assert out.tolist() == [1, 1, 0]
+    for function in (lambda out: Access.READ | 1, lambda out: Access.READ + Access.WRITE):
+        with pytest.raises(KernelError, match="is not part of the kernel language"):
+            cuda.jit(function)[1, 1](out)
