@@ -56,6 +56,16 @@ def size(c: Compiler, array: ArrayValue) -> Extent:
     return total
 
 
+def flatten(c: Compiler, array: ArrayValue) -> ArrayValue:
+    """Return a 1-D view of a contiguous array."""
+    if array.ndim == 1:
+        return array
+    if not is_contiguous(array):
+        c.fail(f"{array.label or 'the array'} is not known to be contiguous: its elements cannot be seen as one axis")
+    total = size(c, array)
+    return replace(array, shape=(total,), strides=(unit(array.dtype),))
+
+
 def known_shape(value: object) -> tuple[int, ...] | None:
     """Return a shape as Python ints, or None if some length is not known at compile time."""
     items = value.items if isinstance(value, TupleValue) else (value,)

@@ -14,6 +14,7 @@ from weft.dsl.kernel.language import extents, names
 from weft.dsl.kernel.language.compiler import Compiler
 from weft.dsl.kernel.language.kernel_errors import suggestion
 from weft.dsl.kernel.language.numba_objects import from_numba
+from weft.dsl.kernel.language.value_methods import ARRAY_METHODS
 from weft.dsl.kernel.language.values import (
     INT,
     ArrayValue,
@@ -28,10 +29,6 @@ from weft.dsl.kernel.language.values import (
 )
 
 NUMBERS = {"threadIdx": "thread_index", "blockIdx": "block_index", "blockDim": "block_size", "gridDim": "grid_size"}
-_ARRAY_METHODS = frozenset(
-    "sum prod min max mean all any argmin argmax fill reshape ravel transpose view item astype copy dot flatten "
-    "sort argsort cumsum cumprod std var ptp".split()
-)
 _NEED_MEMORY = frozenset(("astype", "copy"))  # (calls to these methods are rejected)
 _NUMBER_METHODS = frozenset("conjugate item astype is_integer bit_count bit_length view".split())
 
@@ -108,15 +105,15 @@ def _of_array(c: Compiler, array: ArrayValue, name: str) -> Any:
         case "real":
             return array
         case "flat":
-            return flatten(c, array)
+            return arrays.flatten(c, array)
         case _ if name in (array.dtype.names or ()):
             return arrays.field_of(c, array, name)
-        case _ if name in _ARRAY_METHODS:
+        case _ if name in ARRAY_METHODS:
             return Method(array, name)
-    near = suggestion(name, ("shape", "size", "ndim", "dtype", "itemsize", "nbytes", "strides", *_ARRAY_METHODS))
+    near = suggestion(name, ("shape", "size", "ndim", "dtype", "itemsize", "nbytes", "strides", *ARRAY_METHODS))
     c.fail(
         f"arrays have no attribute {name!r} inside a kernel{near} (they have shape, size, ndim, dtype, itemsize, nbytes, "
-        f"strides, T, real, imag, flat, and the methods {', '.join(sorted(set(_ARRAY_METHODS) - _NEED_MEMORY))})",
+        f"strides, T, real, imag, flat, and the methods {', '.join(sorted(set(ARRAY_METHODS) - _NEED_MEMORY))})",
         "attribute",
     )
 
@@ -129,16 +126,6 @@ def _part(c: Compiler, array: ArrayValue, name: str) -> ArrayValue:
         pointer = c.builder.offset(pointer, c.builder.constant(1))
     strides = tuple(extents.multiply(c, s, 2) for s in array.strides)
     return dataclasses.replace(array, pointer=pointer, dtype=dtype, strides=strides)
-
-
-def flatten(c: Compiler, array: ArrayValue) -> ArrayValue:
-    """Return a 1-D view of a contiguous array."""
-    if array.ndim == 1:
-        return array
-    if not arrays.is_contiguous(array):
-        c.fail(f"{array.label or 'the array'} is not known to be contiguous: its elements cannot be seen as one axis")
-    total = arrays.size(c, array)
-    return dataclasses.replace(array, shape=(total,), strides=(arrays.unit(array.dtype),))
 
 
 def _of_number(c: Compiler, number: ScalarValue, name: str) -> Any:

@@ -17,8 +17,6 @@ from weft.dsl.kernel.language import extents
 from weft.dsl.kernel.language.compiler import Compiler
 from weft.dsl.kernel.language.handlers import dtype_of, truth_value
 from weft.dsl.kernel.language.invocation import Invocation
-from weft.dsl.kernel.language.known import compute, known
-from weft.dsl.kernel.language.members import flatten
 from weft.dsl.kernel.language.values import (
     INT,
     ArrayValue,
@@ -39,18 +37,18 @@ def call_method(call: Invocation, owner: object, name: str, arguments: list[Any]
         case ArrayValue():
             return _array_method(call, owner, name, arguments, keywords)
         case ScalarValue():
-            return _number_method(call, owner, name, arguments)
-        case Constant(value=held):
-            if is_number(held):
-                return _number_method(call, c.scalar(owner), name, arguments)
-            objects = [known(c, argument, f"an argument of {name}()") for argument in arguments]
-            return compute(c, f"{name}()", lambda: getattr(held, name)(*objects))
+            return _number_method(call, owner, name, arguments, keywords)
+        case Constant(value=held) if is_number(held):
+            return _number_method(call, c.scalar(owner), name, arguments, keywords)
         case TupleValue() if name == "_replace" and owner.names:
+            if arguments:
+                c.fail("_replace() takes fields by name only")
             return replaced(c, owner, keywords)
         case TupleValue(maker=maker) if maker is not None:
             function = getattr(maker, name)
             if isinstance(function, FunctionType):
-                return c.call(call.frame, call.node, Constant(function), [owner, *arguments], keywords)
+                bound = [] if isinstance(inspect.getattr_static(maker, name), staticmethod) else [owner]
+                return c.call(call.frame, call.node, Constant(function), [*bound, *arguments], keywords)
     c.fail(f"method {name} of {describe(owner)} is not part of the kernel language")
 
 
@@ -76,8 +74,12 @@ def bit_cast(c: Compiler, value: ScalarValue, dtype: np.dtype) -> ScalarValue:
     return ScalarValue(c.builder.load(c.builder.reinterpret(pointer, dtype), c.builder.constant(0)))
 
 
-def _number_method(call: Invocation, number: ScalarValue, name: str, arguments: list[Any]) -> Any:
+def _number_method(
+    call: Invocation, number: ScalarValue, name: str, arguments: list[Any], keywords: dict[str, Any]
+) -> Any:
     c = call.c
+    if keywords:
+        c.fail(f"{name}() of a number takes no keyword arguments in a kernel (such as {next(iter(keywords))})")
     wanted = int(name in ("astype", "view"))
     if len(arguments) != wanted:
         c.fail(f"{name}() of a number takes {counted(wanted, 'argument')}, but {len(arguments)} were given")
@@ -123,17 +125,31 @@ def _array_method(
     return handler(call, array, *arguments)
 
 
-def _reduce_elements(call: Invocation, array: ArrayValue, op: str, start: Any) -> Any:
-    """Compile a reduction of all elements of an array in order, with the named op."""
+def _variable_of(call: Invocation) -> Any:
+    """Return a new variable for the result of a reduction."""
+    key = (*call.frame.path, "reduction", id(call.node), call.c.occurrence(call.frame.path, call.node))
+    return call.c.variable(key, "the result")
+
+
+def _fold(call: Invocation, array: ArrayValue, start: ScalarValue, combine: Callable[[Any, TupleValue], Any]) -> Any:
+    """Compile a loop over the indices of an array in order, in which `combine` returns the new value of the result."""
     c = call.c
-    total = c.variable(
-        (*call.frame.path, "reduction", id(call.node), c.occurrence(call.frame.path, call.node)), "the result"
-    )
+    total = _variable_of(call)
     c.assign(total, start)
     with arrays.each(c, array.shape) as index:
-        item = arrays.select(c, array, TupleValue(index))
-        c.assign(total, c.cast(c.apply(op, c.load(total), item), c.kind(start)))
+        c.assign(total, combine(c.load(total), TupleValue(index)))
     return c.load(total)
+
+
+def _reduce_elements(call: Invocation, array: ArrayValue, op: str, start: ScalarValue) -> Any:
+    """Compile a reduction of all elements of an array in order, with the named op."""
+    c = call.c
+    return _fold(
+        call,
+        array,
+        start,
+        lambda total, index: c.cast(c.apply(op, total, arrays.select(c, array, index)), start.dtype),
+    )
 
 
 def _sum(call: Invocation, array: ArrayValue) -> Any:
@@ -161,26 +177,27 @@ def _mean(call: Invocation, array: ArrayValue) -> Any:
 
 def _quantified(call: Invocation, array: ArrayValue, op: str, start: bool) -> Any:
     c = call.c
-    total = c.variable(
-        (*call.frame.path, "reduction", id(call.node), c.occurrence(call.frame.path, call.node)), "the result"
-    )
-    c.assign(total, ScalarValue(c.builder.constant(start, np.bool_), True))
-    with arrays.each(c, array.shape) as index:
-        truth = truth_value(c, arrays.select(c, array, TupleValue(index)))
-        c.assign(total, ScalarValue(c.builder.op(op, c.ir(c.load(total)), truth, dtype=np.bool_), True))
-    return c.load(total)
+
+    def combine(total: Any, index: TupleValue) -> ScalarValue:
+        truth = truth_value(c, arrays.select(c, array, index))
+        return ScalarValue(c.builder.op(op, c.ir(total), truth, dtype=np.bool_), True)
+
+    return _fold(call, array, ScalarValue(c.builder.constant(start, np.bool_), True), combine)
 
 
 def _arg(strict: str, call: Invocation, array: ArrayValue) -> Any:
     c = call.c
-    flat = flatten(c, array)
-    key = (*call.frame.path, "reduction", id(call.node), c.occurrence(call.frame.path, call.node))
-    best, where = c.variable((*key, 0), "the result"), c.variable((*key, 1), "the result")
+    flat = arrays.flatten(c, array)
+    best, where = _variable_of(call), _variable_of(call)
     c.assign(best, arrays.select(c, flat, Constant(0)))
     c.assign(where, ScalarValue(c.ir(Constant(0), INT), True, True))
     with arrays.each(c, flat.shape) as (index,):
-        item = arrays.select(c, flat, index)
-        with c.builder.if_(c.ir(c.apply(strict, item, c.load(best)))):
+        item, before = arrays.select(c, flat, index), c.load(best)
+        better = c.apply(strict, item, before)
+        if array.dtype.kind in "fc":  # the first NaN is the result
+            nan = c.apply("bitwise_and", c.apply("not_equal", item, item), c.apply("equal", before, before))
+            better = c.apply("bitwise_or", better, nan)
+        with c.builder.if_(c.ir(better)):
             c.assign(best, item)
             c.assign(where, index)
     return c.load(where)
@@ -201,7 +218,9 @@ def _reshape(call: Invocation, array: ArrayValue, *shape: Any) -> ArrayValue:
     product: Any = 1
     for k, item in enumerate(items):
         length = arrays.known_shape(item)
-        if length == (-1,):
+        if length is not None and length[0] < 0:
+            if free is not None:
+                c.fail("reshape() can leave one length open only")
             free = k
             lengths.append(-1)
             continue
@@ -266,11 +285,20 @@ def _view(call: Invocation, array: ArrayValue, dtype: Any) -> ArrayValue:
     pointer = c.builder.reinterpret(array.pointer, kind)
     shape = list(array.shape)
     old, new = array.dtype.itemsize, kind.itemsize
+    if old != new and not shape:
+        c.fail(f"an array without axes cannot be seen as {kind}, which has another size")
     last = shape[-1] if shape else 1
     if old > new:
         shape[-1:] = [extents.multiply(c, last, old // new)]
     elif new > old:
         part = new // old
+        if isinstance(last, int) and last % part:
+            c.fail(f"the {last * old} bytes of the last axis cannot be divided into elements of {kind}")
+        if not isinstance(last, int) and c.checked:
+            rest = c.builder.op("remainder", last, c.builder.constant(part))
+            odd = c.builder.op("not_equal", rest, c.builder.constant(0), dtype=np.bool_)
+            text = f"a last axis of {{}} elements cannot be seen as {kind}, of which each takes {part}"
+            c.report(odd, ValueError, text, (c.builder.cast(last, np.int64),))
         shape[-1:] = [
             last // part if isinstance(last, int) else c.builder.op("floor_divide", last, c.builder.constant(part))
         ]
@@ -283,7 +311,11 @@ def _item(call: Invocation, array: ArrayValue, *index: Any) -> Any:
         if array.ndim and any(extent != 1 for extent in array.shape if isinstance(extent, int)):
             call.c.fail("item() without an index is for arrays of one element")
         index = (Constant(0),) * array.ndim
-    return _number_method(call, arrays.select(call.c, array, TupleValue(tuple(index))), "item", [])
+    elif len(index) == 1:  # a position in C order
+        array = arrays.flatten(call.c, array)
+    elif len(index) != array.ndim:
+        call.c.fail(f"item() of an array of {counted(array.ndim, 'axis')} takes one index or one for each axis")
+    return _number_method(call, arrays.select(call.c, array, TupleValue(tuple(index))), "item", [], {})
 
 
 def _dot(call: Invocation, array: ArrayValue, other: object) -> Any:
@@ -291,14 +323,12 @@ def _dot(call: Invocation, array: ArrayValue, other: object) -> Any:
     if not isinstance(other, ArrayValue) or array.ndim != 1 or other.ndim != 1:
         c.fail("dot in a kernel takes two 1-d arrays: write the loops for matrices")
     dtype = np.result_type(array.dtype, other.dtype)
-    total = c.variable(
-        (*call.frame.path, "reduction", id(call.node), c.occurrence(call.frame.path, call.node)), "the result"
-    )
-    c.assign(total, _start(call, 0, dtype))
-    with arrays.each(c, array.shape) as (index,):
+
+    def combine(total: Any, index: TupleValue) -> Any:
         product = c.apply("multiply", arrays.select(c, array, index), arrays.select(c, other, index))
-        c.assign(total, c.cast(c.apply("add", c.load(total), product), dtype))
-    return c.load(total)
+        return c.cast(c.apply("add", total, product), dtype)
+
+    return _fold(call, array, _start(call, 0, dtype), combine)
 
 
 def _refused(name: str, remedy: str, call: Invocation, *ignored: Any) -> Any:
@@ -317,8 +347,8 @@ ARRAY_METHODS: dict[str, Callable[..., Any]] = {
     "argmax": partial(_arg, "greater"),
     "fill": _fill,
     "reshape": _reshape,
-    "ravel": lambda call, array: flatten(call.c, array),
-    "flatten": lambda call, array: flatten(call.c, array),
+    "ravel": lambda call, array: arrays.flatten(call.c, array),
+    "flatten": lambda call, array: arrays.flatten(call.c, array),
     "transpose": _transpose,
     "view": _view,
     "item": _item,

@@ -19,7 +19,6 @@ from weft.dsl.kernel.language.compiler import Compiler
 from weft.dsl.kernel.language.handlers import TABLE, dtype_of, handles, local_array
 from weft.dsl.kernel.language.invocation import Invocation
 from weft.dsl.kernel.language.known import compute
-from weft.dsl.kernel.language.members import flatten
 from weft.dsl.kernel.language.values import (
     ArrayValue,
     Constant,
@@ -45,7 +44,7 @@ def _call(call: Invocation, function: Callable[..., Any], *arguments: Any) -> An
 
 
 def _flat(call: Invocation, value: object, name: str) -> ArrayValue:
-    return flatten(call.c, _array(call, value, name))
+    return arrays.flatten(call.c, _array(call, value, name))
 
 
 def new_array(c: Compiler, like: ArrayValue, dtype: Any, name: str) -> ArrayValue:
@@ -326,7 +325,7 @@ def _array_of(call: Invocation, object: Any, dtype: Any = None) -> Any:
     shape, numbers = _nested(c, object)
     kind = Constant(common_dtype(numbers) if numbers else np.dtype(np.float64)) if dtype is None else dtype
     made = local_array(c, TupleValue(tuple(map(Constant, shape))), kind, "an array made in a kernel")
-    flat = flatten(c, made) if shape else made
+    flat = arrays.flatten(c, made) if shape else made
     for k, number in enumerate(numbers):
         arrays.store(c, flat, Constant(k) if shape else TupleValue(()), number)
     return made
