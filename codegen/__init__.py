@@ -40,7 +40,6 @@ if TYPE_CHECKING:
         host_has_masks,
         is_host_described,
         order_target,
-        read_description_again,
         resolve_target,
         streaming_threshold,
     )
@@ -91,7 +90,7 @@ __getattr__ = lazy_names(
     {
         "weft.codegen.compile": "compile_kernel lower_stages",
         "weft.codegen.host_target": (
-            "host_has_masks is_host_described order_target read_description_again resolve_target streaming_threshold"
+            "host_has_masks is_host_described order_target resolve_target streaming_threshold"
         ),
         "weft.codegen.index_width": "choose_index_dtype",
         "weft.codegen.kernel_ir.builder": "KernelBuilder",

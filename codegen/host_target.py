@@ -13,7 +13,7 @@ from glob import glob
 from importlib import import_module
 
 from weft.codegen.target import Target, cuda_target, newest_architecture
-from weft.runtime import CompileError, DiskCache, ObjectCode, disk_cache, key_material, load_llvm, thread_count
+from weft.runtime import CompileError, ObjectCode, disk_cache, key_material, load_llvm, thread_count
 
 # Architecture whose schedules the `simt` device runs by default.
 SIMT_ARCHITECTURE = "sm_90"
@@ -22,20 +22,12 @@ _CPU_LINES = ("vendor_id", "cpu family", "model", "model name", "stepping", "fla
 
 def host_target() -> Target:
     """Return the target of this machine's CPU, with the thread count from the settings."""
-    return _with_threads(thread_count())
+    return _make(*_describe(), thread_count())
 
 
 def is_host_described() -> bool:
     """Return whether LLVM's description of this machine is cached, so that `host_target` does not need LLVM."""
     return _known() is not None
-
-
-def read_description_again() -> None:
-    """Let the next lookup of LLVM's description of this machine read the disk cache again.
-
-    Another process may have stored it.
-    """
-    _without_description.clear()
 
 
 def resolve_target(name: str, newest_ptx: int | None = None) -> Target:
@@ -82,20 +74,13 @@ def order_target() -> Target:
 
 
 @lru_cache(maxsize=8)
-def _with_threads(threads: int) -> Target:
-    return _make(*_describe(), threads)
-
-
-@lru_cache(maxsize=8)
 def _make(triple: str, arch: str, features: str, threads: int) -> Target:
     known = {name[1:] for name in features.split(",") if name.startswith("+")}
     vector = 64 if {"avx512f", "avx512vl", "avx512dq"} <= known else 32 if "avx2" in known else 16
     return Target("host", "cpu", triple, arch, features, vector, threads)
 
 
-# LLVM's description of this machine (at most one), and disk caches that do not contain it.
-_described: list[ObjectCode] = []
-_without_description: set[DiskCache] = set()
+_described: list[ObjectCode] = []  # LLVM's description of this machine (at most one)
 
 
 def _describe() -> tuple[str, str, str]:
@@ -117,12 +102,8 @@ def _known() -> ObjectCode | None:
     if _described:
         return _described[0]
     cpu, cache = _system_description(), disk_cache()
-    if not cpu or cache is None or cache in _without_description:
-        return None
-    found = cache.get(key_material("the host's CPU", cpu))
-    if found is None:
-        _without_description.add(cache)
-    else:
+    found = cache.get(key_material("the host's CPU", cpu)) if cpu and cache is not None else None
+    if found is not None:
         _described[:] = [found]
     return found
 

@@ -9,7 +9,8 @@ from __future__ import annotations
 
 from bisect import bisect_right
 from collections.abc import Sequence
-from itertools import pairwise
+from itertools import pairwise, starmap
+from operator import itemgetter
 from types import CodeType
 
 from weft.fusion.graph.expr import Expr, Location
@@ -18,33 +19,24 @@ from weft.fusion.graph.expr import Expr, Location
 # code offsets are not used: a call to a function may have another offset after the interpreter has specialized it.
 Site = tuple[str, str, int, int]
 
-_sites: dict[tuple[int, int], tuple[CodeType, Site]] = {}
-_SITES_LIMIT = 20_000
-# The ranges of byte code of each line, by the id of the code object.
-_lines: dict[int, tuple[CodeType, list[int], list[int | None]]] = {}
-_LINES_LIMIT = 1000
+# By the id of a code object: the code object, the ranges of byte code of its lines, and the source lines of call sites.
+_lines: dict[int, tuple[CodeType, list[tuple[int, int, int | None]], dict[int, Site]]] = {}
+_LIMIT = 1000
 
 
 def site_of(location: Location) -> Site:
     """Return the source line of a call site."""
     code, at = location[:2]
-    found = _sites.get((id(code), at))
-    if found is None or found[0] is not code:
-        if len(_sites) >= _SITES_LIMIT:
-            _sites.clear()
-        found = _sites[id(code), at] = code, (code.co_filename, code.co_name, code.co_firstlineno, _line_of(code, at))
-    return found[1]
-
-
-def _line_of(code: CodeType, at: int) -> int:
     known = _lines.get(id(code))
     if known is None or known[0] is not code:
-        if len(_lines) >= _LINES_LIMIT:
+        if len(_lines) >= _LIMIT:
             _lines.clear()
-        ranges = list(code.co_lines())
-        known = _lines[id(code)] = code, [start for start, _, _ in ranges], [line for _, _, line in ranges]
-    _, starts, lines = known
-    return lines[bisect_right(starts, at) - 1] or 0
+        known = _lines[id(code)] = code, list(code.co_lines()), {}
+    _, ranges, sites = known
+    if at not in sites:
+        line = ranges[bisect_right(ranges, at, key=itemgetter(0)) - 1][2] or 0
+        sites[at] = code.co_filename, code.co_name, code.co_firstlineno, line
+    return sites[at]
 
 
 def visits_of(recorded: Sequence[Expr | None]) -> list[Site | None]:
@@ -150,7 +142,9 @@ def is_uneven(loop: VisitLoop, recorded: Sequence[Expr | None], before: int) -> 
     first, second, third = (k - before for k in loop.visits[-3:])
     if first < 0 or third - second != second - first:
         return False
-    return any(map(_differ, recorded[first:second], recorded[second:third]))
+    pairs = zip(recorded[first:second], recorded[second:third], strict=True)
+    known = [(one, other) for one, other in pairs if one is not None and other is not None]
+    return all(starmap(_are_alike, known)) and any(starmap(_differ, known))
 
 
 # Minimum number of elements that the operations of an iteration process if an evaluation takes much less time.
@@ -172,10 +166,13 @@ def waits_for_number(loop: VisitLoop, recorded: Sequence[Expr | None], before: i
     return reduced and sum([max(node.size, *[each.size for each in node.operands], 0) for node in nodes]) >= LARGE
 
 
-def _differ(one: Expr | None, other: Expr | None) -> bool:
-    """Return whether two operations of the same kind have arrays of different lengths."""
-    if one is None or other is None or one.kind != other.kind or len(one.operands) != len(other.operands):
-        return False
+def _are_alike(one: Expr, other: Expr) -> bool:
+    """Return whether two nodes are the same operation, on the same number of operands."""
+    return one.kind == other.kind and one.op == other.op and len(one.operands) == len(other.operands)
+
+
+def _differ(one: Expr, other: Expr) -> bool:
+    """Return whether two nodes of the same operation have arrays of different lengths."""
     if one.shape != other.shape or (one.kind == "update" and one.attrs[0] != other.attrs[0]):
         return True
     return any(a.shape != b.shape for a, b in zip(one.operands, other.operands, strict=True))

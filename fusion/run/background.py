@@ -36,7 +36,6 @@ def request_plan(
 
 def _forget(key: object) -> None:
     """Forget the plans for a graph structure, so that the next search reads the disk."""
-    codegen.read_description_again()
     plan_cache.forget(key)
 
 

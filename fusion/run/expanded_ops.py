@@ -17,7 +17,6 @@ from typing import Any
 
 import numpy as np
 
-import weft.codegen as codegen
 import weft.runtime as runtime  # (its names load when they are used)
 from weft.codegen import EXTREMES, find_op, is_bfloat16
 
@@ -209,9 +208,7 @@ class ExpandedOp:
         if self._request is None:
             row = self._op, self._loop, self._dtype
             stored = stored_loops().find_loop(*row) is not None
-            # (the second process may describe this machine)
-            then = codegen.read_description_again
-            self._request = () if stored else runtime.submit(f"{STORED_LOOPS}.store_loop", row, then) or ()
+            self._request = () if stored else runtime.submit(f"{STORED_LOOPS}.store_loop", row) or ()
         if self._spent > URGENT > self._noted:
             runtime.prepare()
         self._noted = self._spent

@@ -11,8 +11,9 @@ import pytest
 
 import weft as wf
 from weft.dsl.immediate import native_immediate
+from weft.fusion import iota, map_
 from weft.fusion.record import recording
-from weft.fusion.record.loops import find_loop
+from weft.fusion.record.loops import MANY, VisitLoop, find_loop, is_uneven
 from weft.fusion.record.storage import Epoch
 from weft.runtime.settings import override
 
@@ -217,3 +218,18 @@ def test_a_program_that_is_compiled_again_is_cut_at_the_same_operations() -> Non
             wf.evaluate(names["total"])
             made.append(wf.statistics()["plans"] + wf.statistics()["plans_read"] - before)
     assert made[0] and not any(made[1:]), made
+
+
+@pytest.mark.parametrize(
+    ("before", "after", "expected"),
+    [
+        ([("negative", 5), ("sqrt", 5)], [("negative", 6), ("sqrt", 6)], True),
+        ([("negative", 5), ("sqrt", 5)], [("negative", 5), ("sqrt", 5)], False),
+        ([("negative", 5), ("sqrt", 5)], [("negative", 6), ("exp", 6)], False),  # not the same operations
+    ],
+)
+def test_iterations_over_arrays_of_different_lengths(before: Any, after: Any, expected: bool) -> None:
+    visits = list(range(0, 2 * MANY + 2, 2))
+    operations = (before * MANY)[: 2 * MANY - 2] + after
+    recorded = [map_(op, [iota((length,), 0, np.dtype(np.float64))]) for op, length in operations]
+    assert is_uneven(VisitLoop(SITES["a"], visits, 2), recorded, 0) is expected
