@@ -29,6 +29,7 @@ _OF_BLOCKS = frozenset({"barrier", "warp_barrier", "shuffle", "shuffle_xor", "vo
 _WAITS = frozenset({"atomic", "atomic_cas", "call", "clock", "sleep", "fence", "trace", "print", "assembly"})
 _TOGETHER = 4  # iterations of a short loop that a thread executes at once
 _SHORT = 32  # operations of a short loop
+_MOST_TERMS = 48  # indices, sizes and constants from which the start of a loop is computed
 _STRAIGHT = frozenset({"load", "store", "offset", "if", "scope", "leave"})
 
 
@@ -78,11 +79,15 @@ class _Finder:
         self.uses: dict[Value, list[Operation]] = {}  # operations that use each `local`
         self.positions: dict[Operation, int] = {}
         self.counted: set[Operation] = set()  # `repeat` loops that end after a number of iterations known at the start
+        # sums and products of positive constants, sizes and indices -> the opcodes of all terms and factors
+        self.counts: dict[Value, tuple[str, ...]] = {}
         self.uniform: Uniformity | None = None
         self.kernel = kernel
         for position, o in enumerate(program_order(kernel.body.operations)):
             self.positions[o] = position
             self.makers.update(dict.fromkeys(o.results, o))
+            if (found := self.count(o)) is not None:
+                self.counts.update(dict.fromkeys(o.results, found))
             for value in o.operands:
                 if isinstance(value.type, Pointer) and value.type.space == "local":
                     self.uses.setdefault(value, []).append(o)
@@ -129,7 +134,7 @@ class _Finder:
         self.uniform = self.uniform or find_uniform(self.kernel)
         if self.uniform.differs((stop, step)) or start not in self.uniform.varying:
             return None
-        if not self.is_count(start) or not self.is_count(step):
+        if start not in self.counts or step not in self.counts:
             return None
         return StridedLoop(variable, label, start, stop, step, test)
 
@@ -225,34 +230,23 @@ class _Finder:
 
     def mixes_indices(self) -> bool:
         """Return whether the first index of some loop depends on both the block index and the thread index."""
-        return any(_EXTENTS.keys() <= self.sources(loop.start) for loop in self.loops.values())
+        return any(_EXTENTS.keys() <= set(self.counts[loop.start]) for loop in self.loops.values())
 
-    def sources(self, value: Value) -> set[str]:
-        """Return the opcodes of all operations from which a value is computed."""
-        maker = self.makers[value]
-        return {maker.opcode}.union(*(self.sources(v) for v in maker.operands))
+    def count(self, o: Operation) -> tuple[str, ...] | None:
+        """Return the terms and factors from which an operation computes an integer by a few sums and products only.
 
-    def is_count(self, value: Value) -> bool:
-        """Return whether a value is computed from sizes and indices by sums and products only.
-
-        It then grows with the indices.
+        The integer then grows with the indices. Return None for other operations.
         """
-        maker = self.makers.get(value)
-        if maker is None:
-            return False
-        match maker.opcode:
-            case "thread_index" | "block_index" | "block_size" | "grid_size":
-                return True
-            case "constant":
-                return bool(maker.attributes["value"] > 0)
-            case "cast":
-                kinds = [v.type for v in (value, maker.operands[0])]
-                integers = all(isinstance(t, np.dtype) and t.kind == "i" for t in kinds)
-                return integers and kinds[0].itemsize >= kinds[1].itemsize and self.is_count(maker.operands[0])  # type: ignore[union-attr]
-            case "add" | "multiply":
-                return all(self.is_count(v) for v in maker.operands)
-            case _:
-                return False
+        kinds = [v.type for v in (*o.results, *o.operands)]
+        if not all(isinstance(t, np.dtype) and t.kind == "i" for t in kinds):
+            return None
+        if o.opcode in ("thread_index", "block_index", "block_size", "grid_size"):
+            return (o.opcode,)
+        sums = o.opcode in ("add", "multiply") or (o.opcode == "cast" and kinds[0].itemsize >= kinds[1].itemsize)  # type: ignore[union-attr]
+        if sums and all(v in self.counts for v in o.operands):
+            found = tuple(opcode for v in o.operands for opcode in self.counts[v])
+            return found if len(found) <= _MOST_TERMS else None
+        return (o.opcode,) if o.opcode == "constant" and o.attributes["value"] > 0 else None
 
 
 def _only_leaves(test: Operation, label: str) -> bool:

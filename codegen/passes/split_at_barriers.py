@@ -307,26 +307,27 @@ class _Splitter:
 
     def mark_needed(self, value: Value) -> None:
         """Mark a value, and the operations that compute it, as needed outside of all runs (code between barriers)."""
-        if value in self.needed:
-            return
-        self.needed.add(value)
-        maker = self.maker.get(value)
-        if maker is None:
-            return
-        if maker.regions:
-            self.mark_enclosing((*self.around[maker], maker))
-            return
-        if maker.opcode in SYNCHRONIZATION:
-            return
-        for operand in maker.operands:
-            self.mark_needed(operand)
+        stack = [value]
+        while stack:
+            value = stack.pop()
+            maker = self.maker.get(value)
+            if value in self.needed or maker is None:
+                continue
+            self.needed.add(value)
+            if maker.regions:
+                self.mark_enclosing((*self.around[maker], maker))
+            elif maker.opcode not in SYNCHRONIZATION:
+                stack += maker.operands
+                self.mark_maker(maker)
+
+    def mark_maker(self, maker: Operation) -> None:
+        """Mark the memory that an operation reads, if its result is needed outside of all runs."""
         root = self.uniform.roots.get(maker.operands[0]) if maker.opcode == "load" else None
-        if maker.opcode == "load":
-            if root is None:
-                self.loads.add(maker)
-                self.mark_enclosing(self.around[maker])
-            else:
-                self.share(root)
+        if root is not None:
+            self.share(root)
+        elif maker.opcode == "load":
+            self.loads.add(maker)
+            self.mark_enclosing(self.around[maker])
         elif not is_pure(maker) and maker.opcode != "local":
             self.fine = False
 
@@ -347,7 +348,7 @@ class _Splitter:
         """Divide the kernel into steps, and find the values that are passed between the steps."""
         self.cut(self.kernel.body, False)
         self.find_strict()
-        _Flow(self.made).find()
+        _Flow(self.made).find(self.maker)
         return self.made
 
     def is_executed_once(self, o: Operation) -> bool:
@@ -455,8 +456,13 @@ class _Flow:
                 made.maker.update(dict.fromkeys(o.results, o))
         self.costs: dict[Value, int | None] = {}
 
-    def find(self) -> None:
-        """Find the values and the memory that are used on both sides of a barrier."""
+    def find(self, values: Iterable[Value]) -> None:
+        """Find the values and the memory that are used on both sides of a barrier.
+
+        `values` are all values in program order.
+        """
+        for value in values:  # in program order, so that chains of any length take no recursion
+            self.cost(value)
         for run in self.made.runs():
             for value in run.needed():
                 maker_run = self.run_of.get(value)

@@ -13,7 +13,7 @@ import numpy as np
 import pytest
 
 from weft import cuda
-from weft.codegen import verify_kernel
+from weft.codegen import KernelBuilder, verify_kernel
 from weft.codegen.llvm import host_threads
 from weft.codegen.passes.forward_variables import forward_variables
 from weft.codegen.passes.share_strides import share_strides
@@ -464,3 +464,22 @@ def test_a_thread_may_wait_for_the_end_of_another() -> None:
     out = np.zeros(1)
     cuda.jit(waits)[1, 4](np.zeros(40), out)
     assert out[0] == 40
+
+
+@pytest.mark.parametrize("terms", [5, 40, 1500])
+def test_only_starts_of_few_terms_are_shared(terms: int) -> None:
+    integer = np.dtype(np.int32)
+    b = KernelBuilder("kernel", integer, "threaded", explicit=True)
+    x, n, zero = b.pointer("x", integer, writable=True), b.scalar("n", integer), b.constant(0)
+    start, width = (b.emit(name, (), (integer,), axis=0)[0] for name in ("thread_index", "block_size"))
+    for _ in range(terms):
+        start = b.op("add", start, b.constant(1))
+    index = b.local(integer)
+    b.store(index, zero, start)
+    with b.scope("loop"), b.repeat():
+        k = b.load(index, zero)
+        with b.if_(b.op("greater_equal", k, n, dtype=np.bool_)):
+            b.leave("loop")
+        b.store(x, k, k)
+        b.store(index, zero, b.op("add", k, width))
+    assert len(list(share_strides(b.finish()))) == (terms < 48)

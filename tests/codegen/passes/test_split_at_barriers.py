@@ -238,3 +238,17 @@ def test_a_branch_with_a_shuffle_is_taken_in_step() -> None:
     split = split_at_barriers(s.b.finish())
     assert split is not None
     assert len(split.strict) == 1
+
+
+@pytest.mark.parametrize("needed", ["by a later run", "by a loop around barriers"])
+def test_long_computations_on_both_sides_of_a_barrier(needed: str) -> None:
+    s = Source()
+    value = s.b.load(s.x, s.t if needed == "by a later run" else s.zero)
+    for _ in range(1500):
+        value = s.b.op("add", value, s.one)
+    with s.b.loop(s.n if needed == "by a later run" else value, "serial"):
+        s.b.emit("barrier")
+    s.b.store(s.x, s.t, value)
+    split = split_at_barriers(s.b.finish())
+    assert split is not None
+    assert (value in split.crossing) == (needed == "by a later run")
