@@ -32,6 +32,12 @@ NUMBERS = tuple((name, axis) for name in ("thread_index", "block_index", "block_
 _ASKS = frozenset(
     {"thread_index", "block_index", "block_size", "grid_size", "lane_index", "shared", "dynamic_shared", "trace"}
 )
+# (op, operands) -> result, of which the index dtype represents every value
+_POSITIONS = {
+    ("multiply", frozenset({"block_index", "block_size"})): "block_start",
+    ("multiply", frozenset({"grid_size", "block_size"})): "extent",
+    ("add", frozenset({"block_start", "thread_index"})): "position",
+}
 
 
 class GridDialect(HostDialect):
@@ -43,7 +49,7 @@ class GridDialect(HostDialect):
         self.linear = ""  # index of the thread in its block, x fastest
         self.shared: list[Operation] = []
         self.dynamic = ""  # start of dynamic shared memory
-        self.positions: set[Value] = set()  # sums and products of thread indices: they do not overflow
+        self.positions: dict[Value, tuple[str, int]] = {}  # index, size or position in the grid -> what it is, axis
         self.own: set[Value] = set()  # pointers to the thread's own memory
         self.functions = HostMath(target, self.symbols)
 
@@ -178,7 +184,7 @@ class GridDialect(HostDialect):
         match name:
             case "thread_index" | "block_index" | "block_size" | "grid_size":
                 emitter.set(operation, Item(self.numbers[name, operation.attributes.get("axis", 0)]))
-                self.positions.add(operation.results[0])
+                self.positions[operation.results[0]] = name, operation.attributes.get("axis", 0)
             case "lane_index":
                 kind = scalar_type(emitter.kernel.index_dtype)
                 emitter.set(operation, Item(emitter.line(f"and {kind} {self.linear}, 31")))
@@ -203,9 +209,9 @@ class GridDialect(HostDialect):
         return True
 
     def position(self, emitter: Emitter, operation: Operation) -> bool:
-        """Emit a sum or product of thread and block indices with no-wrap flags.
+        """Emit a position or an extent along an axis of the grid with no-wrap flags.
 
-        Return False for other operations.
+        Return False for other operations, which may overflow.
 
         LLVM then knows that addresses grow with x.
         """
@@ -214,9 +220,14 @@ class GridDialect(HostDialect):
             return False
         if kind.itemsize < emitter.kernel.index_dtype.itemsize:
             return False
-        self.positions.add(operation.results[0])
+        names, axes = zip(*(self.positions[v] for v in operation.operands), strict=True)
         if operation.opcode == "cast":
+            self.positions[operation.results[0]] = names[0], axes[0]
             return False
+        made = _POSITIONS.get((operation.opcode, frozenset(names)))
+        if made is None or axes[0] != axes[1]:
+            return False
+        self.positions[operation.results[0]] = made, axes[0]
         x, y = (emitter.scalar_of(v) for v in operation.operands)
         word = "add" if operation.opcode == "add" else "mul"
         emitter.set(operation, Item(emitter.line(f"{word} nuw nsw {scalar_type(kind)} {x}, {y}")))

@@ -50,6 +50,27 @@ def test_indices_wrap_around(kernel: Any, size: int, device: str) -> None:
     np.testing.assert_array_equal(out, x[(t + 5) % 8] + y[(t + 7) % 64])
 
 
+def product_in_32_bits(o: Any) -> None:
+    t = np.int32(cuda.grid(1))
+    if t < o.size:
+        o[t] = t * t + np.int32(t * t < 0)
+
+
+def product_in_64_bits(o: Any) -> None:
+    t = cuda.grid(1)
+    if t < o.size:
+        o[t] = (t * t) * (t * t) >> 3
+
+
+@pytest.mark.parametrize("kernel", [product_in_32_bits, product_in_64_bits])
+def test_products_of_indices_wrap_around(kernel: Any) -> None:
+    """Test products of thread indices, which overflow although the indices themselves do not."""
+    out = np.zeros(100_000, np.int64)
+    wf.kernel(kernel)[400, 256](out)
+    t = np.arange(out.size, dtype=np.int32 if kernel is product_in_32_bits else np.int64)
+    np.testing.assert_array_equal(out, t * t + (t * t < 0) if t.itemsize == 4 else (t * t) * (t * t) >> 3)
+
+
 def test_addresses_are_computed_from_64_bit_indices() -> None:
     """Test that an address uses the 64-bit index itself, not a copy that was narrowed and widened again."""
 
