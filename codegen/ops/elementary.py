@@ -95,14 +95,21 @@ def _lgamma(x: float) -> float:
 
 
 def _ldexp(b: KernelBuilder, x: Value, exponent: Value) -> Value:
-    """Return x * 2**exponent, by three multiplications with powers of two that do not overflow."""
+    """Return x * 2**exponent, by three multiplications with powers of two that do not overflow.
+
+    At most one of the multiplications rounds.
+    """
     n = b.cast(exponent, np.int64)
     kind = x.type
     assert isinstance(kind, np.dtype)
-    limit = 126 if kind.itemsize == 4 else 1022
+    limits = np.finfo(kind)
+    # a multiplication that another one follows keeps all bits of a result that is not 0
+    limit, further = limits.maxexp - 2, limits.nmant + 1 - (limits.maxexp - 2)
     result = x
     for _ in range(3):
-        part = b.op("minimum", b.op("maximum", n, b.constant(-limit, np.int64)), b.constant(limit, np.int64))
+        part = b.op("minimum", n, b.constant(limit, np.int64))
+        low = test(b, "less", part, b.constant(-limit, np.int64))
+        part = select(b, low, b.constant(further, np.int64), part)
         result = b.op("multiply", result, b.op("exp2", b.cast(part, kind)))
         n = b.op("subtract", n, part)
     return result

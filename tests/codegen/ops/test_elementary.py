@@ -1,9 +1,11 @@
-"""Tests of the exact reference functions that the interpreter uses."""
+"""Tests of functions whose results are exact or rounded once."""
 
 from __future__ import annotations
 
 import numpy as np
+import pytest
 
+import weft as wf
 from weft.codegen.ops import find_op
 
 
@@ -30,3 +32,12 @@ def test_fma_of_what_is_no_number() -> None:
     assert np.isnan(fma(np.inf, 1, -np.inf))
     assert np.isnan(fma(np.inf, 0, 1))
     assert np.signbit(fma(-0.0, 1, -0.0))
+
+
+@pytest.mark.parametrize("dtype", [np.float32, np.float64])
+def test_ldexp_is_rounded_once(dtype: type) -> None:
+    """Test results among the subnormal numbers, for which a power of two is not a normal number either."""
+    source, limits = np.random.default_rng(0), np.finfo(dtype)
+    x = (source.uniform(-1, 1, 4000) * 2.0 ** source.integers(-3, 3, 4000)).astype(dtype)
+    n = source.integers(limits.minexp - limits.nmant - 5, limits.minexp + 5, x.size).astype(np.int32)
+    np.testing.assert_array_equal(wf.ldexp(wf.asarray(x), wf.asarray(n)), np.ldexp(x, n))
