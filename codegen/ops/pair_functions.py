@@ -202,9 +202,9 @@ def _log_size(z: Parts) -> Real:
     x, y = z
     big, small = abs(x).of("maximum", abs(y)), abs(x).of("minimum", abs(y))
     high, low = big > float(x.limits.max) / 4, big < float(x.limits.tiny) * 2.0**60
-    down, up = 2.0**-2, 2.0**80
+    down, up = 2.0**-2, 2.0**60  # (a small number stays below 0.5 in every dtype)
     scale = high.choose(x.like(down), low.choose(x.like(up), 1.0))
-    back = high.choose(x.like(2 * LN2), low.choose(x.like(-80 * LN2), 0.0))
+    back = high.choose(x.like(2 * LN2), low.choose(x.like(-60 * LN2), 0.0))
     size = (big * scale).of("hypot", small * scale)
     near = (size > 0.5) & (size < 2.0)
     close = 0.5 * ((big - 1) * (big + 1) + small * small).of("log1p")

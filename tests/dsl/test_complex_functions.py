@@ -86,6 +86,12 @@ def test_away_from_edges(name: str) -> None:
     np.testing.assert_allclose(getattr(wf, name)(wf.asarray(z)), getattr(np, name)(z), rtol=2e-14, atol=1e-15)
 
 
+@pytest.mark.parametrize("name", ["log", "log2", "log10"])
+def test_logarithms_of_magnitudes_of_every_exponent(name: str) -> None:
+    z = (2.0 ** np.arange(-140, 128) * (0.75 - 0.5j)).astype("complex64")
+    np.testing.assert_allclose(getattr(wf, name)(wf.asarray(z)), getattr(np, name)(z), rtol=2e-6)
+
+
 @pytest.mark.parametrize("dtype", ["complex128", "complex64"])
 @pytest.mark.parametrize(
     "name", ["less", "less_equal", "greater", "greater_equal", "equal", "maximum", "minimum", "fmax", "fmin"]
