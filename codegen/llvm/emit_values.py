@@ -126,7 +126,7 @@ class ValueEmitter(Writer):
             if target == self.kernel.index_dtype:
                 self.set(operation, Item(text, lanes, item.step))
                 return
-        known = item.known if target.kind in "iu" else None
+        known = int(np.asarray(item.known).astype(target)) if item.known is not None and target.kind in "iu" else None
         if operation.attributes.get("nowrap") and not lanes and target.itemsize < source.itemsize:
             text = self.line(f"trunc nsw {scalar_type(source)} {item.text} to {scalar_type(target)}")
             self.wide_indices[text] = item.text
