@@ -116,17 +116,7 @@ class HostDialect:
                 for text in operands
             ]
             pieces.append(emitter.call(symbol, piece, [(piece, part) for part in parts]))
-        while len(pieces) > 1:
-            joined = []
-            order = ", ".join(f"i32 {k}" for k in range(2 * width))
-            for k in range(0, len(pieces), 2):
-                joined.append(
-                    emitter.line(
-                        f"shufflevector {wide(kind, width)} {pieces[k]}, {wide(kind, width)} {pieces[k + 1]}, <{2 * width} x i32> <{order}>"
-                    )
-                )
-            pieces, width = joined, 2 * width
-        return pieces[0]
+        return emitter.concatenated(pieces, kind, width)
 
     @staticmethod
     def _padded_call(emitter: Emitter, symbol: str, width: int, kind: str, operands: list[str], lanes: int) -> str:

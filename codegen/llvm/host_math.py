@@ -101,16 +101,7 @@ def _wrapper(emitter: Emitter, own: str, target: str, kind: str, lanes: int, wid
     for first in range(0, max(lanes, 1), width):
         arguments = ", ".join(f"{piece} {select(p, first)}" for p in parameters)
         results.append(emitter.line(f"call {piece} @{target}({arguments}) #1"))
-    size = width
-    while len(results) > 1:
-        order = ", ".join(f"i32 {k}" for k in range(2 * size))
-        part = wide(kind, size)
-        results = [
-            emitter.line(f"shufflevector {part} {a}, {part} {b}, <{2 * size} x i32> <{order}>")
-            for a, b in zip(results[::2], results[1::2], strict=True)
-        ]
-        size *= 2
-    text = results[0]
+    text = emitter.concatenated(results, kind, width)
     if not lanes:
         text = emitter.line(f"extractelement {piece} {text}, i64 0")
     elif lanes < width:

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Mapping, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
 
 from weft.codegen.kernel_ir.operation import Kernel, Operation, Pointer, Value
@@ -110,17 +110,6 @@ def fits(kernel: Kernel, nest: Nest, sizes: Mapping[str, int], exact: bool) -> E
     return Elements(vectors=vectors, whole=length % lanes == 0, full=length % (2 * GPU.block * lanes) == 0)
 
 
-def _branch_on_whole(w: ThreadWriter, condition: Value, whole: Callable[[], None], rest: Callable[[], None]) -> None:
-    def branch(make: Callable[[], None]) -> Callable[[], tuple[Value, ...]]:
-        def run() -> tuple[Value, ...]:
-            make()
-            return ()
-
-        return run
-
-    w.select(condition, branch(whole), branch(rest))
-
-
 def _write_planes(kernel: Kernel, nest: Nest) -> Kernel:
     """Lower a pointwise kernel with several loops to a threaded kernel that processes two-dimensional tiles.
 
@@ -192,7 +181,7 @@ def _columns(w: ThreadWriter, index: Value, column: Value, along: Value, length:
             point(w.compute("add", column, w.compute("multiply", iteration, along)))
 
     last = w.compute("add", column, w.compute("multiply", along, columns - 1))
-    _branch_on_whole(w, w.test("less", last, length), whole, rest)
+    w.choose_version(w.test("less", last, length), whole, rest)
 
 
 def vector_lanes(kernel: Kernel, nest: Nest) -> tuple[int, tuple[str, ...]]:

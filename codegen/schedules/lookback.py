@@ -362,7 +362,7 @@ def _look_back(notes: _Descriptors, scanner: TileScanner, position: _TilePositio
     Parameters
     ----------
     notes : _Descriptors
-    folder : TileScanner
+    scanner : TileScanner
     position : _TilePosition
     own : Value
         The total of the tile.
