@@ -9,7 +9,7 @@ import numpy as np
 from weft.dsl.arrays import methods
 from weft.dsl.arrays.array import Array
 from weft.dsl.functions import selection
-from weft.dsl.functions.creation import asarray
+from weft.dsl.functions.creation import asarray, to_device
 
 if TYPE_CHECKING:
     from weft.dsl.arrays.annotations import ArrayLike, Output
@@ -26,7 +26,8 @@ def astype(a: Any, dtype: Any, /, *, copy: bool = True, device: Device | str | N
     >>> wf.astype(wf.asarray([1.7, -2.7, np.nan]), np.int32)
     array([ 1, -2,  0], dtype=int32)
     """
-    return methods.astype(asarray(a) if isinstance(a, np.ndarray | np.generic) else a, dtype, copy=copy)
+    found = methods.astype(asarray(a) if isinstance(a, np.ndarray | np.generic) else a, dtype, copy=copy)
+    return found if device is None else to_device(found, device)
 
 
 def copyto(dst: Output, src: ArrayLike, casting: str = "same_kind", where: ArrayLike = True) -> None:

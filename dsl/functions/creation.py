@@ -427,7 +427,10 @@ def arange(
     step = 1 if step is None else step
     numbers = [v.item() if isinstance(v, (Array, np.ndarray)) else v for v in (start, stop, step)]
     with device_context(device):
-        if not all(type(n) is int for n in numbers) or (dtype is not None and np.dtype(dtype).kind not in "iu"):
+        ours = all(type(n) is int and abs(n) < 2**63 for n in numbers) and (
+            dtype is None or np.dtype(dtype).kind in "iu"
+        )
+        if not ours:
             return convert(np.arange(*numbers, dtype=dtype))
         first, last, stride = numbers
         if stride == 0:

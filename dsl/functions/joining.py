@@ -67,7 +67,7 @@ def concatenate(
     kinds = [a if type(a) in (int, float, complex) else b.dtype for a, b in zip(arrays, found, strict=True)]
     kind = np.result_type(*kinds) if dtype is None else as_dtype(dtype)
     kind = kind if out is None else out.dtype
-    for own in dict.fromkeys(a.dtype for a in found):
+    for own in dict.fromkeys(b.dtype for a, b in zip(arrays, found, strict=True) if type(a) is not int):
         if not np.can_cast(own, kind, casting):  # type: ignore[arg-type]
             raise TypeError(f"Cannot cast array data from {own!r} to {kind!r} according to the rule {casting!r}")
     if out is None and (order := memory_order(found)) is not None:

@@ -59,9 +59,14 @@ def matmul(a: ArrayLike, b: ArrayLike, /, out: Output | None = None, **options: 
            [3, 8]])
     """
     location = start()
-    if options.keys() - {"dtype", "casting", "order", "subok"}:  # axes, keepdims, signature, or a misspelt option
-        return call_numpy(np.matmul, (a, b), {"out": out, **options})
     x, y = asarray(a), asarray(b)
+    kind, casting = (
+        np.dtype(options.get("dtype") or np.result_type(x.dtype, y.dtype)),
+        options.get("casting", "same_kind"),
+    )
+    fits = all(np.can_cast(each.dtype, kind, casting) for each in (x, y))
+    if not fits or options.keys() - {"dtype", "casting", "subok"}:  # axes, order, signature, or a misspelt option
+        return call_numpy(np.matmul, (a, b), {"out": out, **options})
     if not x.ndim or not y.ndim:
         raise ValueError(
             f"matmul: Input operand {int(x.ndim > 0)} does not have enough dimensions (has 0, gufunc core with signature (n?,k),(k,m?)->(n?,m?) requires 1)"
@@ -73,7 +78,6 @@ def matmul(a: ArrayLike, b: ArrayLike, /, out: Output | None = None, **options: 
         )
     lead = broadcast_shapes(x.shape[:-2], y.shape[:-2])
     shape = lead + x.shape[-2:-1] + (y.shape[-1:] if y.ndim > 1 else ())
-    kind = np.dtype(options.get("dtype") or np.result_type(x.dtype, y.dtype))
     kind = widened(kind) if is_bfloat16(kind) else kind  # NumPy has no loop for bfloat16
     rows, columns = x.shape[-2] if x.ndim > 1 else 1, y.shape[-1] if y.ndim > 1 else 1
     if is_fused(x.device, kind, rows, columns, inner, _product(lead)):
@@ -86,7 +90,7 @@ def matmul(a: ArrayLike, b: ArrayLike, /, out: Output | None = None, **options: 
         node = _sum_of_products([expr_of(left), expr_of(right)], (len(shape),), kind, location)
     else:
         node = opaque(multiply_into, [cast(expr_of(x), kind), cast(expr_of(y), kind)], shape, kind, "matmul", location)
-    return return_result("matmul", node, out, True, options.get("casting", "same_kind"))
+    return return_result("matmul", node, out, True, casting)
 
 
 def linalg_matmul(x1: ArrayLike, x2: ArrayLike, /) -> Any:
@@ -255,6 +259,8 @@ def einsum(subscripts: str, *operands: Any, out: Output | None = None, **options
     _check_einsum_casts(found, out, casting)
     value = _einsum(subscripts, found)
     if out is not None:
+        if np.shape(out) != value.shape:
+            raise ValueError(f"output parameter for einsum has the wrong shape: {np.shape(out)}, not {value.shape}")
         return return_result("multiply", expr_of(value), out, casting="unsafe")
     is_view = value._storage is found[0]._storage
     return value if is_view else in_requested_order(value, order, found)

@@ -88,11 +88,11 @@ def pad(array: Any, pad_width: ArrayLike, mode: Any = "constant", **options: Any
         if options:
             raise ValueError(f"unsupported keyword arguments for mode '{mode}': {set(options)}")
         start()
-        if (values == values.flat[0]).all() if values.size else True:
+        fill = values.flat[0] if values.size else np.int64(0)
+        if fill == fill and values.tobytes() == values.size * fill.tobytes():
             if (order := memory_order([array])) is not None:
                 array, widths = permuted(array, order), [widths[k] for k in order]
             shape = tuple(lo + n + hi for (lo, hi), n in zip(widths, array.shape, strict=True))
-            fill = values.flat[0] if values.size else 0
             if isinstance(fill, np.integer) and array.dtype.kind == "i":
                 fill = array.dtype.type(int(fill))  # (signed integers raise OverflowError; unsigned ones wrap around)
             current_epoch(array.device)  # (the array may be on another device than the default one)

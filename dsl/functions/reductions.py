@@ -143,6 +143,8 @@ def _check_bits(op: str, dtype: np.dtype) -> None:
 
 def _masked(op: str, node: Expr, where: ArrayLike) -> Expr:
     mask = as_operand(as_mask(where))[0]
+    if len(mask.shape) > len(node.shape):
+        raise ValueError("input operand has more dimensions than allowed by the axis remapping")
     shape = broadcast_shapes(node.shape, mask.shape)
     neutral = constant(identity_of(op, node.dtype), node.dtype)
     return broadcast_to(map_("where", [mask, node, neutral]), shape)
@@ -164,7 +166,7 @@ def accumulate(
         return unpermuted(accumulate(op, permuted(array, order), axis, dtype), order)
     node = expr_of(array)
     if axis is None or not node.shape:
-        node, axis = reshape(node, (node.size,)), 0
+        node, axis = reshape(node, (node.size,)), axis or 0
     axis_number = normalize_axis(axis, len(node.shape))
     if dtype is None and out is not None and op[:7] != "logical":
         dtype = _kind_with(out, node.dtype)
@@ -324,14 +326,22 @@ def _mean_dtypes(own: np.dtype, dtype: DTypeLike | None) -> tuple[np.dtype, np.d
 
 
 def _count(values: Array, axis: ShapeLike | None, keepdims: bool, where: ArrayLike) -> Any:
-    axes = normalize_axes(axis, values.ndim) if values.ndim else ()
     if where is True or where is _NO_VALUE:
-        return prod(values.shape[k] for k in axes)
+        return prod(values.shape[k] for k in normalize_axes(axis, values.ndim))
     mask = record(broadcast_to(cast(as_operand(where)[0], np.dtype(bool)), values.shape))
     return reduce("add", mask, axis, np.int64, None, keepdims)
 
 
+def _divisor_dtype(kind: np.dtype) -> np.dtype:
+    """Return the dtype of the number of elements by which a sum of dtype `kind` is divided.
+
+    Integers and 16-bit floats might not hold the number.
+    """
+    return np.dtype(np.float64) if kind.kind in "biu" or is_half(kind) else kind
+
+
 def _as_count(count: Any, kind: np.dtype) -> Expr:
+    kind = _divisor_dtype(kind)
     return cast(expr_of(count), kind) if isinstance(count, Array) else constant(count, kind)
 
 
@@ -367,7 +377,7 @@ def var(
     count = _count(values, axis, True, where)
     if mean is None:
         total = reduce("add", record(typed), axis, kind, None, True, None, where)
-        centre = map_("divide", [expr_of(total), _as_count(count, kind)])
+        centre = cast(map_("divide", [expr_of(total), _as_count(count, kind)]), kind)
     else:
         centre = as_operand(mean)[0]
     wide = np.result_type(values.dtype, kind)
@@ -386,12 +396,12 @@ def var(
     if isinstance(count, Array):
         counted = np.dtype(np.int64 if ddof == int(ddof) else np.float64)
         less = map_("subtract", [cast(expr_of(count), counted), constant(ddof, counted)])
-        below = cast(map_("maximum", [less, constant(0, counted)]), summed)
+        below = cast(map_("maximum", [less, constant(0, counted)]), _divisor_dtype(summed))
     else:
         rest = count - ddof
         if rest <= 0:
             warn_user("Degrees of freedom <= 0 for slice", RuntimeWarning)
-        below = constant(rest if rest > 0 else 0, summed)
+        below = _as_count(rest if rest > 0 else 0, summed)
     quotient = map_("divide", [expr_of(reduced), below], location=location)
     real = np.dtype(f"f{result.itemsize // 2}") if result.kind == "c" and dtype is None else result
     return _return_result("divide", cast(quotient, real), out, casting="unsafe")

@@ -175,6 +175,8 @@ def take(
         result = result.copy()
     if out is None:
         return result
+    if np.shape(out) != result.shape:
+        raise ValueError("output array does not match result of ndarray.take")
     if not np.can_cast(result.dtype, getattr(out, "dtype", result.dtype), "same_kind"):
         warn_deprecation(
             (2, 5),
@@ -349,6 +351,8 @@ def choose(a: ArrayLike, choices: Any, out: Output | None = None, mode: str = "r
     number = number % count if mode == "wrap" else number.clip(0, count - 1)
     kind = np.result_type(*(c if type(c) in _PYTHON_NUMBERS else v.dtype for c, v in zip(options, given, strict=True)))
     shape = np.broadcast_shapes(which.shape, *(c.shape for c in given))
+    if out is not None and np.shape(out) != shape:
+        raise TypeError("choose: invalid shape for output array.")
     *others, found = (broadcast_to(c.astype(kind), shape) for c in given)  # type: ignore[attr-defined]
     for k in reversed(range(count - 1)):
         found = where(number == k, others[k], found)

@@ -60,7 +60,8 @@ class ComposedUfunc:
             outs = outs if isinstance(outs, tuple) else (outs,)
             if len(outs) == outputs and all(each is None or isinstance(each, Array) for each in outs):
                 try:
-                    typed = [each if isinstance(each, (int, float, complex)) else as_array(each) for each in given]
+                    weak = (int, float, complex) if self.wrapped.signature is None else ()
+                    typed = [each if isinstance(each, weak) else as_array(each) for each in given]
                     results = self._compute(*typed)
                 except UnsupportedDtypeError:
                     results = NotImplemented

@@ -120,7 +120,8 @@ def ravel_multi_index(multi_index: Any, dims: ShapeLike, mode: str = "raise", or
     for k, (part, n, rule) in enumerate(zip(parts, lengths, modes, strict=True)):
         if rule == "raise":
             wrong = wrong | ((part < 0) | (part >= n))
-        parts[k] = (part % n if rule == "wrap" else part.clip(0, n - 1) if rule == "clip" else part).astype(np.intp)
+        part = part.astype(np.intp)  # (a narrow dtype may not hold the length)
+        parts[k] = part.clip(0, n - 1) if rule == "clip" else part % n if rule == "wrap" else part
     if isinstance(wrong, Array) and wrong.size and bool(wrong.any()):
         raise ValueError("invalid entry in coordinates array")
     found: Any = 0

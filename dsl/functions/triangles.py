@@ -85,4 +85,4 @@ def tri(N: int, M: int | None = None, k: int = 0, dtype: DTypeLike = float, *, l
            [1, 1, 1]])
     """
     rows, columns, diagonal = _whole(N, N if M is None else M, k)
-    return tril(ones((rows, columns), dtype), diagonal)
+    return tril(ones((max(rows, 0), max(columns, 0)), dtype), diagonal)

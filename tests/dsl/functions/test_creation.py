@@ -120,3 +120,17 @@ def test_full_like_broadcasts_an_array_of_values(shape, layout):
     for kind in (np.asarray, np.ndarray.tolist, wf.asarray):
         found, expected = wf.full_like(wf.asarray(x), kind(values)), np.full_like(x, values)
         assert found.tolist() == expected.tolist() and found.strides == expected.strides
+
+
+@pytest.mark.parametrize("n", [5, 200_000])
+@pytest.mark.parametrize("first", [2**63, 2**63 - 3, -(2**63)])
+@pytest.mark.parametrize("dtype", [None, "Q", "q"])
+def test_ranges_beyond_int64(dtype: str | None, first: int, n: int) -> None:
+    try:
+        expected = np.arange(first, first + n, dtype=dtype)
+    except OverflowError:
+        with pytest.raises(OverflowError):
+            wf.arange(first, first + n, dtype=dtype)
+        return
+    found = wf.arange(first, first + n, dtype=dtype)
+    assert found.dtype == expected.dtype and (found.numpy() == expected).all()

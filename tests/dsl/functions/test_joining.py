@@ -102,3 +102,11 @@ def test_views_are_rolled_as_one_axis(view: object, device: str) -> None:
             np.testing.assert_array_equal(wf.roll(x[view], shift), expected, strict=True)
         row = wf.broadcast_to(x[0, 0], (4, 8))
         np.testing.assert_array_equal(wf.roll(row, 3), np.roll(np.broadcast_to(values[0, 0], (4, 8)), 3), strict=True)
+
+
+@pytest.mark.parametrize("number", [300, -1, 1.5, 2j, True])
+@pytest.mark.parametrize("dtype", ["u1", "u8", "i1", "f2", "?"])
+def test_numbers_are_joined_in_the_dtype_of_the_arrays(dtype: str, number: complex) -> None:
+    x = np.ones(40_000, dtype)
+    expected, found = np.concatenate([x, number], axis=None), wf.concatenate([wf.asarray(x), number], axis=None)
+    assert found.dtype == expected.dtype and found[-1] == expected[-1]

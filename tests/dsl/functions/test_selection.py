@@ -70,3 +70,15 @@ def test_the_method_choose_takes_each_choice_as_an_argument(immediate):
     with override(immediate=immediate):
         which, x = wf.array([0, 2, 1]), wf.array([1, 2, 3])
         assert which.choose(x, x * 10, x * 100).tolist() == [1, 200, 30] == which.choose([x, x * 10, x * 100]).tolist()
+
+
+@pytest.mark.parametrize("immediate", [0, 16384])
+@pytest.mark.parametrize("shape", [(2, 3), (1, 3), (1,), ()])
+def test_outputs_of_take_and_choose_have_their_shapes(shape, immediate):
+    with override(immediate=immediate):
+        for xp in (np, wf):
+            x, out = xp.asarray([1, 0, 1]), xp.zeros(shape, dtype=int)
+            with pytest.raises(ValueError, match="does not match result"):
+                xp.take(x, [2, 1, 0], out=out)
+            with pytest.raises(TypeError, match="invalid shape"):
+                xp.choose(x, [x, 7], out=out, mode="wrap")

@@ -38,3 +38,11 @@ def test_dtypes_that_weft_does_not_support(name: str, dtype: str, immediate: int
     x = np.array([3, 1, 7]).astype(dtype)
     with override(immediate=immediate):
         assert outcome(CALLS[name], wf, x) == outcome(CALLS[name], np, x)
+
+
+@pytest.mark.parametrize("name", ["vecdot", "matvec", "vecmat"])
+def test_a_number_is_no_vector(name):
+    x = wf.ones((300, 300))
+    for operands in ((3, x), (x, 3.0)):
+        with pytest.raises(ValueError, match="does not have enough dimensions"):
+            getattr(wf, name)(*operands)

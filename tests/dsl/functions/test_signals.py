@@ -49,3 +49,12 @@ def test_shapes_of_more_elements_than_memory_holds(kind: Any, order: str) -> Non
     assert [k.tolist() for k in wf.unravel_index(kind(flat), shape, order)] == parts.tolist()
     with pytest.raises(ValueError, match="large|big"):
         wf.ravel_multi_index(tuple(map(kind, parts)), (*shape[:2], 10**7), order=order)
+
+
+@pytest.mark.parametrize("dtype", ["u1", "i1"])
+@pytest.mark.parametrize("mode", ["raise", "clip", "wrap"])
+def test_a_narrow_dtype_need_not_hold_the_lengths(mode: Any, dtype: str) -> None:
+    x = np.arange(100_000).astype(dtype)
+    parts = (x % 120, x % 100 if mode == "raise" else x)
+    expected = np.ravel_multi_index(parts, (300, 400), mode)
+    assert (wf.ravel_multi_index(tuple(map(wf.asarray, parts)), (300, 400), mode) == expected).all()

@@ -1,0 +1,34 @@
+"""Tests of the options of matrix products."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import numpy as np
+import pytest
+
+import weft as wf
+
+IMMEDIATE = 0
+X = np.arange(12.0).reshape(3, 4)
+
+
+@pytest.mark.parametrize("options", [{"dtype": "i8"}, {"dtype": "f4", "casting": "safe"}, {"dtype": "?"}], ids=str)
+def test_operands_of_a_product_are_cast_by_the_rule(options: Any) -> None:
+    for call in (lambda: np.matmul(X, X.T, **options), lambda: wf.matmul(wf.asarray(X), wf.asarray(X).T, **options)):
+        with pytest.raises(TypeError, match="Cannot cast ufunc 'matmul' input"):
+            call()
+
+
+@pytest.mark.parametrize("options", [{"dtype": "f4"}, {"order": "F"}, {"dtype": "i8", "casting": "unsafe"}], ids=str)
+def test_options_of_a_product(options: Any) -> None:
+    expected, found = np.matmul(X, X.T, **options), wf.matmul(wf.asarray(X), wf.asarray(X).T, **options)
+    assert found.tolist() == expected.tolist() and found.dtype == expected.dtype
+    assert found.flags["F_CONTIGUOUS"] == expected.flags["F_CONTIGUOUS"]
+
+
+@pytest.mark.parametrize("shape", [(2, 3), (1, 3), (1,), (4,), ()])
+def test_the_output_of_an_einsum_has_its_shape(shape: Any) -> None:
+    for xp in (np, wf):
+        with pytest.raises(ValueError, match="out|shape"):
+            xp.einsum("ij->i", xp.asarray(X), out=xp.zeros(shape))

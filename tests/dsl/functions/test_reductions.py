@@ -1,0 +1,51 @@
+"""Tests of the dtypes, axes and masks of reductions and scans."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import numpy as np
+import pytest
+
+import weft as wf
+
+IMMEDIATE = 0
+
+
+@pytest.mark.parametrize("dtype", ["i1", "u1", "f2", "i8", "f4"])
+@pytest.mark.parametrize("masked", [False, True])
+@pytest.mark.parametrize("name", ["mean", "var"])
+def test_a_dtype_need_not_hold_the_number_of_elements(name: str, masked: bool, dtype: str) -> None:
+    x = np.zeros((2, 70_000), "i1")
+    x[:, :250] = [[1], [3]]
+    options: dict[str, Any] = {"where": x >= 0} if masked else {}
+    expected = getattr(np, name)(x, axis=1, dtype=dtype, **options)
+    found = getattr(wf, name)(wf.asarray(x), axis=1, dtype=dtype, **options)
+    assert found.dtype == expected.dtype
+    np.testing.assert_allclose(found, expected, rtol=2e-3)
+
+
+@pytest.mark.parametrize("dtype", ["i4", "u1", "i8"])
+def test_the_mean_in_a_variance_of_integers_is_an_integer(dtype: str) -> None:
+    x = np.array([[0, 1, 2], [0, 0, 1]])
+    for values in (x, x.astype(dtype)):
+        assert wf.var(wf.asarray(values), 1, dtype).tolist() == np.var(values, 1, dtype).tolist()
+        assert wf.var(wf.asarray(values), dtype=dtype) == np.var(values, dtype=dtype)
+
+
+@pytest.mark.parametrize("name", ["sum", "all", "mean", "nansum"])
+def test_a_mask_has_no_more_axes_than_the_operand(name: str) -> None:
+    with pytest.raises(ValueError, match="axis remapping|broadcast"):
+        getattr(wf, name)(wf.ones(3), where=np.ones((2, 3), bool))
+
+
+@pytest.mark.parametrize("axis", [0, -1, 1, 2])
+@pytest.mark.parametrize("name", ["mean", "var", "std", "nanmean", "sum", "max", "cumsum", "cumprod"])
+def test_axes_of_an_array_without_axes(name: str, axis: int) -> None:
+    try:
+        expected = getattr(np, name)(np.array(2.0), axis)
+    except np.exceptions.AxisError:
+        with pytest.raises(np.exceptions.AxisError):
+            getattr(wf, name)(wf.asarray(2.0), axis)
+    else:
+        assert getattr(wf, name)(wf.asarray(2.0), axis).tolist() == expected.tolist()
