@@ -148,7 +148,8 @@ def _shape_arguments(shape: tuple[Any, ...]) -> Any:
 @memoized_view
 def reshape(self: Array, *shape: Any, order: str = "C", copy: bool | None = None) -> Array:
     """Return an array with another shape, as a view if the strides allow it, otherwise as a copy."""
-    return manipulation.reshape(self, _shape_arguments(shape), order, copy=copy)
+    wanted = self.shape if len(shape) == 1 and shape[0] is None else _shape_arguments(shape)
+    return manipulation.reshape(self, wanted, order, copy=copy)
 
 
 def matrix_transpose(self: Array) -> Array:

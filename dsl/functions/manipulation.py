@@ -85,14 +85,15 @@ def _infer(shape: Any, array: Array) -> tuple[int, ...]:
     if not one and builtins.any(isinstance(n, (bool, np.bool_)) for n in shape):
         raise TypeError("an integer is required for the axis")
     size = array.size
-    if -1 in given:
-        rest = prod(n for n in given if n != -1)
-        if given.count(-1) > 1:
+    unknown = builtins.sum(n < 0 for n in given)
+    if unknown:
+        rest = prod(n for n in given if n >= 0)
+        if unknown > 1:
             raise ValueError("can only specify one unknown dimension")
         if rest == 0 or size % rest:
             raise ValueError(f"cannot reshape array of size {size} into shape {shape_text(given)}")
-        given = tuple(size // rest if n == -1 else n for n in given)
-    if prod(given) != size or any(n < 0 for n in given):
+        given = tuple(size // rest if n < 0 else n for n in given)
+    if prod(given) != size:
         raise ValueError(f"cannot reshape array of size {size} into shape {shape_text(given)}")
     check_axes(len(given))
     return given

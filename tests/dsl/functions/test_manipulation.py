@@ -159,3 +159,17 @@ def test_the_old_name_of_a_shape() -> None:
 def test_tiles_of_many_axes(shape: tuple[int, ...], counts: Any) -> None:
     values = np.arange(float(np.prod(shape, dtype=int))).reshape(shape)
     np.testing.assert_array_equal(wf.tile(wf.asarray(values), counts), np.tile(values, counts))
+
+
+@pytest.mark.parametrize("size", [12, 120_000])
+def test_unknown_lengths_of_a_shape(size: int) -> None:
+    values = np.arange(float(size))
+    x = wf.asarray(values)
+    for shape in ((-1, 3), (-2, 3), (3, -5), -7):
+        np.testing.assert_array_equal(wf.reshape(x, shape), np.reshape(values, shape))
+        np.testing.assert_array_equal(x.reshape(shape), values.reshape(shape))
+    for shape in ((-1, -1), (-1, -2), (-2, 0), (-2, 7), (0,)):
+        for given in (x, values):
+            with pytest.raises(ValueError):
+                given.reshape(shape)
+    assert x.reshape(3, -1).reshape(None).shape == values.reshape(3, -1).reshape(None).shape == (3, size // 3)
