@@ -25,7 +25,6 @@ from weft.codegen.ops import (
     accumulators,
     add_user_op,
     combine_accumulators,
-    combine_ascending,
     find_op,
     fits_dtype,
     identity_of,

@@ -38,7 +38,7 @@ from weft.runtime.errors import (
 )
 from weft.runtime.lazy_names import lazy_names
 from weft.runtime.listening import BuildNote, LaunchNote, Listening, building, kernel_number, launch_heard
-from weft.runtime.object_code import REGISTER_AIMS, ObjectCode
+from weft.runtime.object_code import REGISTER_AIMS, ObjectCode, RowLimits
 from weft.runtime.services import Event, HostKind, HostMemory, Stream
 from weft.runtime.settings import (
     BETWEEN,

@@ -54,6 +54,22 @@ WARP = 32
 FEW_BLOCKS = 256  # number of blocks below which much of a GPU is idle
 
 
+class RowLimits(NamedTuple):
+    """The number of threads per row, by the length of the row, for items that are rows.
+
+    A row shorter than `warp_length` gets a thread per `elements` elements. A row of up to `few_length` elements, or
+    `many_length` if there are at least `many` rows, gets a warp. A row of up to `block_length` elements gets eight
+    warps. A longer row gets `threads` threads per `per_block` rows (see `BlockSchedule`).
+    """
+
+    warp_length: int
+    elements: int
+    many: int = 0
+    few_length: int = 0
+    many_length: int = 0
+    block_length: int = 0
+
+
 class BlockSchedule(NamedTuple):
     """The assignment of a fused kernel's work to thread blocks on a GPU.
 
@@ -69,11 +85,8 @@ class BlockSchedule(NamedTuple):
         Maximum number of blocks.
     repeats : bool
         Whether fewer blocks give the same result, since each block runs a grid-stride loop.
-    row_limits : tuple of int
-        For items that are rows: `many`, `few_length`, `many_length`, `block_length`, `warp_length`, `elements`.
-        A row shorter than `warp_length` gets a thread per `elements` elements. A row of up to `few_length` elements,
-        or `many_length` if there are at least `many` rows, gets a warp. A row of up to `block_length` elements gets
-        eight warps. A longer row gets `threads` threads per `per_block` rows.
+    row_limits : RowLimits, optional
+        For items that are rows.
     column_lanes : int
         For items that are columns, adjacent along the last extent: the number of columns per thread. A block covers at
         most one vector of columns per thread of a warp, or per thread of a quarter warp if there were few blocks
@@ -84,7 +97,7 @@ class BlockSchedule(NamedTuple):
     per_block: int
     most: int
     repeats: bool
-    row_limits: tuple[int, ...] = ()
+    row_limits: RowLimits | None = None
     column_lanes: int = 0
 
     @classmethod
@@ -95,13 +108,13 @@ class BlockSchedule(NamedTuple):
         """
         launch = code.launch
         most = launch.get("most_blocks", 0)
-        limits = tuple(launch.get("row_limits", ()))
+        limits = launch.get("row_limits")
         return cls(
             launch.get("block", 0),
             launch.get("per_block", 1),
             most or MAX_BLOCKS,
             bool(most),
-            limits,
+            RowLimits(*limits) if limits else None,
             launch.get("column_lanes", 0),
         )
 
@@ -112,13 +125,12 @@ class BlockSchedule(NamedTuple):
         """
         items, per_block = prod(parallel), self.per_block
         if self.row_limits and items:
-            many, few_length, many_length, block_length, warp_length, elements = self.row_limits
-            length = work // items
-            if length < warp_length:
-                per_block = self.threads // max(1, (1 << max(0, length - 1).bit_length()) // elements)
-            elif length <= (few_length if items < many else many_length):
+            limits, length = self.row_limits, work // items
+            if length < limits.warp_length:
+                per_block = self.threads // max(1, (1 << max(0, length - 1).bit_length()) // limits.elements)
+            elif length <= (limits.few_length if items < limits.many else limits.many_length):
                 per_block = self.threads // WARP
-            elif length <= block_length:
+            elif length <= limits.block_length:
                 per_block = self.threads // (8 * WARP)
         if self.column_lanes and items:
             per_block, columns = self.column_lanes, parallel[-1]

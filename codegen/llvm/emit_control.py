@@ -7,8 +7,8 @@ from weft.codegen.llvm.emit_text import Item, Writer, wide
 from weft.codegen.passes.index_steps import program_order
 from weft.runtime import CompileError
 
-# Maximum number of branches in a region that is emitted both with and without masks: each level doubles the code.
-NESTED = 2
+# Maximum number of branches in a region that is emitted both with and without masks: each branch may double the code.
+MOST_BRANCHES = 2
 
 
 class ControlEmitter(Writer):
@@ -31,6 +31,13 @@ class ControlEmitter(Writer):
             texts += ["poison"] * (len(operation.results) - len(texts))
             ends.append((texts, self.label))
             self.do(f"br label %join{number}")
+        self.join(operation, number, ends)
+
+    def join(self, operation: Operation, number: int, ends: list[tuple[list[str], str]]) -> None:
+        """Start the code after an `if`, where the results are those of the code from which the branch came.
+
+        `ends` contains the results and the last label of each possible code.
+        """
         self.start_label(f"join{number}")
         for k, value in enumerate(operation.results):
             kind = wide(self.type_of(value.type), self.lanes)
@@ -40,8 +47,8 @@ class ControlEmitter(Writer):
     def masked_branch(self, operation: Operation) -> None:
         """Emit an `if` whose condition differs between vector lanes.
 
-        If one region is likely, there is code without masks for lanes that all take the same region: masked loads of
-        bytes are one branch per lane on most processors.
+        If the branch is marked as `likely`, there is also code without masks for lanes that all take the same region,
+        whichever region it is: masked loads of bytes are one branch per lane on most processors.
         """
         lanes = self.lanes
         ends: list[tuple[list[str], str]] = []
@@ -50,7 +57,7 @@ class ControlEmitter(Writer):
         if "likely" in operation.attributes and not self.mask:
             bits = self.line(f"bitcast <{lanes} x i1> {condition} to i{lanes}")
             for region, all_lanes in zip(operation.regions, (-1, 0), strict=True):
-                if sum(o.opcode == "if" for o in program_order(region.operations)) > NESTED:
+                if sum(o.opcode == "if" for o in program_order(region.operations)) > MOST_BRANCHES:
                     continue
                 same = self.line(f"icmp eq i{lanes} {bits}, {all_lanes}")
                 self.do(f"br i1 {same}, label %same{number}.{len(ends)}, label %mixed{number}.{len(ends)}")
@@ -62,12 +69,9 @@ class ControlEmitter(Writer):
         if ends:
             ends.append((texts, self.label))
             self.do(f"br label %join{number}")
-            self.start_label(f"join{number}")
-        for k, value in enumerate(operation.results):
-            text = texts[k]
-            if ends:
-                incoming = ", ".join(f"[ {each[k]}, %{label} ]" for each, label in ends)
-                text = self.line(f"phi {wide(self.type_of(value.type), lanes)} {incoming}")
+            self.join(operation, number, ends)
+            return
+        for value, text in zip(operation.results, texts, strict=True):
             self.environment[value] = Item(text, lanes)
 
     def regions_under_masks(self, operation: Operation, condition: str) -> list[str]:
@@ -148,7 +152,7 @@ class ControlEmitter(Writer):
         for function in self.kernel.functions:
             self.function(function)
 
-    def function(self, function: Function, linkage: str = "internal ") -> None:
+    def function(self, function: Function) -> None:
         """Emit a function of the kernel for calls from this module."""
         parts = []
         for value in function.parameters:
@@ -157,12 +161,10 @@ class ControlEmitter(Writer):
             self.environment[value] = Item(name)
         parts += [f"{kind} %context.{k}" for k, (kind, _) in enumerate(self.context)]
         result = self.result_type(function)
-        self.lines.append(f"define {linkage}{result} @{self.function_symbol(function.name)}({', '.join(parts)}) #0 {{")
+        self.lines.append(f"define internal {result} @{self.function_symbol(function.name)}({', '.join(parts)}) #0 {{")
         self.start_label("entry")
         self.reserve_allocas()
-        outer, self.scopes = self.scopes, []
         given = self.block(function.body)
-        self.scopes = outer
         texts = [(self.type_of(kind), "poison") for kind in function.results]
         if given:
             texts = [(self.type_of(v.type), self.scalar_of(v)) for v in given]

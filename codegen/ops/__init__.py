@@ -10,7 +10,6 @@ from weft.codegen.ops.op_table import (
     add_op,
     add_user_op,
     combine_accumulators,
-    combine_ascending,
     find_op,
     fits_dtype,
     identity_of,
@@ -29,7 +28,6 @@ __all__ = [
     "find_op",
     "fits_dtype",
     "combine_accumulators",
-    "combine_ascending",
     "identity_of",
     "resolve_dtypes",
 ]

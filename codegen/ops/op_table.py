@@ -26,6 +26,8 @@ Kind = np.dtype | type  # a dtype, or bool, int, float, complex for a Python sca
 SUM_LANES = 32
 # Ops that return one of their operands.
 EXTREMES = frozenset({"maximum", "minimum", "fmax", "fmin"})
+# Reductions with two accumulators: the extreme that the named op finds, and its index.
+POSITIONS = {"argmin": "minimum", "argmax": "maximum"}
 
 
 class NoLoopError(TypeError):
@@ -131,11 +133,11 @@ def _resolve_loops(
 
 
 def identity_of(op: str | OpDef, dtype: Any) -> Any:
-    """Return the identity of a reduction with `op` in `dtype`.
+    """Return the identity of a reduction with `op` in `dtype`. For argmin and argmax, it is that of the value.
 
     Raises TypeError if there is no identity.
     """
-    definition = find_op(op) if isinstance(op, str) else op
+    definition = find_op(POSITIONS.get(op, op)) if isinstance(op, str) else op
     dtype = np.dtype(dtype)
     start = definition.identity
     if start is None:
@@ -159,54 +161,42 @@ def identity_of(op: str | OpDef, dtype: Any) -> Any:
 
 
 def combine_accumulators(
-    b: KernelBuilder, name: str, first: tuple[Value, ...], second: tuple[Value, ...]
+    b: KernelBuilder, name: str, first: tuple[Value, ...], second: tuple[Value, ...], *, ascending: bool = False
 ) -> tuple[Value, ...]:
     """Combine two sets of accumulators of the reduction with op `name`.
 
     Most ops have one accumulator. argmin and argmax have two, a value and its index: NaN wins, then the extreme,
     then the lower index.
+
+    With `ascending`, all indices of the second set are larger than those of the first, which is simpler. The initial
+    index must then be 0, because an element that equals the identity never replaces the initial value.
     """
-    if name not in ("argmin", "argmax"):
+    if name not in POSITIONS:
         return (b.op(name, first[0], second[0], dtype=first[0].type),)
     value, index = first
     other, other_index = second
-    strict = "less" if name == "argmin" else "greater"
-    better = b.op(strict, other, value, dtype=np.bool_)
-    same = b.op("equal", other, value, dtype=np.bool_)
-    if dtype_kind(value.type) in "fc":  # type: ignore[arg-type]
-        mine = b.op("isnan", value, dtype=np.bool_)
-        theirs = b.op("isnan", other, dtype=np.bool_)
-        neither = b.op("bitwise_xor", mine, b.constant(True, np.bool_))
-        better = b.op("bitwise_and", neither, b.op("bitwise_or", better, theirs))
-        same = b.op("bitwise_or", same, b.op("bitwise_and", mine, theirs))
-    lower = b.op("less", other_index, index, dtype=np.bool_)
-    take = b.op("bitwise_or", better, b.op("bitwise_and", same, lower))
-    return b.op("where", take, other, value), b.op("where", take, other_index, index)
-
-
-def combine_ascending(
-    b: KernelBuilder, name: str, first: tuple[Value, ...], second: tuple[Value, ...]
-) -> tuple[Value, ...]:
-    """Combine two sets of accumulators, where all indices of the second are larger than those of the first.
-
-    This is simpler than `combine_accumulators` for argmin and argmax.
-
-    The initial index must be 0, because an element that equals the identity never replaces the initial value.
-    """
-    if name not in ("argmin", "argmax"):
-        return combine_accumulators(b, name, first, second)
-    value, index = first
-    other, other_index = second
-    if dtype_kind(value.type) not in "fc":  # type: ignore[arg-type]
-        take = b.op("less" if name == "argmin" else "greater", other, value, dtype=np.bool_)
-    else:
+    strict, weak = ("less", "greater_equal") if name == "argmin" else ("greater", "less_equal")
+    has_nan = dtype_kind(value.type) in "fc"  # type: ignore[arg-type]
+    if ascending and has_nan:
         # (also true for NaN, which replaces any value except another NaN)
-        worse = b.op("greater_equal" if name == "argmin" else "less_equal", other, value, dtype=np.bool_)
+        worse = b.op(weak, other, value, dtype=np.bool_)
         number = b.op("equal", value, value, dtype=np.bool_)
         take = b.op("bitwise_and", number, b.op("bitwise_xor", worse, b.constant(True, np.bool_)))
+    else:
+        take = b.op(strict, other, value, dtype=np.bool_)
+    if not ascending:
+        same = b.op("equal", other, value, dtype=np.bool_)
+        if has_nan:
+            mine = b.op("isnan", value, dtype=np.bool_)
+            theirs = b.op("isnan", other, dtype=np.bool_)
+            neither = b.op("bitwise_xor", mine, b.constant(True, np.bool_))
+            take = b.op("bitwise_and", neither, b.op("bitwise_or", take, theirs))
+            same = b.op("bitwise_or", same, b.op("bitwise_and", mine, theirs))
+        lower = b.op("less", other_index, index, dtype=np.bool_)
+        take = b.op("bitwise_or", take, b.op("bitwise_and", same, lower))
     return b.op("where", take, other, value), b.op("where", take, other_index, index)
 
 
 def accumulators(name: str) -> int:
     """Return the number of accumulators of the reduction with op `name`."""
-    return 2 if name in ("argmin", "argmax") else 1
+    return 2 if name in POSITIONS else 1

@@ -37,7 +37,7 @@ def reduction_identities(combine: Sequence[str], types: Sequence[Type]) -> list[
         if accumulators(name) == 2:
             index = types[len(found) + 1]
             assert isinstance(index, np.dtype)
-            found.append(identity_of("minimum" if name == "argmin" else "maximum", dtype))
+            found.append(identity_of(name, dtype))
             found.append(index.type(np.iinfo(index).max))
         elif name == "add" and dtype.kind == "f":
             found.append(dtype.type(-0.0))

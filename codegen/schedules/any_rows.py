@@ -27,6 +27,7 @@ from weft.codegen.schedules.rows import (
     MAX_ITEMS,
     MOST_LENGTH,
     REGISTER_AIMS,
+    THREADS_ABOVE,
     TILE_LOADS,
     WARP_LENGTH,
     RowFacts,
@@ -39,6 +40,7 @@ from weft.codegen.schedules.rows import (
 )
 from weft.codegen.schedules.writer import ThreadWriter
 from weft.codegen.target import Target
+from weft.runtime import RowLimits
 
 # Maximum number of threads that share a short row.
 SHORT_THREADS = LEAST_LENGTH // ROW_ELEMENTS
@@ -53,10 +55,10 @@ LOADS = 2
 class AnyRows(Decision):
     """The parameters of the GPU schedule of row reductions for rows of any length.
 
-    For each variant of the code, it contains the number of vectors that a thread keeps in registers.
+    `keeps` is true if one variant of the code keeps rows in registers.
     """
 
-    kept: tuple[int, ...]
+    keeps: bool
 
 
 def fits(kernel: Kernel, nest: Nest, sizes: Mapping[str, int], exact: bool) -> AnyRows | None:
@@ -77,20 +79,19 @@ def fits(kernel: Kernel, nest: Nest, sizes: Mapping[str, int], exact: bool) -> A
         return None
     vectors, multiples = aligned_vectors(kernel, row.loop_bodies(), sizes, row.lanes(), row.stop, exact=False)
     keeps = len(row.loops) > 1 and has_registers(row, MANY)
-    return AnyRows((MANY, 0) if keeps else (0,), vectors=vectors, multiples=multiples)
+    return AnyRows(keeps, vectors=vectors, multiples=multiples)
 
 
 def write(kernel: Kernel, nest: Nest, decision: AnyRows, target: Target) -> Kernel:
     """Lower a row reduction to a threaded kernel, for rows of any length."""
     row = find_row(nest)
     assert row is not None
-    kept, multiples = decision.kept, decision.multiples
+    multiples = decision.multiples
     w = ThreadWriter(kernel, nest, GPU.wide_block)
-    w.builder.kernel.attributes["register_aims"] = REGISTER_AIMS[2:] if kept[0] else REGISTER_AIMS[:2]
+    w.builder.kernel.attributes["register_aims"] = REGISTER_AIMS[2:] if decision.keeps else REGISTER_AIMS[:2]
     aligned = w.are_multiples(multiples, row.lanes()) if multiples else None
     items = w.product(w.extents())
-    start = w.map.get(row.start) or w.number(0)
-    length = w.compute("subtract", w.map[row.stop], start)
+    length = w.map[row.stop]  # (the row starts at 0)
     shift = _threads_shift(w, length)
     threads = w.compute("left_shift", 1, shift)
     slot, part = w.split_at(w.thread, shift, threads)
@@ -100,30 +101,30 @@ def write(kernel: Kernel, nest: Nest, decision: AnyRows, target: Target) -> Kern
         team = RowTeam(threads, slot, w.test("less", item, items), length)
         w.bind(nest.levels, w.compute("minimum", item, w.compute("subtract", items, 1)))
 
-        def write(slots: int, *, alone: bool = False, whole: bool = False) -> None:
+        def write_row(slots: int, *, alone: bool = False, whole: bool = False) -> None:
             AnyRowWriter(
                 w, row, team, part, RowFacts(slots, whole, decision.vectors if whole else ()), alone=alone
             ).write(nest)
 
         def kept_or_not(*, whole: bool) -> None:
-            if not kept[0]:
-                write(0, whole=whole)
+            if not decision.keeps:
+                write_row(0, whole=whole)
                 return
-            most = w.compute("multiply", threads, kept[0] * row.lanes())
+            most = w.compute("multiply", threads, MANY * row.lanes())
             keeps = w.builder.op(
                 "bitwise_and", w.test("greater", length, WARP_LENGTH), w.test("less_equal", length, most)
             )
-            w.choose_version(keeps, lambda: write(kept[0], whole=whole), lambda: write(0, whole=whole))
+            w.choose_version(keeps, lambda: write_row(MANY, whole=whole), lambda: write_row(0, whole=whole))
 
         def long() -> None:
             if aligned is None:
                 kept_or_not(whole=False)
             else:
-                w.choose_version(aligned, lambda: kept_or_not(whole=True), lambda: write(0))
+                w.choose_version(aligned, lambda: kept_or_not(whole=True), lambda: write_row(0))
 
-        w.choose_version(w.test("less", length, LEAST_LENGTH), lambda: write(0, alone=True), long)
+        w.choose_version(w.test("less", length, LEAST_LENGTH), lambda: write_row(0, alone=True), long)
         w.barrier()
-    limits = (0, 0, WARP_LENGTH, BLOCK_LENGTH, LEAST_LENGTH, ROW_ELEMENTS)
+    limits = RowLimits(LEAST_LENGTH, ROW_ELEMENTS, many_length=WARP_LENGTH, block_length=BLOCK_LENGTH)
     return w.finish("rows", 1, row_limits=limits)
 
 
@@ -131,7 +132,7 @@ def _threads_shift(w: ThreadWriter, length: Value) -> Value:
     """Return the base-2 logarithm of the number of threads that share a row."""
     found: Value | int = 0
     steps = [(ROW_ELEMENTS, 1), (2 * ROW_ELEMENTS, 2), (4 * ROW_ELEMENTS, 3), (LEAST_LENGTH - 1, 5)]
-    steps += [(WARP_LENGTH, GPU.block.bit_length() - 1), (BLOCK_LENGTH, GPU.wide_block.bit_length() - 1)]
+    steps += [(above, threads.bit_length() - 1) for above, threads in THREADS_ABOVE]
     for above, shift in steps:
         found = w.choose(w.test("greater", length, above), shift, found)
     return w.value(found)

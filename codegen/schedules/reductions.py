@@ -34,6 +34,7 @@ from weft.codegen.schedules.nest import (
 )
 from weft.codegen.schedules.writer import ThreadWriter
 from weft.codegen.target import Target
+from weft.runtime import RowLimits
 
 # Maximum length of a row that one warp reduces, if there are enough rows to fill a GPU with warps.
 WARP_LENGTH = 1024
@@ -115,15 +116,10 @@ def write(kernel: Kernel, nest: Nest, decision: SharedItems, target: Target) -> 
         w.bind(nest.levels, w.compute("minimum", item, w.compute("subtract", items, 1)))
         w.enter(nest.levels[1:])
         _item(w, team, prologue, epilogue, _reads_changing(w, nest.inward))
-    shared = sum(
-        int(v.type.dtype.itemsize) * count  # type: ignore[union-attr, misc]
-        for (_, _), v in team.shared.items()
-        for count in [GPU.block if columns else GPU.warps]
-    )
     if columns:
-        return w.finish("columns", GPU.warp, shared=shared, most_blocks=MOST_BLOCKS)
-    limits = (MANY_ROWS, SHORT_LENGTH, WARP_LENGTH, 0, SHARED_LENGTH, ROW_ELEMENTS)
-    return w.finish("rows", 1, shared=shared, most_blocks=MOST_BLOCKS, row_limits=limits)
+        return w.finish("columns", GPU.warp, most_blocks=MOST_BLOCKS)
+    limits = RowLimits(SHARED_LENGTH, ROW_ELEMENTS, MANY_ROWS, SHORT_LENGTH, WARP_LENGTH)
+    return w.finish("rows", 1, most_blocks=MOST_BLOCKS, row_limits=limits)
 
 
 def _make_team(w: ThreadWriter, items: Value, loops: Sequence[Operation], columns: bool) -> Team:

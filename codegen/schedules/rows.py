@@ -158,9 +158,13 @@ def decide(kind: type[EachRow], kernel: Kernel, row: RowNest, sizes: Mapping[str
     return kind(threads, vectors_kept(row, length, threads, registers), vectors=vectors, whole=whole)
 
 
+# Number of threads that share a row longer than each length. A warp shares a shorter row.
+THREADS_ABOVE = ((WARP_LENGTH, GPU.block), (BLOCK_LENGTH, GPU.wide_block))
+
+
 def threads_of(length: int) -> int:
     """Return the number of threads that share a row of length `length`."""
-    return GPU.warp if length <= WARP_LENGTH else GPU.block if length <= BLOCK_LENGTH else GPU.wide_block
+    return next((threads for above, threads in reversed(THREADS_ABOVE) if length > above), GPU.warp)
 
 
 MAX_ITEMS = 2**31 - 1

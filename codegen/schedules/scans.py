@@ -28,6 +28,7 @@ from weft.codegen.schedules.lanes import LaneWriter, Slot
 from weft.codegen.schedules.nest import Nest, has_regions, prefers_columns
 from weft.codegen.schedules.writer import ThreadWriter
 from weft.codegen.target import Target
+from weft.runtime import RowLimits
 
 LANES = 4
 # Row length below which one thread scans the row, in order.
@@ -166,7 +167,7 @@ def write(kernel: Kernel, nest: Nest, decision: RowScan, target: Target) -> Kern
     length = w.compute("subtract", w.map[stop], w.map.get(start) or w.number(0))
     w.choose_version(w.test("less", length, least), lambda: _write_rows(w), shared)
     # (a block scans one row, or each of its threads scans one row)
-    return w.finish("scans", 1, every=True, row_limits=(0, 0, 0, 0, least, least))
+    return w.finish("scans", 1, every=True, row_limits=RowLimits(least, least))
 
 
 def _write_rows(w: ThreadWriter) -> None:

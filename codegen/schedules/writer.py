@@ -16,6 +16,7 @@ from weft.codegen.kernel_ir.builder import KernelBuilder
 from weft.codegen.kernel_ir.operation import Block, Kernel, Operation, Pointer, Value
 from weft.codegen.passes.index_steps import constant_offsets
 from weft.codegen.schedules.nest import Level, Nest
+from weft.runtime import RowLimits
 
 # Index ops that are evaluated if both operands are constants.
 _EVALUATED = ("add", "subtract", "multiply", "left_shift", "right_shift", "minimum", "maximum")
@@ -293,10 +294,9 @@ class ThreadWriter:
         scheme: str,
         per_block: int,
         *,
-        shared: int = 0,
         most_blocks: int = 2**31 - 1,
         every: bool = False,
-        row_limits: tuple[int, ...] = (),
+        row_limits: RowLimits | None = None,
         column_lanes: int = 0,
     ) -> Kernel:
         """Return the finished kernel with its launch parameters.
@@ -309,7 +309,6 @@ class ThreadWriter:
             "block": self.threads,
             "per_block": per_block * kernel.attributes.get("unrolled", 1),
             "most_blocks": 0 if every else most_blocks,
-            "shared": shared,
             "row_limits": row_limits,
             "column_lanes": column_lanes,
         }

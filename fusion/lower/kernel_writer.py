@@ -23,7 +23,6 @@ from weft.codegen import (
     Value,
     choose_index_dtype,
     combine_accumulators,
-    combine_ascending,
     identity_of,
 )
 from weft.fusion.graph.expr import Expr, constant_value, value_bytes
@@ -327,9 +326,8 @@ class KernelWriter:
         node = placed.task.node
         if node.op in ("argmin", "argmax"):
             kind = self._body_dtype(placed)
-            extreme = identity_of("minimum" if node.op == "argmin" else "maximum", kind)
             index = 0 if self._is_ascending(placed) else np.iinfo(np.int64).max
-            return [self.builder.constant(extreme, kind), self.builder.constant(index, np.int64)]
+            return [self.builder.constant(identity_of(node.op, kind), kind), self.builder.constant(index, np.int64)]
         kind = accumulator_dtype(node)
         start = identity_of(node.op, kind)
         if node.kind == "scan" and node.op == "add" and kind.kind in "fc":
@@ -350,11 +348,7 @@ class KernelWriter:
             new: tuple[Value, ...] = (value, self.builder.cast(index, np.int64))
         else:
             new = (self.builder.cast(value, accumulator_dtype(node)),)
-        return tuple(
-            (combine_ascending if self._is_ascending(placed) else combine_accumulators)(
-                self.builder, node.op, carried, new
-            )
-        )
+        return combine_accumulators(self.builder, node.op, carried, new, ascending=self._is_ascending(placed))
 
     def _is_ascending(self, placed: Placed) -> bool:
         """Return whether the loops of an argmin or argmax visit the elements in C order."""

@@ -185,7 +185,6 @@ def test_rows(count: int, length: int) -> None:
     x = numbers(count * length, "f4")
     threaded = both(kernels.rows(), [x, count, length], [np.zeros(count, "f4")], exact=False)
     assert threaded.attributes["scheme"] == "rows"
-    assert threaded.attributes["shared"] == 8 * 4
 
 
 @pytest.mark.parametrize(("count", "length"), [(0, 5), (5, 0), (1, 1), (1, 500), (7, 3), (31, 40), (33, 20), (70, 9)])
@@ -193,7 +192,6 @@ def test_columns(count: int, length: int) -> None:
     x = numbers(count * length, "f8")
     threaded = both(kernels.columns("f8"), [x, count, length], [np.zeros(count)], exact=False)
     assert threaded.attributes["scheme"] == "columns"
-    assert threaded.attributes["shared"] == 256 * 8
 
 
 EXACT_REDUCTIONS = [

@@ -56,7 +56,6 @@ def planted(fault: str) -> Kernel:
         b.store(out, thread, value)
     kernel = b.finish()
     kernel.attributes |= {"scheme": "elements", "block": THREADS, "per_block": THREADS, "most_blocks": 1}
-    kernel.attributes["shared"] = 4 * THREADS
     return kernel
 
 
