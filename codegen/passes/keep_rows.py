@@ -136,7 +136,9 @@ def _number(kernel: Kernel) -> dict[Value, object]:
     for o in program_order(kernel.body.operations):
         for block in o.regions:
             numbers.update((v, v) for v in block.parameters)
-            if o.opcode == "for" and o.attributes["role"] == "reduce":
+            # only of innermost loops: a loop around them is at another element of the row
+            innermost = not any(inner.regions for inner in block.operations)
+            if innermost and o.opcode == "for" and o.attributes["role"] == "reduce":
                 numbers[block.parameters[0]] = "point"
         pure = o.opcode in ("constant", "cast") or o.opcode not in STRUCTURAL
         if o.opcode == "load":

@@ -100,6 +100,45 @@ def test_what_is_computed_again(given: dict[str, Any]) -> None:
     assert count(found, given.get("op", "exp")) == 2
 
 
+NESTED = """\
+kernel nested index=int32 level=logical (
+  %n: int32
+  %x: ptr<float32> noalias align=4
+  %y: ptr<float32> mut align=4
+) {
+  %0: int32 = constant() value=0
+  %1: float32 = constant() value=0.0
+  for(%0, %n, %1) combine=(maximum) role=reduce { [%2: int32, %3: float32]
+    for(%0, %n, %1) combine=(add) role=reduce { [%4: int32, %5: float32]
+      %6: float32 = load(%x, %4)
+      %7: float32 = exp(%6)
+      %8: float32 = add(%5, %7)
+      yield(%8)
+    } -> [%9: float32]
+    for(%0, %n, %1) combine=(add) role=reduce { [%10: int32, %11: float32]
+      %12: float32 = load(%x, %2)
+      %13: float32 = exp(%12)
+      %14: float32 = load(%x, %10)
+      %15: float32 = multiply(%13, %14)
+      %16: float32 = add(%11, %15)
+      yield(%16)
+    } -> [%17: float32]
+    %18: float32 = add(%9, %17)
+    store(%y, %2, %18)
+    %19: float32 = maximum(%3, %18)
+    yield(%19)
+  } -> [%20: float32]
+}
+"""
+
+
+def test_the_element_of_an_outer_loop_is_another_element() -> None:
+    found = keep_rows(choose_lanes(describe_shapes(parse_kernel(NESTED), {"n": 40}, HOST), HOST))
+    x, out = np.random.default_rng(0).random(40).astype(np.float32), np.zeros(40, np.float32)
+    interpret_kernel(found, [40, x, out])
+    np.testing.assert_allclose(out, np.exp(x).sum() + np.exp(x) * x.sum(), rtol=1e-5)
+
+
 def test_there_is_room_for_the_longest_row() -> None:
     (local,) = (o for o in kernel(columns=ROOM // 4).walk() if o.opcode == "local")
     assert isinstance(local.results[0].type, Pointer)
@@ -112,18 +151,6 @@ def test_the_next_row_is_asked_for_where_this_one_is_computed() -> None:
     assert count(kernel("negative"), "fetch") == 0
     assert count(kernel(written=True), "fetch") == 0
     assert count(kernel(indirect=True), "fetch") == 0  # after the last row there is no position to load
-
-
-def test_rows_at_loaded_indices_are_not_fetched_ahead() -> None:
-    text = TEXT.format(op="exp", written="noalias ")
-    text = text.replace("  %y: ptr", "  %rows_at: ptr<int32> noalias align=4\n  %y: ptr")
-    for index in ("%3", "%17"):
-        loaded = f"    {index}at: int32 = load(%rows_at, %1)\n"
-        text = text.replace(f"    {index}: int32 = multiply(%1", f"{loaded}    {index}: int32 = multiply({index}at")
-    found = fetch_rows(choose_lanes(parse_kernel(text), HOST))
-    verify_kernel(found)
-    assert count(found, "fetch") == 0
-    assert count(found, "load") == 5
 
 
 @pytest.fixture
