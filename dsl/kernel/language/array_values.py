@@ -7,7 +7,7 @@ same memory. Invariant: index arithmetic uses the kernel's index dtype. Lengths 
 from __future__ import annotations
 
 import enum
-from dataclasses import replace
+from dataclasses import dataclass, replace
 from typing import Any
 
 import numpy as np
@@ -320,7 +320,7 @@ def assign_view(c: Compiler, view: ArrayValue, value: object, **attributes: Any)
         check_fits(c, value, view)
     if isinstance(value, ArrayValue) and value.ndim > view.ndim:
         c.fail(f"an array of {value.ndim} axes cannot be assigned to {view.ndim}")
-    with each(c, view.shape, must_iterate_backward(c, view, value)) as index:
+    with each(c, view.shape, safe_order(c, view, value)) as index:
         spots = TupleValue(index)
         if isinstance(value, ArrayValue):
             inner = select(c, value, TupleValue(aligned(value, index)))
@@ -359,14 +359,24 @@ def aligned(array: ArrayValue, index: tuple[Any, ...]) -> tuple[Any, ...]:
     return tuple(Constant(0) if isinstance(n, int) and n == 1 else k for n, k in zip(array.shape, own, strict=True))
 
 
-def must_iterate_backward(c: Compiler, view: ArrayValue, value: object) -> Value | None:
-    """Return a run-time bool that tells whether ``view[...] = value`` must start with the last element.
+@dataclass
+class Order:
+    """An order of iteration over the axes of an array, as run-time bools.
 
-    The result is None if any order works.
+    `transposed` tells whether the first axis is the innermost loop (None if it is always the outermost), and `backward`
+    whether the loop over each axis starts with the last index.
+    """
 
-    If overlapping parts of an array are assigned to each other, each element is read before it is overwritten, as in
-    NumPy: a move to higher addresses starts with the last element. Raises KernelTypeError if both orders would
-    overwrite an element before it is read.
+    transposed: Value | None
+    backward: tuple[Value, ...]
+
+
+def safe_order(c: Compiler, view: ArrayValue, value: object) -> Order | None:
+    """Return an order in which ``view[...] = value`` reads each element before it is overwritten, as in NumPy.
+
+    The result is None if any order works. Otherwise, parts of one array are assigned to each other, and may overlap. The
+    addresses then rise or fall throughout, and a move to higher addresses starts with the highest address. Raises
+    KernelTypeError if each order would overwrite an element before it is read.
     """
     if not isinstance(value, ArrayValue) or not value.ndim or value is view:
         return None
@@ -387,36 +397,42 @@ def must_iterate_backward(c: Compiler, view: ArrayValue, value: object) -> Value
     b = c.builder
     ends = [b.emit("address", (a.pointer,), (np.dtype(np.int64),))[0] for a in (value, view)]
     higher = b.op("less", *ends, dtype=np.bool_)
-    if isinstance(own[0], int):
-        return higher if own[0] > 0 else b.op("logical_not", higher, dtype=np.bool_)
-    return b.op("not_equal", higher, b.op("less", extent_ir(c, own[0]), b.constant(0), dtype=np.bool_), dtype=np.bool_)
+    falls = [b.op("less", extent_ir(c, stride), b.constant(0), dtype=np.bool_) for stride in view.strides]
+    backward = tuple(b.op("not_equal", higher, fall, dtype=np.bool_) for fall in falls)
+    if isinstance(own[-1], int):
+        return Order(None, backward)
+    first, last = (b.op("absolute", extent_ir(c, stride)) for stride in (own[0], own[-1]))
+    return Order(b.op("less", first, last, dtype=np.bool_), backward)
 
 
 class each:
-    """Context manager that compiles nested loops over the axes of a shape, and yields the loop indices.
+    """Context manager that compiles nested loops over the axes of a shape, and yields the loop indices."""
 
-    If `backward` is true at run time, indices run from the last to the first.
-    """
-
-    def __init__(self, c: Compiler, shape: tuple[Extent, ...], backward: Value | None = None) -> None:
+    def __init__(self, c: Compiler, shape: tuple[Extent, ...], order: Order | None = None) -> None:
         self.c = c
         self.shape = shape
-        self.backward = backward
+        self.order = order or Order(None, ())
         self.open: list[Any] = []
 
     def __enter__(self) -> tuple[ScalarValue, ...]:
+        b = self.c.builder
+        extents = self._in_order([extent_ir(self.c, extent) for extent in self.shape])
         indices = []
-        for extent in self.shape:
-            loop = self.c.builder.loop(extent_ir(self.c, extent), "serial")
-            entered = loop.__enter__()
-            self.open.append(loop)
-            index = entered.index
-            if self.backward is not None:
-                b = self.c.builder
-                last = b.op("subtract", extent_ir(self.c, extent), b.constant(1))
-                index = b.op("where", self.backward, b.op("subtract", last, index), index)
-            indices.append(ScalarValue(self.c.builder.cast(index, np.int64), True, True))
-        return tuple(indices)
+        for extent in extents:
+            self.open.append(b.loop(extent, "serial"))
+            indices.append(self.open[-1].__enter__().index)
+        indices = self._in_order(indices)
+        for axis, backward in enumerate(self.order.backward):
+            last = b.op("subtract", extent_ir(self.c, self.shape[axis]), b.constant(1))
+            indices[axis] = b.op("where", backward, b.op("subtract", last, indices[axis]), indices[axis])
+        return tuple(ScalarValue(b.cast(index, np.int64), True, True) for index in indices)
+
+    def _in_order(self, values: list[Value]) -> list[Value]:
+        """Return the values of the axes in the order of the loops, and vice versa."""
+        if self.order.transposed is None:
+            return values
+        pairs = zip(values, reversed(values), strict=True)
+        return [self.c.builder.op("where", self.order.transposed, other, value) for value, other in pairs]
 
     def __exit__(self, *error: Any) -> None:
         for loop in reversed(self.open):

@@ -56,6 +56,8 @@ _COUNTING = frozenset(
 _KEEPS_NONNEGATIVE = frozenset(
     "add multiply floor_divide remainder right_shift left_shift bitwise_and bitwise_or minimum maximum".split()
 )
+_GROWING = frozenset(("add", "multiply", "left_shift"))  # ops whose results may not fit in integers narrower than INT
+_MOST_SHOWN = 8  # values in the error record
 _POWERS = {2: "square", 1: "positive", 0.5: "sqrt", -1: "reciprocal"}
 
 
@@ -179,6 +181,10 @@ class Compiler(Variables):
         self.occurrences[key] = count + 1
         return count
 
+    def result(self, path: tuple[Any, ...], node: ast.AST, name: str) -> Variable:
+        """Return a variable for the result of this occurrence of the expression `node`."""
+        return self.variable((*path, id(node), self.occurrence(path, node)), name)
+
     def new_label(self, word: str) -> str:
         """Return a label that begins with `word` and is unique in the kernel."""
         self.labels += 1
@@ -259,7 +265,7 @@ class Compiler(Variables):
         if isinstance(value, Constant):
             cast = _cast_constant(value.value, dtype, self.numba)
             return Constant(cast.item() if weak else cast)
-        nonnegative = value.nonnegative and dtype.kind in "iu"
+        nonnegative = dtype.kind == "u" or (dtype.kind == "i" and value.nonnegative and np.can_cast(value.dtype, dtype))
         return ScalarValue(self.builder.cast(value.ir, dtype), weak, nonnegative)
 
     def truth(self, value: object) -> bool | Value:
@@ -344,7 +350,8 @@ class Compiler(Variables):
             self.fail(f"{name} cannot be computed of {names}{detail}")
         weak = not self.numba and all(isinstance(self.kind(n), type) for n in numbers)
         values = [self.ir(n, d) for n, d in zip(numbers, dtypes, strict=True)]
-        nonnegative = name in _KEEPS_NONNEGATIVE and result.kind in "iu" and all(_is_nonnegative(n) for n in numbers)
+        kept = name in _KEEPS_NONNEGATIVE and (result == INT or name not in _GROWING) and result.kind == "i"
+        nonnegative = result.kind == "u" or (kept and all(_is_nonnegative(n) for n in numbers))
         made = self.builder.op(name, *values, dtype=result)
         if self.numba and numba_result(name, result) != result:
             made = self.builder.cast(made, numba_result(name, result))
@@ -376,6 +383,8 @@ class Compiler(Variables):
             return
         if self.reporting:
             pointer = self.error_record()
+            if len(values) > _MOST_SHOWN:
+                self.fail(f"a message of a kernel shows at most {_MOST_SHOWN} values")
             self.sites.append((error, message, tuple(str(v.type) for v in values), self.location))
             index = b.constant
             zero, one = b.constant(0, np.int64), b.constant(1, np.int64)
@@ -385,13 +394,12 @@ class Compiler(Variables):
                 for k, (word, axis) in enumerate((w, a) for w in ("block_index", "thread_index") for a in range(3)):
                     (number,) = b.emit(word, (), (self.index_dtype,), axis=axis)
                     b.store(pointer, index(2 + k), b.cast(number, np.int64))
-                for k, value in enumerate(values[:8]):
-                    whole = value
+                for k, value in enumerate(values):
                     if dtype_kind(value.type) == "f":  # type: ignore[arg-type]
                         float_pointer = b.reinterpret(pointer, np.float64)
                         b.store(float_pointer, index(8 + k), b.cast(value, np.float64))
                         continue
-                    b.store(pointer, index(8 + k), b.cast(whole, np.int64))
+                    b.store(pointer, index(8 + k), b.cast(value, np.int64))
         b.leave(self.exit)
 
     def error_record(self) -> Value:

@@ -24,10 +24,11 @@ from weft.dsl.kernel.language.device_function import KernelFunction
 from weft.dsl.kernel.language.global_values import wrap
 from weft.dsl.kernel.language.iteration import item_of, items_of, length_of
 from weft.dsl.kernel.language.kernel_errors import KernelError, suggestion
-from weft.dsl.kernel.language.known import compute
+from weft.dsl.kernel.language.known import compute, fold
 from weft.dsl.kernel.language.members import attribute
 from weft.dsl.kernel.language.value_operators import binary, compare, componentwise, has_lanes, negate
 from weft.dsl.kernel.language.values import (
+    INT,
     ArrayValue,
     ChildKernel,
     Closure,
@@ -36,6 +37,7 @@ from weft.dsl.kernel.language.values import (
     Property,
     Range,
     RecordValue,
+    ScalarValue,
     Sliced,
     TextValue,
     TupleValue,
@@ -112,6 +114,8 @@ def _unary(frame: FunctionFrame, node: ast.UnaryOp) -> Any:
     if isinstance(node.op, ast.Not):
         return negate(c, c.truth(value))
     name = _UNARY[type(node.op)]
+    if isinstance(value, Constant) and isinstance(value.value, enum.Flag):
+        return fold(c, name, [value.value])
     if isinstance(value, TupleValue) and has_lanes(value):
         return componentwise(c, lambda part: c.apply(name, part), value)
     if isinstance(value, ArrayValue) and value.ndim == 0:
@@ -137,7 +141,7 @@ def _chain(frame: FunctionFrame, node: ast.Compare, left: Any, k: int) -> Any:
     return both(frame, (node, k), first, lambda: _chain(frame, node, right, k + 1), stop=False)
 
 
-def both(frame: FunctionFrame, key: object, first: Any, rest: Callable[[], Any], stop: bool) -> Any:
+def both(frame: FunctionFrame, key: tuple[ast.AST, int], first: Any, rest: Callable[[], Any], stop: bool) -> Any:
     """Compile ``first and rest()``, or ``first or rest()``, with short-circuit evaluation.
 
     Evaluation stops as soon as the result is known.
@@ -146,7 +150,7 @@ def both(frame: FunctionFrame, key: object, first: Any, rest: Callable[[], Any],
     truth = c.truth(first)
     if isinstance(truth, bool):
         return first if truth == stop else rest()
-    variable = c.variable((*frame.path, "short", key if not isinstance(key, tuple) else (id(key[0]), *key[1:])), "and")
+    variable = c.result((*frame.path, "short", *key[1:]), key[0], "and")
     c.assign(variable, first)
     condition = truth if not stop else c.ir(negate(c, truth))
     with c.builder.if_(condition):
@@ -171,7 +175,7 @@ def _conditional(frame: FunctionFrame, node: ast.IfExp) -> Any:
     truth = c.truth(evaluate(frame, node.test))
     if isinstance(truth, bool):
         return evaluate(frame, node.body if truth else node.orelse)
-    variable = c.variable((*frame.path, "choice", id(node)), "the conditional expression")
+    variable = c.result((*frame.path, "choice"), node, "the conditional expression")
     with c.builder.if_(truth):
         _choose(frame, variable, node.body)
     with c.builder.else_():
@@ -193,13 +197,16 @@ def _choose(frame: FunctionFrame, variable: Variable, node: ast.expr) -> None:
 
 
 def _attribute(frame: FunctionFrame, node: ast.Attribute) -> Any:
-    owner = frame.compiler.unwrap(evaluate(frame, node.value))
-    found = attribute(frame.compiler, owner, node.attr)
+    return read_attribute(frame, node, evaluate(frame, node.value), node.attr)
+
+
+def read_attribute(frame: FunctionFrame, node: ast.AST, owner: object, name: str) -> Any:
+    """Compile ``owner.name``."""
+    owner = frame.compiler.unwrap(owner)
+    found = attribute(frame.compiler, owner, name)
     if isinstance(found, Property):
         return frame.compiler.call(frame, node, Constant(found.read.fget), [found.owner], {})
-    return (
-        wrap(frame.compiler, found.value, node.attr) if isinstance(found, Constant) and _from_outside(owner) else found
-    )
+    return wrap(frame.compiler, found.value, name) if isinstance(found, Constant) and _from_outside(owner) else found
 
 
 def _from_outside(owner: object) -> bool:
@@ -256,18 +263,19 @@ def field_name(c: Compiler, record: RecordValue, number: int) -> str:
 
 
 def _range_index(c: Compiler, owner: Range, index: Any) -> Any:
-    """Convert an index into a range to a position, counting a negative constant index from the end.
-
-    Negative indices count from the end.
-    """
+    """Convert an index into a range to a position. Negative indices count from the end."""
+    length = length_of(c, owner)
     if isinstance(index, Constant):
-        known, length = arrays.known_shape(index), length_of(c, owner)
+        known = arrays.known_shape(index)
         if known is None:
             c.fail(f"a range is indexed by integers, not by {describe(index)}")
         if isinstance(length, Constant) and not -length.value <= known[0] < length.value:
             c.fail(f"index {known[0]} is out of range: the range has {length.value} items")
         return index if known[0] >= 0 else c.apply("add", length, index)
-    return index
+    if not isinstance(index, ScalarValue) or index.dtype.kind not in "biu":
+        c.fail(f"a range is indexed by integers, not by {describe(index)}")
+    place = c.cast(index, INT, weak=True)
+    return c.apply("where", c.apply("less", place, Constant(0)), c.apply("add", place, length), place)
 
 
 def python_index(c: Compiler, index: Any) -> Any:
@@ -298,7 +306,7 @@ def _tuple_item(frame: FunctionFrame, node: ast.AST, owner: TupleValue, index: A
         c.fail("an empty tuple cannot be indexed")
     index_value = arrays.position(c, index, len(owner.items), "a tuple's index")
     # Compare the index with each position in turn. The items are scalars of one kind.
-    result = c.variable((*frame.path, "item", id(node)), "the tuple's item")
+    result = c.result((*frame.path, "item"), node, "the tuple's item")
     c.assign(result, owner.items[-1])
     for k, item in enumerate(owner.items[:-1]):
         hit = c.builder.op("equal", extents.extent_ir(c, index_value), c.builder.constant(k), dtype=np.bool_)
@@ -503,6 +511,7 @@ def set_item(frame: FunctionFrame, owner: object, index: Any, value: object, nod
     c = frame.compiler
     if c.tracer is not None:
         c.location = frame.location(node)
+    owner = c.unwrap(owner)
     try:
         match owner:
             case ArrayValue():

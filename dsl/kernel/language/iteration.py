@@ -34,10 +34,10 @@ def make_range(c: Compiler, arguments: list[Any]) -> Range:
     for k, argument in enumerate(arguments):
         kind = c.kind(c.number(argument, "an integer for range"))
         if c.numba and (kind is float or (isinstance(kind, np.dtype) and kind.kind == "f")):
-            arguments[k] = c.cast(argument, np.dtype(np.int64))  # (as in Numba, the fraction is ignored)
-            continue
-        if not (kind in (int, bool) or (isinstance(kind, np.dtype) and kind.kind in "biu")):
+            pass  # (as in Numba, the fraction is ignored)
+        elif not (kind in (int, bool) or (isinstance(kind, np.dtype) and kind.kind in "biu")):
             c.fail(f"range takes integers, not {describe(argument)}: write int(...) around it")
+        arguments[k] = c.cast(argument, INT, weak=True)
     start, stop = (Constant(0), arguments[0]) if len(arguments) == 1 else arguments[:2]
     step = arguments[2] if len(arguments) == 3 else Constant(1)
     if isinstance(step, Constant) and step.value == 0:
@@ -102,8 +102,7 @@ def _range_length(c: Compiler, value: Range) -> ScalarValue:
             value.step,
         )
         far = c.apply("where", c.apply("greater", value.step, Constant(0)), up, down)
-    count = c.scalar(c.apply("maximum", far, Constant(0)))
-    return ScalarValue(c.builder.cast(count.ir, np.int64), True, True)
+    return ScalarValue(c.ir(c.apply("maximum", far, Constant(0))), True, True)
 
 
 def item_of(c: Compiler, value: object, k: Any) -> Any:
@@ -121,8 +120,7 @@ def item_of(c: Compiler, value: object, k: Any) -> Any:
             known = known_range(value)
             if known is not None and isinstance(k, Constant):
                 return Constant(known[k.value])
-            found = c.apply("add", value.start, c.apply("multiply", k, value.step))
-            return _as_int64(c, found)
+            return c.apply("add", value.start, c.apply("multiply", k, value.step))
         case Zipped(parts=parts):
             return TupleValue(tuple(k if part is None else item_of(c, part, k) for part in parts))
         case Reversed(part=part):
@@ -133,13 +131,6 @@ def item_of(c: Compiler, value: object, k: Any) -> Any:
         case Constant(value=held):
             return Constant(list(held)[k.value])
     raise AssertionError(value)
-
-
-def _as_int64(c: Compiler, value: Any) -> Any:
-    """Convert an item of a range to an int64 that promotes like a Python int."""
-    if isinstance(value, Constant):
-        return value
-    return ScalarValue(c.builder.cast(value.ir, np.int64), True, value.nonnegative)
 
 
 def has_tuple(value: object) -> bool:

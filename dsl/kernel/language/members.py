@@ -1,4 +1,7 @@
-"""Compilation of attribute accesses: attributes of arrays, scalars, records, named tuples and Python objects."""
+"""Compilation of attribute accesses, and the classes of values.
+
+In: arrays, scalars, records, named tuples and Python objects. Out: values of their attributes.
+"""
 
 from __future__ import annotations
 
@@ -9,11 +12,13 @@ from typing import Any
 
 import numpy as np
 
+from weft.codegen import dtype_kind
 from weft.dsl.kernel.language import array_values as arrays
 from weft.dsl.kernel.language import extents, names
 from weft.dsl.kernel.language.compiler import Compiler
 from weft.dsl.kernel.language.kernel_errors import suggestion
 from weft.dsl.kernel.language.numba_objects import from_numba
+from weft.dsl.kernel.language.types import ScalarType
 from weft.dsl.kernel.language.value_methods import ARRAY_METHODS
 from weft.dsl.kernel.language.values import (
     INT,
@@ -75,6 +80,37 @@ def thread_number(c: Compiler, path: str, axis: int) -> Constant | ScalarValue:
     return ScalarValue(c.builder.cast(found, INT), True, True)
 
 
+def python_class(c: Compiler, value: object) -> type:
+    """Return the class that a value has in Python."""
+    match value:
+        case ArrayValue():
+            return np.ndarray
+        case TupleValue(maker=maker):
+            return maker or tuple
+        case ScalarValue():
+            kind = c.kind(value)
+            return kind if isinstance(kind, type) else kind.type
+        case Constant(value=held):
+            return type(held)
+        case RecordValue(dtype=dtype):
+            return dtype.type
+    return object
+
+
+def is_instance(c: Compiler, value: object, wanted: object) -> bool:
+    """Return whether a value is an instance of a class, or of a scalar type of weft.
+
+    NumPy numbers are also instances of the Python types of their kind.
+    """
+    if isinstance(value, ScalarValue) or (isinstance(value, Constant) and isinstance(value.value, np.generic)):
+        kind = c.kind(value)
+        if isinstance(kind, np.dtype) and isinstance(wanted, ScalarType):
+            return wanted.dtype == kind
+        if isinstance(kind, np.dtype) and wanted in (int, float, complex, bool):
+            return dtype_kind(kind) in {int: "iu", float: "f", complex: "c", bool: "b"}[wanted]
+    return isinstance(wanted, type) and issubclass(python_class(c, value), wanted)
+
+
 def _of_array(c: Compiler, array: ArrayValue, name: str) -> Any:
     match name:
         case "shape":
@@ -90,7 +126,7 @@ def _of_array(c: Compiler, array: ArrayValue, name: str) -> Any:
         case "nbytes":
             return c.apply("multiply", arrays.length(c, arrays.size(c, array)), Constant(array.dtype.itemsize))
         case "strides":
-            width = 1 if array.dtype.names else array.dtype.itemsize
+            width = array.dtype.itemsize // arrays.unit(array.dtype)
             parts = []
             for stride in array.strides:
                 step = arrays.length(c, stride)
@@ -99,7 +135,8 @@ def _of_array(c: Compiler, array: ArrayValue, name: str) -> Any:
                 parts.append(c.apply("multiply", step, Constant(width)))
             return TupleValue(tuple(parts))
         case "T":
-            return dataclasses.replace(array, shape=array.shape[::-1], strides=array.strides[::-1])
+            packed = array.packed and array.ndim < 2
+            return dataclasses.replace(array, shape=array.shape[::-1], strides=array.strides[::-1], packed=packed)
         case "real" | "imag" if array.dtype.kind == "c":
             return _part(c, array, name)
         case "real":
@@ -125,7 +162,7 @@ def _part(c: Compiler, array: ArrayValue, name: str) -> ArrayValue:
     if name == "imag":
         pointer = c.builder.offset(pointer, c.builder.constant(1))
     strides = tuple(extents.multiply(c, s, 2) for s in array.strides)
-    return dataclasses.replace(array, pointer=pointer, dtype=dtype, strides=strides)
+    return dataclasses.replace(array, pointer=pointer, dtype=dtype, strides=strides, packed=False)
 
 
 def _of_number(c: Compiler, number: ScalarValue, name: str) -> Any:

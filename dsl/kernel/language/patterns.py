@@ -9,12 +9,14 @@ from typing import Any
 
 import numpy as np
 
-from weft.codegen import Value, dtype_kind
+from weft.codegen import Value
 from weft.dsl.kernel.language.compiler import FunctionFrame
 from weft.dsl.kernel.language.expressions import evaluate
-from weft.dsl.kernel.language.members import attribute
-from weft.dsl.kernel.language.value_operators import compare, negate
-from weft.dsl.kernel.language.values import Constant, ScalarValue, TupleValue
+from weft.dsl.kernel.language.known import known
+from weft.dsl.kernel.language.members import attribute, is_instance
+from weft.dsl.kernel.language.value_operators import compare
+from weft.dsl.kernel.language.values import Constant, TupleValue
+from weft.runtime import counted
 
 Truth = bool | Value
 
@@ -34,9 +36,7 @@ def test(frame: FunctionFrame, pattern: ast.pattern, subject: Any) -> Truth:
         case ast.MatchValue(value=value):
             return c.truth(compare(frame, pattern, ast.Eq(), subject, evaluate(frame, value)))
         case ast.MatchSingleton(value=value):
-            if isinstance(subject, ScalarValue) and subject.dtype.kind == "b" and isinstance(value, bool):
-                return c.truth(subject if value else negate(c, c.truth(subject)))
-            return isinstance(subject, Constant) and subject.value is value
+            return c.truth(compare(frame, pattern, ast.Is(), subject, Constant(value)))
         case ast.MatchOr(patterns=options):
             return _combine_tests(frame, "bitwise_or", [partial(test, frame, p, subject) for p in options], True)
         case ast.MatchSequence(patterns=parts):
@@ -59,7 +59,7 @@ def _combine_tests(frame: FunctionFrame, name: str, tests: list[Callable[[], Tru
 
 
 def _sequence(frame: FunctionFrame, parts: list[ast.pattern], subject: Any) -> Truth:
-    if not isinstance(subject, TupleValue):
+    if not isinstance(subject, TupleValue) or not issubclass(subject.maker or tuple, tuple):
         return False
     pairs = _pairs(parts, subject)
     if pairs is None:
@@ -81,22 +81,26 @@ def _pairs(parts: list[ast.pattern], subject: TupleValue) -> list[tuple[ast.patt
 def _class(
     frame: FunctionFrame, maker: ast.expr, parts: list[ast.pattern], named: list[tuple[str, ast.pattern]], subject: Any
 ) -> Truth:
-    cls = evaluate(frame, maker)
-    held = cls.value if isinstance(cls, Constant) else None
-    if isinstance(subject, (ScalarValue, Constant)) and held in (int, float, bool, complex):
-        kind = frame.compiler.kind(frame.compiler.number(subject))
-        own = (
-            kind
-            if isinstance(kind, type)
-            else {"i": int, "u": int, "f": float, "c": complex, "b": bool}[dtype_kind(kind)]
-        )
-        return own is held
-    if not isinstance(subject, TupleValue) or subject.maker is not held:
+    held = known(frame.compiler, evaluate(frame, maker), "the class of a pattern")
+    if not is_instance(frame.compiler, subject, held):
         return False
-    positions = getattr(held, "__match_args__", ())
-    pairs = [(p, subject.items[subject.names.index(n)]) for n, p in zip(positions, parts, strict=False)]
-    pairs += [(p, attribute(frame.compiler, subject, n)) for n, p in named]
+    pairs = _class_pairs(frame, held, parts, named, subject)
     return _combine_tests(frame, "bitwise_and", [partial(test, frame, p, v) for p, v in pairs], False)
+
+
+def _class_pairs(
+    frame: FunctionFrame, held: Any, parts: list[ast.pattern], named: list[tuple[str, ast.pattern]], subject: Any
+) -> list[tuple[ast.pattern, Any]]:
+    """Return the patterns inside a class pattern, with the values that they are matched with."""
+    c = frame.compiler
+    own = held in (bool, float, int, str, tuple)  # (one pattern in brackets is for the subject itself)
+    positions = getattr(held, "__match_args__", ())
+    if len(parts) > (1 if own else len(positions)):
+        c.fail(f"{held.__name__}() accepts {counted(1 if own else len(positions), 'positional pattern')} here")
+    pairs = [(parts[0], subject)] if own and parts else []
+    if not own:
+        pairs = [(p, attribute(c, subject, n)) for n, p in zip(positions, parts, strict=False)]
+    return pairs + [(p, attribute(c, subject, n)) for n, p in named]
 
 
 def bind_pattern(frame: FunctionFrame, pattern: ast.pattern, subject: Any) -> None:
@@ -113,14 +117,21 @@ def bind_pattern(frame: FunctionFrame, pattern: ast.pattern, subject: Any) -> No
             for part, value in _pairs(parts, subject) or ():
                 bind_pattern(frame, part, value)
             _bind_star(frame, parts, subject)
-        case ast.MatchClass(cls=maker, patterns=parts, kwd_attrs=names, kwd_patterns=values) if isinstance(
-            subject, TupleValue
+        case ast.MatchClass(cls=maker, patterns=parts, kwd_attrs=names, kwd_patterns=values):
+            held = known(frame.compiler, evaluate(frame, maker), "the class of a pattern")
+            for part, value in _class_pairs(frame, held, parts, list(zip(names, values, strict=True)), subject):
+                bind_pattern(frame, part, value)
+        case ast.MatchOr(patterns=options) if any(
+            isinstance(n, ast.MatchAs | ast.MatchStar) for n in ast.walk(pattern)
         ):
-            held = evaluate(frame, maker).value
-            for name, part in zip(getattr(held, "__match_args__", ()), parts, strict=False):
-                bind_pattern(frame, part, subject.items[subject.names.index(name)])
-            for name, part in zip(names, values, strict=True):
-                bind_pattern(frame, part, attribute(frame.compiler, subject, name))
+            for option in reversed(options):  # the first option that matches is assigned last
+                truth = test(frame, option, subject)
+                if isinstance(truth, bool):
+                    if truth:
+                        bind_pattern(frame, option, subject)
+                    continue
+                with frame.compiler.builder.if_(truth):
+                    bind_pattern(frame, option, subject)
 
 
 def _bind_star(frame: FunctionFrame, parts: list[ast.pattern], subject: TupleValue) -> None:

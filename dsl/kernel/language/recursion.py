@@ -86,17 +86,17 @@ def _flatten(c: Compiler, value: object, flat: list[Any]) -> Any:
         case Constant():
             number = c.scalar(value)
             flat.append(number.ir)
-            return ("number", number.dtype.str, number.weak)
+            return ("number", number.dtype, number.weak)
         case ScalarValue():
             flat.append(value.ir)
-            return ("number", value.dtype.str, value.weak)
+            return ("number", value.dtype, value.weak)
         case TupleValue(items=items, maker=maker):
             return ("tuple", maker, tuple(_flatten(c, item, flat) for item in items))
         case ArrayValue():
             flat.append(value.pointer)
             c.written.add(value.origin)  # the compiler does not track whether the function writes to the array
             flat.extend(extents.extent_ir(c, e) for e in (*value.shape, *value.strides))
-            return ("array", value.dtype.str, value.ndim, value.space, value.writable)
+            return ("array", value.dtype, value.ndim, value.space, value.writable)
     c.fail(f"{describe(value)} cannot be passed to a function that calls itself")
 
 

@@ -129,7 +129,7 @@ def _augmented(frame: FunctionFrame, node: ast.AugAssign) -> None:
 
 def _whole_array(frame: FunctionFrame, array: ArrayValue, operator: type[ast.operator], value: object) -> None:
     c = frame.compiler
-    with arrays.each(c, array.shape, arrays.must_iterate_backward(c, array, value)) as position:
+    with arrays.each(c, array.shape, arrays.safe_order(c, array, value)) as position:
         other = value
         if isinstance(value, ArrayValue):
             other = arrays.select(c, value, TupleValue(arrays.aligned(value, position)))
@@ -254,11 +254,8 @@ def _counted(frame: FunctionFrame, node: ast.For, items: Range) -> None:
     rising = isinstance(step, Constant) and step.value > 0
     falling = isinstance(step, Constant) and step.value < 0
     nonnegative = (rising or (not falling and isinstance(step, ScalarValue) and step.nonnegative)) and start.nonnegative
-    c.assign(counter, ScalarValue(c.builder.cast(start.ir, INT), True, nonnegative))
-    if isinstance(step, ScalarValue):
-        step = ScalarValue(c.builder.cast(step.ir, INT), True, step.nonnegative)
-        step = ScalarValue(step.ir, True, step.nonnegative)
-    limit = ScalarValue(c.builder.cast(stop.ir, INT), True)
+    c.assign(counter, ScalarValue(start.ir, True, nonnegative))
+    limit = ScalarValue(stop.ir, True)
     with _loop_scopes(frame, node) as (done, body):
         with c.builder.repeat(0 if known is None else len(known)):
             k = c.load(counter)

@@ -5,7 +5,7 @@ from __future__ import annotations
 import ast
 import enum
 from collections.abc import Callable
-from operator import and_, or_, xor
+from types import UnionType
 from typing import Any
 
 import numpy as np
@@ -13,8 +13,10 @@ import numpy as np
 from weft.dsl.kernel.language import array_values as arrays
 from weft.dsl.kernel.language.compiler import Compiler, FunctionFrame
 from weft.dsl.kernel.language.date_values import compare_dates, date_operator
+from weft.dsl.kernel.language.known import fold
 from weft.dsl.kernel.language.text_values import compare_text
 from weft.dsl.kernel.language.values import (
+    INT,
     ArrayValue,
     Constant,
     OptionalValue,
@@ -40,7 +42,7 @@ _BINARY: dict[type[ast.operator], str] = {
     ast.BitOr: "bitwise_or",
     ast.BitXor: "bitwise_xor",
 }
-_OF_FLAGS: dict[str, Callable[[Any, Any], Any]] = {"bitwise_and": and_, "bitwise_or": or_, "bitwise_xor": xor}
+_FOLDED = (enum.Flag, type, UnionType)  # constants other than numbers that have operators
 _COMPARE: dict[type[ast.cmpop], str] = {
     ast.Lt: "less",
     ast.LtE: "less_equal",
@@ -80,11 +82,8 @@ def binary(c: Compiler, operator: type[ast.operator], left: Any, right: Any) -> 
             f"{name} of {describe(left)} and {describe(right)}: operators work on numbers inside a kernel; "
             "index the arrays, or compute with them outside, where whole arrays are fused"
         )
-    if all(isinstance(s, Constant) for s in sides) and any(isinstance(s.value, enum.Flag) for s in sides):
-        function = _OF_FLAGS.get(name)
-        if function is not None and type(left.value) is type(right.value):
-            return Constant(function(left.value, right.value))
-        c.fail(f"{name} of {describe(left)} and {describe(right)} is not part of the kernel language")
+    if all(isinstance(s, Constant) for s in sides) and any(isinstance(s.value, _FOLDED) for s in sides):
+        return fold(c, name, [left.value, right.value])
     left, right = (arrays.element(c, s) if isinstance(s, ArrayValue) else s for s in sides)
     if name in c.checked_divisions:
         zero = c.apply("equal", right, Constant(0))
@@ -170,7 +169,18 @@ def compare(frame: FunctionFrame, node: ast.AST, operator: ast.cmpop, left: Any,
         kinds = [c.kind(c.number(s, "a number to compare")) for s in sides]
         if any(k is complex or (isinstance(k, np.dtype) and k.kind == "c") for k in kinds):
             c.fail("complex numbers have no order: compare their parts or abs()")
+    if not c.numba:
+        sides = [_within(s, other) for s, other in zip(sides, reversed(sides), strict=True)]
     return c.apply(name, *sides)
+
+
+def _within(value: Any, other: Any) -> Any:
+    """Return `value`, or a constant if each integer of its dtype is on the same side of the Python int `other`."""
+    if isinstance(value, ScalarValue) and value.dtype.kind in "iu" and isinstance(other, Constant):
+        limits = np.iinfo(value.dtype)
+        if type(other.value) is int and not limits.min <= other.value <= limits.max:
+            return Constant(int(limits.min))
+    return value
 
 
 def _compare_tuples(frame: FunctionFrame, node: ast.AST, name: str, left: TupleValue, right: TupleValue) -> Any:
@@ -202,6 +212,9 @@ def _in_range(c: Compiler, item: object, collection: Range) -> Any:
     start, stop, step = collection.start, collection.stop, collection.step
     if not isinstance(step, Constant):
         c.fail("`in` looks into a range whose step is known when compiling")
+    kind = c.kind(c.number(item))
+    if isinstance(kind, np.dtype) and kind.kind in "iu":
+        item = c.cast(item, INT, weak=True)
     low, high = ("greater_equal", "less") if step.value > 0 else ("less_equal", "greater")
     inside = c.apply("bitwise_and", c.apply(low, item, start), c.apply(high, item, stop))
     fits = c.apply("equal", c.apply("remainder", c.apply("subtract", item, start), step), Constant(0))

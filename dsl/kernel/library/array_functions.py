@@ -64,7 +64,7 @@ def _variance(x: Any, correction: float) -> Any:
     total = mean * 0
     for k in range(x.size):
         total += (x[k] - mean) * (x[k] - mean)
-    return total / (x.size - correction)
+    return total / max(x.size - correction, 0)
 
 
 def _deviation(x: Any, correction: float) -> Any:
@@ -84,7 +84,7 @@ def _extent(x: Any) -> Any:
 
 
 def _nan_sum(x: Any) -> Any:
-    total = x.dtype.type(0)
+    total = x[:0].sum()  # 0 in the dtype of sums
     for k in range(x.size):
         if x[k] == x[k]:
             total += x[k]
@@ -92,7 +92,7 @@ def _nan_sum(x: Any) -> Any:
 
 
 def _nan_product(x: Any) -> Any:
-    total = x.dtype.type(1)
+    total = x[:0].prod()  # 1 in the dtype of products
     for k in range(x.size):
         if x[k] == x[k]:
             total *= x[k]
@@ -142,7 +142,8 @@ def _nan_greatest(x: Any) -> Any:
 
 
 def _middle(x: Any, count: int) -> Any:
-    return (x[(count - 1) // 2] + x[count // 2]) / 2
+    upper = x[count // 2] / 1
+    return upper if count % 2 else (x[count // 2 - 1] / 1 + upper) / 2
 
 
 def _median(x: Any, work: Any) -> Any:
@@ -353,7 +354,12 @@ def _arange(call: Invocation, start: Any, stop: Any = None, step: Any = None, dt
         )
     kind = None if dtype is None else dtype_of(c, dtype)
     values = compute(c, "np.arange", lambda: np.arange(*(part.value for part in parts), dtype=kind)).value
-    return _counted(call, values, lambda k: c.apply("add", first, c.apply("multiply", k, parts[2])))
+    begin, delta = (Constant(v) for v in (values[0], values[1] - values[0])) if values.size > 1 else (first, parts[2])
+
+    def item(k: ScalarValue) -> Any:  # as NumPy: in the result's dtype, from the first two elements
+        return c.apply("add", begin, c.apply("multiply", c.cast(k, values.dtype), delta))
+
+    return _counted(call, values, item)
 
 
 @handles(np.linspace)
@@ -362,12 +368,14 @@ def _linspace(call: Invocation, start: Any, stop: Any, num: Any = None) -> Any:
     count = arrays.known_shape(Constant(50) if num is None else num)
     if count is None:
         c.fail("the number of points of np.linspace has to be known when the kernel is compiled")
-    step = c.apply("divide", c.apply("subtract", stop, start), Constant(float(max(count[0] - 1, 1))))
-    made = _counted(
-        call, np.empty(count[0]), lambda k: c.apply("add", c.apply("multiply", k, step), c.cast(start, np.float64))
-    )
+    kinds = [c.kind(c.number(end)) for end in (start, stop)]
+    examples = [kind(0) if isinstance(kind, type) else kind for kind in kinds]
+    dtype = np.result_type(*examples, np.float64 if c.numba else 1.0)
+    first, last = (c.cast(end, dtype) for end in (start, stop))
+    step = c.apply("divide", c.apply("subtract", last, first), Constant(float(max(count[0] - 1, 1))))
+    made = _counted(call, np.empty(count[0], dtype), lambda k: c.apply("add", c.apply("multiply", k, step), first))
     if count[0] > 1:
-        arrays.store(c, made, Constant(count[0] - 1), stop)
+        arrays.store(c, made, Constant(count[0] - 1), last)
     return made
 
 

@@ -9,6 +9,7 @@ import ast
 import dataclasses
 import operator
 from collections.abc import Callable
+from types import UnionType
 from typing import Any
 
 import numpy as np
@@ -17,16 +18,17 @@ from weft.codegen import dtype_kind, is_bfloat16
 from weft.dsl.kernel.language import value_methods as methods
 from weft.dsl.kernel.language.compiler import Compiler
 from weft.dsl.kernel.language.date_values import as_date, is_nat
-from weft.dsl.kernel.language.expressions import subscript, unpack
+from weft.dsl.kernel.language.expressions import read_attribute, subscript, unpack
 from weft.dsl.kernel.language.generators import each_item
 from weft.dsl.kernel.language.handlers import TABLE, dtype_of, elementwise, handles, truth_value
 from weft.dsl.kernel.language.invocation import Invocation
 from weft.dsl.kernel.language.iteration import length_of, make_range
+from weft.dsl.kernel.language.kernel_errors import KernelAttributeError
 from weft.dsl.kernel.language.known import compute, known
-from weft.dsl.kernel.language.members import attribute, thread_number
+from weft.dsl.kernel.language.members import attribute, is_instance, python_class, thread_number
 from weft.dsl.kernel.language.names import ThreadNumbers
 from weft.dsl.kernel.language.text_values import is_text, text_length
-from weft.dsl.kernel.language.types import ScalarType, Type
+from weft.dsl.kernel.language.types import ScalarType
 from weft.dsl.kernel.language.value_operators import binary, compare, negate
 from weft.dsl.kernel.language.values import (
     ArrayValue,
@@ -41,7 +43,6 @@ from weft.dsl.kernel.language.values import (
     Zipped,
     beside,
     describe,
-    is_number,
 )
 from weft.dsl.kernel.library import array_functions, number_functions
 from weft.dsl.kernel.library.library_functions import LibraryFunction
@@ -71,6 +72,15 @@ def _range(call: Invocation, *arguments: Any) -> Any:
 
 @handles(zip)
 def _zip(call: Invocation, *parts: Any, strict: Any = None) -> Any:
+    c = call.c
+    if strict is not None and known(c, strict, "strict"):
+        first, *others = [length_of(c, part) for part in parts]
+        for other in others:
+            different = c.truth(c.apply("not_equal", first, other))
+            if different is True:
+                c.fail("the arguments of zip() have different lengths")
+            if different is not False:
+                c.report(different, ValueError, "the arguments of zip() have different lengths")
     return Zipped(tuple(parts)) if parts else TupleValue(())
 
 
@@ -109,9 +119,7 @@ def _sum(call: Invocation, value: object, start: Any = None) -> Any:
 def _accumulated(call: Invocation, generator: Generator, start: Any, step: Callable[[Any, Any], Any]) -> Any:
     """Compile a loop that executes ``total = step(total, item)`` for each item of a generator expression."""
     c = call.c
-    total = c.variable(
-        (*call.frame.path, "reduction", id(call.node), c.occurrence(call.frame.path, call.node)), "the result"
-    )
+    total = c.result((*call.frame.path, "reduction"), call.node, "the result")
     c.assign(total, start)
     each_item(generator, lambda item: c.assign(total, step(c.load(total), item)))
     return c.load(total)
@@ -159,33 +167,15 @@ def _replace(call: Invocation, value: object, **changes: Any) -> Any:
 
 @handles(isinstance)
 def _isinstance(call: Invocation, value: object, classes: Any) -> Any:
-    wanted = [item.value for item in classes.items] if isinstance(classes, TupleValue) else [classes.value]
-    return Constant(any(_is_instance(call.c, value, w) for w in wanted))
+    return Constant(any(is_instance(call.c, value, wanted) for wanted in _classes(call.c, classes)))
 
 
-def _is_instance(c: Compiler, value: object, wanted: Any) -> bool:
-    match value:
-        case ArrayValue():
-            return wanted is np.ndarray
-        case TupleValue(maker=maker):
-            return (
-                wanted is tuple and not getattr(maker, "lanes", 0)
-                if maker is None or wanted is tuple
-                else maker is wanted
-            )
-        case ScalarValue() | Constant() if isinstance(value, ScalarValue) or is_number(value.value):
-            kind = c.kind(value)
-            if isinstance(kind, type):
-                return wanted is kind or (wanted is int and kind is bool)
-            if isinstance(wanted, Type):
-                return getattr(wanted, "dtype", None) == kind
-            groups = {int: "iu", float: "f", complex: "c", bool: "b"}
-            if wanted in groups:
-                return dtype_kind(kind) in groups[wanted]
-            return isinstance(wanted, type) and issubclass(kind.type, wanted)
-        case Constant(value=held):
-            return isinstance(wanted, type) and isinstance(held, wanted)
-    return False
+def _classes(c: Compiler, classes: object) -> list[Any]:
+    """Return the classes in the second argument of `isinstance`, which may be a nested tuple or a union."""
+    if isinstance(classes, TupleValue):
+        return [wanted for item in classes.items for wanted in _classes(c, item)]
+    held = known(c, classes, "a class")
+    return list(held.__args__) if isinstance(held, UnionType) else [held]
 
 
 @handles(np.timedelta64)
@@ -216,7 +206,14 @@ def _getattr(call: Invocation, value: object, name: object, default: Any = None)
     word = known(call.c, name, "the name of an attribute")
     if not isinstance(word, str):
         call.c.fail(f"the name of an attribute is a text, not {describe(name)}")
-    return attribute(call.c, value, word)
+    try:
+        return read_attribute(call.frame, call.node, value, word)
+    except KernelAttributeError:
+        if default is None or hasattr(
+            value.value if isinstance(value, Constant) else python_class(call.c, value), word
+        ):
+            raise
+        return default
 
 
 @handles(type)
@@ -229,8 +226,10 @@ def _type(call: Invocation, value: object) -> Any:
 @handles(print)
 def _print(call: Invocation, *values: Any, sep: Any = None, end: Any = None) -> Any:
     c = call.c
-    space = " " if sep is None else str(known(c, sep, "the separator"))
-    tail = "\n" if end is None else str(known(c, end, "the end"))
+    space, tail = (
+        usual if given is None or (found := known(c, given, what)) is None else str(found)
+        for given, usual, what in ((sep, " ", "the separator"), (end, "\n", "the end"))
+    )
     pieces, shown, formats = [""], [], []
 
     def show(value: object, spec: str = "") -> None:

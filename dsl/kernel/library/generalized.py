@@ -66,7 +66,7 @@ class GeneralizedFunction:
     def __repr__(self) -> str:
         return f"<weft generalized function {self.__name__} {self.layout}>"
 
-    def __call__(self, *operands: Any, out: Any = None, stream: object = 0, **ignored: Any) -> Any:
+    def __call__(self, *operands: Any, out: Any = None, stream: object = 0) -> Any:
         """Apply the function to arrays.
 
         Parameters
@@ -103,10 +103,11 @@ class GeneralizedFunction:
         shapes = [outer + tuple(sizes[name] for name in core) for core in self.outputs]
         results = [empty(shape, dtype) for shape, dtype in zip(shapes, dtypes_out, strict=True)]
         for k, target in enumerate(given):
+            if target is None:
+                continue
             if tuple(target.shape) != shapes[k]:
                 raise ValueError(f"output {k} of {self.__name__} has shape {shapes[k]}, not {tuple(target.shape)}")
-            if "->" in self.layout and target is not None:
-                results[k] = target if isinstance(target, Array) else convert(target)
+            results[k] = target if isinstance(target, Array) else convert(target)
         self._launch(arrays, results, outer, sizes, signature, stream)
         for target, result in zip(given, results, strict=False):
             if isinstance(target, np.ndarray):
@@ -144,19 +145,19 @@ class GeneralizedFunction:
         Without signatures, the input dtypes and the signature are None.
         """
         count = len(arrays)
-        for signature in self.signatures:
-            dtypes = [
-                kind.dtype if isinstance(kind.dtype, np.dtype) else kind.dtype.dtype for kind in signature.arguments
-            ]
-            if all(np.can_cast(a.dtype, d, "same_kind") for a, d in zip(arrays, dtypes, strict=False)):
-                return dtypes[:count], dtypes[count:], signature
+        for casting in ("no", "safe", "same_kind"):  # prefer the signature that loses least
+            for signature in self.signatures:
+                dtypes = [
+                    kind.dtype if isinstance(kind.dtype, np.dtype) else kind.dtype.dtype for kind in signature.arguments
+                ]
+                if all(np.can_cast(a.dtype, d, casting) for a, d in zip(arrays, dtypes, strict=False)):
+                    return dtypes[:count], dtypes[count:], signature
         if self.signatures:
             kinds = ", ".join(str(a.dtype) for a in arrays)
             raise KernelTypeError(f"{self.__name__}: no signature takes ({kinds})")
-        if given:
-            return [None] * count, [t.dtype for t in given], None
         common = np.result_type(*(a.dtype for a in arrays)) if arrays else np.dtype(float)
-        return [None] * count, [common] * len(self.outputs), None
+        outputs = [common if t is None else t.dtype for t in given] + [common] * (len(self.outputs) - len(given))
+        return [None] * count, outputs, None
 
     def _sizes(self, arrays: list[Array]) -> tuple[dict[str, int], tuple[int, ...]]:
         sizes: dict[str, int] = {}

@@ -21,7 +21,7 @@ from weft.dsl.kernel.language.invocation import Invocation
 from weft.dsl.kernel.language.known import compute
 from weft.dsl.kernel.language.members import attribute
 from weft.dsl.kernel.language.value_operators import binary
-from weft.dsl.kernel.language.values import INT, ArrayValue, Constant, Generator, ScalarValue, TupleValue
+from weft.dsl.kernel.language.values import INT, ArrayValue, Constant, Generator, ScalarValue, TupleValue, describe
 from weft.dsl.kernel.language.variables import Restart
 from weft.runtime import counted
 
@@ -32,7 +32,16 @@ def _floating(call: Invocation, op: str, operands: tuple[Any, ...]) -> Any:
     arity = len(operands)
     if arity != find_op(op).arity:
         c.fail(f"{op}() takes {counted(find_op(op).arity, 'argument')}, but {arity} were given")
+    if op in ("power", "fmod"):
+        operands = _as_floats(c, operands)
     return elementwise(call, op, *operands)
+
+
+def _as_floats(c: Compiler, numbers: tuple[Any, ...]) -> tuple[Any, ...]:
+    """Cast numbers to float64 if all are integers."""
+    if all(number_dtype(c, c.number(n)).kind in "biu" for n in numbers):
+        return tuple(c.cast(n, np.float64, isinstance(c.kind(c.number(n)), type)) for n in numbers)
+    return numbers
 
 
 _MATH = {
@@ -117,6 +126,8 @@ def make_complex(call: Invocation, real: Any, imag: Any) -> Any:
     if isinstance(real, Constant) and isinstance(imag, Constant):
         return compute(c, "complex()", complex, real.value, imag.value)
     kinds = [c.kind(c.number(v)) for v in (real, imag)]
+    if any(np.dtype(kind).kind == "c" for kind in kinds):
+        return c.apply("add", real, c.apply("multiply", imag, Constant(1j)))
     small = all(k == np.dtype(np.float32) or k in (int, float, bool) for k in kinds) and np.dtype(np.float32) in kinds
     dtype = np.dtype(np.complex64 if small else np.complex128)
     part = np.dtype(f"f{dtype.itemsize // 2}")
@@ -145,16 +156,28 @@ def _to_integer(call: Invocation, op: str, x: Any) -> Any:
     return c.cast(c.apply(op, x), INT, weak=True)
 
 
-@handles(round, np.round, np.around)
-def _round(call: Invocation, x: Any, ndigits: Any = None, decimals: Any = None) -> Any:
+@handles(np.round, np.around)
+def _numpy_round(call: Invocation, a: Any, decimals: Any = None) -> Any:
+    return _round(call, a, Constant(0) if decimals is None else decimals)
+
+
+@handles(round)
+def _round(call: Invocation, number: Any, ndigits: Any = None) -> Any:
     c = call.c
-    digits = decimals if ndigits is None else ndigits
+    x, digits = number, ndigits
     if digits is None or (isinstance(digits, Constant) and digits.value is None):
         return _to_integer(call, "rint", x)
-    if not isinstance(digits, Constant):
-        number = c.number(x)
-        if dtype_kind(number_dtype(c, number)) != "f":
+    number = c.number(x)
+    if number_dtype(c, number).kind in "biu":
+        if not isinstance(digits, Constant):
             c.fail("round() of an integer takes a number of digits that is known when compiling")
+        unit = compute(c, "the number of digits", operator.pow, 10, max(-digits.value, 0))
+        number = number if number_dtype(c, number).kind != "b" else c.cast(number, INT, weak=True)
+        if unit.value == 1:
+            return number
+        rounded = c.call(call.frame, call.node, Constant(_round_integer), [c.cast(number, INT, weak=True), unit], {})
+        return rounded if isinstance(c.kind(number), type) else c.cast(rounded, c.kind(number))
+    if not isinstance(digits, Constant):
         wide = c.cast(number, np.float64)
         rounded = c.call(call.frame, call.node, Constant(_round_digits), [wide, digits], {})
         return rounded if isinstance(c.kind(number), type) else c.cast(rounded, c.kind(number))
@@ -167,6 +190,12 @@ def number_dtype(c: Compiler, number: Any) -> np.dtype:
     return np.dtype(c.kind(number))
 
 
+def _round_integer(x: int, unit: int) -> int:
+    """Round an integer to a multiple of `unit` in a kernel, with ties to the even multiple."""
+    whole, rest = x // unit, 2 * (x % unit)
+    return (whole + (rest > unit or (rest == unit and whole % 2 == 1))) * unit
+
+
 def _round_digits(x: float, digits: int) -> float:
     """Compute ``round(x, digits)`` in a kernel, where `digits` may be known only at run time."""
     up = 10.0 ** min(max(digits, 0), 22)
@@ -176,6 +205,20 @@ def _round_digits(x: float, digits: int) -> float:
     if not abs(scaled) < 2.0**52:
         return x
     return np.rint(scaled) * down / up / beyond
+
+
+@handles(math.isqrt)
+def _isqrt(call: Invocation, n: Any) -> Any:
+    number = call.c.number(n)
+    if number_dtype(call.c, number).kind not in "biu":
+        call.c.fail(f"math.isqrt takes an integer, not {describe(number)}")
+    return call.c.call(call.frame, call.node, Constant(_integer_root), [call.c.cast(number, INT, weak=True)], {})
+
+
+def _integer_root(n: int) -> int:
+    """Compute `math.isqrt` in a kernel. Rounding to float64 can only make the root too large."""
+    root = min(int(np.sqrt(float(n))), 3037000499)
+    return root - (root * root > n)
 
 
 @handles(math.modf, np.modf)
@@ -208,10 +251,7 @@ def _frexp(call: Invocation, x: Any) -> Any:
 @handles(math.remainder)
 def _ieee_remainder(call: Invocation, x: Any, y: Any) -> Any:
     c = call.c
-    numbers = [c.number(v) for v in (x, y)]
-    if all(np.dtype(c.kind(v)).kind in "biu" for v in numbers):
-        numbers = [c.cast(v, np.float64) for v in numbers]
-    return c.call(call.frame, call.node, Constant(_exact_remainder), numbers, {})
+    return c.call(call.frame, call.node, Constant(_exact_remainder), list(_as_floats(c, (x, y))), {})
 
 
 def _exact_remainder(x: float, y: float) -> float:
@@ -229,7 +269,10 @@ def _exact_remainder(x: float, y: float) -> float:
 def _dist(call: Invocation, p: Any, q: Any) -> Any:
     c = call.c
     total: Any = Constant(0.0)
-    for a, b in zip(unpack(call.frame, p), unpack(call.frame, q), strict=True):
+    points = unpack(call.frame, p), unpack(call.frame, q)
+    if len(points[0]) != len(points[1]):
+        c.fail("both points of math.dist need the same number of coordinates")
+    for a, b in zip(*points, strict=True):
         far = c.apply("subtract", a, b)
         total = c.apply("add", total, c.apply("multiply", far, far))
     return c.apply("sqrt", total)
@@ -281,7 +324,7 @@ def _bool(call: Invocation, x: Any = None) -> Any:
 
 @handles(divmod, np.divmod)
 def _divmod(call: Invocation, x: Any, y: Any) -> Any:
-    return TupleValue((call.c.apply("floor_divide", x, y), call.c.apply("remainder", x, y)))
+    return TupleValue((binary(call.c, ast.FloorDiv, x, y), binary(call.c, ast.Mod, x, y)))
 
 
 @handles(pow)
@@ -295,9 +338,11 @@ def _pow(call: Invocation, base: Any, exponent: Any, mod: Any = None) -> Any:
 
 
 def _modular_power(base: int, exponent: int, mod: int) -> int:
-    """Compute ``pow(base, exponent, mod)`` in a kernel, for numbers below 2**31."""
+    """Compute ``pow(base, exponent, mod)`` in a kernel, for a modulus below 2**31."""
+    assert exponent >= 0, "pow() with a modulus takes no negative exponent in a kernel"
+    mod = int(mod)
     result = 1 % mod
-    square = base % mod
+    square = int(base) % mod
     while exponent > 0:
         if exponent & 1:
             result = result * square % mod
@@ -309,8 +354,7 @@ def _modular_power(base: int, exponent: int, mod: int) -> int:
 def _extreme_item(call: Invocation, generator: Generator, strict: str) -> Any:
     """Compile `min` or `max` of the items of a generator expression."""
     c = call.c
-    key = (*call.frame.path, "reduction", id(call.node), c.occurrence(call.frame.path, call.node))
-    best, begun = c.variable((*key, 0), "the result"), c.variable((*key, 1), "the result")
+    best, begun = (c.result((*call.frame.path, "reduction", k), call.node, "the result") for k in range(2))
     c.assign(begun, ScalarValue(c.builder.constant(False, np.bool_), True))
 
     def step(item: object) -> None:
@@ -387,9 +431,6 @@ TABLE.update(
         math.floor: lambda call, x: _to_integer(call, "floor", x),
         math.ceil: lambda call, x: _to_integer(call, "ceil", x),
         math.trunc: lambda call, x: _to_integer(call, "trunc", x),
-        math.isqrt: lambda call, x: _to_integer(
-            call, "floor", call.c.apply("sqrt", call.c.cast(call.c.number(x), np.float64))
-        ),
         abs: lambda call, x: elementwise(call, "absolute", x),
         np.real: lambda call, z: attribute(call.c, z, "real"),
         np.imag: lambda call, z: attribute(call.c, z, "imag"),

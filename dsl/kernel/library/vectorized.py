@@ -93,7 +93,7 @@ class VectorFunction(DeviceFunction):
         where: Any = True,
         casting: str = "same_kind",
         stream: object = 0,
-        **ignored: Any,
+        **named: Any,
     ) -> Any:
         """Apply the function to arrays and scalars.
 
@@ -103,13 +103,15 @@ class VectorFunction(DeviceFunction):
             Operands, which broadcast against each other.
         out : array, optional
             Array for the result.
+        **named : array_like
+            Operands by the names of the function's parameters.
 
         Returns
         -------
         Array, or tuple of arrays if the function returns a tuple
             `cuda.vectorize` returns an ndarray if all arrays are NumPy's.
         """
-        operands = self._operands_in_order(operands, ignored)
+        operands = self._operands_in_order(operands, named)
         if len(operands) == self.nin + 1 and out is None:
             *operands, out = operands  # type: ignore[assignment]
         if len(operands) != self.nin:
@@ -163,12 +165,13 @@ class VectorFunction(DeviceFunction):
 
     def _operands_in_order(self, operands: tuple[Any, ...], named: dict[str, Any]) -> tuple[Any, ...]:
         """Return the operands in the order of the parameters, including default values."""
-        if len(operands) >= self.nin or (not named and not self.function.__defaults__):
-            return operands
         names = self.function.__code__.co_varnames[: self.nin]
-        defaults = dict(zip(reversed(names), reversed(self.function.__defaults__ or ()), strict=False))
-        known = {**defaults, **{name: value for name, value in named.items() if name in names}}
         rest = names[len(operands) :]
+        for name in named:
+            if name not in rest:
+                raise TypeError(f"{self.__name__}() has no argument {name!r}, or it was given twice")
+        defaults = dict(zip(reversed(names), reversed(self.function.__defaults__ or ()), strict=False))
+        known = {**defaults, **named}
         return (*operands, *(known[name] for name in rest)) if all(name in known for name in rest) else operands
 
     def _of_dates(self, operands: list[np.ndarray], out: Any) -> np.ndarray:
@@ -184,7 +187,7 @@ class VectorFunction(DeviceFunction):
         np.copyto(out, result.reshape(shape))
         return out  # type: ignore[no-any-return]
 
-    def reduce(self, array: Any, axis: Any = 0, stream: object = 0, **ignored: Any) -> Any:
+    def reduce(self, array: Any, axis: Any = 0, stream: object = 0) -> Any:
         """Reduce a 1-D array with the function."""
         from weft.dsl.kernel.library.reduction import Reduce
 

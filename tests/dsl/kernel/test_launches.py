@@ -282,6 +282,36 @@ def test_fast_math_does_not_check_float_division() -> None:
         cuda.jit(debug=True, fastmath=True)(divide)[1, 1](np.zeros(3), out)
 
 
+def test_checks_of_negative_indices_and_divmod() -> None:
+    def index(x: Any) -> None:
+        x[0] = x[-5]
+
+    def divide(x: Any) -> None:
+        x[0], x[1] = divmod(x[0], x[1])
+
+    with pytest.raises(IndexError, match="index -5 is out of bounds for axis 0 of x with size 3"):
+        weft.kernel(debug=True)(index)[1, 1](np.arange(3.0))
+    with pytest.raises(ZeroDivisionError):
+        weft.kernel(debug=True)(divide)[1, 1](np.array([5, 0]))
+
+
+def test_zips_of_different_lengths() -> None:
+    def kernel(x: Any, y: Any) -> None:
+        for a, b in zip(x, y, strict=True):
+            x[0] = a + b
+
+    with pytest.raises(ValueError, match="different lengths"):
+        weft.kernel(kernel)[1, 1](np.arange(3.0), np.arange(2.0))
+
+
+def test_a_negative_exponent_with_a_modulus() -> None:
+    def kernel(n: Any) -> None:
+        n[0] = pow(int(n[0]), int(n[1]), 7)
+
+    with pytest.raises(AssertionError, match="negative exponent"):
+        weft.kernel(kernel)[1, 1](np.array([3, -1]))
+
+
 def test_launch_bounds_and_registers() -> None:
     @cuda.jit(launch_bounds=(128, 2), max_registers=40)
     def kernel(x: Any) -> None:

@@ -211,3 +211,30 @@ def test_reduce_to_an_output_with_a_start() -> None:
         total(np.zeros((2, 2)))
     with pytest.raises(weft.KernelTypeError, match="two numbers"):
         weft.reduce(lambda a: a)
+
+
+def test_guvectorize_prefers_the_signature_that_loses_least() -> None:
+    @weft.guvectorize(["void(float32[:], float32[:])", "void(float64[:], float64[:])"], "(n)->()")
+    def total(x: Any, out: Any) -> None:
+        out[0] = x[0] + x[1]
+
+    found = np.asarray(total(np.array([[1, 2.0**30]])))
+    assert found.dtype == np.float64 and found[0] == 2**30 + 1
+
+
+def test_guvectorize_with_some_outputs() -> None:
+    @weft.guvectorize("(n)->(),()")
+    def ends(x: Any, first: Any, second: Any) -> None:
+        first[0], second[0] = x[0], x[1]
+
+    out = np.zeros(2)
+    first, second = ends(np.array([[1.0, 2.0], [3.0, 4.0]]), out=(None, out))
+    np.testing.assert_array_equal(np.asarray(first), [1, 3])
+    np.testing.assert_array_equal(out, [2, 4])
+    assert second is out
+
+
+@pytest.mark.parametrize("named", [{"typo": 3}, {"x": 3}, {"dtype": np.float32}])
+def test_unknown_arguments(named: dict[str, Any]) -> None:
+    with pytest.raises(TypeError, match="no argument"):
+        weft.vectorize(lambda x, y=2: x * y)(np.arange(3.0), **named)

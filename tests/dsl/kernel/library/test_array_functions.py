@@ -157,3 +157,30 @@ def test_refusals_say_why() -> None:
     ):
         with pytest.raises(KernelError, match=why):
             cuda.jit(function)[1, 1](np.zeros(2))
+
+
+def test_variance_of_fewer_elements_than_degrees_of_freedom() -> None:
+    @cuda.jit
+    def kernel(x: Any, out: Any) -> None:
+        a = cuda.local.array(3, np.float64)
+        for k in range(3):
+            a[k] = x[k]
+        out[0] = np.var(a, ddof=4)
+
+    out = np.zeros(1)
+    kernel[1, 1](np.arange(3.0), out)
+    assert out[0] == np.inf  # as in NumPy
+
+
+def transposed(x: Any, out: Any) -> None:
+    out[0] = x.T.ravel()[1]
+
+
+def real_parts(x: Any, out: Any) -> None:
+    out[0] = x.real.reshape(4)[1]
+
+
+@pytest.mark.parametrize(("function", "x"), [(transposed, np.ones((2, 3))), (real_parts, np.ones((2, 2), complex))])
+def test_views_that_are_not_contiguous_cannot_be_flattened(function: Any, x: np.ndarray) -> None:
+    with pytest.raises(KernelError, match="not known to be contiguous"):
+        cuda.jit(function)[1, 1](x, np.zeros(1))

@@ -5,6 +5,7 @@
 
 from __future__ import annotations
 
+import math
 from collections import namedtuple
 
 import numpy as np
@@ -416,3 +417,20 @@ def too_much_shared_memory(x):
 @refused((LAUNCH, TYPE), "stream", launch=(1, 32, "stream"))
 def stream_that_is_none(x):
     x[0] = 1
+
+
+@refused(TYPE, "different lengths")
+def zip_of_unequal_tuples(x):
+    for a, b in zip((1, 2), (3, 4, 5), strict=True):  # here
+        x[0] = a * b
+
+
+@refused(TYPE, "at most 8 values")
+def message_with_many_values(x):
+    a = x[0]
+    assert a < 0, f"{a} {a + 1} {a + 2} {a + 3} {a + 4} {a + 5} {a + 6} {a + 7} {a + 8}"  # here
+
+
+@refused(TYPE, "coordinates")
+def distance_of_unequal_points(x):
+    x[0] = math.dist((x[0], x[1]), (x[0], x[1], x[2]))  # here
