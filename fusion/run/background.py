@@ -31,12 +31,8 @@ def request_plan(
     # (the second process describes the machine if this process would have to load LLVM to do so)
     key = plan_store.store_key(form.key, device) if codegen.is_host_described() else b""
     arguments = device.name, slots, wanted, key, *_flatten(form.nodes, graph)
-    return runtime.submit("weft.fusion.run.planning.compile_plan", arguments, partial(_forget, form.key), urgent=True)
-
-
-def _forget(key: object) -> None:
-    """Forget the plans for a graph structure, so that the next search reads the disk."""
-    plan_cache.forget(key)
+    then = partial(plan_cache.forget, form.key)  # (the next search reads the disk)
+    return runtime.submit("weft.fusion.run.planning.compile_plan", arguments, then, urgent=True)
 
 
 def _flatten(nodes: list[Expr], graph: LiveGraph) -> tuple[Any, ...]:
