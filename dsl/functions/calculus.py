@@ -124,9 +124,10 @@ def interp(
         return on_host(np.interp, x, xp, fp, left, right, period)
     # (the slope beyond the last point is 0 / 0, which some operations below compute immediately)
     with device(x.device), np.errstate(all="ignore"):
-        marks, heights = (as_array(v).astype(np.float64) for v in (xp, fp))  # type: ignore[attr-defined]
-        if any(np.result_type(v.dtype).kind == "c" for v in (as_array(xp), as_array(fp))):
+        points = [as_array(v) for v in (xp, fp)]
+        if any(v.dtype.kind == "c" for v in points):
             return on_host(np.interp, x, xp, fp, left, right, period)
+        marks, heights = (v.astype(np.float64) for v in points)  # type: ignore[attr-defined]
         values = x.astype(np.float64)  # type: ignore[attr-defined]
         n = marks.shape[0]
         start()

@@ -207,6 +207,8 @@ def full(
             made = make_small(np.full, prod(lengths), lengths, fill_value, as_dtype(dtype))
             if made is not None:
                 return made
+        if type(fill_value) is int and not -(2**63) <= fill_value < 2**64:
+            return asarray(np.full(as_shape(shape), fill_value, dtype))
         node, weak = as_operand(fill_value)
         kind = as_dtype(dtype, np.asarray(fill_value).dtype if weak is not None else node.dtype)
         if weak is complex and kind.kind != "c":

@@ -217,7 +217,8 @@ def _find_complex(op: str, node: Expr, axes: tuple[int, ...], keepdims: bool) ->
         return reshape(position, shape)
     chosen = map_("equal", [flat, broadcast_to(position, node.shape)])
     parts = [
-        reduce_("add", map_("where", [chosen, part, constant(0, kind)]), axes, kind, True) for part in (real, imag)
+        reduce_("maximum", map_("where", [chosen, part, constant(-np.inf, kind)]), axes, kind, True)
+        for part in (real, imag)
     ]
     return reshape(map_("_complex", parts), shape)
 

@@ -129,10 +129,11 @@ def clip(
     low, high = _effective_bounds(low, high, result.dtype)
     if low is None and high is None and out is None:
         return result.copy()
-    if low is not None:
-        result = UFUNCS["maximum"](result, low)
-    if high is not None:
-        result = UFUNCS["minimum"](result, high)
+    scalars = low is not None and high is not None and np.ndim(low) == np.ndim(high) == 0
+    for name, bound in (("maximum", low), ("minimum", high)):
+        if bound is not None:
+            # (of two zeros, the ufuncs return the second, and NumPy's `clip` between scalars keeps the element)
+            result = UFUNCS[name](bound, result) if scalars else UFUNCS[name](result, bound)
     return result if out is None else return_result("clip", as_operand(result)[0], out)
 
 

@@ -238,3 +238,11 @@ def test_interpolation_warns_of_nothing_if_its_operations_are_immediate() -> Non
         warnings.simplefilter("error")
         found = interp(wf.asarray(x), marks, np.sin(marks))
     np.testing.assert_allclose(np.asarray(found), np.interp(x, marks, np.sin(marks)), rtol=1e-14)
+
+
+def test_interpolation_between_complex_numbers_does_not_warn() -> None:
+    x, heights = np.linspace(0, 3.5, 100_000), np.array([1, 2j, 3, 0])
+    with warnings.catch_warnings():
+        warnings.simplefilter("error")
+        found = wf.interp(wf.asarray(x), np.arange(4.0), heights)
+    assert found.tolist() == np.interp(x, np.arange(4.0), heights).tolist()

@@ -134,3 +134,17 @@ def test_ranges_beyond_int64(dtype: str | None, first: int, n: int) -> None:
         return
     found = wf.arange(first, first + n, dtype=dtype)
     assert found.dtype == expected.dtype and (found.numpy() == expected).all()
+
+
+@pytest.mark.parametrize("dtype", [None, "f8", "c8", "i8"])
+def test_full_of_a_number_beyond_int64(dtype: str | None) -> None:
+    for number in (2**64, -(2**70)):
+        try:
+            expected = np.full(20_000, number, dtype)
+        except OverflowError:
+            with pytest.raises(OverflowError):
+                wf.full(20_000, number, dtype=dtype)
+        else:
+            found = wf.full(20_000, number, dtype=dtype)
+            assert found.dtype == expected.dtype and found.tolist() == expected.tolist()
+    assert wf.full_like(wf.zeros(20_000), 2**64)[-1] == 2.0**64

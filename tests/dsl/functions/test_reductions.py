@@ -49,3 +49,13 @@ def test_axes_of_an_array_without_axes(name: str, axis: int) -> None:
             getattr(wf, name)(wf.asarray(2.0), axis)
     else:
         assert getattr(wf, name)(wf.asarray(2.0), axis).tolist() == expected.tolist()
+
+
+@pytest.mark.parametrize("name", ["max", "min"])
+def test_complex_extremes_on_a_gpu_keep_the_signs_of_zeros(name: str) -> None:
+    values = np.array([complex(-0.0, -0.0), complex(-0.0, 5), complex(-np.inf, -0.0), complex(np.nan, -0.0)])
+    with wf.device("simt"):
+        for k in range(1, 5):
+            assert repr(complex(getattr(wf, name)(wf.asarray(values[:k])))) == repr(
+                complex(getattr(values[:k], name)())
+            )

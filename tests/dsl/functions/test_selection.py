@@ -82,3 +82,16 @@ def test_outputs_of_take_and_choose_have_their_shapes(shape, immediate):
                 xp.take(x, [2, 1, 0], out=out)
             with pytest.raises(TypeError, match="invalid shape"):
                 xp.choose(x, [x, 7], out=out, mode="wrap")
+
+
+@pytest.mark.parametrize("n", [4, 200_000])
+@pytest.mark.parametrize("dtype", ["f4", "f8"])
+@pytest.mark.parametrize(
+    "bounds", [(0.0, 1), (-0.0, 1), (-1, 0.0), (-1, -0.0), (0.0, None), (None, -0.0), ([0.0, -0.0], 1)], ids=str
+)
+def test_clip_keeps_the_sign_of_zeros(bounds, dtype, n):
+    x = np.tile(np.array([-0.0, 0.0, 2, -3], dtype), n // 4)
+    if isinstance(bounds[0], list):
+        bounds = np.tile(np.array(bounds[0], dtype), n // 2), bounds[1]
+    expected, found = np.clip(x, *bounds), wf.clip(wf.asarray(x), *bounds)
+    assert (found.numpy() == expected).all() and (np.signbit(found.numpy()) == np.signbit(expected)).all()
