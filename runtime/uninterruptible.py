@@ -75,7 +75,7 @@ _exiting = False
 
 
 def call_at_exit(function: Callable[[], object]) -> None:
-    """Call `function` at exit, after the exit handlers that the program has registered.
+    """Call `function` at exit, after all exit handlers that were registered after weft was imported.
 
     `function` may prevent other threads from calling a library.
     """

@@ -305,7 +305,7 @@ class _Effects(FactWalk):
         self.common = facts if self.common is None else self.common & facts
 
     def visit(self, o: Operation, facts: Facts) -> None:
-        """Record the inequalities at an operation whose effect other threads or runs can observe."""
+        """Record the inequalities that hold at an operation, if other threads or runs can observe its effect."""
         match o.opcode:
             case "if" | "for" | "repeat" | "scope" | "local" | "yield":
                 pass

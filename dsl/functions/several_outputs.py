@@ -86,7 +86,7 @@ class ComposedUfunc:
 
 
 def _as_floats(value: object, ufunc: np.ufunc) -> Any:
-    """Cast a real operand to the float dtype in which a ufunc computes, or return None if it is not real."""
+    """Cast an operand to the float dtype in which a ufunc computes, or return None if it is not real."""
     kind = value.dtype if isinstance(value, Array) else np.asarray(value).dtype
     if kind.kind not in "biuf":
         return None

@@ -468,7 +468,7 @@ class _Immediate(ResultText):
         self._return(array)
 
     def _adopt(self, first: str, result: str) -> None:
-        """Emit code that creates a missing storage over an array's memory, and jumps to ``show.new``."""
+        """Emit code that gives an array a storage over the memory of its values, and jumps to ``show.new``."""
         t, known = self._t, self._known
         t.label("adopt")
         device, values = self._field(first, "Array._device"), self._field(first, "Array._values")

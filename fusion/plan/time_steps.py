@@ -69,7 +69,7 @@ class Chain:
         self.read: dict[Expr, list[tuple[int, IntVector]]] = {}
 
     def add(self, statements: Sequence[Statement]) -> bool:
-        """Add the statements of a group to a chain, or return False if they do not fit."""
+        """Add the statements of a group to this chain, or return False if one does not fit."""
         return all(self._add(statement) for statement in statements)
 
     def _add(self, statement: Statement) -> bool:

@@ -131,7 +131,7 @@ class Cell:
             kept[thread] = access
 
     def unordered_reads(self, thread: ThreadState) -> list[Access]:
-        """Return the recorded reads that do not happen before the next operation of `thread`."""
+        """Return the recorded reads that are not ordered before the next operation of `thread`."""
         return [access for access in self.reads.values() if not ordered(access[0], thread)]
 
     def conflict(self, new: Access) -> Access | None:
