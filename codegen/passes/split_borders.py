@@ -146,7 +146,7 @@ class _Splitter:
         return [condition] if made.opcode in _COMPARISONS else []
 
     def loop(self, operation: Operation, likely: dict[Value, bool]) -> None:
-        """Split a loop by the index comparisons that usually have the same result."""
+        """Split a loop into ranges of its index, in one of which all comparisons in `likely` have their usual results."""
         if any(o.opcode == "for" for o in program_order(operation.regions[0].operations)):
             self.split_by_branch(operation, likely)
         elif operation not in self.kernel.body.operations:
