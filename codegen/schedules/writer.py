@@ -309,7 +309,7 @@ class ThreadWriter:
             "block": self.threads,
             "per_block": per_block * kernel.attributes.get("unrolled", 1),
             "most_blocks": 0 if every else most_blocks,
-            "row_limits": row_limits,
+            "row_limits": row_limits or (),
             "column_lanes": column_lanes,
         }
         return kernel

@@ -9,11 +9,12 @@ from __future__ import annotations
 
 import ctypes
 import threading
+from collections.abc import Callable
 from dataclasses import dataclass
 from functools import lru_cache
 from itertools import product
 from math import prod
-from typing import Any
+from typing import Any, TypeVar
 
 import numpy as np
 
@@ -22,6 +23,8 @@ from weft.runtime.cuda.streams import StreamOrder
 from weft.runtime.cuda.toolkit import find_library
 from weft.runtime.errors import CudaError, PerformanceWarning, warn_user
 
+_T = TypeVar("_T")
+
 NAMES = ("libcublas.so.13", "libcublas.so.12")
 PLAIN, TRANSPOSED = 0, 1
 DEFAULT_ALGORITHM = -1
@@ -29,7 +32,7 @@ INVALID, UNSUPPORTED = 7, 15
 FULL_SUMS = 16  # CUBLAS_MATH_DISALLOW_REDUCED_PRECISION_REDUCTION: partial sums of float16 are not rounded to float16
 MOST = 2**31 - 1
 MISSING = "matrix products run on the host: cuBLAS is not installed (pip install 'weft[cuda13]' or nvidia-cublas)"
-BROKEN = "matrix products run on the host: cublasCreate_v2 failed with status {}; cuBLAS may need a newer driver"
+BROKEN = "matrix products run on the host: {} failed with status {}; cuBLAS may need a newer driver"
 # dtype name -> cudaDataType, cublasComputeType, and the dtype of the scaling factors.
 KINDS: dict[str, tuple[int, int, np.dtype]] = {
     "float16": (2, 68, np.dtype(np.float32)),
@@ -137,18 +140,21 @@ class Blas:
                     return False
                 self._library.cublasGemmStridedBatchedEx.argtypes = PARAMETERS
             handle = ctypes.c_void_p()
-            code = self._within(
-                lambda: (
-                    self._library.cublasCreate_v2(ctypes.byref(handle))
-                    or self._library.cublasSetMathMode(handle, FULL_SUMS)
-                )
-            )
+            name, code = self._within(lambda: self._create(handle))
             if code:
-                warn_user(BROKEN.format(code), PerformanceWarning)
+                warn_user(BROKEN.format(name, code), PerformanceWarning)
                 self._missing = True
                 return False
             self._handle = handle
             return True
+
+    def _create(self, handle: ctypes.c_void_p) -> tuple[str, int]:
+        """Create a handle, and return the name and the status of the last call."""
+        if code := self._library.cublasCreate_v2(ctypes.byref(handle)):
+            return "cublasCreate_v2", code
+        if code := self._library.cublasSetMathMode(handle, FULL_SUMS):
+            self._library.cublasDestroy_v2(handle)
+        return "cublasSetMathMode", code
 
     def _call(self, *arguments: Any) -> int:
         """Enqueue a product in the calling thread's stream."""
@@ -159,13 +165,13 @@ class Blas:
                 _check("cublasSetStream_v2", self._library.cublasSetStream_v2(self._handle, queue))
                 return int(self._library.cublasGemmStridedBatchedEx(self._handle, *arguments))
 
-            return self._within(call)
+            return int(self._within(call))
 
-    def _within(self, call: Any) -> int:
+    def _within(self, call: Callable[[], _T]) -> _T:
         """Execute a call to cuBLAS in the context of the device."""
         self._driver.call("cuCtxPushCurrent", self._driver.context)
         try:
-            return int(call())
+            return call()
         finally:
             self._driver.call("cuCtxPopCurrent")
 

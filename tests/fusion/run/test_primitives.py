@@ -235,7 +235,7 @@ def test_a_loop_that_the_second_process_compiles_is_loaded_from_disk(
 ) -> None:
     kind, asked = np.dtype(np.float32), list[Any]()
 
-    def submit(function: str, arguments: Any, then: Any) -> Request:
+    def submit(function: str, arguments: Any, then: Any = None) -> Request:
         asked.append((function, arguments))
         return Request(b"", then)
 

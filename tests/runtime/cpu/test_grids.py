@@ -9,7 +9,7 @@ import numpy as np
 import pytest
 
 from weft import cuda
-from weft.runtime import override
+from weft.runtime import default_device, override
 from weft.runtime.cpu.grids import divide_blocks
 from weft.runtime.cpu.pool import ALONE
 
@@ -69,5 +69,5 @@ def test_blocks_are_divided(kernel: Callable[..., None], blocks: int, expected: 
     if kernel not in (counts, joint_sums):
         assert set(o.tolist()) == {{doubled: 2.0, sums: 30.0, strided_sums: 1.0}[kernel]}
     (made,) = compiled.overloads.values()
-    functions: list[Any] = list(made.functions.values())
-    assert divide_blocks(functions[0], blocks, (64, 1, 1), 2) == expected
+    function: Any = made.function_on(default_device())
+    assert divide_blocks(function, blocks, (64, 1, 1), 2) == expected
