@@ -377,18 +377,19 @@ class _HostCopies:
     """
 
     def __init__(self) -> None:
-        self._copies: dict[Storage, tuple[LazyArray, np.ndarray]] = {}
-        self._given: list[LazyArray] = []
+        self._copies: dict[Storage, tuple[LazyArray, np.ndarray, bytes]] = {}
+        self._given: list[tuple[Storage, LazyArray]] = []
 
     def convert(self, value: Any) -> Any:
         """Return a NumPy array for a device array, and convert the items of tuples and dataclasses."""
         value = value.value if isinstance(value, ArgHint) else value
         if isinstance(value, LazyArray):
-            shape, strides, offset = value._view or whole(value._storage)
-            size = value._storage.dtype.itemsize
-            seen = self._view(value._storage, value._storage.dtype, shape, [s * size for s in strides], offset * size)
+            storage = value._storage
+            shape, strides, offset = value._view or whole(storage)
+            size = storage.dtype.itemsize
+            seen = self._view(storage, storage.dtype, shape, [s * size for s in strides], offset * size)
             seen.flags.writeable = is_writable(value)
-            self._given.append(value)
+            self._given.append((storage, value))
             return seen
         if hasattr(value, "kernel_type"):
             return self._view(value.storage, value.dtype, value.shape, value.strides, value.offset)
@@ -403,16 +404,19 @@ class _HostCopies:
     def _view(self, storage: Storage, dtype: np.dtype, shape: Any, strides: Any, offset: int) -> np.ndarray:
         if storage not in self._copies:
             array = wrap(storage)
-            self._copies[storage] = array, np.array(array.copy_to_host())
-        _, host = self._copies[storage]
+            host = np.array(array.copy_to_host())
+            self._copies[storage] = array, host, host.tobytes()
+        _, host, _ = self._copies[storage]
         return np.ndarray(shape, dtype, host.reshape(-1).view(np.uint8), offset, strides)  # type: ignore[arg-type]
 
     def write_back(self) -> None:
-        """Copy the memory back to the device."""
-        for device_array, host in self._copies.values():
-            device_array.copy_to_device(host)
-        for given in self._given:
-            given._after_write()
+        """Copy the memory that has changed back to the device."""
+        for storage, (device_array, host, before) in self._copies.items():
+            if host.tobytes() != before:
+                device_array.copy_to_device(host)
+                for own, given in self._given:
+                    if own is storage:
+                        given._after_write()
 
 
 def run_in_python(function: Any, launcher: ConfiguredKernel, given: tuple[Any, ...]) -> None:

@@ -104,3 +104,16 @@ def test_writes_to_a_part_change_the_complex_array(size: int) -> None:
     increment[-(-size // 64), 64](z.real)
     increment[1, 4](z[1:].imag)
     assert np.array(z[:6]).tolist() == [1, 2 + 2j, 3 + 3j, 4 + 4j, 5 + 5j, 6 + 5j]
+
+
+@wf.kernel
+def write_whole(z: Any, real: Any) -> None:
+    if cuda.grid(1) == 0:
+        z[0] = real[1] + 5.0
+
+
+@pytest.mark.usefixtures("_mode")
+def test_a_part_that_is_only_read_does_not_change_the_complex_array() -> None:
+    z = wf.evaluate(wf.asarray(np.arange(50_000) * (1 + 1j)))
+    write_whole[1, 1](z, z.real)
+    assert np.array(z[:2]).tolist() == [6, 1 + 1j]
