@@ -24,8 +24,10 @@ def adopt_result(values: np.ndarray, device: Device) -> Array:
     caller may refer to a result that owns its memory.
     """
     base = values.base
-    strides = tuple([step // values.itemsize for step in values.strides])
-    order = dense_order(values.shape, strides) if values.size else None
+    if values.flags.c_contiguous:
+        order = (*range(values.ndim),) if values.size else None
+    else:
+        order = dense_order(values.shape, tuple([step // values.itemsize for step in values.strides]))
     own = type(base) is np.ndarray and base.base is None and base.nbytes == values.nbytes
     adoptable = device.name == "cpu" and (base is None or (own and getrefcount(base) <= _ALONE))
     if order is None or (values.flags.c_contiguous and not adoptable):

@@ -216,7 +216,8 @@ def limit_of_operands(way: Implementation, operands: Sequence[Any]) -> int:
     if len(dtypes) != 1 or not numbers <= {int, bool, float}:
         return IMMEDIATE[0]
     (dtype,) = dtypes
-    return shifted_limit(way.shifts, dtype) if float not in numbers or dtype.kind == "f" else IMMEDIATE[0]
+    promoted = (float in numbers and dtype.kind != "f") or (int in numbers and dtype.kind == "b")
+    return IMMEDIATE[0] if promoted else shifted_limit(way.shifts, dtype)
 
 
 def _by_loops(op: OpDef, given: list[Any], device: Device) -> Any:

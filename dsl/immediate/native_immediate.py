@@ -29,9 +29,10 @@ from weft.dsl.immediate.inner_loops import store_numpy_loops
 from weft.dsl.immediate.native_elements import put_elements_first
 from weft.dsl.immediate.native_immediate_text import FUNCTIONS, NAME, SHARED, immediate_text
 from weft.dsl.immediate.native_loops import DOT, MODES, put_loops_first
-from weft.dsl.immediate.native_operands_text import Mode
+from weft.dsl.immediate.native_operands_text import Alone, Mode
 from weft.dsl.immediate.small_work import (
     BROADCASTING,
+    COPYING,
     EXACT,
     EXACT_BYTES,
     GROWING,
@@ -95,12 +96,20 @@ def make_immediate(
     if mode is Mode.PRODUCT or name in ORDERED or name in _UFUNC_METHODS:
         addresses[0] += FIXED * IMMEDIATE.itemsize
     exact = EXACT_BYTES if name in EXACT else 0
-    single = mode in _SINGLE and (way is None or way.op is not None)
-    numbers = types, int(mode), exact, most, shifts, int(single)
+    numbers = types, int(mode), exact, most, shifts, int(_alone(mode, way))
     words = [*map(python_function, FUNCTIONS), *map(id, objects), *addresses, *numbers]
     return Builtin(
         NAME, immediate_text(), words, (*objects, IMMEDIATE, VALUE_READS, CALLERS), name, builtin_docstring(slow), owner
     )
+
+
+def _alone(mode: Mode, way: Implementation | None) -> Alone:
+    """Return what a function may do with larger arrays, if nothing fuses with it."""
+    if mode is Mode.VIEW:
+        return Alone.VIEW
+    if mode in _COPIES and way is not None and getattr(way.function, "__name__", "") in COPYING:
+        return Alone.MOVE
+    return Alone.COMPUTE if mode in _SINGLE and (way is None or way.op is not None) else Alone.NOTHING
 
 
 _LITERALS = (NoneType, bool, int, float, str, tuple)
@@ -144,6 +153,7 @@ _VIEWS = ("reshape", "ravel", "transpose", "swapaxes", "squeeze", "expand_dims",
 _PRODUCTS = ("dot", "matmul", "inner")
 # Modes of ops, which NumPy may execute on medium-sized arrays if nothing fuses with them.
 _SINGLE = (Mode.CALL, Mode.REFLECTED, Mode.SQUARE, Mode.UFUNC, Mode.PROTOCOL)
+_COPIES = (Mode.CALL, Mode.SMALL, Mode.GROWING)  # modes of functions that copy elements
 # Methods that write to their array. (The functions of the same names return new arrays.)
 _WRITING = ("partition", "put", "sort")
 _BY_LOOPS = {"dot": DOT, "matmul": Mode.PRODUCT}

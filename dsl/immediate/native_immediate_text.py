@@ -19,7 +19,7 @@ from weft.dsl.immediate.at_call import COMMON, NUMBERS, finish, from_numpy_resul
 from weft.dsl.immediate.callers import is_library
 from weft.dsl.immediate.host_values import DATA
 from weft.dsl.immediate.native_objects_text import BASE, DTYPE, FLAGS, NUMBER, WRITABLE
-from weft.dsl.immediate.native_operands_text import MOST, SHIFTS, Mode
+from weft.dsl.immediate.native_operands_text import MOST, SHIFTS, Alone, Mode
 from weft.dsl.immediate.native_results_text import ResultText
 from weft.dsl.immediate.small_work import is_alone
 from weft.fusion import ALONE, Storage
@@ -156,7 +156,7 @@ class _Immediate(ResultText):
             self._many,
             self._shifts,
             self._shifted,
-            self._floats,
+            self._numbers,
             self._alone,
         ) = (t.new("alloca i64") for _ in range(12))
         for where in (self._device, self._before, self._result, self._held):
@@ -165,12 +165,13 @@ class _Immediate(ResultText):
         self._types = t.new(f"ptrtoint ptr {self._known['types']} to i64")
         self._mode = t.new(f"ptrtoint ptr {self._known['mode']} to i64")
         self._any = t.new(f"icmp sge i64 {self._mode}, {int(Mode.BROADCAST)}")
+        self._single = t.new(f"ptrtoint ptr {self._known['single']} to i64")
         self._grows = t.new(f"icmp eq i64 {self._mode}, {int(Mode.GROWING)}")
         self._limit, self._fixed_limit = (t.load(self._known["limit"], k) for k in (0, FIXED))
         t.store(self._types, self._allowed, 0)
         t.store("-1", self._first_type, 0)
         t.store(t.new(f"ptrtoint ptr {self._known['shifts']} to i64"), self._shifts, 0)
-        for word in (self._count, self._uneven, self._by_loop, self._many, self._shifted, self._floats, self._alone):
+        for word in (self._count, self._uneven, self._by_loop, self._many, self._shifted, self._numbers, self._alone):
             t.store("0", word, 0)
         t.store(t.new(f"zext i1 {self._grows} to i64"), self._sum, 0)
         t.do(f"store ptr {self._known['function']}, ptr {self._held}")
@@ -275,8 +276,12 @@ class _Immediate(ResultText):
         t.enter_if(f"icmp eq i64 {t.load(self._many, 0)}, 0", "taken.few", "give.up")
         # (Beyond the usual limit, the result must have the operands' dtype or consist of bools.)
         whole = t.new(f"icmp ule i64 {t.load(self._first_type, 0)}, {np.dtype(np.uint64).num}")
-        rounded = t.new(f"and i1 {whole}, {t.new(f'icmp ne i64 {t.load(self._floats, 0)}, 0')}")
-        mixed = t.new(f"or i1 {t.new(f'icmp ne i64 {t.load(self._uneven, 0)}, 0')}, {rounded}")
+        # (Operands may be Python ints that promote bools, but ints are also axes and other arguments.)
+        flags = t.new(f"icmp eq i64 {t.load(self._first_type, 0)}, 0")
+        promotes = t.new(f"and i1 {flags}, {t.new(f'icmp eq i64 {self._single}, {Alone.COMPUTE}')}")
+        weakest = t.new(f"select i1 {promotes}, i64 0, i64 1")
+        promoted = t.new(f"and i1 {whole}, {t.new(f'icmp sgt i64 {t.load(self._numbers, 0)}, {weakest}')}")
+        mixed = t.new(f"or i1 {t.new(f'icmp ne i64 {t.load(self._uneven, 0)}, 0')}, {promoted}")
         # (A function that writes might cast in another way than weft.)
         beyond = t.new(f"icmp ne i64 {t.load(self._shifted, 0)}, 0")
         strict = t.new(f"or i1 {beyond}, {t.new(f'icmp eq i64 {self._mode}, {Mode.WRITE}')}")

@@ -22,10 +22,11 @@ from weft.dsl.immediate.native_objects_text import (
     ITEMSIZE,
     LENGTHS,
     NUMBER,
+    STRIDES,
     WRITABLE,
     ObjectText,
 )
-from weft.dsl.immediate.small_work import MOST_PRODUCTS
+from weft.dsl.immediate.small_work import MOST_PRODUCTS, MOVED_ALONE
 from weft.runtime import TUPLE_ITEMS, TUPLE_LENGTH
 
 MOST = 8  # maximum number of operands
@@ -56,6 +57,15 @@ class Mode(IntEnum):
     WRITE = 14  # ... of arrays that have few elements, where the function writes to the first and returns None
 
 
+class Alone(IntEnum):
+    """What a function may do with an array of any or of medium size, if nothing fuses with it."""
+
+    NOTHING = 0
+    COMPUTE = 1  # compute an op on a medium-sized array
+    MOVE = 2  # copy elements of a medium-sized array in their order
+    VIEW = 3  # return a view of an array of any size in C order
+
+
 class OperandText(ObjectText):
     """Emitter of LLVM IR that checks and converts the operands of a builtin."""
 
@@ -72,15 +82,16 @@ class OperandText(ObjectText):
     _by_loop: str
     _sum: str  # the elements of all operands, or their product
     _many: str  # whether there is a large operand
-    _alone: str  # the number of elements of a medium-sized operand, if nothing fuses with the op
+    _alone: str  # the number of elements of medium-sized operands, if nothing fuses with the op
     _pair: str
     _shifts: str  # by how many bits the limit is shifted for each dtype
     _shifted: str  # whether an operand or the result exceeds the usual limit
-    _floats: str  # whether an operand is a Python float
+    _numbers: str  # whether operands are Python numbers: 1 for an int, 2 for a float, or the sum
     # values
     _views: str
     _any: str
     _grows: str
+    _single: str  # a member of `Alone`
     _mode: str
     _limit: str
     _fixed_limit: str  # the limit at `FIXED`
@@ -105,10 +116,11 @@ class OperandText(ObjectText):
         self._check_values("operand", found, t.load(self._allowed, 0))
         t.jump("operand.take", "operand.plain")
         t.enter_if(f"icmp eq ptr {kind}, {known['int']}", "operand.whole", "operand.fraction")
+        self._note_number(1)
         self._take_factor(t.new(f"icmp slt i64 {k}, {self._positional}"), thing)
         t.jump("operand.weak", "operand.fraction")
         t.enter_if(f"icmp eq ptr {kind}, {known['float']}", "operand.float", "operand.unusual")
-        t.store("1", self._floats, 0)
+        self._note_number(2)
         t.jump("operand.weak", "operand.unusual")
         sequence = t.new(f"icmp eq ptr {kind}, {known['tuple']}")
         t.enter_if(f"and i1 {sequence}, {self._views}", "operand.tuple", "operand.listed")
@@ -136,6 +148,9 @@ class OperandText(ObjectText):
         t.end_loop("operand", reached=True)
         t.branch(f"icmp eq ptr {t.load(self._device, 0, 'ptr')}, null", "give.up", "taken")
 
+    def _note_number(self, kind: int) -> None:
+        self._t.store(self._t.new(f"or i64 {self._t.load(self._numbers, 0)}, {kind}"), self._numbers, 0)
+
     def _take_factor(self, positional: str, number: str) -> None:
         """Emit code that takes a number into account as a factor of the result's size, for a function that grows arrays."""
         t = self._t
@@ -144,7 +159,13 @@ class OperandText(ObjectText):
         t.leave_if(f"icmp ugt i64 {factor}, {self._limit}", "give.up", "operand.modest")
         size = t.new(f"mul i64 {t.load(self._sum, 0)}, {factor}")
         t.store(size, self._sum, 0)
-        t.branch(f"icmp sgt i64 {size}, {self._limit}", "give.up", "operand.weak")
+        t.branch(f"icmp sgt i64 {size}, {self._larger(self._limit)}", "give.up", "operand.weak")
+
+    def _larger(self, limit: str) -> str:
+        """Emit code that returns the larger of a limit and the number of elements of medium-sized operands."""
+        t = self._t
+        alone = t.load(self._alone, 0)
+        return t.new(f"select i1 {t.new(f'icmp sgt i64 {alone}, {limit}')}, i64 {alone}, i64 {limit}")
 
     def _open(self, name: str, at: str) -> tuple[str, str]:
         """Emit code that loads an argument and its type.
@@ -318,7 +339,7 @@ class OperandText(ObjectText):
         t.store(together, self._sum, 0)
         t.leave_if(f"icmp eq ptr {before}, null", f"{name}.small", f"{name}.two")
         t.enter_if(f"icmp sge i64 {self._mode}, {Mode.SMALL}", f"{name}.together", f"{name}.apart")
-        t.branch(f"icmp sgt i64 {together}, {shifted}", "give.up", f"{name}.small")
+        t.branch(f"icmp sgt i64 {together}, {self._larger(shifted)}", "give.up", f"{name}.small")
         t.label(f"{name}.apart")
         t.enter_if(f"icmp eq i1 {product}, 1", f"{name}.product", f"{name}.pair")
         other = self._size(f"{name}.sized", before)
@@ -333,9 +354,7 @@ class OperandText(ObjectText):
         t.label(f"{name}.blas")
         self._is_by_blas(name, [axes, self._axes(values)], number, length, products)
         t.label(f"{name}.pair")
-        alone = t.load(self._alone, 0)
-        most = t.new(f"select i1 {t.new(f'icmp sgt i64 {alone}, {shifted}')}, i64 {alone}, i64 {shifted}")
-        self._broadcast(name, before, values, most)
+        self._broadcast(name, before, values, self._larger(shifted))
         t.label(f"{name}.small")
 
     def _note_shifted(self, size: str) -> None:
@@ -350,15 +369,24 @@ class OperandText(ObjectText):
         `small_work.is_alone` decides whether this is so. It is asked only at call sites where the answer may be yes.
         """
         t, known = self._t, self._known
-        t.enter_if(f"icmp ne ptr {known['single']}, null", f"{name}.op", f"{name}.reduced")
+        t.enter_if(f"icmp ne i64 {self._single}, {Alone.NOTHING}", f"{name}.op", f"{name}.reduced")
+        computes, views = (t.new(f"icmp eq i64 {self._single}, {each}") for each in (Alone.COMPUTE, Alone.VIEW))
+        flags = t.new(f"and i32 {self._word(values, FLAGS, 'i32')}, {C_ORDER}")
+        width = self._word(self._word(values, DTYPE), ITEMSIZE, "i64")
+        last = t.load(self._word(values, STRIDES), t.new(f"sub i64 {self._axes(values)}, 1"))
+        in_order, in_rows = t.new(f"icmp ne i32 {flags}, 0"), t.new(f"icmp eq i64 {last}, {width}")
+        suitable = t.new(f"select i1 {views}, i1 {in_order}, i1 {t.new(f'or i1 {computes}, {in_rows}')}")
+        t.enter_if(f"icmp eq i1 {suitable}, 1", f"{name}.suitable", "give.up")
         earlier = t.load(self._alone, 0)
         t.leave_if(f"icmp sle i64 {size}, {earlier}", f"{name}.allowed", f"{name}.first")
         device = t.load(self._device, 0, "ptr")
+        t.enter_if(f"icmp eq ptr {device}, {known['cpu']}", f"{name}.on.cpu", "give.up")
+        t.leave_if(f"icmp eq i1 {views}, 1", f"{name}.allowed", f"{name}.unasked")
+        cheap = t.new(f"icmp ne i64 {t.load(self._shifts, 0)}, 0")
         wanted = [
             f"icmp eq i64 {earlier}, 0",
-            f"icmp ne i64 {t.load(self._shifts, 0)}, 0",
+            f"icmp uge i1 {cheap}, {computes}",
             f"icmp eq i64 {t.load(self._by_loop, 0)}, 0",
-            f"icmp eq ptr {device}, {known['cpu']}",
         ]
         self._all_hold(f"{name}.single", wanted, f"{name}.site")
         t.label(f"{name}.site")
@@ -376,7 +404,6 @@ class OperandText(ObjectText):
         self._check(found, f"{name}.known.site", "give.up")
         left = t.new(f"call i64 {known['PyLong_AsLongLong']}(ptr {self._word(found, TUPLE_ITEMS)})")
         t.enter_if(f"icmp sgt i64 {left}, 0", f"{name}.asks", "give.up")
-        width = self._word(self._word(values, DTYPE), ITEMSIZE, "i64")
         nbytes = t.new(f"call ptr {known['PyLong_FromLongLong']}(i64 {t.new(f'mul i64 {size}, {width}')})")
         self._check(nbytes, f"{name}.ask", "give.up")
         t.do(f"store ptr {nbytes}, ptr {self._pair}")
@@ -387,7 +414,9 @@ class OperandText(ObjectText):
         self._check(judged, f"{name}.judged", "give.up")
         self._decrement_reference(judged)  # (True and False are immortal)
         t.enter_if(f"icmp eq ptr {judged}, {known['True']}", f"{name}.lone", "give.up")
-        t.store(size, self._alone, 0)
+        # (The sum of the operands of a copy is limited, not each operand.)
+        most = t.new(f"udiv i64 {t.new(f'mul i64 {self._fixed_limit}, {MOVED_ALONE}')}, {width}")
+        t.store(t.new(f"select i1 {computes}, i64 {size}, i64 {most}"), self._alone, 0)
         t.begin_block(f"{name}.allowed")
         t.store("0", self._many, 0)
         t.jump(f"{name}.few", f"{name}.reduced")

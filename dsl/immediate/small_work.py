@@ -76,7 +76,7 @@ def _limit_grown(name: str, arguments: Any, options: dict[str, Any]) -> int:
         size = _grown_size(name, arguments)
     else:
         return GROWN
-    if size > IMMEDIATE[0] and name in _COPYING and type(arguments[0]) is Array:
+    if size > IMMEDIATE[0] and name in COPYING and type(arguments[0]) is Array:
         return int(size) if size <= most_moved_alone([arguments[0]]) else GROWN
     return 0 if size <= IMMEDIATE[0] else GROWN
 
@@ -239,6 +239,8 @@ _KEEPING = frozenset({"append", "concatenate", "hstack", "roll", "vstack"})  # .
 _VIEWING = frozenset("atleast_1d atleast_2d atleast_3d diagonal expand_dims moveaxis rollaxis squeeze swapaxes".split())
 # Other functions whose limit is shifted.
 _SHIFTED = frozenset("diff flip fliplr flipud".split())
+# Functions that copy arrays in C order in rows.
+COPYING = frozenset("append concatenate copy flatten hstack pad repeat roll tile vstack".split())
 # Factor for the limit of moved elements at a call site where nothing was fused with the previous copy.
 _ALONE = 8
 # Number of bytes, per element of the limit, that such a call may move.
@@ -251,8 +253,6 @@ _NEVER = 1 << 40
 # Functions whose results can have many more elements than their arguments, and their limit.
 GROWING = frozenset({"kron", "meshgrid", "outer", "pad", "repeat", "tile", "tensordot", "einsum", "vander", "resize"})
 GROWN = 128
-# Functions in `GROWING` that copy elements in rows.
-_COPYING = frozenset({"pad", "repeat", "tile"})
 # Functions in `GROWING` whose result has at most as many elements as the product of the sizes and numbers passed.
 PRODUCT_SIZES = frozenset({"kron", "meshgrid", "outer", "repeat", "tile", "vander"})
 # Functions whose bits depend on the order of a sum or product. For large arrays, this order differs from NumPy's. A

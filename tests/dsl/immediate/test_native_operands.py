@@ -89,13 +89,27 @@ SINGLE: dict[str, Callable[[Any, Any], Any]] = {
     "square": lambda x, y: x**2,
     "ufunc": lambda x, y: wf.subtract(x, y),
     "NumPy's ufunc": lambda x, y: np.add(x, y),
+    "copy": lambda x, y: x.copy(),
+    "concatenate": lambda x, y: own(x).concatenate([x, y[:5]]),
+    "concatenate rows": lambda x, y: own(x).concatenate([x[:, :250], y[:, 250:]], axis=1),
+    "vstack": lambda x, y: own(x).vstack((x, y)),
+    "roll": lambda x, y: own(x).roll(x, 3),
+    "tile": lambda x, y: own(x).tile(x, 2),
+    "repeat": lambda x, y: own(x).repeat(x, 2),
 }
 
+COPIES = ("copy", "concatenate", "concatenate rows", "vstack", "roll", "tile", "repeat")
 
-@pytest.mark.parametrize("name", SINGLE)
-def test_operations_that_were_evaluated_alone_are_immediate_in_native_code(name: str) -> None:
+
+def own(x: Any) -> Any:
+    return np if type(x) is np.ndarray else wf
+
+
+@pytest.mark.parametrize("name, code", [*((name, "d") for name in SINGLE), *((name, "?") for name in COPIES)])
+def test_operations_that_were_evaluated_alone_are_immediate_in_native_code(name: str, code: str) -> None:
     native_immediate.install_native_code()
-    given = np.random.default_rng(1).normal(size=(2, 200, 500))
+    rows = 200 if code == "d" else 1000
+    given = np.random.default_rng(1).normal(scale=50, size=(2, rows, 500)).astype(np.int8).astype(code)
     x, y = wf.evaluate(wf.asarray(given[0]), wf.asarray(given[1]))
     tried = []
     for _ in range(120):
@@ -114,3 +128,72 @@ def test_native_code_records_single_operations_on_larger_arrays() -> None:
         found = -x
         assert found._values is None
         wf.evaluate(found)
+
+
+def test_native_code_copies_limited_numbers_of_elements() -> None:
+    native_immediate.install_native_code()
+    given = np.arange(100_000.0)
+    x = wf.evaluate(wf.asarray(given))
+
+    def joined(*arrays: Any) -> Any:
+        return own(arrays[0]).concatenate(arrays)
+
+    for arrays in ((x, x), (x,) * 4, (x, x.astype(np.float32)), (x, x[:10].astype(np.uint8))):
+        hosts = [np.asarray(each) for each in arrays]
+        for _ in range(3):
+            found = wf.evaluate(joined(*arrays))
+            assert same(found, joined(*hosts))
+    for times in (2, 30):
+        for _ in range(3):
+            assert same(wf.evaluate(wf.tile(x, times)), np.tile(given, times))
+
+
+def test_numbers_promote_medium_bools() -> None:
+    native_immediate.install_native_code()
+    given = np.arange(100_000) % 3 > 0
+    x = wf.evaluate(wf.asarray(given))
+    for _ in range(3):
+        results = [x + 1, wf.maximum(x, 0), x * 2.5, 3 - x]
+        wf.evaluate(*results)
+        assert all(
+            same(one, other)
+            for one, other in zip(results, [given + 1, np.maximum(given, 0), given * 2.5, 3 - given], strict=True)
+        )
+    for _ in range(3):
+        assert same(wf.evaluate(wf.clip(x, 0, False)), np.clip(given, 0, False))
+
+
+VIEWS: dict[str, Callable[[Any], Any]] = {
+    "reshape": lambda x: x.reshape(-1),
+    "reshape to a tuple": lambda x: x.reshape((150, 2, -1)),
+    "function reshape": lambda x: own(x).reshape(x, (3, -1)),
+    "ravel": lambda x: x.ravel(),
+    "transpose": lambda x: x.transpose(1, 0),
+    "T": lambda x: x.T,
+    "swapaxes": lambda x: x.swapaxes(0, 1),
+    "squeeze": lambda x: own(x).squeeze(x),
+    "expand_dims": lambda x: own(x).expand_dims(x, 1),
+    "flip": lambda x: own(x).flip(x, 0),
+    "flipud": lambda x: own(x).flipud(x),
+}
+
+
+@pytest.mark.parametrize("code", "d?")
+@pytest.mark.parametrize("name", VIEWS)
+def test_views_of_large_arrays_in_native_code(name: str, code: str) -> None:
+    native_immediate.install_native_code()
+    given = (np.arange(300_000).reshape(300, 1000) % 7).astype(code)
+    x, host = wf.evaluate(wf.asarray(given)), given.copy()
+    x.ravel()  # (from here on, the array has a NumPy array over its memory)
+    view, own_view = VIEWS[name](x), VIEWS[name](host)
+    assert view._values is not None  # (nothing is recorded)
+    assert same(view, own_view)
+    view[0], own_view[0] = 1, 1
+    assert same(x, host)
+    later, own_later = VIEWS[name](x + x), VIEWS[name](host + host)  # (of pending values)
+    assert same(later, own_later)
+    turned, own_turned = VIEWS[name](x[:, ::2]), VIEWS[name](host[:, ::2])  # (not in C order)
+    assert same(turned, own_turned)
+    if turned.ndim > 1:
+        turned[0], own_turned[0] = 0, 0
+        assert same(x, host)
