@@ -29,17 +29,17 @@ from weft.dsl.immediate.inner_loops import store_numpy_loops
 from weft.dsl.immediate.native_elements import put_elements_first
 from weft.dsl.immediate.native_immediate_text import FUNCTIONS, NAME, SHARED, immediate_text
 from weft.dsl.immediate.native_loops import DOT, MODES, put_loops_first
-from weft.dsl.immediate.native_operands_text import Alone, Mode
+from weft.dsl.immediate.native_operands_text import EXACT_TYPES, Alone, Mode
 from weft.dsl.immediate.small_work import (
     BROADCASTING,
     COPYING,
     EXACT,
-    EXACT_BYTES,
     GROWING,
     METHODS_OF_FUNCTIONS,
     ORDERED,
     PRODUCT_SIZES,
     WARNING,
+    WHOLE,
     shifts_of_function,
 )
 from weft.runtime import (
@@ -95,7 +95,7 @@ def make_immediate(
     addresses = [each.buffer_info()[0] for each in (IMMEDIATE, VALUE_READS, CALLERS)]
     if mode is Mode.PRODUCT or name in ORDERED or name in _UFUNC_METHODS:
         addresses[0] += FIXED * IMMEDIATE.itemsize
-    exact = EXACT_BYTES if name in EXACT else 0
+    exact = EXACT_TYPES[name in WHOLE] if name in EXACT else 0
     numbers = types, int(mode), exact, most, shifts, int(_alone(mode, way))
     words = [*map(python_function, FUNCTIONS), *map(id, objects), *addresses, *numbers]
     return Builtin(

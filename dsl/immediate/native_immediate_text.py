@@ -49,6 +49,7 @@ FUNCTIONS = (
     "PyFrame_GetLasti",
     "PyLong_FromVoidPtr",
     "PyTuple_Pack",
+    "PyObject_IsTrue",
 )
 # Sets of dtypes for assignments in which NumPy casts as weft does: destinations that accept any scalar, destinations
 # that accept real scalars, real values, and integers.
@@ -70,6 +71,8 @@ SHARED: dict[str, Any] = {
     "float": float,
     "int": int,
     "str": str,
+    "float32": np.float32,
+    "float64": np.float64,
     "slice": slice,
     "None": None,
     "Ellipsis": ...,
@@ -166,6 +169,7 @@ class _Immediate(ResultText):
         self._mode = t.new(f"ptrtoint ptr {self._known['mode']} to i64")
         self._any = t.new(f"icmp sge i64 {self._mode}, {int(Mode.BROADCAST)}")
         self._single = t.new(f"ptrtoint ptr {self._known['single']} to i64")
+        self._exact = t.new(f"ptrtoint ptr {self._known['exact']} to i64")
         self._grows = t.new(f"icmp eq i64 {self._mode}, {int(Mode.GROWING)}")
         self._limit, self._fixed_limit = (t.load(self._known["limit"], k) for k in (0, FIXED))
         t.store(self._types, self._allowed, 0)
@@ -312,6 +316,15 @@ class _Immediate(ResultText):
         )
         self._count_read()
         self._check(result, "called", "leave")
+        # (If an extreme is zero, a large array may have zeros of both signs, of which a kernel chooses another.)
+        large = t.new(f"and i1 {beyond}, {t.new(f'icmp ne i64 {self._exact}, 0')}")
+        t.enter_if(f"icmp eq i1 {large}, 1", "called.large", "called.well")
+        kinds = [t.new(f"icmp eq ptr {self._type(result)}, {known[each]}") for each in ("float32", "float64")]
+        t.enter_if(f"or i1 {kinds[0]}, {kinds[1]}", "called.float", "called.well")
+        nonzero = t.new(f"call i32 {known['PyObject_IsTrue']}(ptr {result})")
+        t.enter_if(f"icmp eq i32 {nonzero}, 0", "called.zero", "called.well")
+        self._decrement_reference(result)
+        t.jump("give.up", "called.well")
         in_place = t.new(f"icmp eq i64 {self._mode}, {Mode.IN_PLACE}")
         t.enter_if(f"or i1 {in_place}, {self._has_out}", "written", "result")
         self._decrement_reference(result)

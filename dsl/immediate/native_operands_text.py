@@ -26,14 +26,16 @@ from weft.dsl.immediate.native_objects_text import (
     WRITABLE,
     ObjectText,
 )
-from weft.dsl.immediate.small_work import MOST_PRODUCTS, MOVED_ALONE
+from weft.dsl.immediate.small_work import EXACT_BYTES, MOST_PRODUCTS, MOVED_ALONE
 from weft.runtime import TUPLE_ITEMS, TUPLE_LENGTH
 
 MOST = 8  # maximum number of operands
 SHIFTS = Implementation._fields.index("shifts")
 _BY_BLAS, _INTEGERS = types_of("fdFD"), types_of("?bBhHiIlLqQ")
+# The dtypes of large arrays that exact reductions reduce immediately: integers, and also floats.
+EXACT_TYPES = _INTEGERS, _INTEGERS | types_of("fd")
 # Binary logarithms of the sizes of these types, in two bits for each type number.
-_SIZES = sum({1: 0, 2: 1, 4: 2, 8: 3}[np.dtype(code).itemsize] << 2 * np.dtype(code).num for code in "?bBhHiIlLqQ")
+_SIZES = sum({1: 0, 2: 1, 4: 2, 8: 3}[np.dtype(code).itemsize] << 2 * np.dtype(code).num for code in "?bBhHiIlLqQfd")
 
 
 class Mode(IntEnum):
@@ -92,6 +94,7 @@ class OperandText(ObjectText):
     _any: str
     _grows: str
     _single: str  # a member of `Alone`
+    _exact: str  # the dtypes of large arrays that an exact reduction reduces immediately
     _mode: str
     _limit: str
     _fixed_limit: str  # the limit at `FIXED`
@@ -422,19 +425,18 @@ class OperandText(ObjectText):
         t.jump(f"{name}.few", f"{name}.reduced")
 
     def _is_exact(self, name: str, values: str, number: str, size: str) -> None:
-        """Emit a branch to ``few`` if an array is within the larger limit of integer and bool reductions.
+        """Emit a branch to ``few`` if an array is within the larger limit of exact reductions, such as a maximum.
 
         The limit applies to reductions of a whole contiguous array.
         """
         t = self._t
         t.store("0", self._many, 0)
-        exact = t.new(f"ptrtoint ptr {self._known['exact']} to i64")
-        most = t.new(f"mul i64 {self._fixed_limit}, {exact}")
+        most = t.new(f"mul i64 {self._fixed_limit}, {EXACT_BYTES}")
         order = t.new(f"and i32 {self._word(values, FLAGS, 'i32')}, {C_ORDER}")
         # (a vector has a single axis to reduce)
         row, unnamed = t.new(f"icmp eq i64 {self._axes(values)}, 1"), t.new("icmp eq ptr %names, null")
         alone = t.new(f"and i1 {t.new('icmp eq i64 %count, 1')}, {unnamed}")
-        bit = t.new(f"and i64 {t.new(f'lshr i64 {_INTEGERS}, {number}')}, 1")
+        bit = t.new(f"and i64 {t.new(f'lshr i64 {self._exact}, {number}')}, 1")
         position = t.new(f"shl i64 {number}, 1")
         shift = t.new(f"and i64 {t.new(f'lshr i64 {_SIZES}, {position}')}, 3")
         wanted = [

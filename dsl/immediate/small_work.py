@@ -390,8 +390,10 @@ def reduce_whole(name: str, values: np.ndarray) -> Any:
         return np.float64(total) / np.float64(values.size) if name == "mean" else total
     if name in ("std", "var"):
         return _spread(name, values) if kind.kind == "f" and values.size <= _TWO_SUMS else None
-    if name not in ROWS or kind.kind in "biu":
-        return getattr(values, name)()
+    if name not in ROWS or kind.kind in "biu" or name in ("max", "min"):
+        number = getattr(values, name)()
+        if kind.kind in "biu" or name not in ROWS or number != 0:  # (zeros may have both signs)
+            return number
     try:
         found = reduce_values(ROWS[name], values, tuple(range(values.ndim)), kind)
     except NeedsKernelError:

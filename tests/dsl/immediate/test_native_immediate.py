@@ -533,10 +533,10 @@ def test_ufuncs_are_called_as_functions_in_c() -> None:
 
 
 @pytest.mark.parametrize("name", ["all", "any", "argmax", "argmin", "max", "min"])
-def test_bytes_that_are_many_are_reduced_whole_in_native_code(name: str, monkeypatch: pytest.MonkeyPatch) -> None:
-    """Test that native code reduces whole arrays of 1-byte elements.
+def test_large_arrays_are_reduced_whole_in_native_code(name: str, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Test that native code reduces whole arrays in C order.
 
-    Python handles other axes, orders and dtypes.
+    Python handles other axes and orders, and extremes that are float zeros.
     """
     native_immediate.install_native_code()
     python: list[str] = []
@@ -547,15 +547,15 @@ def test_bytes_that_are_many_are_reduced_whole_in_native_code(name: str, monkeyp
         return real(function, arguments, options, called)
 
     monkeypatch.setattr(immediate, "call_small", call_small)
-    for code in "?bBd":
-        x = np.random.default_rng(3).integers(0, 2 if code == "?" else 90, 20_000).astype(code)
+    for code in "?bBfd":
+        x = np.random.default_rng(3).integers(code in "fd", 2 if code == "?" else 90, 20_000).astype(code)
         array = wf.asarray(x)
         square, own = array.reshape(100, 200), x.reshape(100, 200)
         for theirs, ours, options, native in (
-            (x, array, {}, code != "d"),
-            (x, array, {"axis": 0}, code != "d"),
-            (x, array, {"axis": -1, "keepdims": True}, code != "d"),
-            (own, square, {}, code != "d"),
+            (x, array, {}, True),
+            (x, array, {"axis": 0}, True),
+            (x, array, {"axis": -1, "keepdims": True}, True),
+            (own, square, {}, True),
             (own, square, {"axis": 1}, False),
             (own.T, square.T, {}, False),
             (x[::-1], array[::-1], {}, False),
@@ -566,3 +566,16 @@ def test_bytes_that_are_many_are_reduced_whole_in_native_code(name: str, monkeyp
             assert native == (name not in python), (code, theirs.shape, options, python)
     with pytest.raises(ValueError, match="out of bounds"):
         getattr(wf.asarray(x.astype(bool)), name)(axis=1)
+
+
+@pytest.mark.parametrize("name", ["max", "min", "argmax", "argmin"])
+@pytest.mark.parametrize("code", "fd")
+def test_extremes_of_large_arrays_have_the_bits_of_kernels(name: str, code: str) -> None:
+    native_immediate.install_native_code()
+    zeros = np.where(np.arange(20_000) % 3, 0.0, -0.0).astype(code)
+    for given in (zeros, zeros[::-1].copy(), -zeros, np.where(np.arange(20_000) == 7, np.nan, zeros).astype(code)):
+        x = wf.evaluate(wf.asarray(given))
+        for _ in range(2):
+            found = getattr(x, name)()
+            with override(immediate=0):
+                assert same(found, getattr(wf.asarray(given), name)())
