@@ -51,9 +51,9 @@ from weft.runtime import BETWEEN, FIXED, IMMEDIATE, Device, default_device
 MISSED: Any = object()
 
 # Types of operands that are passed to NumPy unchanged.
-_CODES = "?bBhHiIlLqQfdFD"
-NUMBERS = frozenset({bool, int, float, complex, *(np.dtype(code).type for code in _CODES)})
-PLAIN = NUMBERS | {NoneType, EllipsisType, slice, str, type, *(type(np.dtype(code)) for code in _CODES)}
+CODES = "?bBhHiIlLqQfdFD"
+NUMBERS = frozenset({bool, int, float, complex, *(np.dtype(code).type for code in CODES)})
+PLAIN = NUMBERS | {NoneType, EllipsisType, slice, str, type, *(type(np.dtype(code)) for code in CODES)}
 
 
 def types_of(codes: Iterable[str]) -> int:
@@ -63,7 +63,7 @@ def types_of(codes: Iterable[str]) -> int:
 
 # A dtype of each kind, and the set of all dtypes of the kind.
 _KINDS = [(np.dtype(codes[0]), types_of(codes)) for codes in ("?", "bhilq", "BHILQ", "fd", "FD")]
-COMMON = types_of(_CODES)  # dtypes for which NumPy's functions give the same results as weft's
+COMMON = types_of(CODES)  # dtypes for which NumPy's functions give the same results as weft's
 
 
 class Implementation(NamedTuple):

@@ -15,11 +15,11 @@ import numpy as np
 
 from weft.dsl.arrays.array import Array
 from weft.dsl.arrays.ufunc import UFunc
-from weft.dsl.immediate.at_call import COMMON, NUMBERS, finish, from_numpy_result, seen
+from weft.dsl.immediate.at_call import CODES, COMMON, NUMBERS, finish, from_numpy_result, seen, types_of
 from weft.dsl.immediate.callers import is_library
 from weft.dsl.immediate.host_values import DATA
 from weft.dsl.immediate.native_objects_text import BASE, DTYPE, FLAGS, NUMBER, WRITABLE
-from weft.dsl.immediate.native_operands_text import MOST, SHIFTS, Alone, Mode
+from weft.dsl.immediate.native_operands_text import MOST, SHIFTS, WIDTH, Alone, Mode
 from weft.dsl.immediate.native_results_text import ResultText
 from weft.dsl.immediate.small_work import is_alone
 from weft.fusion import ALONE, Storage
@@ -63,6 +63,25 @@ _PLAIN = dict.fromkeys((*NUMBERS, NoneType, EllipsisType, slice, tuple), 63) | d
 _PLAIN |= {np.dtype(code).type: np.dtype(code).num for code in "?bBhHiIlLqQfdFD"}
 _WHOLE: dict[type, bool] = dict.fromkeys((bool, int, *(np.dtype(code).type for code in "?bBhHiIlLqQ")), True)
 _REALS: dict[type, bool] = {**_WHOLE, **dict.fromkeys((float, np.float32, np.float64), True)}
+
+
+def _casts() -> dict[Any, int]:
+    """Return the dtypes from which NumPy casts without warnings and with weft's results, for each way to name a dtype.
+
+    A value has a bit for each source's type number, and the result's itemsize from bit `WIDTH` on.
+    """
+    found: dict[Any, int] = {}
+    for code in CODES:
+        kind = np.dtype(code)
+        sources = {each for each in CODES if np.can_cast(each, kind)} | set("?bBhHiIlLqQ")  # (integers wrap)
+        if kind.kind == "b":
+            sources |= set("fd")
+        names = kind.type, kind, kind.name, kind.char, kind.str[1:]
+        found |= dict.fromkeys(names, types_of(sources) | kind.itemsize << WIDTH)
+    return found | {each: found[np.dtype(each)] for each in (bool, int, float, complex)}
+
+
+_CASTS = _casts()
 SHARED: dict[str, Any] = {
     "Array": Array,
     "ndarray": np.ndarray,
@@ -80,6 +99,8 @@ SHARED: dict[str, Any] = {
     "numbers": dict.fromkeys(NUMBERS, True),
     "real": _REALS,
     "whole": _WHOLE,
+    "casts": _CASTS,
+    "kinds of dtypes": dict.fromkeys(map(type, _CASTS), True),
     "options": dict.fromkeys(
         "assume_unique axes axis axis1 axis2 ddof decimals equal_nan indexing invert k keepdims kind minlength mode n offset "
         "ord return_counts return_index return_inverse rtol atol side".split(),

@@ -34,6 +34,7 @@ SHIFTS = Implementation._fields.index("shifts")
 _BY_BLAS, _INTEGERS = types_of("fdFD"), types_of("?bBhHiIlLqQ")
 # The dtypes of large arrays that exact reductions reduce immediately: integers, and also floats.
 EXACT_TYPES = _INTEGERS, _INTEGERS | types_of("fd")
+WIDTH = 32  # position of the result's itemsize in a word of the table of casts
 # Binary logarithms of the sizes of these types, in two bits for each type number.
 _SIZES = sum({1: 0, 2: 1, 4: 2, 8: 3}[np.dtype(code).itemsize] << 2 * np.dtype(code).num for code in "?bBhHiIlLqQfd")
 
@@ -51,12 +52,13 @@ class Mode(IntEnum):
     PROTOCOL = 7  # __array_ufunc__(self, ufunc, "__call__", *operands)
     VIEW = 8  # function(first, *scalars and tuples of scalars), whose result may be a view of the first operand
     SQUARE = 9  # function(first), where the second operand is 2
+    CAST = 10  # function(first, dtype)
     # functions of any operands, including sequences of arrays, with any result:
-    BROADCAST = 10  # ... of arrays that broadcast
-    SMALL = 11  # ... of arrays that have few elements in total
-    WRAPPED = 12  # ... the same for a wrapped NumPy function, which is the first argument
-    GROWING = 13  # ... of arrays and numbers whose product limits the number of elements of the result
-    WRITE = 14  # ... of arrays that have few elements, where the function writes to the first and returns None
+    BROADCAST = 11  # ... of arrays that broadcast
+    SMALL = 12  # ... of arrays that have few elements in total
+    WRAPPED = 13  # ... the same for a wrapped NumPy function, which is the first argument
+    GROWING = 14  # ... of arrays and numbers whose product limits the number of elements of the result
+    WRITE = 15  # ... of arrays that have few elements, where the function writes to the first and returns None
 
 
 class Alone(IntEnum):
@@ -125,6 +127,9 @@ class OperandText(ObjectText):
         t.enter_if(f"icmp eq ptr {kind}, {known['float']}", "operand.float", "operand.unusual")
         self._note_number(2)
         t.jump("operand.weak", "operand.unusual")
+        t.enter_if(f"icmp eq i64 {self._mode}, {Mode.CAST}", "operand.dtype", "operand.no.dtype")
+        self._check_cast(thing, kind)
+        t.jump("operand.weak", "operand.no.dtype")
         sequence = t.new(f"icmp eq ptr {kind}, {known['tuple']}")
         t.enter_if(f"and i1 {sequence}, {self._views}", "operand.tuple", "operand.listed")
         self._all_in("operand.tuple", thing, known["plain"])
@@ -150,6 +155,21 @@ class OperandText(ObjectText):
         t.do("br label %operand.end")
         t.end_loop("operand", reached=True)
         t.branch(f"icmp eq ptr {t.load(self._device, 0, 'ptr')}, null", "give.up", "taken")
+
+    def _check_cast(self, dtype: str, kind: str) -> None:
+        """Emit a branch to ``give.up`` unless NumPy casts the first operand as weft does, and not to many wide elements."""
+        t, known = self._t, self._known
+        for name, table, key in (("kind", "kinds of dtypes", kind), ("cast", "casts", dtype)):
+            found = t.new(f"call ptr {known['PyDict_GetItemWithError']}(ptr {known[table]}, ptr {key})")
+            self._check(found, f"operand.dtype.{name}", "give.up")
+        sources = t.new(f"call i64 {known['PyLong_AsLongLong']}(ptr {found})")
+        bit = t.new(f"and i64 {t.new(f'lshr i64 {sources}, {t.load(self._first_type, 0)}')}, 1")
+        t.enter_if(f"icmp ne i64 {bit}, 0", "operand.dtype.alike", "give.up")
+        width = self._word(self._word(t.load(self._before, 0, "ptr"), DTYPE), ITEMSIZE, "i64")
+        widens = t.new(f"icmp ugt i64 {t.new(f'lshr i64 {sources}, {WIDTH}')}, {width}")
+        large = t.new(f"icmp ne i64 {t.load(self._shifted, 0)}, 0")
+        t.enter_if(f"and i1 {large}, {widens}", "operand.dtype.large", "operand.dtype.few")
+        t.jump("give.up", "operand.dtype.few")
 
     def _note_number(self, kind: int) -> None:
         self._t.store(self._t.new(f"or i64 {self._t.load(self._numbers, 0)}, {kind}"), self._numbers, 0)

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import warnings
 from collections.abc import Callable
 from typing import Any
 
@@ -9,8 +10,9 @@ import numpy as np
 import pytest
 
 import weft as wf
-from tests.dsl.special_values import same
+from tests.dsl.special_values import CODES, same, values
 from weft.dsl.immediate import native_immediate
+from weft.runtime import override
 
 IMMEDIATE = 16384
 
@@ -197,3 +199,29 @@ def test_views_of_large_arrays_in_native_code(name: str, code: str) -> None:
     if turned.ndim > 1:
         turned[0], own_turned[0] = 0, 0
         assert same(x, host)
+
+
+@pytest.mark.parametrize("code", CODES)
+@pytest.mark.parametrize("size", [30, 30_000])
+def test_casts_in_native_code(code: str, size: int) -> None:
+    native_immediate.install_native_code()
+    ends = [np.iinfo(code).min, np.iinfo(code).max] if np.dtype(code).kind in "iu" else []
+    given = np.resize(np.concatenate([values(code), np.array(ends, code)]), size)
+    x = wf.evaluate(wf.asarray(given))
+    x.ravel()
+    with np.errstate(all="ignore"), warnings.catch_warnings():
+        warnings.simplefilter("ignore", np.exceptions.ComplexWarning)
+        for kind in map(np.dtype, CODES):
+            for named in (kind.type, kind, kind.name, kind.str):
+                found = x.astype(named)
+                with override(immediate=0):
+                    assert same(found, wf.asarray(given).astype(kind))
+                if kind == given.dtype:
+                    found[0] = 1
+                    assert same(x, given)  # (a copy)
+        for own in (bool, int, float, complex):
+            assert x.astype(own).dtype == np.dtype(own)
+    assert x.astype(given.dtype, copy=False) is x
+    for wrong in (3, "no dtype"):
+        with pytest.raises(TypeError):
+            x.astype(wrong)
