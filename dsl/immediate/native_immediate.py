@@ -109,8 +109,7 @@ def _alone(mode: Mode, way: Implementation | None) -> Alone:
         return Alone.VIEW
     if mode in _COPIES and way is not None and getattr(way.function, "__name__", "") in COPYING:
         return Alone.MOVE
-    computes = mode is Mode.CAST or (mode in _SINGLE and (way is None or way.op is not None))
-    return Alone.COMPUTE if computes else Alone.NOTHING
+    return Alone.COMPUTE if mode in _SINGLE and (way is None or way.op is not None) else Alone.NOTHING
 
 
 _LITERALS = (NoneType, bool, int, float, str, tuple)
@@ -282,7 +281,7 @@ def _replaced() -> Iterator[tuple[Any, ...]]:
     for name in {*AT_ONCE, *_VIEWS} & vars(Array).keys():
         if (mode := _mode_of(name)) is not None:
             yield Array, name, mode, numpy_implementation(getattr(np.ndarray, name), shifts_of_function(name))
-    yield Array, "astype", Mode.CAST, numpy_implementation(np.ndarray.astype, shifts_of_function("astype"))
+    yield Array, "astype", Mode.CAST, numpy_implementation(np.ndarray.astype)
     for name in _WRITING:
         yield Array, name, Mode.WRITE, numpy_implementation(getattr(np.ndarray, name))
     yield WrappedFunction, "__call__", Mode.WRAPPED, numpy_implementation(len)

@@ -19,7 +19,7 @@ from weft.dsl.immediate.at_call import CODES, COMMON, NUMBERS, finish, from_nump
 from weft.dsl.immediate.callers import is_library
 from weft.dsl.immediate.host_values import DATA
 from weft.dsl.immediate.native_objects_text import BASE, DTYPE, FLAGS, NUMBER, WRITABLE
-from weft.dsl.immediate.native_operands_text import MOST, SHIFTS, WIDTH, Alone, Mode
+from weft.dsl.immediate.native_operands_text import MOST, SHIFTS, Alone, Mode
 from weft.dsl.immediate.native_results_text import ResultText
 from weft.dsl.immediate.small_work import is_alone
 from weft.fusion import ALONE, Storage
@@ -66,10 +66,7 @@ _REALS: dict[type, bool] = {**_WHOLE, **dict.fromkeys((float, np.float32, np.flo
 
 
 def _casts() -> dict[Any, int]:
-    """Return the dtypes from which NumPy casts without warnings and with weft's results, for each way to name a dtype.
-
-    A value has a bit for each source's type number, and the result's itemsize from bit `WIDTH` on.
-    """
+    """Return the set of dtypes from which NumPy casts with weft's results and without warnings, for each name of a dtype."""
     found: dict[Any, int] = {}
     for code in CODES:
         kind = np.dtype(code)
@@ -77,7 +74,7 @@ def _casts() -> dict[Any, int]:
         if kind.kind == "b":
             sources |= set("fd")
         names = kind.type, kind, kind.name, kind.char, kind.str[1:]
-        found |= dict.fromkeys(names, types_of(sources) | kind.itemsize << WIDTH)
+        found |= dict.fromkeys(names, types_of(sources))
     return found | {each: found[np.dtype(each)] for each in (bool, int, float, complex)}
 
 

@@ -34,7 +34,6 @@ SHIFTS = Implementation._fields.index("shifts")
 _BY_BLAS, _INTEGERS = types_of("fdFD"), types_of("?bBhHiIlLqQ")
 # The dtypes of large arrays that exact reductions reduce immediately: integers, and also floats.
 EXACT_TYPES = _INTEGERS, _INTEGERS | types_of("fd")
-WIDTH = 32  # position of the result's itemsize in a word of the table of casts
 # Binary logarithms of the sizes of these types, in two bits for each type number.
 _SIZES = sum({1: 0, 2: 1, 4: 2, 8: 3}[np.dtype(code).itemsize] << 2 * np.dtype(code).num for code in "?bBhHiIlLqQfd")
 
@@ -157,19 +156,14 @@ class OperandText(ObjectText):
         t.branch(f"icmp eq ptr {t.load(self._device, 0, 'ptr')}, null", "give.up", "taken")
 
     def _check_cast(self, dtype: str, kind: str) -> None:
-        """Emit a branch to ``give.up`` unless NumPy casts the first operand as weft does, and not to many wide elements."""
+        """Emit a branch to ``give.up`` unless NumPy casts the first operand to a dtype as weft does."""
         t, known = self._t, self._known
         for name, table, key in (("kind", "kinds of dtypes", kind), ("cast", "casts", dtype)):
             found = t.new(f"call ptr {known['PyDict_GetItemWithError']}(ptr {known[table]}, ptr {key})")
             self._check(found, f"operand.dtype.{name}", "give.up")
         sources = t.new(f"call i64 {known['PyLong_AsLongLong']}(ptr {found})")
         bit = t.new(f"and i64 {t.new(f'lshr i64 {sources}, {t.load(self._first_type, 0)}')}, 1")
-        t.enter_if(f"icmp ne i64 {bit}, 0", "operand.dtype.alike", "give.up")
-        width = self._word(self._word(t.load(self._before, 0, "ptr"), DTYPE), ITEMSIZE, "i64")
-        widens = t.new(f"icmp ugt i64 {t.new(f'lshr i64 {sources}, {WIDTH}')}, {width}")
-        large = t.new(f"icmp ne i64 {t.load(self._shifted, 0)}, 0")
-        t.enter_if(f"and i1 {large}, {widens}", "operand.dtype.large", "operand.dtype.few")
-        t.jump("give.up", "operand.dtype.few")
+        t.leave_if(f"icmp eq i64 {bit}, 0", "give.up", "operand.dtype.alike")
 
     def _note_number(self, kind: int) -> None:
         self._t.store(self._t.new(f"or i64 {self._t.load(self._numbers, 0)}, {kind}"), self._numbers, 0)

@@ -238,7 +238,7 @@ _KEEPING = frozenset({"append", "concatenate", "hstack", "roll", "vstack"})  # .
 # Functions that return views of arrays in memory, of any size.
 _VIEWING = frozenset("atleast_1d atleast_2d atleast_3d diagonal expand_dims moveaxis rollaxis squeeze swapaxes".split())
 # Other functions whose limit is shifted.
-_SHIFTED = frozenset("astype diff flip fliplr flipud".split())
+_SHIFTED = frozenset("diff flip fliplr flipud".split())
 # Functions that copy arrays in C order in rows.
 COPYING = frozenset("append concatenate copy flatten hstack pad repeat roll tile vstack".split())
 # Factor for the limit of moved elements at a call site where nothing was fused with the previous copy.
