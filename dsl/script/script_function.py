@@ -417,7 +417,8 @@ def install_native_code() -> None:
     _native.append(native)
     for install in when_native:
         install(native.native_callers)
-    replace_own({})
+    for made in _made:
+        _install_native_function(made)
 
 
 def replace_own(new: Mapping[Callable[..., Any], Callable[..., Any]]) -> None:
@@ -426,8 +427,9 @@ def replace_own(new: Mapping[Callable[..., Any], Callable[..., Any]]) -> None:
     `new` maps old functions to new functions.
     """
     for made in _made:
-        made.own = new.get(made.own, made.own)
-        _install_native_function(made)
+        if made.own in new:
+            made.own = new[made.own]
+            _install_native_function(made)
 
 
 def _install_native_function(made: ScriptFunction) -> None:
