@@ -24,13 +24,12 @@ from weft.runtime import TUPLE_ITEMS, Text, get_device
 NAME = "weft_record_again"
 SLICE = 16  # offset of the start, stop and step in a slice object
 MOST = 48  # maximum number of parts of a key
-FUNCTIONS = tuple(
-    (
-        "PyEval_GetFrame PyFrame_GetCode PyFrame_GetLasti PyObject_Vectorcall PyFloat_AsDouble PyList_Size "
-        "PyList_Append PyTuple_New PyTuple_SetItem PyTuple_Pack PyTuple_Size PyLong_FromVoidPtr PyDict_GetItemWithError "
-        "PyDict_SetItem PyNumber_Add PyDict_Size PyType_GenericAlloc Py_IncRef PyErr_Clear"
-    ).split()
-)
+FUNCTIONS = (
+    "PyEval_GetFrame PyFrame_GetCode PyFrame_GetLasti PyObject_Vectorcall PyFloat_AsDouble PyList_Size "
+    "PyList_Append PyTuple_New PyTuple_SetItem PyTuple_Pack PyTuple_Size PyLong_FromVoidPtr PyDict_GetItemWithError "
+    "PyDict_SetItem PyNumber_Add PyDict_Size PyType_GenericAlloc Py_IncRef PyErr_Clear"
+).split()
+_TYPES = (Array, Scalar, Storage, float, np.float64, int, bool, str, NoneType, EllipsisType, slice, tuple)
 # Objects that all native recorders share. `OWN` lists those of each recorder: the op (None for a ufunc's own op), the
 # form of its operands, the action on a memoized expression, and the Python function.
 SHARED: dict[str, Any] = {
@@ -50,51 +49,23 @@ SHARED: dict[str, Any] = {
     "None": None,
     "False": False,
     "cpu": get_device("cpu"),
-    "Array": Array,
-    "Scalar": Scalar,
-    "Storage": Storage,
-    "float": float,
-    "float64": np.float64,
-    "int": int,
-    "bool": bool,
-    "str": str,
-    "NoneType": NoneType,
-    "EllipsisType": EllipsisType,
-    "slice": slice,
-    "tuple": tuple,
+    **{kind.__name__: kind for kind in _TYPES},
 }
 OWN = ("op", "way", "does", "function")
 # Words that are not objects: the address of the limit of immediate execution, and the number of bytes, per element of
 # this limit, up to which Python may execute a function immediately (see `small_work.immediate_bytes`).
 WORDS = ("immediate", "most")
 # Objects to which a call holds references until it ends.
-_HELD = (
-    "code",
-    "at",
-    "number",
-    "epoch",
-    "alone",
-    "row",
-    "operand",
-    "key",
-    "slotted",
-    "node",
-    "kind",
-    "value",
-    "storage",
-)
-_BINDING = ("address", "slot", "name", "leaf", "first", "total")  # ... while an operand is bound
+_HELD = "code at number epoch alone row operand key slotted node kind value storage".split()
+_BINDING = "address slot name leaf first total".split()  # ... while an operand is bound
 # Types whose values identify a part of a key by themselves.
-_PLAIN = dict.fromkeys(("NoneType", "bool", "str", "EllipsisType"), "plain")
+_PLAIN = dict.fromkeys(("NoneType", "bool", "str", "ellipsis"), "plain")
 # Length of the memo key of an operator with a number as its second operand.
 WITH_NUMBER = 9
 
 
 class KeyText(ObjectText):
-    """Emitter of code that builds memo keys of recorded operations.
-
-    The code branches to ``slow`` for calls that Python must execute.
-    """
+    """Emitter of code that builds memo keys of recorded operations, or branches to ``slow`` if Python must do so."""
 
     _first: str  # the first argument
     _own: str  # ... its type
@@ -121,10 +92,7 @@ class KeyText(ObjectText):
         return self._t.new(f"load i64, ptr {self._t.new(f'getelementptr i8, ptr {dtype}, i64 {ITEMSIZE}')}")
 
     def _begin_showing(self) -> None:
-        """Emit code that begins the memo key of an index operation.
-
-        The key begins with the array's view and its storage's shape.
-        """
+        """Emit code that begins the memo key of an index operation with the array's view and its storage's shape."""
         t = self._t
         self._branch_on_type("shown", self._own, {"Array": "shown.array"})
         t.label("shown.array")
@@ -136,23 +104,19 @@ class KeyText(ObjectText):
         t.do("br label %next")
 
     def _begin_recording(self) -> None:
-        """Emit code that begins the memo key of an operation.
-
-        The key begins with the op, the operand order, the call site and the keyword names.
-        """
+        """Emit code that begins a memo key with the op, the operand order, the call site and the keyword names."""
         t, known = self._t, self._known
         pending = self._load_context()
         t.do(f"store ptr {pending}, ptr {self._pending}")
         t.leave_if(f"icmp eq i64 {t.load(self._large, 0)}, 0", "begun", "ask.alone")
         # (Python may copy larger arrays immediately at call sites whose copies were not fused.)
-        site = self._hold("alone", self._pack(*(t.load(self._held[name], 0, "ptr") for name in ("number", "at"))))
-        self._check(site, "alone.packed", "leave")
+        parts = (t.load(self._held[name], 0, "ptr") for name in ("number", "at"))
+        site = self._keep("alone", "alone.packed", self._pack(*parts))
         left = self._call("ptr", "PyDict_GetItemWithError", f"ptr {known['sites alone']}, ptr {site}")
         t.enter_if(f"icmp eq ptr {left}, null", "begun", "slow")
         t.enter_if(f"icmp eq ptr {known['op']}, {known['None']}", "ask", "named")
-        row = self._hold("row", self._call("ptr", "PyObject_GetAttr", f"ptr {self._first}, ptr {known['own name']}"))
-        self._check(row, "ask.name", "leave")
-        self._push(row)
+        asked = f"ptr {self._first}, ptr {known['own name']}"
+        self._push(self._keep("row", "ask.name", self._call("ptr", "PyObject_GetAttr", asked)))
         self._go_through(t.at("%given", 1), t.new("sub i64 %count, 1"))
         t.jump("whose", "named")
         self._push(known["op"])
@@ -171,10 +135,7 @@ class KeyText(ObjectText):
         self._t.store(count, self._left, 0)
 
     def _describe_all(self) -> None:
-        """Emit code that appends all arguments to the memo key, as `memoized.describe` does.
-
-        The code ends at ``described``.
-        """
+        """Emit code that appends all arguments to the memo key, as `memoized.describe` does, up to ``described``."""
         t = self._t
         t.label("next")
         left = t.load(self._left, 0)
@@ -229,10 +190,7 @@ class KeyText(ObjectText):
         t.begin_block(f"{name}.complete")
 
     def _describe_number(self, thing: str) -> None:
-        """Emit code that appends a number to the memo key.
-
-        Other values that identify themselves are also appended by this code.
-        """
+        """Emit code that appends a number, or another value that identifies itself, to the memo key."""
         t = self._t
         t.label("numpy")
         t.do(f"store ptr {thing}, ptr {self._scalar}")
@@ -261,8 +219,16 @@ class KeyText(ObjectText):
         self._t.do(f"store ptr {value}, ptr {self._held[name]}")
         return value
 
-    def _address_of(self, thing: str, name: str) -> str:
-        return self._t.new(f"getelementptr i8, ptr {thing}, i64 {self._at[name]}")
+    def _keep(self, name: str, label: str, value: str) -> str:
+        """Emit code that holds the reference to a new object, or leaves if the object could not be created."""
+        return self._check(self._hold(name, value), label, "leave")
+
+    def _call_object(self, function: str, *arguments: str) -> str:
+        """Emit a call of a Python object with positional arguments."""
+        for k, value in enumerate(arguments):
+            self._t.do(f"store ptr {value}, ptr {self._t.at(self._given, k)}")
+        given = f"ptr {function}, ptr {self._given}, i64 {len(arguments)}, ptr null"
+        return self._call("ptr", "PyObject_Vectorcall", given)
 
     def _pack(self, *items: str) -> str:
         given = ", ".join(f"ptr {item}" for item in items)
@@ -274,12 +240,10 @@ class KeyText(ObjectText):
         frame = self._check(self._call("ptr", "PyEval_GetFrame", ""), "framed", "slow")
         code = self._hold("code", self._call("ptr", "PyFrame_GetCode", f"ptr {frame}"))
         offset = t.new(f"sext i32 {self._call('i32', 'PyFrame_GetLasti', f'ptr {frame}')} to i64")
-        where = self._hold("at", self._call("ptr", "PyLong_FromLongLong", f"i64 {offset}"))
-        self._check(where, "placed", "leave")
-        number = self._hold("number", self._call("ptr", "PyLong_FromVoidPtr", f"ptr {code}"))
-        self._check(number, "numbered", "leave")
+        self._keep("at", "placed", self._call("ptr", "PyLong_FromLongLong", f"i64 {offset}"))
+        self._keep("number", "numbered", self._call("ptr", "PyLong_FromVoidPtr", f"ptr {code}"))
         asked = f"ptr {known['recording']}, ptr {known['attribute']}"
-        epoch = self._check(self._hold("epoch", self._call("ptr", "PyObject_GetAttr", asked)), "asked", "leave")
+        epoch = self._keep("epoch", "asked", self._call("ptr", "PyObject_GetAttr", asked))
         t.leave_if(f"icmp eq ptr {epoch}, {known['None']}", "slow", "recording")
         pending = self._field(epoch, "Epoch.pending")
         count = self._call("i64", "PyList_Size", f"ptr {pending}")
@@ -302,10 +266,7 @@ class KeyText(ObjectText):
         t.label(f"{name}.call")
         self._release()
         location = [t.load(self._held[which], 0, "ptr") for which in ("code", "at")]
-        for k, value in enumerate((storage, epoch, *location)):
-            t.do(f"store ptr {value}, ptr {t.at(self._given, k)}")
-        bound = self._call("ptr", "PyObject_Vectorcall", f"ptr {known['bind']}, ptr {self._given}, i64 4, ptr null")
-        self._check(bound, f"{name}.bound", "leave")
+        bound = self._check(self._call_object(known["bind"], storage, epoch, *location), f"{name}.bound", "leave")
         t.begin_block(f"{name}.found")
         leaf = self._leaf[name]
         node = t.new(f"phi ptr [ {found}, %{name}.known ], [ {leaf}, %{name}.done ], [ {bound}, %{name}.bound ]")
@@ -328,21 +289,18 @@ class KeyText(ObjectText):
         odd = self._call("i64", "PyDict_Size", f"ptr {known['limits']}")
         t.enter_if(f"icmp eq i64 {odd}, 0", f"{name}.even", call)
         where = self._pack(*(t.load(self._held[which], 0, "ptr") for which in ("code", "at")))
-        self._check(self._hold("first", where), f"{name}.first", leave)
-        self._exchange(epoch, {"Epoch.first": where})
+        self._exchange(epoch, {"Epoch.first": self._keep("first", f"{name}.first", where)})
         t.begin_block(f"{name}.begun")
-        address = self._hold("address", self._call("ptr", "PyLong_FromVoidPtr", f"ptr {buffer}"))
-        self._check(address, f"{name}.address", leave)
+        address = self._keep("address", f"{name}.address", self._call("ptr", "PyLong_FromVoidPtr", f"ptr {buffer}"))
         slot_of, slots = self._field(epoch, "Epoch.slot_of"), self._field(epoch, "Epoch.slots")
         there = self._call("ptr", "PyDict_GetItemWithError", f"ptr {slot_of}, ptr {address}")
         t.enter_if(f"icmp eq ptr {there}, null", f"{name}.new", call)
         count = self._call("i64", "PyList_Size", f"ptr {slots}")
-        slot = self._hold("slot", self._call("ptr", "PyLong_FromLongLong", f"i64 {count}"))
-        self._check(slot, f"{name}.slot", leave)
+        slot = self._keep("slot", f"{name}.slot", self._call("ptr", "PyLong_FromLongLong", f"i64 {count}"))
         device_name = self._call("ptr", "PyObject_GetAttr", f"ptr {device}, ptr {known['name']}")
-        self._check(self._hold("name", device_name), f"{name}.name", leave)
+        self._keep("name", f"{name}.name", device_name)
         parts = (slot, device_name, self._field(storage, "Storage.shape"), self._field(storage, "Storage.dtype"))
-        key = self._check(self._hold("leaf", self._pack(*parts)), f"{name}.key", leave)
+        key = self._keep("leaf", f"{name}.key", self._pack(*parts))
         leaf = self._leaf[name] = self._call("ptr", "PyDict_GetItemWithError", f"ptr {known['interned']}, ptr {key}")
         self._check(leaf, f"{name}.leaf", call)
         # The garbage collector and finalizers may have run. If they wrote or bound anything here, Python handles the
@@ -352,8 +310,7 @@ class KeyText(ObjectText):
         same_buffer = t.new(f"icmp eq ptr {self._field(storage, 'Storage.buffer')}, {buffer}")
         t.enter_if(f"and i1 {same_count}, {same_buffer}", f"{name}.same", call)
         old, size = self._field(epoch, "Epoch.bytes_held"), self._field(buffer, "Buffer.nbytes")
-        total = self._hold("total", self._call("ptr", "PyNumber_Add", f"ptr {old}, ptr {size}"))
-        self._check(total, f"{name}.total", leave)
+        total = self._keep("total", f"{name}.total", self._call("ptr", "PyNumber_Add", f"ptr {old}, ptr {size}"))
         # From here on, the storage is considered bound.
         wrong = self._call("i32", "PyList_Append", f"ptr {slots}, ptr {buffer}")
         t.enter_if(f"icmp eq i32 {wrong}, 0", f"{name}.listed", leave)

@@ -34,18 +34,13 @@ def install_native_after(hits: int) -> None:
 
 
 def install_native_code() -> None:
-    """Replace methods, ufuncs and public functions by machine code that records memoized operations.
+    """Replace methods, ufuncs and functions with a `records` attribute by machine code.
 
-    The functions have a `records` attribute.
-
-    The functions stay in Python if the code does not compile.
-
-    A failure issues a warning, or is raised if ``WEFT_STRICT=1`` is set.
+    If the code does not compile, they stay in Python, and a warning is issued (with ``WEFT_STRICT=1``, an error).
     """
     try:
         _install_functions()
         _install_methods()
-        _install_protocol()
     except Exception as error:  # (memory for the code may be unavailable; the Python code still works)
         report_failure(FORM, INSTEAD, error)
 
@@ -54,27 +49,16 @@ def _install_methods() -> None:
     for kind in (Array, Scalar, UFunc):
         for name, member in list(vars(kind).items()):
             above, function = INSTALLED.get((kind, name), (None, member))
-            recorded = getattr(function, "records", None)
-            if recorded is None:
+            if name == "__array_ufunc__" and type(function) is FunctionType:
+                made = reflect_numbers(function)
+            elif (recorded := getattr(function, "records", None)) is not None:
+                made = make_recorder(*recorded, function)
+            else:
                 continue
-            op, way, does = recorded
-            made = make_recorder(op, way, does, function)
             if above is None:
                 setattr(kind, name, made.method())
             else:
                 above.exchange(function, made.call)
-
-
-def _install_protocol() -> None:
-    """Install native code for operators with a NumPy scalar on the left and an array on the right."""
-    name = "__array_ufunc__"
-    above, function = INSTALLED.get((Array, name), (None, vars(Array)[name]))
-    if type(function) is FunctionType:
-        builtin = reflect_numbers(function)
-        if above is None:
-            setattr(Array, name, builtin.method())
-        else:
-            above.exchange(function, builtin.call)
 
 
 def _install_functions() -> None:
@@ -92,10 +76,7 @@ def _install_functions() -> None:
 
 
 def _recorder(function: Callable[..., Any]) -> Callable[..., Any]:
-    """Return the machine code that records calls of a public function, or the function itself if there is none.
-
-    Functions with machine code have a `records` attribute.
-    """
+    """Return the machine code that records calls of a public function, or the function itself if there is none."""
     if (recorded := getattr(function, "records", None)) is None:
         return function
     op, way, _ = recorded
@@ -103,10 +84,7 @@ def _recorder(function: Callable[..., Any]) -> Callable[..., Any]:
 
 
 def make_recorder(op: str | None, way: int, does: int, function: Callable[..., Any]) -> Builtin:
-    """Return machine code that records memoized operations, and calls `function` for others.
-
-    Raises CompileError if the builtin cannot be compiled.
-    """
+    """Return machine code that records memoized operations, and calls `function` for others, or raise CompileError."""
     objects = (*SHARED.values(), op, way, does, function)
     name = function.__name__
     words = [*map(python_function, FUNCTIONS), *map(id, objects), IMMEDIATE.buffer_info()[0], immediate_bytes(name)]

@@ -17,9 +17,7 @@ from weft.runtime import FIXED, TUPLE_ITEMS, Buffer, slots_of
 
 @cache
 def operator_text() -> str:
-    """Return the LLVM IR of the machine code that records memoized operations.
-
-    Its function is ``call(self, ...)``.
+    """Return the LLVM IR of the machine code that records memoized operations, as a function ``call(self, ...)``.
 
     The code references no external symbols, and contains no constants in memory.
     """
@@ -70,10 +68,7 @@ class _Operator(KeyText):
         return t.end()
 
     def _leave_memory(self) -> None:
-        """Emit a branch to ``slow`` if the only argument is a small array in CPU memory.
-
-        Python may execute such a call immediately.
-        """
+        """Emit a branch to ``slow`` for a small array in CPU memory as the only argument: it may run immediately."""
         t, known = self._t, self._known
         t.enter_if("icmp eq i64 %count, 1", "alone.one", "record")
         t.enter_if("icmp eq ptr %names, null", "alone.first", "record")
@@ -93,10 +88,7 @@ class _Operator(KeyText):
         t.do("br label %record")
 
     def _leave_elements(self) -> None:
-        """Emit a branch to ``slow`` for writes that Python may execute immediately.
-
-        Writes to single elements in memory and writes by index arrays may run immediately.
-        """
+        """Emit a branch to ``slow`` for writes to elements in memory and by index arrays, which may run immediately."""
         t, known = self._t, self._known
         self._branch_on_type("set.own", self._own, {"Array": "set.array"})
         t.label("set.array")
@@ -108,7 +100,7 @@ class _Operator(KeyText):
         index = t.load("%given", 1, "ptr")
         kind = self._type(index)
         self._branch_on_type(
-            "set.kind", kind, {"int": "set.one", "slice": "record", "EllipsisType": "record", "tuple": "set.tuple"}
+            "set.kind", kind, {"int": "set.one", "slice": "record", "ellipsis": "record", "tuple": "set.tuple"}
         )
         t.label("set.tuple")
         items = t.new(f"getelementptr i8, ptr {index}, i64 {TUPLE_ITEMS}")
@@ -135,7 +127,7 @@ class _Operator(KeyText):
         """Emit code that looks up the key in the memo and holds a reference to the result."""
         t, known = self._t, self._known
         count = t.load(self._count, 0)
-        key = self._check(self._hold("key", self._call("ptr", "PyTuple_New", f"i64 {count}")), "packed", "leave")
+        key = self._keep("key", "packed", self._call("ptr", "PyTuple_New", f"i64 {count}"))
         k = t.begin_loop("pack", count)
         self._call("i32", "PyTuple_SetItem", f"ptr {key}, i64 {k}, ptr {t.load(self._parts, k, 'ptr')}")
         t.end_loop("pack")
@@ -151,10 +143,7 @@ class _Operator(KeyText):
         self._find_slotted(key)
 
     def _find_slotted(self, key: str) -> None:
-        """Emit code that looks up an operation whose second operand is a number passed as a kernel argument.
-
-        `look_up_slotted` is the version in Python.
-        """
+        """Emit code that looks up an operation on a number that is a kernel argument, as `look_up_slotted` does."""
         t, known = self._t, self._known
         number, epoch = t.load(self._scalar, 0, "ptr"), t.load(self._held["epoch"], 0, "ptr")
         self._check(number, "with.number", "slow")
@@ -162,8 +151,7 @@ class _Operator(KeyText):
         t.enter_if(f"icmp eq i64 {size}, {WITH_NUMBER}", "with.operands", "slow")
         slots = self._field(epoch, "Epoch.slots")
         count = self._call("i64", "PyList_Size", f"ptr {slots}")
-        slotted = self._hold("slotted", self._call("ptr", "PyTuple_New", f"i64 {WITH_NUMBER}"))
-        self._check(slotted, "slotted", "leave")
+        slotted = self._keep("slotted", "slotted", self._call("ptr", "PyTuple_New", f"i64 {WITH_NUMBER}"))
         slot = self._check(self._call("ptr", "PyLong_FromLongLong", f"i64 {count}"), "numbered.slot", "leave")
         items = t.new(f"getelementptr i8, ptr {key}, i64 {TUPLE_ITEMS}")
         self._call("i32", "PyTuple_SetItem", f"ptr {slotted}, i64 {WITH_NUMBER - 1}, ptr {slot}")
@@ -176,11 +164,7 @@ class _Operator(KeyText):
         pair = t.new(f"getelementptr i8, ptr {found}, i64 {TUPLE_ITEMS}")
         self._hold("node", self._increment_reference(t.load(pair, 0, "ptr")))
         kind = self._hold("kind", self._increment_reference(t.load(pair, 1, "ptr")))
-        t.do(f"store ptr {number}, ptr {t.at(self._given, 0)}")
-        value = self._hold(
-            "value", self._call("ptr", "PyObject_Vectorcall", f"ptr {kind}, ptr {self._given}, i64 1, ptr null")
-        )
-        self._check(value, "converted", "too.large")
+        value = self._check(self._hold("value", self._call_object(kind, number)), "converted", "too.large")
         # (The user's handler of an overflow, or the garbage collector, may have run. If they evaluated or bound anything
         # here, Python handles the call.)
         t.enter_if(f"icmp eq ptr {self._field(epoch, 'Epoch.ended')}, {known['False']}", "still.recording", "slow")
@@ -211,10 +195,7 @@ class _Operator(KeyText):
         self._show()
 
     def _assign(self) -> None:
-        """Emit code that makes the memoized expression the new value of the first operand's storage.
-
-        The code does the same as `fusion.assign`.
-        """
+        """Emit code that makes the memoized expression the first operand's new value, as `fusion.assign` does."""
         t, known = self._t, self._known
         self._branch_on_type("written", self._own, {"Array": "written.array"})
         t.label("written.array")
@@ -241,9 +222,7 @@ class _Operator(KeyText):
         t, known = self._t, self._known
         t.enter_if(f"icmp eq ptr {self._type(self._node)}, {known['int']}", "found.element", "found.view")
         self._leave_if_on_host(self._field(self._first, "Array._storage"), "element.recorded")
-        for k, value in enumerate((self._first, self._node)):
-            t.do(f"store ptr {value}, ptr {t.at(self._given, k)}")
-        read = self._call("ptr", "PyObject_Vectorcall", f"ptr {known['element']}, ptr {self._given}, i64 2, ptr null")
+        read = self._call_object(known["element"], self._first, self._node)
         t.do(f"store ptr {read}, ptr {self._result}")
         t.jump("leave", "found.view")
         array = self._check(self._call("ptr", "PyType_GenericAlloc", f"ptr {known['Array']}, i64 0"), "seen", "leave")
@@ -257,8 +236,8 @@ class _Operator(KeyText):
         """Emit code that creates a pending array over a new storage."""
         t, known, node = self._t, self._known, self._node
         epoch = t.load(self._held["epoch"], 0, "ptr")
-        storage = self._hold("storage", self._call("ptr", "PyType_GenericAlloc", f"ptr {known['Storage']}, i64 0"))
-        self._check(storage, "stored", "leave")
+        made = self._call("ptr", "PyType_GenericAlloc", f"ptr {known['Storage']}, i64 0")
+        storage = self._keep("storage", "stored", made)
         shape = self._field(node, "Expr.shape")
         device = self._field(epoch, "Epoch.device")
         fields = {"shape": shape, "dtype": self._field(node, "Expr.dtype"), "device": device}

@@ -8,7 +8,6 @@ from __future__ import annotations
 
 import sys
 from collections.abc import Callable, Iterator
-from functools import cache
 from typing import Any
 
 import numpy as np
@@ -23,14 +22,9 @@ from weft.runtime import Builtin, Text, python_function
 
 NAME = "weft_reflect"
 _FUNCTIONS = (
-    "PyDict_GetItemWithError",
-    "PyEval_GetGlobals",
-    "PyObject_GetItem",
-    "PyObject_Vectorcall",
-    "PyObject_VectorcallMethod",
-    "PyUnicode_Compare",
-    "Py_IncRef",
-)
+    "PyDict_GetItemWithError PyEval_GetGlobals PyObject_GetItem PyObject_Vectorcall PyObject_VectorcallMethod "
+    "PyUnicode_Compare Py_IncRef"
+).split()
 _OBJECTS: dict[str, Any] = {
     "Array": Array,
     "True": True,
@@ -56,24 +50,10 @@ def _operators() -> Iterator[tuple[np.ufunc, str]]:
 
 
 def reflect_numbers(slow: Callable[..., Any]) -> Builtin:
-    """Return machine code for ``__array_ufunc__`` that calls an array's operator where possible.
-
-    For other calls, the machine code calls `slow`.
-
-    Raises CompileError if native code cannot be compiled.
-    """
+    """Return machine code for ``__array_ufunc__`` that calls an array's operator where possible, otherwise `slow`."""
     objects = (*_OBJECTS.values(), dict(_operators()), slow)
     words = [*map(python_function, _FUNCTIONS), *map(id, objects), CALLERS.buffer_info()[0]]
-    return Builtin(NAME, _text(), words, (*objects, CALLERS), slow.__name__, builtin_docstring(slow))
-
-
-@cache
-def _text() -> str:
-    """Return the LLVM IR of the machine code for ``__array_ufunc__``.
-
-    The call is ``__array_ufunc__(array, ufunc, "__call__", number, array)``.
-    """
-    return _Reflect().text()
+    return Builtin(NAME, _Reflect().text(), words, (*objects, CALLERS), slow.__name__, builtin_docstring(slow))
 
 
 class _Reflect(OperandText):
@@ -82,7 +62,7 @@ class _Reflect(OperandText):
         self._known = self._t.begin_builtin(NAME, (*_FUNCTIONS, *_OBJECTS, "table", "slow", "callers"))
 
     def text(self) -> str:
-        """Return the LLVM IR of the machine code for ``__array_ufunc__``."""
+        """Return the LLVM IR of machine code for ``__array_ufunc__(array, ufunc, "__call__", number, array)``."""
         t, known = self._t, self._known
         pair = t.new("alloca ptr, i64 2")
         t.enter_if("icmp eq ptr %names, null", "unnamed", "slow")
