@@ -16,21 +16,12 @@ from typing import Any
 from weft.runtime import setting
 from weft.runtime.lazy_names import lazy_names
 
-_find_lazy = lazy_names(
-    globals(),
-    {
-        "weft.dsl.dask_chunks": "register_chunks",
-        "weft.dsl.registrations": "register_abstract_arrays register_backend register_box register_collate register_constants "
-        "register_dispatcher register_factors register_from_numpy register_functions register_namespace register_products register_replace register_shards register_stencils register_vector_space",
-    },
-)
 _MULTIGRID = "air evolution_strength graph krylov linalg relaxation ruge_stuben smoothed_aggregation"
-_WAITING: dict[str, str | Callable[[ModuleType], None]] = {
+_REGISTRATIONS = {
     "array_api_compat.common._helpers": "register_namespace",
     "autograd.numpy.numpy_boxes": "register_box",
     "autograd.numpy.numpy_vspaces": "register_vector_space",
     "bottleneck": "register_replace",
-    "dask.array": "register_chunks",
     "einops._backends": "register_backend",
     "jax._src.abstract_arrays": "register_abstract_arrays",
     "jax._src.interpreters.pxla": "register_shards",
@@ -50,6 +41,11 @@ _WAITING: dict[str, str | Callable[[ModuleType], None]] = {
     "torch": "register_from_numpy",
     "torch.utils.data._utils.collate": "register_collate",
 }
+_WAITING: dict[str, str | Callable[[ModuleType], None]] = {**_REGISTRATIONS, "dask.array": "register_chunks"}
+_find_lazy = lazy_names(
+    globals(),
+    {"weft.dsl.dask_chunks": "register_chunks", "weft.dsl.registrations": " ".join({*_REGISTRATIONS.values()})},
+)
 
 
 def when_imported(name: str, function: Callable[[ModuleType], None]) -> None:
@@ -87,12 +83,7 @@ class _RegisteringLoader:
 
 
 class _Finder:
-    """Import finder for modules with which weft arrays must be registered.
-
-    Under pytest, it also finds weft's own modules.
-
-    It ignores all other modules.
-    """
+    """Import finder for modules with which weft arrays must be registered and, under pytest, weft's own modules."""
 
     def find_spec(self, fullname: str, path: Sequence[str] | None, target: Any = None) -> ModuleSpec | None:
         own = fullname.startswith("weft.") and "_pytest" in sys.modules

@@ -33,17 +33,14 @@ from weft.dsl.script.script_function import ScriptFunction
 from weft.dsl.script.script_namespace import script_module
 from weft.dsl.tracebacks import HANDLED, hide_in_ipython, mark_shown
 from weft.fusion import statistics
-from weft.runtime import FIXED, IMMEDIATE, default_device
+from weft.runtime import FIXED, IMMEDIATE, counted, default_device
 
 # Types of objects with state that a cell may change
 _WITH_STATE = (np.ndarray, list, dict, set, bytearray, np.random.Generator, np.random.RandomState)
 
 
 def load_ipython_extension(shell: Any) -> None:
-    """Define ``%%weft``, and hide weft's frames in tracebacks.
-
-    IPython calls this function for ``%load_ext weft``.
-    """
+    """Define ``%%weft``, and hide weft's frames in tracebacks: IPython's function for ``%load_ext weft``."""
     hide_in_ipython()
 
     def weft(line: str, cell: str | None = None) -> None:
@@ -142,10 +139,7 @@ def _on_weft(names: dict[str, Any]) -> Iterator[None]:
 
 
 def _to_weft(value: object) -> Any:
-    """Return weft's version of a NumPy module or function.
-
-    Other values are returned unchanged.
-    """
+    """Return weft's version of a NumPy module or function, or another value unchanged."""
     if isinstance(value, types.ModuleType):
         return script_module(value.__name__) if value.__name__.partition(".")[0] == "numpy" else value
     module = getattr(value, "__module__", "") if callable(value) and not isinstance(value, type) else ""
@@ -156,10 +150,7 @@ def _to_weft(value: object) -> Any:
 
 
 def _to_numpy(value: object) -> Any:
-    """Return NumPy's version of a weft module or function.
-
-    Other values are returned unchanged.
-    """
+    """Return NumPy's version of a weft module or function, or another value unchanged."""
     if isinstance(value, ScriptFunction):
         return value.wrapped
     if isinstance(value, types.ModuleType) and value is not np and value.__name__.partition(".")[0] == "numpy":
@@ -180,12 +171,7 @@ class CellRun:
 
 
 def _compare(shell: Any, cell: str) -> None:
-    """Run a cell under NumPy and on weft, and print times and differences.
-
-    The runs use copies of the cell's variables.
-
-    The last of these runs is timed as a later run. Then run the cell normally, and print times and differences.
-    """
+    """Run a cell under NumPy and on weft, on copies of its variables, then normally, and print the differences."""
     runs = [_run_hidden(shell, cell, on_weft) for on_weft in (False, True)]
     with compiled_first():
         runs.append(_run_until_warm(shell, cell))
@@ -217,8 +203,7 @@ def _report(reference: CellRun, first: CellRun, ours: CellRun) -> list[str]:
     ]
     wrong = [f"{name}: {verdict}" for name, verdict, good in rows if not good]
     ratio = reference.seconds / ours.seconds
-    count = len(ours.arrays)
-    arrays = f"{count} array{'' if count == 1 else 's'}"
+    arrays = counted(len(ours.arrays), "array")
     return [
         *(["results differ:", *wrong] if wrong else [f"results agree ({arrays}, and what was printed)"]),
         f"NumPy {reference.seconds * 1e3:.1f} ms; weft {ours.seconds * 1e3:.1f} ms, the first time "
@@ -227,9 +212,7 @@ def _report(reference: CellRun, first: CellRun, ours: CellRun) -> list[str]:
 
 
 def _run_hidden(shell: Any, cell: str, on_weft: bool) -> CellRun | str:
-    """Run a cell without output, on copies of the variables that the cell may change.
-
-    Return the results, or the text of the error if the cell fails.
+    """Run a cell on copies of its variables, and return the results, or the text of the error if the cell fails.
 
     The namespace and the state of `numpy.random` are restored afterwards.
     """
@@ -256,10 +239,7 @@ def _run_hidden(shell: Any, cell: str, on_weft: bool) -> CellRun | str:
 
 
 def _has_state(value: object) -> bool:
-    """Return whether a cell may change an object.
-
-    A comparison then copies the object for each run.
-    """
+    """Return whether a cell may change an object, so that a comparison must copy it for each run."""
     return isinstance(value, _WITH_STATE) or type(value).__module__ == "__main__"
 
 

@@ -53,15 +53,10 @@ def explain(*arrays: Any, stage: str = "", target: str = "") -> Explanation:
     if not stage:
         return found
     own = storages[0].device.target.scheduled_for if storages else codegen.resolve_target("host")
-    chosen = (
-        codegen.resolve_target(target)
-        if target
-        else own
-        if own.kind == "cuda" or stage != "sass"
-        else codegen.resolve_target("sm_90")
-    )
-    kernels = [CompiledKernel(kernel, chosen) for kernel in fusion.kernels_of(storages, chosen)]
-    texts = [(f"{k.kernel.name} for {chosen.name}: {stage}", k.stage(stage)) for k in kernels]
+    if target or (own.kind != "cuda" and stage in ("threaded", "sass")):
+        own = codegen.resolve_target(target or "sm_90")
+    kernels = [CompiledKernel(kernel, own) for kernel in fusion.kernels_of(storages, own)]
+    texts = [(f"{k.kernel.name} for {own.name}: {stage}", k.stage(stage)) for k in kernels]
     return replace(found, stages=tuple(texts))
 
 

@@ -8,7 +8,6 @@ device's own events. Without a profile none of this runs. An open profile sees t
 from __future__ import annotations
 
 import html
-import itertools
 import json
 import threading
 import time
@@ -123,26 +122,14 @@ class LineTime:
     kernels: list[KernelTime] = field(default_factory=list)
 
 
-@dataclass(slots=True)
-class _Open:
-    """A recorded kernel launch whose device events may still be pending."""
-
-    note: LaunchNote
-    device: Any
-    thread: str
-    before: Any
-    after: Any
-    launched: int
-    returned: int
-
-
-@dataclass(slots=True)
 class _Clock:
     """A device event and the host time at which it occurred."""
 
-    device: runtime.Device
-    event: Any
-    at: int
+    def __init__(self, device: Any) -> None:
+        self.device, self.event = device, device.create_event()
+        self.event.record()
+        self.event.synchronize()
+        self.at = time.perf_counter_ns()
 
 
 class Profile:
@@ -170,7 +157,7 @@ class Profile:
         self.compilations: list[CompileTime] = []
         self.seconds = 0.0
         self._begin = 0
-        self._open: list[_Open] = []
+        self._open: list[tuple[LaunchTime, Any, Any]] = []  # launches whose device events may still be pending
         self._clocks: dict[str, _Clock] = {}
         self._lock = threading.Lock()
 
@@ -199,15 +186,16 @@ class Profile:
         """Launch a kernel between two device events, which measure its time, and record the launch."""
         with self._lock:
             if device.name not in self._clocks:
-                self._clocks[device.name] = _set_clock(device)
+                self._clocks[device.name] = _Clock(device)
         before, after = device.create_event(), device.create_event()
         device.delay()
         before.record()
         launched = time.perf_counter_ns()
         start()
-        returned = time.perf_counter_ns()
+        times = self._since(launched), (time.perf_counter_ns() - launched) * 1e-9
         after.record()
-        self._open.append(_Open(note, device, threading.current_thread().name, before, after, launched, returned))
+        made = LaunchTime(note, device.name, threading.current_thread().name, 0.0, 0.0, *times)
+        self._open.append((made, before, after))
 
     def built(self, note: BuildNote) -> None:
         """Record the times of a compilation."""
@@ -219,13 +207,12 @@ class Profile:
 
     def _resolve(self) -> None:
         """Wait for the device events of recorded launches, and store the measured times."""
-        for one in self._open:
-            one.after.synchronize()
-            clock = self._clocks[one.device.name]
-            begin = self._since(clock.at) + one.before.elapsed(clock.event) * 1e-3
-            seconds = one.after.elapsed(one.before) * 1e-3
-            times = self._since(one.launched), (one.returned - one.launched) * 1e-9
-            self.launches.append(LaunchTime(one.note, one.device.name, one.thread, begin, seconds, *times))
+        for made, before, after in self._open:
+            after.synchronize()
+            clock = self._clocks[made.device]
+            made.begin = self._since(clock.at) + before.elapsed(clock.event) * 1e-3
+            made.seconds = after.elapsed(before) * 1e-3
+            self.launches.append(made)
         self._open.clear()
 
     # -- results ----------------------------------------------------------------------------------
@@ -340,19 +327,17 @@ class Profile:
         Perfetto is at https://ui.perfetto.dev.
         """
         events: list[dict[str, Any]] = []
-        tracks: dict[tuple[str, str], tuple[int, int]] = {}
-        processes = itertools.count(1)
+        tracks: dict[tuple[str, str], dict[str, int]] = {}
         numbers: dict[str, int] = {}
 
         def track(process: str, thread: str) -> dict[str, int]:
             if process not in numbers:
-                numbers[process] = next(processes)
-                events.append(_named("process_name", numbers[process], 0, process))
+                numbers[process] = len(numbers) + 1
+                events.append(_named("process_name", {"pid": numbers[process], "tid": 0}, process))
             if (process, thread) not in tracks:
-                tracks[process, thread] = numbers[process], len(tracks) + 1
-                events.append(_named("thread_name", *tracks[process, thread], thread))
-            pid, tid = tracks[process, thread]
-            return {"pid": pid, "tid": tid}
+                tracks[process, thread] = {"pid": numbers[process], "tid": len(tracks) + 1}
+                events.append(_named("thread_name", tracks[process, thread], thread))
+            return tracks[process, thread]
 
         def bar(name: str, kind: str, begin: float, seconds: float, where: dict[str, int], **facts: Any) -> None:
             times = {"ts": round(begin * 1e6, 3), "dur": round(seconds * 1e6, 3)}
@@ -364,14 +349,8 @@ class Profile:
             if note.nbytes and one.seconds:
                 facts["GB/s"] = round(note.nbytes / one.seconds / 1e9, 2)
             bar(describe(note), "kernel", one.begin, one.seconds, track(one.device, "kernels"), **facts)
-            bar(
-                f"launch {note.name}",
-                "launch",
-                one.launched,
-                one.launching,
-                track("host", one.thread),
-                location=note.location,
-            )
+            host = track("host", one.thread)
+            bar(f"launch {note.name}", "launch", one.launched, one.launching, host, location=note.location)
         for made in self.compilations:
             where = track("host", made.thread)
             name = f"{made.note.stage} {made.note.name}"
@@ -410,14 +389,6 @@ class Profile:
         figure.savefig(path)
 
 
-def _set_clock(device: Any) -> _Clock:
-    """Record a device event, wait for it, and return the event and the host time."""
-    event = device.create_event()
-    event.record()
-    event.synchronize()
-    return _Clock(device, event, time.perf_counter_ns())
-
-
 def _merge(group: list[KernelTime]) -> KernelTime:
     """Return the total of a group of kernels, with the mean bytes and instructions per launch."""
     count = sum(len(kernel.times) for kernel in group)
@@ -435,8 +406,8 @@ def _merge(group: list[KernelTime]) -> KernelTime:
     )
 
 
-def _named(kind: str, process: int, thread: int, name: str) -> dict[str, Any]:
-    return {"name": kind, "ph": "M", "pid": process, "tid": thread, "args": {"name": name}}
+def _named(kind: str, where: dict[str, int], name: str) -> dict[str, Any]:
+    return {"name": kind, "ph": "M", **where, "args": {"name": name}}
 
 
 def user_lines(note: LaunchNote) -> dict[tuple[str, int], float]:

@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import sys
 from collections.abc import Callable, Mapping, Sequence
-from functools import cache, partial, wraps
+from functools import cache, wraps
 from inspect import CO_VARARGS
 from types import ModuleType
 from typing import Any
@@ -105,39 +105,37 @@ def register_shards(module: ModuleType) -> None:
         table[Array] = table[Scalar] = lambda xs, *rest: handler([np.asarray(x) for x in xs], *rest)
 
 
+def _exchange(owner: Any, name: str, make: Callable[[Any], Any]) -> None:
+    """Replace an attribute by the result of `make`, if there is one."""
+    if (found := getattr(owner, name, None)) is not None:
+        setattr(owner, name, make(found))
+
+
 def register_replace(module: ModuleType) -> None:
     """Make bottleneck's `replace` accept weft arrays, although its C code accepts only NumPy arrays."""
-    replace = getattr(module, "replace", None)
-    if replace is None:
-        return
 
-    @wraps(replace)
-    def replace_in_place(a: Any, *rest: Any, **options: Any) -> Any:
-        if not isinstance(a, Array):
-            return replace(a, *rest, **options)
-        host = np.asarray(a)
-        if host.flags.writeable:
-            replace(host, *rest, **options)
-        else:  # (the C code would write to a copy of an array on another device)
-            host = host.copy()
-            replace(host, *rest, **options)
-            a[...] = host
-        return a
+    def replacing_in_place(replace: Callable[..., Any]) -> Callable[..., Any]:
+        @wraps(replace)
+        def replace_in_place(a: Any, *rest: Any, **options: Any) -> Any:
+            if not isinstance(a, Array):
+                return replace(a, *rest, **options)
+            host = np.asarray(a)
+            if host.flags.writeable:
+                replace(host, *rest, **options)
+            else:  # (the C code would write to a copy of an array on another device)
+                host = host.copy()
+                replace(host, *rest, **options)
+                a[...] = host
+            return a
 
-    module.replace = replace_in_place  # type: ignore[attr-defined]
+        return replace_in_place
+
+    _exchange(module, "replace", replacing_in_place)
 
 
 def register_from_numpy(module: ModuleType) -> None:
     """Make `torch.from_numpy` accept weft arrays and share their memory."""
-    from_numpy = getattr(module, "from_numpy", None)
-    if from_numpy is None:
-        return
-
-    @wraps(from_numpy)
-    def from_array(ndarray: Any) -> Any:
-        return from_numpy(np.asarray(ndarray) if isinstance(ndarray, Array) else ndarray)
-
-    module.from_numpy = from_array  # type: ignore[attr-defined]
+    _exchange(module, "from_numpy", _calling_with_numpy)
 
 
 _COMPILED = frozenset({"builtin_function_or_method", "cython_function_or_method", "fortran"})
@@ -159,17 +157,13 @@ def register_products(module: ModuleType) -> None:
 
     SciPy views the product as the type of the second factor.
     """
-    kind = getattr(module, "_coo_base", None)
-    if (product := getattr(kind, "_matmul_multivector", None)) is not None:
-        kind._matmul_multivector = _calling_with_numpy(product)  # type: ignore[union-attr]
+    _exchange(getattr(module, "_coo_base", None), "_matmul_multivector", _calling_with_numpy)
 
 
 def register_constants(module: ModuleType) -> None:
     """Let Numba compile functions that use weft's `numpy` namespace, by using NumPy's functions instead."""
-    kind = getattr(module, "Interpreter", None)
     for name in ("get_global_value", "get_closure_value"):
-        if (read := getattr(kind, name, None)) is not None:
-            setattr(kind, name, _reading_numpy(read))
+        _exchange(getattr(module, "Interpreter", None), name, _reading_numpy)
 
 
 def _reading_numpy(read: Callable[..., Any]) -> Callable[..., Any]:
@@ -228,38 +222,31 @@ def register_dispatcher(module: ModuleType) -> None:
 
 @cache
 def _calling_class(kind: type) -> type:
-    """Return a subclass of `kind` whose objects accept weft arrays when called.
-
-    They are pickled as objects of `kind`.
-    """
+    """Return a subclass of `kind` whose objects accept weft arrays when called, and are pickled as those of `kind`."""
     names = {"__call__": _calling_with_numpy(kind.__call__), "__module__": kind.__module__}  # type: ignore[operator]
     return type(kind.__name__, (kind,), {**names, "_reduce_class": classmethod(lambda cls: kind)})
 
 
 def register_stencils(module: ModuleType) -> None:
     """Let Numba's stencils accept weft arrays."""
-    if (kind := getattr(module, "StencilFunc", None)) is not None:
-        kind.__call__ = _calling_with_numpy(kind.__call__)
+    _exchange(getattr(module, "StencilFunc", None), "__call__", _calling_with_numpy)
 
 
 def _calling_with_numpy(call: Callable[..., Any]) -> Callable[..., Any]:
+    """Wrap a function or a method so that it receives weft arrays as NumPy arrays over the same memory."""
+
     @wraps(call)
-    def call_with_numpy(self: Any, *arguments: Any, **options: Any) -> Any:
+    def call_with_numpy(*arguments: Any, **options: Any) -> Any:
         if not _has_own((*arguments, *options.values())):
-            return call(self, *arguments, **options)
-        return _call_with_numpy(partial(call, self), arguments, options)
+            return call(*arguments, **options)
+        return _call_with_numpy(call, arguments, options)
 
     return call_with_numpy
 
 
 def register_factors(module: ModuleType) -> None:
-    """Let SciPy's sparse factorizations solve equations with weft arrays.
-
-    Their C code accepts only NumPy arrays.
-    """
-    factorize = getattr(module, "gstrf", None)
-    if factorize is not None:
-        module.gstrf = lambda *rest, **options: _Factors(factorize(*rest, **options))  # type: ignore[attr-defined]
+    """Let SciPy's sparse factorizations, whose C code accepts only NumPy arrays, solve equations with weft arrays."""
+    _exchange(module, "gstrf", lambda factorize: lambda *rest, **options: _Factors(factorize(*rest, **options)))
 
 
 class _Wrapped:
@@ -326,9 +313,7 @@ class _Factors(_Wrapped):
 
 
 def register_namespace(module: ModuleType) -> None:
-    """Make array-api-compat return weft's namespace for weft arrays.
-
-    It also does so for mixtures with NumPy arrays.
+    """Make array-api-compat return weft's namespace for weft arrays, also together with NumPy arrays.
 
     The package and its copies raise an error for arrays of different libraries. Weft's functions also accept NumPy arrays.
     """

@@ -47,10 +47,7 @@ def hide_frames(error: BaseException) -> None:
 
 
 def show_uncaught(kind: type[BaseException], error: BaseException, trace: TracebackType | None) -> None:
-    """Print an error that ends a program, without weft's frames.
-
-    If WEFT_STRICT is set, weft's frames are shown.
-    """
+    """Print an error that ends a program, without weft's frames unless WEFT_STRICT is set."""
     if not setting("strict"):
         hide_frames(error)
         trace = error.__traceback__
