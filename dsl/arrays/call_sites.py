@@ -68,10 +68,7 @@ _native_installer: list[Callable[[int], None]] = []
 
 
 def set_native_installer(installer: Callable[[int], None]) -> None:
-    """Set the function that installs the machine code for memoized operations.
-
-    The argument of the installer is the number of memo hits in Python so far.
-    """
+    """Set the function that installs the machine code for memoized operations after a number of memo hits."""
     _native_installer[:] = [installer]
 
 
@@ -116,10 +113,7 @@ def look_up(
     elif kind not in SLOT_TYPES:
         return None, None
     slotted = SlotKey((op, way, id(code), at, type(first), left, first._view, kind, len(epoch.slots), *caller_key))
-    node = look_up_slotted(slotted, second, epoch)
-    if node is not None:
-        epoch.taken.add(node)
-    return slotted, node
+    return slotted, look_up_slotted(slotted, second, epoch)
 
 
 def zero_key(zero: float) -> float | str:
@@ -169,8 +163,6 @@ def memoize(key: Any, node: Expr, where: Location, epoch: Epoch) -> None:
 def copy_operand(values: np.ndarray, device: Device | None = None) -> Array | np.ndarray:
     """Copy a NumPy operand to a new weft array.
 
-    Later writes to the operand do not change the copy.
-
     The new array is on the device `device`, by default the device of the current epoch. Operations on the new array are
     memoized by call site, like all operations. An array of a dtype that weft does not support is returned unchanged.
     Elements repeated by `np.broadcast_to` are stored once.
@@ -210,27 +202,25 @@ _ARRAYS_AND_SEQUENCES = {Array, Part, ReadOnly, Scalar, list, tuple}
 
 
 def device_of(operands: Iterable[Any], op: str = "") -> Device | None:
-    """Return the device of the first weft array among operands, or None if there is no array.
-
-    Arrays in lists and tuples count as operands.
+    """Return the device of the first weft array among operands and in lists and tuples, or None if there is no array.
 
     A `Scalar` counts as a number: the device of a `Scalar` is returned only if there are no other arrays. Raises
     DeviceMismatchError for arrays on different devices if the name of an operation is given.
     """
-    arrays = list(_arrays_in(operands))
+    arrays = list(arrays_in(operands))
     devices = dict.fromkeys([each.device for each in arrays if type(each) is not Scalar])
     if op and len(devices) > 1:
         check_devices(op, tuple(arrays))
     return next(iter(devices), None) or (arrays[0].device if arrays else None)
 
 
-def _arrays_in(operands: Iterable[Any]) -> Iterator[Array]:
+def arrays_in(operands: Iterable[Any]) -> Iterator[Array]:
     """Yield the weft arrays among operands, including those in lists and tuples."""
     for value in operands:
         if isinstance(value, Array):
             yield value
         elif type(value) in (list, tuple) and not _ARRAYS_AND_SEQUENCES.isdisjoint(map(type, value)):
-            yield from _arrays_in(value)
+            yield from arrays_in(value)
 
 
 def apply(op: str, *operands: Any, location: Location | None = None) -> Array:
@@ -284,17 +274,11 @@ def _look_up_transposed(key: object, operands: tuple[Any, ...], epoch: Epoch) ->
     """Return the memoized expression for operands with permuted axes, or None on a miss."""
     if type(key) is not SlotKey:
         return _look_up(key, epoch)
-    number = next(value for value in operands if not isinstance(value, Array))
-    if (node := look_up_slotted(key, number, epoch)) is not None:
-        epoch.taken.add(node)
-    return node
+    return look_up_slotted(key, next(value for value in operands if not isinstance(value, Array)), epoch)
 
 
 def transposed(value: object, order: Order) -> Any:
-    """Return an operand with its axes permuted by `order`.
-
-    Scalars are returned unchanged.
-    """
+    """Return an operand with its axes permuted by `order`, or a scalar unchanged."""
     if isinstance(value, (list, tuple, np.ndarray)):
         value = convert(value)
     return permuted(value, order) if isinstance(value, Array) and value.shape else value

@@ -32,11 +32,6 @@ _SEQUENCES = {list, tuple}
 _DEPTH = 65  # NumPy nests sequences to 64 dimensions
 
 
-def not_foreign(kind: type) -> None:
-    """Register a type that weft supports although the type implements NumPy's dispatch protocols."""
-    OWN_TYPES.add(kind)
-
-
 def has_foreign(values: Iterable[Any]) -> bool:
     """Return whether any value, or any item of a nested list or tuple, has another library's array type."""
     for value in values:

@@ -47,9 +47,7 @@ def extent_of(shape: tuple[int, ...], strides: tuple[int, ...], itemsize: int) -
 def storage_over(
     device: Device, buffer: Buffer, dtype: np.dtype, shape: tuple[int, ...], strides: tuple[int, ...], start: int = 0
 ) -> Shown:
-    """Return a storage over a buffer, and a view of it with the given layout.
-
-    The view is None if the array occupies the whole storage.
+    """Return a storage over a buffer, and a view with the given layout, or None if it occupies the whole storage.
 
     The first element is at byte `start`. Strides are in bytes.
     """
@@ -78,9 +76,7 @@ def storage_at_address(
 def storage_of_interface(desc: dict[str, Any], owner: object = None, sync: bool = True) -> Shown:
     """Return a storage over the memory of a CUDA array interface, and a view with the interface's layout.
 
-    The storage keeps `owner` alive.
-
-    If `sync` is true, wait for the stream that the interface names.
+    The storage keeps `owner` alive. If `sync` is true, wait for the stream that the interface names.
     """
     if desc.get("mask") is not None:
         raise NotImplementedError("Masked arrays are not supported: fill the masked elements first")

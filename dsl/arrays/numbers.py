@@ -58,10 +58,7 @@ SLOTTED: dict[SlotKey, tuple[Expr, Any]] = {}
 
 
 def look_up_slotted(key: SlotKey, number: Any, epoch: Epoch) -> Expr | None:
-    """Return the memoized expression of an operation with a number as a kernel argument, or None on a miss.
-
-    On a hit, `number` is appended to the epoch's slots.
-    """
+    """Append a number to the epoch's slots, and return the memoized expression of its operation, or None on a miss."""
     found = SLOTTED.get(key)
     if found is None:
         return None
@@ -71,9 +68,10 @@ def look_up_slotted(key: SlotKey, number: Any, epoch: Epoch) -> Expr | None:
     except OverflowError:  # the integer would select another loop
         return None
     epoch.slots.append(value)
-    return (
-        node if epoch.slots[key.slot] is value else None
-    )  # (another thread that evaluates this epoch may append, too)
+    if epoch.slots[key.slot] is not value:  # (another thread that evaluates this epoch may append, too)
+        return None
+    epoch.taken.add(node)
+    return node
 
 
 def memoize_slotted(key: SlotKey, node: Expr, epoch: Epoch) -> None:
@@ -91,10 +89,7 @@ def is_argument(code: CodeType, at: int, op: str, which: int) -> bool:
 
 
 def changes(number: Any, location: Location, op: str, which: int, epoch: Epoch) -> bool:
-    """Note a scalar at a call site, and return whether it should be a kernel argument.
-
-    A scalar that changes often should be one.
-    """
+    """Note a scalar at a call site, and return whether it changes so often that it should be a kernel argument."""
     code, at = location[:2]
     key = (id(code), at, op, which)
     call_site = _call_sites.get(key)
@@ -144,10 +139,7 @@ def bind_numbers(node: Expr, operands: tuple[Any, ...], location: Location, epoc
 
 
 def can_change(node: Expr, which: int, kind: type) -> bool:
-    """Return whether operand `which`, a Python scalar, can become a kernel argument.
-
-    The scalar's value must not influence the choice of the loop.
-    """
+    """Return whether operand `which`, a Python scalar, can be a kernel argument, since it does not select the loop."""
     if dtype_kind(node.attrs[which]) not in "iuf":
         return False
     if node.op == "power" and dtype_kind(node.attrs[which]) != "f":
@@ -161,9 +153,7 @@ _COMPARISONS = frozenset({"less", "less_equal", "greater", "greater_equal", "equ
 
 
 def within_64_bits(op: str, value: object, operands: tuple[Any, ...]) -> Any:
-    """Convert a Python int that exceeds 64 bits to a float where NumPy does so.
-
-    Other values are returned unchanged.
+    """Return an operand, where a Python int that exceeds 64 bits becomes a float if NumPy converts it.
 
     For loops of floats, the int becomes a float. In comparisons with integers, the int becomes an infinity. In other
     cases, NumPy's error is raised.

@@ -29,7 +29,7 @@ def adopt_result(values: np.ndarray, device: Device) -> Array:
     else:
         order = dense_order(values.shape, tuple([step // values.itemsize for step in values.strides]))
     own = type(base) is np.ndarray and base.base is None and base.nbytes == values.nbytes
-    adoptable = device.name == "cpu" and (base is None or (own and getrefcount(base) <= _ALONE))
+    adoptable = device.name == "cpu" and (base is None or (own and getrefcount(base) <= _ALONE_AS_BASE))
     if order is None or (values.flags.c_contiguous and not adoptable):
         return adopt_new(np.array(values, order="C"), device)
     if not adoptable:
@@ -41,14 +41,12 @@ def adopt_result(values: np.ndarray, device: Device) -> Array:
     return array
 
 
-def _count_alone() -> int:
-    """Return the reference count of a NumPy array that is referenced only as the base of a view.
-
-    `adopt_result` compares this count with that of a result's base.
-    """
-    values = np.empty(2).reshape(1, 2)
-    base = values.base
-    return getrefcount(base)
+def _count_alone() -> tuple[int, int]:
+    """Return the reference counts of an array to which only a local variable refers, without and with a view of it."""
+    made = np.empty(2)
+    alone = getrefcount(made)
+    view = made.reshape(1, 2)
+    return alone, getrefcount(view.base)
 
 
-_ALONE = _count_alone()
+ALONE, _ALONE_AS_BASE = _count_alone()

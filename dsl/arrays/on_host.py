@@ -32,8 +32,8 @@ from weft.dsl.arrays.array import (
     wrap,
     write,
 )
-from weft.dsl.arrays.call_sites import device_of, on_operands_device
-from weft.dsl.arrays.numpy_results import adopt_result
+from weft.dsl.arrays.call_sites import arrays_in, device_of, on_operands_device
+from weft.dsl.arrays.numpy_results import ALONE, adopt_result
 from weft.dsl.arrays.random_arrays import drawing, note_draw
 from weft.dsl.arrays.shared_arrays import share_buffer
 from weft.dsl.immediate.at_call import MISSED, PLAIN, call_small, numpy_implementation
@@ -49,12 +49,9 @@ WRITERS = frozenset({"copyto", "put", "place", "putmask", "fill_diagonal", "put_
 
 
 class Wrapper:
-    """Base class for wrappers of NumPy functions and classes.
+    """Base class for wrappers of NumPy functions and classes."""
 
-    The attribute `wrapped` is the function or class.
-    """
-
-    wrapped: Any
+    wrapped: Any  # the function or class
 
 
 def to_host(
@@ -119,10 +116,7 @@ def _each_array(value: Any, convert_array: Callable[[np.ndarray], Any]) -> Any:
 
 
 def from_host_if_large(value: object) -> Any:
-    """Convert each large NumPy array in `value` to a weft array.
-
-    Small arrays remain NumPy arrays.
-    """
+    """Convert each large NumPy array in `value` to a weft array."""
     return _each_array(value, lambda array: array if is_few(array.size) else convert(array))
 
 
@@ -152,19 +146,8 @@ def keep(value: object) -> Any:
 _KEEPING = (keep_byte_order, keep)
 
 
-def _count_alone() -> int:
-    """Return the reference count of an object to which only a local variable refers."""
-    made = np.empty(1)
-    return sys.getrefcount(made)
-
-
-ALONE = _count_alone()
-
-
 def adopt_array(made: np.ndarray, taken: Callable[[Any], Any]) -> Any:
-    """Convert a new NumPy array to a weft array, without a copy if it is large and on the CPU.
-
-    Other arrays are converted with the function `taken`.
+    """Convert a new NumPy array to a weft array: without a copy if it is large and on the CPU, otherwise by `taken`.
 
     The caller must have the only reference to the array. Arrays that are not in C order keep their order. An array over a
     writable buffer (`frombuffer`, `ctypeslib.as_array`) shares the buffer's memory. A read-only array remains read-only.
@@ -263,10 +246,7 @@ def or_numpy(own: Callable[..., Any], numpys: Callable[..., Any]) -> Callable[..
 
 
 def _in_place_of(outs: tuple[Any, ...], result: object, taken: Callable[[Any], Any]) -> Any:
-    """Return a ufunc's results, with the weft arrays of `outs` in place of their NumPy views.
-
-    Other results are converted with the function `taken`.
-    """
+    """Return a ufunc's results, converted by `taken`, or the weft arrays of `outs` in place of their NumPy views."""
     several = result if isinstance(result, tuple) else (result,)
     found = tuple(o if isinstance(o, Array) else taken(r) for o, r in zip(outs, several, strict=True))
     return found if isinstance(result, tuple) else found[0]
@@ -280,8 +260,7 @@ def _public_module(function: Callable[..., Any]) -> str:
 
 def note_fallback(operation: str, *given: Any) -> None:
     """Report that an operation runs on the host although it has operands in GPU memory."""
-    flat = [v for value in given for v in (value if isinstance(value, (list, tuple)) else (value,))]
-    far = [v for v in flat if isinstance(v, Array) and runtime.is_gpu(v.device) and values_of(v) is None]
+    far = [array for array in arrays_in(given) if runtime.is_gpu(array.device) and values_of(array) is None]
     if far:
         runtime.report_fallback(far[0].device, operation, sum(v.nbytes for v in far), user_location())
 
@@ -323,8 +302,7 @@ def _named(function: Callable[..., Any], arguments: tuple[Any, ...], position: i
 
 def _call_and_report(name: str, call: Callable[[], Any], given: tuple[Any, ...]) -> Any:
     """Call a NumPy function on the host, and notify the launch listeners of the call."""
-    flat = [v for value in given for v in (value if isinstance(value, (list, tuple)) else (value,))]
-    arrays = [v for v in flat if isinstance(v, Array)]
+    arrays = list(arrays_in(given))
     if not arrays:
         return call()
     results: list[Any] = []

@@ -44,16 +44,7 @@ _OUTPUTS = ("_pcg64", "_pcg64dxsm", "_philox")
 def draw_array(
     generator: np.random.Generator, name: str, arguments: tuple[Any, ...], options: dict[str, Any]
 ) -> Array | None:
-    """Return an array of random numbers, or None if NumPy must draw the numbers.
-
-    Parameters
-    ----------
-    generator : numpy.random.Generator
-    name : str
-        One of `runtime.DRAWN`.
-    arguments, options
-        Those of the method.
-    """
+    """Return the random numbers of a generator's method (one of `runtime.DRAWN`), or None if NumPy must draw them."""
     draw = runtime.read_draw(name, arguments, options)
     if draw is None:
         return None
@@ -71,19 +62,18 @@ def draw_array(
     if device.name == "cpu" and count >= RECORDED_FROM:
         standard = draw.scale, draw.loc, draw.parameters
         words = runtime.take_stream(draw.method, generator.bit_generator, count, *standard)
-        return None if words is None else _record_stream(name, words, draw.shape, draw.dtype)
+        if words is None:
+            return None
+        location = start()
+        return record(
+            opaque(runtime.fill_from_stream, [expr_of(convert(words))], draw.shape, draw.dtype, name, location)
+        )
     memory = device.allocate(count * draw.dtype.itemsize)
     memory.origin = user_location()
     values = device.view_memory(memory, draw.dtype, draw.shape)
     if not runtime.draw_into(values, generator, name, draw, memory.origin):
         return None
     return wrap(Storage(draw.shape, draw.dtype, device, memory))
-
-
-def _record_stream(name: str, words: np.ndarray, shape: tuple[int, ...], dtype: np.dtype) -> Array:
-    location = start()
-    stream = expr_of(convert(words))
-    return record(opaque(runtime.fill_from_stream, [stream], shape, dtype, name, location))
 
 
 def note_draw(device: Any, name: str, nbytes: int) -> None:
@@ -93,10 +83,7 @@ def note_draw(device: Any, name: str, nbytes: int) -> None:
 
 
 def drawing(generator: np.random.Generator, name: str, other: Callable[..., Any]) -> Callable[..., Any]:
-    """Return a version of a generator method that returns the numbers as a weft array.
-
-    The method calls `other` if weft cannot draw the numbers.
-    """
+    """Return a generator method that returns a weft array, and calls `other` if weft cannot draw the numbers."""
 
     @wraps(getattr(generator, name))
     def method(*arguments: Any, **options: Any) -> Any:
@@ -107,10 +94,7 @@ def drawing(generator: np.random.Generator, name: str, other: Callable[..., Any]
 
 
 def _record_positions(draw: runtime.Draw, bit_generator: Any) -> Array | None:
-    """Record random numbers, each computed by a kernel from its position in the generator's output.
-
-    Return None if the numbers are not functions of their positions.
-    """
+    """Record random numbers as functions of their positions in the generator's output, or return None if impossible."""
     width, count = _width_of(draw), prod(draw.shape)
     if width == 0 or not count:
         return None
@@ -145,10 +129,7 @@ def _record_positions(draw: runtime.Draw, bit_generator: Any) -> Array | None:
 
 
 def _width_of(draw: runtime.Draw) -> int:
-    """Return the number of random bits that determine an element, or 0 if it is unknown in advance.
-
-    The number is 64, 32 or, for integers, the width of the draw.
-    """
+    """Return the number of random bits that determine an element, or 0 if it is unknown in advance."""
     if draw.dtype.kind in "iu":
         return int(draw.method.split()[1].split("/")[0])
     return {"random": 64, "random float32": 32, "triangular": 64}.get(draw.method, 0)

@@ -25,9 +25,7 @@ _WRAPPERS = ".common._helpers"
 
 
 def array_namespace(self: Array, /, *, api_version: str | None = None) -> Any:
-    """Return the namespace of the array API standard.
-
-    Raises ValueError for an unknown version.
+    """Return the namespace of the array API standard, or raise ValueError for an unknown version.
 
     Under `weft run`, programs and libraries get the namespace of NumPy's arrays, since they may mix both kinds of
     arrays.
@@ -79,10 +77,7 @@ class NamespaceInfo:
     """The object returned by ``__array_namespace_info__()``, which describes devices, dtypes and capabilities."""
 
     def capabilities(self) -> dict[str, Any]:
-        """Return the optional capabilities as a dict.
-
-        They are boolean indexing, data-dependent shapes and the maximum number of axes.
-        """
+        """Return a dict of the capabilities: boolean indexing, data-dependent shapes, the maximum number of axes."""
         return {"boolean indexing": True, "data-dependent shapes": True, "max dimensions": 64}
 
     def default_device(self) -> Device:

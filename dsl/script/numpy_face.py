@@ -17,7 +17,7 @@ import numpy as np
 
 from weft.dsl.arrays import shared_arrays
 from weft.dsl.arrays.array import Array, ReadOnly, Scalar
-from weft.dsl.arrays.foreign import not_foreign
+from weft.dsl.arrays.foreign import OWN_TYPES
 from weft.dsl.arrays.on_host import WrappedFunction, WrappedType, from_host, keep_byte_order
 from weft.dsl.arrays.parts import Part
 from weft.dsl.functions.own_names import OWN, OWN_IN
@@ -102,7 +102,7 @@ class ndarray(np.ndarray, metaclass=_NdarrayMeta):
         return self.view(np.ndarray).__reduce__()
 
 
-not_foreign(ndarray)
+OWN_TYPES.add(ndarray)
 
 
 def own_names_of(module: str) -> Mapping[str, Any]:
