@@ -173,7 +173,7 @@ class Array(ArrayMembers):
         """Stride along each axis, in bytes."""
         if self._values is not None:
             return self._values.strides
-        return tuple(s * self.itemsize for s in (self._view or whole(self._storage))[1])
+        return tuple(s * self.itemsize for s in layout(self)[1])
 
     @property
     def device(self) -> Device:
@@ -350,6 +350,11 @@ def wrap(storage: Storage, window: View | None = None, kind: type[Array] = Array
     return array
 
 
+def wrap_view(storage: Storage, window: View, kind: type[Array] = Array) -> Array:
+    """Return an array over the part of a storage that a view selects, which may be all of it."""
+    return wrap(storage, None if window == whole(storage) else window, kind)
+
+
 def adopt_new(values: np.ndarray, device: Device) -> Array:
     """Return a weft array over the memory of a C-contiguous NumPy array that the caller donates."""
     array = _new(Array)
@@ -463,8 +468,10 @@ def as_operand(value: Any) -> tuple[Expr, type | None]:
     kind = type(value)
     if kind is bool:
         return constant(value, np.bool_), None
-    if kind is int:
-        return _python_int(value), int
+    if kind is int:  # (later, `map_` casts the constant to the dtype of the operation's loop)
+        if not -(2**63) <= value < 2**64:
+            raise OverflowError(f"Python integer {value} out of bounds for int64")
+        return constant(value, np.int64 if value < 2**63 else np.uint64), int
     if kind is float:
         return constant(value, np.float64), float
     if kind is complex:
@@ -472,18 +479,6 @@ def as_operand(value: Any) -> tuple[Expr, type | None]:
     if kind in SLOT_TYPES:
         return current_epoch().bind_scalar(value, value.dtype), None
     return expr_of(convert(value)), None
-
-
-def _python_int(value: int) -> Expr:
-    """Return an int64 or uint64 constant for a Python int.
-
-    Later, `map_` casts the constant to the dtype of the operation's loop.
-    """
-    if -(2**63) <= value < 2**63:
-        return constant(value, np.int64)
-    if 0 <= value < 2**64:
-        return constant(value, np.uint64)
-    raise OverflowError(f"Python integer {value} out of bounds for int64")
 
 
 def convert(value: Any, device: Device | None = None) -> Array:
@@ -568,6 +563,11 @@ def whole(storage: Storage) -> View:
     return storage.shape, contiguous_strides(storage.shape), 0
 
 
+def layout(array: Array) -> View:
+    """Return an array's shape, strides in elements, and offset in its storage."""
+    return array._view or whole(array._storage)
+
+
 def start() -> Location:
     """End the recording if it is full, and return the user's call site of a new operation."""
     where = user_location(3)
@@ -584,13 +584,7 @@ def user_location(depth: int = 2) -> tuple[CodeType, int]:
 
 
 def operator_location() -> Location:
-    """Return the call site of an operator.
-
-    If this call site is in weft's own code, the user's call site is appended.
-    """
+    """Return the call site of an operator, followed by the user's call site if the operator is in weft's code."""
     frame = sys._getframe(2)
     where = frame.f_code, frame.f_lasti
     return (*where, *user_location(3)) if frame.f_globals.get("__name__", "").startswith("weft.") else where
-
-
-__all__ = ["Array", "as_operand", "convert", "evaluate", "expr_of", "record", "wrap", "write"]

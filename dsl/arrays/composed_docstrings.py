@@ -5,7 +5,7 @@
 
 from __future__ import annotations
 
-from weft.dsl.arrays.docstrings import FUNCTIONS, add_example
+from weft.dsl.arrays.docstrings import add_example, describe_function
 
 # Summary, example arguments and example result of each function that executes NumPy's code or returns NumPy's result
 _CALLS = {
@@ -270,13 +270,40 @@ _SESSIONS = {
         "Return the singular values of a matrix, like `numpy.linalg.svdvals`.",
         ">>> wf.linalg.svdvals([[3.0, 0.0], [0.0, 2.0]])\narray([3., 2.])",
     ),
+    "c_": (
+        "Join the arrays of an index expression as columns, like `numpy.c_`.",
+        ">>> wf.c_[[1, 2], [3, 4]]\narray([[1, 3],\n       [2, 4]])",
+    ),
+    "r_": (
+        "Join the arrays and ranges of an index expression along the first axis, like `numpy.r_`.",
+        ">>> wf.r_[1:4, 0, [7, 8]]\narray([1, 2, 3, 0, 7, 8])",
+    ),
+    "mgrid": (
+        "Return the full coordinate arrays of the grid that an index expression describes, like `numpy.mgrid`.",
+        ">>> wf.mgrid[0:2, 5:7][1]\narray([[5, 6],\n       [5, 6]])",
+    ),
+    "ogrid": (
+        "Return coordinate arrays that broadcast to the grid of an index expression, like `numpy.ogrid`.",
+        ">>> x, y = wf.ogrid[0:2, 5:8]\n>>> x.shape, y.shape\n((2, 1), (1, 3))",
+    ),
+    "einsum_path": (
+        "Return the cheapest contraction order for an Einstein summation, and a report, like `numpy.einsum_path`.",
+        ">>> x, y = wf.ones((9, 2)), wf.ones((2, 9))\n>>> wf.einsum_path('ij,jk,kl', x, y, x)[0]\n"
+        "['einsum_path', (1, 2), (0, 1)]",
+    ),
+    "fill_diagonal": (
+        "Fill the main diagonal of an array in place, like `numpy.fill_diagonal`.",
+        ">>> x = wf.zeros((2, 2))\n>>> wf.fill_diagonal(x, 7)\n>>> x\narray([[7., 0.],\n       [0., 7.]])",
+    ),
+    "put": (
+        "Assign values to the elements at flat indices, like `numpy.put`.",
+        ">>> x = wf.zeros((2, 2))\n>>> wf.put(x, [0, 3], [7, 8])\n>>> x\narray([[7., 0.],\n       [0., 8.]])",
+    ),
 }
 
 
 def describe_composed(name: str) -> str | None:
     """Return the docstring of a function, or None if this module contains no docstring for the function."""
-    found = _SESSIONS.get(name) or FUNCTIONS.get(name)
-    if found is None and name in _CALLS:
-        summary, operands, result = _CALLS[name]
-        found = f"{summary}, like `numpy.{name}`.", f">>> wf.{name}({operands})\n{result}"
-    return found and add_example(*found)
+    if name in _SESSIONS:
+        return add_example(*_SESSIONS[name])
+    return describe_function(name, _CALLS) if name in _CALLS else None

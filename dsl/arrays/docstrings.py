@@ -306,100 +306,55 @@ array([ 1, -2], dtype=int32)""",
 array([1.3, 2.5])""",
 }
 
-# Summary and example session of each function
+# Summary, example arguments and example result of each function
 FUNCTIONS = {
-    "sum": (
-        "Return the sum of the elements over the given axes, like `numpy.sum`.",
-        ">>> wf.sum([[1, 2], [3, 4]], axis=0)\narray([4, 6])",
-    ),
-    "prod": (
-        "Return the product of the elements over the given axes, like `numpy.prod`.",
-        ">>> wf.prod([2, 3, 4])\nnp.int64(24)",
-    ),
+    "sum": ("Return the sum of the elements over the given axes", "[[1, 2], [3, 4]], axis=0", "array([4, 6])"),
+    "prod": ("Return the product of the elements over the given axes", "[2, 3, 4]", "np.int64(24)"),
     "max": (
-        "Return the maximum along the given axes, like `numpy.max`. The result is NaN if an element is NaN.",
-        ">>> wf.max([[1, 5], [7, 3]], axis=1)\narray([5, 7])",
+        "Return the maximum along the given axes, or NaN if an element is NaN",
+        "[[1, 5], [7, 3]], axis=1",
+        "array([5, 7])",
     ),
     "min": (
-        "Return the minimum along the given axes, like `numpy.min`. The result is NaN if an element is NaN.",
-        ">>> wf.min([[1, 5], [7, 3]], axis=1)\narray([1, 3])",
+        "Return the minimum along the given axes, or NaN if an element is NaN",
+        "[[1, 5], [7, 3]], axis=1",
+        "array([1, 3])",
     ),
     "all": (
-        "Return whether all elements along the given axes are nonzero, like `numpy.all`.",
-        ">>> wf.all([[True, False], [True, True]], axis=1)\narray([False,  True])",
+        "Return whether all elements along the given axes are nonzero",
+        "[[True, False], [True, True]], axis=1",
+        "array([False,  True])",
     ),
     "any": (
-        "Return whether any element along the given axes is nonzero, like `numpy.any`.",
-        ">>> wf.any([[False, False], [False, True]], axis=1)\narray([False,  True])",
+        "Return whether any element along the given axes is nonzero",
+        "[[False, False], [False, True]], axis=1",
+        "array([False,  True])",
     ),
-    "argmax": (
-        "Return the index of the first maximum along an axis, like `numpy.argmax`.",
-        ">>> wf.argmax([3, 9, 4, 9])\nnp.int64(1)",
-    ),
-    "argmin": (
-        "Return the index of the first minimum along an axis, like `numpy.argmin`.",
-        ">>> wf.argmin([3, 1, 4, 1])\nnp.int64(1)",
-    ),
-    "nansum": (
-        "Return the sum of the elements that are not NaN, like `numpy.nansum`.",
-        ">>> wf.nansum([1.0, np.nan, 2.0])\nnp.float64(3.0)",
-    ),
-    "nanprod": (
-        "Return the product of the elements that are not NaN, like `numpy.nanprod`.",
-        ">>> wf.nanprod([2.0, np.nan, 3.0])\nnp.float64(6.0)",
-    ),
-    "nanvar": (
-        "Return the variance of the elements that are not NaN, like `numpy.nanvar`.",
-        ">>> wf.nanvar([2.0, np.nan, 4.0])\nnp.float64(1.0)",
-    ),
+    "argmax": ("Return the index of the first maximum along an axis", "[3, 9, 4, 9]", "np.int64(1)"),
+    "argmin": ("Return the index of the first minimum along an axis", "[3, 1, 4, 1]", "np.int64(1)"),
+    "nansum": ("Return the sum of the elements that are not NaN", "[1.0, np.nan, 2.0]", "np.float64(3.0)"),
+    "nanprod": ("Return the product of the elements that are not NaN", "[2.0, np.nan, 3.0]", "np.float64(6.0)"),
+    "nanvar": ("Return the variance of the elements that are not NaN", "[2.0, np.nan, 4.0]", "np.float64(1.0)"),
     "nanstd": (
-        "Return the standard deviation of the elements that are not NaN, like `numpy.nanstd`.",
-        ">>> wf.nanstd([2.0, np.nan, 4.0])\nnp.float64(1.0)",
+        "Return the standard deviation of the elements that are not NaN",
+        "[2.0, np.nan, 4.0]",
+        "np.float64(1.0)",
     ),
     "quantile": (
-        "Return quantiles of the elements along the given axes, like `numpy.quantile`.",
-        ">>> wf.quantile([1.0, 2.0, 3.0, 4.0, 5.0], [0.25, 0.5])\narray([2., 3.])",
+        "Return quantiles of the elements along the given axes",
+        "[1.0, 2.0, 3.0, 4.0, 5.0], [0.25, 0.5]",
+        "array([2., 3.])",
     ),
     "percentile": (
-        "Return percentiles of the elements along the given axes, like `numpy.percentile`.",
-        ">>> wf.percentile([1.0, 2.0, 3.0, 4.0, 5.0], 25)\nnp.float64(2.0)",
+        "Return percentiles of the elements along the given axes",
+        "[1.0, 2.0, 3.0, 4.0, 5.0], 25",
+        "np.float64(2.0)",
     ),
-    "nanquantile": (
-        "Return quantiles of the elements that are not NaN, like `numpy.nanquantile`.",
-        ">>> wf.nanquantile([1.0, np.nan, 3.0], 0.5)\nnp.float64(2.0)",
-    ),
+    "nanquantile": ("Return quantiles of the elements that are not NaN", "[1.0, np.nan, 3.0], 0.5", "np.float64(2.0)"),
     "nanpercentile": (
-        "Return percentiles of the elements that are not NaN, like `numpy.nanpercentile`.",
-        ">>> wf.nanpercentile([1.0, np.nan, 3.0], 50)\nnp.float64(2.0)",
-    ),
-    "c_": (
-        "Join the arrays of an index expression as columns, like `numpy.c_`.",
-        ">>> wf.c_[[1, 2], [3, 4]]\narray([[1, 3],\n       [2, 4]])",
-    ),
-    "r_": (
-        "Join the arrays and ranges of an index expression along the first axis, like `numpy.r_`.",
-        ">>> wf.r_[1:4, 0, [7, 8]]\narray([1, 2, 3, 0, 7, 8])",
-    ),
-    "mgrid": (
-        "Return the full coordinate arrays of the grid that an index expression describes, like `numpy.mgrid`.",
-        ">>> wf.mgrid[0:2, 5:7][1]\narray([[5, 6],\n       [5, 6]])",
-    ),
-    "ogrid": (
-        "Return coordinate arrays that broadcast to the grid of an index expression, like `numpy.ogrid`.",
-        ">>> x, y = wf.ogrid[0:2, 5:8]\n>>> x.shape, y.shape\n((2, 1), (1, 3))",
-    ),
-    "einsum_path": (
-        "Return the cheapest contraction order for an Einstein summation, and a report, like `numpy.einsum_path`.",
-        ">>> x, y = wf.ones((9, 2)), wf.ones((2, 9))\n>>> wf.einsum_path('ij,jk,kl', x, y, x)[0]\n"
-        "['einsum_path', (1, 2), (0, 1)]",
-    ),
-    "fill_diagonal": (
-        "Fill the main diagonal of an array in place, like `numpy.fill_diagonal`.",
-        ">>> x = wf.zeros((2, 2))\n>>> wf.fill_diagonal(x, 7)\n>>> x\narray([[7., 0.],\n       [0., 7.]])",
-    ),
-    "put": (
-        "Assign values to the elements at flat indices, like `numpy.put`.",
-        ">>> x = wf.zeros((2, 2))\n>>> wf.put(x, [0, 3], [7, 8])\n>>> x\narray([[7., 0.],\n       [0., 8.]])",
+        "Return percentiles of the elements that are not NaN",
+        "[1.0, np.nan, 3.0], 50",
+        "np.float64(2.0)",
     ),
 }
 
@@ -409,9 +364,10 @@ def add_example(text: str, session: str) -> str:
     return f"{text}\n\nExamples\n--------\n{session}\n"
 
 
-def describe_function(name: str) -> str:
-    """Return the docstring of a function in `FUNCTIONS`."""
-    return add_example(*FUNCTIONS[name])
+def describe_function(name: str, rows: dict[str, tuple[str, str, str]] = FUNCTIONS) -> str:
+    """Return the docstring of a function, by default one in `FUNCTIONS`."""
+    summary, operands, result = rows[name]
+    return add_example(f"{summary}, like `numpy.{name}`.", f">>> wf.{name}({operands})\n{result}")
 
 
 def describe_members(kind: type) -> None:

@@ -60,10 +60,7 @@ MOST_LOOKED_AT = 64
 
 
 def assign_masked(array: Array, mask: Any, value: Any, where: Location) -> bool:
-    """Execute ``array[mask] = value``, either immediately or by recording it.
-
-    Return False if neither is possible.
-    """
+    """Execute ``array[mask] = value`` immediately or record it, or return False if neither is possible."""
     if type(value) is Array and type(mask) is Array and mask.shape == array.shape and value.size > 1:
         node = assign_selection(array, mask, value)
         if node is not None:
@@ -106,10 +103,7 @@ def _justifies_scan(array: Array, mask: Any, values: int) -> bool:
 
 
 def _distribute(test: Expr, values: Expr) -> Expr:
-    """Assign packed values, in order, to the elements at which a mask is true.
-
-    Elements at which the mask is false are arbitrary.
-    """
+    """Assign packed values, in order, to the elements at which a mask is true; other elements are arbitrary."""
     counts = _counts(test)
     kind = counts.dtype
     first = map_("subtract", [counts, constant(1, kind)])
@@ -133,10 +127,7 @@ def _count(mask: Array) -> int:
 
 
 def select(array: Array, mask: Array) -> Array | None:
-    """Return ``array[mask]`` for a CPU array, either pending or computed immediately on all threads.
-
-    Return None for other arrays.
-    """
+    """Return ``array[mask]`` for a CPU array, pending or computed on all threads, or None for other arrays."""
     device, own = array.device, mask.shape
     if device.name != "cpu" or mask.device is not device or not own or own != array.shape[: len(own)]:
         return None
@@ -148,18 +139,12 @@ def select(array: Array, mask: Array) -> Array | None:
         evaluate([mask._storage, array._storage], aside=recording.held)
     values, test = elements_of(array), elements_of(mask)
     rest = values.shape[len(own) :]
-    if values.flags.c_contiguous and test.flags.c_contiguous:
-        if len(own) > 1:
-            values, test = values.reshape(test.size, *rest), test.reshape(-1)
+    if len(own) > 1 and values.flags.c_contiguous and test.flags.c_contiguous:
+        values, test = values.reshape(test.size, *rest), test.reshape(-1)
 
-        def copy(block: slice, out: np.ndarray) -> None:
-            copy_masked(values[block], test[block], out)
-
-    else:
-
-        def copy(block: slice, out: np.ndarray) -> None:  # (of one block, so that the copies stay in the cache)
-            part, taken = np.ascontiguousarray(values[block]), np.ascontiguousarray(test[block])
-            copy_masked(part.reshape(taken.size, *rest), taken.reshape(-1), out)
+    def copy(block: slice, out: np.ndarray) -> None:  # (of one block, so that copies of it stay in the cache)
+        part, taken = np.ascontiguousarray(values[block]), np.ascontiguousarray(test[block])
+        copy_masked(part.reshape(taken.size, *rest), taken.reshape(-1), out)
 
     return _collect(copy, test, rest, values.dtype, device)
 
@@ -196,10 +181,7 @@ class _Copier:
 
 
 def copy_masked(values: np.ndarray, mask: np.ndarray, out: np.ndarray) -> None:
-    """Copy to `out` the items of `values` that a mask selects.
-
-    The mask is 1-D, and `out` has exactly as many items as the mask selects.
-    """
+    """Copy to `out` the items of `values` that a 1-D mask selects, of which `out` has exactly as many."""
     _Copier(out.strides[0])(values, mask, out)
 
 
@@ -236,8 +218,6 @@ def _collect(
 def find_true(mask: Array) -> tuple[np.ndarray | Array, ...]:
     """Return the indices of the true elements of a mask, as one array per axis.
 
-    The search runs on the mask's device.
-
     On a GPU, each element of the result is found by a binary search in the scan of the mask.
     """
     device = mask._storage.device
@@ -273,6 +253,3 @@ def _along_axes(flat: Expr, shape: tuple[int, ...]) -> tuple[Array, ...]:
         along = map_("floor_divide", [flat, constant(step, _INT64)]) if step > 1 else flat
         found.append(record(map_("remainder", [along, constant(n, _INT64)]) if axis else along))
     return tuple(found)
-
-
-__all__ = ["assign_masked", "find_true", "select"]

@@ -11,7 +11,7 @@ from typing import Any
 
 import numpy as np
 
-from weft.dsl.arrays.array import Array, Scalar, View, convert, scalar, whole, wrap
+from weft.dsl.arrays.array import Array, Scalar, convert, layout, scalar, wrap_view
 from weft.dsl.arrays.validation import check_order
 from weft.dsl.arrays.windows import is_c_ordered
 from weft.fusion import contiguous_strides
@@ -54,24 +54,15 @@ def _order_of(*views: tuple[Any, ...]) -> Order | None:
 
 def permuted(array: Array, order: Order) -> Array:
     """Return a view with the axes permuted by `order`, after adding leading axes of length 1 as needed."""
-    shape, strides, offset = array._view or whole(array._storage)
+    shape, strides, offset = layout(array)
     more = len(order) - len(shape)
     shape, strides = (1,) * more + shape, (0,) * more + strides
-    return _view(array, (tuple([shape[k] for k in order]), tuple([strides[k] for k in order]), offset))
+    return wrap_view(array._storage, (tuple([shape[k] for k in order]), tuple([strides[k] for k in order]), offset))
 
 
 def unpermuted(array: Array, order: Order) -> Array:
     """Return a view of an array with its axes permuted by the inverse of `order`."""
-    shape, strides, offset = array._view or whole(array._storage)
-    inverse = [order.index(k) for k in range(len(order))]
-    return _view(array, (tuple([shape[k] for k in inverse]), tuple([strides[k] for k in inverse]), offset))
-
-
-def _view(array: Array, view: View) -> Array:
-    storage = array._storage
-    shape, strides, offset = view
-    plain = not offset and shape == storage.shape and strides == contiguous_strides(shape)
-    return wrap(storage, None if plain else view)
+    return permuted(array, tuple([order.index(k) for k in range(len(order))]))
 
 
 def reduce_array(array: Array) -> Any:
@@ -97,10 +88,7 @@ def resolve_order(order: str, source: object) -> str:
 
 
 def memory_axes(source: Any, order: str) -> tuple[int, ...] | None:
-    """Return the axes of a new array from outermost to innermost, or None for C order.
-
-    "A" and "K" request the order of the source.
-    """
+    """Return the axes of a new array from outermost to innermost, or None for C order."""
     rank = source.ndim
     if order == "C" or rank < 2:
         return None
@@ -120,10 +108,7 @@ def copy_in_order(values: Array, order: str) -> Array:
 
 
 def in_order(values: Array, order: str | None, source: object = None) -> Array:
-    """Return an array in the given memory order, copied if necessary.
-
-    "A" and "K" request the order of the source.
-    """
+    """Return an array in a memory order ("A" and "K" request that of the source), copied if necessary."""
     order = check_order(order)
     if values.ndim < 2:
         return values if order in "AK" or is_c_ordered(values) else values.copy()
@@ -134,10 +119,7 @@ def in_order(values: Array, order: str | None, source: object = None) -> Array:
 
 
 def in_requested_order(found: Any, order: str, operands: Iterable[Any]) -> Any:
-    """Return a result in the memory order that a call requests.
-
-    "A" requests the order of the operands.
-    """
+    """Return a result in the memory order that a call requests, where "A" requests the order of the operands."""
     if (order := check_order(order)) == "A":
         arrays = [value for value in operands if isinstance(value, Array) and value.ndim > 1]
         order = "F" if arrays and all(is_c_ordered(a.T) and not is_c_ordered(a) for a in arrays) else "C"

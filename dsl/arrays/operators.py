@@ -43,7 +43,6 @@ from weft.dsl.arrays.foreign import has_foreign, is_foreign
 from weft.dsl.arrays.memoized import memoized
 from weft.dsl.arrays.numbers import bind_numbers, within_64_bits
 from weft.dsl.arrays.on_host import call_numpy, from_host, note_fallback
-from weft.dsl.arrays.parts import Part
 from weft.dsl.arrays.results import check_cast
 from weft.dsl.arrays.ufunc import UFUNCS, check_power
 from weft.dsl.arrays.validation import UnsupportedDtypeError
@@ -67,8 +66,6 @@ from weft.runtime import IMMEDIATE
 _COMPARISONS = frozenset({"eq", "ne", "lt", "le", "gt", "ge"})
 # NumPy computes these powers by cheaper operations, which affect the bits of the result.
 _POWERS = {2: "square", 1: "positive", 0.5: "sqrt", -1: "reciprocal"}
-
-
 _WEAK = frozenset({bool, int, float, complex})
 
 
@@ -92,14 +89,25 @@ def _attempt(way: Implementation, array: Array, other: Any, reflected: bool) -> 
     return attempt(way, (other, array) if reflected else (array, other))
 
 
-def binary_method(op: str, reflected: bool = False) -> Callable[[Array, Any], Array]:
-    """Return the `Array` method of a binary operator, such as ``__add__``."""
+def _attempt_scalar(way: Implementation, scalar: Scalar, other: Any, reflected: bool) -> Any:
+    """Execute a binary operator of a `Scalar` immediately, if the operands are evaluated."""
+    number = number_of_scalar(scalar)
+    if number is None:
+        return MISSED
+    second = number_of_scalar(other) if type(other) is Scalar else other
+    return attempt(way, (second, number) if reflected else (number, second), scalar.device)
+
+
+def _binary_method(
+    op: str, reflected: bool = False, execute: Callable[[Implementation, Any, Any, bool], Any] = _attempt
+) -> Callable[[Array, Any], Array]:
+    """Return the method of a binary operator, such as ``__add__``, which tries `execute` before recording."""
     way = REFLECTED if reflected else PLAIN
     definition = find_op(op)
     immediate = implementation_of(definition, getattr(operator, f"__{definition.dunder}__"))
 
     def method(self: Array, other: object) -> Any:
-        found = _attempt(immediate, self, other, reflected)
+        found = execute(immediate, self, other, reflected)
         if found is not MISSED:
             return found
         where = operator_location()
@@ -108,14 +116,15 @@ def binary_method(op: str, reflected: bool = False) -> Callable[[Array, Any], Ar
         key, node = look_up(op, way, self, other, *where)
         if node is not None:
             return record(node)
-        return record_operation(op, way, self, other, where, key)
+        return _record_operation(op, way, self, other, where, key)
 
-    method.records = op, way, RECORD  # type: ignore[attr-defined]
+    if execute is _attempt:
+        method.records = op, way, RECORD  # type: ignore[attr-defined]
     return method
 
 
 @on_operands_device
-def record_operation(op: str, way: int, first: Array, second: Any, where: Location, key: object) -> Any:
+def _record_operation(op: str, way: int, first: Array, second: Any, where: Location, key: object) -> Any:
     """Record a binary operation that is not in the memo, or compute it with NumPy."""
     if op == "multiply" and isinstance(first, Scalar) and isinstance(second, (list, tuple)):
         return second * first._count()  # repeats the sequence, as NumPy's scalars do
@@ -132,9 +141,7 @@ def record_operation(op: str, way: int, first: Array, second: Any, where: Locati
 
 
 def compute_by_numpy(op: str, way: int, first: Array, second: Any) -> Any:
-    """Compute a binary operation with NumPy, because weft does not support the second operand's type.
-
-    For example, the second operand may be an array of dates.
+    """Compute a binary operation with NumPy, because weft does not support the second operand's type, such as dates.
 
     Return NotImplemented if the type of the second operand handles the operation.
     """
@@ -166,6 +173,7 @@ def _in_place(op: str) -> Any:
         where = operator_location()
         key, node = look_up(op, IN_PLACE, self, other, *where)
         if node is not None and assign(self._storage, node, key[LEFT], recording.epoch):  # type: ignore[arg-type]
+            self._after_write()
             return self
         if accepts(other):
             with suppress(UnsupportedDtypeError):
@@ -215,12 +223,7 @@ def _record_in_place(op: str, target: Array, other: Any, where: Location, key: A
 
 
 def _foreign_in_place(op: str, target: Array, other: object) -> Any:
-    """Execute an in-place operator with an operand of another library.
-
-    The array is copied, and the result is assigned to the array.
-
-    The foreign operand's ``__array_ufunc__`` computes the result.
-    """
+    """Execute an in-place operator on a copy of the array by a foreign operand's ``__array_ufunc__``."""
     if not callable(getattr(type(other), "__array_ufunc__", None)):
         return NotImplemented
     values = np.array(target.numpy())
@@ -229,18 +232,6 @@ def _foreign_in_place(op: str, target: Array, other: object) -> Any:
         return found
     target[...] = values  # type: ignore[index]
     return target
-
-
-def _on_part(method: Any) -> Any:
-    """Wrap an in-place operator of a `Part`, so that it also updates the complex array."""
-
-    def updating_whole(self: Part, other: object) -> Any:
-        found = method(self, other)
-        if found is self:
-            self._after_write()
-        return found
-
-    return updating_whole
 
 
 def _refuse(self: Array, other: object) -> Any:
@@ -256,30 +247,6 @@ def _unary(op: str) -> Any:
         return apply(op, self, location=operator_location()) if found is MISSED else found
 
     method.records = op, PLAIN, RECORD  # type: ignore[attr-defined]
-    return method
-
-
-def _scalar_operator(op: str, reflected: bool = False) -> Any:
-    """Return the method of `Scalar` for a binary operator.
-
-    NumPy computes the operation if the operands are evaluated. Otherwise it is recorded.
-    """
-    way, definition = REFLECTED if reflected else PLAIN, find_op(op)
-    immediate = implementation_of(definition, getattr(operator, f"__{definition.dunder}__"))
-
-    def method(self: Scalar, other: object) -> Any:
-        number = number_of_scalar(self)
-        second = number_of_scalar(other) if type(other) is Scalar else other
-        if number is not None:
-            found = attempt(immediate, (second, number) if reflected else (number, second), self.device)
-            if found is not MISSED:
-                return found
-        if type(other) is np.ndarray:
-            other = copy_operand(other, self.device)
-        where = operator_location()
-        key, node = look_up(op, way, self, other, *where)
-        return record(node) if node is not None else record_operation(op, way, self, other, where, key)
-
     return method
 
 
@@ -313,16 +280,12 @@ def number_of_scalar(scalar: Scalar) -> Any:
 
 def power(base: Array, exponent: Any) -> Any:
     """Return ``base ** exponent`` as NumPy does, including its shortcuts and errors."""
-    return _compute_power(base, exponent, _record_power)
-
-
-def _compute_power(base: Array, exponent: Any, record_power: Callable[[Array, Any], Any]) -> Any:
     if accepts(exponent):
         found = _power_at_once(base, exponent)
         if found is not MISSED:
             return found
         with suppress(UnsupportedDtypeError):
-            return record_power(base, exponent)
+            return _record_power(base, exponent)
     return compute_by_numpy("power", PLAIN, base, exponent)
 
 
@@ -341,6 +304,7 @@ def _power_at_once(base: Array, exponent: Any) -> Any:
     return attempt(immediate, (first,) if short is not None else (first, exponent), base.device)
 
 
+@memoized
 def _record_power(base: Array, exponent: Any) -> Any:
     short, where = _short_power(base, exponent), user_location()
     if short is not None:
@@ -354,9 +318,6 @@ def _record_power(base: Array, exponent: Any) -> Any:
     return apply("power", base, exponent, location=where)
 
 
-_memoized_power = memoized(_record_power)
-
-
 def _array_power(self: Array, exponent: Any) -> Any:
     """Implement ``**`` for an array, immediately if the array is small and by recording otherwise."""
     values = self._values
@@ -366,10 +327,10 @@ def _array_power(self: Array, exponent: Any) -> Any:
             return UFUNCS[short](self)
         if values.dtype.kind == "f" and type(exponent) is float and exponent not in (0, 3):
             return UFUNCS["power"](self, exponent)
-    return _compute_power(self, exponent, _memoized_power)
+    return power(self, exponent)
 
 
-_array_power.records = _memoized_power.records  # type: ignore[attr-defined]
+_array_power.records = _record_power.records  # type: ignore[attr-defined]
 
 
 def _divmod(self: Array, other: Any) -> Any:
@@ -399,10 +360,7 @@ def array_ufunc(self: Array, ufunc: np.ufunc, method: str, *inputs: Any, **optio
 
 
 def _put_into(name: str, found: Any, out: Any) -> Any:
-    """Copy a small result to the NumPy array `out`, or return `MISSED` if that is not possible.
-
-    The type and the shape of `out` must be suitable.
-    """
+    """Copy a small result to `out`, or return `MISSED` if `out` is not a NumPy array of the result's shape."""
     values = values_of(found) if type(found) is Array else found
     if type(out) is not np.ndarray or values is None or values.shape != out.shape:
         return MISSED
@@ -424,16 +382,15 @@ def install() -> None:
         if definition.arity == 1:
             setattr(Array, f"__{name}__", _unary(definition.name))
             continue
-        setattr(Array, f"__{name}__", binary_method(definition.name))
-        setattr(Scalar, f"__{name}__", _scalar_operator(definition.name))
+        setattr(Array, f"__{name}__", _binary_method(definition.name))
+        setattr(Scalar, f"__{name}__", _binary_method(definition.name, execute=_attempt_scalar))
         if name not in _COMPARISONS:
-            setattr(Array, f"__r{name}__", binary_method(definition.name, True))
+            setattr(Array, f"__r{name}__", _binary_method(definition.name, True))
             setattr(Array, f"__i{name}__", _in_place(definition.name))
-            setattr(Scalar, f"__r{name}__", _scalar_operator(definition.name, True))
+            setattr(Scalar, f"__r{name}__", _binary_method(definition.name, True, _attempt_scalar))
             # Python evaluates `s += y` as `s = s + y` if the object has no in-place operator.
-            setattr(Scalar, f"__i{name}__", _scalar_operator(definition.name))
+            setattr(Scalar, f"__i{name}__", _binary_method(definition.name, execute=_attempt_scalar))
             setattr(ReadOnly, f"__i{name}__", _refuse)
-            setattr(Part, f"__i{name}__", _on_part(_in_place(definition.name)))
     setattr(Array, "__pow__", _array_power)
     setattr(Scalar, "__pow__", power)
     setattr(Scalar, "__ipow__", power)

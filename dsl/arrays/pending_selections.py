@@ -54,7 +54,9 @@ def select_later(array: Array, mask: Array) -> Array | None:
     """
     found = _lines.get(site := site_of(user_location(2)))
     if found is None or recording.held or mask.shape != array.shape:
-        _note(mask, site)
+        if _Latest.mask() is not mask:
+            _Latest.mask, _Latest.sites = ref(mask), []
+        _Latest.sites.append(site)
         return None
     if mask._device is None and mask._storage.buffer is None:
         end_recording()
@@ -62,12 +64,6 @@ def select_later(array: Array, mask: Array) -> Array | None:
     if count < 2 or count * SPARSE < mask.size:
         return None
     return record(opaque(found, [expr_of(array), expr_of(mask)], (count,), array.dtype, "select"))
-
-
-def _note(mask: Array, site: Any) -> None:
-    if _Latest.mask() is not mask:
-        _Latest.mask, _Latest.sites = ref(mask), []
-    _Latest.sites.append(site)
 
 
 def elements_of(array: Array) -> np.ndarray:
@@ -80,14 +76,11 @@ def elements_of(array: Array) -> np.ndarray:
 
 
 def assign_selection(array: Array, mask: Array, value: Array) -> Expr | None:
-    """Return the elementwise expression for ``array[mask] = value``, or None if there is none.
-
-    Return None unless `value` is elementwise in selections by the same mask.
-    """
+    """Return the expression for ``array[mask] = value``, or None if `value` is not elementwise in such selections."""
     node, epoch = value._storage.expr, recording.epoch
     if epoch is not None and value._view is None and value._storage.epoch is epoch and node is not None:
         test = expr_of(mask)
-        if epoch is not None and recording.epoch is epoch and (found := _of_all(node, test, array.shape)) is not None:
+        if recording.epoch is epoch and (found := _of_all(node, test, array.shape)) is not None:
             epoch.taken.add(found)  # (all of it was recorded in this epoch)
             return found
     if _Latest.mask() is mask:
@@ -111,6 +104,3 @@ def _of_all(node: Expr, test: Expr, shape: tuple[int, ...]) -> Expr | None:
         else:
             return None
     return made[node]
-
-
-__all__ = ["SPARSE", "assign_selection", "elements_of", "select_later"]

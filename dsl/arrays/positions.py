@@ -8,6 +8,7 @@ exceed the bounds.
 from __future__ import annotations
 
 from functools import reduce
+from typing import NamedTuple
 
 import numpy as np
 
@@ -21,28 +22,16 @@ _INT64 = np.dtype(np.int64)
 MANY = 1 << 18
 
 
-class Positions:
-    """Checked indices along one axis of an array.
+class Positions(NamedTuple):
+    """Checked indices along one axis of an array."""
 
-    A weft array may contain negative indices.
-
-    `position` is the position of the indices among the result's axes. `length` and `stride` are those of the indexed axis.
-    """
-
-    __slots__ = ("array", "length", "numbers", "position", "shape", "stride", "wraps")
-
-    def __init__(
-        self,
-        position: int,
-        length: int,
-        stride: int,
-        shape: tuple[int, ...],
-        numbers: np.ndarray | None,
-        array: Array | None = None,
-        wraps: bool = False,
-    ) -> None:
-        self.position, self.length, self.stride, self.shape = position, length, stride, shape
-        self.numbers, self.array, self.wraps = numbers, array, wraps
+    position: int  # of the indices among the result's axes
+    length: int  # of the indexed axis
+    stride: int  # ... its stride
+    shape: tuple[int, ...]
+    numbers: np.ndarray | None  # the indices, none of which is negative, ...
+    array: Array | None = None  # ... or a weft array of indices
+    wraps: bool = False  # whether the weft array may contain negative indices
 
     def expr(self) -> Expr:
         """Return the indices as an expression of the current recording, with negative indices made non-negative."""
@@ -58,10 +47,7 @@ class Positions:
 
 
 def positions_of(values: Array | np.ndarray, axis: int, length: int, stride: int, position: int) -> Positions:
-    """Check index values for an axis, and return them as `Positions`.
-
-    Raises IndexError if an index is out of bounds.
-    """
+    """Check index values for an axis, and return them as `Positions`, or raise IndexError."""
     if isinstance(values, np.ndarray):
         low, high = (int(values.min()), int(values.max())) if values.size else (0, 0)
         if values.size:

@@ -55,10 +55,7 @@ _IN_BLOCKS = frozenset({"add", "subtract", "minimum", "maximum", "bitwise_and", 
 
 
 def is_gpu(device: Device) -> bool:
-    """Return whether a device runs kernels with GPU schedules.
-
-    The CPU emulation of a GPU also does.
-    """
+    """Return whether a device runs kernels with GPU schedules, as the CPU emulation of a GPU also does."""
     return codegen.machine_of(device).is_gpu
 
 
@@ -160,10 +157,7 @@ def _sum_steps(value: Expr, nan: Expr, steps: Expr, top: Expr, position: Expr, s
 
 
 def _special_sum(counts: Expr) -> Expr:
-    """Return inf, -inf or NaN for each index, given the counts of infinities and NaNs at the index.
-
-    `counts` packs these numbers into one integer for each index.
-    """
+    """Return inf, -inf or NaN for each index, given the packed counts of infinities and NaNs at the index."""
     negative, mask = constant(_UPPER, _INT64), constant((1 << _UPPER) - 1, _INT64)
     infinity, nan = (constant(v, _FLOAT64) for v in (np.inf, np.nan))
     some = [
@@ -183,10 +177,7 @@ def scatter_assign(
     device: Device,
     location: Location | None = None,
 ) -> Expr:
-    """Assign `value` to the elements of `previous` that `position` selects, and return the result.
-
-    If an index is repeated, the last value wins.
-    """
+    """Assign `value` to the elements that `position` selects; the last value of a repeated index wins."""
     count = prod(shape)
     if not is_gpu(device) or count <= FEW or count >= 2**31 or previous.size > INDICES_PER_VALUE * count:
         return scatter(previous, value, [position], terms, shape, "", location)
@@ -209,6 +200,3 @@ def _at(values: Expr, position: Expr) -> Expr:
 
 def _scatter_reduced(op: str, target: Expr, value: Expr, position: Expr) -> Expr:
     return scatter(target, value, [position], _FLAT, position.shape, op)
-
-
-__all__ = ["scatter_assign", "scatter_reduce", "is_gpu", "sum_in_any_order"]

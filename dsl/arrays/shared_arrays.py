@@ -17,13 +17,12 @@ from typing import Any
 import numpy as np
 
 from weft.codegen import is_supported
-from weft.dsl.arrays.array import VALUE_READS, Array, ReadOnly, Scalar, is_writable, whole, wrap
+from weft.dsl.arrays.array import VALUE_READS, Array, ReadOnly, Scalar, is_writable, layout, wrap, wrap_view
 from weft.dsl.arrays.foreign_memory import storage_at_address
 from weft.dsl.arrays.parts import Part
 from weft.dsl.immediate.host_values import address_of, is_free, values_of
 from weft.fusion import (
     Storage,
-    contiguous_strides,
     export_memory,
     exporter_of,
     keep_shared,
@@ -55,7 +54,7 @@ def shared_array(array: Array) -> np.ndarray | None:
     exporter = _share_small(array) if storage.host is None else exporter_of(storage)
     if exporter is not None:
         return _over(array, exporter)
-    shape, strides, offset = array._view or whole(storage)
+    shape, strides, offset = layout(array)
     width = storage.dtype.itemsize
     values = share_memory(storage).array(storage.dtype, shape, tuple([s * width for s in strides]), offset * width)
     values.flags.writeable = is_writable(array)
@@ -86,10 +85,7 @@ def _over(array: Array, exporter: np.ndarray) -> np.ndarray:
 
 
 def _sharing_storage(array: Array) -> Storage:
-    """Return the storage whose memory an array shares with other code.
-
-    For a `Part`, this is the storage of the complex array.
-    """
+    """Return the storage whose memory an array shares: that of the complex array for a `Part`."""
     return (array._owner if isinstance(array, Part) else array)._storage
 
 
@@ -172,10 +168,7 @@ def share_buffer(values: np.ndarray) -> Array | np.ndarray | None:
 
 
 def view_as(array: Array, change: Callable[[np.ndarray], np.ndarray]) -> Array | None:
-    """Return a view of an array's memory in another dtype, or None if only a copy is possible.
-
-    `change` makes the same view of a NumPy array.
-    """
+    """Return the view that `change` makes of an array's memory, or None if only a copy is possible."""
     seen = shared_array(array)
     if seen is None:
         return None
@@ -190,14 +183,11 @@ def view_as(array: Array, change: Callable[[np.ndarray], np.ndarray]) -> Array |
     storage = Storage((count,), dtype, memory.device, buffer)
     keep_shared(storage, share(storage, buffer))
     view = values.shape, tuple(s // width for s in values.strides), start // width
-    plain = view == ((count,), contiguous_strides((count,)), 0)
-    return wrap(storage, None if plain else view, Array if is_writable(array) else ReadOnly)
+    return wrap_view(storage, view, Array if is_writable(array) else ReadOnly)
 
 
 def interface(self: Array) -> dict[str, Any]:
-    """Implement ``__array_interface__`` and keep the memory shared from then on.
-
-    The address may be used at any later time.
+    """Implement ``__array_interface__`` and keep the memory shared, since the address may be used at any later time.
 
     Raises AttributeError for arrays that are not in CPU memory, and for bfloat16.
     """
@@ -228,10 +218,7 @@ _WRITABLE, _STRIDES = 1, 0x18  # of a request: `inspect.BufferFlags`
 
 
 def get_buffer(self: Array, flags: int, /) -> memoryview:
-    """Implement the buffer protocol in Python 3.12 and later.
-
-    Raises BufferError if the request is unsupported.
-    """
+    """Implement the buffer protocol in Python 3.12 and later, or raise BufferError for an unsupported request."""
     try:
         return _requested(self, flags).data
     except BaseException as error:
@@ -247,10 +234,7 @@ def release_buffer(self: Array, view: memoryview, /) -> None:
 
 
 def _requested(array: Array, flags: int) -> np.ndarray:
-    """Return the NumPy array that answers a buffer request with the given flags.
-
-    A reader that does not support strides gets a copy of the elements in C order.
-    """
+    """Return the array that answers a buffer request: in C order for a reader that does not support strides."""
     values = exported(array)
     if flags & _WRITABLE and not values.flags.writeable:
         raise BufferError("this array is read-only")
@@ -301,10 +285,7 @@ _RELEASE = ctypes.PYFUNCTYPE(None, ctypes.py_object, ctypes.c_void_p)(lambda arr
 
 
 def install_buffer(*classes: type) -> None:
-    """Add the buffer protocol to the array classes in Python 3.11.
-
-    Python 3.11 has no ``__buffer__`` method.
-    """
+    """Add the buffer protocol to the array classes in Python 3.11, which has no ``__buffer__`` method."""
     if sys.version_info >= (3, 12):
         return
     for kind in classes:

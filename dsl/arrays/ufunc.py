@@ -13,7 +13,7 @@ from typing import Any
 
 import numpy as np
 
-from weft.codegen import OPS, NoLoopError, OpDef, identity_of, is_half, resolve_dtypes
+from weft.codegen import OPS, NoLoopError, OpDef, identity_of, is_half
 from weft.dsl.arrays.array import Array, Scalar, as_operand, convert, expr_of, record, start, user_location, whole, wrap
 from weft.dsl.arrays.call_sites import PLAIN, RECORD, apply, on_operands_device, transposed
 from weft.dsl.arrays.docstrings import UFUNC_EXAMPLES, add_example
@@ -36,10 +36,7 @@ _EXTREMES = {"maximum": "max", "minimum": "min"}
 
 
 def _or_numpys(method: Callable[..., Any]) -> Callable[..., Any]:
-    """Wrap a ufunc method, so that NumPy executes calls that weft does not support.
-
-    NumPy also executes calls with small arrays.
-    """
+    """Wrap a ufunc method, so that NumPy executes calls with small arrays and calls that weft does not support."""
     reduces, numpys = method.__name__ != "outer", _EXTREMES if method.__name__ == "reduce" else {}
 
     @wraps(method)
@@ -72,15 +69,6 @@ def _describe(definition: OpDef) -> str:
         return text
     operands, result = UFUNC_EXAMPLES[definition.name]
     return add_example(text, f">>> wf.{definition.name}({operands})\n{result}")
-
-
-def _replaceable_by_native_code(method: Callable[..., Any]) -> Callable[..., Any]:
-    """Mark a ufunc method as replaceable by machine code that records memoized operations.
-
-    The code's memo keys contain the name of the ufunc.
-    """
-    method.records = None, PLAIN, RECORD  # type: ignore[attr-defined]
-    return method
 
 
 class UFunc:
@@ -120,7 +108,6 @@ class UFunc:
     def __reduce__(self) -> Any:
         return find_ufunc, (self.definition.name,)
 
-    @_replaceable_by_native_code
     def __call__(
         self,
         *operands: Any,
@@ -277,15 +264,15 @@ class UFunc:
         return apply_at(self.definition.name, array, indices, values)
 
 
+# (Native code may replace this method. Its memo keys contain the name of the ufunc.)
+UFunc.__call__.records = None, PLAIN, RECORD  # type: ignore[attr-defined]
+
 # Ops whose result does not depend on the order in which elements at one index are combined.
 _SEGMENTED = frozenset({"add", "maximum", "minimum"})
 
 
 def _reduce_segments(op: str, values: Array, indices: Any, axis: int, dtype: Any) -> Any:
-    """Reduce the slices between consecutive indices on a GPU, or return None if NumPy must do it.
-
-    The indices increase, so that each element belongs to one slice at most.
-    """
+    """Reduce the slices between increasing indices on a GPU, or return None if NumPy must do it."""
     begins = np.asarray(indices)
     if not is_gpu(values.device) or op not in _SEGMENTED or begins.ndim != 1 or begins.dtype.kind not in "iu":
         return None
@@ -336,6 +323,3 @@ for _row in OPS.values():
 def find_ufunc(name: str) -> UFunc:
     """Return the ufunc of the op named `name`."""
     return UFUNCS[name]
-
-
-__all__ = ["UFUNCS", "UFunc", "check_power", "identity_of", "resolve_dtypes"]

@@ -80,8 +80,6 @@ def check_unmasked(value: object) -> None:
 
 
 MOST_ELEMENTS = 1 << 59  # of up to 16 bytes each, so that sizes in bytes fit into 64 bits
-
-
 MOST_AXES = 64  # NumPy's limit: results are converted to NumPy arrays
 
 
@@ -93,10 +91,7 @@ def check_order(order: Any) -> str:
 
 
 def as_shape(shape: Any, most: int = MOST_ELEMENTS) -> tuple[int, ...]:
-    """Convert an int or a sequence of ints to a shape.
-
-    Raises ValueError for negative lengths and for large shapes.
-    """
+    """Convert an int or a sequence of ints to a shape, or raise ValueError for negative lengths and large shapes."""
     if isinstance(shape, (int, np.integer)):
         shape = (shape,)
     elif shape is None:
