@@ -359,20 +359,20 @@ def _slice_arena(step: ArenaSlices, table: list[Any], device: Device) -> None:
 
 
 def _launch_batch(step: Batch, table: list[Any], device: Device) -> None:
-    """Launch the kernels of a batch.
+    """Launch the kernels of a batch, except those that were launched before an interrupt.
 
     The kernels are launched one by one if there are listeners, or if launches are printed.
     """
-    if Listening.listeners or "launch" in setting("debug"):
+    if table[-1] or Listening.listeners or "launch" in setting("debug"):
         for launch in step.launches[table[-1] :]:
             table[-1] += 1
             _launch(launch, table, device)
         return
-    if not table[-1]:
+    if device.streaming:  # (other devices count the launches themselves, and skip those that are counted)
         table[-1] = len(step.launches)
-        step.prepared.run(table)
-        STATISTICS.launches += len(step.launches)
-        STATISTICS.bytes += step.nbytes
+    step.prepared.run(table)
+    STATISTICS.launches += len(step.launches)
+    STATISTICS.bytes += step.nbytes
 
 
 def _launch(step: KernelLaunch, table: list[Any], device: Device) -> None:

@@ -4,13 +4,16 @@ from __future__ import annotations
 
 import subprocess
 import sys
+from collections.abc import Callable
+from typing import Any
 
 import numpy as np
 import pytest
 
 import weft as wf
 from weft.fusion.run import execute
-from weft.runtime import override
+from weft.fusion.run.host_calls import call_host
+from weft.runtime import Listening, override
 
 PROGRAM = """
 import sys, threading, time
@@ -60,3 +63,27 @@ def test_a_failed_library_call_leaves_inputs_unchanged(monkeypatch: pytest.Monke
             with pytest.raises(MemoryError):
                 wf.evaluate(x, product)
         np.testing.assert_array_equal(x[:4].numpy(), [1, 150, 1, 150])
+
+
+def test_a_listener_may_leave_during_a_plan(monkeypatch: pytest.MonkeyPatch) -> None:
+    class Heard:
+        def launch(self, device: object, note: object, start: Callable[[], None]) -> None:
+            start()
+
+        def built(self, note: object) -> None:
+            pass
+
+    listener = Heard()
+
+    def call(*arguments: Any) -> None:
+        Listening.remove(listener)
+        call_host(*arguments)
+
+    with wf.device("cpu"), override(interpret="never"):
+        a = wf.ones((300, 300))
+        wf.evaluate(a)
+        for _ in range(3):  # (kernels are prepared after the first runs)
+            Listening.add(listener)
+            with monkeypatch.context() as patch:
+                patch.setattr(execute, "call_host", call)
+                np.testing.assert_array_equal(np.asarray(a @ a * 2 + 1), 601)
