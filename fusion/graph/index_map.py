@@ -7,10 +7,16 @@ of each read, per dimension or flat in C order.
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections import defaultdict
+from collections.abc import Mapping, Sequence
 from functools import lru_cache
+from math import prod
+from typing import Any
 
-from weft.fusion.graph.expr import contiguous_strides
+import numpy as np
+from numpy.lib.stride_tricks import as_strided
+
+from weft.fusion.graph.expr import Expr, contiguous_strides
 from weft.fusion.graph.sizes import common_divisor
 
 Affine = tuple[int, tuple[tuple[int, int], ...]]
@@ -44,10 +50,7 @@ def flatten(coordinates: Coordinates, shape: tuple[int, ...]) -> Affine:
 
 
 def rename(form: Affine, loops: dict[int, int]) -> Affine:
-    """Rename the loop variables of an affine form according to the mapping `loops`.
-
-    Loops missing from the mapping keep their names.
-    """
+    """Rename the loop variables of an affine form according to the mapping `loops`, which may omit loops."""
     return form[0], tuple(sorted((loops.get(loop, loop), c) for loop, c in form[1]))
 
 
@@ -112,6 +115,42 @@ def through_view(decoded: Coordinates, coordinates: Coordinates) -> Coordinates:
     )
 
 
+def taken_axis(node: Expr) -> int:
+    """Return the axis along which a gather selects elements, as `numpy.take` does, or -1 for other gathers."""
+    base, *indices = node.operands
+    (terms,) = node.attrs
+    shape = base.shape
+    if len(indices) != 1 or len(terms) != len(shape) or not node.size:
+        return -1
+    own = [k for k, (_, _, which) in enumerate(terms) if which >= 0]
+    if len(own) != 1 or terms[own[0]] != (0, (), 0):
+        return -1
+    axis, count = own[0], len(node.shape) - len(shape) + 1
+    if count < 0 or node.shape != (*shape[:axis], *node.shape[axis : axis + count], *shape[axis + 1 :]):
+        return -1
+    for k, (first, steps, _) in enumerate(terms):
+        result_axis = k if k < axis else k + count - 1
+        if k != axis and (first or (steps != ((result_axis, 1),) and shape[k] != 1)):
+            return -1
+    given = indices[0].shape
+    lead = len(given) - (len(node.shape) - axis)
+    wanted = (*node.shape[axis : axis + count], *(1,) * (len(node.shape) - axis - count))
+    if lead < 0:
+        return -1
+    return axis if given[lead:] == wanted and all(n == 1 for n in given[:lead]) else -1
+
+
+def strided_view(base: Any, shape: tuple[int, ...], strides: tuple[int, ...], offset: int) -> Any:
+    """Return a view of a C-contiguous NumPy array or scalar, with strides and an offset in elements."""
+    size, dtype = base.itemsize, base.dtype
+    if 0 in shape:
+        return np.empty(shape, dtype)
+    if dtype.isbuiltin != 1:  # (other dtypes have no buffers)
+        return as_strided(base.reshape(-1)[offset:], shape, [s * size for s in strides])
+    # (a tenth of the time of `as_strided`)
+    return np.ndarray(shape, dtype, base, offset * size, [s * size for s in strides])
+
+
 def disjoint(one: Affine, other: Affine, extents: Sequence[int]) -> bool:
     """Return whether two flat indices are provably different in every pair of iterations."""
     steps = [c for _, c in (*one[1], *other[1])]
@@ -119,10 +158,37 @@ def disjoint(one: Affine, other: Affine, extents: Sequence[int]) -> bool:
         return one[0] != other[0]
     if (one[0] - other[0]) % common_divisor(*steps):
         return True
-
-    def reach(form: Affine) -> tuple[int, int]:
-        ends = [c * (extents[k] - 1) for k, c in form[1]]
-        return form[0] + sum(e for e in ends if e < 0), form[0] + sum(e for e in ends if e > 0)
-
-    (low, high), (low_other, high_other) = reach(one), reach(other)
+    (low, high), (low_other, high_other) = reach(one, extents), reach(other, extents)
     return high < low_other or high_other < low
+
+
+def reach(form: Affine, extents: Sequence[int]) -> tuple[int, int]:
+    """Return the minimum and the maximum of an affine form over loops with these extents."""
+    ends = [c * (extents[k] - 1) for k, c in form[1]]
+    return form[0] + sum(e for e in ends if e < 0), form[0] + sum(e for e in ends if e > 0)
+
+
+def bound_form(form: Affine, quotients: Mapping[int, tuple[Affine, int]], extents: Sequence[int]) -> tuple[int, int]:
+    """Return a lower and an upper bound of an affine form that contains quotients.
+
+    The key ``-1 - k`` in a form stands for quotient k. `quotients` maps k to the dividend and the divisor. Interval
+    arithmetic overestimates ``f - q * (f // q)``, because it treats a quotient and its dividend as independent. Here
+    each quotient is replaced by ``(f - remainder) / q``, so that the form is linear in independent numbers.
+    """
+    scale = prod(divisor for _, divisor in quotients.values())
+    constant = form[0] * scale
+    factors: dict[int, int] = defaultdict(int)  # multiplied by `scale`; a negative key stands for a remainder
+    terms = [(key, c * scale) for key, c in form[1]]
+    while terms:
+        key, factor = terms.pop()
+        if key >= 0:
+            factors[key] += factor
+            continue
+        dividend, divisor = quotients[-1 - key]
+        factor //= divisor  # (exact)
+        factors[key] -= factor
+        constant += factor * dividend[0]
+        terms += [(inner, factor * c) for inner, c in dividend[1]]
+    ends = [c * ((extents[key] if key >= 0 else quotients[-1 - key][1]) - 1) for key, c in factors.items()]
+    low, high = constant + sum(e for e in ends if e < 0), constant + sum(e for e in ends if e > 0)
+    return low // scale, -(-high // scale)

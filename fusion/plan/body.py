@@ -9,6 +9,7 @@ map occurs once. An instruction refers only to earlier instructions.
 from __future__ import annotations
 
 from collections.abc import Collection, Iterable, Iterator, Sequence
+from copy import copy
 from dataclasses import dataclass
 from operator import index
 from typing import Literal, assert_never
@@ -21,6 +22,7 @@ from weft.fusion.graph.index_map import (
     ZERO,
     Affine,
     Coordinates,
+    bound_form,
     broadcast,
     combine,
     decode_view,
@@ -62,10 +64,7 @@ class Instruction:
 
 @dataclass(frozen=True, slots=True)
 class Branch:
-    """One branch of a selection, with its instructions and its result.
-
-    The numbers of the instructions follow those before the choice.
-    """
+    """One branch of a selection: its instructions, numbered from those before the choice on, and its result."""
 
     instructions: tuple[Instruction, ...]
     result: int
@@ -115,13 +114,7 @@ def window_of(update: Expr) -> Window | None:
 
 
 class BodyBuilder:
-    """Builder of the straight-line code of one task.
-
-    Attributes
-    ----------
-    quotients : list of (form, divisor)
-        Divisions that the kernel performs at run time.
-    """
+    """Builder of the straight-line code of one task."""
 
     def __init__(
         self, stored: Collection[Expr], root: Expr, loops: Sequence[Loop], spread: Collection[Expr] = ()
@@ -135,7 +128,7 @@ class BodyBuilder:
         self.facts: dict[tuple[tuple[int, int], ...], tuple[int, int]] = {}  # bounds of terms that hold in this branch
         self.ranges: dict[int, tuple[int, int]] = {}  # instruction that computes an index -> minimum and maximum
         self.divided: dict[int, tuple[Affine, int]] = {}  # instruction that divides -> dividend and divisor
-        self.quotients: list[tuple[Affine, int]] = []
+        self.quotients: list[tuple[Affine, int]] = []  # (form, divisor) of the divisions in the kernel
 
     def value(self, node: Expr, coordinates: Coordinates) -> int:
         """Return the number of the instruction that computes the element of `node` at `coordinates`.
@@ -171,10 +164,7 @@ class BodyBuilder:
         return [self._test(op, form, bound) for op, edge, bound in tests if 0 < edge < extent]
 
     def choose(self, conditions: list[int], value: int, otherwise: int) -> int:
-        """Emit code that selects `value` if all conditions hold, and `otherwise` if not.
-
-        Both have the dtype of the root.
-        """
+        """Emit a selection of `value` if all conditions hold, otherwise of `otherwise`; both have the root's dtype."""
         kinds = (_BOOL, self.root.dtype, self.root.dtype)
         node = intern("map", "where", (), kinds, (), self.root.dtype)
         return self._emit(Instruction("map", node, ZERO, (self._all(conditions), value, otherwise)))
@@ -326,10 +316,7 @@ class BodyBuilder:
         return form[0] + max(low, least), form[0] + min(high, most)
 
     def divide(self, form: Affine, divisor: int) -> Affine:
-        """Return ``form`` divided by ``divisor``, rounded down.
-
-        Terms that are multiples of the divisor are divided exactly.
-        """
+        """Return ``form`` divided by ``divisor``, rounded down; terms that are its multiples are divided exactly."""
         if divisor == 1:
             return form
         whole, start = divmod(form[0], divisor)
@@ -373,9 +360,7 @@ class BodyBuilder:
                     return found
                 needed[number] = self.divided[number]
                 keys += [key for key, _ in needed[number][0][1]]
-        from weft.fusion.graph.symbolic_index import bound_form
-
-        low, high = bound_form(form, tuple(sorted(needed.items())), self.extents)
+        low, high = bound_form(form, needed, self.extents)
         return max(low, found[0]), min(high, found[1])
 
     @staticmethod
@@ -470,15 +455,10 @@ class BodyBuilder:
         return holds
 
     def _branch(self, node: Expr, at: Coordinates, conditions: list[tuple[str, Affine, int]]) -> Branch:
-        """Return a branch that computes an element of `node` if `conditions` hold.
-
-        The conditions bound the branch's index arithmetic.
-        """
-        side = BodyBuilder(self.stored, self.root, (), self.spread)
-        side.extents = self.extents
-        side.body, side.known = list(self.body), dict(self.known)
-        side.ranges, side.divided, side.quotients = dict(self.ranges), dict(self.divided), self.quotients
-        side.facts = dict(self.facts)
+        """Return a branch that computes an element of `node`; the conditions bound the branch's index arithmetic."""
+        side = copy(self)
+        side.body, side.known, side.facts = list(self.body), dict(self.known), dict(self.facts)
+        side.ranges, side.divided = dict(self.ranges), dict(self.divided)
         for op, form, bound in conditions:
             found = side.bounds((0, form[1]))
             if found is not None:
@@ -495,10 +475,7 @@ def _opposite(op: str, form: Affine, bound: int) -> tuple[str, Affine, int]:
 
 
 def accumulator_dtype(node: Expr) -> np.dtype:
-    """Return the dtype of the accumulators of a reduction.
-
-    The accumulators have the dtype of the result, except for sums of 16-bit floats, which use float32.
-    """
+    """Return the dtype of a reduction's accumulators: that of the result, or float32 for 16-bit floats."""
     return widened(node.dtype)
 
 

@@ -16,7 +16,7 @@ from typing import TYPE_CHECKING, Any, NamedTuple
 import numpy as np
 
 from weft.fusion.graph.expr import Expr, constant_value, contiguous_strides, is_stream, is_window
-from weft.fusion.graph.index_map import decode_view
+from weft.fusion.graph.index_map import decode_view, strided_view, taken_axis
 from weft.runtime import BLOCK_BYTES, divide_axis, run_calls
 
 if TYPE_CHECKING:
@@ -125,10 +125,7 @@ def _box_bounds(box: Expr) -> tuple[tuple[int, int], ...] | None:
 def _copy_boxes(node: Expr, out: np.ndarray, values: Arrays, threads: int) -> None:
     boxes = _boxes(node)
     assert boxes is not None
-    pairs = []
-    for box, value in zip(boxes, values, strict=True):
-        shape, strides, offset = box.attrs
-        pairs.append((_window(out, shape, strides, offset), value))
+    pairs = [(strided_view(out, *box.attrs), value) for box, value in zip(boxes, values, strict=True)]
     base = boxes[0].operands[0]
     if base.kind == "constant":
         _fill_outside(out, _box_bounds(boxes[0]), constant_value(base))
@@ -142,15 +139,6 @@ def _fill_outside(out: np.ndarray, border: tuple[tuple[int, int], ...] | None, v
         out[(*before, slice(None, begin))] = value
         out[(*before, slice(end, None))] = value
         before = (*before, slice(begin, end))
-
-
-def _window(whole: np.ndarray, shape: tuple[int, ...], strides: tuple[int, ...], offset: int) -> np.ndarray:
-    """Return a strided view of C-ordered memory.
-
-    Strides are counted in elements.
-    """
-    size = whole.itemsize
-    return np.ndarray(shape, whole.dtype, whole, offset * size, tuple(s * size for s in strides))
 
 
 def _copy(pairs: list[tuple[np.ndarray, np.ndarray]], threads: int) -> None:
@@ -171,9 +159,7 @@ def _copy(pairs: list[tuple[np.ndarray, np.ndarray]], threads: int) -> None:
 def _extreme_operands(node: Expr) -> tuple[Expr, ...] | None:
     """Return the operand of an `argmax` or `argmin` that NumPy computes fastest, or None for other nodes.
 
-    NumPy is fastest for some reductions of one-byte elements.
-
-    NumPy stops at the first bool that decides the result.
+    NumPy is fastest for some one-byte elements, and stops at the first bool that decides the result.
     """
     (value,) = node.operands
     if value.kind == "map" and value.op == "cast" and value.operands[0].dtype.kind == "b":
@@ -233,38 +219,18 @@ def _find_extreme(node: Expr, out: np.ndarray, values: Arrays, threads: int) -> 
 
 def _take_operands(node: Expr) -> tuple[Expr, ...] | None:
     """Return the base and the indices of a gather along one axis, or None for other gathers."""
-    base, index = node.operands if len(node.operands) == 2 else (node, node)
-    axis = (
-        _take_axis(node) if base is not node and node.size >= LEAST and _in_memory(base) and _in_memory(index) else None
-    )
-    if axis is None or base.kind == "view":
+    if len(node.operands) != 2 or node.size < LEAST:
         return None
-    run = prod(base.shape[axis + 1 :])
-    return (base, index) if base.dtype.itemsize == 16 and 1 < run < 16 else None
-
-
-def _take_axis(node: Expr) -> int | None:
     base, index = node.operands
-    (terms,) = node.attrs
-    if len(terms) != len(base.shape) or index.dtype != np.int64:
+    if base.kind == "view" or (base.dtype.itemsize, index.dtype) != (16, np.int64):
         return None
-    along = [axis for axis, (_, _, which) in enumerate(terms) if which >= 0]
-    if len(along) != 1 or terms[along[0]][:2] != (0, ()):
-        return None
-    axis = along[0]
-    more = len(node.shape) - len(base.shape)  # number of index axes besides the first
-    for k, term in enumerate(terms):
-        if k != axis and term != (0, ((k if k < axis else k + more, 1),), -1):
-            return None
-    end = axis + more + 1
-    lengths = [n for k, n in enumerate(index.shape) if not axis <= k + len(node.shape) - len(index.shape) < end]
-    return axis if more >= 0 and all(n == 1 for n in lengths) and index.size == prod(node.shape[axis:end]) else None
+    axis = taken_axis(node) if _in_memory(base) and _in_memory(index) else -1
+    return (base, index) if axis >= 0 and 1 < prod(base.shape[axis + 1 :]) < 16 else None
 
 
 def _take(node: Expr, out: np.ndarray, values: Arrays, threads: int) -> None:
     base, index = values
-    axis = _take_axis(node)
-    assert axis is not None
+    axis = taken_axis(node)
     target, index = out.reshape(*base.shape[:axis], -1, *base.shape[axis + 1 :]), index.reshape(-1)
     # (only "clip" writes to memory of this dtype without a copy; all indices are in range)
     blocks = divide_axis(len(target), out.nbytes, threads)

@@ -23,6 +23,7 @@ from weft.fusion.graph.index_map import (
     decode_view,
     disjoint,
     flatten,
+    reach,
     variable,
 )
 from weft.fusion.graph.sizes import common_divisor
@@ -60,10 +61,7 @@ class Task:
         self._reads += [(i.node, None) for i in everything if i.kind == "gather"]
 
     def reads(self) -> list[tuple[Expr, Affine | None]]:
-        """Return the materialized values that a task reads, with their affine indices.
-
-        The index is None if it is computed.
-        """
+        """Return the materialized values that a task reads, with their affine indices (None for computed indices)."""
         return self._reads
 
     def size(self) -> int:
@@ -127,11 +125,9 @@ class Task:
 
 @dataclass(frozen=True, slots=True)
 class ReductionOrder:
-    """The order in which a task reduces elements: its loops, its block length, and its use of vector lanes.
+    """The order in which a task reduces elements: its loops, its block length (0: not split), and its use of lanes.
 
-    `across` states whether the lanes compute different results.
-
-    The block length is 0 if the reduction is not split. For lanes, see `is_contiguous_across` and `reduces_across` in
+    `across` states whether the lanes compute different results: see `is_contiguous_across` and `reduces_across` in
     `nest`.
     """
 
@@ -203,7 +199,10 @@ def make_task(node: Expr, stored: set[Expr], first: list[Expr], short: Collectio
         case "reduce":
             return _reduce_task(node, stored, short)
         case "scan":
-            return _scan_task(node, stored)
+            (operand,) = node.operands
+            roles: list[Role] = ["scan" if k == node.attrs[0] else "parallel" for k in range(len(operand.shape))]
+            loops, at, build, result = _compute(node, operand, stored, roles)
+            return Task(node, "scan", loops, build.body, result, flatten(at, node.shape))
         case "update" if node.operands[0] in stored:
             return _update_task(node, stored, first)
         case "scatter":
@@ -239,10 +238,7 @@ def _domain(
 def _compute(
     root: Expr, value: Expr, stored: set[Expr], roles: Sequence[Role] | Role = "parallel", spread: Collection[Expr] = ()
 ) -> tuple[list[Loop], Coordinates, BodyBuilder, int]:
-    """Build the code of a task that computes the elements of `value`.
-
-    Return its loops, coordinates, builder and result.
-    """
+    """Return the loops, coordinates, builder and result of the code that computes the elements of `value`."""
     cuts: dict[int, tuple[int, ...]] = {}
     best = None
     for _ in range(CUTS):
@@ -266,10 +262,7 @@ def _cut(
     at: Coordinates,
     quotients: list[tuple[Affine, int]],
 ) -> dict[int, tuple[int, ...]]:
-    """Return the lengths at which to cut axes, so that index arithmetic needs no divisions.
-
-    With these cuts, quotients are exact, or dividends are less than the divisor.
-    """
+    """Return the lengths at which to cut axes, so that quotients are exact or dividends are below the divisor."""
     axis_of = {loop: (axis, step) for axis, (_, terms) in enumerate(at) for loop, step in terms}
     wanted: dict[int, set[int]] = {axis: set(lengths) for axis, lengths in cuts.items()}
     for form, divisor in quotients:
@@ -321,13 +314,6 @@ def _reduce_task(node: Expr, stored: set[Expr], short: Collection[Expr]) -> Task
         if not more:
             return task
         spread |= more
-
-
-def _scan_task(node: Expr, stored: set[Expr]) -> Task:
-    (operand,) = node.operands
-    roles: list[Role] = ["scan" if axis == node.attrs[0] else "parallel" for axis in range(len(operand.shape))]
-    loops, at, build, result = _compute(node, operand, stored, roles)
-    return Task(node, "scan", loops, build.body, result, flatten(at, node.shape))
 
 
 def _update_task(node: Expr, stored: set[Expr], first: list[Expr]) -> Task:
@@ -387,15 +373,10 @@ def _rebuild_task(node: Expr, stored: set[Expr]) -> Task | None:
         result = build.choose(conditions, result, build.read(previous, target))
     task = Task(node, "rebuild", loops, build.body, result, target)
     for read, index in task.reads():
-        if index is None or not _inside(index, loops, read.size):
+        first, last = (-1, 0) if index is None else reach(index, build.extents)
+        if first < 0 or last >= read.size:
             return None
     return task
-
-
-def _inside(form: Affine, loops: list[Loop], size: int) -> bool:
-    """Return whether a flat index is in ``range(size)`` in all iterations."""
-    steps = [c * (loops[k].extent - 1) for k, c in form[1]]
-    return form[0] + sum(s for s in steps if s < 0) >= 0 and form[0] + sum(s for s in steps if s > 0) < size
 
 
 def _scatter_task(node: Expr, stored: set[Expr], first: list[Expr]) -> Task:
@@ -417,10 +398,7 @@ def _scatter_task(node: Expr, stored: set[Expr], first: list[Expr]) -> Task:
 
 
 def _own_axes(terms: tuple[tuple[int, tuple[tuple[int, int], ...], int], ...], base: tuple[int, ...]) -> set[int]:
-    """Return the axes of a scatter along which each index writes a different element.
-
-    The order of the writes along these axes is irrelevant.
-    """
+    """Return the axes of a scatter along which each index writes a different element, in any order."""
     if len(terms) != len(base):
         return set()
     return {steps[0][0] for _, steps, operand in terms if operand < 0 and len(steps) == 1 and steps[0][1]}

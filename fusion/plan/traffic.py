@@ -10,7 +10,7 @@ from collections.abc import Collection
 from math import prod
 
 from weft.fusion.graph.expr import Expr, value_bytes
-from weft.fusion.graph.index_map import Affine
+from weft.fusion.graph.index_map import Affine, reach
 from weft.fusion.graph.sizes import greatest, least
 from weft.fusion.plan.blocked_steps import BlockedSteps
 from weft.fusion.plan.group import Group
@@ -24,10 +24,7 @@ KERNEL_BYTES = 1536
 
 
 def traffic(group: Group) -> tuple[int, int]:
-    """Return the number of bytes that a group reads and the number of bytes that it writes.
-
-    Each element is accessed once.
-    """
+    """Return the number of bytes that a group reads and writes if each element is accessed once."""
     read = sum(bytes_read(group).values())
     kept = [p.task for p in group.placed if p.task.node not in group.private]
     written = sum(task.node.nbytes if isinstance(group, BlockedSteps) else bytes_written(task) for task in kept)
@@ -75,18 +72,14 @@ def taken_by_value(group: Group) -> list[Expr]:
 
 
 def _elements(node: Expr, forms: set[Affine | None], extents: list[int]) -> int:
-    """Return the number of elements of `node` that a group reads at the given flat indices.
-
-    The number is at most the number of elements between the first and the last index.
-    """
+    """Return the number of elements of `node` that a group reads, at most those from the first to the last index."""
     total, low, high = 0, node.size, 0
     for form in forms:
         if form is None:
             return node.size
-        steps = [c * (extents[k] - 1) for k, c in form[1]]
+        first, last = reach(form, extents)
         total += prod(extents[k] for k, _ in form[1])
-        low = least(low, form[0] + sum(s for s in steps if s < 0))
-        high = greatest(high, form[0] + sum(s for s in steps if s > 0))
+        low, high = least(low, first), greatest(high, last)
     return greatest(0, least(node.size, total, high - low + 1))
 
 
@@ -104,9 +97,7 @@ def copied_bytes(task: Task) -> int:
 
 
 def least_bytes(schedule: Schedule, drawn: Collection[Expr] = ()) -> int:
-    """Return a lower bound on the memory traffic of a schedule.
-
-    In this bound, each needed input and each result is accessed once.
+    """Return a lower bound on a schedule's memory traffic: each needed input and each result is accessed once.
 
     A library call accesses its whole operands and result, and the kernels that compute or read them access them again.
     `drawn` are results that are never in memory.

@@ -12,6 +12,7 @@ import numpy as np
 
 import weft.runtime as runtime  # (modules that draw random numbers load when they are used)
 from weft.fusion.graph.expr import contiguous_strides
+from weft.fusion.graph.index_map import strided_view
 from weft.fusion.plan.steps import HostCall
 from weft.runtime import Device, thread_count
 
@@ -44,10 +45,7 @@ def launch_with_draws(
     work: int,
     arguments: array[int],
 ) -> None:
-    """Launch a kernel that has random number streams as operands.
-
-    The kernel generates the numbers itself if possible. Otherwise they are written to memory first.
-    """
+    """Launch a kernel that draws random numbers itself or, if it cannot, reads them from memory."""
     slots = [slot for _, slot, _ in streams]
     words = [device.view_memory(table[slot], _WORD, (table[slot].nbytes // _WORD.itemsize,)) for slot in slots]
     readers = []
@@ -77,15 +75,9 @@ def call_host(step: HostCall, table: list[Any], device: Device) -> None:
     show = device.view_memory if device.memory_on_host else device.download
     arrays = []
     for slot, child, window in step.operands:
-        if window and child.size:
-            base = child.operands[0]
-            whole = show(table[slot], base.dtype, (base.size,))
-            strides, offset = child.attrs
-            size = base.dtype.itemsize
-            in_bytes = tuple(s * size for s in strides)
-            arrays.append(np.ndarray(child.shape, base.dtype, whole, offset * size, in_bytes))
-        else:
-            arrays.append(show(table[slot], child.dtype, child.shape))
+        base = child.operands[0] if window else child
+        whole = show(table[slot], base.dtype, base.shape)
+        arrays.append(strided_view(whole, child.shape, *child.attrs) if window else whole)
     if device.memory_on_host and node.size:
         # written directly to the output
         out = device.view_memory(table[step.out], node.dtype, node.shape)

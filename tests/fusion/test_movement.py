@@ -15,7 +15,7 @@ import weft as wf
 from weft.codegen import print_kernel
 from weft.codegen.passes.index_steps import index_steps
 from weft.fusion import kernels_of, range_of, reset_statistics, statistics
-from weft.fusion.graph.symbolic_index import bound_form
+from weft.fusion.graph.index_map import bound_form
 
 RANDOM = np.random.default_rng(5)
 A = RANDOM.random((12, 20)).astype(np.float32)
@@ -229,8 +229,8 @@ def test_reshapes(name: str) -> None:
 def test_remainders_are_bounded() -> None:
     # 3 * (i % 8) + j, where i < 40 and j < 3: the maximum is 3 * 7 + 2
     quotient = ((0, ((0, 1),)), 8)
-    assert bound_form((0, ((-1, -24), (0, 3), (1, 1))), ((0, quotient),), (40, 3)) == (0, 23)
-    assert bound_form((5, ((-1, 2), (0, 1))), ((0, quotient),), (40, 3)) == (3, 54)
+    assert bound_form((0, ((-1, -24), (0, 3), (1, 1))), {0: quotient}, (40, 3)) == (0, 23)
+    assert bound_form((5, ((-1, 2), (0, 1))), {0: quotient}, (40, 3)) == (3, 54)
 
 
 def test_long_chains_of_parts_are_stored() -> None:

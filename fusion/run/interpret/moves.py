@@ -5,23 +5,18 @@ In: the values of operands. Out: an array, as a view of an operand's memory if p
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
-from numpy.lib.stride_tricks import as_strided
 
-from weft.fusion.graph.expr import Expr, constant_value, contiguous_strides, is_window
+from weft.fusion.graph.expr import constant_value, contiguous_strides, is_window
+from weft.fusion.graph.index_map import strided_view, taken_axis
 from weft.fusion.run.primitives import NeedsKernelError, primitive
 
 if TYPE_CHECKING:
     from weft.fusion.run.interpret.frame import ValueFrame
     from weft.fusion.run.interpret.program import ValueStep
-
-
-def run_leaf(frame: ValueFrame, values: list[Any], step: ValueStep) -> Any:
-    """Return the array for an input of the graph."""
-    return frame.leaf(step)
 
 
 def run_scalar(frame: ValueFrame, values: list[Any], step: ValueStep) -> Any:
@@ -32,12 +27,7 @@ def run_scalar(frame: ValueFrame, values: list[Any], step: ValueStep) -> Any:
 def run_constant(frame: ValueFrame, values: list[Any], step: ValueStep) -> Any:
     """Return a constant as an array with the constant's shape."""
     shape = step.node.shape
-    return _strided(constant_value(step.node), shape, (0,) * len(shape), 0)
-
-
-def run_empty(frame: ValueFrame, values: list[Any], step: ValueStep) -> Any:
-    """Return an uninitialized array."""
-    return frame.new(step.node)
+    return strided_view(constant_value(step.node), shape, (0,) * len(shape), 0)
 
 
 def run_iota(frame: ValueFrame, values: list[Any], step: ValueStep) -> Any:
@@ -53,35 +43,20 @@ def run_iota(frame: ValueFrame, values: list[Any], step: ValueStep) -> Any:
 
 def run_view(frame: ValueFrame, values: list[Any], step: ValueStep) -> Any:
     """Return a view of a value, without a copy."""
-    strides, offset = step.node.attrs
     base = values[step.operands[0]]
-    if not base.flags.c_contiguous:
-        base = frame.packed(step.node.operands[0], base)
-    elif frame.owner[step.operands[0]] >= 0:
-        frame.share(step.number, step.operands[0])
-    return _strided(base, step.node.shape, strides, offset)
-
-
-def _strided(base: Any, shape: tuple[int, ...], strides: tuple[int, ...], offset: int) -> Any:
-    size, dtype = base.itemsize, base.dtype
-    if 0 in shape:
-        return np.empty(shape, dtype)
-    if dtype.isbuiltin != 1:  # (other dtypes have no buffers)
-        return as_strided(base.reshape(-1)[offset:], shape, [s * size for s in strides])
-    # (a tenth of the time of `as_strided`)
-    return np.ndarray(shape, dtype, base, offset * size, [s * size for s in strides])
+    if base.flags.c_contiguous:
+        frame.owner[step.number] = frame.owner[step.operands[0]]
+    else:
+        base = np.ascontiguousarray(base)
+    return strided_view(base, step.node.shape, *step.node.attrs)
 
 
 def run_update(frame: ValueFrame, values: list[Any], step: ValueStep) -> Any:
-    """Assign a value to the elements of a view, and return the updated array.
-
-    The elements are replaced in the memory of the previous version if nothing else needs this memory.
-    """
-    shape, strides, offset = step.node.attrs
+    """Replace elements of the previous version, in its memory if nothing else needs it, and return the array."""
     # Invariant: these lines may run twice, since an interrupt may occur anywhere
     value = frame.apart(step.operands[1], step.operands[0])
     out = frame.overwritten(step)
-    _strided(out, shape, strides, offset)[...] = value
+    strided_view(out, *step.node.attrs)[...] = value
     return out
 
 
@@ -113,41 +88,16 @@ def run_gather(frame: ValueFrame, values: list[Any], step: ValueStep) -> Any:
     out = frame.new(node)
     if not out.size:
         return out
-    axis = _taken_axis(node, terms, base.shape, indices)
+    axis = taken_axis(node)
     if axis >= 0:
-        np.take(base, indices[0].reshape(-1), axis=axis, out=out.reshape(*_taken_shape(base, axis)), mode="clip")
+        target = out.reshape(*base.shape[:axis], -1, *base.shape[axis + 1 :])
+        np.take(base, indices[0].reshape(-1), axis=axis, out=target, mode="clip")
         return out
     if len(terms) == 1 or base.flags.c_contiguous:
         np.take(base.reshape(-1), _flat_position(terms, indices, node.shape, base.shape), out=out, mode="clip")
     else:
         out[...] = base[tuple(_positions(terms, indices, node.shape))]
     return out
-
-
-def _taken_shape(base: Any, axis: int) -> tuple[int, ...]:
-    return (*base.shape[:axis], -1, *base.shape[axis + 1 :])
-
-
-def _taken_axis(node: Expr, terms: Any, shape: tuple[int, ...], indices: list[Any]) -> int:
-    """Return the axis along which a gather selects elements, or -1 if it does not take all other axes whole."""
-    if len(indices) != 1 or len(terms) != len(shape) or not node.size:
-        return -1
-    own = [k for k, (_, _, which) in enumerate(terms) if which >= 0]
-    if len(own) != 1 or terms[own[0]] != (0, (), 0):
-        return -1
-    axis, count = own[0], len(node.shape) - len(shape) + 1
-    if count < 0 or node.shape != (*shape[:axis], *node.shape[axis : axis + count], *shape[axis + 1 :]):
-        return -1
-    for k, (first, steps, _) in enumerate(terms):
-        result_axis = k if k < axis else k + count - 1
-        if k != axis and (first or (steps != ((result_axis, 1),) and shape[k] != 1)):
-            return -1
-    lead = indices[0].ndim - (len(node.shape) - axis)
-    wanted = (*node.shape[axis : axis + count], *(1,) * (len(node.shape) - axis - count))
-    given = indices[0].shape
-    if lead < 0:
-        return -1
-    return axis if given[lead:] == wanted and all(n == 1 for n in given[:lead]) else -1
 
 
 def _flat_position(terms: Any, indices: list[Any], shape: tuple[int, ...], of: tuple[int, ...]) -> Any:
@@ -161,10 +111,7 @@ def _flat_position(terms: Any, indices: list[Any], shape: tuple[int, ...], of: t
 
 
 def _positions(terms: Any, indices: list[Any], shape: tuple[int, ...]) -> Iterator[Any]:
-    """Yield the indices of all elements of a gather or scatter, as one index array per dimension.
-
-    The index arrays broadcast to `shape`.
-    """
+    """Yield, for each dimension, the indices of all elements of a gather or scatter, which broadcast to `shape`."""
     for first, steps, which in terms:
         total: Any = np.int64(first)
         for axis, step in steps:
@@ -193,16 +140,14 @@ def run_opaque(frame: ValueFrame, values: list[Any], step: ValueStep) -> Any:
     return out
 
 
-RUN = {
-    "leaf": run_leaf,
+RUN: dict[str, Callable[[ValueFrame, list[Any], ValueStep], Any]] = {
+    "leaf": lambda frame, values, step: frame.leaf(step),
     "scalar": run_scalar,
     "constant": run_constant,
-    "empty": run_empty,
+    "empty": lambda frame, values, step: frame.new(step.node),
     "iota": run_iota,
     "view": run_view,
     "update": run_update,
     "scatter": run_scatter,
     "gather": run_gather,
 }
-
-__all__ = ["RUN", "contiguous_strides", "run_opaque"]
