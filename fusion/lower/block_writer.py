@@ -11,6 +11,7 @@ others. Each value that another kernel needs is written once, by the block that 
 from __future__ import annotations
 
 from collections.abc import Callable
+from contextlib import ExitStack
 from math import prod
 
 from weft.codegen import Pointer, TemporalBlocking, Value
@@ -73,10 +74,7 @@ class BlockWriter(BlockedStepsWriter):
         return self.finish()
 
     def _make_rings(self) -> None:
-        """Allocate the ring buffers in shared memory, and fill them with 0.
-
-        Ring buffers of the same dtype share an array.
-        """
+        """Allocate the ring buffers in shared memory, in one array for each dtype, and fill them with 0."""
         offsets, sizes = ring_offsets(self.blocked)
         arrays = {
             dtype: self.builder.emit("local", (), (Pointer(dtype, "local"),), count=count)[0]
@@ -91,22 +89,15 @@ class BlockWriter(BlockedStepsWriter):
     # -- the tile -----------------------------------------------------------------------------
 
     def _tile(self, taken: list[Expr], numbers: list[int]) -> None:
-        """Emit the loops over a tile, which load values from memory and compute time steps.
-
-        `taken` are the values, and `numbers` the numbers of the steps.
-        """
-        self._open_axis(0, taken, numbers)
-
-    def _open_axis(self, axis: int, taken: list[Expr], numbers: list[int]) -> None:
-        if axis == len(self.blocked.tile):
+        """Emit the loops over a tile, which load the values `taken` from memory and compute the steps `numbers`."""
+        with ExitStack() as loops:
+            for length in self.blocked.tile:
+                loop = loops.enter_context(self.builder.loop(self.builder.constant(length), "reduce"))
+                self.points.append(loop.index)
+            self.indices += self.points
             self._point(taken, numbers)
-            return
-        with self.builder.loop(self.builder.constant(self.blocked.tile[axis]), "reduce") as loop:
-            self.points.append(loop.index)
-            self.indices.append(loop.index)
-            self._open_axis(axis + 1, taken, numbers)
-            self.indices.pop()
-            self.points.pop()
+            del self.indices[-len(self.points) :]
+            self.points.clear()
 
     def _point(self, taken: list[Expr], numbers: list[int]) -> None:
         self.steady.clear()
@@ -202,10 +193,7 @@ class BlockWriter(BlockedStepsWriter):
         return self.pointer(node, 0, writable=True), self.address(form, node)[0]
 
     def _set_indices_in_box(self, number: int) -> list[Value]:
-        """Set the loop indices to the current point, clamped to the box of a step.
-
-        Return the thread's point.
-        """
+        """Set the loop indices to the current point, clamped to the box of a step, and return the thread's point."""
         b, step = self.builder, self.blocked.steps[number]
         self.number = number
         coordinates = [self._coordinate(axis, step.lag) for axis in range(self.blocked.axes)]
@@ -218,10 +206,7 @@ class BlockWriter(BlockedStepsWriter):
         return coordinates
 
     def _step_in_place(self, number: int) -> None:
-        """Emit a time step that writes to the array that it reads.
-
-        The step reads only inside its box, since other threads may write outside the box.
-        """
+        """Emit a time step that writes to the array that it reads, only inside its box: others may write outside."""
         b, blocked = self.builder, self.blocked
         coordinates = self._set_indices_in_box(number)
         (statement,) = blocked.steps[number].statements
@@ -313,10 +298,7 @@ class BlockWriter(BlockedStepsWriter):
         return self._numbered(("load", source, index), 1 + self.blocked.axes, lambda: self.builder.load(source, index))
 
     def _read_offset(self, node: Expr, form: Affine) -> IntVector | None:
-        """Return the offset at which a step reads a value, relative to the step's points.
-
-        Return None unless the step reads along all axes.
-        """
+        """Return the offset, from a step's points, at which it reads a value along all axes, otherwise None."""
         step, strides, walked = self.blocked.steps[self.number], contiguous_strides(node.shape), dict(form[1])
         if self.blocked.owner.get(node, node) not in self.rings or len(walked) != sum(
             walked.get(a) == s for a, s in enumerate(strides)
@@ -327,10 +309,7 @@ class BlockWriter(BlockedStepsWriter):
         return self._ring_offset(node, unflatten(form[0], node.shape))
 
     def _ring_offset(self, node: Expr, first: IntVector) -> IntVector | None:
-        """Return the offset of a ring buffer read, or None if the offset is too large for a ring buffer.
-
-        The first element that the read accesses is `first`.
-        """
+        """Return the offset of a read from element `first` on, or None if it is too large for a ring buffer."""
         here = self.blocked.steps[self.number].origin
         if node in self.blocked.boxes:
             writer, start = self.blocked.boxes[node]
@@ -351,10 +330,7 @@ class BlockWriter(BlockedStepsWriter):
             self.ring_stores.append((self.rings[node][0], self._ring_index(node, 0, 0), value))
 
     def _ring_index(self, node: Expr, behind: int, beside: int) -> Value:
-        """Return the ring buffer index of an element near the current point.
-
-        The element is `beside` elements after this point, and was stored `behind` iterations ago.
-        """
+        """Return the ring index of the element `beside` elements after a point, stored `behind` iterations ago."""
         b, (rows, *_) = self.builder, self.blocked.rings[node]
         total: Value | None = None
         if self.blocked.rows and rows > 1:
@@ -372,10 +348,7 @@ class BlockWriter(BlockedStepsWriter):
         return self._memoized(("ring index", total, by), 1 + self.blocked.axes, lambda: self._shifted(found, by))
 
     def _ring_row(self, rows: int, behind: int) -> Value:
-        """Return the ring buffer index of the first element of an earlier row.
-
-        The row was stored `behind` iterations ago.
-        """
+        """Return the ring buffer index of the first element of the row that was stored `behind` iterations ago."""
         b = self.builder
         iteration = self._shifted(self.iteration, (rows - behind) % rows)
         if rows & (rows - 1) == 0:

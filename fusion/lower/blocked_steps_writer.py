@@ -40,10 +40,7 @@ class BlockedStepsWriter(KernelWriter):
         self._map_axes_to_loops()
 
     def _map_axes_to_loops(self) -> None:
-        """Map the axes of a time step to loop depths.
-
-        These loops are inside the loops over blocks, rows and repeated steps.
-        """
+        """Map the axes of a time step to loops inside the loops over blocks, rows and repeated steps."""
         before = 1 + self.blocked.rows + (self.again is not None)
         self.nest.position = {axis: before + axis for axis in range(self.blocked.axes)}
 
@@ -65,10 +62,7 @@ class BlockedStepsWriter(KernelWriter):
         return self.finish()
 
     def _make_rings(self) -> None:
-        """Allocate the ring buffers.
-
-        The repetitions of a step in a loop have adjacent ring buffers in one array.
-        """
+        """Allocate the ring buffers, in adjacent parts of one array for the repetitions of a step in a loop."""
         blocked, rolled = self.blocked, self.blocked.rolled
         # key of an array -> the rings that share the array, and their positions in it
         arrays: dict[object, dict[Expr, int]] = {}
@@ -192,10 +186,7 @@ class BlockedStepsWriter(KernelWriter):
             self._step(number)
 
     def _step(self, number: int) -> None:
-        """Emit a time step for all points of a block, or for a single row.
-
-        A kernel that iterates over rows needs a single row.
-        """
+        """Emit a time step for all points of a block or, in a kernel that iterates over rows, for a single row."""
         b, step, rolled = self.builder, self.blocked.steps[number], self.blocked.rolled
         self.number = number
         low, high = self._first_index(number, 0), self._end_index(number, 0)
@@ -206,12 +197,9 @@ class BlockedStepsWriter(KernelWriter):
         self._axis(step, 0, low, high, None)
 
     def _axis(self, step: Step, axis: int, low: Value, high: Value, inside: Value | None) -> None:
-        """Emit the loop of a time step along an axis, with the inner loops.
+        """Emit the loop of a time step along an axis, from `low` to `high`, with the inner loops.
 
-        The loop runs from `low` to `high`.
-
-        `inside` is a run-time condition: whether the outer indices are in the step's box. None means that this
-        condition always holds.
+        `inside` is a run-time condition: whether the outer indices are in the step's box (None: always).
         """
         b = self.builder
         depth, last = len(self.indices), axis == self.blocked.axes - 1
@@ -257,10 +245,7 @@ class BlockedStepsWriter(KernelWriter):
             )
 
     def _innermost_loop(self, step: Step, low: Value, high: Value, *, copying: bool) -> None:
-        """Emit the innermost loop of a time step.
-
-        The loop computes the step's values, or copies the previous values if `copying`.
-        """
+        """Emit the innermost loop of a time step, which computes its values, or copies previous ones if `copying`."""
         depth = len(self.indices)
         with self.builder.loop(high, "reduce", start=low) as loop:
             self.indices.append(loop.index)

@@ -7,8 +7,8 @@ affect the kernel only if they are 0 or 1, or through the merging of loops. All 
 from __future__ import annotations
 
 import itertools
-from collections.abc import Iterable
-from contextlib import nullcontext
+from collections.abc import Callable, Iterable, Iterator, Sequence
+from contextlib import ExitStack, nullcontext
 from dataclasses import dataclass, field
 from math import prod
 from typing import Any, Literal, assert_never
@@ -28,7 +28,7 @@ from weft.codegen import (
 from weft.fusion.graph.expr import Expr, constant_value, value_bytes
 from weft.fusion.graph.index_map import Affine
 from weft.fusion.graph.sizes import Size
-from weft.fusion.plan.body import Branch, Instruction, Loop, accumulator_dtype, all_instructions
+from weft.fusion.plan.body import Instruction, accumulator_dtype, all_instructions
 from weft.fusion.plan.group import Group, Placed
 from weft.fusion.plan.nest import MOST_STEP, Nest, reduction_position
 from weft.fusion.plan.reduction_splits import order_alone
@@ -64,17 +64,14 @@ class Lowered:
 
 
 def across(holds: bool) -> dict[str, Any]:
-    """Return loop attributes that give each vector lane its own reduction if `holds`, otherwise {}.
-
-    Each lane reduces its elements in order.
-    """
+    """Return loop attributes that make each vector lane reduce its own elements in order if `holds`, otherwise {}."""
     return {"across": True} if holds else {}
 
 
 class KernelWriter:
     """Writer of a kernel that computes the tasks of a group of fused operations."""
 
-    def __init__(self, group: Group, nest: Nest, name: str, parametric: bool) -> None:
+    def __init__(self, group: Group, nest: Nest, name: str, parametric: bool, *, for_cpu: bool = False) -> None:
         self.parametric = parametric
         self.group = group
         self.nest = nest
@@ -91,9 +88,8 @@ class KernelWriter:
         self.parallel = tuple(loop.extent for loop in nest.outer)
         self.work = prod(loop.extent for loop in (*nest.outer, *nest.inner))
         self.any_order = False  # whether all threads execute a scatter concurrently
-        self.for_cpu = (
-            False  # elements are accumulated in the order of the loops; vector loads allow a small constant stride
-        )
+        # whether elements are accumulated in the order of the loops, and vector loads allow a small constant stride
+        self.for_cpu = for_cpu
         self.made = {p.task.node for p in group.placed}
         self.overwritten = {p.task.node.operands[0] for p in group.placed if p.task.kind in ("update", "scatter")}
         self.overwritten.update(group.over.values(), *group.donors.values())
@@ -192,7 +188,8 @@ class KernelWriter:
                 case "read":
                     made.append(self._load(i.node, placed.flat(i.index)))
                 case "gather":
-                    made.append(self._gather(i.node, placed.flat(i.index), operands, i.factors))
+                    form = placed.flat(i.index)
+                    made.append(self._load_at(i.node, form, *self._computed(i.node, form, operands, i.factors)))
                 case "iota":
                     made.append(self._iota(i.node, placed.flat(i.index)))
                 case "constant":
@@ -225,17 +222,14 @@ class KernelWriter:
         outside, branching = self.values, self.branching
         self.values, self.branching = dict(outside), depth
         with self.builder.at(depth) if branching is None else nullcontext():
+            first, second = choice.branches
             with self.builder.if_(holds, [choice.node.dtype], choice.likely) as taken:
-                taken.yield_(self._branch(choice.branches[0], made, placed))
+                taken.yield_(self._write(first.instructions, made, placed)[first.result][0])
             self.values = dict(outside)
             with self.builder.else_() as other:
-                other.yield_(self._branch(choice.branches[1], made, placed))
+                other.yield_(self._write(second.instructions, made, placed)[second.result][0])
         self.values, self.branching = outside, branching
         return taken.results[0], depth
-
-    def _branch(self, branch: Branch, made: list[tuple[Value, int]], placed: Placed) -> Value:
-        value, _ = self._write(branch.instructions, made, placed)[branch.result]
-        return value
 
     def _numbered(self, key: object, depth: int, make: Any) -> tuple[Value, int]:
         found = self.values.get(key)
@@ -248,15 +242,10 @@ class KernelWriter:
         return found
 
     def _load(self, node: Expr, form: Affine) -> tuple[Value, int]:
-        index, depth = self.address(form, node)
-        pointer, index, depth = self.source(node, form, index, depth)
-        return self._numbered(("load", pointer, index), depth, lambda: self.builder.load(pointer, index))
+        return self._load_at(node, form, *self.address(form, node))
 
-    def _gather(
-        self, base: Expr, form: Affine, operands: list[tuple[Value, int]], factors: tuple[int, ...]
-    ) -> tuple[Value, int]:
-        index, depth = self._computed(base, form, operands, factors)
-        pointer, index, depth = self.source(base, form, index, depth)
+    def _load_at(self, node: Expr, form: Affine, index: Value, depth: int) -> tuple[Value, int]:
+        pointer, index, depth = self.source(node, form, index, depth)
         return self._numbered(("load", pointer, index), depth, lambda: self.builder.load(pointer, index))
 
     def _computed(
@@ -325,18 +314,18 @@ class KernelWriter:
         """Return the initial accumulators of a reduction."""
         node = placed.task.node
         if node.op in ("argmin", "argmax"):
-            kind = self._body_dtype(placed)
+            kind = node.operands[0].dtype
             index = 0 if self._is_ascending(placed) else np.iinfo(np.int64).max
             return [self.builder.constant(identity_of(node.op, kind), kind), self.builder.constant(index, np.int64)]
         kind = accumulator_dtype(node)
         start = identity_of(node.op, kind)
         if node.kind == "scan" and node.op == "add" and kind.kind in "fc":
             start = -start  # a row that starts with -0.0 keeps its sign
-        return [self.builder.constant(start, kind)]
+        return [self.builder.constant(start, kind)] * self.sums(placed)
 
-    @staticmethod
-    def _body_dtype(placed: Placed) -> np.dtype:
-        return placed.task.node.operands[0].dtype
+    def sums(self, placed: Placed) -> int:
+        """Return the number of sums that a reduction computes."""
+        return 1
 
     def combined(self, placed: Placed, carried: tuple[Value, ...]) -> tuple[Value, ...]:
         """Combine a reduction's accumulators with the current element, and return the new accumulators."""
@@ -357,10 +346,6 @@ class KernelWriter:
         steps = [step for _, step in self.nest.rewrite(reduction_position(placed))[1]]
         return all(one > other for one, other in itertools.pairwise(steps))
 
-    def reduction_result(self, placed: Placed, carried: tuple[Value, ...]) -> Value:
-        """Return the result of a reduction, given its final accumulators."""
-        return self.builder.cast(carried[-1], placed.task.node.dtype)
-
     def store_later(self, placed: Placed, value: Value) -> None:
         """Queue a store, because all stores of a loop body come after its loads."""
         if placed.task.node in self.group.private:
@@ -377,10 +362,7 @@ class KernelWriter:
         self.stores.clear()
 
     def compute(self, placed: Placed) -> tuple[Value, list[tuple[Value, int]]]:
-        """Emit the code of a task at the current loop indices, and return the values of its instructions.
-
-        The task's own value comes first.
-        """
+        """Emit the code of a task at the current loop indices, and return its value and those of its instructions."""
         made = self.body(placed)
         value, depth = made[placed.task.result]
         with self.builder.at(depth):
@@ -389,10 +371,7 @@ class KernelWriter:
         return value, made
 
     def point(self, placed: Placed) -> None:
-        """Emit the code of a task at the current loop indices, including the store of the result.
-
-        The store may be queued.
-        """
+        """Emit the code of a task at the current loop indices, including the (possibly queued) store of the result."""
         value, made = self.compute(placed)
         if placed.task.kind == "scatter":
             self._scatter(placed, made, value)
@@ -421,28 +400,23 @@ class KernelWriter:
 
     # -- kernels --------------------------------------------------------------------------
 
-    def open_loop(self, loop: Loop, number: int) -> Any:
-        """Open a loop of the kernel's nest."""
-        extent = self.integer(loop.extent, ("extent", number))
-        return self.builder.loop(extent, loop.role)
-
-    def build(self, reductions: list[Placed]) -> None:
+    def build(self) -> None:
         """Emit the code of all tasks of the group as one kernel."""
-        self._parallel(0, lambda: self._at_point(reductions))
+        self._parallel(self._at_point)
 
-    def _parallel(self, number: int, rest: Any) -> None:
-        if number == len(self.nest.outer):
-            rest()
-            return
-        with self.open_loop(self.nest.outer[number], number) as loop:
-            self.indices.append(loop.index)
-            self._parallel(number + 1, rest)
+    def _parallel(self, at_point: Callable[[], None]) -> None:
+        """Emit the parallel loops, with the code that `at_point` emits in the innermost loop."""
+        with ExitStack() as loops:
+            for number, loop in enumerate(self.nest.outer):
+                extent = self.integer(loop.extent, ("extent", number))
+                self.indices.append(loops.enter_context(self.builder.loop(extent, loop.role)).index)
+            at_point()
 
-    def _at_point(self, reductions: list[Placed]) -> None:
+    def _at_point(self) -> None:
         for number in range(max(p.stage for p in self.group.placed) + 1):
             placed = self.stage(number)
             if number & 1:
-                self._inner_loops([p for p in reductions if p.stage == number], placed, len(self.nest.outer))
+                self._inner_loops(placed)
                 self.leave_loops(len(self.nest.outer))
             else:
                 for p in placed:
@@ -453,36 +427,42 @@ class KernelWriter:
         """Return the tasks of one stage: one pass over a row, or the code between two passes."""
         return [p for p in self.group.placed if p.stage == number]
 
-    def _inner_loops(self, reductions: list[Placed], inner: list[Placed], depth: int) -> None:
-        """Emit the inner loops of the nest, for reductions or scans.
-
-        The loops carry the accumulators of reductions, or the running values of scans.
-        """
-        scans = [p for p in inner if p.task.kind == "scan"]
-        carriers = reductions or scans
+    def _inner_loops(self, inner: list[Placed]) -> None:
+        """Emit the inner loops of the nest, which carry accumulators of reductions, or running values of scans."""
+        reductions = [p for p in inner if p.task.kind == "reduce"]
+        carriers = reductions or [p for p in inner if p.task.kind == "scan"]
         initial = [v for p in carriers for v in self.initial(p)]
-        final = self._inner_loop(carriers, inner, depth, initial, None)
-        self._finish_reductions(reductions, final)
+        final = self._inner_loop(carriers, inner, len(self.nest.outer), initial, None)
+        self.finish_reductions(reductions, final)
 
-    def _finish_reductions(self, reductions: list[Placed], final: tuple[Value, ...]) -> None:
-        position = 0
+    def with_accumulators(
+        self, reductions: Iterable[Placed], values: Sequence[Value]
+    ) -> Iterator[tuple[Placed, tuple[Value, ...]]]:
+        """Yield each reduction with its own accumulators, which follow one another in `values`."""
+        start = 0
         for p in reductions:
-            width = len(self.accumulators(p))
-            value = self.reduction_result(p, final[position : position + width])
-            position += width
-            self.results[p.task.node] = (value, len(self.nest.outer))
-            self.store_later(p, value)
+            stop = start + len(self.accumulators(p))
+            yield p, tuple(values[start:stop])
+            start = stop
+
+    def finish_reductions(self, reductions: list[Placed], final: Sequence[Value], *, stored: bool = True) -> None:
+        """Record the results of reductions for later tasks and, if they are `stored`, queue their stores."""
+        for p, values in self.with_accumulators(reductions, final):
+            value = self.builder.cast(values[-1], p.task.node.dtype)
+            self.results[p.task.node] = (value, len(self.indices))
+            if stored:
+                self.store_later(p, value)
 
     def accumulators(self, placed: Placed) -> list[np.dtype]:
         """Return the dtypes of a reduction's accumulators."""
         node = placed.task.node
         if node.op in ("argmin", "argmax"):
-            return [self._body_dtype(placed), np.dtype(np.int64)]
-        return [accumulator_dtype(node)]
+            return [node.operands[0].dtype, np.dtype(np.int64)]
+        return [accumulator_dtype(node)] * self.sums(placed)
 
     def combining_ops(self, placed: Placed) -> tuple[str, ...]:
         """Return the ops that combine a reduction's accumulators."""
-        return (placed.task.node.op,)
+        return (placed.task.node.op,) * self.sums(placed)
 
     def _inner_loop(
         self,
@@ -512,16 +492,14 @@ class KernelWriter:
         return across(self.for_cpu and any(order_alone(p.task, CPU).across for p in reductions if p.task.rounds()))
 
     def _innermost(self, carriers: list[Placed], inner: list[Placed], carried: tuple[Value, ...]) -> tuple[Value, ...]:
-        position = 0
+        accumulators = self.with_accumulators(carriers, carried)
         following: list[Value] = []
         for p in inner:
             if p in carriers:
-                width = len(self.accumulators(p))
-                next_values = self.combined(p, carried[position : position + width])
-                position += width
+                next_values = self.combined(*next(accumulators))
                 following.extend(next_values)
                 if p.task.kind == "scan":
-                    value = self.reduction_result(p, next_values)
+                    value = self.builder.cast(next_values[-1], p.task.node.dtype)
                     self.results[p.task.node] = (value, len(self.indices))
                     self.store_later(p, value)
             else:

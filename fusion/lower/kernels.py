@@ -158,10 +158,7 @@ def _set_alignment(lowered: Lowered, machine: Machine) -> None:
 
 
 def _forget_alignment(kernel: Kernel, vectors: tuple[str, ...]) -> None:
-    """For pointers without vector accesses, reduce the alignment to the element size.
-
-    More kernels then have equal code and share a compilation.
-    """
+    """Reduce the alignment of pointers without vector accesses, so that more kernels share code and compilation."""
     for parameter in kernel.parameters:
         if isinstance(parameter.value.type, Pointer) and parameter.value.name not in vectors:
             parameter.align = parameter.value.type.dtype.itemsize

@@ -51,19 +51,18 @@ def lower_group(group: Group, *, parametric: bool = False, machine: Machine | No
         return lower_row_columns(group, parametric)
     on_cpu = machine is not None and not machine.is_gpu
     nest = make_nest(group)
-    reductions = [p for p in group.placed if p.task.kind == "reduce"]
     any_order = machine is not None and machine.is_gpu and any(scatters_in_any_order(p) for p in group.placed)
     if any_order:
         nest = Nest([*nest.outer, *(Loop(loop.extent, "parallel") for loop in nest.inner)], [], nest.position)
     length = block_length(group, nest, machine or CPU)
     if length:
-        return _lower_split(group, nest, reductions, length, parametric, for_cpu=on_cpu)
+        return _lower_split(group, nest, length, parametric, for_cpu=on_cpu)
     length = scan_length(group, nest, machine) if machine else 0
     if length:
         return _lower_shared(group, nest, length, parametric, for_cpu=on_cpu)
-    writer = KernelWriter(group, nest, "fused", parametric)
-    writer.any_order, writer.for_cpu = any_order, on_cpu
-    writer.build(reductions)
+    writer = KernelWriter(group, nest, "fused", parametric, for_cpu=on_cpu)
+    writer.any_order = any_order
+    writer.build()
     return [writer.finish()]
 
 
@@ -87,10 +86,7 @@ def _is_scan_group(group: Group, nest: Nest) -> bool:
 
 
 def _is_chained(group: Group) -> bool:
-    """Return whether a scan in a group reads the result of another scan in the group.
-
-    The total of a block then depends on other blocks.
-    """
+    """Return whether a scan in a group reads another scan's result, so that a block's total depends on other blocks."""
     behind: set[Expr] = set()
     for p in group.placed:
         later = any(node in behind for node, _ in p.task.reads())
@@ -102,9 +98,7 @@ def _is_chained(group: Group) -> bool:
 
 
 def scan_length(group: Group, nest: Nest, machine: Machine) -> int:
-    """Return the number of elements per block if several threads share a scan, otherwise 0.
-
-    The length is 0 if the scans are not split.
+    """Return the number of elements per block if several threads share a scan, or 0 if the scans are not split.
 
     On a GPU, adjacent threads scan adjacent columns. If the block length is the square root of the column's length, a
     thread processes about twice that number of elements: the elements of its block, and the totals of the previous
@@ -124,10 +118,7 @@ def scan_length(group: Group, nest: Nest, machine: Machine) -> int:
 
 
 def _split_loop(nest: Nest, length: int) -> tuple[Split, Nest]:
-    """Split the outermost reduction or scan loop of a nest into blocks.
-
-    Return the split, and the nest in which the loop over blocks is outermost.
-    """
+    """Split the outermost inner loop of a nest into blocks, and return the split and a nest with blocks outermost."""
     extent = nest.inner[0].extent
     rows = tuple(loop.extent for loop in nest.outer)
     inside = prod(loop.extent for loop in nest.inner[1:])
@@ -139,25 +130,21 @@ def _split_loop(nest: Nest, length: int) -> tuple[Split, Nest]:
 def _lower_shared(group: Group, nest: Nest, length: int, parametric: bool, *, for_cpu: bool) -> list[Lowered]:
     scans = [p for p in group.placed if p.task.kind == "scan"]
     split, split_nest = _split_loop(nest, length)
-    first = SplitWriter(group, split_nest, "partial", parametric)
-    second = SplitWriter(group, split_nest, "shared", parametric)
-    first.for_cpu = second.for_cpu = for_cpu
+    first = SplitWriter(group, split_nest, "partial", parametric, for_cpu=for_cpu)
+    second = SplitWriter(group, split_nest, "shared", parametric, for_cpu=for_cpu)
     first.build_totals(scans, split)
     second.build_shared(scans, split)
     return [first.finish(), second.finish()]
 
 
-def _lower_split(
-    group: Group, nest: Nest, reductions: list[Placed], length: int, parametric: bool, *, for_cpu: bool
-) -> list[Lowered]:
+def _lower_split(group: Group, nest: Nest, length: int, parametric: bool, *, for_cpu: bool) -> list[Lowered]:
     split, split_nest = _split_loop(nest, length)
     rows = split.rows
-    first = SplitWriter(group, split_nest, "partial", parametric)
-    first.for_cpu = for_cpu
+    first = SplitWriter(group, split_nest, "partial", parametric, for_cpu=for_cpu)
     first.build_partials(split)
     finishing = Nest(
         nest.outer, [Loop(split.blocks, "reduce")], {k: at for k, at in nest.position.items() if at < len(rows)}
     )
     second = SplitWriter(group, finishing, FINISH, parametric)
-    second.build_finish(reductions, split)
+    second.build_finish(split)
     return [first.finish(), second.finish()]

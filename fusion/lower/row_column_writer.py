@@ -66,25 +66,19 @@ def _finish(group: RowsAndColumns, part: Group, kept: Loop, split: Split, parame
     nest = Nest([*group.batch, Loop(kept.extent, "parallel")], [Loop(split.blocks, "reduce")], position)
     writer = FinishWriter(behind, nest, "finish", parametric)
     writer.apart = group.apart if part is group.columns else 1
-    writer.build_finish(_reductions(behind), split)
+    writer.build_finish(split)
     return writer.finish()
 
 
 class FinishWriter(SplitWriter):
-    """Writer of the kernel that combines partial results.
-
-    Each block has `apart` interleaved partial results.
-    """
+    """Writer of the kernel that combines the `apart` interleaved partial results of each block."""
 
     apart = 1
 
     def partial_reductions(
         self, reductions: list[Placed], split: Split, at: int, like: Sequence[Value], where: Value
     ) -> list[Value]:
-        """Emit loads of one block's partial results for all `reductions`.
-
-        The partial results are in the scratch buffers `at`, `at + 1`, ...
-        """
+        """Emit loads of one block's partial results for all `reductions`, in the scratch buffers from `at` on."""
         if self.apart == 1:
             return super().partial_reductions(reductions, split, at, like, where)
         b = self.builder
@@ -133,7 +127,7 @@ class RowColumnWriter(SplitWriter):
 
     def write(self) -> Lowered:
         """Emit the kernel, and return it with the values of its parameters."""
-        self._parallel(0, self._emit_block)
+        self._parallel(self._emit_block)
         return self.finish()
 
     def _emit_block(self) -> None:
@@ -168,10 +162,7 @@ class RowColumnWriter(SplitWriter):
         return first, b.op("minimum", b.op("add", start, size), extent)
 
     def _scratch_offset(self, split: Split, cut: int, last: Value | None = None) -> Value:
-        """Return the offset of the current block's partial results in scratch memory.
-
-        Blocks are outermost, then the kept loops.
-        """
+        """Return the offset of a block's results in scratch memory: blocks are outermost, then the kept loops."""
         b = self.builder
         indices = [*self.indices[self.cut : self.row], last]
         total = self.indices[cut] if split.blocks != 1 else None
@@ -226,49 +217,33 @@ class RowColumnWriter(SplitWriter):
         self.indices[self.row] = row
 
     def _combine_rows(self, rows: list[Value], carried: tuple[Value, ...]) -> list[Value]:
-        """Combine one element from each of several rows with the row and column accumulators.
-
-        Return the row accumulators.
-        """
+        """Combine one element of each row with the row and column accumulators, and return the row accumulators."""
         b = self.builder
         where = b.op("add", self.so_far, self.indices[-1])
         like = [v for p in self.by_columns for v in self.initial(p)]
         columns = [b.load(self._columns_of(k, v), where) for k, v in enumerate(like)]
         following: list[Value] = []
-        for row in rows:
+        for number, row in enumerate(rows):
             self._set_row(row)
             for p in self.stage(1):
                 if p.task.kind == "map":
                     self.point(p)
-            for p in self.by_rows:
-                width = len(self.accumulators(p))
-                following += self.combined(p, carried[len(following) : len(following) + width])
-            at = 0
-            for p in self.by_columns:
-                width = len(self.accumulators(p))
-                columns[at : at + width] = self.combined(p, tuple(columns[at : at + width]))
-                at += width
+            width = len(carried) // len(rows)
+            for p, own in self.with_accumulators(self.by_rows, carried[number * width :]):
+                following += self.combined(p, own)
+            columns = [v for p, own in self.with_accumulators(self.by_columns, columns) for v in self.combined(p, own)]
         self._write_columns(where, columns)
         self.flush_stores()
         return following
 
     def _finish_row(self, values: tuple[Value, ...]) -> None:
-        """Store a row's result and compute the values that depend on it.
-
-        If rows are split, only a partial result is stored.
-        """
+        """Store a row's result, or a part of it if rows are split, and compute the values that depend on the result."""
         if self.along.blocks != 1:
             where = self._scratch_offset(self.along, self.cut - 1, self.indices[self.row])
             for k, value in enumerate(values):
                 self.builder.store(self.scratch(self.along, k, np.dtype(value.type), writable=True), where, value)
             return
-        at = 0
-        for p in self.by_rows:
-            width = len(self.accumulators(p))
-            value = self.reduction_result(p, values[at : at + width])
-            at += width
-            self.results[p.task.node] = value, self.row + 1
-            self.store_later(p, value)
+        self.finish_reductions(self.by_rows, values)
         for p in self.both.rows.placed:
             if p.stage > 1:
                 self.point(p)

@@ -42,8 +42,8 @@ class Split:
 class SplitWriter(KernelWriter):
     """Writer of the two kernels of a split reduction: one computes partial results, one combines them."""
 
-    def __init__(self, group: Group, nest: Nest, name: str, parametric: bool) -> None:
-        super().__init__(group, nest, name, parametric)
+    def __init__(self, group: Group, nest: Nest, name: str, parametric: bool, *, for_cpu: bool = False) -> None:
+        super().__init__(group, nest, name, parametric, for_cpu=for_cpu)
         self.centres: dict[Expr, Value] = {}  # sums -> their shift in the open block
 
     def build_partials(self, split: Split) -> None:
@@ -62,7 +62,7 @@ class SplitWriter(KernelWriter):
             measured = self.stage(3)
             if measured:
                 self.leave_loops(depth)
-                self._bind_results(first, final)
+                self.finish_reductions(first, final, stored=False)
                 count = self._elements(bounds, split.inside)
                 for p in measured:
                     found, _ = self.results[_moment_of(p).centre.node]
@@ -71,16 +71,7 @@ class SplitWriter(KernelWriter):
                 final += self._inner_loop(measured, measured, depth, initial, bounds)
             self._store_partials(split, final)
 
-        self._parallel(0, at_point)
-
-    def _bind_results(self, reductions: list[Placed], final: tuple[Value, ...]) -> None:
-        """Record the results of reductions for use by later tasks."""
-        position = 0
-        for p in reductions:
-            width = len(self.accumulators(p))
-            value = self.reduction_result(p, final[position : position + width])
-            self.results[p.task.node] = value, len(self.nest.outer)
-            position += width
+        self._parallel(at_point)
 
     def _elements(self, bounds: tuple[Value, Value], inside: int) -> Value:
         """Return the number of elements in a block with these bounds."""
@@ -103,20 +94,9 @@ class SplitWriter(KernelWriter):
             made = [*self._write(placed.task.body[len(made) : at], made, placed), centre]
         return self._write(placed.task.body[len(made) :], made, placed)
 
-    def accumulators(self, placed: Placed) -> list[np.dtype]:
-        """Return the dtypes of a reduction's accumulators."""
-        own = super().accumulators(placed)
-        return own * len(_moment_of(placed).terms) if placed.stage == 3 else own
-
-    def combining_ops(self, placed: Placed) -> tuple[str, ...]:
-        """Return the ops that combine the accumulators of a reduction."""
-        own = super().combining_ops(placed)
-        return own * len(_moment_of(placed).terms) if placed.stage == 3 else own
-
-    def initial(self, placed: Placed) -> list[Value]:
-        """Return the initial accumulators of a reduction."""
-        own = super().initial(placed)
-        return own * len(_moment_of(placed).terms) if placed.stage == 3 else own
+    def sums(self, placed: Placed) -> int:
+        """Return the number of sums that a reduction computes: several for some shifted moments."""
+        return len(_moment_of(placed).terms) if placed.stage == 3 else 1
 
     def combined(self, placed: Placed, carried: tuple[Value, ...]) -> tuple[Value, ...]:
         """Combine a reduction's accumulators with the current element, and return the new accumulators."""
@@ -171,7 +151,7 @@ class SplitWriter(KernelWriter):
             self.indices.pop()
             self._store_partials(split, loop.results)
 
-        self._parallel(0, at_point)
+        self._parallel(at_point)
 
     def build_shared(self, scans: list[Placed], split: Split) -> None:
         """Emit a kernel that scans each block, starting from the total of all previous blocks.
@@ -200,15 +180,15 @@ class SplitWriter(KernelWriter):
             self.leave_loops(depth)
             self._inner_loop(scans, self.stage(1), depth, list(loop.results), bounds)
 
-        self._parallel(0, at_point)
+        self._parallel(at_point)
 
-    def build_finish(self, reductions: list[Placed], split: Split) -> None:
+    def build_finish(self, split: Split) -> None:
         """Emit a kernel that combines partial results in order, and computes the tasks that depend on them."""
 
         def at_point() -> None:
             for placed in self.stage(0):
                 self.point(placed)
-            first = [p for p in reductions if p.stage == 1]
+            first = [p for p in self.stage(1) if p.task.kind == "reduce"]
             self._combine_partials(first, split, 0)
             for placed in self.stage(2):
                 self.point(placed)
@@ -219,14 +199,12 @@ class SplitWriter(KernelWriter):
                 self.point(placed)
             self.flush_stores()
 
-        self._parallel(0, at_point)
+        self._parallel(at_point)
 
     def _combine_partials(
         self, reductions: list[Placed], split: Split, at: int, first: list[Placed] | None = None
     ) -> None:
-        """Emit a loop that combines the partial results of all blocks in order.
-
-        The partial results are in the scratch buffers `at`, `at + 1`, ...
+        """Emit a loop that combines in order the partial results of all blocks, in the scratch buffers from `at` on.
 
         With `first`, moments are converted to a common shift.
         """
@@ -247,22 +225,16 @@ class SplitWriter(KernelWriter):
                 following += combine_accumulators(self.builder, name, loop.carried[width], tuple(loaded[width]))
             loop.yield_(*following)
         self.indices.pop()
-        self._finish_reductions(reductions, self._totals(reductions, loop.results) if first else loop.results)
+        self.finish_reductions(reductions, self._totals(reductions, loop.results) if first else loop.results)
 
     def partial_reductions(
         self, reductions: list[Placed], split: Split, at: int, like: Sequence[Value], where: Value
     ) -> list[Value]:
-        """Emit loads of one block's partial results for all `reductions`.
-
-        The partial results are in the scratch buffers `at`, `at + 1`, ...
-        """
+        """Emit loads of one block's partial results for all `reductions`, in the scratch buffers from `at` on."""
         return [self.partial(split, at + k, v, where) for k, v in enumerate(like)]
 
     def partial(self, split: Split, number: int, like: Value, where: Value) -> Value:
-        """Emit a load of one partial result of a block.
-
-        It is at index `where` of scratch buffer `number`.
-        """
+        """Emit a load of one partial result of a block, at index `where` of scratch buffer `number`."""
         return self.builder.load(self.scratch(split, number, np.dtype(like.type)), where)
 
     def _common_shift(self, placed: Placed) -> Value:
@@ -289,8 +261,7 @@ class SplitWriter(KernelWriter):
         for p in first:
             numbers[p.task.node] = sum(len(self.accumulators(other)) for other in first[: len(numbers)])
         shifted: list[Value] = []
-        for p, centre in zip(reductions, common, strict=True):
-            own = sums[len(shifted) : len(shifted) + len(self.accumulators(p))]
+        for (p, own), centre in zip(self.with_accumulators(reductions, sums), common, strict=True):
             found = self.partial(split, numbers[_moment_of(p).centre.node], own[0], where)
             count = b.cast(elements, own[0].type)
             shifted += shift_sums(b, _moment_of(p), own, self._block_shift(p, found, count), centre, count)
@@ -299,8 +270,7 @@ class SplitWriter(KernelWriter):
     def _totals(self, reductions: list[Placed], sums: tuple[Value, ...]) -> tuple[Value, ...]:
         """Return final accumulators; sums of squared deviations are corrected for the mean's rounding error."""
         found: list[Value] = []
-        for p in reductions:
-            own = sums[len(found) : len(found) + len(self.accumulators(p))]
+        for p, own in self.with_accumulators(reductions, sums):
             divisor = _moment_of(p).divisor
             if divisor is not None:
                 own = (*own[:-1], total_of_squares(self.builder, own, self._constant(divisor)[0]))
@@ -308,10 +278,7 @@ class SplitWriter(KernelWriter):
         return tuple(found)
 
     def _scratch_index(self, split: Split, order: Iterable[int]) -> Value:
-        """Return the scratch buffer index of the current block's result for the current row.
-
-        Blocks are outermost, then rows in loop order.
-        """
+        """Return the index of the current result in a scratch buffer: blocks are outermost, then rows in loop order."""
         total: Value | None = None
         for k, loop in enumerate(order):
             if total is not None:
