@@ -8,7 +8,6 @@ from __future__ import annotations
 
 from collections.abc import Callable
 from importlib import import_module
-from sys import getrefcount
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
@@ -16,7 +15,7 @@ import numpy as np
 from weft.fusion.graph.expr import Expr, constant_value, intern, is_draw, topological
 from weft.fusion.graph.statistics import STATISTICS
 from weft.fusion.record.shared_memory import copy_shared, find_shared
-from weft.fusion.record.storage import EVALUATING, IDLE, OVERWRITING, Epoch, Storage, recording
+from weft.fusion.record.storage import EVALUATING, IDLE, OVERWRITING, Epoch, Storage, recording, references
 from weft.fusion.record.unfused_sites import note_alone
 from weft.runtime import Buffer, OutOfMemoryError
 
@@ -49,23 +48,16 @@ def evaluate(storages: list[Storage], aside: bool = False) -> None:
             if node is None or node.operands or not fill_memory(storage):
                 evaluate_epoch(epoch, storages, aside)
         return
-    asked = [s for s in storages if s.buffer is None and s.epoch is not None]
-    while asked:
+    asked = storages
+    while asked := [s for s in asked if s.buffer is None and s.epoch is not None]:
         epoch = asked[0].epoch
-        if epoch is None:  # another thread has just evaluated it
-            asked = asked[1:]
-            continue
-        own = asked if len(asked) == 1 else [s for s in asked if s.epoch is epoch]
-        evaluate_epoch(epoch, own, aside)
-        if len(own) == len(asked):
-            return
-        asked = [s for s in asked if s.buffer is None and s.epoch is not epoch and s.epoch is not None]
+        if epoch is not None:  # (another thread may have just evaluated it)
+            evaluate_epoch(epoch, [s for s in asked if s.epoch is epoch], aside)
+        asked = [s for s in asked if s.epoch is not epoch]
 
 
 def fill_memory(storage: Storage) -> bool:
-    """Write a pending constant or uninitialized array to CPU memory without a plan.
-
-    Return False for other values.
+    """Write a pending constant or uninitialized array to CPU memory without a plan, or return False for other values.
 
     Programs often create an array of zeros and then fill it row by row. Each row is a small operation if the array has
     memory.
@@ -87,10 +79,7 @@ def fill_memory(storage: Storage) -> bool:
 
 
 def realise(storage: Storage) -> Buffer:
-    """Return the memory of a storage, after evaluating its pending value.
-
-    Shared memory is copied.
-    """
+    """Return the memory of a storage, after evaluating its pending value, or a copy of shared memory."""
     while True:
         buffer = storage.buffer
         if buffer is not None:
@@ -258,27 +247,18 @@ def _rebound(root: Expr, epoch: Epoch, own: Epoch) -> Expr:
 
 
 def _is_in_place(version: Expr | None, epoch: Epoch) -> bool:
-    """Return whether a pending value can overwrite an operand that has no other references.
-
-    If the value were evaluated later, it would need a separate plan.
-    """
+    """Return whether a pending value can overwrite an unshared operand now, instead of in a separate plan later."""
     for node in version.operands if version is not None else ():
         if node.kind == "leaf" and node.nbytes == version.nbytes and node.shape == version.shape:  # type: ignore[union-attr]
-            if getrefcount(epoch.slots[node.attrs[0]]) <= _UNSHARED:
+            if references(epoch.slots, node.attrs[0]) == 1:
                 return True
     return False
 
 
-# Reference count of a buffer that only a slot holds, as measured in `_is_in_place`.
-_UNSHARED = (lambda held: getrefcount(held[0]))([object()])
-
-
 def release_memory(storage: Storage) -> bool:
-    """Release the buffers that a recording without pending work still references.
+    """Release the buffers that a recording without pending work still references, and return whether there were any.
 
     This is the recording (epoch) of the storage or, if the storage has none, the current epoch.
-
-    Return whether slots were released.
     """
     epoch = recording.epoch
     if recording.held:

@@ -42,30 +42,15 @@ SMALL_RUN = 16
 
 
 class Storage:
-    """The data of an array and of all its views, either a buffer or a pending expression.
-
-    Attributes
-    ----------
-    shape, dtype : of the whole storage, in C order.
-    expr : Expr or None
-        Current version, in terms of `epoch`'s slots.
-    epoch : Epoch or None
-    buffer : Buffer or None
-        The elements, after an evaluation and until a later version is pending.
-    host : numpy.ndarray or None
-        The elements of a small array that is in host memory although its device has separate memory. There is no buffer
-        then.
-    exporter : tuple or None
-        For memory of a small NumPy array that is shared: the array that other code's arrays have as their base, and how
-        often the storage itself refers to that array.
-    value : ValueBuffer or None
-        The elements that kernels last took by value.
-    """
+    """The data of an array and of all its views, either a buffer or a pending expression."""
 
     __slots__ = ("__weakref__", "buffer", "device", "dtype", "epoch", "exporter", "expr", "host", "shape", "value")
+    # the elements of a small array that is in host memory although its device has separate memory: there is no buffer then
     host: np.ndarray | None
+    # for memory of a small NumPy array that is shared: the array that other code's arrays have as their base, and how
+    # often the storage itself refers to that array
     exporter: tuple[np.ndarray, int] | None
-    value: ValueBuffer | None
+    value: ValueBuffer | None  # the elements that kernels last took by value
 
     def __init__(
         self,
@@ -76,12 +61,12 @@ class Storage:
         expr: Expr | None = None,
         epoch: Epoch | None = None,
     ) -> None:
-        self.shape = shape
+        self.shape = shape  # (of the whole storage, in C order)
         self.dtype = dtype
         self.device = device
-        self.buffer = buffer
+        self.buffer = buffer  # the elements, after an evaluation and until a later version is pending
         self.host = None
-        self.expr = expr
+        self.expr = expr  # the current version, in terms of the slots of `epoch`
         self.epoch = epoch
 
     def __getattr__(self, name: str) -> None:
@@ -130,10 +115,7 @@ class Epoch:
     )
 
     def __init__(self, device: Device, before: Epoch | None = None) -> None:
-        """Begin a recording on a device.
-
-        The recording reuses the lock of the ended recording `before`.
-        """
+        """Begin a recording on a device, with the lock of the ended recording `before` if it is given."""
         self.device = device
         self.number = next(_numbers)
         self.slots: list[Any] = []  # Buffer, or a scalar that is bound to a slot
@@ -250,10 +232,7 @@ class Epoch:
             self.lock.release()
 
     def live(self, among: list[Storage | Expr] | None = None) -> list[Storage]:
-        """Return the pending storages that the program still references.
-
-        `among` is a copy of `pending`.
-        """
+        """Return the pending storages that the program still references, among `pending` or the given copy of it."""
         listed, count = (self.pending, _UNREFERENCED) if among is None else (among, _UNREFERENCED + 1)
         return [
             s for s in listed if type(s) is Storage and s.epoch is self and s.buffer is None and getrefcount(s) > count
@@ -309,12 +288,18 @@ def current_epoch(device: Device | None = None) -> Epoch:
 
 
 def _count_unreferenced() -> int:
-    """Return the reference count of a storage to which the program has no reference.
-
-    The count is measured, since it depends on the interpreter.
-    """
+    """Return this interpreter's reference count of a storage to which the program has no reference."""
     (found,) = [getrefcount(s) for s in [Storage((), np.dtype(bool), None)]]  # type: ignore[arg-type]
     return found
 
 
 _UNREFERENCED = _count_unreferenced()
+
+
+def references(held: list[Any], k: int) -> int:
+    """Return the number of references to element `k` of a list, including that of the list itself."""
+    return getrefcount(held[k]) - _OWN
+
+
+_OWN = 0
+_OWN = references([object()], 0) - 1  # references of the call itself

@@ -13,7 +13,7 @@ from collections import OrderedDict
 from collections.abc import Callable
 from functools import cache, partial
 from importlib import import_module
-from sys import getrefcount
+from itertools import groupby
 from time import perf_counter
 from typing import Any
 
@@ -24,7 +24,7 @@ from weft.fusion.plan.arena import ArenaSlices, Donation
 from weft.fusion.plan.live_graph import LiveGraph, make_graph
 from weft.fusion.plan.steps import LARGE, Batch, HostCall, KernelLaunch, Plan, Step, pack_scalar
 from weft.fusion.record.by_value import in_memory
-from weft.fusion.record.storage import OVERWRITING, Epoch
+from weft.fusion.record.storage import OVERWRITING, Epoch, references
 from weft.fusion.run.host_calls import call_host, call_launcher, launch_with_draws
 from weft.runtime import (
     OVERRIDES,
@@ -155,10 +155,7 @@ def _make_specialized(key: object, epoch: Epoch, versions: list[Expr], wanted: t
 
 
 def _keep(key: object, versions: list[Expr], graph: LiveGraph, plan: Plan) -> Plan:
-    """Fill in the fields that are needed to run a new plan, and cache the plan.
-
-    The recorded versions become the plan's outputs.
-    """
+    """Fill in what a new plan needs to run, with the recorded versions as its outputs, and cache the plan."""
     plan.blank = [None] * (plan.table_size - plan.slots) + [0]
     plan.asks_more = bool(plan.scalars or plan.values) or plan.counter is not None or plan.descriptors is not None
     slot_of = dict(plan.outputs)
@@ -185,14 +182,11 @@ def _is_worth_more(plan: Plan, device: Device) -> bool:
 def gather_requests(steps: list[Step]) -> list[Step]:
     """Merge consecutive memory requests of a plan, and return the steps."""
     found: list[Step] = []
-    for step in steps:
-        if not isinstance(step, tuple):
-            found.append(step)
-            continue
-        if not found or not isinstance(found[-1], BufferRequests):
-            found.append(BufferRequests([], []))
-        found[-1].slots.append(step[0])  # type: ignore[union-attr]
-        found[-1].sizes.append(step[1])  # type: ignore[union-attr]
+    for is_request, group in groupby(steps, lambda step: isinstance(step, tuple)):
+        run: list[Any] = [*group]
+        if is_request:
+            run = [BufferRequests([slot for slot, _ in run], [nbytes for _, nbytes in run])]
+        found += run
     return found
 
 
@@ -230,11 +224,9 @@ def gather_launches(device: Device, steps: list[Step]) -> list[Step]:
 
 
 def execute(plan: Plan, epoch: Epoch, assign_results: AssignResults, shown: bool) -> None:
-    """Run a plan, and pass the results to `assign_results`.
+    """Run a plan on the buffers and numbers in the epoch's slots, and pass the results to `assign_results`.
 
     `shown` is whether each launch is printed.
-
-    The slots of the epoch hold the plan's input buffers and numbers.
     """
     begin = perf_counter()
     device = epoch.device
@@ -303,10 +295,7 @@ def _check_slots(plan: Plan, epoch: Epoch) -> None:
 
 
 def _table(plan: Plan, slots: list[Any], missing: int) -> list[Any]:
-    """Return the buffer table for a run of a plan: the recording's buffers, followed by empty entries.
-
-    The epoch of the run may have fewer slots than the epoch for which the plan was created.
-    """
+    """Return the buffer table for a run whose epoch has `missing` fewer slots than that of the plan's creation."""
     return [*slots[: plan.slots], *[None] * missing, *plan.blank]
 
 
@@ -326,10 +315,7 @@ def _fill_table(table: list[Any], plan: Plan, epoch: Epoch) -> None:
 
 
 def _run_step(step: Step, table: list[Any], device: Device) -> None:
-    """Run a step, or the rest of a step that was interrupted.
-
-    Kernels must not run twice. Other steps may run twice.
-    """
+    """Run a step, or the rest of a step that was interrupted: only kernels must not run twice."""
     if isinstance(step, Batch):
         _launch_batch(step, table, device)
     elif isinstance(step, KernelLaunch):
@@ -402,24 +388,8 @@ def _wait_for_inputs(table: list[Any], device: Device) -> None:
             device.claim(value)
 
 
-def _references(table: list[Any], slot: int) -> int:
-    return getrefcount(table[slot])
-
-
-def _count_unshared() -> int:
-    """Return the reference count of a buffer that only the recording and the buffer table reference."""
-    slots = [Buffer(None, 0, 0)]  # type: ignore[arg-type]
-    return _references([*slots], 0)
-
-
-_UNSHARED = _count_unshared()
-
-
 def _donate(step: Donation, table: list[Any], device: Device) -> int:
-    """Provide the memory for a result: new memory, an operand's memory, or a copy of an operand.
-
-    Return the slot of the epoch whose memory was donated to the result, otherwise -1.
-    """
+    """Provide the memory for a result, and return the slot of an epoch's memory that was donated, or -1."""
     if step.how == "fill":
         source, target = table[step.source], table[step.slot]
         first, behind = step.except_for
@@ -432,7 +402,7 @@ def _donate(step: Donation, table: list[Any], device: Device) -> int:
                 device.copy(part, copy, stop - start)
         return -1
     for donor in (step.source, *step.others):
-        alone = step.how == "donate" or _references(table, donor) <= _UNSHARED
+        alone = step.how == "donate" or references(table, donor) == 2  # (of the recording's slots, and of the table)
         if alone and (step.how != "donate-or-new" or table[donor].pooled):
             table[step.slot] = table[donor]
             if device.streaming:

@@ -7,16 +7,15 @@ waits for the end of the run.
 
 from __future__ import annotations
 
-from sys import getrefcount
 from typing import Any
 
 import numpy as np
 
 from weft.fusion.graph.expr import Expr, value_bytes
 from weft.fusion.record.by_value import in_memory
-from weft.fusion.record.storage import OVERWRITING, Epoch
+from weft.fusion.record.storage import OVERWRITING, Epoch, references
 from weft.fusion.run.interpret.program import Program, ValueStep
-from weft.runtime import Buffer, get_device, thread_count
+from weft.runtime import get_device, thread_count
 
 
 class Interpreted:
@@ -60,28 +59,11 @@ def interpret(program: Program, epoch: Epoch) -> list[Any]:
     return table
 
 
-def _count_unshared() -> int:
-    """Return the reference count of a buffer that only one list references."""
-    slots = [Buffer(None, 0, 0)]  # type: ignore[arg-type]
-    return getrefcount(slots[0])
-
-
-_UNSHARED = _count_unshared()
-
-
 class ValueFrame:
     """The values of an interpreted run, which may share memory with each other.
 
-    Attributes
-    ----------
-    values : list
-        Arrays by number. None before a value is computed, and after its last use.
-    owner : list of int
-        For each value, the number of the value that owns its memory, or -1 for memory that must not be written.
-    buffers : dict of int to Buffer
-    device : Device
-        The device that allocates memory for values. This is the CPU if the host cannot access the memory of the epoch's
-        device. In this case, leaves are copied from the epoch's device, and outputs are copied to it.
+    If the host cannot access the memory of the epoch's device, the values are in memory of the CPU device. Leaves are
+    then copied from the epoch's device, and outputs are copied to it.
     """
 
     def __init__(self, program: Program, epoch: Epoch) -> None:
@@ -92,8 +74,8 @@ class ValueFrame:
         self.device: Any = get_device("cpu") if self._remote else epoch.device
         self.slots = epoch.slots
         self.threads: int = thread_count()
-        self.values: list[Any] = [None] * count
-        self.owner = [-1] * count
+        self.values: list[Any] = [None] * count  # arrays; None before a value is computed, and after its last use
+        self.owner = [-1] * count  # the value that owns the memory of each value, or -1 if it must not be written
         self.left = program.uses[:]
         self.inside = [0] * count  # number of values in the memory of each value
         self.buffers: dict[int, Any] = {}
@@ -112,24 +94,11 @@ class ValueFrame:
         return self.device.view_memory(buffer, node.dtype, node.shape)
 
     def leaf(self, step: ValueStep) -> Any:
-        """Return the array for an input of the graph.
-
-        The array must not be written.
-        """
+        """Return the array for an input of the graph, which must not be written."""
         node, slot = step.node, self.slots[step.node.attrs[0]]
         if self._remote:
             return self._remote.download(in_memory(slot), node.dtype, node.shape)
         return self.device.download(slot, node.dtype, node.shape)
-
-    def share(self, number: int, operand: int) -> None:
-        """Record that a value shares the memory of its operand."""
-        self.owner[number] = self.owner[operand]
-
-    def packed(self, node: Expr, array: np.ndarray) -> Any:
-        """Return a copy of a value in C order."""
-        found = np.empty(node.shape, node.dtype)
-        found[...] = array
-        return found
 
     def apart(self, number: int, other: int) -> Any:
         """Return the array with a given number, or a copy if the array shares memory with the array `other`."""
@@ -142,10 +111,7 @@ class ValueFrame:
         return value
 
     def copied(self, step: ValueStep) -> Any:
-        """Return an array that an update can change, with the elements of the previous version.
-
-        The array is the memory of the previous version if nothing else needs this memory, otherwise a copy.
-        """
+        """Return the previous version's memory if nothing else needs it, otherwise a copy, for an update to change."""
         previous = step.operands[0]
         array, owner = self.values[previous], self.owner[previous]
         if owner >= 0 and self.left[previous] == 1 and self.inside[owner] == 1 and array.flags.c_contiguous:
@@ -188,7 +154,7 @@ class ValueFrame:
             array, self.values[previous] = self.values[previous], None
             shared = any(v is not None and np.may_share_memory(v, array) for v in self.values)
             del array
-            if not shared and getrefcount(self.slots[slot]) <= _UNSHARED:
+            if not shared and references(self.slots, slot) == 1:
                 self.donations[previous] = slot
             self.values[previous] = self.device.download(self.slots[slot], node.dtype, node.shape)
 
@@ -202,7 +168,8 @@ class ValueFrame:
         if self.left[number] and owner >= 0:
             self.inside[owner] += 1
         elif not self.left[number]:
-            self._drop(number)
+            self.values[number] = None
+            self.buffers.pop(number, None)
         for operand in step.operands:
             self.left[operand] -= 1
             if not self.left[operand]:
@@ -213,17 +180,10 @@ class ValueFrame:
                     if not self.inside[slot]:
                         self.buffers.pop(slot, None)
 
-    def _drop(self, number: int) -> None:
-        self.values[number] = None
-        self.buffers.pop(number, None)
-
     # -- results --------------------------------------------------------------------------------
 
     def table(self) -> list[Any]:
-        """Return the output buffers of a program, by output number.
-
-        All buffers are C-contiguous and unshared.
-        """
+        """Return the C-contiguous and unshared output buffers of a program, by output number."""
         found: list[Any] = [None] * len(self.values)
         taken: set[int] = set()
         for node, number in self.program.outputs:
