@@ -102,20 +102,14 @@ class SizeEncoder:
         self.tuples: dict[tuple[int, ...], tuple[int, ...]] = {}
 
     def number(self, value: int) -> int:
-        """Return the number that encodes a length or stride.
-
-        A new value gets a new number, with the sign of the value.
-        """
+        """Return the number that encodes a length or stride; a new value gets a new number of the same sign."""
         found = self.codes.get(value)
         if found is None:
             found = self.codes[value] = self._new(value)
         return found
 
     def offset(self, value: int, strides: Any) -> int:
-        """Return the number that encodes the offset of a view.
-
-        Offset 0 is encoded as 0.
-        """
+        """Return the number that encodes the offset of a view, which is 0 for offset 0."""
         if not value:
             return 0
         found = self.offsets.get((strides, value))
@@ -180,10 +174,7 @@ class SizeTracer:
 
 
 def find(form: Form, device: Device) -> Plan | None:
-    """Return a cached plan for the graph of `form`, or None if there is none.
-
-    The disk is searched if the form is new to this process.
-    """
+    """Return a cached plan for a graph, or None; the disk is searched if the form is new to this process."""
     known = _known.get(form.key)
     if known is None:
         stored = plan_store.read(form.key, device) if form.key not in _absent else None
@@ -210,10 +201,7 @@ def forget(key: object) -> None:
 
 
 def is_first(form: Form) -> bool:
-    """Return whether this process uses a graph structure for the first time.
-
-    The process has then neither made plans for the structure nor read them from disk.
-    """
+    """Return whether this process has neither made plans for a graph structure nor read them from disk."""
     return form.key not in _known
 
 
@@ -226,10 +214,7 @@ def _note_form(form: Form, known: FormPlans) -> FormPlans:
 
 
 def may_be_special(form: Form, *, back: bool = False) -> SizeSpecialization:
-    """Return which kernels of a plan may be compiled for the exact sizes of the graph.
-
-    `back` states that these sizes have recurred.
-    """
+    """Return which kernels may be compiled for exact sizes; `back` states that these sizes have recurred."""
     known = _known.get(form.key)
     return SizeSpecialization(known is None, back and known is not None and known.kernels < MOST_KERNELS)
 
@@ -256,9 +241,7 @@ def is_worth_keeping(form: Form, *, at_once: bool) -> bool:
 
 
 def trace_plan(form: Form, device: Device, graph: LiveGraph, make: Callable[[LiveGraph], Plan]) -> Plan | None:
-    """Return the plan that `make` creates with traced sizes.
-
-    The plan is cached for graphs with other sizes.
+    """Return the plan that `make` creates with traced sizes, and cache it for graphs with other sizes.
 
     Return None if planning uses a size in a way that cannot be traced.
     """
@@ -281,22 +264,20 @@ def trace_plan(form: Form, device: Device, graph: LiveGraph, make: Callable[[Liv
     except (TypeError, ValueError, AttributeError, OverflowError):
         give_up(form)
         return None
-    template = record_plan(plan, [copies[node] for node in form.nodes], trace)
+    exact = form.encoder.values if trace.alone else None
+    template = record_plan(plan, [copies[node] for node in form.nodes], trace, exact)
     assert template is not None, "every step is of a node of the graph"
     found = template.find(form.encoder.values, form.nodes)
     assert found is not None, "conditions hold for the sizes that they were found with"
     found.schedule = plan.schedule
-    if trace.alone:
-        template.exact = form.encoder.values
     _keep(form, device, template)
     return found
 
 
 def keep_exact(form: Form, device: Device, plan: Plan) -> None:
     """Cache a plan that is valid only for graphs with the same sizes."""
-    record = record_plan(plan, form.nodes, None)
+    record = record_plan(plan, form.nodes, None, form.encoder.values)
     if record is not None:
-        record.exact = form.encoder.values
         _keep(form, device, record)
 
 

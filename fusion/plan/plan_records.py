@@ -27,22 +27,14 @@ Source = tuple[Any, str, str, bool, Callable[[Sequence[Expr]], KernelFacts], Cal
 
 
 class PlanRecord:
-    """A plan without the sizes, expressions and memory of a particular graph, which makes it reusable.
-
-    Attributes
-    ----------
-    exact : list of int or None
-        The only sizes for which the plan is valid. None: all sizes that meet the conditions of `computation`.
-    read : bool
-        Whether the record was read from disk and has not been used yet.
-    """
+    """A plan without the sizes, expressions and memory of a particular graph, which makes it reusable."""
 
     def __init__(
-        self, computation: Computation, data: dict[str, Any], kernels: list[Source], exact: list[int] | None = None
+        self, computation: Computation, data: dict[str, Any], kernels: list[Source], exact: list[int] | None
     ) -> None:
         self.computation = computation
-        self.exact = exact
-        self.read = False
+        self.exact = exact  # the only sizes of the plan, or None: all that meet the conditions of `computation`
+        self.read = False  # whether the record was read from disk and has not been used yet
         self._data = data
         self._kernels = kernels
 
@@ -92,10 +84,7 @@ class PlanRecord:
     # -- text -----------------------------------------------------------------------------
 
     def as_text(self, nodes: Sequence[Expr]) -> str:
-        """Return the plan record as text.
-
-        `nodes` are the nodes of a graph of the form.
-        """
+        """Return the plan record as a line of text, given the nodes of a graph of the form."""
         numbers = _number_locations(nodes)
         kernels = []
         for _, name, digest, exact, facts, _ in self._kernels:
@@ -103,16 +92,16 @@ class PlanRecord:
             members = [(op, numbers.get(_identity(where), -1)) for op, where in known.members]
             location = numbers.get(_identity(known.location), -1)
             kernels.append([name, digest, exact, members, known.instructions, location])
-        return json.dumps([self.computation.as_data(), self._data, kernels], separators=(",", ":"))
+        return json.dumps([self.exact, self.computation.as_data(), self._data, kernels], separators=(",", ":"))
 
     @classmethod
-    def from_text(cls, text: str, exact: list[int] | None, find: Callable[[str], Any | None]) -> PlanRecord | None:
+    def from_text(cls, text: str, find: Callable[[str], Any | None]) -> PlanRecord | None:
         """Return the plan record that `as_text` converted to `text`.
 
         Return None if `find` returns None for a kernel's digest. Raises ValueError, TypeError or KeyError if `as_text`
         did not write the text.
         """
-        computation, data, kernels = json.loads(text)
+        exact, computation, data, kernels = json.loads(text)
         sources: list[Source] = []
         for name, digest, special, members, instructions, location in kernels:
             function = find(digest)
@@ -161,11 +150,11 @@ def _number_locations(nodes: Sequence[Expr]) -> dict[tuple[Any, ...] | None, int
     return {_identity(node.location): k for k, node in enumerate(nodes) if node.location is not None}
 
 
-def record_plan(plan: Plan, nodes: Sequence[Expr], trace: Trace | None) -> PlanRecord | None:
+def record_plan(plan: Plan, nodes: Sequence[Expr], trace: Trace | None, exact: list[int] | None) -> PlanRecord | None:
     """Return a reusable record of a plan.
 
-    With a `trace`, the record applies to all sizes that meet the traced conditions. Otherwise it applies only to the
-    plan's sizes. Return None if the plan has a step for an expression that is not in `nodes`.
+    With a `trace`, the record applies to all sizes that meet the traced conditions. If `exact` is not None, the record
+    applies only to these sizes. Return None if the plan has a step for an expression that is not in `nodes`.
     """
     results: list[Any] = []
     numbers: dict[Any, int] = {}
@@ -189,8 +178,7 @@ def record_plan(plan: Plan, nodes: Sequence[Expr], trace: Trace | None) -> PlanR
                 case KernelLaunch():
                     origin = locations.get(_identity(step.origin), -1)
                     steps.append(_describe_launch(step, len(kernels), origin, at))
-                    facts = partial(_known_facts, step.facts)
-                    kernels.append((step.function, step.name, step.digest, step.exact, facts, step.text))
+                    kernels.append((step.function, step.name, step.digest, step.exact, _known(step.facts), step.text))
                 case HostCall(node, out, given, loop):
                     operands = [[slot, where[child], window] for slot, child, window in given]
                     steps.append(["call", where[node], out, operands, loop is not None])
@@ -220,15 +208,12 @@ def record_plan(plan: Plan, nodes: Sequence[Expr], trace: Trace | None) -> PlanR
         "moved": plan.moved,
         "descriptors": plan.descriptors and [plan.descriptors[0], at(plan.descriptors[1])],
     }
-    return PlanRecord(Computation(0, [], results) if trace is None else trace.finish(results), data, kernels)
+    computation = Computation(0, [], results) if trace is None else trace.finish(results)
+    return PlanRecord(computation, data, kernels, exact)
 
 
-def _known_facts(facts: Callable[[], KernelFacts], nodes: Sequence[Expr]) -> KernelFacts:
-    """Return the facts about a kernel that were collected when its plan was created.
-
-    `nodes` is ignored.
-    """
-    return facts()
+def _known(facts: Callable[[], KernelFacts]) -> Callable[[Sequence[Expr]], KernelFacts]:
+    return lambda nodes: facts()
 
 
 def _describe_launch(step: KernelLaunch, kernel: int, origin: int, at: Callable[[Any], int]) -> list[Any]:

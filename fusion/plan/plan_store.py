@@ -1,7 +1,7 @@
 """Plans in the disk cache, shared between processes.
 
 In: the key of a form, and a device. Out: the records of plans for some of the form's sizes. Each form has one cache
-entry: a line that lists its records, then their texts. Invariant: the key contains everything that plans depend on
+entry, with one record per line. Invariant: the key contains everything that plans depend on
 (the form, the target, and the source text of the planner and the code generator), so a plan of another version,
 machine or setting is never found. A form with an operation that has no name outside this process, such as a user
 function or a closure, has no entry.
@@ -10,7 +10,6 @@ function or a closure, has no entry.
 from __future__ import annotations
 
 import hashlib
-import json
 import os
 import sys
 from collections.abc import Sequence
@@ -39,21 +38,17 @@ def open_store(device: Device) -> DiskCache | None:
 
 
 def read(form: Any, device: Device) -> list[PlanRecord]:
-    """Return the plan records for a graph structure from the disk cache, newest first.
-
-    Records whose kernels are no longer on disk are left out.
-    """
+    """Return the plan records for a graph structure whose kernels are on disk from the disk cache, newest first."""
     # (a machine whose CPU description is not on disk has no plans there, and asking LLVM takes longer than most first
     # runs)
     cache = open_store(device)
     if cache is None or not (device.streaming or is_host_described()):
         return []
     key = store_key(form, device)
-    entry = cache.find(hashlib.sha256(key).hexdigest()) if key is not None else None
     found = []
-    for exact, text in reversed(_texts(entry)) if entry is not None else ():
+    for text in reversed(_texts(cache, key)) if key is not None else ():
         try:
-            record = PlanRecord.from_text(text, exact, partial(find_function, device))
+            record = PlanRecord.from_text(text, partial(find_function, device))
         except (ValueError, TypeError, KeyError):
             continue
         if record is not None:
@@ -62,10 +57,7 @@ def read(form: Any, device: Device) -> list[PlanRecord]:
 
 
 def add_record(form: Any, device: Device, record: PlanRecord, nodes: Sequence[Expr]) -> None:
-    """Add a plan record to the disk cache.
-
-    `nodes` are the nodes of the graph that the record was created for.
-    """
+    """Add a plan record for the graph with the given nodes to the disk cache."""
     cache = open_store(device)
     key = store_key(form, device) if cache is not None else None
     if cache is None or key is None:
@@ -73,13 +65,10 @@ def add_record(form: Any, device: Device, record: PlanRecord, nodes: Sequence[Ex
     text = record.as_text(nodes)
     if len(text) > MOST_BYTES:
         return
-    there = [one for one in _texts(cache.find(hashlib.sha256(key).hexdigest())) if one != (record.exact, text)]
-    texts = [*there, (record.exact, text)][-MOST_RECORDS:]
-    while sum(len(text) for _, text in texts) > MOST_BYTES:
+    texts = [*(one for one in _texts(cache, key) if one != text), text][-MOST_RECORDS:]
+    while sum(map(len, texts)) > MOST_BYTES:
         texts.pop(0)
-    head = json.dumps([[exact, len(text)] for exact, text in texts])
-    content = "\n".join([head, "".join(text for _, text in texts)]).encode("ascii")
-    cache.put(key, ObjectCode("plan", "", content, device.target.name, ()))
+    cache.put(key, ObjectCode("plan", "", "\n".join(texts).encode("ascii"), device.target.name, ()))
 
 
 def read_lost_seconds(form: Any, device: Device) -> float:
@@ -103,37 +92,21 @@ def _entry_of_lost_seconds(form: Any, device: Device) -> tuple[DiskCache | None,
     return (None, b"") if key is None else (cache, key + b" lost")
 
 
-def _texts(entry: ObjectCode | None) -> list[tuple[list[int] | None, str]]:
-    """Return the records of a cache entry.
-
-    Each record consists of the only sizes to which it applies (None: any sizes), and its text.
-    """
-    if entry is None or entry.kind != "plan":
-        return []
-    head, _, rest = entry.code.decode("ascii").partition("\n")
-    found, at = [], 0
-    for exact, length in json.loads(head):
-        found.append((exact, rest[at : at + length]))
-        at += length
-    return found
+def _texts(cache: DiskCache, key: bytes) -> list[str]:
+    """Return the records of a form as text, oldest first."""
+    entry = cache.find(hashlib.sha256(key).hexdigest())
+    return entry.code.decode("ascii").split("\n") if entry is not None and entry.kind == "plan" else []
 
 
 def is_nameable(form: Any) -> bool:
     """Return whether a graph structure can be identified in other processes, so that plans can be stored."""
-    try:
-        _key_text(form)
-    except _NamelessError:
-        return False
-    return True
+    return _key_text(form) is not None
 
 
 def store_key(form: Any, device: Device) -> bytes | None:
     """Return the disk cache key of a graph structure, or None if other processes cannot identify it."""
-    try:
-        text = _key_text(form)
-    except _NamelessError:
-        return None
-    return _key_prefix(device.name, device.target) + hashlib.sha256(text.encode()).digest()
+    text = _key_text(form)
+    return None if text is None else _key_prefix(device.name, device.target) + hashlib.sha256(text.encode()).digest()
 
 
 @lru_cache(maxsize=16)
@@ -144,32 +117,26 @@ def _key_prefix(device: str, target: Target) -> bytes:
     return key_material(target, f"plans {threshold} {sources} {device} ")
 
 
-class _NamelessError(Exception):
-    """Raised for an object that cannot be identified in other processes."""
-
-
 # Kinds of expressions whose attributes are numbers, strings and bytes.
 _PLAIN = frozenset(
     {"leaf", "scalar", "constant", "empty", "iota", "view", "reduce", "scan", "gather", "update", "scatter"}
 )
 
 
-def _key_text(form: Any) -> str:
-    """Return the key of a graph structure as text, which is the same in all processes.
-
-    Raises _NamelessError if a part has no name.
-    """
+def _key_text(form: Any) -> str | None:
+    """Return the key of a graph structure as text, which is the same in all processes, or None if a part has no name."""
     device, parts, *rest = form
     lines = [device, repr(rest)]
     for kind, op, operands, attrs, shape, dtype in parts:
+        told: str | None = None
         if kind in _PLAIN:
             told = repr(attrs)
         elif kind == "map" and (op == "cast" or op in OPS):  # (other ops are user functions)
             told = ",".join([_dtype_name(kind) for kind in attrs])
         elif kind == "opaque":
             told = _spell_function(*attrs)
-        else:
-            raise _NamelessError
+        if told is None:
+            return None
         lines.append(f"{kind} {op} {operands} {told} {shape} {_dtype_name(dtype)}")
     return "\n".join(lines)
 
@@ -179,23 +146,18 @@ def _dtype_name(dtype: np.dtype) -> str:
     return dtype.name
 
 
-def _spell_function(function: Any) -> str:
-    """Return the full name of a function of this package, or of a dataclass with its field values.
-
-    Raises _NamelessError for other functions.
-    """
+def _spell_function(function: Any) -> str | None:
+    """Return the name of a function of this package, or a dataclass with its values, or None for other functions."""
     named = function if type(function) is FunctionType else type(function)
     module, name = named.__module__, named.__name__
     if not module.startswith("weft.") or getattr(sys.modules.get(module), name, None) is not named:
-        raise _NamelessError
+        return None
     if named is function:
         return f"{module}.{name}"
     if not is_dataclass(named):
-        raise _NamelessError
+        return None
     values = {field.name: getattr(function, field.name) for field in fields(named)}
-    if not all(map(_is_plain, values.values())):
-        raise _NamelessError
-    return f"{module}.{name}({values})"
+    return f"{module}.{name}({values})" if all(map(_is_plain, values.values())) else None
 
 
 def _is_plain(value: Any) -> bool:
