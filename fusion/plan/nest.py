@@ -29,22 +29,24 @@ class Nest:
         return form[0], tuple(sorted((self.position[k], c) for k, c in form[1] if k in self.position))
 
 
-def all_forms(group: Group) -> list[tuple[Affine, int, int]]:
-    """Return all flat indices in a group of tasks, each with its weight in the choice of the loop order.
+# What is accessed (a value, or the name of an index), the flat index, the element size, and the weight of the access in
+# the choice of the loop order: writes have twice the weight of reads.
+Access = tuple[Expr | str, Affine, int, int]
 
-    Writes have twice the weight of reads.
-    """
-    forms: list[tuple[Affine, int, int]] = []
+
+def all_accesses(group: Group) -> list[Access]:
+    """Return the accesses of a group of tasks, including the indices that it computes."""
+    found: list[Access] = []
     for p in group.placed:
         for i in all_instructions(p.task.body):
             if i.kind in ("read", "gather"):
-                forms.append((p.flat(i.index), i.node.dtype.itemsize, 1))
+                found.append((i.node, p.flat(i.index), i.node.dtype.itemsize, 1))
             elif i.kind == "iota":
-                forms.append((p.flat(i.index), 1, 1))
-        forms.append((p.flat(p.task.target), p.task.node.dtype.itemsize, 2))
+                found.append(("iota", p.flat(i.index), 1, 1))
+        found.append((p.task.node, p.flat(p.task.target), p.task.node.dtype.itemsize, 2))
         if p.task.node.op in ("argmin", "argmax"):
-            forms.append((reduction_position(p), 1, 1))
-    return forms
+            found.append(("position", reduction_position(p), 1, 1))
+    return found
 
 
 def reduction_position(placed: Placed) -> Affine:
@@ -64,10 +66,7 @@ PAGE = 1 << 12
 
 
 def make_nest(group: Group) -> Nest:
-    """Return the loops of a group's kernel, with the smallest memory stride in the innermost loop.
-
-    Loops that every index traverses as one loop are merged.
-    """
+    """Return the loops of a group's kernel, merged where possible, with the smallest stride in the innermost loop."""
     keys = range(len(group.loops))
     outer = [k for k in keys if group.loops[k].role == "parallel"]
     inner = [k for k in keys if group.loops[k].role != "parallel"]
@@ -76,18 +75,16 @@ def make_nest(group: Group) -> Nest:
 
 
 def arrange_loops(group: Group, classes: Sequence[list[int]]) -> tuple[list[list[Loop]], dict[int, int]]:
-    """Order and merge the loops within each list of `classes`.
-
-    The outermost list comes first.
+    """Order and merge the loops within each list of `classes`, of which the first is outermost.
 
     Return the loops, and each loop's new position.
     """
-    forms = all_forms(group)
-    coefficients = [dict(terms) for (_, terms), _, _ in forms]
+    accesses = all_accesses(group)
+    coefficients = [dict(terms) for _, (_, terms), _, _ in accesses]
     position: dict[int, int] = {}
     result: list[list[Loop]] = []
     for members in classes:
-        names = order_loops(group, members, forms)
+        names = order_loops(group, members, accesses)
         merged: list[Loop] = []
         before = sum(len(loops) for loops in result)
         for n, k in enumerate(names):
@@ -104,35 +101,21 @@ def arrange_loops(group: Group, classes: Sequence[list[int]]) -> tuple[list[list
     return result, position
 
 
-def order_loops(group: Group, members: list[int], forms: list[tuple[Affine, int, int]]) -> list[int]:
-    """Return the loops `members` in kernel order, with the outermost loop first.
-
-    `forms` is the result of `all_forms`.
-    """
+def order_loops(group: Group, members: list[int], accesses: list[Access]) -> list[int]:
+    """Return the loops `members` in kernel order, outermost first, given the result of `all_accesses`."""
     ordered = any(loop.role in ("scan", "serial") for loop in group.loops)
     if ordered and any(group.loops[k].role != "parallel" for k in members):
         return members
 
     def step_bytes(k: int) -> int:
-        steps = ((abs(c) * size, times) for (_, terms), size, times in forms for loop, c in terms if loop == k)
+        steps = ((abs(c) * size, times) for _, (_, terms), size, times in accesses for loop, c in terms if loop == k)
         return sum(times * least(step, PAGE) for step, times in steps)
 
     return sorted(members, key=lambda k: -step_bytes(k))
 
 
-def _accesses(group: Group) -> set[tuple[object, Affine, int]]:
-    """Return the distinct accesses of a group, as tuples (value, index, element size)."""
-    found: set[tuple[object, Affine, int]] = set()
-    for p in group.placed:
-        for i in all_instructions(p.task.body):
-            if i.kind in ("read", "gather"):
-                found.add((i.node, p.flat(i.index), i.node.dtype.itemsize))
-            elif i.kind == "iota":
-                found.add(("iota", p.flat(i.index), 1))
-        found.add((p.task.node, p.flat(p.task.target), p.task.node.dtype.itemsize))
-        if p.task.node.op in ("argmin", "argmax"):
-            found.add(("position", reduction_position(p), 1))
-    return found
+def _distinct_accesses(group: Group) -> set[tuple[Expr | str, Affine, int]]:
+    return {(value, form, size) for value, form, size, _ in all_accesses(group)}
 
 
 # Up to this stride, whole vectors are loaded, and elements are extracted from them.
@@ -140,12 +123,9 @@ MOST_STEP = 4
 
 
 def reduces_across(group: Group, nest: Nest) -> bool:
-    """Return whether each lane of a CPU vector should compute a different result of a reduction.
-
-    If they do not, all lanes share one reduction.
-    """
+    """Return whether the lanes of a CPU vector should compute different results of a reduction, not one result."""
     last = len(nest.outer) + len(nest.inner) - 1
-    reads = [dict(nest.rewrite(form)[1]) for node, form, _ in _accesses(group) if isinstance(node, Expr)]
+    reads = [dict(nest.rewrite(form)[1]) for node, form, _ in _distinct_accesses(group) if isinstance(node, Expr)]
 
     def score(loop: int) -> int:
         return sum(_stride_score(steps[loop]) for steps in reads if last in steps and loop in steps)
@@ -155,10 +135,7 @@ def reduces_across(group: Group, nest: Nest) -> bool:
 
 
 def _stride_score(step: int) -> int:
-    """Return how well a stride suits vector loads, as a score from -1 to 2.
-
-    Whole vectors have the highest score, then partial vectors, then single elements.
-    """
+    """Return a score from -1 to 2: high for strides of whole vectors, then partial vectors, then single elements."""
     return 2 if step in (1, -1) else 1 if 0 < step <= MOST_STEP else -1
 
 
@@ -168,7 +145,7 @@ def is_contiguous_across(group: Group, nest: Nest) -> bool:
         return False
     last = len(nest.outer) - 1
     balance = 0
-    for _, form, size in _accesses(group):
+    for _, form, size in _distinct_accesses(group):
         steps = dict(nest.rewrite(form)[1])
         if all(k > last for k in steps):
             continue  # the same for every point, and therefore cached

@@ -16,7 +16,7 @@ from weft.fusion.graph.expr import Expr, leaf, map_, reduce_, view
 from weft.fusion.graph.reduction_order import LaneLoop, Tree
 from weft.fusion.lower.kernels import lower_for
 from weft.fusion.plan.group import Group, start_group
-from weft.fusion.plan.nest import all_forms, make_nest, order_loops
+from weft.fusion.plan.nest import all_accesses, make_nest, order_loops
 from weft.fusion.plan.reduction_splits import block_length
 from weft.fusion.plan.task import Task, make_task
 from weft.runtime import get_device
@@ -53,10 +53,7 @@ def tree_of_array(op: str, values: np.ndarray, axes: tuple[int, ...], kind: np.d
 
 
 def find_tree(node: Expr, stored: Collection[Expr], short: Collection[Expr], target: Target) -> Tree:
-    """Return the order of a reduction whose operand is computed from the values in `stored`.
-
-    Reductions in `short` are unrolled.
-    """
+    """Return the order of a reduction, given the values in memory and the reductions that are unrolled (`short`)."""
     return tree_of(make_task(node, set(stored), [], short), target)
 
 
@@ -65,10 +62,9 @@ def tree_of(task: Task, target: Target) -> Tree:
     group = Group(0)
     start_group(group, task)
     nest = make_nest(group)
-    forms = all_forms(group)
     own = {theirs: k for k, theirs in group.placed[0].loops.items()}
     inner = [k for k, loop in enumerate(group.loops) if loop.role == "reduce"]
-    order = tuple(own[k] for k in order_loops(group, inner, forms))
+    order = tuple(own[k] for k in order_loops(group, inner, all_accesses(group)))
     outer = tuple(k for k, loop in enumerate(task.loops) if loop.role == "parallel")
     levels = []
     lowered = lower_for(target, group, special=False)
