@@ -23,10 +23,7 @@ IntVector = tuple[int, ...]
 
 @dataclass(frozen=True, slots=True)
 class Statement:
-    """A task that writes a rectangular part (box) of an array.
-
-    The box is given by its first element and its extents.
-    """
+    """A task that writes a rectangular part (box) of an array, given by its first element and its extents."""
 
     placed: Placed
     start: IntVector
@@ -51,39 +48,25 @@ class Statement:
 
 @dataclass(slots=True)
 class Step:
-    """One time step: statements that are computed in order at each point of a box.
-
-    Attributes
-    ----------
-    origin, extents : tuple of int
-        First point and extents of the box that the step computes.
-    last : tuple of int
-        Extents of all points of the step, including the points outside of the box that the step copies. The points
-        start at 0.
-    low, high : list of int
-        Number of points along each axis that the step computes below and above the block of the last step.
-    lag : int
-        Number of rows by which the step lags behind the first step.
-    """
+    """One time step: statements that are computed in order at each point of a box."""
 
     statements: list[Statement]
+    # first point and extents of the box that the step computes
     origin: IntVector
     extents: IntVector
-    last: IntVector
+    last: IntVector  # extents of all points of the step, also outside of the box, where it copies; they start at 0
+    # number of points along each axis that the step computes below and above the block of the last step
     low: list[int] = field(default_factory=list)
     high: list[int] = field(default_factory=list)
-    lag: int = 0
+    lag: int = 0  # number of rows by which the step lags behind the first step
 
 
 @dataclass(frozen=True, slots=True)
 class Rolled:
     """Consecutive time steps with a periodic structure, which the kernel executes in a loop.
 
-    The loop has `iterations` iterations.
-
-    Each iteration has `period` steps, beginning with step `first`.
-
-    `low`, `high` and `lag` are the changes of these step attributes from one iteration to the next.
+    The loop has `iterations` iterations of `period` steps, beginning with step `first`. `low`, `high` and `lag` are the
+    changes of these step attributes from one iteration to the next.
     """
 
     first: int
@@ -96,37 +79,22 @@ class Rolled:
 
 @dataclass(slots=True)
 class BlockedSteps(Group):
-    """A group of time steps that one kernel computes.
+    """A group of time steps that one kernel computes."""
 
-    Attributes
-    ----------
-    members : int
-        Bit set of the numbers of the original groups.
-    boxes : dict
-        Value that a step computes -> the step's number, and the coordinates of the box's first point in the value.
-    readers : dict
-        Value that later steps read -> the number of each such step, and the offset of its read.
-    rings : dict
-        Value that later steps read -> the shape of its ring buffer: number of rows, and lengths along the other axes.
-    width : tuple of int
-        Points of a block along each axis.
-    owner : dict
-        Value that is written in place -> the value whose ring buffer it overwrites.
-    outside : dict
-        On a GPU: as `readers`, for values from outside the kernel that also have ring buffers.
-    tile, margin : tuple of int
-        On a GPU: number of points of a tile along the axes of ring buffers, and number of these points before the
-        block.
-    """
-
-    members: int = 0
+    members: int = 0  # bit set of the numbers of the original groups
     steps: list[Step] = field(default_factory=list)
+    # value that a step computes -> the step's number, and the coordinates of the box's first point in the value
     boxes: dict[Expr, tuple[int, IntVector]] = field(default_factory=dict)
+    # value that later steps read -> the number of each such step, and the offset of its read
     readers: dict[Expr, list[tuple[int, IntVector]]] = field(default_factory=dict)
+    # value that later steps read -> the shape of its ring buffer: number of rows, and lengths along the other axes
     rings: dict[Expr, IntVector] = field(default_factory=dict)
-    width: IntVector = ()
+    width: IntVector = ()  # points of a block along each axis
+    # on a GPU: as `readers`, for values from outside the kernel that also have ring buffers
     outside: dict[Expr, list[tuple[int, IntVector]]] = field(default_factory=dict)
+    # value that is written in place -> the value whose ring buffer it overwrites
     owner: dict[Expr, Expr] = field(default_factory=dict)
+    # on a GPU: points of a tile along the axes of ring buffers, and number of these points before the block
     tile: IntVector = ()
     margin: IntVector = ()
     rolled: Rolled | None = None
@@ -193,10 +161,7 @@ def read_statement(placed: Placed) -> Statement | None:
 
 
 def read_offset(statement: Statement, node: Expr, form: Affine | None) -> IntVector | None:
-    """Return the coordinates of the first element of `node` that a statement reads.
-
-    Return None unless the statement reads the value along all axes.
-    """
+    """Return the first element of `node` that a statement reads, or None unless it reads along all axes."""
     if form is None or len(node.shape) != len(statement.extents) or form[0] < 0:
         return None
     strides = contiguous_strides(node.shape)

@@ -14,6 +14,7 @@ from weft.codegen import SHARED_ROW
 from weft.fusion.graph.expr import Expr
 from weft.fusion.graph.index_map import Affine, rename
 from weft.fusion.plan.body import Loop
+from weft.fusion.plan.materialized_values import base_of
 from weft.fusion.plan.task import Task
 
 
@@ -37,10 +38,7 @@ class Placed:
 
 @dataclass(slots=True)
 class Group:
-    """A group of tasks that are computed by one kernel.
-
-    Parallel loops come first in `loops`.
-    """
+    """A group of tasks that are computed by one kernel, with parallel loops first in `loops`."""
 
     number: int
     loops: list[Loop] = field(default_factory=list)
@@ -67,6 +65,12 @@ class Group:
     def buffers(self) -> set[Expr]:
         """Return the materialized values that the group reads from memory or writes to memory."""
         return (self.read | self.made.keys()) - self.private
+
+    def needs(self) -> set[Expr]:
+        """Return the materialized values that the group uses: those that it reads, and those that it updates."""
+        if self.opaque is not None:
+            return {base_of(child) for child in self.opaque.operands}
+        return {node for p in self.placed for node in needed_values(p.task)}
 
     def passes(self) -> int:
         """Return the number of times that the group's kernel reads each row."""

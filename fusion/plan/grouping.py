@@ -44,7 +44,7 @@ class Grouping:
     def add_opaque(self, node: Expr) -> None:
         """Add a call of a host function as a separate step."""
         group = Group(len(self.groups), opaque=node, reason="a library function takes whole arrays")
-        self._append(group, node, [base_of(child) for child in node.operands])
+        self._note(group, node, [base_of(child) for child in node.operands], set())
 
     def add(self, task: Task, waits_for: set[int]) -> None:
         """Add `task` to an existing group, or to a new group if it fits into no other.
@@ -62,7 +62,8 @@ class Grouping:
             ):
                 placed, why = None, "another kernel must run between the two"
             if placed is not None:
-                self._join(group, placed, reads, needs - {number})
+                group.place(placed)
+                self._note(group, task.node, reads, needs)
                 return
             if number in needs and why:
                 reason = why
@@ -73,14 +74,10 @@ class Grouping:
         else:
             reads = [node for p in new.placed for node in needed_values(p.task)]
             self.group_of[new.placed[0].task.node] = new.number
-        self._append(new, task.node, reads)
-        self._order(new, needs)
+        self._note(new, task.node, reads, needs)
 
     def _group_with_shift(self, task: Task, reason: str) -> Group | None:
-        """Return a new group that computes a shift and the shifted sum, or None if one kernel cannot do both.
-
-        The sum is over functions of the differences from the shift.
-        """
+        """Return a new group that computes a shift and the sum of a shifted moment, or None if one kernel cannot."""
         group = Group(len(self.groups), reason=reason)
         centre, own = with_own_shift(task)
         start_group(group, centre)
@@ -90,20 +87,15 @@ class Grouping:
         group.place(placed)
         return group
 
-    def _append(self, group: Group, node: Expr, reads: list[Expr]) -> None:
-        self.groups.append(group)
-        self.followers.append(set())
+    def _note(self, group: Group, node: Expr, reads: list[Expr], needs: set[int]) -> None:
+        """Record that `group`, which may be new, computes `node` from `reads`, and runs after the groups in `needs`."""
+        if group.number == len(self.groups):
+            self.groups.append(group)
+            self.followers.append(set())
         self.group_of[node] = group.number
         for read in reads:
             self.readers.setdefault(read, set()).add(group.number)
-        self._order(group, {self.group_of[r] for r in reads if r in self.group_of})
-
-    def _join(self, group: Group, placed: Placed, reads: list[Expr], needs: set[int]) -> None:
-        group.place(placed)
-        self.group_of[placed.task.node] = group.number
-        for read in reads:
-            self.readers.setdefault(read, set()).add(group.number)
-        self._order(group, needs)
+        self._order(group, needs | {self.group_of[r] for r in reads if r in self.group_of})
 
     def _order(self, group: Group, needs: set[int]) -> None:
         """Make `group`, and all groups that depend on it, run after the groups in `needs`."""
@@ -161,10 +153,7 @@ class Grouping:
     def _placements(
         self, task: Task, group: Group, produced: list[tuple[Expr, Affine | None]], stored: dict[Expr, Placed]
     ) -> list[Placed]:
-        """Return the possible mappings of a task's loops to the loops of a group.
-
-        Loops that the group does not have get new numbers.
-        """
+        """Return the possible mappings of a task's loops to the loops of a group."""
         folding = task.kind in ("reduce", "scan")
         group_reduces = any(p.task.kind in ("reduce", "scan") for p in group.placed)
         outer = [k for k, loop in enumerate(group.loops) if loop.role == "parallel"]
@@ -269,10 +258,7 @@ class Grouping:
 
 
 def is_split_moment(task: Task, machine: Machine) -> bool:
-    """Return whether a task computes a shifted moment as a sum that is split into blocks.
-
-    Such a task shares a kernel with the reduction that computes its shift.
-    """
+    """Return whether a task is a shifted moment that is split into blocks, in a kernel with its shift's reduction."""
     return task.shifted is not None and order_alone(task, machine).block_length > 0
 
 
@@ -290,10 +276,7 @@ def follows_scan(task: Task, group: Group) -> bool:
 
 
 def has_same_access_order(placed: Placed, group: Group) -> bool:
-    """Return whether a task and a group access some common memory in the same order.
-
-    The later accesses then hit the cache.
-    """
+    """Return whether a task and a group access some memory in the same order, so that accesses hit the cache."""
 
     def walks(p: Placed) -> set[tuple[Expr, object]]:
         found: set[tuple[Expr, object]] = {(node, index and p.flat(index)[1]) for node, index in p.task.reads()}
@@ -356,10 +339,7 @@ def set_loop_roles(group: Group, placed: Placed) -> None:
 
 
 def _hints(produced: list[tuple[Expr, Affine | None]], stored: dict[Expr, Placed]) -> dict[int, int]:
-    """Return which loops of a task must be paired with which loops of the group.
-
-    The pairs follow from the task's reads of values that the group stores.
-    """
+    """Return the pairs of loops of a task and of the group that follow from the task's reads of the group's values."""
     hints: dict[int, int] = {}
     for node, index in produced:
         producer = stored[node]
@@ -380,11 +360,9 @@ def _pair_loops(
     hints: dict[int, int],
     loops: dict[int, int],
 ) -> bool:
-    """Pair the loops of a task with loops of the group that have the same extents.
+    """Pair the loops of a task with loops of the group of the same extents, those in `hints` first.
 
-    Pairs in `hints` come first.
-
-    The extents of a pair are equal. Pairs are added to `loops`. Return whether all loops have a pair.
+    Pairs are added to `loops`. Return whether all loops have a pair.
     """
     if len(own) != len(theirs):
         return False

@@ -26,7 +26,7 @@ CONTINUED = FOLLOWED - {"reduce"} | {"update"}
 def schedule_versions(
     versions: Sequence[Expr], roots: Sequence[Expr], origins: Mapping[Expr, Expr], machine: Machine
 ) -> Schedule:
-    """Return a schedule that evaluates `roots`, and those `versions` that add almost no cost.
+    """Return a schedule that evaluates `roots` and those `versions` that add almost no cost.
 
     `origins` is `LiveGraph.origins`.
     """
@@ -42,7 +42,8 @@ def schedule_versions(
         rest = _without(rest, going_on)
     found = _candidates(rest, needed)
     if found:
-        chosen = _computed_in_needed_kernels(schedule([*outputs, *found], _without(rest, found)), needed, found)
+        alone = _computed_in_separate_kernels(schedule([*outputs, *found], _without(rest, found)), needed)
+        chosen = [version for version, own in found.items() if alone.isdisjoint(own)]
         if chosen:
             together = schedule([*outputs, *chosen], _without(rest, chosen))
             if not _computed_in_separate_kernels(together, needed):
@@ -80,10 +81,7 @@ def _without(versions: list[Expr], taken: dict[Expr, list[Expr]] | list[Expr]) -
 
 
 def _candidates(versions: list[Expr], needed: set[Expr]) -> dict[Expr, list[Expr]]:
-    """Return the small reductions that were not requested but read only needed values.
-
-    Each version is mapped to the nodes that have to be computed in addition.
-    """
+    """Return the small reductions of needed values that were not requested, each with the nodes to compute for it."""
     found: dict[Expr, list[Expr]] = {}
     for version in versions[: MOST if needed else 0]:
         own: list[Expr] = []
@@ -99,12 +97,6 @@ def _candidates(versions: list[Expr], needed: set[Expr]) -> dict[Expr, list[Expr
             if any(node.kind == "reduce" for node in own) and version.nbytes * SMALL <= read:
                 found[version] = own
     return found
-
-
-def _computed_in_needed_kernels(trial: Schedule, needed: set[Expr], found: dict[Expr, list[Expr]]) -> list[Expr]:
-    """Return the candidates that the schedule `trial` computes without additional kernels."""
-    alone = _computed_in_separate_kernels(trial, needed)
-    return [version for version, own in found.items() if alone.isdisjoint(own)]
 
 
 def _computed_in_separate_kernels(schedule: Schedule, needed: set[Expr]) -> set[Expr]:

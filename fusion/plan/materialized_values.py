@@ -40,10 +40,7 @@ REDUCED_AGAIN = 4
 
 
 def choose_materialized(order: list[Expr], outputs: Collection[Expr]) -> set[Expr]:
-    """Return the values that are written to memory.
-
-    `order` contains all needed nodes, operands first.
-    """
+    """Return the values that are written to memory, given all needed nodes in `order`, operands first."""
     parts = _find_parts(order, outputs)
     stored = {node for node in order if node.kind in ALWAYS_STORED and node not in parts} | set(outputs)
     maps: dict[Expr, set[object]] = {}  # node -> the different ways in which it is read
@@ -75,10 +72,7 @@ def choose_materialized(order: list[Expr], outputs: Collection[Expr]) -> set[Exp
 def _count_branches(
     node: Expr, stored: set[Expr], parts: set[Expr], choices: dict[Expr, dict[Expr, int]]
 ) -> dict[Expr, int]:
-    """Return the number of branches of each outermost selection that is inlined in `node`.
-
-    The number includes the branches of selections that are inlined in this selection.
-    """
+    """Return the branches, including nested ones, of each outermost selection that is inlined in `node`."""
     below = [choices.get(c, {}) for c in node.operands if c not in stored]
     if node in parts:
         return {node: len(node.operands) + sum(count for found in below for count in found.values())}
@@ -118,10 +112,7 @@ def _materialize(node: Expr, stored: set[Expr], parts: set[Expr], inlined: dict[
 
 
 def base_of(node: Expr) -> Expr:
-    """Return the base of a view, or the operand itself if it is not a view.
-
-    The operand is that of a call of a host function.
-    """
+    """Return the base of an operand of a host function if the operand is a view, otherwise the operand."""
     return node.operands[0] if is_window(node) else node
 
 
@@ -261,11 +252,7 @@ def _elements(way: object) -> int:
     """Return the number of elements that a view, a gather or a broadcast reads, or 0 for other nodes."""
     if not isinstance(way, tuple) or not way:
         return 0
-    shape = way[0] if isinstance(way[0], tuple) else way
-    total = 1
-    for n in shape:
-        total *= n
-    return total
+    return prod(way[0] if isinstance(way[0], tuple) else way)
 
 
 def find_short(order: list[Expr], outputs: Collection[Expr]) -> set[Expr]:

@@ -16,7 +16,7 @@ from weft.fusion.graph.expr import Expr
 from weft.fusion.graph.index_map import Affine
 from weft.fusion.plan.blocked_steps import BlockedSteps
 from weft.fusion.plan.body import Instruction, Loop, Role, accumulator_dtype, all_instructions
-from weft.fusion.plan.group import Group, Placed, needed_values
+from weft.fusion.plan.group import Group, Placed
 from weft.fusion.plan.grouping import LOOK_BACK, MAX_BUFFERS
 from weft.fusion.plan.nest import Nest, arrange_loops, is_contiguous_across, make_nest
 from weft.fusion.plan.reduction_splits import block_length, order_alone
@@ -38,43 +38,25 @@ GPU_COLUMN = 32
 
 @dataclass(slots=True)
 class RowsAndColumns(Group):
-    """A group of two reductions of the same elements, one along rows and one along columns.
+    """A group of two reductions of the same elements, one along rows and one along columns."""
 
-    Attributes
-    ----------
-    rows, columns : Group
-        The reductions along rows and the reductions along columns, with the loops of the merged group.
-    batch : list of Loop
-        Loops that neither group reduces.
-    down, along : Loop
-        The loop that `columns` reduces, and the loop that `rows` reduces.
-    position : dict
-        Maps each loop of the group to its position in ``[*batch, down, along]``.
-    length, row_block : int
-        Elements per block of a row, and rows per block of a column. 0 if rows or columns are not split.
-    apart : int
-        Number of parts that share the rows of a block. Each part processes every `apart`-th row.
-    """
-
+    # the reductions along rows and the reductions along columns, with the loops of the merged group
     rows: Group = field(default_factory=lambda: Group(0))
     columns: Group = field(default_factory=lambda: Group(0))
-    batch: list[Loop] = field(default_factory=list)
-    down: Loop = field(default_factory=lambda: Loop(1, "reduce"))
-    along: Loop = field(default_factory=lambda: Loop(1, "reduce"))
-    position: dict[int, int] = field(default_factory=dict)
-    length: int = 0
-    row_block: int = 0
-    apart: int = 1
+    batch: list[Loop] = field(default_factory=list)  # loops that neither group reduces
+    down: Loop = field(default_factory=lambda: Loop(1, "reduce"))  # the loop that `columns` reduces
+    along: Loop = field(default_factory=lambda: Loop(1, "reduce"))  # the loop that `rows` reduces
+    position: dict[int, int] = field(default_factory=dict)  # loop -> its position in ``[*batch, down, along]``
+    length: int = 0  # elements per block of a row, or 0 if rows are not split
+    row_block: int = 0  # rows per block of a column, or 0 if columns are not split
+    apart: int = 1  # number of parts that share the rows of a block: each processes every `apart`-th row
 
 
 # -- merging of two groups ----------------------------------------------------------------------
 
 
 def merge_pair(one: Group, other: Group, machine: Machine) -> RowsAndColumns | None:
-    """Return two groups merged into one kernel, or None if that is impossible or not worthwhile.
-
-    Merging is impossible if the loops of the groups do not match.
-    """
+    """Return two groups merged into one kernel, or None if their loops differ or merging is not worthwhile."""
     loops = _same_loops(one, other)
     if loops is None:
         return None
@@ -95,10 +77,7 @@ def merge_pair(one: Group, other: Group, machine: Machine) -> RowsAndColumns | N
 
 
 def _same_loops(one: Group, other: Group) -> dict[int, int] | None:
-    """Return the mapping from the loops of the second group to those of the first, or None if they differ.
-
-    The mapping is found from a value that both groups access.
-    """
+    """Return the mapping of the second group's loops to the first's, from a common value, or None if they differ."""
     if len(one.loops) != len(other.loops):
         return None
     for node, theirs in _forms(other):
@@ -114,10 +93,7 @@ def _same_loops(one: Group, other: Group) -> dict[int, int] | None:
 
 
 def _forms(group: Group, *, made: bool = False) -> Iterator[tuple[Expr, Affine]]:
-    """Yield the values that a group reads in its first pass over the rows, each with its flat index.
-
-    With `made`, also yield the elementwise values that the group computes in this pass.
-    """
+    """Yield the values that a group reads (with `made`, also computes) in its first pass, each with its flat index."""
     for p in group.placed:
         if p.stage == 1:
             yield from ((node, p.flat(index)) for node, index in p.task.reads() if index is not None)
@@ -164,9 +140,8 @@ def _merged(rows: Group, columns: Group, order: list[Group], machine: Machine) -
 def _walks_in_order(group: RowsAndColumns, batch: int, position: dict[int, int]) -> bool:
     """Return whether all accesses are fast in a loop along rows.
 
-    All accesses must be contiguous or constant along rows, and at most half may be contiguous along columns.
-
-    At least one access must be contiguous along the rows. Accesses that are constant in both directions are ignored.
+    All accesses must be contiguous or constant along rows, and at least one contiguous. At most half may be contiguous
+    along columns. Accesses that are constant in both directions are ignored.
     """
     beside = below = 0
     for node, form in _forms(group, made=True):
@@ -183,10 +158,7 @@ def _walks_in_order(group: RowsAndColumns, batch: int, position: dict[int, int])
 
 
 def _nests(found: RowsAndColumns) -> list[Nest] | None:
-    """Return the loop nests of the row reductions and of the column reductions.
-
-    Return None unless each part reduces a single loop in the expected direction.
-    """
+    """Return the nests of rows and columns, or None unless each reduces one loop in the expected direction."""
     nests = [make_nest(group) for group in (found.rows, found.columns)]
     if any(len(nest.inner) != 1 for nest in nests):
         return None
@@ -319,10 +291,7 @@ def merge_rows_and_columns(schedule: Schedule, machine: Machine) -> Schedule:
 
 
 def _shares_enough_reads(one: Group, other: Group, machine: Machine) -> bool:
-    """Return whether two groups share so many reads that merging them pays.
-
-    Shared reads include values that one group computes and the other reads.
-    """
+    """Return whether groups share enough reads, also of each other's values, for merging to pay."""
     if len(one.buffers() | other.buffers()) > MAX_BUFFERS or one.instructions + other.instructions > MOST_INSTRUCTIONS:
         return False
     sizes = bytes_read(one)
@@ -343,8 +312,7 @@ def _launch_position(groups: list[Group | None], masks: list[int], before: int, 
 
 def _keep_in_registers(group: RowsAndColumns, groups: list[Group], outputs: set[Expr]) -> None:
     """Find the values that a merged group keeps in registers, and store them as its `private` values."""
-    others = {node for g in groups if g is not group for p in g.placed for node in needed_values(p.task)}
-    others |= {node for g in groups if g.opaque is not None for node in bytes_read(g)}
+    others = {node for g in groups if g is not group for node in g.needs()}
     inside = {p.task.node for p in group.placed if p.stage == 1 and p.task.kind == "map"}
     group.private = group.rows.private | group.columns.private | (inside - others - outputs)
     for part in (group.rows, group.columns):

@@ -26,24 +26,12 @@ from weft.fusion.plan.task import Task, make_task
 
 @dataclass(slots=True)
 class Schedule:
-    """The groups of tasks that an evaluation runs, in launch order.
-
-    Attributes
-    ----------
-    outputs : list of Expr
-    groups : list of Group
-        In launch order.
-    in_place : set of Expr
-        Updates and scatters that overwrite the memory of their previous version. Other updates and scatters start from
-        a copy of the previous version.
-    last_use : dict of Expr to int
-        Materialized value -> position of the last group in `groups` that reads it.
-    """
+    """The groups of tasks that an evaluation runs, in launch order."""
 
     outputs: list[Expr]
     groups: list[Group]
-    in_place: set[Expr]
-    last_use: dict[Expr, int]
+    in_place: set[Expr]  # updates and scatters that overwrite their previous version; others start from a copy of it
+    last_use: dict[Expr, int]  # materialized value -> position of the last group that reads it
 
 
 def make_schedule(
@@ -78,9 +66,7 @@ def finish_schedule(outputs: Sequence[Expr], groups: list[Group], in_place: set[
 
 
 def find_donors(schedule: Schedule, kept: Collection[Expr]) -> None:
-    """Find the inputs whose memory each result may reuse.
-
-    The memory is reused if nothing else refers to the input when the plan runs.
+    """Find the inputs whose memory each result may reuse if nothing else refers to the input when the plan runs.
 
     An assignment of a whole array (``x += y``) then runs in place, as in NumPy, in two thirds of the time that it takes
     with new memory. `kept` are other live expressions that will be evaluated later from the same leaves.
@@ -139,10 +125,7 @@ def _make_steps(order: list[Expr], stored: set[Expr], outputs: set[Expr], origin
 
 
 def _read_whole(order: list[Expr]) -> set[Expr]:
-    """Return the values that must be in memory as a whole, such as operands of host calls.
-
-    Arrays that are updated must be in memory, too.
-    """
+    """Return the values that must be in memory as a whole: operands of host calls, and arrays that are updated."""
     found = {base_of(child) for node in order if node.kind == "opaque" for child in node.operands}
     return found | {node.operands[0] for node in order if node.kind in ("update", "scatter")}
 
@@ -166,10 +149,7 @@ def _reads(step: Step) -> list[Expr]:
 
 
 def _order(steps: list[Step], precious: Collection[Expr]) -> tuple[list[tuple[Step, set[Expr]]], set[Expr]]:
-    """Order tasks so that each value is read before a task overwrites it.
-
-    Also return the values whose tasks may run in place.
-    """
+    """Order tasks so that values are read before they are overwritten, and return the values written in place."""
     number = {node: k for k, (node, _) in enumerate(steps)}
     reads = [set(_reads(step)) for step in steps]
     readers: defaultdict[Expr, set[int]] = defaultdict(set)
@@ -195,9 +175,7 @@ def _order(steps: list[Step], precious: Collection[Expr]) -> tuple[list[tuple[St
 
 
 def _sequence(needs: list[set[int]], readers: Mapping[int, set[int]]) -> Iterator[tuple[int, bool]]:
-    """Yield the numbers of tasks in topological order, and whether each task must copy its array first.
-
-    Among several possible tasks, the lowest number comes first.
+    """Yield the numbers of tasks in topological order, lowest first, and whether each must copy its array first.
 
     A task also follows the readers of the value that it overwrites, unless such a reader itself depends on the task. In
     this case both versions are needed, and the task must start from a copy.
@@ -312,10 +290,7 @@ def _reads_of(group: Group, values: set[Expr]) -> dict[Expr, Reads]:
 
 
 def _can_donate(writer: Placed, group: Group, taken: Expr, accesses: Reads) -> bool:
-    """Return whether a kernel may write a result to the memory of its operand `taken`.
-
-    That is possible if only the iteration that writes an element reads the operand's element.
-    """
+    """Return whether only the iteration that writes an element of a result reads the element of the operand `taken`."""
     node = writer.task.node
     if writer.task.kind != "map" or node in group.private or node in group.over:
         return False

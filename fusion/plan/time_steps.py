@@ -12,7 +12,7 @@ memory, so blocks are independent. Each element is computed by the same operatio
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Sequence
+from collections.abc import Sequence
 from math import prod
 
 from weft.codegen import Machine, find_op
@@ -30,8 +30,7 @@ from weft.fusion.plan.blocked_steps import (
     reads_of,
 )
 from weft.fusion.plan.body import Loop, all_instructions
-from weft.fusion.plan.group import Group
-from weft.fusion.plan.materialized_values import base_of
+from weft.fusion.plan.group import Group, needed_values
 from weft.fusion.plan.schedule import Schedule, finish_schedule
 from weft.fusion.plan.task import Task
 from weft.fusion.plan.traffic import traffic
@@ -135,10 +134,7 @@ class Chain:
         return here + 1, Step([], origin, statement.extents, shape)
 
     def blocked(self, number: int, kept: set[Expr]) -> BlockedSteps:
-        """Return the chain as a group for one kernel, with the halo of each time step.
-
-        `kept` contains the values that are needed outside the kernel.
-        """
+        """Return the chain as a group, with the halo of each step; `kept` are values needed outside the kernel."""
         axes, steps = len(self.steps[0].extents), self.steps
         blocked = BlockedSteps(number, steps=steps, boxes=self.boxes, readers=self.read)
         for step in steps:
@@ -214,10 +210,7 @@ def _candidates(axes: int) -> list[IntVector]:
 
 
 def find_rolled(blocked: BlockedSteps) -> Rolled | None:
-    """Return the first sequence of periodic time steps that a loop can replace.
-
-    Short periods are tried first. Return None if there is no run.
-    """
+    """Return the first run of periodic time steps, of the shortest period, that a loop can replace, or None."""
     steps = blocked.steps
     signatures = [_signature(blocked, number) for number in range(len(steps))]
     for period in range(1, min(MOST_PERIOD, len(steps) // 3) + 1):
@@ -261,10 +254,7 @@ def _slopes(blocked: BlockedSteps, first: int, period: int, iterations: int) -> 
 
 
 def _signature(blocked: BlockedSteps, number: int) -> object:
-    """Return a key for a time step's computation, used to find periodic time steps.
-
-    The key identifies other steps by their distance from this step.
-    """
+    """Return a key for a time step's computation, which identifies other steps by their distance from this step."""
     step = blocked.steps[number]
 
     def spell(node: Expr) -> object:
@@ -296,10 +286,7 @@ def _signature(blocked: BlockedSteps, number: int) -> object:
 
 
 def _rings(blocked: BlockedSteps, step: Step) -> object:
-    """Return a key of a time step's origin and ring buffers, to compare successive time steps.
-
-    A value in the ring of another step is represented by the distance to that step.
-    """
+    """Return a key of a step's origin and its ring buffers, those of other steps by the distance to the step."""
     found: list[object] = []
     for s in step.statements:
         node = s.task.node
@@ -373,7 +360,7 @@ class _ChainMerger:
         self.outputs = set(schedule.outputs)
         self.readers: dict[Expr, set[int]] = {}
         for group in schedule.groups:
-            for node in _needs(group):
+            for node in group.needs():
                 self.readers.setdefault(node, set()).add(group.number)
         self.done: list[Group] = []
         self.merged = False
@@ -383,10 +370,7 @@ class _ChainMerger:
         self.mask = self.late_mask = 0
 
     def run(self) -> list[Group]:
-        """Return the groups of tasks after merging.
-
-        If no group was merged, return the schedule's own list.
-        """
+        """Return the groups of tasks after merging, which is the schedule's own list if no group was merged."""
         for group in self.schedule.groups:
             self._take(group)
         self._close()
@@ -396,7 +380,7 @@ class _ChainMerger:
         statements = _statements(group)
         depends = bool(group.before & (self.mask | self.late_mask))
         if statements is not None and not group.before & self.late_mask:
-            related = any(node in self.chain.boxes for s in statements for node in _read_by(s))
+            related = any(node in self.chain.boxes for s in statements for node in needed_values(s.task))
             if self.members and related and self.chain.add(statements):
                 self.members.append((group, statements))
                 self.mask |= 1 << group.number
@@ -484,14 +468,3 @@ def _statements(group: Group) -> list[Statement] | None:
         return None
     found = [read_statement(p) for p in group.placed]
     return None if any(s is None for s in found) else [s for s in found if s is not None]
-
-
-def _read_by(statement: Statement) -> Iterable[Expr]:
-    previous = statement.task.previous
-    return [*(node for node, _ in statement.task.reads()), *([] if previous is None else [previous])]
-
-
-def _needs(group: Group) -> set[Expr]:
-    if group.opaque is not None:
-        return {base_of(child) for child in group.opaque.operands}
-    return group.read | {p.task.previous for p in group.placed if p.task.previous is not None}
