@@ -40,10 +40,7 @@ class Donation:
 
 @dataclass(slots=True)
 class ArenaSlices:
-    """A plan step that divides a buffer, and assigns its parts to entries of the plan's buffer table.
-
-    Each part is a slot, an offset and a length.
-    """
+    """A plan step that assigns parts of a buffer (slot, offset, length) to entries of the plan's buffer table."""
 
     whole: int
     parts: list[tuple[int, int, int]]
@@ -57,10 +54,7 @@ class ArenaFreeList:
         self.top = 0
 
     def allocate(self, nbytes: int) -> int:
-        """Allocate a range in the arena, and return its offset.
-
-        The range is in the first gap that is large enough, or at the end of the arena.
-        """
+        """Allocate a range in the first gap that is large enough or at the end of the arena, and return its offset."""
         size = -(-max(nbytes, 1) // ALIGNMENT) * ALIGNMENT
         for k, (offset, length) in enumerate(self._free):
             if length >= size:
@@ -87,21 +81,11 @@ class ArenaFreeList:
 
 
 def arrange_memory(steps: list[Any], epoch_slots: int, table_size: int, outputs: set[int]) -> tuple[list[Any], int]:
-    """Move all memory allocations to the front of a plan.
+    """Move all memory allocations to the front of a plan, and return the steps and the new size of its buffer table.
 
-    Return the steps and the new size of the plan's buffer table.
-
-    Parameters
-    ----------
-    steps : list
-        Kernels (with their `patches`), calls, `Donation`, pairs ``(slot, nbytes)`` that allocate memory, and slot numbers
-        whose memory is released.
-    slots : int
-        Slots below this number have memory before the plan runs.
-    table_size : int
-        Number of slots.
-    outputs : set of int
-        Slots whose values are the plan's results.
+    `steps` are kernels (with their `patches`), calls, donations, pairs ``(slot, nbytes)`` that allocate memory, and slots
+    whose memory is released. Slots below `epoch_slots` have memory before the plan runs, and `outputs` are those of the
+    plan's results.
     """
     owner = list(range(table_size))  # slot -> the slot that owns its memory
     size: dict[int, int] = {}
@@ -121,10 +105,7 @@ def arrange_memory(steps: list[Any], epoch_slots: int, table_size: int, outputs:
 
 
 def _into_arena(steps: list[Any], owner: list[int], size: dict[int, int], arena: int) -> tuple[list[Any], list[Any]]:
-    """Assign all buffers listed in `size` to one arena.
-
-    Return the other steps, and the steps that allocate the arena.
-    """
+    """Assign all buffers in `size` to one arena, and return the other steps and the steps that allocate the arena."""
     offsets = _lay_out(steps, owner, size)
     first: list[Any] = [(arena, offsets.pop(-1))]
     rest: list[Any] = []
@@ -141,7 +122,7 @@ def _into_arena(steps: list[Any], owner: list[int], size: dict[int, int], arena:
                 for k, p, offset in step.patches
             ]
         elif not isinstance(step, (tuple, int)):
-            sliced.update(dict.fromkeys(p for p in _slots_of(step) if owner[p] in offsets))
+            sliced.update(dict.fromkeys(p for p in slots_of(step) if owner[p] in offsets))
         rest.append(step)
     if sliced:
         first.append(ArenaSlices(arena, [(p, offsets[owner[p]], size[owner[p]]) for p in sliced]))
@@ -149,10 +130,7 @@ def _into_arena(steps: list[Any], owner: list[int], size: dict[int, int], arena:
 
 
 def _lay_out(steps: list[Any], owner: list[int], size: dict[int, int]) -> dict[int, int]:
-    """Return the arena offset of each buffer table entry that owns memory.
-
-    The size of the arena has the key -1.
-    """
+    """Return the offset of each entry that owns memory in the arena, and the size of the arena with the key -1."""
     pending = dict.fromkeys(size, 0)  # number of slots that have the memory and have not released it yet
     for slot in owner:
         if slot in pending:
@@ -170,10 +148,10 @@ def _lay_out(steps: list[Any], owner: list[int], size: dict[int, int]) -> dict[i
     return offsets
 
 
-def _slots_of(step: Any) -> list[int]:
+def slots_of(step: Any) -> list[int]:
     """Return the slots of the buffers that a host call or a donation uses."""
     if isinstance(step, Donation):
-        return [step.slot, step.source]
+        return [step.slot, step.source, *step.others]
     return [step.out, *(slot for slot, _, _ in step.operands)]
 
 

@@ -10,7 +10,7 @@ from __future__ import annotations
 from typing import Any
 
 from weft.fusion.graph.expr import is_stream
-from weft.fusion.plan.arena import Donation
+from weft.fusion.plan.arena import Donation, slots_of
 from weft.fusion.plan.steps import HostCall, KernelLaunch
 
 # Maximum number of kernels that draw the same numbers.
@@ -18,10 +18,7 @@ MOST_READERS = 2
 
 
 def read_streams(steps: list[Any], kept: set[int]) -> list[Any]:
-    """Let kernels generate random number streams themselves, and return the plan steps that remain.
-
-    `kept` contains the plan's results, which must be in memory.
-    """
+    """Let kernels generate random number streams that are not results (`kept`), and return the remaining steps."""
     for call in [step for step in steps if isinstance(step, HostCall) and is_stream(step.node)]:
         ((words, operand, _),) = call.operands
         readers = _readers(steps, call) if call.out not in kept and operand.kind == "leaf" else []
@@ -40,10 +37,7 @@ def _is_memory(step: Any, slot: int) -> bool:
 
 
 def _readers(steps: list[Any], call: HostCall) -> list[tuple[KernelLaunch, int]]:
-    """Return the kernels that can generate a stream themselves, with the arguments that pass the stream.
-
-    The result is empty if the stream must be in memory.
-    """
+    """Return the kernels that can generate a stream, with its arguments, or [] if the stream must be in memory."""
     found: list[tuple[KernelLaunch, int]] = []
     for step in steps:
         if isinstance(step, KernelLaunch):
@@ -54,12 +48,6 @@ def _readers(steps: list[Any], call: HostCall) -> list[tuple[KernelLaunch, int]]
             if others or offset or argument not in step.function.spans:
                 return []
             found.append((step, argument))
-        elif step is not call and isinstance(step, (HostCall, Donation)) and call.out in _slots(step):
+        elif step is not call and isinstance(step, (HostCall, Donation)) and call.out in slots_of(step):
             return []
     return found if len(found) <= MOST_READERS else []
-
-
-def _slots(step: HostCall | Donation) -> list[int]:
-    if isinstance(step, Donation):
-        return [step.slot, step.source, *step.others]
-    return [step.out, *(slot for slot, _, _ in step.operands)]
