@@ -17,8 +17,9 @@ from weft.fusion.explain.drawn_numbers import drawn_by_kernels
 from weft.fusion.explain.formulas import LOOPS, Names, formulas_of
 from weft.fusion.explain.kernel_facts import instructions_of, list_operations, work_of
 from weft.fusion.explain.picture import draw_plan, show_html
+from weft.fusion.explain.reports import describe_location
 from weft.fusion.explain.speed import arithmetic_rate
-from weft.fusion.graph.expr import Expr, Location, is_stream, value_bytes
+from weft.fusion.graph.expr import Expr, is_stream, value_bytes
 from weft.fusion.lower.kernels import lower_for
 from weft.fusion.lower.lowering import lower_group, shares_rows
 from weft.fusion.plan.blocked_steps import BlockedSteps
@@ -37,7 +38,7 @@ from weft.fusion.plan.schedule import Schedule
 from weft.fusion.plan.steps import Shown
 from weft.fusion.plan.traffic import copied_bytes, least_bytes, taken_by_value, traffic
 from weft.fusion.record.storage import Epoch, Storage
-from weft.runtime import Device, copy_bandwidth, counted, setting, show_location, source_line
+from weft.runtime import Device, copy_bandwidth, counted, setting, source_line
 
 
 @dataclass(frozen=True, slots=True)
@@ -213,10 +214,7 @@ def show_seconds(seconds: float) -> str:
 
 
 def schedules_of(storages: Iterable[Storage], target: Target | None = None) -> list[Schedule]:
-    """Return the schedules that would evaluate `storages`, one per recording.
-
-    The schedules are for the device of the storages, or for `target` if it is given.
-    """
+    """Return the schedules that would evaluate `storages`, one per recording, for their device or for `target`."""
     epochs: dict[Epoch, list[Storage]] = {}
     for storage in storages:
         if storage.buffer is None and storage.epoch is not None:
@@ -234,10 +232,7 @@ def schedules_of(storages: Iterable[Storage], target: Target | None = None) -> l
 
 
 def explain_storages(storages: Iterable[Storage], timed: bool = True) -> Explanation:
-    """Return the description of an evaluation of `storages`.
-
-    With `timed`, also measure the device's speed, and include expected times.
-    """
+    """Return the description of an evaluation of `storages`, with expected times on a measured device if `timed`."""
     storages = list(storages)
     notes: list[KernelNote] = []
     least = 0
@@ -334,10 +329,7 @@ def explain_schedule(
 
 
 def _with_draws(note: KernelNote, group: Group, drawn: dict[Expr, KernelNote]) -> KernelNote:
-    """Add to a kernel's description the random number streams that the kernel generates itself.
-
-    `drawn` contains the descriptions of the calls.
-    """
+    """Add the random number streams that a kernel draws itself to its description, given the calls in `drawn`."""
     calls = [(node, drawn[node]) for node in inputs_of(group) if node in drawn]
     if not calls:
         return note
@@ -427,7 +419,7 @@ def _call_note(group: Group, node: Expr, names: Names, device: Device | None) ->
         where = "by NumPy on the host: the operands are copied to the host, and the result is copied back"
     return KernelNote(
         f"call {node.op}",
-        (node.op + _line(node.location),),
+        (node.op + describe_location(node.location),),
         (f"{names(node)} = {node.op}({arguments})",),
         group.reason,
         (),
@@ -441,7 +433,7 @@ def _call_note(group: Group, node: Expr, names: Names, device: Device | None) ->
 
 def members_of(group: Group) -> tuple[str, ...]:
     """Return the operations of a kernel as lines of text, with their source lines in the user's program."""
-    return tuple(dict.fromkeys(op + _line(location) for op, location in list_operations(group)))
+    return tuple(dict.fromkeys(op + describe_location(location) for op, location in list_operations(group)))
 
 
 def _widened(group: Group) -> tuple[tuple[str, int], ...]:
@@ -454,7 +446,3 @@ def _widened(group: Group) -> tuple[tuple[str, int], ...]:
 def _widens(node: Expr) -> bool:
     """Return whether an operation computes a float64 result from a float32 array."""
     return node.dtype == np.float64 and any(one.dtype == np.float32 and one.size > 1 for one in node.operands)
-
-
-def _line(location: Location | None) -> str:
-    return "" if location is None else f" ({show_location(location)})"

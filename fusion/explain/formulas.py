@@ -95,10 +95,7 @@ def formulas_of(placed: Placed, group: Group, names: Names, in_place: Collection
 
 
 def _loop_names(placed: Placed, group: Group) -> str:
-    """Return text such as " along k" that names a reduction's loops in its formula, or "" for all loops.
-
-    "All loops" are all the reduction loops of the kernel.
-    """
+    """Return text such as " along k" that names a reduction's loops, or "" if it has all loops of the kernel."""
     own = {placed.loops[k] for k, loop in enumerate(placed.task.loops) if loop.role != "parallel"}
     if own == {k for k, loop in enumerate(group.loops) if loop.role != "parallel"}:
         return ""
@@ -106,10 +103,7 @@ def _loop_names(placed: Placed, group: Group) -> str:
 
 
 class FormulaWriter:
-    """Writer of formulas for the instructions of a task.
-
-    `lines` are the formulas of values that are used several times.
-    """
+    """Writer of formulas for a task's instructions; `lines` are those of values that are used several times."""
 
     def __init__(self, placed: Placed, group: Group, names: Names) -> None:
         self.placed = placed

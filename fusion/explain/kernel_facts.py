@@ -50,10 +50,7 @@ def work_of(group: Group) -> int:
 
 
 def _instructions(group: Group) -> list[tuple[int, Instruction]]:
-    """Return the kernel's instructions, each with its cost.
-
-    An instruction that several tasks of a stage share is counted once.
-    """
+    """Return the kernel's instructions with their costs; an instruction that tasks of a stage share is counted once."""
     found: dict[object, tuple[int, Instruction]] = {}
     for p in group.placed:
         numbers: list[object] = []

@@ -4,16 +4,16 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 
-from weft.fusion.graph.expr import Expr, constant_value, topological
+from weft.fusion.graph.expr import Expr, Location, constant_value, topological
 from weft.runtime import show_location
 
 # Maximum number of program lines in a report.
 MOST_LINES = 4000
 
 
-def describe_location(node: Expr) -> str:
-    """Return the source line that created a value, in parentheses, or "" if the line is unknown."""
-    return f" ({show_location(node.location)})" if node.location is not None else ""
+def describe_location(location: Location | None) -> str:
+    """Return a source line in parentheses, or "" if the line is unknown."""
+    return "" if location is None else f" ({show_location(location)})"
 
 
 def describe(versions: Sequence[Expr]) -> str:
@@ -26,7 +26,7 @@ def describe(versions: Sequence[Expr]) -> str:
         attrs = repr(constant_value(node)) if node.kind == "constant" else repr(node.attrs) if node.attrs else ""
         kind = f"{node.kind} {node.op}".strip()
         lines.append(
-            f"{names[node]} = {kind}({operands}) {attrs} {node.dtype}{list(node.shape)}{describe_location(node)}"
+            f"{names[node]} = {kind}({operands}) {attrs} {node.dtype}{list(node.shape)}{describe_location(node.location)}"
         )
     if len(order) > MOST_LINES:
         lines.append(f"... and {len(order) - MOST_LINES} more")

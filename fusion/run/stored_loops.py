@@ -32,10 +32,7 @@ from weft.runtime import (
 
 @cache
 def compiler() -> Any:
-    """Import and return the `compiled_loops` module.
-
-    The first call also loads the code generator.
-    """
+    """Import and return the `compiled_loops` module, which loads the code generator."""
     return import_module("weft.fusion.run.compiled_loops")
 
 
@@ -45,9 +42,7 @@ def obtain_loop(op: str, loop: tuple[np.dtype, ...], dtype: np.dtype) -> Callabl
     if found is None:
         function, digest = _compile(op, loop, dtype)
         found = make_loop(function, op, loop, dtype)
-        cache = disk_cache()
-        if cache is not None:
-            cache.put(_key_of_loop(op, loop, dtype), ObjectCode("loop", digest, b"", "host", ()))
+        _store(_name_of_loop(op, loop, dtype), digest)
     return found
 
 
@@ -78,7 +73,7 @@ def store_loop(op: str, loop: tuple[np.dtype, ...], dtype: np.dtype) -> None:
 
 def find_loop(op: str, loop: tuple[np.dtype, ...], dtype: np.dtype) -> Callable[..., Any] | None:
     """Return the compiled ufunc of an op, or None if the disk cache lacks its code."""
-    found = _find_function(_key_of_loop(op, loop, dtype)) if _may_find() else None
+    found = _find_function(_name_of_loop(op, loop, dtype))
     return None if found is None else make_loop(found[0], op, loop, dtype)
 
 
@@ -91,16 +86,13 @@ def obtain_reduction(op: str, kind: np.dtype, factors: int = 1) -> Any:
     if found is None:
         function, digest, slots, indices = compiler().compile_reduction(op, kind, factors)
         found = make_reduction_ufunc(op, function, slots, indices, [kind] * (factors + 1))
-        cache = disk_cache()
-        if cache is not None:
-            content = json.dumps([slots, indices]).encode()
-            cache.put(_key(f"reduction {op} {kind.name} {factors}"), ObjectCode("loop", digest, content, "host", ()))
+        _store(f"reduction {op} {kind.name} {factors}", digest, json.dumps([slots, indices]).encode())
     return found
 
 
 def find_reduction(op: str, kind: np.dtype, factors: int = 1) -> Any:
     """Return the same ufunc as `obtain_reduction`, or None if the disk cache lacks its code."""
-    found = _find_function(_key(f"reduction {op} {kind.name} {factors}")) if _may_find() else None
+    found = _find_function(f"reduction {op} {kind.name} {factors}")
     if found is None:
         return None
     slots, indices = json.loads(found[1])
@@ -112,10 +104,17 @@ def _may_find() -> bool:
     return disk_cache() is not None and codegen.is_host_described()
 
 
-def _find_function(key: bytes) -> tuple[Any, bytes] | None:
+def _store(name: str, digest: str, content: bytes = b"") -> None:
+    """Store the digest of a loop's kernel, and more content, in the disk cache."""
+    cache = disk_cache()
+    if cache is not None:
+        cache.put(_key(name), ObjectCode("loop", digest, content, "host", ()))
+
+
+def _find_function(name: str) -> tuple[Any, bytes] | None:
     """Return the function of a cache entry and the entry's content, or None if either is not on disk."""
     cache = disk_cache()
-    entry = cache.get(key) if cache is not None else None
+    entry = cache.get(_key(name)) if cache is not None and _may_find() else None
     function = codegen.find_function(get_device("cpu"), entry.entry) if entry is not None else None
     return None if entry is None or function is None else (function, entry.code)
 
@@ -156,8 +155,8 @@ def _version() -> str:
     return codegen.code_version() + source_digest(os.path.dirname(os.path.dirname(__file__)))
 
 
-def _key_of_loop(op: str, loop: tuple[np.dtype, ...], dtype: np.dtype) -> bytes:
-    return _key(f"loop {op} {' '.join([kind.name for kind in (*loop, dtype)])}")
+def _name_of_loop(op: str, loop: tuple[np.dtype, ...], dtype: np.dtype) -> str:
+    return f"loop {op} {' '.join([kind.name for kind in (*loop, dtype)])}"
 
 
 def _key(name: str) -> bytes:

@@ -19,7 +19,7 @@ from weft.fusion.plan.live_graph import make_graph
 from weft.fusion.plan.steps import Batch, KernelLaunch, Plan
 from weft.fusion.record.storage import Epoch
 from weft.fusion.run.interpret import NeedsKernelError, interpret, make_program
-from weft.runtime import Buffer, Device, VerificationError, counted, setting
+from weft.runtime import VerificationError, counted, setting
 
 # Maximum difference of floats on a GPU from interpreted floats, which the host's functions compute. It is given in
 # units in the last place of the largest element.
@@ -62,9 +62,10 @@ class Verification:
             version = self.versions[k]
             if slot < 0 or k not in self.found or self.difference is not None:
                 continue
-            wanted = _download(self.device, self.found[k], version)
-            units = 0 if self.device.memory_on_host else GPU_UNITS
-            where = first_difference(_download(self.device, table[slot], version), wanted, units)
+            ours, wanted = (
+                self.device.download(buffer, version.dtype, version.shape) for buffer in (table[slot], self.found[k])
+            )
+            where = first_difference(ours, wanted, 0 if self.device.memory_on_host else GPU_UNITS)
             if where:
                 self.difference = k, where
 
@@ -79,7 +80,7 @@ class Verification:
         version = self.versions[k]
         text = "\n".join(
             [
-                f"result {k} of {len(self.versions)}, {version.dtype}{list(version.shape)}{describe_location(version)}: {where}",
+                f"result {k} of {len(self.versions)}, {version.dtype}{list(version.shape)}{describe_location(version.location)}: {where}",
                 "",
                 describe(self.graph.versions),
                 "",
@@ -89,7 +90,7 @@ class Verification:
         path = runtime.write_report("difference", text)
         saved = _save(self.inputs, path)
         raise VerificationError(
-            f"a compiled plan and the same program interpreted differ: {where}{describe_location(version)}; "
+            f"a compiled plan and the same program interpreted differ: {where}{describe_location(version.location)}; "
             f"the plan is in {path or 'no file: the cache folder cannot be written'}"
             f"{saved}. Set WEFT_INTERPRET=always to go on without plans"
         )
@@ -123,17 +124,14 @@ def first_difference(found: np.ndarray, wanted: np.ndarray, units: int = 0) -> s
     return f"{found[index]!r} compiled, {wanted[index]!r} interpreted, at {index} and at {counted(count - 1, 'more place')}"
 
 
-def _download(device: Device, buffer: Buffer, version: Expr) -> np.ndarray:
-    found: np.ndarray = device.download(buffer, version.dtype, version.shape)
-    return found
-
-
 def _inputs(versions: list[Expr], epoch: Epoch) -> dict[str, np.ndarray]:
     """Return copies of the arrays and scalars that an evaluation reads."""
     found: dict[str, np.ndarray] = {}
     for node in topological(versions):
         if node.kind == "leaf":
-            found[f"slot{node.attrs[0]}"] = _download(epoch.device, epoch.slots[node.attrs[0]], node).copy()
+            found[f"slot{node.attrs[0]}"] = epoch.device.download(
+                epoch.slots[node.attrs[0]], node.dtype, node.shape
+            ).copy()
         elif node.kind == "scalar":
             found[f"slot{node.attrs[0]}"] = np.asarray(epoch.slots[node.attrs[0]])
     return found
