@@ -43,28 +43,17 @@ class PrimitiveCall(NamedTuple):
 
 
 class Cluster(NamedTuple):
-    """Elementwise operations on arrays of one shape, which are executed block by block.
-
-    Attributes
-    ----------
-    operations : tuple of PrimitiveCall
-    registers : int
-        Number of registers besides `TARGET`.
-    shape : tuple of int
-    casts : tuple of (int, callable)
-        Inputs of one element that operations take in another dtype, with the functions that convert them.
-    """
+    """Elementwise operations on arrays of one shape, which are executed block by block."""
 
     operations: tuple[PrimitiveCall, ...]
-    registers: int
+    registers: int  # number of registers besides `TARGET`
     shape: tuple[int, ...]
+    # inputs of one element that operations take in another dtype, with the functions that convert them
     casts: tuple[tuple[int, Callable[..., Any]], ...] = ()
 
 
 def find_inlined(order: list[Expr], users: dict[Expr, list[Expr]], outputs: set[Expr]) -> set[Expr]:
-    """Return the elementwise values that are used only by elementwise operations of the same shape.
-
-    All values of a cluster have the same shape.
+    """Return the elementwise values that only elementwise operations of one cluster, of the same shape, use.
 
     They are computed in this cluster block by block, without a separate array.
     """
@@ -87,7 +76,6 @@ def make_cluster(root: Expr, inside: set[Expr], any_bits: bool = False) -> tuple
 
     With `any_bits`, ops that cannot be compiled are computed by NumPy.
     """
-    inputs: dict[tuple[Expr, np.dtype], int] = {}
 
     def is_own(node: Expr) -> bool:
         return node is root or node in inside
@@ -97,12 +85,13 @@ def make_cluster(root: Expr, inside: set[Expr], any_bits: bool = False) -> tuple
     for k, node in enumerate(members):
         for child in node.operands:
             last[child] = k
-    build = _Builder(inputs, root.dtype.itemsize, any_bits)
+    build = _Builder(root.dtype.itemsize, any_bits)
     for k, node in enumerate(members):
         typed = [build.typed(child, kind, inside) for child, kind in zip(node.operands, node.attrs, strict=True)]
         call = build.find(node.op, node.attrs, node.dtype)
         ended = {child for child in node.operands if child in inside and last[child] == k}
         build.emit(node, call, typed, ended, node is root)
+    inputs = build.inputs
     casts = [(k, build.find("cast", (node.dtype,), kind)) for (node, kind), k in inputs.items() if node.dtype != kind]
     return [node for node, _ in inputs], Cluster(tuple(build.operations), build.registers, root.shape, tuple(casts))
 
@@ -113,23 +102,19 @@ class _Builder:
     `itemsize` is that of the cluster's array. `TARGET` holds only values of this size.
     """
 
-    def __init__(self, inputs: dict[tuple[Expr, np.dtype], int], itemsize: int, any_bits: bool) -> None:
-        self.inputs = inputs
+    def __init__(self, itemsize: int, any_bits: bool) -> None:
+        self.inputs: dict[tuple[Expr, np.dtype], int] = {}
         self.itemsize = itemsize
         self.any_bits = any_bits
         self.operations: list[PrimitiveCall] = []
         self.registers = 0
         self._free = [TARGET]
         self._register_of: dict[Expr, int] = {}
-        self._casts: list[
-            tuple[int, int]
-        ] = []  # registers and item sizes of operands that only the next operation uses
+        # registers and item sizes of operands that only the next operation uses
+        self._casts: list[tuple[int, int]] = []
 
     def find(self, op: str, loop: tuple[np.dtype, ...], dtype: np.dtype) -> Callable[..., Any]:
-        """Return the NumPy function that computes an op.
-
-        With `any_bits`, return a substitute if the primitive cannot be compiled.
-        """
+        """Return the NumPy function for an op or, with `any_bits`, a substitute if it cannot be compiled."""
         try:
             return primitive(op, loop, dtype)
         except Exception:

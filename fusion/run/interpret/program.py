@@ -32,35 +32,20 @@ class ValueStep:
 
 @dataclass(slots=True, eq=False, repr=False)
 class Program:
-    """The steps of an interpreted graph.
-
-    Attributes
-    ----------
-    steps : list of Step
-    tail : int
-        Position of the first step that may overwrite memory from before the run.
-    uses : list of int
-        Number of steps that read each value, plus one if it is an output or a leaf that later work reads.
-    outputs : list of (Expr, int)
-    handed : list of int
-        Number of each version's value, or -1 if the version stays pending.
-    """
+    """The steps of an interpreted graph."""
 
     steps: list[ValueStep]
-    tail: int
-    uses: list[int]
+    tail: int  # position of the first step that may overwrite memory from before the run
+    uses: list[int]  # number of steps that read each value, plus one for an output or a leaf that later work reads
     outputs: list[tuple[Expr, int]]
-    handed: list[int]
+    handed: list[int]  # number of each version's value, or -1 if the version stays pending
     numbers: dict[Expr, int] = field(repr=False)
     any_order: bool = False
     movable: bool = False  # the order is the same for any offsets
     nodes: list[Expr] = field(default_factory=list, repr=False)  # of the graph's form
 
     def moved(self, nodes: list[Expr]) -> Program:
-        """Return this program for a graph with other offsets.
-
-        The graph has the same form, lengths and constants.
-        """
+        """Return this program for a graph of the same form, lengths and constants, but other offsets."""
         new = dict(zip(self.nodes, nodes, strict=True))
         steps = [ValueStep(new[each.node], each.number, each.operands, each.run, each.detail) for each in self.steps]
         outputs = [(new[node], number) for node, number in self.outputs]
@@ -68,37 +53,29 @@ class Program:
         return Program(steps, self.tail, self.uses, outputs, self.handed, numbers, self.any_order)
 
 
+@dataclass(slots=True, eq=False, repr=False)
 class ReductionOrders:
-    """The orders in which a plan would reduce elements, determined when they are needed."""
+    """The orders in which a plan would reduce elements; `rules` is the result of `stored` once it was needed."""
 
-    def __init__(
-        self, order: list[Expr], outputs: list[Expr], graph: LiveGraph, device: Device, any_order: bool
-    ) -> None:
-        self.any_order = any_order
-        self._device = device
-        self.machine = machine_of(device)
-        self.origins = graph.origins
-        self._order = order
-        self._outputs = outputs
-        self._rules: tuple[set[Expr], set[Expr]] | None = None
+    order: list[Expr]
+    outputs: list[Expr]
+    origins: Mapping[Expr, Expr]
+    device: Device
+    any_order: bool
+    rules: tuple[set[Expr], set[Expr]] | None = None
 
     @property
     def target(self) -> Any:
         """The target whose kernels determine the order of reductions."""
-        return order_target() if self._device.name == "cpu" else self._device.target
-
-    @property
-    def asked(self) -> bool:
-        """Whether the values that a plan would materialize had to be determined."""
-        return self._rules is not None
+        return order_target() if self.device.name == "cpu" else self.device.target
 
     def stored(self) -> tuple[set[Expr], set[Expr]]:
         """Return the values that a plan would materialize, and the reductions that the plan may unroll."""
-        if self._rules is None:
+        if self.rules is None:
             rules = import_module("weft.fusion.plan.materialized_values")  # (loads the code generator)
-            short = rules.find_short(self._order, set(self._outputs))
-            self._rules = rules.choose_materialized(self._order, self._outputs), short
-        return self._rules
+            short = rules.find_short(self.order, set(self.outputs))
+            self.rules = rules.choose_materialized(self.order, self.outputs), short
+        return self.rules
 
 
 def make_program(graph: LiveGraph, wanted: Sequence[int] | None, device: Device, *, any_order: bool = False) -> Program:
@@ -120,14 +97,14 @@ def make_program(graph: LiveGraph, wanted: Sequence[int] | None, device: Device,
         for child in set(operands[node]):
             users[child].append(node)
     inside = maps.find_inlined(order, users, set(outputs))
-    order_of = ReductionOrders(order, outputs, graph, device, any_order)
+    orders = ReductionOrders(order, outputs, graph.origins, device, any_order)
     shown = [node for node in order if node not in inside]
     front, back = _split_tail(shown, users)
     numbers = {node: k for k, node in enumerate([*front, *back])}
     steps = [
         ValueStep(node, numbers[node], (numbers[found[node][0]],), variances.run_variance, found[node][1])
         if node in found
-        else _make_step(node, operands[node], numbers, inside, order_of)
+        else _make_step(node, operands[node], numbers, inside, orders)
         for node in [*front, *back]
     ]
     uses = [0] * len(steps)
@@ -148,7 +125,7 @@ def make_program(graph: LiveGraph, wanted: Sequence[int] | None, device: Device,
         [numbers.get(version, -1) if version in needed else -1 for version in graph.versions],
         numbers,
         any_order,
-        not order_of.asked,
+        orders.rules is None,
     )
 
 
@@ -171,10 +148,7 @@ def _without_intermediates(
 
 
 def _split_tail(order: list[Expr], users: dict[Expr, list[Expr]]) -> tuple[list[Expr], list[Expr]]:
-    """Split the nodes of a program into final updates, which may run in place, and all other nodes.
-
-    A final update is used only as a result, or as the previous version of other final updates.
-    """
+    """Split nodes into final updates, used only as results or previous versions of such updates, and all others."""
     tail: set[Expr] = set()
     for node in reversed(order):
         if node.kind == "update" and all(u in tail and u.operands[0] is node for u in users[node]):

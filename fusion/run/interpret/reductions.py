@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
-from weft.codegen import EXTREMES, OPS, dtype_kind, find_op, host_has_masks, widened
+from weft.codegen import EXTREMES, OPS, dtype_kind, find_op, host_has_masks, machine_of, widened
 from weft.fusion.graph.expr import ALWAYS_STORED, Expr, contiguous_strides, topological
 from weft.fusion.graph.index_map import decode_view
 from weft.fusion.graph.reduction_order import plain_tree
@@ -51,14 +51,11 @@ def operands_of(node: Expr) -> tuple[Expr, ...]:
 
 
 def choose_order(node: Expr, orders: ReductionOrders) -> Any:
-    """Return the order in which a plan would compute a reduction.
-
-    Return None if `reduce_values` derives the order from the shape of the operand.
-    """
+    """Return the order of a reduction in a plan, or None if `reduce_values` derives it from the operand's shape."""
     # (two elements have only one order)
     if not rounds(node) or orders.any_order or node.operands[0].size <= 2 * node.size:
         return None
-    if orders.machine.is_gpu or (node.op == "multiply" and node.dtype.kind == "c"):
+    if machine_of(orders.device).is_gpu or (node.op == "multiply" and node.dtype.kind == "c"):
         raise NeedsKernelError
     (operand,) = node.operands
     tree = None
@@ -103,10 +100,7 @@ def _is_cut(operand: Expr, node: Expr, tree: Any) -> bool:
 
 
 def may_be_shifted(node: Expr, origins: Any) -> bool:
-    """Return whether a node may be a sum that plans compute as a shifted moment, as in a variance.
-
-    Such a sum is over squares or exponentials of x minus the mean or the maximum of x.
-    """
+    """Return whether a node sums squares or exponentials of x minus its mean or maximum, maybe as a shifted moment."""
     (operand,) = node.operands
     if node.op != "add" or operand.kind != "map" or operand.op not in _SHIFTED:
         return False
@@ -166,11 +160,8 @@ def _is_in_memory(node: Expr) -> bool:
 
 
 def check_scan(node: Expr, orders: ReductionOrders) -> None:
-    """Raise NeedsKernelError for a scan whose rounding depends on how a kernel splits it.
-
-    Such scans are those that are split among threads, and all scans on a GPU.
-    """
-    if rounds(node) and (orders.machine.is_gpu or node.shape[node.attrs[0]] > SHARED_SCAN):
+    """Raise NeedsKernelError for a scan that rounds and that a plan may split, which is any such scan on a GPU."""
+    if rounds(node) and (machine_of(orders.device).is_gpu or node.shape[node.attrs[0]] > SHARED_SCAN):
         raise NeedsKernelError
 
 
