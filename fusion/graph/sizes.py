@@ -42,6 +42,18 @@ for _kind in (np.float32, np.float64):
 _OPPOSITE = {"<": ">=", "<=": ">", "==": "!="}
 
 
+def _operator_methods(op: str) -> tuple[Callable[[Size, Any], Any], Callable[[Size, Any], Any]]:
+    """Return the methods of `Size` for an operator, with the size on the left and on the right."""
+
+    def left(self: Size, other: int | Size) -> Any:
+        return self.trace.compute(op, self, other)
+
+    def right(self: Size, other: int | Size) -> Any:
+        return self.trace.compute(op, other, self)
+
+    return left, right
+
+
 class Size:
     """An integer that behaves like an int and records each operation on it in a trace."""
 
@@ -74,35 +86,11 @@ class Size:
     def __bool__(self) -> bool:
         return not self.trace.decide("==", self, 0)
 
-    def __add__(self, other: int | Size) -> Any:
-        return self.trace.compute("+", self, other)
-
-    def __radd__(self, other: int | Size) -> Any:
-        return self.trace.compute("+", other, self)
-
-    def __sub__(self, other: int | Size) -> Any:
-        return self.trace.compute("-", self, other)
-
-    def __rsub__(self, other: int | Size) -> Any:
-        return self.trace.compute("-", other, self)
-
-    def __mul__(self, other: int | Size) -> Any:
-        return self.trace.compute("*", self, other)
-
-    def __rmul__(self, other: int | Size) -> Any:
-        return self.trace.compute("*", other, self)
-
-    def __floordiv__(self, other: int | Size) -> Any:
-        return self.trace.compute("//", self, other)
-
-    def __rfloordiv__(self, other: int | Size) -> Any:
-        return self.trace.compute("//", other, self)
-
-    def __mod__(self, other: int | Size) -> Any:
-        return self.trace.compute("%", self, other)
-
-    def __rmod__(self, other: int | Size) -> Any:
-        return self.trace.compute("%", other, self)
+    __add__, __radd__ = _operator_methods("+")
+    __sub__, __rsub__ = _operator_methods("-")
+    __mul__, __rmul__ = _operator_methods("*")
+    __floordiv__, __rfloordiv__ = _operator_methods("//")
+    __mod__, __rmod__ = _operator_methods("%")
 
     def __divmod__(self, other: int | Size) -> Any:
         return self // other, self % other
@@ -237,18 +225,10 @@ FEW = 16
 
 
 class Computation:
-    """A computation of numbers from sizes, and the conditions under which the computation is valid.
-
-    Attributes
-    ----------
-    inputs : int
-        Number of sizes. Their names are x0, x1, ...
-    lines : list of (str, str, operand, operand)
-    results : list of operands
-    """
+    """A computation of numbers from sizes, and the conditions under which the computation is valid."""
 
     def __init__(self, inputs: int, lines: Sequence[Line], results: Sequence[Any]) -> None:
-        self.inputs = inputs
+        self.inputs = inputs  # number of sizes, whose names are x0, x1, ...
         self.lines = lines
         self.results = results
         self._calls = 0
@@ -290,10 +270,7 @@ class Computation:
 
     @classmethod
     def from_data(cls, data: Sequence[Any]) -> Computation:
-        """Create a computation from the lists that `as_data` returned.
-
-        Raises ValueError for other data.
-        """
+        """Create a computation from the lists that `as_data` returned, or raise ValueError for other data."""
         inputs, lines, results = data
         lines = [tuple(line) for line in lines]
         made, operators, left, right = zip(*lines, strict=True) if lines else ((), (), (), ())

@@ -19,7 +19,10 @@ from weft.runtime import uninterruptible
 Instruction = tuple[Any, ...]
 
 # sympy functions that are ops, under the same or another name.
-_ROWS = {name: name for name in "exp sin cos tan sinh cosh tanh erf erfc gamma sign floor sqrt cbrt log".split()} | {
+_SAME = (
+    "exp exp2 expm1 log log2 log10 log1p sin cos tan sinh cosh tanh erf erfc gamma sign floor sqrt cbrt hypot conjugate"
+)
+_ROWS = {name: name for name in _SAME.split()} | {
     "Abs": "absolute",
     "acos": "arccos",
     "asin": "arcsin",
@@ -30,7 +33,6 @@ _ROWS = {name: name for name in "exp sin cos tan sinh cosh tanh erf erfc gamma s
     "atanh": "arctanh",
     "ceiling": "ceil",
     "loggamma": "lgamma",
-    "conjugate": "conjugate",
     "re": "real",
     "im": "imag",
     "Mod": "remainder",
@@ -41,12 +43,6 @@ _ROWS = {name: name for name in "exp sin cos tan sinh cosh tanh erf erfc gamma s
     "Equality": "equal",
     "Unequality": "not_equal",
     "Not": "logical_not",
-    "log1p": "log1p",
-    "expm1": "expm1",
-    "log2": "log2",
-    "log10": "log10",
-    "exp2": "exp2",
-    "hypot": "hypot",
     "Heaviside": "heaviside",
     "ITE": "where",
 }
@@ -146,10 +142,7 @@ def convert_sympy(symbols: Sequence[Any], expression: Any, wrt: Sequence[Any] = 
 
 
 def _expressions(given: object) -> tuple[tuple[int, ...] | None, list[Any]]:
-    """Return the sympy expressions to compute, and their shape if they form a matrix or array.
-
-    Sums, integrals and derivatives are evaluated.
-    """
+    """Return the sympy expressions to compute, evaluated, and their shape if they form a matrix or array."""
     sympy = load_sympy()
     shape = None
     if isinstance(given, sympy.MatrixExpr):
@@ -237,11 +230,13 @@ class _Writer:
         if isinstance(node, self.sympy.Pow) and node.exp.is_Rational:
             return (node.base,)
         if isinstance(node, self.sympy.Mul):
-            divisors = [
-                p for p in node.args if isinstance(p, self.sympy.Pow) and p.exp.is_Rational and p.exp.is_negative
-            ]
-            return tuple(p.base if p in divisors and not p.is_number else p for p in node.args)
+            return tuple(part.base if self.is_divisor(part) else part for part in node.args)
         return tuple(node.args)
+
+    def is_divisor(self, part: Any) -> bool:
+        """Return whether a factor of a product is a power with a negative exponent, so that the product is a quotient."""
+        is_power = isinstance(part, self.sympy.Pow) and part.exp.is_Rational and not part.is_number
+        return is_power and bool(part.exp.is_negative)
 
     def write(self, node: Any) -> int:
         """Write the instruction of an expression whose operands have already been written."""
@@ -300,8 +295,7 @@ class _Writer:
         above: list[int] = []
         below: list[int] = []
         for part in node.args:
-            negative = isinstance(part, self.sympy.Pow) and part.exp.is_Rational and part.exp.is_negative
-            if negative and not part.is_number:
+            if self.is_divisor(part):
                 below.append(self.power(part, invert=True))
             else:
                 above.append(self.known[part])
@@ -322,9 +316,7 @@ class _Writer:
         return index
 
     def power(self, node: Any, invert: bool = False) -> int:
-        """Write a power as products, a square root, or a call of ``power``.
-
-        It is written as products if the exponent is an integer, and as ``sqrt`` if it is 1/2.
+        """Write a power as products (integer exponents), ``sqrt`` (the exponent 1/2), or a call of ``power``.
 
         With `invert`, write the reciprocal.
         """
@@ -355,10 +347,7 @@ class _Writer:
         return result
 
     def piecewise(self, node: Any) -> int:
-        """Write a piecewise function, whose value is the first piece with a true condition.
-
-        The value is NaN if no condition holds.
-        """
+        """Write a piecewise function: the first piece with a true condition, or NaN if no condition holds."""
         index = self.put(("number", float("nan")))
         for value, condition in reversed([pair.args for pair in node.args]):
             if condition == self.sympy.true:
