@@ -46,12 +46,7 @@ Location = tuple[CodeType, int] | tuple[CodeType, int, CodeType, int]
 
 
 class Expr:
-    """A node of the expression graph, such as an operation or an input.
-
-    Equal nodes are the same object.
-
-    Nodes are created by the functions below.
-    """
+    """A node of the expression graph, created by the functions below. Equal nodes are the same object."""
 
     __slots__ = ("attrs", "dtype", "kind", "location", "op", "operands", "shape")
 
@@ -124,10 +119,7 @@ CODES_LIMIT = 20_000
 
 
 def keep_code(code: CodeType) -> CodeType | None:
-    """Keep a code object alive so that its id is not reused, and return the first code object that equals it.
-
-    Return None if the limit is reached.
-    """
+    """Keep a code object alive, so that its id is not reused, and return the first equal one (None: at the limit)."""
     known = _codes.get(id(code))
     if known is None:
         if len(_codes) >= CODES_LIMIT:
@@ -148,9 +140,7 @@ def _identify(location: Location) -> tuple[Location, tuple[int, ...]]:
 
 
 def leaf(slot: int, shape: tuple[int, ...], dtype: np.dtype, device: str = "", by_value: int = 0) -> Expr:
-    """Return a node that reads the array in buffer number `slot`.
-
-    The buffer table of the recording contains the buffer.
+    """Return a node that reads the array in slot `slot` of the recording's buffer table.
 
     `by_value` is the size in bytes if kernels may take the buffer by value.
     """
@@ -168,9 +158,7 @@ def value_bytes(node: Expr) -> int:
 
 
 def scalar(slot: int, dtype: np.dtype) -> Expr:
-    """Return a node for the scalar kernel argument with the number `slot`.
-
-    The buffer table of the recording contains the value.
+    """Return a node for a scalar kernel argument, whose value is in slot `slot` of the recording's buffer table.
 
     New values therefore need no compilation.
     """
@@ -287,10 +275,7 @@ def map_(
 
 
 def with_operand(node: Expr, which: int, operand: Expr) -> Expr:
-    """Return a copy of an elementwise operation in which one operand is replaced.
-
-    The new operand has the same shape and the same loop dtype.
-    """
+    """Return a copy of an elementwise operation with another operand, of the same shape and loop dtype."""
     operands = (*node.operands[:which], operand, *node.operands[which + 1 :])
     return intern("map", node.op, operands, node.attrs, node.shape, node.dtype, node.location)
 
@@ -333,10 +318,7 @@ def reshape(operand: Expr, shape: tuple[int, ...]) -> Expr:
 
 
 def broadcast_to(operand: Expr, shape: tuple[int, ...]) -> Expr:
-    """Return `operand` broadcast to a shape.
-
-    Raises ValueError if the shapes are incompatible.
-    """
+    """Return `operand` broadcast to a shape, or raise ValueError if the shapes are incompatible."""
     if operand.shape == shape:
         return operand
     if broadcast_shapes(operand.shape, shape) != shape:
@@ -491,10 +473,7 @@ def is_stream(node: Expr) -> bool:
 
 
 def is_draw(node: Expr) -> bool:
-    """Return whether an expression consists of random numbers.
-
-    They come from a stream, or are computed from element indices.
-    """
+    """Return whether an expression consists of random numbers, from a stream or computed from element indices."""
     return is_stream(node) or (node.kind == "map" and node.op.startswith("_random_"))
 
 

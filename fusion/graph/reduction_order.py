@@ -37,28 +37,15 @@ class LaneLoop(NamedTuple):
 
 
 class Tree(NamedTuple):
-    """The order in which a CPU kernel combines the elements of a reduction.
+    """The order in which a CPU kernel combines the elements of a reduction."""
 
-    Attributes
-    ----------
-    pieces : tuple of int
-        Extents of the loops over the operand in C order. The loops are the axes with more than one element, and some
-        axes are split.
-    outer, inner : tuple of int
-        Indices of the loops that are kept, and indices of the loops that are reduced, outermost first.
-    extents : tuple of int
-        Extents of the reduced loops, after loops that are contiguous in memory are merged.
-    block_length : int
-        Iterations of the outermost reduced loop per block, or 0 if the loop is not split.
-    first, last : Level
-        The order in the kernel that reduces elements, and in the kernel that combines the blocks' results.
-    """
-
+    # extents of the loops over the operand in C order: the axes with more than one element, some of which are split
     pieces: tuple[int, ...]
-    outer: tuple[int, ...]
-    inner: tuple[int, ...]
-    extents: tuple[int, ...]
-    block_length: int
+    outer: tuple[int, ...]  # indices of the loops that are kept
+    inner: tuple[int, ...]  # indices of the loops that are reduced, outermost first
+    extents: tuple[int, ...]  # of the reduced loops, after loops that are contiguous in memory are merged
+    block_length: int  # iterations of the outermost reduced loop per block, or 0 if the loop is not split
+    # the order in the kernel that reduces elements, and in the kernel that combines the blocks' results
     first: LaneLoop
     last: LaneLoop
 

@@ -10,13 +10,9 @@ import weft.runtime as runtime
 
 
 class Statistics:
-    """Counters since the start of the process or the last reset.
+    """Counters since the start of the process or the last reset, which `statistics` and `seconds_spent` describe.
 
-    `launches` counts the launched kernels, and `bytes` is their minimum traffic. `unknown` counts the programs that had
-    neither a plan nor an interpreter program in memory. `plans` counts the plans that were created, and `plans_read`
-    those read from disk. `lowered` counts generated kernels, and `interpreted` counts interpreted programs. `uploaded`
-    and `by_value` count small arrays that were copied to the device or passed by value. `planning` and `running` are
-    seconds of host time.
+    `unknown` counts the programs that had neither a plan nor an interpreter program in memory.
     """
 
     launches: int = 0
@@ -94,10 +90,7 @@ _WORK = {
 
 
 def show_host_work(counts: Mapping[str, Any]) -> str:
-    """Format the time and the events of the host's work as text.
-
-    `counts` combines the results of `statistics` and `seconds_spent`.
-    """
+    """Format the host's time and events as text, given the results of `statistics` and `seconds_spent`."""
     # (a counter is negative if it was reset in between)
     parts = [runtime.counted(counts[name], *words) for name, words in _WORK.items() if counts[name] > 0]
     return ", ".join([*parts, f"{1e3 * max(counts['planning'], 0):.1f} ms for finding, making and compiling plans"])

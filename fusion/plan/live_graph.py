@@ -15,24 +15,15 @@ from weft.fusion.graph.expr import Expr, topological
 
 @dataclass(slots=True, eq=False, repr=False)
 class LiveGraph:
-    """The expressions that one evaluation plans, with inputs in place of values that are already in memory.
-
-    Attributes
-    ----------
-    versions : list of Expr
-    origins : dict of Expr to Expr
-        Maps each leaf that holds a reduction, or a reduction divided by a constant, to this expression.
-    """
+    """The expressions that one evaluation plans, with inputs in place of values that are already in memory."""
 
     versions: list[Expr]
+    # leaf that holds a reduction, or a reduction divided by a constant -> this expression
     origins: dict[Expr, Expr] = field(default_factory=dict)
 
 
 def reduction_of(node: Expr) -> Expr | None:
-    """Return `node` itself if it is a reduction, or the sum if `node` is a mean (a sum divided by a constant).
-
-    Return None for other nodes.
-    """
+    """Return `node` if it is a reduction, its sum if it is a mean (a sum divided by a constant), otherwise None."""
     if node.kind == "map" and node.op == "divide" and node.operands[1].kind == "constant":
         node = node.operands[0]
         while node.kind == "view":
@@ -52,10 +43,7 @@ def make_graph(versions: Sequence[Expr], results: Mapping[Expr, Expr]) -> LiveGr
 
 
 def _find_origins(order: list[Expr], made: dict[Expr, Expr], results: Mapping[Expr, Expr]) -> dict[Expr, Expr]:
-    """Map each input that is the result of an earlier reduction to that reduction.
-
-    The mapping becomes `LiveGraph.origins`.
-    """
+    """Return `LiveGraph.origins`, which maps each input that is an earlier reduction's result to that reduction."""
     again: dict[Expr, Expr] = {}  # a reduction, or a node computed from one -> its counterpart in the new graph
     origins: dict[Expr, Expr] = {}
     for node in order:

@@ -46,10 +46,7 @@ def block_length(group: Group, nest: Nest, machine: Machine) -> int:
 
 
 def order_alone(task: Task, machine: Machine) -> ReductionOrder:
-    """Return the order in which `task` reduces elements if it has a kernel of its own.
-
-    Kernels that compute several tasks keep this order.
-    """
+    """Return the order in which `task` reduces elements in its own kernel, which kernels of several tasks keep."""
     if task.order is None:
         alone = Group(0)
         start_group(alone, task)

@@ -23,10 +23,7 @@ EXPONENTIALS = ("exp", "exp2")
 
 
 def find_shifted_moment(task: Task, find: Callable[[Expr], Task | None]) -> ShiftedMoment | None:
-    """Return a description of the shifted moment that `task` computes, or None for other tasks.
-
-    `find` returns the task of a value.
-    """
+    """Return the shifted moment that `task` computes, or None; `find` returns the task of a value."""
     if task.kind != "reduce" or task.node.op != "add" or task.node.dtype.char not in "fd":
         return None
     result = task.body[task.result]
@@ -48,10 +45,7 @@ def find_shifted_moment(task: Task, find: Callable[[Expr], Task | None]) -> Shif
 
 
 def _differences(task: Task) -> list[int]:
-    """Return the instructions that subtract the mean or maximum in a sum of squares or exponentials.
-
-    Return [] if there are none.
-    """
+    """Return the instructions that subtract the mean or maximum in a sum of squares or exponentials, or []."""
     body, result = task.body, task.body[task.result]
     if result.kind != "map" or result.node.op not in ("square", "multiply", *EXPONENTIALS):
         return []
@@ -65,9 +59,7 @@ def _differences(task: Task) -> list[int]:
 def _find_shift(
     task: Task, function: str, at: int, find: Callable[[Expr], Task | None]
 ) -> tuple[Task, Expr | None] | None:
-    """Return the reduction that computes the mean or maximum in a shifted sum, and the mean's divisor.
-
-    The shift is the value of instruction `at`.
+    """Return the reduction for the shift, the value of instruction `at`, and the divisor of a mean.
 
     Return None if the shift is neither a mean nor a maximum.
     """
@@ -102,11 +94,9 @@ def _reduction_read(task: Task, at: int, find: Callable[[Expr], Task | None]) ->
 
 
 def _same_values(task: Task, values: list[int], centre: Task) -> bool:
-    """Return whether a reduction has the same operand as the sum `task`.
+    """Return whether a reduction has the same operand, loops and dtype as the sum `task`.
 
-    They must also have the same loops and dtype.
-
-    `values` are the sum's instructions that compute these values.
+    `values` are the sum's instructions that compute the operand.
     """
     if (centre.loops, centre.target, centre.node.dtype) != (task.loops, task.target, task.node.dtype):
         return False

@@ -56,10 +56,7 @@ def ring_readers(blocked: BlockedSteps) -> Iterator[tuple[Expr, int, IntVector]]
 
 
 def lag_of(blocked: BlockedSteps, node: Expr) -> int:
-    """Return the number of iterations by which the computation of `node` lags behind the first step.
-
-    Outside values have lag 0.
-    """
+    """Return by how many iterations the computation of `node` lags behind the first step (0 for outside values)."""
     return blocked.steps[blocked.boxes[node][0]].lag if node in blocked.boxes else 0
 
 

@@ -72,29 +72,15 @@ def _cost(member: str) -> int:
 
 @dataclass(slots=True, eq=False, repr=False)
 class KernelLaunch(Launch):
-    """A plan step that launches a kernel, with facts about the kernel.
-
-    Attributes
-    ----------
-    name : str
-    digest : str
-        Key of the kernel's code in memory and on disk.
-    exact : bool
-        Whether the kernel is specialized for these sizes.
-    facts : callable
-        Returns the `KernelFacts`, which are seldom needed.
-    text : callable
-        Returns the kernel's text, which is empty if the plan was read from disk.
-    streams : list of (argument, slot, count)
-        Arguments that are streams of random numbers: their words are in the buffer at index `slot` of the table.
-    """
+    """A plan step that launches a kernel, with facts about the kernel."""
 
     name: str
-    digest: str
-    exact: bool
-    facts: Callable[[], KernelFacts]
-    text: Callable[[], str] = str
+    digest: str  # key of the kernel's code in memory and on disk
+    exact: bool  # whether the kernel is specialized for these sizes
+    facts: Callable[[], KernelFacts]  # (seldom needed)
+    text: Callable[[], str] = str  # returns the kernel's text, which is empty if the plan was read from disk
     note: LaunchNote | None = None  # created when there are listeners
+    # (argument, slot, count) of arguments that are streams of random numbers, with the slot of their words
     streams: list[tuple[int, int, int]] = field(default_factory=list)
 
     def describe(self) -> LaunchNote:
@@ -133,10 +119,7 @@ Step = (
 
 @dataclass(slots=True, eq=False, repr=False)
 class Plan:
-    """A sequence of steps, such as kernels and allocations, over a table of buffers.
-
-    The table holds the slots of the epoch, followed by the slots of the plan.
-    """
+    """A sequence of steps over a table of buffers: the slots of the epoch, followed by the slots of the plan."""
 
     steps: list[Step]
     table_size: int

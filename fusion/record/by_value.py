@@ -28,26 +28,19 @@ STEADY = 8
 class ValueBuffer(Buffer):
     """A copy, in host memory, of the elements of a small array at one point in time.
 
-    Attributes
-    ----------
-    capacity : int
-        Number of bytes that kernels take. It is a power of two, so that kernels do not depend on lengths.
-    steady : int
-        Number of further times that a new buffer is bound although the elements have not changed.
-    when : object
-        The operation that last bound the elements. Within one operation, the elements do not change.
-    moved : Buffer or None
-        The elements in device memory, if they have been needed there.
+    `steady` is the number of further times that a new buffer is bound although the elements have not changed. `when` is
+    the operation that last bound the elements. Within one operation, the elements do not change.
     """
 
     __slots__ = ("_elements", "capacity", "moved", "steady", "when")
 
     def __init__(self, device: Device, elements: bytes, steady: int, when: object) -> None:
         self._elements, self.steady, self.when = elements, steady, when
+        # number of bytes that kernels take: a power of two, so that kernels do not depend on lengths
         self.capacity = max(16, 1 << (len(elements) - 1).bit_length())
         memory = ctypes.create_string_buffer(elements, self.capacity)
         super().__init__(device, ctypes.addressof(memory), len(elements), memory)
-        self.moved: Buffer | None = None
+        self.moved: Buffer | None = None  # the elements in device memory, if they have been needed there
 
     def follow(self, elements: bytes, when: object) -> ValueBuffer:
         """Return this buffer if it still has the current `elements`, otherwise a new buffer."""
@@ -58,10 +51,7 @@ class ValueBuffer(Buffer):
 
 
 def take_value(storage: Storage, epoch: Epoch) -> ValueBuffer | None:
-    """Return a host buffer with the elements of a small array, which kernels can take by value.
-
-    Return None if the elements are not in host memory, or are too many.
-    """
+    """Return a host buffer with the elements of a small array in host memory, or None for other arrays."""
     host, last = storage.host, storage.value
     if host is None or not 0 < host.nbytes <= MOST_BYTES or storage.device.name == "cpu":
         return None
@@ -72,10 +62,7 @@ def take_value(storage: Storage, epoch: Epoch) -> ValueBuffer | None:
 
 
 def in_memory(buffer: Any) -> Any:
-    """Return a buffer in device memory with the elements of `buffer`.
-
-    Elements on the host are copied.
-    """
+    """Return a buffer in device memory with the elements of `buffer`, which are copied if they are on the host."""
     if not buffer.capacity:
         return buffer
     if buffer.moved is None:

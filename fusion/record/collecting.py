@@ -25,10 +25,7 @@ from weft.fusion.record.storage import recording
 
 
 def _begin(phase: str, info: dict[str, Any]) -> None:
-    """Suspend the recording of this thread when a garbage collection starts.
-
-    This callback is called before all others.
-    """
+    """Suspend the recording of this thread when a garbage collection starts, before all other callbacks."""
     if phase == "start":
         recording.interrupted = (recording.epoch,)
         recording.epoch = None
@@ -38,10 +35,7 @@ def _begin(phase: str, info: dict[str, Any]) -> None:
 
 
 def _end(phase: str, info: dict[str, Any]) -> None:
-    """Resume, after a garbage collection, the recording that `_begin` suspended.
-
-    This callback is called after all others.
-    """
+    """Resume the recording that `_begin` suspended after a garbage collection, after all other callbacks."""
     before = recording.interrupted
     if phase == "stop" and before is not None:  # (an interrupt may have ended `_begin`)
         if recording.epoch is not None:

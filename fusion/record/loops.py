@@ -12,6 +12,7 @@ from collections.abc import Sequence
 from itertools import pairwise, starmap
 from operator import itemgetter
 from types import CodeType
+from typing import NamedTuple
 
 from weft.fusion.graph.expr import Expr, Location
 
@@ -40,10 +41,7 @@ def site_of(location: Location) -> Site:
 
 
 def visits_of(recorded: Sequence[Expr | None]) -> list[Site | None]:
-    """Return the source line of each expression that enters a line, and None for other expressions.
-
-    A visit is one execution of a source line.
-    """
+    """Return the source line of each expression that begins a visit (an execution of a line), and None for others."""
     found: list[Site | None] = []
     before: tuple[Location, Site] | None = None
     for node in recorded:
@@ -83,29 +81,16 @@ def is_visit(location: Location, recorded: Sequence[Expr | None]) -> bool:
     return _begins_visit((location, site_of(location)), None if before is None else (before, site_of(before)))
 
 
-class VisitLoop:
-    """A loop in the user's program, which was found in the sequence of executed source lines.
+class VisitLoop(NamedTuple):
+    """A loop in the user's program, which was found in the sequence of executed source lines."""
 
-    Attributes
-    ----------
-    head : Site
-        The first line of an iteration that records an operation.
-    visits : list of int
-        Positions of the visits to the head in the sequence.
-    length : int
-        Number of operations of the shortest iteration.
-    """
-
-    __slots__ = ("head", "length", "visits")
-
-    def __init__(self, head: Site, visits: list[int], length: int) -> None:
-        self.head, self.visits, self.length = head, visits, length
+    head: Site  # the first line of an iteration that records an operation
+    visits: list[int]  # positions of the visits to the head in the sequence
+    length: int  # number of operations of the shortest iteration
 
 
 def find_loop(sites: Sequence[Site | None]) -> VisitLoop | None:
-    """Return the loop with the longest iterations among those with at least two iterations.
-
-    Return None if there is no loop.
+    """Return the loop with the longest iterations among those with at least two iterations, or None.
 
     The lines of an inner loop are revisited sooner than those of the loop around it, so the distance between two visits
     identifies the outermost loop. A loop that ended earlier in the sequence is ignored.

@@ -68,10 +68,7 @@ def pending(expr: Expr, epoch: Epoch) -> Storage:
 
 
 def assign(storage: Storage, expr: Expr, previous: Expr, epoch: Epoch) -> bool:
-    """Make `expr` the new value of a storage, unless another write has happened since `previous`.
-
-    Return False if another thread has written to the storage.
-    """
+    """Make `expr` the new value of a storage; return False if another thread has written to it since `previous`."""
     assert expr.shape == storage.shape and expr.dtype == storage.dtype
     buffer = storage.buffer
     if storage.expr is not previous or storage.epoch is not epoch:
@@ -107,10 +104,7 @@ def _evaluate_aside(expr: Expr, epoch: Epoch) -> Buffer:
 
 
 def write_view(storage: Storage, owner: SharedMemory, value: Expr, view: tuple[Any, Any, int]) -> None:
-    """Write a value to a view of shared memory immediately.
-
-    Only the elements of the view are written.
-    """
+    """Write a value to a view of shared memory, and only to its elements, immediately."""
     buffer = _evaluate_aside(cast(value, storage.dtype), current_epoch(storage.device))
     found = storage.device.download(buffer, storage.dtype, value.shape)
     shape, strides, offset = view
@@ -120,10 +114,7 @@ def write_view(storage: Storage, owner: SharedMemory, value: Expr, view: tuple[A
 
 
 def uncut(operation: Operation) -> Operation:
-    """Decorate an operation, so that a recording is not cut while the operation runs.
-
-    While the operation runs, it holds expressions that are valid only in its epoch.
-    """
+    """Decorate an operation that holds expressions of its epoch, so that a recording is not cut while it runs."""
 
     @wraps(operation)
     def held(*arguments: Any, **options: Any) -> Any:
@@ -189,10 +180,7 @@ def cut(epoch: Epoch, location: Location | None) -> Epoch:
 
 
 def _end(epoch: Epoch) -> tuple[Epoch, list[Storage]]:
-    """Evaluate pending work, and return the recording in which to continue.
-
-    Also return the evaluated storages.
-    """
+    """Evaluate pending work, and return the recording in which to continue, and the evaluated storages."""
     live = epoch.live()
     # begin a new epoch first: failed work stays pending in the old epoch, and must not make later operations fail
     fresh = recording.epoch = Epoch(epoch.device)
@@ -259,10 +247,7 @@ def _large(recorded: list[Expr | None], limit: int) -> list[Expr | None]:
 
 
 def _site_of(recorded: list[Expr | None]) -> Site | None:
-    """Return the source line of the last operation.
-
-    For an update, this is the line of the assigned value.
-    """
+    """Return the source line of the last operation or, for an update, of the assigned value."""
     for node in reversed(recorded):
         if node is not None and node.location is not None:
             return site_of(node.location)
@@ -278,11 +263,9 @@ def _work(node: Expr) -> int:
     """Return the number of elements that an operation reads or writes."""
     if node.kind in ("update", "scatter"):
         return node.operands[1].size
-    return (
-        node.size
-        if node.kind in ("map", "gather", "view")
-        else max([node.size, *[each.size for each in node.operands]])
-    )
+    if node.kind in ("map", "gather", "view"):
+        return node.size
+    return max([node.size, *[each.size for each in node.operands]])
 
 
 def _expressions(epoch: Epoch, begin: int = 0) -> list[Expr | None]:

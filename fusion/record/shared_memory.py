@@ -35,10 +35,7 @@ class SharedMemory:
         }
 
     def array(self, dtype: np.dtype, shape: tuple[int, ...], strides: tuple[int, ...], offset: int) -> np.ndarray:
-        """Return a NumPy array over the memory.
-
-        Strides and offset are in bytes.
-        """
+        """Return a NumPy array over the memory, with strides and offset in bytes."""
         return np.ndarray(shape, dtype, np.asarray(self), offset, strides)
 
 
@@ -48,9 +45,7 @@ _shared: WeakKeyDictionary[Storage, tuple[Buffer, ref[SharedMemory] | SharedMemo
 
 
 def export_memory(storage: Storage, values: np.ndarray) -> np.ndarray:
-    """Share the memory of an evaluated storage with other code.
-
-    `values` is the C-contiguous array over this memory.
+    """Share the memory of an evaluated storage, which `values` is a C-contiguous array over, with other code.
 
     The memory stays shared while other code has arrays whose base is the result. This takes a fraction of the time of
     `share`.

@@ -36,10 +36,7 @@ def request_plan(
 
 
 def _flatten(nodes: list[Expr], graph: LiveGraph) -> tuple[Any, ...]:
-    """Convert a graph to numbers and tuples, which can be sent to another process.
-
-    Operands come first in `nodes`.
-    """
+    """Convert a graph to numbers and tuples for another process, given its nodes, operands first."""
     number = {node: k for k, node in enumerate(nodes)}
     location_numbers: dict[Any, int] = {}
     rows = []
@@ -55,10 +52,7 @@ def _flatten(nodes: list[Expr], graph: LiveGraph) -> tuple[Any, ...]:
 
 
 def restore(rows: list[Any], versions: list[int], origins: list[tuple[int, int]]) -> LiveGraph:
-    """Rebuild a graph from the data that `_flatten` returned.
-
-    Source locations become placeholders. Equal locations become equal placeholders.
-    """
+    """Rebuild a graph from the data of `_flatten`, with equal placeholders for equal source locations."""
     nodes: list[Expr] = []
     for kind, op, operands, attrs, shape, dtype, location_number in rows:
         location = None if location_number is None else (restore.__code__, location_number)

@@ -59,10 +59,7 @@ class _Value:
 
 
 class _OnArrays:
-    """A replacement for `KernelBuilder` that computes arrays instead of emitting operations.
-
-    `simple` returns NumPy's loop for an op, or None.
-    """
+    """A replacement for `KernelBuilder` that computes arrays; `simple` returns NumPy's loop for an op, or None."""
 
     def __init__(self, simple: Callable[[str, Loop, np.dtype], Any]) -> None:
         self._simple = simple
@@ -140,10 +137,7 @@ def _find_extremes(name: str, x: Any, y: Any) -> Any:
 
 
 def _saturate(x: np.ndarray, own: np.dtype, dtype: np.dtype) -> Any:
-    """Convert a float to an integer with saturation.
-
-    Out-of-range values saturate, and NaN becomes 0.
-    """
+    """Convert a float to an integer: out-of-range values saturate, and NaN becomes 0."""
     if own.kind != "f" or dtype.kind not in "iu":
         raise NeedsCodeError("cast")
     limits = np.iinfo(dtype)
@@ -158,19 +152,8 @@ def _saturate(x: np.ndarray, own: np.dtype, dtype: np.dtype) -> Any:
 class ExpandedOp:
     """A callable that computes an op by simpler ops until a loop for it has been compiled.
 
-    Parameters
-    ----------
-    op, loop, dtype
-        The arguments of `primitives.primitive`.
-    simple : callable
-        Returns NumPy's loop for an op, or None.
-    compile : callable
-        Returns the compiled loop.
-
-    Attributes
-    ----------
-    when_compiled : callable
-        Called after the loop has been compiled.
+    `op`, `loop` and `dtype` are the arguments of `primitives.primitive`. `simple` returns NumPy's loop for an op, or None.
+    `compile` returns the compiled loop.
     """
 
     def __init__(
@@ -188,7 +171,7 @@ class ExpandedOp:
         self._made: Any = None
         self._spent = self._noted = 0.0  # seconds in NumPy, also at the last call to `_compile_if_it_pays`
         self._request: Any = None
-        self.when_compiled: Callable[[], None] = lambda: None
+        self.when_compiled: Callable[[], None] = lambda: None  # called after the loop has been compiled
 
     def __getattr__(self, name: str) -> Any:
         """Return an attribute of the compiled ufunc, such as a method."""
@@ -236,10 +219,7 @@ class ExpandedOp:
 
 
 def can_expand(op: str, loop: Loop, dtype: np.dtype, simple: Callable[[str, Loop, np.dtype], Any]) -> bool:
-    """Return whether simpler ops can compute an op.
-
-    The result depends only on the dtypes.
-    """
+    """Return whether simpler ops can compute an op, which depends only on the dtypes."""
     try:
         with np.errstate(all="ignore"):
             _OnArrays(simple).op(op, *[_Value(kind, np.ones(1, kind)) for kind in loop], dtype=dtype)

@@ -80,6 +80,3 @@ def _taken_one_by_one(
             b.store(out, at, b.load(values, loop.index))
         loop.yield_(b.op("add", at, one))
     return loop.results[0]
-
-
-__all__ = ["compile_masked_copy"]

@@ -95,10 +95,7 @@ def is_ready(op: str, loop: tuple[np.dtype, ...], dtype: np.dtype) -> bool:
 
 
 def substitute(op: str, loop: tuple[np.dtype, ...], dtype: np.dtype) -> Primitive:
-    """Return the reference function of an op, for programs that cannot be compiled.
-
-    A kernel's bits may differ.
-    """
+    """Return the reference function of an op, whose bits may differ, for programs that cannot be compiled."""
     definition = None if op == "cast" else find_op(op)
     if definition is not None and definition.reference is None and not definition.ufunc:
         raise NeedsKernelError

@@ -41,21 +41,10 @@ class NeedsKernelError(Exception):
 
 
 def reduce_values(op: str, values: np.ndarray, axes: tuple[int, ...], dtype: np.dtype, keepdims: bool = False) -> Any:
-    """Return an array reduced with an op over `axes`.
+    """Return an array reduced with an op over `axes`, with the bits of a plan for an array with this memory layout.
 
-    `dtype` is the dtype of the result and the accumulators.
-
-    The bits are the same as those of a plan that reduces an array with this memory layout.
-
-    Parameters
-    ----------
-    op : str
-        An op with an identity, or "argmax" or "argmin".
-    values : ndarray
-    axes : tuple of int
-        Sorted, not negative.
-    dtype : dtype
-    keepdims : bool
+    `op` has an identity, or is "argmax" or "argmin". `axes` are sorted and not negative. `dtype` is the dtype of the
+    result and of the accumulators.
 
     Raises
     ------
@@ -174,10 +163,7 @@ def _reduce_blocks(row: np.ufunc, values: np.ndarray, tree: Tree) -> Any:
 
 
 def reduce_rows(row: np.ufunc, values: np.ndarray, level: LaneLoop) -> Any:
-    """Reduce each row of an array ``(rows, *loops)`` in the order of a kernel.
-
-    The reduction starts with the identity.
-    """
+    """Reduce each row of an array ``(rows, *loops)`` in the order of a kernel, starting with the identity."""
     rows, *extents = values.shape
     if level.lanes < 0 or not extents:
         found = _in_order(row, values.reshape(rows, -1))
@@ -229,10 +215,7 @@ def _in_lanes(row: Any, values: Any, level: LaneLoop) -> Any:
 
 
 def _combine_remainder(row: Any, vectors: Any, left: Any) -> Any:
-    """Combine the last elements of each row, too few to fill a vector, with the first lanes.
-
-    The other lanes keep their values, initially the identity.
-    """
+    """Combine the last elements of each row with the first lanes; the other lanes keep their values."""
     rows, count, inside = left.shape
     if vectors is None:
         width = 1 << (count - 1).bit_length()

@@ -99,9 +99,7 @@ _lock = threading.RLock()
 
 
 def find_costs(form: plan_cache.Form, epoch: Epoch) -> tuple[FormCost | None, float]:
-    """Return the recorded costs of a graph structure, and the expected loss of one interpreted run.
-
-    The loss is in seconds.
+    """Return the recorded costs of a graph structure, and the expected loss of one interpreted run in seconds.
 
     The costs are None if the graph cannot be interpreted. The seconds are 0 if they do not matter.
     """
@@ -200,10 +198,7 @@ def try_interpreting(
 def _should_interpret(
     form: FormCost, losing: float, kind: plan_cache.Form, graph: LiveGraph, wanted: tuple[int, ...] | None, epoch: Epoch
 ) -> bool:
-    """Return whether to interpret a graph that has no plan, despite a loss of `losing` seconds.
-
-    If its form should be compiled, also request the compilation.
-    """
+    """Return whether to interpret, despite a loss of `losing` seconds, or request the compilation if it is due."""
     if form.broken or setting("interpret") == "always":
         return True
     if losing >= form.price + _Rate.start:
@@ -240,10 +235,7 @@ def _key_for_any_offsets(kind: plan_cache.Form) -> object:
 
 
 def reinterpret(key: object, epoch: Epoch, versions: list[Expr], assign_results: Any) -> bool:
-    """Interpret a graph that was interpreted before, unless compilation is cheaper now.
-
-    Return whether the graph was interpreted.
-    """
+    """Interpret a graph that was interpreted before, unless compilation is cheaper now, and return whether it was."""
     found = _programs.get(key)
     return (
         found is not None
