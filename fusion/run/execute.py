@@ -182,9 +182,9 @@ def _is_worth_more(plan: Plan, device: Device) -> bool:
 def gather_requests(steps: list[Step]) -> list[Step]:
     """Merge consecutive memory requests of a plan, and return the steps."""
     found: list[Step] = []
-    for is_request, group in groupby(steps, lambda step: isinstance(step, tuple)):
+    for kind, group in groupby(steps, type):
         run: list[Any] = [*group]
-        if is_request:
+        if kind is tuple:
             run = [BufferRequests([slot for slot, _ in run], [nbytes for _, nbytes in run])]
         found += run
     return found
@@ -320,7 +320,6 @@ def _run_step(step: Step, table: list[Any], device: Device) -> None:
         _launch_batch(step, table, device)
     elif isinstance(step, KernelLaunch):
         if not table[-1]:
-            table[-1] = 1
             _launch(step, table, device)
     elif isinstance(step, int):
         table[step] = None
@@ -351,7 +350,6 @@ def _launch_batch(step: Batch, table: list[Any], device: Device) -> None:
     """
     if table[-1] or Listening.listeners or "launch" in setting("debug"):
         for launch in step.launches[table[-1] :]:
-            table[-1] += 1
             _launch(launch, table, device)
         return
     if device.streaming:  # (other devices count the launches themselves, and skip those that are counted)
@@ -362,7 +360,7 @@ def _launch_batch(step: Batch, table: list[Any], device: Device) -> None:
 
 
 def _launch(step: KernelLaunch, table: list[Any], device: Device) -> None:
-    """Launch a kernel of a plan."""
+    """Launch a kernel of a plan, and count it in the last entry of the table when it starts."""
     if "launch" in setting("debug"):
         print(f"launch {step.name} over {step.parallel}, {step.work} elements", file=sys.stderr)
     arguments = step.arguments[:]
@@ -371,12 +369,18 @@ def _launch(step: KernelLaunch, table: list[Any], device: Device) -> None:
     for argument, slot in step.scalars:
         arguments[argument] = table[slot]
     run = device.launch if not step.streams else partial(launch_with_draws, step.streams, table, device)
+    count = table[-1] + 1
+
+    def start() -> None:
+        table[-1] = count  # (only now: a kernel whose launch is interrupted before it starts must not be skipped)
+        run(step.function, step.parallel, step.work, arguments)
+
     if Listening.listeners:
         if step.note is None:
             step.note = step.describe()
-        launch_heard(device, step.note, partial(run, step.function, step.parallel, step.work, arguments))
+        launch_heard(device, step.note, start)
     else:
-        run(step.function, step.parallel, step.work, arguments)
+        start()
     STATISTICS.launches += 1
     STATISTICS.bytes += step.nbytes
 

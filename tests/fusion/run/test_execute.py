@@ -65,14 +65,17 @@ def test_a_failed_library_call_leaves_inputs_unchanged(monkeypatch: pytest.Monke
         np.testing.assert_array_equal(x[:4].numpy(), [1, 150, 1, 150])
 
 
+class Heard:
+    """A listener that only launches. With listeners, kernels are launched one by one."""
+
+    def launch(self, device: object, note: object, start: Callable[[], None]) -> None:
+        start()
+
+    def built(self, note: object) -> None:
+        pass
+
+
 def test_a_listener_may_leave_during_a_plan(monkeypatch: pytest.MonkeyPatch) -> None:
-    class Heard:
-        def launch(self, device: object, note: object, start: Callable[[], None]) -> None:
-            start()
-
-        def built(self, note: object) -> None:
-            pass
-
     listener = Heard()
 
     def call(*arguments: Any) -> None:
@@ -87,3 +90,27 @@ def test_a_listener_may_leave_during_a_plan(monkeypatch: pytest.MonkeyPatch) -> 
             with monkeypatch.context() as patch:
                 patch.setattr(execute, "call_host", call)
                 np.testing.assert_array_equal(np.asarray(a @ a * 2 + 1), 601)
+
+
+@pytest.mark.parametrize("started", [False, True])
+def test_a_launch_that_is_interrupted_runs_once(started: bool, monkeypatch: pytest.MonkeyPatch) -> None:
+    launch, interrupts, listener = execute._launch, [KeyboardInterrupt()], Heard()
+
+    def stopped(*arguments: Any) -> None:
+        if started or not interrupts:
+            launch(*arguments)
+        if interrupts:
+            raise interrupts.pop()
+
+    with wf.device("cpu"), override(interpret="never"):
+        x = wf.asarray(np.arange(50_000.0)) + 0
+        wf.evaluate(x)
+        x[1:] += 1  # (in place: after an interrupt, the plan goes on)
+        Listening.add(listener)
+        monkeypatch.setattr(execute, "_launch", stopped)
+        try:
+            with pytest.raises(KeyboardInterrupt):
+                wf.evaluate(x)
+        finally:
+            Listening.remove(listener)
+    np.testing.assert_array_equal(np.asarray(x), np.arange(50_000.0) + (np.arange(50_000) > 0))
