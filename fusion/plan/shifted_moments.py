@@ -149,10 +149,7 @@ class _Numbers:
 
 
 def with_own_shift(task: Task) -> tuple[Task, Task]:
-    """Split a task into the computation of the mean or maximum, and the sum of the shifted values.
-
-    This function is for shifts that are already in memory, or that another kernel computes.
-    """
+    """Split a task into its shift's reduction and its sum, for a shift in memory or that another kernel computes."""
     shifted = task.shifted
     assert shifted is not None
     old = shifted.centre.node
