@@ -9,21 +9,19 @@ from __future__ import annotations
 
 import ctypes
 import threading
-from collections.abc import Callable
 from dataclasses import dataclass
 from functools import lru_cache
 from itertools import product
 from math import prod
-from typing import Any, TypeVar
+from typing import Any
 
 import numpy as np
 
 from weft.runtime.cuda.driver import Driver
 from weft.runtime.cuda.streams import StreamOrder
 from weft.runtime.cuda.toolkit import find_library
+from weft.runtime.device import Operand
 from weft.runtime.errors import CudaError, PerformanceWarning, warn_user
-
-_T = TypeVar("_T")
 
 NAMES = ("libcublas.so.13", "libcublas.so.12")
 PLAIN, TRANSPOSED = 0, 1
@@ -43,6 +41,7 @@ KINDS: dict[str, tuple[int, int, np.dtype]] = {
     "complex128": (5, 70, np.dtype(np.complex128)),
 }
 
+_Layout = tuple[tuple[int, ...], tuple[int, ...]]  # the shape and the strides of an operand
 
 # The types of the parameters of cublasGemmStridedBatchedEx.
 _INT, _POINTER, _LONG = ctypes.c_int, ctypes.c_void_p, ctypes.c_longlong
@@ -55,25 +54,6 @@ PARAMETERS = (
 # The factors 1 and 0 in each dtype, which cuBLAS reads from host memory, and their addresses.
 _NUMBERS = {kind.char: np.array([1, 0], kind) for _, _, kind in KINDS.values()}
 _FACTORS = {char: (pair.ctypes.data, pair.ctypes.data + pair.itemsize) for char, pair in _NUMBERS.items()}
-
-
-@dataclass(frozen=True, slots=True)
-class Matrices:
-    """An operand of a matrix product: a vector, or a stack of matrices.
-
-    The matrices are along the last two axes of an array.
-
-    Attributes
-    ----------
-    address : int
-        The address of the first element.
-    shape, strides : tuple of int
-        Strides in elements.
-    """
-
-    address: int
-    shape: tuple[int, ...]
-    strides: tuple[int, ...]
 
 
 class Blas:
@@ -95,13 +75,16 @@ class Blas:
         self._missing = False
         self._lock = threading.Lock()
 
-    def multiply(self, out: int, left: Matrices, right: Matrices, dtype: np.dtype) -> bool:
+    def multiply(self, out: int, left: Operand, right: Operand, dtype: np.dtype) -> bool:
         """Compute a product like `numpy.matmul`, and write it to the address `out` in C order.
+
+        An operand is a vector, or a stack of matrices along the last two axes of an array. It is given by the address of
+        the first element, the shape, and the strides in elements.
 
         Return False if cuBLAS is missing, cannot be initialized or does not support the operands. Raises CudaError if
         the product fails.
         """
-        found = _plan_product(left.shape, left.strides, right.shape, right.strides)
+        found = _plan_product(left[1:], right[1:])
         if found is not None and not found.count:
             return True
         kind = KINDS.get(dtype.name)
@@ -114,8 +97,8 @@ class Blas:
             # cuBLAS is column-major: a product that it writes as (m, n) has our rows
             code = self._call(
                 *(second, first, m, n, k, one),
-                *(right.address + size * there, kind[0], second_row, second_step),
-                *(left.address + size * here, kind[0], first_row, first_step),
+                *(right[0] + size * there, kind[0], second_row, second_step),
+                *(left[0] + size * here, kind[0], first_row, first_step),
                 *(zero, out + size * n * m * found.count * number, kind[0], m, n * m),
                 *(found.count, kind[1], DEFAULT_ALGORITHM),
             )
@@ -140,7 +123,7 @@ class Blas:
                     return False
                 self._library.cublasGemmStridedBatchedEx.argtypes = PARAMETERS
             handle = ctypes.c_void_p()
-            name, code = self._within(lambda: self._create(handle))
+            name, code = self._driver.within(self._create, handle)
             if code:
                 warn_user(BROKEN.format(name, code), PerformanceWarning)
                 self._missing = True
@@ -165,19 +148,11 @@ class Blas:
                 _check("cublasSetStream_v2", self._library.cublasSetStream_v2(self._handle, queue))
                 return int(self._library.cublasGemmStridedBatchedEx(self._handle, *arguments))
 
-            return int(self._within(call))
-
-    def _within(self, call: Callable[[], _T]) -> _T:
-        """Execute a call to cuBLAS in the context of the device."""
-        self._driver.call("cuCtxPushCurrent", self._driver.context)
-        try:
-            return call()
-        finally:
-            self._driver.call("cuCtxPopCurrent")
+            return self._driver.within(call)
 
     def __del__(self) -> None:
         if getattr(self, "_handle", None) is not None and not (self._driver.lost or self._driver.silent):
-            self._within(lambda: self._library.cublasDestroy_v2(self._handle))
+            self._driver.within(self._library.cublasDestroy_v2, self._handle)
 
 
 @dataclass(frozen=True, slots=True)
@@ -202,19 +177,17 @@ class _Product:
 
 
 @lru_cache(maxsize=1024)
-def _plan_product(
-    left: tuple[int, ...], left_steps: tuple[int, ...], right: tuple[int, ...], right_steps: tuple[int, ...]
-) -> _Product | None:
+def _plan_product(left: _Layout, right: _Layout) -> _Product | None:
     """Return the cuBLAS calls for a matrix product, or None if cuBLAS does not support it."""
-    a, b = _as_matrix(Matrices(0, left, left_steps), row=True), _as_matrix(Matrices(0, right, right_steps), row=False)
-    n, k, m = a.shape[-2], a.shape[-1], b.shape[-1]
-    lead = np.broadcast_shapes(a.shape[:-2], b.shape[:-2])
+    (a, a_steps), (b, b_steps) = _as_matrix(*left, row=True), _as_matrix(*right, row=False)
+    n, k, m = a[-2], a[-1], b[-1]
+    lead = np.broadcast_shapes(a[:-2], b[:-2])
     if not (n * m * prod(lead)):
         return _Product((n, k, m), (), 0, ())
-    first, second = _layout(a), _layout(b)
+    first, second = _layout(a, a_steps), _layout(b, b_steps)
     if first is None or second is None or not k or max(n, m, k, first[1], second[1]) > MOST:
         return None
-    *outer, (count, *steps) = _merge_axes(lead, _lead_strides(a, lead), _lead_strides(b, lead))
+    *outer, (count, *steps) = _merge_axes(lead, _lead_strides(a, a_steps, lead), _lead_strides(b, b_steps, lead))
     if count > MOST:
         return None
     layouts = tuple((*layout, step) for layout, step in zip((first, second), steps, strict=True))
@@ -245,23 +218,21 @@ def _check(name: str, code: int) -> None:
         raise CudaError(name, int(code), f"cuBLAS status {code}")
 
 
-def _as_matrix(given: Matrices, row: bool) -> Matrices:
-    """Return an operand as a matrix: a vector becomes a matrix with one row or one column."""
-    if len(given.shape) > 1:
-        return given
-    (length,), (step,) = given.shape, given.strides
-    if row:
-        return Matrices(given.address, (1, length), (length * max(step, 1), step))
-    return Matrices(given.address, (length, 1), (step, 1))
+def _as_matrix(shape: tuple[int, ...], strides: tuple[int, ...], row: bool) -> _Layout:
+    """Return the shape and the strides of an operand as a matrix: a vector becomes one row or one column."""
+    if len(shape) > 1:
+        return shape, strides
+    (length,), (step,) = shape, strides
+    return ((1, length), (length * max(step, 1), step)) if row else ((length, 1), (step, 1))
 
 
-def _layout(matrix: Matrices) -> tuple[int, int] | None:
+def _layout(shape: tuple[int, ...], strides: tuple[int, ...]) -> tuple[int, int] | None:
     """Return the operation and the leading dimension with which cuBLAS reads the transpose of a matrix.
 
     The operation is plain or transposed. Return None if cuBLAS cannot read the matrix.
     """
-    rows, columns = matrix.shape[-2:]
-    down, right = matrix.strides[-2:]
+    rows, columns = shape[-2:]
+    down, right = strides[-2:]
     if columns == 1:
         right = 1
     if rows == 1 and right == 1:
@@ -275,13 +246,8 @@ def _layout(matrix: Matrices) -> tuple[int, int] | None:
     return None
 
 
-def _lead_strides(matrix: Matrices, lead: tuple[int, ...]) -> list[int]:
-    """Return an operand's strides along the leading axes of a product.
-
-    The stride of a broadcast axis is 0.
-    """
-    own = len(matrix.shape) - 2
+def _lead_strides(shape: tuple[int, ...], strides: tuple[int, ...], lead: tuple[int, ...]) -> list[int]:
+    """Return an operand's strides along the leading axes of a product. The stride of a broadcast axis is 0."""
+    own = len(shape) - 2
     missing = len(lead) - own
-    return [0] * missing + [
-        matrix.strides[axis] if matrix.shape[axis] == lead[missing + axis] != 1 else 0 for axis in range(own)
-    ]
+    return [0] * missing + [strides[axis] if shape[axis] == lead[missing + axis] != 1 else 0 for axis in range(own)]

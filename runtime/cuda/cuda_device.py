@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import weakref
 from array import array
 from collections.abc import Iterator, Sequence
 from typing import Any
@@ -9,7 +10,7 @@ from weakref import WeakKeyDictionary
 
 import numpy as np
 
-from weft.runtime.cuda.blas import Blas, Matrices
+from weft.runtime.cuda.blas import Blas
 from weft.runtime.cuda.cuda_services import GpuServices
 from weft.runtime.cuda.device_memory import ASIDE, MemoryPool
 from weft.runtime.cuda.driver import Driver
@@ -19,7 +20,7 @@ from weft.runtime.cuda.linker import newest_ptx
 from weft.runtime.cuda.modules import CudaFunction, Modules
 from weft.runtime.cuda.peers import copy_from_peer, enable_peer_access
 from weft.runtime.cuda.ranges import Ranges
-from weft.runtime.cuda.records import Triple
+from weft.runtime.cuda.records import RecordedLaunch, Triple
 from weft.runtime.cuda.solver import Solver
 from weft.runtime.cuda.staging import Staging
 from weft.runtime.cuda.streams import NON_BLOCKING, CudaStream, StreamOrder
@@ -32,6 +33,8 @@ from weft.runtime.settings import setting
 # Maximum number of plans that use the same descriptors, with a few launches each: the launches are identified by 32
 # bits.
 DESCRIPTOR_USES = 1 << 20
+# Maximum number of grids for which a function's prepared launches are kept.
+RECORDS_LIMIT = 64
 
 
 class CudaDevice(GpuServices):
@@ -61,8 +64,7 @@ class CudaDevice(GpuServices):
         major = call("cuDeviceGetAttribute", kinds.CU_DEVICE_ATTRIBUTE_COMPUTE_CAPABILITY_MAJOR, self._driver.handle)
         minor = call("cuDeviceGetAttribute", kinds.CU_DEVICE_ATTRIBUTE_COMPUTE_CAPABILITY_MINOR, self._driver.handle)
         self.capability = (int(major), int(minor))
-        self._stream = call("cuStreamCreate", NON_BLOCKING)
-        self._order = StreamOrder(self._driver, self._stream)
+        self._order = StreamOrder(self._driver, call("cuStreamCreate", NON_BLOCKING))
         self.memory = MemoryPool(self, self._driver, self._order)
         self._staging = Staging(self._driver, self._order)
         self._blas = Blas(self._driver, self._order)
@@ -122,15 +124,9 @@ class CudaDevice(GpuServices):
         return found
 
     def _zeros(self, nbytes: int) -> Buffer:
-        """Return zeroed memory that belongs to the device's own stream.
-
-        Memory of a user stream would keep that stream alive.
-        """
-        self._order.push(self._order.own)
-        try:
+        """Return zeroed memory of the device's own stream: memory of a user stream would keep that stream alive."""
+        with self.working_in(self._order.own):
             return self.upload(np.zeros(nbytes, np.uint8))
-        finally:
-            self._order.pop()
 
     def upload(self, values: np.ndarray) -> Buffer:
         """Return a buffer with a copy of `values` in C order.
@@ -161,9 +157,7 @@ class CudaDevice(GpuServices):
         if nbytes:
             self.claim(source)
             self.claim(destination, written=True)
-            with self._order.lock:
-                queue = self._order.enter(None)
-                self._driver.call("cuMemcpyDtoDAsync", destination.address, source.address, nbytes, queue)
+            self._staging.move("cuMemcpyDtoDAsync", destination.address, source.address, nbytes, None)
 
     def fetch(self, buffer: Buffer) -> Buffer:
         """Copy another device's buffer to this GPU, and return the copy.
@@ -185,15 +179,12 @@ class CudaDevice(GpuServices):
 
         A matrix is given by its address, shape, and strides in elements.
         """
-        return self._blas.multiply(out.address, Matrices(*left), Matrices(*right), dtype)
+        return self._blas.multiply(out.address, left, right, dtype)
 
     # -- kernels --------------------------------------------------------------------------------
 
     def load(self, code: ObjectCode) -> CudaFunction:
-        """Load a kernel from PTX, which nvJitLink or the driver assembles.
-
-        The driver assembles the PTX if nvJitLink is not installed.
-        """
+        """Load a kernel from PTX, which the driver assembles if nvJitLink is not installed."""
         return self._modules.load(code, self.architecture)
 
     def launch(self, function: CudaFunction, parallel: tuple[int, ...], work: int, arguments: array[int]) -> None:
@@ -220,16 +211,33 @@ class CudaDevice(GpuServices):
 
     def prepare(self, launches: Sequence[Launch]) -> CudaLaunches:
         """Prepare the kernels of a plan, so that one call launches all of them."""
-        return self._launcher.prepare(launches)
+        starts = []
+        for k in launches:
+            schedule = k.function.schedule
+            grid, block = (schedule.blocks(k.parallel, k.work), 1, 1), (schedule.threads, 1, 1)
+            starts.append(
+                RecordedLaunch(k.function, grid, block, 0, k.arguments, k.patches, k.scalars, k.nbytes, k.origin)
+            )
+        return CudaLaunches(self._launcher, starts)
 
     def prepare_grid(
         self, function: CudaFunction, grid: Triple, block: Triple, shared_bytes: int, count: int
     ) -> CudaLaunches:
-        """Prepare a user-written kernel for repeated launches.
+        """Prepare a user-written kernel for repeated launches with the same grid and block.
 
         Each launch takes a list of `count` arguments, and a stream.
         """
-        return self._launcher.prepare_grid(function, grid, block, shared_bytes, count)
+        found: CudaLaunches | None = function.prepared.get((grid, block, shared_bytes))
+        if found is None:
+            function.raise_shared_limit(shared_bytes)
+            if len(function.prepared) >= RECORDS_LIMIT:
+                function.prepared.clear()
+            numbers = [(k, k) for k in range(count)]
+            # (A proxy, because the function owns its prepared launches. A reference would form a cycle.)
+            own = weakref.proxy(function)
+            start = RecordedLaunch(own, grid, block, shared_bytes, array("q", bytes(8 * count)), (), numbers)
+            found = function.prepared[grid, block, shared_bytes] = CudaLaunches(self._launcher, [start])
+        return found
 
     def synchronize(self) -> None:
         """Wait until all work started by this process has ended."""

@@ -11,30 +11,9 @@ from functools import cache
 
 from weft.runtime.cpu.free_lists import kind_words
 from weft.runtime.cpu.native import KIND, Builtin, Text
+from weft.runtime.cuda import records
 from weft.runtime.cuda.device_memory import PoolBlock
 from weft.runtime.cuda.driver import Driver
-from weft.runtime.cuda.records import (
-    ARGUMENTS,
-    BUFFERS,
-    CHANGED,
-    CHANGES,
-    ENTERING,
-    FAILED,
-    FIRST,
-    FUNCTION,
-    GRAPH,
-    INDICES,
-    LAUNCH,
-    LAUNCHES,
-    NODE,
-    NUMBERS,
-    PARAMETERS,
-    PATCH,
-    PATCHES,
-    REPLAYING,
-    STREAM,
-    VALUES,
-)
 from weft.runtime.errors import CompileError
 
 # Entry points of the driver that the function finds in its table. The context follows.
@@ -76,8 +55,8 @@ def launcher_text() -> str:
     where = t.new(f"call i64 {number}(ptr {first})")
     stream = t.new(f"call i64 {number}(ptr {last})")
     record = t.new(f"inttoptr i64 {where} to ptr")
-    buffers, numbers = t.load(record, BUFFERS), t.load(record, NUMBERS)
-    indices, values = t.load(record, INDICES, "ptr"), t.load(record, VALUES, "ptr")
+    buffers, numbers = t.load(record, records.BUFFERS), t.load(record, records.NUMBERS)
+    indices, values = t.load(record, records.INDICES, "ptr"), t.load(record, records.VALUES, "ptr")
     _read_buffers(t, known, buffers, table, indices, values)
     _read_numbers(t, known, numbers, buffers, table, indices, values)
     wrong = t.new(f"call ptr {known['PyErr_Occurred']}()")
@@ -121,9 +100,9 @@ def _read_numbers(
 
 def _change_arguments(t: Text, record: str, values: str) -> None:
     """Emit code that updates the arguments of launches, and marks the launches whose arguments changed."""
-    first = t.load(record, CHANGES, "ptr")
-    k = t.begin_loop("change.patches", t.load(record, PATCHES))
-    patch = t.at(first, t.new(f"mul i64 {k}, {PATCH}"))
+    first = t.load(record, records.CHANGES, "ptr")
+    k = t.begin_loop("change.patches", t.load(record, records.PATCHES))
+    patch = t.at(first, t.new(f"mul i64 {k}, {records.PATCH}"))
     argument = t.new(f"getelementptr i8, ptr {values}, i64 {t.load(patch, 0)}")
     value = t.new(f"add i64 {t.new(f'load i64, ptr {argument}')}, {t.load(patch, 1)}")
     slot, mark = t.load(patch, 2, "ptr"), t.load(patch, 3, "ptr")
@@ -139,17 +118,21 @@ def _start(t: Text, known: dict[str, str], record: str, stream: str) -> None:
 
     `%outcome` is the driver's error code, and `%failed` identifies the call that failed.
     """
-    launches, first, graph = t.load(record, LAUNCHES), t.load(record, FIRST, "ptr"), t.load(record, GRAPH)
-    t.store(str(ENTERING), record, FAILED)
+    launches, first, graph = (
+        t.load(record, records.LAUNCHES),
+        t.load(record, records.FIRST, "ptr"),
+        t.load(record, records.GRAPH),
+    )
+    t.store(str(records.ENTERING), record, records.FAILED)
     t.do(f"%entered = call i32 {known['cuCtxPushCurrent']}(ptr {known['context']})")
     t.enter_if("icmp eq i32 %entered, 0", "inside", "leave")
     popped = t.new("alloca i64")
     t.enter_if(f"icmp eq i64 {graph}, 0", "plain", "renew")
 
     k = t.begin_loop("launch", launches)
-    one = t.at(first, t.new(f"mul i64 {k}, {LAUNCH}"))
-    t.store(stream, one, STREAM)
-    function, arguments = t.load(one, FUNCTION), t.load(one, ARGUMENTS)
+    one = t.at(first, t.new(f"mul i64 {k}, {records.LAUNCH}"))
+    t.store(stream, one, records.STREAM)
+    function, arguments = t.load(one, records.FUNCTION), t.load(one, records.ARGUMENTS)
     t.do(f"%launched = call i32 {known['cuLaunchKernelEx']}(ptr {one}, i64 {function}, i64 {arguments}, i64 0)")
     t.enter_if("icmp eq i32 %launched, 0", "launch.good", "leaving")
     t.end_loop("launch")
@@ -157,12 +140,12 @@ def _start(t: Text, known: dict[str, str], record: str, stream: str) -> None:
 
     t.label("renew")
     j = t.begin_loop("node", launches)
-    one = t.at(first, t.new(f"mul i64 {j}, {LAUNCH}"))
-    t.leave_if(f"icmp eq i64 {t.load(one, CHANGED)}, 0", "node.same", "node.new")
-    node, parameters = t.load(one, NODE), t.at(one, PARAMETERS)
+    one = t.at(first, t.new(f"mul i64 {j}, {records.LAUNCH}"))
+    t.leave_if(f"icmp eq i64 {t.load(one, records.CHANGED)}, 0", "node.same", "node.new")
+    node, parameters = t.load(one, records.NODE), t.at(one, records.PARAMETERS)
     t.do(f"%set = call i32 {known['cuGraphExecKernelNodeSetParams']}(i64 {graph}, i64 {node}, ptr {parameters})")
     t.enter_if("icmp eq i32 %set, 0", "node.good", "leaving")
-    t.store("0", one, CHANGED)
+    t.store("0", one, records.CHANGED)
     t.begin_block("node.same")
     t.end_loop("node")
     t.do(f"%replayed = call i32 {known['cuGraphLaunch']}(i64 {graph}, i64 {stream})")
@@ -172,9 +155,9 @@ def _start(t: Text, known: dict[str, str], record: str, stream: str) -> None:
         "%outcome = phi i32 [ 0, %launch.done ], [ %launched, %launch.body ], [ %set, %node.new ], [ %replayed, %node.done ]"
     )
     t.do(
-        f"%failed = phi i64 [ 0, %launch.done ], [ {k}, %launch.body ], [ {j}, %node.new ], [ {REPLAYING}, %node.done ]"
+        f"%failed = phi i64 [ 0, %launch.done ], [ {k}, %launch.body ], [ {j}, %node.new ], [ {records.REPLAYING}, %node.done ]"
     )
-    t.store("%failed", record, FAILED)
+    t.store("%failed", record, records.FAILED)
     t.do(f"call i32 {known['cuCtxPopCurrent']}(ptr {popped})")
     t.begin_block("left")
     t.do("br label %leave")

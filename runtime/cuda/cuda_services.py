@@ -97,7 +97,6 @@ class GpuServices(Named):
     _driver: Driver
     _order: StreamOrder
     _staging: Staging
-    _stream: Any
     streaming = False  # whether the user has created a stream: until then, memory need not be claimed
 
     def create_stream(self, handle: int | None = None, owner: object = None) -> CudaStream:
@@ -114,16 +113,15 @@ class GpuServices(Named):
     @contextmanager
     def working_in(self, stream: CudaStream) -> Iterator[None]:
         """Submit the calling thread's work to `stream` within the ``with`` block."""
-        self._order.push(stream)
+        streams = self._order.entered.streams
+        streams.append(stream)
         try:
             yield
         finally:
-            self._order.pop()
+            streams.pop()
 
     def claim(self, buffer: Buffer, stream: CudaStream | None = None, written: bool = False) -> None:
-        """Make a stream wait for other streams' work on a buffer.
-
-        This method must be called before the stream uses the buffer.
+        """Make a stream wait for other streams' work on a buffer, before the stream uses the buffer.
 
         None is the stream of the calling thread.
         """
@@ -139,10 +137,7 @@ class GpuServices(Named):
         return CudaEvent(self._driver, self._order, timing)
 
     def delay(self) -> None:
-        """Keep the calling thread's stream busy, so that the host can submit more work in the meantime.
-
-        A stream that is already busy is not delayed.
-        """
+        """Keep the calling thread's stream busy, unless it is, so that the host can submit work in the meantime."""
         stream, function = self._order.current, _sleep_function()
         if function and stream.query():
             self._driver.call("cuLaunchHostFunc", stream.queue, self._driver.table.CUhostFn(function), DELAY)
@@ -204,9 +199,7 @@ class GpuServices(Named):
         if values.nbytes and stream is None:
             self._heard("copy to the host", values.nbytes, partial(self._staging.download, address, values))
         elif values.nbytes:
-            with self._order.lock:
-                queue = self._order.enter(stream)
-                self._driver.call("cuMemcpyDtoHAsync", values.ctypes.data, address, values.nbytes, queue)
+            self._staging.move("cuMemcpyDtoHAsync", values.ctypes.data, address, values.nbytes, stream)
 
     def write(self, address: int, values: np.ndarray, stream: Any = None) -> None:
         """Copy from a contiguous host array to device memory.
@@ -216,9 +209,7 @@ class GpuServices(Named):
         if values.nbytes and stream is None:
             self._heard("copy from the host", values.nbytes, partial(self._staging.upload, address, values))
         elif values.nbytes:
-            with self._order.lock:
-                queue = self._order.enter(stream)
-                self._driver.call("cuMemcpyHtoDAsync", address, values.ctypes.data, values.nbytes, queue)
+            self._staging.move("cuMemcpyHtoDAsync", address, values.ctypes.data, values.nbytes, stream)
 
     def _heard(self, name: str, nbytes: int, copy: Callable[[CudaStream], None]) -> None:
         """Run a copy in the calling thread's stream, and notify the launch listeners."""

@@ -158,9 +158,7 @@ class PoolBlock(Buffer):
 
     @property
     def is_multi_stream(self) -> bool:
-        """Return whether a third stream has used the block.
-
-        The first two are the block's origin and the device's own stream.
+        """Return whether a stream has used the block that is neither its origin nor the device's own stream.
 
         Every stream waits for the device's own stream.
         """
@@ -215,10 +213,7 @@ class MemoryPool(Counted):
         self._pool = self._open_pool()
 
     def _open_pool(self) -> object | None:
-        """Return the driver's memory pool, or None if the driver has none.
-
-        It is configured to keep freed memory.
-        """
+        """Return the driver's memory pool, configured to keep freed memory, or None if the driver has none."""
         kinds = self._driver.table.CUdevice_attribute
         kind = getattr(kinds, "CU_DEVICE_ATTRIBUTE_MEMORY_POOLS_SUPPORTED", None)
         try:
@@ -281,9 +276,7 @@ class MemoryPool(Counted):
         return self.free_lists
 
     def allocate_for_upload(self, nbytes: int) -> PoolBlock:
-        """Return a block for an upload in the copy stream.
-
-        The device's own stream will use the block afterwards.
+        """Return a block for an upload in the copy stream. The device's own stream will use the block afterwards.
 
         If the end of the block's previous use was recorded, the copy stream waits only for this use, and not for later
         work of the device's own stream. Raises OutOfMemoryError as `allocate` does.
@@ -318,20 +311,16 @@ class MemoryPool(Counted):
         return found
 
     def _fresh(self, stream: CudaStream, size: int, nbytes: int) -> tuple[int, int]:
-        if self.limit is None or self.made + size <= self.limit:
-            try:
-                return self._from_driver(stream, size), size
-            except OutOfMemoryError:
-                pass
-        # arrays in reference cycles can be freed too
-        gc.collect()
-        self.empty()
-        self._order.own.synchronize()
-        if self.limit is None or self.made + size <= self.limit:
-            try:
-                return self._from_driver(stream, size), size
-            except OutOfMemoryError:
-                pass
+        for is_last in (False, True):
+            if self.limit is None or self.made + size <= self.limit:
+                try:
+                    return self._from_driver(stream, size), size
+                except OutOfMemoryError:
+                    pass
+            if not is_last:
+                gc.collect()  # arrays in reference cycles can be freed too
+                self.empty()
+                self._order.own.synchronize()
         total = int(self._driver.call("cuMemGetInfo")[1])
         raise out_of_memory(self._driver.name, nbytes, self.held, total, self.limit)
 
@@ -386,10 +375,7 @@ class MemoryPool(Counted):
             self._driver.quietly("cuMemFreeAsync", address, stream.queue)
 
     def _inherit(self, free: FreeList) -> None:
-        """Make the free blocks of a destroyed stream available to the device's own stream.
-
-        This stream has waited for the destroyed stream.
-        """
+        """Give the free blocks of a destroyed stream to the device's own stream, which has waited for it."""
         with self._lock:
             for address, size in free.drain():
                 self._order.own.free.put(address, size)

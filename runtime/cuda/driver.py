@@ -12,9 +12,12 @@ import atexit
 import ctypes
 import os
 import weakref
-from typing import Any
+from collections.abc import Callable
+from typing import Any, TypeVar
 
 from weft.runtime.errors import CompileError, CudaError, DeviceLostError, OutOfMemoryError
+
+_T = TypeVar("_T")
 
 OUT_OF_MEMORY = 2
 NOT_READY = 600
@@ -88,25 +91,28 @@ class Driver:
         ------
         CudaError, OutOfMemoryError, DeviceLostError
         """
-        self._ready()
+        return self._check(name, self.within(getattr(self.table, name), *arguments), arguments)
+
+    def within(self, function: Callable[..., _T], *arguments: Any) -> _T:
+        """Call a function in the context of the device.
+
+        Raises DeviceLostError if the device is lost.
+        """
+        if self.lost:
+            raise DeviceLostError(self.lost)
         self._check("cuCtxPushCurrent", self.table.cuCtxPushCurrent(self._context))
         try:
-            return self._check(name, getattr(self.table, name)(*arguments), arguments)
+            return function(*arguments)
         finally:
             self.table.cuCtxPopCurrent()
 
     def is_done(self, name: str, *arguments: Any) -> bool:
         """Return whether work has ended, according to a driver function such as cuEventQuery."""
-        self._ready()
-        self._check("cuCtxPushCurrent", self.table.cuCtxPushCurrent(self._context))
-        try:
-            code = getattr(self.table, name)(*arguments)
-            if int(code[0]) == NOT_READY:
-                return False
-            self._check(name, code)
-            return True
-        finally:
-            self.table.cuCtxPopCurrent()
+        answer = self.within(getattr(self.table, name), *arguments)
+        if int(answer[0]) == NOT_READY:
+            return False
+        self._check(name, answer)
+        return True
 
     def quietly(self, name: str, *arguments: Any) -> None:
         """Call a driver function from a destructor, where no exception may be raised.
@@ -128,10 +134,7 @@ class Driver:
         return int(self._context)
 
     def entry_point(self, name: str) -> int:
-        """Return the address of a driver function.
-
-        Raises CompileError if it is unavailable.
-        """
+        """Return the address of a driver function. Raises CompileError if it is unavailable."""
         find = getattr(self.table, "cuGetProcAddress", None)
         code, address, *_ = find(name.encode(), ENTRY_VERSION, 0) if find is not None else (0, 0)
         if int(code) or not int(address or 0):
@@ -139,19 +142,9 @@ class Driver:
         return int(address)
 
     def native(self, name: str, *arguments: Any) -> None:
-        """Call a driver function by its address.
-
-        Structures are passed as pointers.
-
-        Results are written through pointer arguments.
-        """
+        """Call a driver function by its address. Structures and results are passed as pointers."""
         function = ctypes.CFUNCTYPE(ctypes.c_int)(self.entry_point(name))
-        self._ready()
-        self._check("cuCtxPushCurrent", self.table.cuCtxPushCurrent(self._context))
-        try:
-            self._check(name, (function(*map(_as_argument, arguments)),))
-        finally:
-            self.table.cuCtxPopCurrent()
+        self.fail(name, self.within(function, *map(_as_argument, arguments)))
 
     def milliseconds(self, earlier: Any, later: Any) -> float:
         """Return the milliseconds between two events."""
@@ -164,17 +157,13 @@ class Driver:
         return result.value
 
     def fail(self, name: str, code: Any) -> None:
-        """Raise the exception for an error code that the driver function `name` has returned."""
+        """Raise the exception for the code that the driver function `name` has returned, if it is an error."""
         self._check(name, (code,))
 
     def forget(self, reason: str) -> None:
         """Disable the driver, so that later calls raise an error, and destructors do nothing."""
         self.lost = self.lost or reason
         self.silent = True
-
-    def _ready(self) -> None:
-        if self.lost:
-            raise DeviceLostError(self.lost)
 
     def _check(self, name: str, answer: tuple[Any, ...], arguments: tuple[Any, ...] = ()) -> Any:
         code, *results = answer
@@ -203,10 +192,7 @@ class Driver:
 
 
 def _as_argument(value: Any) -> Any:
-    """Convert a value to a ctypes argument for a driver function.
-
-    Integers and handles become 64-bit integers.
-    """
+    # (integers and handles become 64-bit integers)
     return value if isinstance(value, (ctypes._SimpleCData, ctypes.Array)) else ctypes.c_int64(int(value))
 
 

@@ -8,8 +8,6 @@ name the kernel and the user's line.
 from __future__ import annotations
 
 import ctypes
-import weakref
-from array import array
 from collections.abc import Sequence
 from functools import cached_property
 from typing import Any
@@ -17,13 +15,9 @@ from typing import Any
 from weft.runtime.cuda import graphs
 from weft.runtime.cuda.cuda_launch_code import native_launcher
 from weft.runtime.cuda.driver import STICKY, Driver
-from weft.runtime.cuda.records import ENTERING, FAILED, REPLAYING, LaunchRecord, RecordedLaunch, Triple
+from weft.runtime.cuda.records import ENTERING, FAILED, REPLAYING, LaunchRecord, RecordedLaunch
 from weft.runtime.cuda.streams import CudaStream, StreamOrder
 from weft.runtime.failures import try_compiling
-from weft.runtime.launches import Launch
-
-# Maximum number of grids for which a function's records are kept.
-RECORDS_LIMIT = 64
 
 
 class CudaLaunches:
@@ -88,7 +82,7 @@ class CudaLaunches:
 
 
 class CudaLauncher:
-    """The part of a device that launches kernels.
+    """The part of a device that launches prepared kernels.
 
     Parameters
     ----------
@@ -106,34 +100,6 @@ class CudaLauncher:
         instead = "Python starts kernels one by one, which is slower"
         self._holds_code = try_compiling("native code for launches", instead, lambda: native_launcher(self.driver))
         return self._holds_code and self._holds_code.call
-
-    def prepare(self, launches: Sequence[Launch]) -> CudaLaunches:
-        """Prepare the kernels of a plan, so that one call launches all of them."""
-        starts = []
-        for k in launches:
-            schedule = k.function.schedule
-            grid, block = (schedule.blocks(k.parallel, k.work), 1, 1), (schedule.threads, 1, 1)
-            starts.append(
-                RecordedLaunch(k.function, grid, block, 0, k.arguments, k.patches, k.scalars, k.nbytes, k.origin)
-            )
-        return CudaLaunches(self, starts)
-
-    def prepare_grid(self, function: Any, grid: Triple, block: Triple, shared_bytes: int, count: int) -> CudaLaunches:
-        """Prepare a user-written kernel for repeated launches with the same grid and block.
-
-        Each launch takes a list of `count` arguments.
-        """
-        found: CudaLaunches | None = function.prepared.get((grid, block, shared_bytes))
-        if found is None:
-            function.raise_shared_limit(shared_bytes)
-            if len(function.prepared) >= RECORDS_LIMIT:
-                function.prepared.clear()
-            numbers = [(k, k) for k in range(count)]
-            # (A proxy, because the function owns its prepared launches. A reference would form a cycle.)
-            own = weakref.proxy(function)
-            start = RecordedLaunch(own, grid, block, shared_bytes, array("q", bytes(8 * count)), (), numbers)
-            found = function.prepared[grid, block, shared_bytes] = CudaLaunches(self, [start])
-        return found
 
     def by_table(self, starts: Sequence[RecordedLaunch], table: list[Any], stream: CudaStream | None) -> None:
         """Launch kernels one by one through the driver's Python bindings, without native code."""

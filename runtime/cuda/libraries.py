@@ -19,39 +19,6 @@ from weft.runtime.errors import CudaError, PerformanceWarning, warn_user
 MISSING = "NumPy computes {}'s functions on the host: {} (pip install 'weft[nvmath]')"
 
 
-def load_bindings(driver: Driver, module: str, title: str) -> Any:
-    """Return a library's bindings, or warn and return None if they are not installed.
-
-    The library itself may also be missing.
-    """
-    try:
-        found = import_module(f"nvmath.bindings.{module}")
-        call_library(driver, found, title, "destroy", call_library(driver, found, title, "create"))
-    except CudaError:
-        raise
-    except (ImportError, RuntimeError) as error:  # no bindings, or no library that they can load
-        warn_user(MISSING.format(title, error), PerformanceWarning)
-        return None
-    return found
-
-
-def call_library(driver: Driver, library: Any, title: str, name: str, *arguments: Any) -> Any:
-    """Call a library function in the context of the device.
-
-    Raises CudaError if the function fails.
-    """
-    driver.call("cuCtxPushCurrent", driver.context)
-    try:
-        return getattr(library, name)(*arguments)
-    except Exception as error:  # (a class of each library's bindings)
-        code = getattr(error, "status", None)
-        if code is None:
-            raise
-        raise CudaError(f"{title}'s {name}", int(code), str(error)) from error
-    finally:
-        driver.call("cuCtxPopCurrent")
-
-
 class DeviceLibrary:
     """Base class for the NVIDIA libraries of one device.
 
@@ -85,8 +52,30 @@ class DeviceLibrary:
         Only the first call issues the warning.
         """
         if self._library is None:
-            self._library = load_bindings(self._driver, self.BINDINGS, self.TITLE) or False
+            self._library = self._load()
         return self._library is not False
 
+    def _load(self) -> Any:
+        """Return the library's bindings, or False if they or the library itself are not installed."""
+        try:
+            found = import_module(f"nvmath.bindings.{self.BINDINGS}")
+            self._call_of(found, "destroy", self._call_of(found, "create"))
+        except CudaError:
+            raise
+        except (ImportError, RuntimeError) as error:  # no bindings, or no library that they can load
+            warn_user(MISSING.format(self.TITLE, error), PerformanceWarning)
+            return False
+        return found
+
     def _call(self, name: str, *arguments: Any) -> Any:
-        return call_library(self._driver, self._library, self.TITLE, name, *arguments)
+        return self._call_of(self._library, name, *arguments)
+
+    def _call_of(self, library: Any, name: str, *arguments: Any) -> Any:
+        """Call a library function in the context of the device. Raises CudaError if the function fails."""
+        try:
+            return self._driver.within(getattr(library, name), *arguments)
+        except Exception as error:  # (a class of each library's bindings)
+            code = getattr(error, "status", None)
+            if code is None:
+                raise
+            raise CudaError(f"{self.TITLE}'s {name}", int(code), str(error)) from error

@@ -59,10 +59,8 @@ def obtain_cubin(code: ObjectCode, arch: str) -> ObjectCode:
     """
     cache = disk_cache()
     # the assembler's version is not in the key: code that ran before continues to run
-    key = key_material(f"cubin {arch}", code.code.decode())
     links = tuple(code.launch.get("links", ()))
-    if links:
-        key = key_material(f"cubin {arch} with {' '.join(links)}", code.code.decode())
+    key = key_material(f"cubin {arch}" + (f" with {' '.join(links)}" if links else ""), code.code.decode())
     found = cache.get(key) if cache is not None else None
     if found is None:
         found = assemble(code.code, arch, links)
@@ -85,10 +83,7 @@ def assemble(ptx: bytes, arch: str, links: tuple[str, ...] = ()) -> ObjectCode:
 
 
 def _with_limits(ptx: bytes) -> Iterator[bytes]:
-    """Yield copies of the PTX with different register limits, and one copy without a limit.
-
-    The limits are those in the comments of the PTX.
-    """
+    """Yield copies of the PTX with the register limits in its comments, and one copy without a limit."""
     note = re.search(rb"^%s([\d ]+)$" % REGISTER_AIMS.encode(), ptx, re.MULTILINE)
     if note is not None:
         for limit in note[1].split():

@@ -109,7 +109,7 @@ class Modules:
         """
         if len(self._retired) >= RETIRED_LIMIT:
             self.unload()
-        module = self._load_ptx(code, arch) if code.kind == "ptx" else self._load_image(code.code)
+        module = self._load_ptx(code, arch) if code.kind == "ptx" else self._driver.call("cuModuleLoadData", code.code)
         return self.function(module, code)
 
     def function(self, module: object, code: ObjectCode) -> CudaFunction:
@@ -128,14 +128,11 @@ class Modules:
             while self._retired:
                 self._driver.quietly("cuModuleUnload", self._retired.pop())
 
-    def _load_image(self, image: bytes) -> Any:
-        return self._driver.call("cuModuleLoadData", image)
-
     def _load_ptx(self, code: ObjectCode, arch: str) -> Any:
         why = "nvJitLink's machine code is not for this driver"
         if self._takes_cubins:
             try:
-                return self._load_image(obtain_cubin(code, arch).code)
+                return self._driver.call("cuModuleLoadData", obtain_cubin(code, arch).code)
             except CompileError as error:
                 if code.launch.get("links"):  # which the driver's compiler cannot link
                     raise
@@ -145,7 +142,7 @@ class Modules:
                     raise
                 self._takes_cubins = False
         try:
-            return self._load_image(code.code + b"\0")
+            return self._driver.call("cuModuleLoadData", code.code + b"\0")
         except CudaError as error:
             error.add_note(f"the driver compiled {code.entry} itself: {why}")
             log = self._log_of(code.code)

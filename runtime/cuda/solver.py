@@ -77,9 +77,7 @@ class Solver(DeviceLibrary):
         given = (way, n, columns, kind, factors, n, pivots.address, kind, b, n)
         with self._lock:
             report = self._allocate(4)
-            with self._order.lock:
-                self._enter()
-                self._call("xgetrs", self._handle, self._options, *given, report.address)
+            self._enqueue("xgetrs", *given, report.address)
             return self._report(report)
 
     def eigenvalues(self, a: int, n: int, dtype: np.dtype, values: int, upper: bool, vectors: bool) -> int:
@@ -96,9 +94,7 @@ class Solver(DeviceLibrary):
     def singular_values(
         self, a: int, rows: int, columns: int, dtype: np.dtype, values: int, left: int, right: int, full: bool
     ) -> int:
-        """Compute the singular values of a matrix, and optionally the singular vectors.
-
-        The matrix is overwritten.
+        """Compute the singular values of a matrix, and optionally the singular vectors. The matrix is overwritten.
 
         The matrix has at least as many rows as columns. `right` receives the conjugate transpose of the right vectors.
         """
@@ -123,13 +119,9 @@ class Solver(DeviceLibrary):
         name = f"{prefix}{'un' if dtype.kind == 'c' else 'or'}gqr"
         given = (rows, columns, count, a, rows, scales.address)
         with self._lock:
-            with self._order.lock:
-                self._enter()
-                elements = int(self._call(f"{name}_buffer_size", self._handle, *given))
+            elements = int(self._enqueue(f"{name}_buffer_size", *given))
             work, report = self._allocate(max(elements, 1) * dtype.itemsize), self._allocate(4)
-            with self._order.lock:
-                self._enter()
-                self._call(name, self._handle, *given, work.address, elements, report.address)
+            self._enqueue(name, *given, work.address, elements, report.address)
             return self._report(report)
 
     def _factor(self, name: str, sized: tuple[Any, ...], given: tuple[Any, ...]) -> int:
@@ -138,15 +130,10 @@ class Solver(DeviceLibrary):
         The workspaces are on the device and on the host.
         """
         with self._lock:
-            with self._order.lock:
-                self._enter()
-                there, here = self._call(f"{name}_buffer_size", self._handle, self._options, *sized)
+            there, here = self._enqueue(f"{name}_buffer_size", *sized)
             work, report = self._allocate(max(there, 1)), self._allocate(4)
             host = np.empty(max(here, 1), np.uint8)  # (in use until the report is read)
-            with self._order.lock:
-                self._enter()
-                spaces = work.address, there, host.ctypes.data, here
-                self._call(name, self._handle, self._options, *given, *spaces, report.address)
+            self._enqueue(name, *given, work.address, there, host.ctypes.data, here, report.address)
             return self._report(report)
 
     def _report(self, report: Buffer) -> int:
@@ -154,16 +141,16 @@ class Solver(DeviceLibrary):
         self._read(report.address, value)
         return int(value[0])
 
-    def _enter(self) -> None:
-        """Make cuSOLVER work in the calling thread's stream.
-
-        The first call creates cuSOLVER's handle.
-        """
-        if self._handle is None:
-            self._handle = int(self._call("create"))
-        if self._options is None:
-            self._options = int(self._call("create_params"))
-        self._call("set_stream", self._handle, int(self._order.enter(None)))
+    def _enqueue(self, name: str, *arguments: Any) -> Any:
+        """Call a cuSOLVER function in the calling thread's stream, after creating cuSOLVER's handle if necessary."""
+        with self._order.lock:
+            if self._handle is None:
+                self._handle = int(self._call("create"))
+            if self._options is None:
+                self._options = int(self._call("create_params"))
+            self._call("set_stream", self._handle, int(self._order.enter(None)))
+            options = (self._options,) if name.startswith("x") else ()  # (older functions have none)
+            return self._call(name, self._handle, *options, *arguments)
 
     def __del__(self) -> None:
         if getattr(self, "_handle", None) is None or self._driver.lost or self._driver.silent:

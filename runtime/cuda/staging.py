@@ -77,10 +77,7 @@ class Staging:
         self._lock = threading.Lock()  # protects the blocks of pinned memory
 
     def _next_piece(self) -> PinnedBlock | None:
-        """Return the next block of pinned memory, after waiting for the end of its last use.
-
-        Return None if there is no pinned memory.
-        """
+        """Return the next block of pinned memory, after waiting for its last use, or None without pinned memory."""
         if self._pieces is None:
             try:
                 self._pieces = [PinnedBlock(self._driver, PIECE) for _ in range(PIECES)]
@@ -102,11 +99,11 @@ class Staging:
                 piece = self._next_piece()
                 if piece is None:
                     # the driver may still read pageable memory after its call returns, so this waits
-                    self._move("cuMemcpyHtoDAsync", address, start, size, stream)
+                    self.move("cuMemcpyHtoDAsync", address, start, size, stream)
                     stream.synchronize()
                     return
                 copy_on_host(piece.address, start + offset, length)
-                self._move("cuMemcpyHtoDAsync", address + offset, piece.address, length, stream)
+                self.move("cuMemcpyHtoDAsync", address + offset, piece.address, length, stream)
                 piece.used.record(stream)
 
     def download(self, address: int, values: np.ndarray, stream: CudaStream) -> None:
@@ -119,16 +116,17 @@ class Staging:
                     self._arrive(*moving.pop(0), start, size)
                 piece = self._next_piece()
                 if piece is None:
-                    self._move("cuMemcpyDtoHAsync", start, address, size, stream)
+                    self.move("cuMemcpyDtoHAsync", start, address, size, stream)
                     stream.synchronize()
                     return
-                self._move("cuMemcpyDtoHAsync", piece.address, address + offset, min(PIECE, size - offset), stream)
+                self.move("cuMemcpyDtoHAsync", piece.address, address + offset, min(PIECE, size - offset), stream)
                 piece.used.record(stream)
                 moving.append((piece, offset))
             for piece, offset in moving:
                 self._arrive(piece, offset, start, size)
 
-    def _move(self, name: str, to: int, source: int, nbytes: int, stream: CudaStream) -> None:
+    def move(self, name: str, to: int, source: int, nbytes: int, stream: CudaStream | None) -> None:
+        """Enqueue a copy by a driver function in a stream. None is the stream of the calling thread."""
         with self._order.lock:
             self._driver.call(name, to, source, nbytes, self._order.enter(stream))
 

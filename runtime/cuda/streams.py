@@ -131,10 +131,7 @@ class CudaStream:
         return _number(self.queue)
 
     def mark(self) -> CudaEvent:
-        """Record an event at the current end of the stream, and return the event.
-
-        Each stream reuses one event.
-        """
+        """Record an event at the current end of the stream, and return the event, which the stream reuses."""
         if self._mark is None:
             self._mark = CudaEvent(self._order.driver, None, timing=False)
         self._mark.record(self)
@@ -213,6 +210,8 @@ class StreamOrder:
         The device's own stream.
     lock : RLock
         Held from `enter` until the work is submitted, so that other streams wait for this work, too.
+    entered : StreamStack
+        The streams that the calling thread is using.
     all : WeakSet of CudaStream
         All existing streams.
     inherit : callable
@@ -225,7 +224,7 @@ class StreamOrder:
         self._count = itertools.count(1)
         self._open: dict[CudaStream, None] = {}
         self.lock = threading.RLock()
-        self._entered = StreamStack()
+        self.entered = StreamStack()
         self.all: WeakSet[CudaStream] = WeakSet()
         self.inherit: Callable[[Any], None] = lambda free: None
         self.own = CudaStream(self, main, 0, owned=False)
@@ -247,13 +246,9 @@ class StreamOrder:
 
     @property
     def beside(self) -> CudaStream:
-        """The stream for copies that need not wait for other work on the device.
-
-        The stream has no implicit dependencies.
-        """
+        """The stream, without implicit dependencies, for copies that need not wait for other work on the device."""
         if self._beside is None:
-            queue = self.driver.call("cuStreamCreate", NON_BLOCKING)
-            self._beside = CudaStream(self, queue, _number(queue), owned=True)
+            self._beside = self.create(None)
         return self._beside
 
     def join_copies(self) -> None:
@@ -270,16 +265,8 @@ class StreamOrder:
     @property
     def current(self) -> CudaStream:
         """Return the stream of the calling thread."""
-        streams = self._entered.streams
+        streams = self.entered.streams
         return streams[-1] if streams else self.own
-
-    def push(self, stream: CudaStream) -> None:
-        """Make `stream` the stream of the calling thread until `pop` is called."""
-        self._entered.streams.append(stream)
-
-    def pop(self) -> None:
-        """Undo the last `push`."""
-        self._entered.streams.pop()
 
     # -- order ----------------------------------------------------------------------------------
 
@@ -321,9 +308,7 @@ class StreamOrder:
                     self.own.last_work = next(self._count)
 
     def claim(self, block: PoolBlock, stream: CudaStream | None, written: bool) -> None:
-        """Make `stream` wait for other streams' work on a block.
-
-        This method must be called before the stream uses the block.
+        """Make `stream` wait for other streams' work on a block, before the stream uses the block.
 
         None is the stream of the calling thread.
         """

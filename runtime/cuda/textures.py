@@ -62,10 +62,7 @@ class TextureObject:
 
 
 def _extents(values: np.ndarray) -> tuple[int, int, int]:
-    """Return the width, height and depth of an array.
-
-    The extents of missing axes are 0.
-    """
+    """Return the width, height and depth of an array, with 0 for missing axes."""
     return (*values.shape[::-1], 0, 0)[:3]
 
 

@@ -80,7 +80,7 @@ def test_what_the_driver_is_given(device: CudaDevice, driver: RunningStandIn) ->
     ]
     first, second = finish(device, driver)
     assert (first.grid, first.block, first.shared_bytes) == ((5, 6, 7), (32, 2, 1), 128)
-    assert first.stream == int(device._stream)
+    assert first.stream == int(device._order.main)
     assert first.arguments == (4096, 70, 99)
     assert (second.grid, second.arguments) == ((6, 6, 7), (4104, 71, 99))
 
@@ -223,7 +223,7 @@ def test_a_plan_that_comes_back_becomes_a_graph(device: CudaDevice, driver: Runn
     driver.forget()
     prepared.run([buffer_at(4096), 101])
     assert [call.name for call in driver.calls] == ["cuCtxPushCurrent", "cuGraphLaunch", "cuCtxPopCurrent"]
-    assert driver.calls[1].arguments[1] == int(device._stream)
+    assert driver.calls[1].arguments[1] == int(device._order.main)
     for before, now in zip(expected, finish(device, driver), strict=True):
         assert (now.grid, now.block, now.shared_bytes, now.arguments[:2]) == (
             before.grid,
