@@ -9,6 +9,7 @@ from __future__ import annotations
 
 import ctypes
 import threading
+from contextlib import suppress
 from dataclasses import dataclass
 from functools import lru_cache
 from itertools import product
@@ -21,7 +22,7 @@ from weft.runtime.cuda.driver import Driver
 from weft.runtime.cuda.streams import StreamOrder
 from weft.runtime.cuda.toolkit import find_library
 from weft.runtime.device import Operand
-from weft.runtime.errors import CudaError, PerformanceWarning, warn_user
+from weft.runtime.errors import CudaError, PerformanceWarning, WeftError, warn_user
 
 NAMES = ("libcublas.so.13", "libcublas.so.12")
 PLAIN, TRANSPOSED = 0, 1
@@ -152,7 +153,8 @@ class Blas:
 
     def __del__(self) -> None:
         if getattr(self, "_handle", None) is not None and not (self._driver.lost or self._driver.silent):
-            self._driver.within(self._library.cublasDestroy_v2, self._handle)
+            with suppress(WeftError):
+                self._driver.within(self._library.cublasDestroy_v2, self._handle)
 
 
 @dataclass(frozen=True, slots=True)

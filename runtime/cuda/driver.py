@@ -171,7 +171,7 @@ class Driver:
         if number == 0:
             return None if not results else results[0] if len(results) == 1 else tuple(results)
         if number == OUT_OF_MEMORY:
-            asked = arguments[0] if arguments and name.startswith("cuMem") and isinstance(arguments[0], int) else 0
+            asked = arguments[0] if arguments and name.startswith(("cuMemAlloc", "cuMemHostAlloc")) else 0
             error = OutOfMemoryError(self.name, asked, 0)  # the pool reports more
             error.add_note(f"in {name}")
             raise error

@@ -87,6 +87,5 @@ class Fourier(DeviceLibrary):
         return plan, nbytes
 
     def __del__(self) -> None:
-        if getattr(self, "_plans", None) and not (self._driver.lost or self._driver.silent):
-            for plan, _ in self._plans.values():
-                self._call("destroy", plan)
+        for plan, _ in getattr(self, "_plans", {}).values():
+            self._release("destroy", plan)

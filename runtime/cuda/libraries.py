@@ -8,13 +8,14 @@ from __future__ import annotations
 
 import threading
 from collections.abc import Callable
+from contextlib import suppress
 from importlib import import_module
 from typing import Any, ClassVar
 
 from weft.runtime.cuda.driver import Driver
 from weft.runtime.cuda.streams import StreamOrder
 from weft.runtime.device import Buffer
-from weft.runtime.errors import CudaError, PerformanceWarning, warn_user
+from weft.runtime.errors import CudaError, PerformanceWarning, WeftError, warn_user
 
 MISSING = "NumPy computes {}'s functions on the host: {} (pip install 'weft[nvmath]')"
 
@@ -69,6 +70,12 @@ class DeviceLibrary:
 
     def _call(self, name: str, *arguments: Any) -> Any:
         return self._call_of(self._library, name, *arguments)
+
+    def _release(self, name: str, *arguments: Any) -> None:
+        """Call a library function from a destructor, where no exception may be raised."""
+        if not (self._driver.lost or self._driver.silent):
+            with suppress(WeftError):
+                self._call(name, *arguments)
 
     def _call_of(self, library: Any, name: str, *arguments: Any) -> Any:
         """Call a library function in the context of the device. Raises CudaError if the function fails."""

@@ -153,8 +153,7 @@ class Solver(DeviceLibrary):
             return self._call(name, self._handle, *options, *arguments)
 
     def __del__(self) -> None:
-        if getattr(self, "_handle", None) is None or self._driver.lost or self._driver.silent:
-            return
-        if self._options is not None:
-            self._call("destroy_params", self._options)
-        self._call("destroy", self._handle)
+        if getattr(self, "_options", None) is not None:
+            self._release("destroy_params", self._options)
+        if getattr(self, "_handle", None) is not None:
+            self._release("destroy", self._handle)

@@ -154,6 +154,14 @@ def test_out_of_memory_frees_waits_and_retries_once(table: Table) -> None:
     assert caught.value.requested == 1 << 18
 
 
+def test_a_copy_that_runs_out_of_memory_names_no_address_as_a_size(table: Table) -> None:
+    device = CudaDevice(0, table)
+    table.failing["cuMemcpyHtoDAsync"] = 2
+    with pytest.raises(OutOfMemoryError) as caught:
+        device.upload(np.arange(5000.0))
+    assert caught.value.requested == 0
+
+
 @pytest.mark.skipif(not hasattr(os, "fork"), reason="no fork here")
 def test_a_forked_child_gets_a_clear_error(table: Table) -> None:
     device = CudaDevice(0, table)

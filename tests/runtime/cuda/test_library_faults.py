@@ -6,6 +6,7 @@ A failure raises a clear error, nothing is leaked, and the next computation is r
 from __future__ import annotations
 
 import gc
+import sys
 from collections import Counter
 from collections.abc import Iterator
 from dataclasses import dataclass, field
@@ -236,6 +237,27 @@ def _one_fault(operation: tuple[str, str], name: str, code: int, after: int) -> 
     if name in PAIRS.values():  # (the release that failed)
         found.pop(next(make for make, take in PAIRS.items() if take == name), None)
     assert not found or name in ("cuCtxPushCurrent", "cuMemFreeAsync"), where
+
+
+@pytest.mark.parametrize("operation", KINDS, ids="-".join)
+@pytest.mark.parametrize("reason", ["library", "driver"])
+def test_a_handle_that_cannot_be_destroyed(
+    operation: tuple[str, str], reason: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    raised: list[Any] = []
+    monkeypatch.setattr(sys, "unraisablehook", lambda unraisable: raised.append(unraisable.exc_value))
+    bench = Bench(operation)
+    bench.check()
+    if reason == "library":
+        for library in bench.libraries.values():
+            library.failing = len(library.names)
+    else:
+        bench.driver.fail("cuCtxPushCurrent", 719)
+    del bench.device._blas, bench.device.fourier, bench.device.solver
+    gc.collect()
+    assert not raised
+    bench.driver.mend()
+    bench.abandon()
 
 
 @pytest.mark.parametrize("operation", KINDS, ids="-".join)
