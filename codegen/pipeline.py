@@ -8,6 +8,7 @@ from __future__ import annotations
 
 from collections.abc import Callable
 from dataclasses import dataclass
+from typing import Any
 
 from weft.codegen.kernel_ir.operation import Kernel
 from weft.codegen.passes.choose_lanes import choose_lanes
@@ -32,15 +33,24 @@ from weft.codegen.target import Target
 
 @dataclass(frozen=True, slots=True)
 class Pass:
-    """A pass of a pipeline: its name, description and function.
+    """A pass of a pipeline: its function, its description, and the function's arguments after the kernel.
 
     A pass that is `fused` is skipped for kernels that a user wrote, which are threaded already.
     """
 
-    name: str
+    function: Callable[..., Kernel]
     sentence: str
-    run: Callable[[Kernel, Target], Kernel]
+    arguments: Callable[[Target], tuple[Any, ...]] = lambda target: ()
     fused: bool = True
+
+    @property
+    def name(self) -> str:
+        """The name of the pass."""
+        return self.function.__name__.lstrip("_")
+
+    def run(self, kernel: Kernel, target: Target) -> Kernel:
+        """Return the kernel after the pass."""
+        return self.function(kernel, *self.arguments(target))
 
 
 def _expand_warp_reduce(kernel: Kernel, target: Target) -> Kernel:
@@ -48,7 +58,7 @@ def _expand_warp_reduce(kernel: Kernel, target: Target) -> Kernel:
     return kernel if expanded is kernel else expand_ops(expanded, target.extremes)
 
 
-def _expand_division(kernel: Kernel, target: Target) -> Kernel:
+def _expand_division(kernel: Kernel) -> Kernel:
     return kernel if kernel.attributes.get("fast") else expand_division(kernel)
 
 
@@ -56,118 +66,70 @@ def _trace_schedule(kernel: Kernel, target: Target) -> Kernel:
     return trace_schedule(kernel) if target.sanitized and "scheme" in kernel.attributes else kernel
 
 
+def _target(target: Target) -> tuple[Target]:
+    return (target,)
+
+
 PREPARE = (
+    Pass(inline_rows, "Inline user functions without control flow.", lambda target: (True,)),
+    Pass(expand_bfloat16, "Compute bfloat16 in float32, so that later passes need not support it."),
     Pass(
-        "inline_rows",
-        "Inline user functions without control flow.",
-        lambda kernel, target: inline_rows(kernel, straight=True),
-    ),
-    Pass(
-        "expand_bfloat16",
-        "Compute bfloat16 in float32, so that later passes need not support it.",
-        lambda kernel, target: expand_bfloat16(kernel),
-    ),
-    Pass(
-        "unroll_loops",
+        unroll_loops,
         "Unroll reductions over a few elements, and on a GPU also parallel loops over a few elements.",
-        lambda kernel, target: unroll_loops(kernel, target.scheduled_for.kind == "cuda"),
+        lambda target: (target.scheduled_for.kind == "cuda",),
     ),
 )
 LOOPS = (
+    Pass(move_complex, "Move complex64 values as integers if the kernel computes nothing with them."),
     Pass(
-        "move_complex",
-        "Move complex64 values as integers if the kernel computes nothing with them.",
-        lambda kernel, target: move_complex(kernel),
-    ),
-    Pass(
-        "cut_scatters",
+        cut_scatters,
         "Split a scatter loop into blocks, whose values are computed in vectors and then written in order.",
-        lambda kernel, target: cut_scatters(kernel),
     ),
-    Pass(
-        "narrow_counts",
-        "Sum conditions in 32 bits if no sum can overflow.",
-        lambda kernel, target: narrow_counts(kernel),
-    ),
-    Pass("choose_lanes", "Mark the loops that run in vectors.", lambda kernel, target: choose_lanes(kernel, target)),
-    Pass(
-        "serialize_inner_loops",
-        "Make the blocks of scatter loops serial, after vector lanes have been chosen.",
-        lambda kernel, target: serialize_inner_loops(kernel),
-    ),
-    Pass(
-        "keep_rows",
-        "Store values that several loops over the same row compute.",
-        lambda kernel, target: keep_rows(kernel),
-    ),
-    Pass(
-        "fetch_rows",
-        "Prefetch the next row while the current row is computed.",
-        lambda kernel, target: fetch_rows(kernel),
-    ),
-    Pass(
-        "tile_transposes",
-        "Tile loops that read one operand along rows and another operand along columns.",
-        lambda kernel, target: tile_transposes(kernel),
-    ),
-    Pass(
-        "split_borders",
-        "Split loops where a condition changes, so that the middle range has no branch.",
-        lambda kernel, target: split_borders(kernel),
-    ),
+    Pass(narrow_counts, "Sum conditions in 32 bits if no sum can overflow."),
+    Pass(choose_lanes, "Mark the loops that run in vectors.", _target),
+    Pass(serialize_inner_loops, "Make the blocks of scatter loops serial, after vector lanes have been chosen."),
+    Pass(keep_rows, "Store values that several loops over the same row compute."),
+    Pass(fetch_rows, "Prefetch the next row while the current row is computed."),
+    Pass(tile_transposes, "Tile loops that read one operand along rows and another operand along columns."),
+    Pass(split_borders, "Split loops where a condition changes, so that the middle range has no branch."),
 )
 THREADS = (
     Pass(
-        "map_axes",
+        map_axes,
         "Map loops to the threads of a GPU by the first schedule that fits.",
-        lambda kernel, target: map_axes(kernel, target.scheduled_for),
+        lambda target: (target.scheduled_for,),
     ),
 )
 EXPAND = (
+    Pass(inline_rows, "Inline the remaining user functions.", lambda target: (False,)),
+    Pass(expand_bfloat16, "Compute bfloat16 in float32 in inlined functions and user-written kernels.", fused=False),
+    Pass(expand_complex, "Replace complex values with pairs of floats.", fused=False),
     Pass(
-        "inline_rows",
-        "Inline the remaining user functions.",
-        lambda kernel, target: inline_rows(kernel, straight=False),
-    ),
-    Pass(
-        "expand_bfloat16",
-        "Compute bfloat16 in float32 in inlined functions and user-written kernels.",
-        lambda kernel, target: expand_bfloat16(kernel),
-        fused=False,
-    ),
-    Pass(
-        "expand_complex",
-        "Replace complex values with pairs of floats.",
-        lambda kernel, target: expand_complex(kernel),
-        fused=False,
-    ),
-    Pass(
-        "expand_ops",
+        expand_ops,
         "Replace composite ops with ops that have a lowering.",
-        lambda kernel, target: expand_ops(kernel, target.extremes),
+        lambda target: (target.extremes,),
         fused=False,
     ),
 )
 INSTRUCTIONS = (
     # after `expand_ops`, by which float16 is reduced in float32
     Pass(
-        "expand_warp_reduce",
-        "Replace warp reductions with shuffles, and expand the ops that combine their values.",
         _expand_warp_reduce,
+        "Replace warp reductions with shuffles, and expand the ops that combine their values.",
+        _target,
         fused=False,
     ),
     Pass(
-        "expand_division",
-        "Expand divisions and square roots of float32 with correct rounding, unless fast math is enabled.",
         _expand_division,
+        "Expand divisions and square roots of float32 with correct rounding, unless fast math is enabled.",
         fused=False,
     ),
 )
 SANITIZE = (
     Pass(
-        "trace_schedule",
-        "Report each access and barrier of a fused kernel to the sanitizer.",
         _trace_schedule,
+        "Report each access and barrier of a fused kernel to the sanitizer.",
+        _target,
         fused=False,
     ),
 )
