@@ -80,7 +80,7 @@ def _make(triple: str, arch: str, features: str, threads: int) -> Target:
     return Target("host", "cpu", triple, arch, features, vector, threads)
 
 
-_described: list[ObjectCode] = []  # LLVM's description of this machine (at most one)
+_described: list[ObjectCode] = []  # LLVM's description of this machine, once it is known
 
 
 def _describe() -> tuple[str, str, str]:
@@ -93,19 +93,18 @@ def _describe() -> tuple[str, str, str]:
         found = ObjectCode("facts", "", b"", "host", (), (), {"triple": triple, "arch": arch, "features": features})
         if cpu and cache is not None:
             cache.put(key_material("the host's CPU", cpu), found)
-        _described[:] = [found]
+        _described.append(found)
     return found.launch["triple"], found.launch["arch"], found.launch["features"]
 
 
 def _known() -> ObjectCode | None:
     """Return LLVM's description of this machine if it is in memory or in the disk cache."""
-    if _described:
-        return _described[0]
-    cpu, cache = _system_description(), disk_cache()
-    found = cache.get(key_material("the host's CPU", cpu)) if cpu and cache is not None else None
-    if found is not None:
-        _described[:] = [found]
-    return found
+    if not _described:
+        cpu, cache = _system_description(), disk_cache()
+        found = cache.get(key_material("the host's CPU", cpu)) if cpu and cache is not None else None
+        if found is not None:
+            _described.append(found)
+    return _described[0] if _described else None
 
 
 @lru_cache(maxsize=1)

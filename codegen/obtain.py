@@ -64,9 +64,8 @@ class CodeCache:
         If a build fails, the next caller tries it again.
         """
         with self._lock:
-            if key in self._found:
-                self._found.move_to_end(key)
-                return self._found[key]
+            if (found := self.get(key)) is not None:
+                return found
             lock = self._building.setdefault(key, threading.RLock())
         with lock:  # (Python releases the lock wherever Ctrl-C arrives; a ``finally`` block guarantees less)
             made = self.get(key)
@@ -132,28 +131,25 @@ def obtain_function(device: Device, kernel: Kernel, digest: str = "") -> Any:
     digest = digest or kernel_digest(device.target, kernel)
 
     def build() -> Any:
-        code = obtain_code(device.target, kernel, _print_kernel(kernel))
-        with building(kernel.name, code.target, "load", kernel_number(digest)):
-            return device.load(code)
+        return _load(device, obtain_code(device.target, kernel, _print_kernel(kernel)), digest)
 
     return _functions.get_or_build((device.name, digest), build)
 
 
 def find_function(device: Device, digest: str) -> Any | None:
-    """Return a function from memory or the disk cache, or None if it is not cached.
-
-    `digest` identifies the function.
-    """
+    """Return the function with digest `digest` from memory or the disk cache, or None if it is not cached."""
 
     def build() -> Any | None:
         cache = disk_cache()
         code = cache.find(digest) if cache is not None else None
-        if code is None:
-            return None
-        with building(code.entry, code.target, "load", kernel_number(digest)):
-            return device.load(code)
+        return None if code is None else _load(device, code, digest)
 
     return _functions.get_or_build((device.name, digest), build)
+
+
+def _load(device: Device, code: Any, digest: str) -> Any:
+    with building(code.entry, code.target, "load", kernel_number(digest)):
+        return device.load(code)
 
 
 def obtain_code(target: Target, kernel: Kernel, text: str) -> Any:

@@ -92,9 +92,8 @@ class Target:
         if self.kind != "cuda":
             return frozenset()
         numbers = {(name, dtype) for name in ("fmin", "fmax") for dtype in ("float32", "float64")}
-        return frozenset(
-            numbers | ({("minimum", "float32"), ("maximum", "float32")} if self.compute_capability >= 80 else set())
-        )
+        newer = {("minimum", "float32"), ("maximum", "float32")} if self.compute_capability >= 80 else set()
+        return frozenset(numbers | newer)
 
     @property
     def has_masks(self) -> bool:
