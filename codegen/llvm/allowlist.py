@@ -46,10 +46,7 @@ _DECLARED = re.compile(r"^declare [^@]*@([\w.$]+)\(", re.MULTILINE)
 
 
 def check_declarations(text: str, patterns: Collection[str], symbols: Collection[str]) -> None:
-    """Raise CompileError if the module declares a symbol that is not on the list of allowed symbols.
-
-    The list consists of `patterns` for intrinsics, and `symbols`.
-    """
+    """Raise CompileError if the module declares a symbol that neither `patterns` nor `symbols` allow."""
     for name in _DECLARED.findall(text):
         if name in symbols:
             continue

@@ -1,52 +1,22 @@
 """The emitter, which writes LLVM assembly text for kernel IR.
 
 In: a kernel after the target's passes, without composite ops, complex values or float16 arithmetic. Out: the text of
-one LLVM module. The emitter is the same for every target. A `Dialect` supplies the entry, address spaces, math
-functions and thread operations. Invariant: inside a loop with `lanes`, every value is a scalar that all lanes share, a
+one LLVM module. The emitter is the same for every target. A dialect (`HostDialect`, `GridDialect`, `CoroutineDialect` or
+`NvptxDialect`) supplies the entry, address spaces, math functions and thread operations. Invariant: inside a loop with `lanes`, every value is a scalar that all lanes share, a
 value that is linear in the lane (a scalar and a step), or a vector. Accesses keep program order.
 """
 
 from __future__ import annotations
 
 from collections.abc import Callable
-from typing import Protocol
 
-import numpy as np
-
-from weft.codegen.kernel_ir.operation import STRUCTURAL, Operation, Pointer
+from weft.codegen.kernel_ir.operation import STRUCTURAL, Operation
 from weft.codegen.llvm.emit_control import ControlEmitter
 from weft.codegen.llvm.emit_loops import LoopEmitter
 from weft.codegen.llvm.emit_memory import MemoryEmitter
 from weft.codegen.llvm.emit_text import Item, literal, memory_type, scalar_type, suffix, wide
 from weft.codegen.llvm.emit_values import ValueEmitter
 from weft.runtime import CompileError
-
-
-class Dialect(Protocol):
-    """Interface for the target-specific functions of an emitter."""
-
-    def pointer(self, type: Pointer) -> str:
-        """Return the LLVM type of a pointer."""
-        ...
-
-    def begin(self, emitter: Emitter) -> None:
-        """Emit the start of the entry function, including code that gives access to the kernel's parameters."""
-        ...
-
-    def outer_bounds(self, emitter: Emitter, operation: Operation) -> tuple[str, str] | None:
-        """Return the index range of the outermost parallel loop for this call, or None for the whole loop.
-
-        The last index is exclusive.
-        """
-        ...
-
-    def math(self, emitter: Emitter, name: str, dtype: np.dtype, operands: list[str], lanes: int) -> str:
-        """Emit a call to a C library function on vectors of `lanes` values, or on scalars if `lanes` is 0."""
-        ...
-
-    def operation(self, emitter: Emitter, operation: Operation) -> bool:
-        """Emit an operation that has a target-specific form, or return False for other operations."""
-        ...
 
 
 class Emitter(ValueEmitter, MemoryEmitter, LoopEmitter, ControlEmitter):
@@ -102,4 +72,4 @@ _STRUCTURAL: dict[str, Callable[[Emitter, Operation], None]] = {
     "table": Emitter.table,
 }
 
-__all__ = ["Dialect", "Emitter", "Item", "literal", "memory_type", "scalar_type", "suffix", "wide"]
+__all__ = ["Emitter", "Item", "literal", "memory_type", "scalar_type", "suffix", "wide"]

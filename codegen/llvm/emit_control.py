@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from weft.codegen.kernel_ir.operation import Function, Operation
-from weft.codegen.llvm.emit_text import Item, Writer, wide
+from weft.codegen.llvm.emit_text import Item, Writer, struct_type, wide
 from weft.codegen.passes.index_steps import program_order
 from weft.runtime import CompileError
 
@@ -82,16 +82,12 @@ class ControlEmitter(Writer):
         given: list[list[str]] = []
         for region, mask in zip(operation.regions, masks, strict=True):
             self.mask = self.line(f"and <{lanes} x i1> {mask}, {outer}") if outer else mask
-            number = self.fresh_number()
             bits = self.line(f"bitcast <{lanes} x i1> {self.mask} to i{lanes}")
             taken = self.line(f"icmp ne i{lanes} {bits}, 0")
             before = self.label
-            self.do(f"br i1 {taken}, label %some{number}, label %none{number}")
-            self.start_label(f"some{number}")
-            texts = [self.text_of(v, lanes) for v in self.block(region)]
-            after = self.label
-            self.do(f"br label %none{number}")
-            self.start_label(f"none{number}")
+            with self.when(taken):
+                texts = [self.text_of(v, lanes) for v in self.block(region)]
+                after = self.label
             kinds = [wide(self.type_of(v.type), lanes) for v in operation.results]
             given.append(
                 [
@@ -125,10 +121,7 @@ class ControlEmitter(Writer):
         self.start_label(f"never{number}")
 
     def leave(self, operation: Operation) -> None:
-        """Emit a branch to the end of a scope.
-
-        The code after the branch is unreachable.
-        """
+        """Emit a branch to the end of a scope. The code after the branch is unreachable."""
         wanted = operation.attributes["label"]
         target = next((behind for label, behind in reversed(self.scopes) if label == wanted), None)
         if target is None:
@@ -144,8 +137,7 @@ class ControlEmitter(Writer):
 
     def result_type(self, function: Function) -> str:
         """Return the LLVM return type of a function."""
-        kinds = [self.type_of(kind) for kind in function.results]
-        return "void" if not kinds else kinds[0] if len(kinds) == 1 else "{ " + ", ".join(kinds) + " }"
+        return struct_type([self.type_of(kind) for kind in function.results])
 
     def functions(self) -> None:
         """Emit all functions of the kernel."""
@@ -168,16 +160,7 @@ class ControlEmitter(Writer):
         texts = [(self.type_of(kind), "poison") for kind in function.results]
         if given:
             texts = [(self.type_of(v.type), self.scalar_of(v)) for v in given]
-        match texts:
-            case []:
-                self.close_function("ret void")
-            case [(kind, text)]:
-                self.close_function(f"ret {kind} {text}")
-            case _:
-                packed = "poison"
-                for k, (kind, text) in enumerate(texts):
-                    packed = self.line(f"insertvalue {result} {packed}, {kind} {text}, {k}")
-                self.close_function(f"ret {result} {packed}")
+        self.close_function(f"ret {result} {self.packed(texts)}".rstrip())
 
     def call_function(self, operation: Operation) -> None:
         """Emit a call to a function of the kernel."""
@@ -189,12 +172,4 @@ class ControlEmitter(Writer):
         arguments += [f"{kind} {text}" for kind, text in self.context]
         result = self.result_type(function)
         call = f"call {result} @{self.function_symbol(name)}({', '.join(arguments)})"
-        if not operation.results:
-            self.do(call)
-            return
-        text = self.line(call)
-        if len(operation.results) == 1:
-            self.set(operation, Item(text))
-            return
-        for k, value in enumerate(operation.results):
-            self.environment[value] = Item(self.line(f"extractvalue {result} {text}, {k}"))
+        self.set_results(operation, result, self.append(result, call))

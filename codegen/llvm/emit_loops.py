@@ -25,9 +25,9 @@ class LoopEmitter(StreamEmitter):
     def loop(self, operation: Operation) -> None:
         """Emit a `for` loop, vectorized if it has lanes."""
         start, stop = (self.scalar_of(v) for v in operation.operands[:2])
-        if self.outermost and operation.attributes["role"] == "parallel":
+        if self.outermost and operation.attributes["role"] == "parallel" and self.kernel.level == "logical":
             self.outermost = False
-            start, stop = self.dialect.outer_bounds(self, operation) or (start, stop)
+            start, stop = (self.narrowed(text, "trunc") for text in ("%begin", "%end"))  # the part of this call
         step: int | str = operation.attributes.get("step", 1)
         initial = operation.operands[2:]
         if operation.attributes.get("step_from"):
@@ -252,10 +252,7 @@ class LoopEmitter(StreamEmitter):
         ]
 
     def repeatable(self, body: Block) -> bool:
-        """Return whether executing a loop body twice for the same index gives the same result.
-
-        It must not read memory that the kernel writes.
-        """
+        """Return whether executing a loop body twice for the same index gives the same result."""
         safe = {p.value for p in self.kernel.parameters if p.noalias and not p.writable}
         stack = [body]
         while stack:
@@ -283,11 +280,8 @@ class LoopEmitter(StreamEmitter):
                     if lanes == 1:
                         parts[side].append(self.line(f"extractelement <2 x {kind}> {text}, i64 {side}"))
                     else:
-                        order = ", ".join(f"i32 {k + side * lanes}" for k in range(lanes))
-                        source = wide(kind, 2 * lanes)
-                        parts[side].append(
-                            self.line(f"shufflevector {source} {text}, {source} poison, <{lanes} x i32> <{order}>")
-                        )
+                        order = range(side * lanes, (side + 1) * lanes)
+                        parts[side].append(self.shuffled(wide(kind, 2 * lanes), order, text))
             vectors = self.apply(combine, [*parts[0], *parts[1]], lanes if lanes > 1 else 0)
         return self.apply(combine, [*initial, *vectors], 0)
 

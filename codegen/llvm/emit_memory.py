@@ -13,10 +13,7 @@ REGISTER = 64  # bytes of a vector from which elements are extracted
 
 
 def array_alignment(dtype: np.dtype, count: int) -> int:
-    """Return the alignment in bytes of an array that generated code allocates.
-
-    Arrays that can be loaded as vectors are aligned to 16 bytes.
-    """
+    """Return the alignment of an array in generated code: 16 bytes if it can be loaded as vectors."""
     return dtype.itemsize if count == 1 else 16
 
 
@@ -27,9 +24,7 @@ class MemoryEmitter(StreamEmitter):
         """Return the address of an element."""
         assert isinstance(pointer.type, Pointer)
         where = self.dialect.pointer(pointer.type)
-        width = scalar_type(self.kernel.index_dtype)
-        if width != "i64" and not index.lstrip("-").isdigit():
-            index = self.wide_indices.get(index) or self.line(f"sext {width} {index} to i64")
+        index = self.wide_indices.get(index) or self.widened(index)
         return self.line(f"getelementptr inbounds {kind}, {where} {self.scalar_of(pointer)}, i64 {index}")
 
     def load(self, operation: Operation) -> None:
@@ -44,7 +39,7 @@ class MemoryEmitter(StreamEmitter):
             size = operation.attributes.get("align") or dtype.itemsize
             word = "load volatile" if operation.attributes.get("volatile") else "load"
             text = self.line(f"{word} {memory}, {self.where(pointer)} {address}, align {size}{notes}")
-            self.set(operation, Item(self._as_value(text, dtype, 0)))
+            self.set(operation, Item(self.as_value(text, dtype, 0)))
             return
         lanes = self.lanes
         vector = wide(memory, lanes)
@@ -61,8 +56,7 @@ class MemoryEmitter(StreamEmitter):
             last = self.line(f"add nsw {width} {item.text}, {1 - lanes}")
             address = self.element(pointer, last, memory)
             straight = self.line(f"load {vector}, {self.where(pointer)} {address}, align {dtype.itemsize}{notes}")
-            order = ", ".join(f"i32 {k}" for k in reversed(range(lanes)))
-            text = self.line(f"shufflevector {vector} {straight}, {vector} poison, <{lanes} x i32> <{order}>")
+            text = self.shuffled(vector, reversed(range(lanes)), straight)
         elif isinstance(item.step, int) and 1 < item.step <= MOST_STEP:
             text = self._strided_vector_load(pointer, item, lanes, notes)
         else:
@@ -71,13 +65,10 @@ class MemoryEmitter(StreamEmitter):
                 address = self.element(pointer, position, memory)
                 one = self.line(f"load {memory}, {self.where(pointer)} {address}, align {dtype.itemsize}{notes}")
                 text = self.line(f"insertelement {vector} {text}, {memory} {one}, i64 {lane}")
-        self.set(operation, Item(self._as_value(text, dtype, lanes), lanes))
+        self.set(operation, Item(self.as_value(text, dtype, lanes), lanes))
 
     def _strided_vector_load(self, pointer: Value, item: Item, lanes: int, notes: str) -> str:
-        """Emit a load of every second, third or fourth element.
-
-        It consists of contiguous vector loads and shuffles.
-        """
+        """Emit a load of every second, third or fourth element, by contiguous vector loads and shuffles."""
         dtype, step = self.element_type(pointer), item.step
         assert isinstance(step, int)
         memory, count = memory_type(dtype), min(lanes, REGISTER // dtype.itemsize)
@@ -95,20 +86,15 @@ class MemoryEmitter(StreamEmitter):
                     inside = 0 <= k * step - start < count and taken[k] < 0
                     taken[k] = 0 if inside else taken[k]
                     order.append(count + k * step - start if inside else k)
-                mask = ", ".join(f"i32 {k}" for k in order)
-                found = self.line(f"shufflevector {vector} {found}, {vector} {piece}, <{count} x i32> <{mask}>")
+                found = self.shuffled(vector, order, found, piece)
             parts.append(found)
         return self.concatenated(parts, memory, count)
 
     def concatenated(self, parts: list[str], kind: str, count: int) -> str:
-        """Concatenate vectors of `count` elements each.
-
-        The number of vectors must be a power of two.
-        """
+        """Concatenate vectors of `count` elements each. Their number must be a power of two."""
         while len(parts) > 1:
-            vector, order = wide(kind, count), ", ".join(f"i32 {k}" for k in range(2 * count))
             parts = [
-                self.line(f"shufflevector {vector} {left}, {vector} {right}, <{2 * count} x i32> <{order}>")
+                self.shuffled(wide(kind, count), range(2 * count), left, right)
                 for left, right in zip(parts[::2], parts[1::2], strict=True)
             ]
             count *= 2
@@ -132,20 +118,17 @@ class MemoryEmitter(StreamEmitter):
         """Emit a store of a vector under a mask."""
         dtype = self.element_type(pointer)
         word, name, *where = self._masked_access(pointer, index, lanes, "store", "scatter")
-        vector, bools = wide(memory_type(dtype), lanes), f"<{lanes} x i1>"
-        symbol = f"llvm.masked.{word}.{name}"
-        self.declare(symbol, "void", [vector, where[0], "i32", bools])
-        arguments = f"{vector} {text}, {where[0]} {where[1]}, i32 {dtype.itemsize}, {bools} {self.mask}"
-        self.do(f"call void @{symbol}({arguments})")
+        values = [(wide(memory_type(dtype), lanes), text), (where[0], where[1])]
+        bits = [("i32", str(dtype.itemsize)), (f"<{lanes} x i1>", self.mask)]
+        self.call(f"llvm.masked.{word}.{name}", "void", [*values, *bits])
 
     def _masked_access(
         self, pointer: Value, index: Value, lanes: int, row: str, apart: str
     ) -> tuple[str, str, str, str]:
-        """Return the LLVM intrinsic and the address for a masked load or store of a vector.
+        """Return the LLVM intrinsic for a masked load or store of a vector, and its address.
 
-        The access is contiguous, a gather or a scatter.
-
-        Return the intrinsic's name and type suffix, and the type and the text of the address.
+        The access is contiguous, a gather or a scatter. The result consists of the intrinsic's name, its type suffix,
+        and the type and the text of the address.
         """
         item, memory = self.environment[index], memory_type(self.element_type(pointer))
         where = self.where(pointer)
@@ -180,7 +163,8 @@ class MemoryEmitter(StreamEmitter):
             texts.append(self.line(f"add nsw {width} {texts[-1]}, {item.step}"))
         return texts
 
-    def _as_value(self, text: str, dtype: np.dtype, lanes: int) -> str:
+    def as_value(self, text: str, dtype: np.dtype, lanes: int) -> str:
+        """Return a value from its representation in memory, where a bool is a byte."""
         if dtype.kind != "b":
             return text
         return self.line(f"icmp ne {wide('i8', lanes)} {text}, {'zeroinitializer' if lanes else '0'}")
@@ -195,7 +179,7 @@ class MemoryEmitter(StreamEmitter):
         if item.lanes == 0:
             kept = self.environment[value]
             lanes = kept.lanes
-            text = self._as_memory(self.text_of(value, lanes), dtype, lanes)
+            text = self.as_memory(self.text_of(value, lanes), dtype, lanes)
             if lanes:
                 # all lanes write the same element: the value of the last lane remains
                 final = f"i64 {lanes - 1}"
@@ -210,7 +194,7 @@ class MemoryEmitter(StreamEmitter):
             return
         lanes = self.lanes
         vector = wide(memory, lanes)
-        text = self._as_memory(self.text_of(value, lanes), dtype, lanes)
+        text = self.as_memory(self.text_of(value, lanes), dtype, lanes)
         if self.mask:
             self._masked_store(pointer, index, text, lanes)
             return
@@ -226,7 +210,8 @@ class MemoryEmitter(StreamEmitter):
             one = self.line(f"extractelement {vector} {text}, i64 {lane}")
             self.do(f"store {memory} {one}, {self.where(pointer)} {address}, align {dtype.itemsize}{notes}")
 
-    def _as_memory(self, text: str, dtype: np.dtype, lanes: int) -> str:
+    def as_memory(self, text: str, dtype: np.dtype, lanes: int) -> str:
+        """Return the representation of a value in memory, where a bool is a byte."""
         if dtype.kind != "b":
             return text
         return self.line(f"zext {wide('i1', lanes)} {text} to {wide('i8', lanes)}")
@@ -234,10 +219,7 @@ class MemoryEmitter(StreamEmitter):
     # -- pointers -----------------------------------------------------------------------------
 
     def local(self, operation: Operation) -> None:
-        """Emit an allocation of local memory in the function's frame.
-
-        All iterations of a loop use the same memory.
-        """
+        """Emit an allocation of local memory in the function's frame, which all iterations of a loop use."""
         (result,) = operation.results
         dtype, count = self.element_type(result), operation.attributes["count"]
         kind = memory_type(dtype)

@@ -28,10 +28,7 @@ class StreamEmitter(Writer):
 
     @property
     def streams(self) -> bool:
-        """Whether the kernel is logical and accesses more memory than the caches hold.
-
-        Such a kernel uses prefetches and non-temporal stores.
-        """
+        """Whether the kernel uses prefetches and non-temporal stores: it accesses more memory than the caches hold."""
         return self.kernel.level == "logical" and bool(self.kernel.attributes.get("streams"))
 
     def fetch_ahead(self, operation: Operation, address: str, nbytes: int) -> None:
@@ -51,18 +48,15 @@ class StreamEmitter(Writer):
         assert isinstance(pointer.type, Pointer)
         if not item.lanes or item.step != 1 or self.mask:
             return
-        kind, number = memory_type(pointer.type.dtype), item.text
-        if self.kernel.index_dtype.itemsize < 8:
-            number = self.line(f"sext i32 {number} to i64")
+        kind, number = memory_type(pointer.type.dtype), self.widened(item.text)
         # the prefetched address may lie outside the array, so it is not `inbounds`
         address = self.line(f"getelementptr {kind}, ptr {self.scalar_of(pointer)}, i64 {number}")
         self._emit_prefetches(address, 0, item.lanes * pointer.type.dtype.itemsize)
 
     def _emit_prefetches(self, address: str, offset: int, nbytes: int) -> None:
-        self.declare("llvm.prefetch.p0", "void", ["ptr", "i32", "i32", "i32"])
         for start in range(offset, offset + nbytes, LINE):
             later = self.line(f"getelementptr i8, ptr {address}, i64 {start}")
-            self.do(f"call void @llvm.prefetch.p0(ptr {later}, i32 0, i32 3, i32 1)")
+            self.call("llvm.prefetch.p0", "void", [("ptr", later), ("i32", "0"), ("i32", "3"), ("i32", "1")])
 
     def nontemporal_metadata(self) -> str:
         """Return the metadata of a non-temporal store."""
@@ -129,7 +123,6 @@ class StreamEmitter(Writer):
         The stores have elements of the same size. If an address is not a multiple of this size, the second result is
         false.
         """
-        kind = scalar_type(self.kernel.index_dtype)
         lanes, self.lanes = self.lanes, 0
         self.environment[body.parameters[0]] = Item(start)
         for operation in _needed(body, [store.operands[1] for store in stores]):
@@ -151,7 +144,7 @@ class StreamEmitter(Writer):
         left = self.line(f"sub i64 0, {addresses[0]}")
         left = self.line(f"and i64 {left}, {LINE - 1}")
         left = self.line(f"lshr i64 {left}, {size.bit_length() - 1}")
-        return (left if kind == "i64" else self.line(f"trunc i64 {left} to {kind}")), agreed
+        return self.narrowed(left, "trunc"), agreed
 
     @staticmethod
     def fills_lines(body: Block, lanes: int) -> bool:
@@ -161,15 +154,11 @@ class StreamEmitter(Writer):
     def finish_streams(self) -> None:
         """Emit a fence for non-temporal stores at the end of the kernel."""
         if self.wrote_past:
-            self.declare("llvm.x86.sse.sfence", "void", [])
-            self.do("call void @llvm.x86.sse.sfence()")
+            self.call("llvm.x86.sse.sfence", "void", [])
 
 
 def _widest_stores(body: Block, lanes: int) -> list[Operation]:
-    """Return the contiguous stores with the largest elements.
-
-    Return an empty list if their vectors do not fill cache lines.
-    """
+    """Return the contiguous stores with the largest elements if their vectors fill cache lines, otherwise none."""
     steps = index_steps(body.operations, body.parameters[0])
     found = [o for o in body.operations if o.opcode == "store" and steps.get(o.operands[1]) == 1 and _is_global(o)]
     sizes = [o.operands[0].type.dtype.itemsize for o in found]  # type: ignore[union-attr]

@@ -8,7 +8,8 @@ from __future__ import annotations
 
 import re
 import struct
-from collections.abc import Callable
+from collections.abc import Callable, Iterable, Iterator
+from contextlib import contextmanager
 from dataclasses import dataclass, field
 from typing import Any
 
@@ -71,6 +72,25 @@ def suffix(type_name: str, lanes: int) -> str:
     return (f"v{lanes}" if lanes else "") + _SUFFIX.get(type_name, type_name)
 
 
+def struct_type(kinds: list[str]) -> str:
+    """Return the LLVM type of several results: void, the type of the only result, or a struct."""
+    return "void" if not kinds else kinds[0] if len(kinds) == 1 else "{ " + ", ".join(kinds) + " }"
+
+
+def escaped(data: bytes) -> str:
+    """Return bytes as the contents of an LLVM string."""
+    return "".join(chr(byte) if 32 <= byte < 127 and byte not in b'"\\' else f"\\{byte:02X}" for byte in data)
+
+
+def bit_width(dtype: np.dtype) -> int:
+    """Return the number of bits of a scalar: 1 for bool."""
+    return 1 if dtype.kind == "b" else 8 * dtype.itemsize
+
+
+def _is_literal(text: str) -> bool:
+    return text.lstrip("-").isdigit()
+
+
 def literal(value: Any, dtype: np.dtype) -> str:
     """Return the text of a constant, exact to the last bit."""
     match dtype.kind:
@@ -90,10 +110,7 @@ _FLOATS = re.compile(r"(%v\d+ = (?:fadd|fsub|fmul|fdiv|fneg|call(?= (?:float|dou
 
 
 def with_float_flags(text: str, flags: str) -> str:
-    """Add fast-math flags to the float instructions in `text`, except in formulas that must stay exact.
-
-    These are the formulas of elementary functions.
-    """
+    """Add fast-math flags to the float instructions in `text`, except in the formulas of elementary functions."""
     return _FLOATS.sub(rf"\1 {flags}", text)
 
 
@@ -121,7 +138,7 @@ class Writer:
     """Writer of a module's text, with the state that all parts of the emitter share."""
 
     kernel: Kernel
-    dialect: Any  # emit.Dialect
+    dialect: Any  # HostDialect, or a class with the same methods
     lines: list[str] = field(default_factory=list)
     declarations: dict[str, str] = field(default_factory=dict)  # symbol -> declaration
     globals: list[str] = field(default_factory=list)
@@ -182,14 +199,31 @@ class Writer:
         self.declarations.setdefault(symbol, f"declare {result} @{symbol}({', '.join(parameters)})")
 
     def call(self, symbol: str, result: str, arguments: list[tuple[str, str]]) -> str:
-        """Declare an external function, call it, and return the name of its result."""
+        """Declare an external function, call it, and return the name of its result, or "" for the type void."""
         self.declare(symbol, result, [kind for kind, _ in arguments])
-        return self.line(f"call {result} @{symbol}({', '.join(f'{k} {v}' for k, v in arguments)})")
+        return self.append(result, f"call {result} @{symbol}({', '.join(f'{k} {v}' for k, v in arguments)})")
+
+    def append(self, kind: str, text: str) -> str:
+        """Append an instruction of a type, and return the name of its result, or "" for the type void."""
+        if kind != "void":
+            return self.line(text)
+        self.do(text)
+        return ""
 
     def start_label(self, label: str) -> None:
         """Begin a basic block."""
         self.label = label
         self.lines.append(f"{label}:")
+
+    @contextmanager
+    def when(self, condition: str, note: str = "") -> Iterator[None]:
+        """Context manager that emits a branch: its body runs if the i1 `condition` holds. `note` is its metadata."""
+        number = self.fresh_number()
+        self.do(f"br i1 {condition}, label %when{number}, label %done{number}{note}")
+        self.start_label(f"when{number}")
+        yield
+        self.do(f"br label %done{number}")
+        self.start_label(f"done{number}")
 
     def reserve_allocas(self) -> None:
         """Mark the current position as the point where the open function's allocas will be inserted."""
@@ -207,6 +241,13 @@ class Writer:
         name = self.name()
         self.allocas.append(f"  {name} = alloca {type_name}, align {align}")
         return name
+
+    def variable(self, kind: str, initial: str) -> str:
+        """Allocate an integer in the frame of the open function, and set it to an initial value."""
+        align = max(int(kind[1:]) // 8, 1)
+        address = self.alloca(kind, align)
+        self.do(f"store {kind} {initial}, ptr {address}, align {align}")
+        return address
 
     # -- values ----------------------------------------------------------------------------
 
@@ -234,8 +275,7 @@ class Writer:
         else:
             factor = self.splat(str(item.step), kind, lanes)
             steps = self.line(f"mul {wide(kind, lanes)} {iota}, {factor}")
-        vector = self.line(f"add {wide(kind, lanes)} {base}, {steps}")
-        return vector
+        return self.line(f"add {wide(kind, lanes)} {base}, {steps}")
 
     def splat(self, text: str, kind: str, lanes: int) -> str:
         """Return a vector that holds a scalar in every lane, or the scalar itself if `lanes` is 0."""
@@ -245,6 +285,12 @@ class Writer:
         first = self.line(f"insertelement {vector} poison, {kind} {text}, i64 0")
         return self.line(f"shufflevector {vector} {first}, {vector} poison, <{lanes} x i32> zeroinitializer")
 
+    def shuffled(self, vector: str, order: Iterable[int], first: str, second: str = "poison") -> str:
+        """Return a vector of elements of one or two vectors of the LLVM type `vector`, given by their positions."""
+        positions = [f"i32 {k}" for k in order]
+        kind = f"<{len(positions)} x i32>"
+        return self.line(f"shufflevector {vector} {first}, {vector} {second}, {kind} <{', '.join(positions)}>")
+
     def varying(self, operands: tuple[Value, ...]) -> bool:
         """Return whether any of `operands` differs between vector lanes."""
         return any(self.environment[v].lanes for v in operands)
@@ -253,20 +299,49 @@ class Writer:
         """Record the LLVM text of an operation's only result."""
         self.environment[operation.results[0]] = item
 
+    def set_results(self, operation: Operation, kind: str, text: str) -> None:
+        """Record the results of an operation, given their common type (see `struct_type`) and its text."""
+        if len(operation.results) == 1:
+            self.set(operation, Item(text))
+            return
+        for k, value in enumerate(operation.results):
+            self.environment[value] = Item(self.line(f"extractvalue {kind} {text}, {k}"))
+
+    def packed(self, parts: list[tuple[str, str]]) -> str:
+        """Return the text of several results of given types as one value (see `struct_type`), "" for no results."""
+        if len(parts) < 2:
+            return parts[0][1] if parts else ""
+        whole, text = struct_type([kind for kind, _ in parts]), "poison"
+        for k, (kind, part) in enumerate(parts):
+            text = self.line(f"insertvalue {whole} {text}, {kind} {part}, {k}")
+        return text
+
     def type_of(self, type: np.dtype | Pointer) -> str:
         """Return the LLVM type of a scalar or a pointer."""
-        if isinstance(type, Pointer):
-            where: str = self.dialect.pointer(type)
-            return where
-        return scalar_type(type)
+        return self.dialect.pointer(type) if isinstance(type, Pointer) else scalar_type(type)
+
+    def as_integer(self, text: str, dtype: np.dtype) -> str:
+        """Return the bits of a value as an integer with as many bits."""
+        return self.line(f"bitcast {scalar_type(dtype)} {text} to i{bit_width(dtype)}") if dtype.kind == "f" else text
+
+    def from_integer(self, text: str, dtype: np.dtype) -> str:
+        """Return the value of dtype `dtype` whose bits are an integer, as the inverse of `as_integer`."""
+        return self.line(f"bitcast i{bit_width(dtype)} {text} to {scalar_type(dtype)}") if dtype.kind == "f" else text
+
+    def widened(self, text: str, word: str = "sext") -> str:
+        """Return a value of the index dtype as an i64, extended by the instruction `word`."""
+        kind = scalar_type(self.kernel.index_dtype)
+        return text if kind == "i64" or _is_literal(text) else self.line(f"{word} {kind} {text} to i64")
+
+    def narrowed(self, text: str, word: str = "trunc nuw nsw") -> str:
+        """Return an i64 as a value of the index dtype, truncated by the instruction `word`."""
+        kind = scalar_type(self.kernel.index_dtype)
+        return text if kind == "i64" or _is_literal(text) else self.line(f"{word} i64 {text} to {kind}")
 
     # -- blocks ----------------------------------------------------------------------------
 
     def block(self, block: Block) -> list[Value]:
-        """Emit a block, and return the values of its `yield`.
-
-        There are no values if the block ends in a `leave`.
-        """
+        """Emit a block, and return the values of its `yield`. A block that ends in a `leave` has none."""
         for operation in block.operations:
             if operation.opcode == "yield":
                 return list(operation.operands)

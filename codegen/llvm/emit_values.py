@@ -110,10 +110,7 @@ class ValueEmitter(Writer):
         self.set(operation, Item(literal(value, dtype), known=known))
 
     def cast(self, operation: Operation) -> None:
-        """Emit a cast of a value to another dtype.
-
-        Casts from floats to integers saturate, and NaN becomes 0.
-        """
+        """Emit a cast to another dtype. Casts from floats to integers saturate, and NaN becomes 0."""
         (value,) = operation.operands
         source, target = value.type, operation.results[0].type
         assert isinstance(source, np.dtype)
@@ -186,7 +183,7 @@ class ValueEmitter(Writer):
     def convert(self, text: str, source: np.dtype, target: np.dtype, lanes: int) -> str:
         """Convert the value `text` from dtype `source` to dtype `target`."""
         old, new = scalar_type(source), scalar_type(target)
-        if source.kind in "iu" and target.kind in "iu" and old == new:
+        if source == target or (source.kind in "iu" and target.kind in "iu" and old == new):
             return text
         if target.kind == "b":
             zero = "zeroinitializer" if lanes else ("0.0" if source.kind == "f" else "0")

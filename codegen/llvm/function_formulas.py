@@ -115,10 +115,7 @@ class _Text:
         return self._line(f"call {self.kind} @{name}({', '.join(f'{self.kind} {v}' for v in (x, y, z))})")
 
     def test(self, word: str, x: str, value: float) -> str:
-        """Compare `x` with the constant `value` by the LLVM predicate `word`.
-
-        Ordered predicates are false for NaN.
-        """
+        """Compare `x` with a constant by the LLVM predicate `word`. Ordered predicates are false for NaN."""
         return self._line(f"fcmp {word} {self.kind} {x}, {self.number(value)}")
 
     def select(self, condition: str, x: str, y: str, kind: str = "") -> str:
@@ -183,10 +180,7 @@ class _Text:
         return 1.5 * 2.0**self.format.fraction + self.format.bias
 
     def split(self, x: str) -> tuple[str, str]:
-        """Split x into n ln(2) + r, where n is an integer, and return the pair (encoding of n, r).
-
-        The encoding of n is n + anchor.
-        """
+        """Split x into n ln(2) + r, where n is an integer, and return the encoding of n (n + anchor), and r."""
         anchored = self.fma(x, self.number(1 / math.log(2)), self.number(self.anchor))
         n = self.op("fsub", anchored, self.number(self.anchor))
         r = self.fma(n, self.number(-self.format.ln2_high), x)
@@ -198,10 +192,7 @@ class _Text:
         return self.fma(self.polynomial(r, square, self.format.exp), square, r)
 
     def power_of_two(self, anchored: str, more: str | int = 0) -> str:
-        """Return 2**(n + more) for the integer n that `anchored` encodes.
-
-        The result must be a normal number.
-        """
+        """Return 2**(n + more), which must be a normal number, for the integer n that `anchored` encodes."""
         bits = self.as_bits(anchored)
         bits = bits if more == 0 else self.bits_op("add", bits, more)
         return self.as_float(self.bits_op("shl", bits, self.format.fraction))
@@ -219,10 +210,7 @@ class _Text:
     # -- logarithms ------------------------------------------------------------------------------
 
     def parts(self, x: str) -> tuple[str, str]:
-        """Split x > 0 into 2**e (1 + f), and return e and f, both as floats.
-
-        1 + f is between sqrt(1/2) and sqrt(2).
-        """
+        """Split x > 0 into 2**e (1 + f), 1 + f between sqrt(1/2) and sqrt(2). Return e and f as floats."""
         form = self.format
         small = self.test("olt", x, 2.0 ** (1 - form.bias))
         normal = self.select(small, self.op("fmul", x, self.number(2.0**form.lift)), x)
@@ -330,8 +318,5 @@ def formula(writer: Writer, target: Target, name: str, dtype: np.dtype, operands
 
 
 def has_fma(target: Target) -> bool:
-    """Return whether the target has a fused multiply-add instruction.
-
-    64-bit ARM always has it.
-    """
+    """Return whether the target has a fused multiply-add instruction, as 64-bit ARM always has."""
     return "+fma" in target.features.split(",") or target.triple.startswith(("aarch64", "arm64"))
