@@ -2,16 +2,13 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
-from functools import partial
-
 import numpy as np
 
 from weft.codegen.kernel_ir.operation import Operation, Pointer
 from weft.codegen.llvm.emit import Emitter, Item, memory_type, scalar_type
 from weft.runtime import CompileError
 
-# Integer kinds that have an instruction: signed, unsigned.
+# Instructions for signed and for unsigned integers.
 _INTEGER = {
     "add": ("add", "add"),
     "subtract": ("sub", "sub"),
@@ -26,6 +23,15 @@ _INTEGER = {
     "increment": ("uinc_wrap", "uinc_wrap"),
     "decrement": ("udec_wrap", "udec_wrap"),
 }
+# Instructions for floats, or a comparison that selects the first value, and whether NaN is selected.
+_FLOAT: dict[str, str | tuple[str, bool]] = {
+    "add": "fadd",
+    "subtract": "fsub",
+    "minimum": ("olt", True),
+    "maximum": ("ogt", True),
+    "fmin": ("olt", False),
+    "fmax": ("ogt", False),
+}
 
 
 def emit_atomic(emitter: Emitter, operation: Operation) -> None:
@@ -34,7 +40,7 @@ def emit_atomic(emitter: Emitter, operation: Operation) -> None:
     dtype, kind = _element(operation), operation.attributes["kind"]
     address = emitter.element(pointer, emitter.scalar_of(index), memory_type(dtype))
     text = emitter.scalar_of(value)
-    if pointer.type.space == "shared" and kind in _PLAIN:  # type: ignore[union-attr]
+    if pointer.type.space == "shared" and kind not in ("increment", "decrement"):  # type: ignore[union-attr]
         old = plain_update(emitter, kind, dtype, address, text)
     else:
         old = atomic_update(emitter, kind, dtype, address, text)
@@ -44,64 +50,34 @@ def emit_atomic(emitter: Emitter, operation: Operation) -> None:
 
 def atomic_update(emitter: Emitter, kind: str, dtype: np.dtype, address: str, value: str) -> str:
     """Emit an atomic update of an element that several CPU threads access, and return the old value."""
-    if dtype.kind == "f":
+    if dtype.kind == "f" and kind != "exchange":
         return _float_loop(emitter, kind, dtype, address, value)
-    if kind not in _INTEGER:
-        raise CompileError(f"no atomic {kind} of {dtype}")
     word, text = _INTEGER[kind][dtype.kind == "u"], scalar_type(dtype)
     return emitter.line(f"atomicrmw {word} ptr {address}, {text} {value} seq_cst, align {dtype.itemsize}")
-
-
-# Kinds that are computed without an atomic instruction in memory of one CPU thread, and their instruction for integers.
-_PLAIN = {
-    "add": "add",
-    "subtract": "sub",
-    "bitwise_and": "and",
-    "bitwise_or": "or",
-    "bitwise_xor": "xor",
-    "minimum": "min",
-    "maximum": "max",
-    "fmin": "min",
-    "fmax": "max",
-    "exchange": "",
-}
 
 
 def plain_update(emitter: Emitter, kind: str, dtype: np.dtype, address: str, value: str) -> str:
     """Emit an update of an element that only one CPU thread accesses, and return the old value.
 
-    It is a plain load and store.
-
     The element is in a private copy, or in shared memory, since a single CPU thread runs all threads of a block. The
-    accesses have no metadata of independent iterations, since several threads may access the same element.
+    load and the store have no metadata of independent iterations, since several threads may access the same element.
     """
     text, align = scalar_type(dtype), f"align {dtype.itemsize}"
     old = emitter.line(f"load {text}, ptr {address}, {align}")
-    if kind == "exchange":
-        new = value
-    elif dtype.kind == "f":
-        new = _computed(emitter, FLOAT_REDUCTIONS[kind], dtype, old, value)
-    elif _PLAIN[kind] in ("min", "max"):
-        function = f"llvm.{'u' if dtype.kind == 'u' else 's'}{_PLAIN[kind]}.{text}"
-        new = emitter.call(function, text, [(text, old), (text, value)])
-    else:
-        new = emitter.line(f"{_PLAIN[kind]} {text} {old}, {value}")
+    new = value if kind == "exchange" else combine(emitter, kind, dtype, old, value)
     emitter.do(f"store {text} {new}, ptr {address}, {align}")
     return old
 
 
 def emit_compare_and_swap(emitter: Emitter, operation: Operation) -> None:
-    """Emit a compare-and-swap: ``(pointer, index, expected, value) -> the old element``.
-
-    Elements are compared by their bits.
-    """
+    """Emit a compare-and-swap of bits: ``(pointer, index, expected, value) -> the old element``."""
     pointer, index, expected, value = operation.operands
     dtype = _element(operation)
     address = emitter.element(pointer, emitter.scalar_of(index), memory_type(dtype))
-    texts = [_bits(emitter, emitter.scalar_of(v), dtype) for v in (expected, value)]
+    texts = [emitter.as_integer(emitter.scalar_of(v), dtype) for v in (expected, value)]
     old, _ = _swap(emitter, dtype, address, texts[0], texts[1])
     if operation.results:
-        emitter.set(operation, Item(_value(emitter, old, dtype)))
+        emitter.set(operation, Item(emitter.from_integer(old, dtype)))
 
 
 def _element(operation: Operation) -> np.dtype:
@@ -110,18 +86,6 @@ def _element(operation: Operation) -> np.dtype:
     if kind.dtype.kind not in "iuf":
         raise CompileError(f"no atomic operations on elements of {kind.dtype}")
     return kind.dtype
-
-
-def _bits(emitter: Emitter, text: str, dtype: np.dtype) -> str:
-    if dtype.kind != "f":
-        return text
-    return emitter.line(f"bitcast {scalar_type(dtype)} {text} to i{8 * dtype.itemsize}")
-
-
-def _value(emitter: Emitter, text: str, dtype: np.dtype) -> str:
-    if dtype.kind != "f":
-        return text
-    return emitter.line(f"bitcast i{8 * dtype.itemsize} {text} to {scalar_type(dtype)}")
 
 
 def _swap(emitter: Emitter, dtype: np.dtype, address: str, expected: str, value: str) -> tuple[str, str]:
@@ -136,14 +100,6 @@ def _swap(emitter: Emitter, dtype: np.dtype, address: str, expected: str, value:
 
 def _float_loop(emitter: Emitter, kind: str, dtype: np.dtype, address: str, value: str) -> str:
     """Emit an atomic float operation as a compare-and-swap loop, and return the old value."""
-    if kind == "exchange":
-        bits = f"i{8 * dtype.itemsize}"
-        text = _bits(emitter, value, dtype)
-        old = emitter.line(f"atomicrmw xchg ptr {address}, {bits} {text} seq_cst, align {dtype.itemsize}")
-        return _value(emitter, old, dtype)
-    compute = FLOAT_REDUCTIONS.get(kind)
-    if compute is None:
-        raise CompileError(f"no atomic {kind} of {dtype}")
     bits, number = f"i{8 * dtype.itemsize}", emitter.fresh_number()
     first = emitter.line(f"load atomic {bits}, ptr {address} monotonic, align {dtype.itemsize}")
     before = emitter.label
@@ -152,51 +108,37 @@ def _float_loop(emitter: Emitter, kind: str, dtype: np.dtype, address: str, valu
     current = emitter.name()
     slot = len(emitter.lines)
     emitter.lines.append("")
-    old = _value(emitter, current, dtype)
-    new = _computed(emitter, compute, dtype, old, value)
-    found, done = _swap(emitter, dtype, address, current, _bits(emitter, new, dtype))
+    old = emitter.from_integer(current, dtype)
+    new = combine(emitter, kind, dtype, old, value)
+    found, done = _swap(emitter, dtype, address, current, emitter.as_integer(new, dtype))
     emitter.lines[slot] = f"  {current} = phi {bits} [ {first}, %{before} ], [ {found}, %{emitter.label} ]"
     emitter.do(f"br i1 {done}, label %swapped{number}, label %swap{number}")
     emitter.start_label(f"swapped{number}")
     return old
 
 
-Compute = Callable[[Emitter, str, str, str], str]
+def combine(emitter: Emitter, kind: str, dtype: np.dtype, x: str, y: str) -> str:
+    """Combine two values as an atomic or a reduction does. For float16, the computation is in float32."""
+    if dtype.char == "e":
+        single = np.dtype(np.float32)
+        x, y = (emitter.convert(text, dtype, single, 0) for text in (x, y))
+        return emitter.convert(combine(emitter, kind, single, x, y), single, dtype, 0)
+    text = scalar_type(dtype)
+    if dtype.kind == "f":
+        if kind not in _FLOAT:
+            raise CompileError(f"no atomic or warp reduction {kind} of {dtype}")
+        how = _FLOAT[kind]
+        return emitter.line(f"{how} {text} {x}, {y}") if isinstance(how, str) else _choose(emitter, *how, text, x, y)
+    word = _INTEGER[kind][dtype.kind == "u"]
+    if word.endswith(("min", "max")):
+        return emitter.call(f"llvm.{word if dtype.kind == 'u' else f's{word}'}.{text}", text, [(text, x), (text, y)])
+    return emitter.line(f"{word} {text} {x}, {y}")
 
 
-def _computed(emitter: Emitter, compute: Compute, dtype: np.dtype, old: str, value: str) -> str:
-    """Compute the new value of an atomic operation. For float16, the computation is in float32."""
-    if dtype.itemsize != 2:
-        return compute(emitter, scalar_type(dtype), old, value)
-    wide = [emitter.line(f"fpext half {text} to float") for text in (old, value)]
-    return emitter.line(f"fptrunc float {compute(emitter, 'float', *wide)} to half")
-
-
-def _add(emitter: Emitter, kind: str, old: str, value: str) -> str:
-    return emitter.line(f"fadd {kind} {old}, {value}")
-
-
-def _subtract(emitter: Emitter, kind: str, old: str, value: str) -> str:
-    return emitter.line(f"fsub {kind} {old}, {value}")
-
-
-def _choose(word: str, nan_wins: bool, emitter: Emitter, kind: str, old: str, value: str) -> str:
-    """Emit a comparison that selects one of two values.
-
-    `nan_wins` decides which value is selected if one is NaN.
-    """
+def _choose(emitter: Emitter, word: str, nan_wins: bool, kind: str, old: str, value: str) -> str:
+    """Emit a comparison that selects one of two values. `nan_wins` decides whether a NaN is selected."""
     stays = emitter.line(f"fcmp {word} {kind} {old}, {value}")
     which = old if nan_wins else value
     nan = emitter.line(f"fcmp uno {kind} {which}, {which}")
     either = emitter.line(f"or i1 {stays}, {nan}")
     return emitter.line(f"select i1 {either}, {kind} {old}, {kind} {value}")
-
-
-FLOAT_REDUCTIONS: dict[str, Compute] = {
-    "add": _add,
-    "subtract": _subtract,
-    "minimum": partial(_choose, "olt", True),
-    "maximum": partial(_choose, "ogt", True),
-    "fmin": partial(_choose, "olt", False),
-    "fmax": partial(_choose, "ogt", False),
-}

@@ -40,8 +40,7 @@ def thread_range(
     bounds = list(bounds)
     if not bounds:
         return threads
-    kind = scalar_type(emitter.kernel.index_dtype)
-    start, stop = (t if kind == "i64" or t == "0" else emitter.line(f"zext nneg {kind} {t} to i64") for t in threads)
+    start, stop = (emitter.widened(text, "zext nneg") for text in threads)
     total = stop
     for bound in bounds:
         sides = [_wide(emitter, value, compute(value)) for value in (bound.smaller, bound.larger)]
@@ -59,26 +58,18 @@ def thread_range(
             end = _end(emitter, bound, sides, holds, stop, step)
             end = _if_safe(emitter, bound, sides[0], (end, stop), longest)
             stop = end if usable == "true" else emitter.line(f"select i1 {usable}, i64 {end}, i64 {stop}")
-    start, stop = (
-        t if kind == "i64" or t == "0" else emitter.line(f"trunc nuw nsw i64 {t} to {kind}") for t in (start, stop)
-    )
-    return start, stop
+    return emitter.narrowed(start), emitter.narrowed(stop)
 
 
 def first_multiple(
     emitter: Writer, start: str, stop: str, multiples: ThreadMultiples, compute: Callable[[Value], str]
 ) -> tuple[str, str]:
-    """Emit code that computes the first thread index at which a number is a multiple of a divisor.
-
-    Also compute the step to the next such index.
+    """Emit code that computes the first thread index at which a number is a multiple of a divisor, and their distance.
 
     The indices are in the index dtype, and less than `stop`. `compute` emits the computation of a value for thread 0 of
     the axis, and returns its text.
     """
-    kind = scalar_type(emitter.kernel.index_dtype)
-    start, stop = (
-        t if kind == "i64" or t == "0" else emitter.line(f"zext nneg {kind} {t} to i64") for t in (start, stop)
-    )
+    start, stop = (emitter.widened(text, "zext nneg") for text in (start, stop))
     number, divisor = (_wide(emitter, v, compute(v)) for v in (multiples.number, multiples.divisor))
     size = emitter.call("llvm.abs.i64", "i64", [("i64", divisor), ("i1", "false")])
     for word, limit in (("umax", 1), ("umin", LARGEST_NUMBER)):
@@ -92,8 +83,7 @@ def first_multiple(
         for text in (emitter.line(f"add i64 {start}, {distance}"), size)
     )
     step = emitter.call("llvm.umax.i64", "i64", [("i64", step), ("i64", "1")])
-    first, step = (t if kind == "i64" else emitter.line(f"trunc nuw nsw i64 {t} to {kind}") for t in (first, step))
-    return first, step
+    return emitter.narrowed(first), emitter.narrowed(step)
 
 
 def _end(emitter: Writer, bound: Bound, sides: list[str], holds: str, stop: str, step: str) -> str:

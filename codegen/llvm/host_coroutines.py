@@ -9,23 +9,26 @@ all blocks of a call. If the target requires it, the last runnable warp and lane
 
 from __future__ import annotations
 
+from collections.abc import Iterator
+from contextlib import contextmanager
+
 import numpy as np
 
-from weft.codegen.kernel_ir.operation import SYNCHRONIZATION, Kernel, Operation, Pointer, program_order
+from weft.codegen.kernel_ir.operation import SYNCHRONIZATION, Kernel, Operation, program_order
 from weft.codegen.llvm import host_scheduler as scheduler
-from weft.codegen.llvm.emit import Emitter, Item, scalar_type
+from weft.codegen.llvm.emit import Emitter, Item, memory_type, scalar_type
 from weft.codegen.llvm.host_exchange import (
-    accumulator_type,
-    combine_next,
-    from_accumulator,
+    count_result,
     from_bits,
-    reduce_by_halves,
+    reduce_warp,
+    site_of,
     source_lane,
-    to_accumulator,
     to_bits,
+    vote_result,
 )
 from weft.codegen.llvm.host_grid import AXES, GridDialect, finish, range_loop
 from weft.codegen.llvm.host_polls import BLOCK
+from weft.codegen.llvm.host_scheduler import Field, State
 from weft.codegen.target import Target
 
 FULL = "-1"  # the mask of all lanes
@@ -50,11 +53,9 @@ class CoroutineDialect(GridDialect):
         for operation in emitter.kernel.walk():
             if operation.opcode == "shared":
                 self.shared.append(operation)
-                kind = operation.results[0].type
-                assert isinstance(kind, Pointer)
                 address = emitter.line(f"getelementptr inbounds i8, ptr %shared, i64 {self.shared_size}")
                 emitter.set(operation, Item(address))
-                size = kind.dtype.itemsize * operation.attributes["count"]
+                size = emitter.element_type(operation.results[0]).itemsize * operation.attributes["count"]
                 self.shared_size += -(-size // 64) * 64
         self.dynamic = emitter.line(f"getelementptr inbounds i8, ptr %shared, i64 {self.shared_size}")
 
@@ -68,21 +69,25 @@ class CoroutineDialect(GridDialect):
         kinds = [v.type for v in operation.operands]
         match operation.opcode:
             case "barrier":
-                self.synchronize(emitter, operation, scheduler.BARRIER)
+                self.synchronize(emitter, operation, State.BARRIER)
             case "grid_barrier":
-                self.synchronize(emitter, operation, scheduler.GRID)
+                self.synchronize(emitter, operation, State.GRID)
             case "warp_barrier":
-                self.synchronize(emitter, operation, scheduler.WARP, texts[0])
+                self.synchronize(emitter, operation, State.WARP, texts[0])
             case "barrier_vote":
-                self.synchronize(emitter, operation, scheduler.BARRIER, mail=emitter.line(f"zext i1 {texts[0]} to i64"))
-                emitter.set(operation, Item(self.counted_votes(emitter, operation.attributes["kind"])))
+                self.synchronize(emitter, operation, State.BARRIER, mail=emitter.line(f"zext i1 {texts[0]} to i64"))
+                votes = self.field(emitter, Field.BALLOT)
+                text = count_result(emitter, operation.attributes["kind"], votes, lambda: self.members(emitter))
+                emitter.set(operation, Item(text))
             case "active_mask":
-                self.synchronize(emitter, operation, scheduler.ACTIVE)
-                emitter.set(operation, Item(self.field(emitter, scheduler.MEMBERS)))
+                self.synchronize(emitter, operation, State.ACTIVE)
+                emitter.set(operation, Item(self.members(emitter)))
             case "vote":
                 mail = emitter.line(f"zext i1 {texts[1]} to i64")
-                self.synchronize(emitter, operation, scheduler.WARP, texts[0], mail)
-                emitter.set(operation, Item(self.votes(emitter, operation.attributes["kind"])))
+                self.synchronize(emitter, operation, State.WARP, texts[0], mail)
+                ballot = self.field(emitter, Field.BALLOT)
+                text = vote_result(emitter, operation.attributes["kind"], ballot, lambda: self.members(emitter))
+                emitter.set(operation, Item(text))
             case "shuffle" | "shuffle_xor":
                 self.shuffle(emitter, operation, texts)
             case "match":
@@ -94,21 +99,17 @@ class CoroutineDialect(GridDialect):
     def synchronize(
         self, emitter: Emitter, operation: Operation, state: int, mask: str = FULL, mail: str = "0"
     ) -> None:
-        """Emit code that suspends the thread at a synchronization point.
-
-        The code first records the number of the synchronization point.
-        """
+        """Emit code that records the number of a synchronization point, and suspends the thread."""
         self.suspend(emitter, state, len(self.sites), mask, mail)
-        line = operation.attributes.get("line")
-        self.sites.append(operation.opcode + (f" in line {line}" if line else ""))
+        self.sites.append(site_of(operation))
 
     def suspend(self, emitter: Emitter, state: int, site: int, mask: str, mail: str) -> None:
         """Emit code that saves a thread's state and arguments, and suspends the thread."""
         for field, kind, text in (
-            (scheduler.STATE, "i32", str(state)),
-            (scheduler.SITE, "i32", str(site)),
-            (scheduler.MASK, "i32", mask),
-            (scheduler.MAIL, "i64", mail),
+            (Field.STATE, "i32", str(state)),
+            (Field.SITE, "i32", str(site)),
+            (Field.MASK, "i32", mask),
+            (Field.MAIL, "i64", mail),
         ):
             emitter.do(
                 f"store {kind} {text}, ptr {self.field_address(emitter, '%record', '0', field)}, align {kind[1:]}"
@@ -126,53 +127,30 @@ class CoroutineDialect(GridDialect):
 
     def contribution_of(self, emitter: Emitter, lane: str) -> str:
         """Emit a load of the 64-bit value that lane `lane` has contributed."""
-        return emitter.line(f"load i64, ptr {self.field_address(emitter, self.warp, lane, scheduler.COPY)}, align 8")
+        return emitter.line(f"load i64, ptr {self.field_address(emitter, self.warp, lane, Field.COPY)}, align 8")
+
+    def members(self, emitter: Emitter) -> str:
+        """Emit a load of the mask of the lanes, or of the number of the threads, that reached a synchronization point."""
+        return self.field(emitter, Field.MEMBERS)
 
     # -- results of synchronization points ------------------------------------------------------
-
-    def counted_votes(self, emitter: Emitter, kind: str) -> str:
-        """Emit code that computes the result of `barrier_vote` from the number of true votes in the block."""
-        votes = self.field(emitter, scheduler.BALLOT)
-        if kind == "count":
-            return votes
-        members = self.field(emitter, scheduler.MEMBERS)
-        held = emitter.line(f"icmp eq i32 {votes}, {members}" if kind == "and" else f"icmp ne i32 {votes}, 0")
-        return emitter.line(f"zext i1 {held} to i32")
-
-    def votes(self, emitter: Emitter, kind: str) -> str:
-        """Return the result of a warp vote, such as a ballot.
-
-        Bit k of the ballot is the vote of lane k.
-        """
-        ballot = self.field(emitter, scheduler.BALLOT)
-        if kind == "ballot":
-            return ballot
-        none = emitter.line(f"icmp eq i32 {ballot}, 0")
-        if kind == "any":
-            return emitter.line(f"xor i1 {none}, true")
-        every = emitter.line(f"icmp eq i32 {ballot}, {self.field(emitter, scheduler.MEMBERS)}")
-        return every if kind == "all" else emitter.line(f"or i1 {every}, {none}")
 
     def shuffle(self, emitter: Emitter, operation: Operation, texts: list[str]) -> None:
         """Emit a shuffle, in which each thread reads the value of another lane.
 
         If that lane is unavailable, the thread reads its own value.
         """
-        attributes = operation.attributes
         if operation.opcode == "shuffle_xor":
-            mask, value, other, mode, width = FULL, texts[0], str(attributes["mask"]), "xor", 32
+            mask, value, other = FULL, texts[0], str(operation.attributes["mask"])
         else:
             mask, value, other = texts
-            mode, width = attributes["mode"], attributes.get("width", 32)
         dtype = operation.results[0].type
         assert isinstance(dtype, np.dtype)
         own = to_bits(emitter, value, dtype)
-        self.synchronize(emitter, operation, scheduler.WARP, mask, own)
-        source, inside = source_lane(emitter, mode, width, self.lane, other)
+        self.synchronize(emitter, operation, State.WARP, mask, own)
+        source, inside = source_lane(emitter, operation, self.lane, other)
         safe = emitter.line(f"and i32 {source}, 31")
-        there = emitter.line(
-            f"trunc i32 {emitter.line(f'lshr i32 {self.field(emitter, scheduler.MEMBERS)}, {safe}')} to i1"
-        )
+        there = emitter.line(f"trunc i32 {emitter.line(f'lshr i32 {self.members(emitter)}, {safe}')} to i1")
         take = emitter.line(f"and i1 {inside}, {there}")
         lane = emitter.line(f"select i1 {take}, i32 {safe}, i32 {self.lane}")
         emitter.set(operation, Item(from_bits(emitter, self.contribution_of(emitter, lane), dtype)))
@@ -183,8 +161,8 @@ class CoroutineDialect(GridDialect):
         For the kind "all", the results are the mask of all lanes or 0, and whether all lanes contributed the same bits.
         """
         bits = to_bits(emitter, texts[1], dtype)
-        self.synchronize(emitter, operation, scheduler.WARP, texts[0], bits)
-        members = self.field(emitter, scheduler.MEMBERS)
+        self.synchronize(emitter, operation, State.WARP, texts[0], bits)
+        members = self.members(emitter)
         found = emitter.line(f"call i32 @weft_match(ptr {self.warp}, i32 {members}, i64 {bits})")
         if operation.attributes["kind"] == "any":
             emitter.set(operation, Item(found))
@@ -195,36 +173,21 @@ class CoroutineDialect(GridDialect):
         emitter.environment[second] = Item(same)
 
     def reduce(self, emitter: Emitter, operation: Operation, texts: list[str], dtype: np.dtype) -> None:
-        """Emit a reduction over the lanes of a warp.
+        """Emit a reduction over the lanes of a warp."""
+        self.synchronize(emitter, operation, State.WARP, texts[0], to_bits(emitter, texts[1], dtype))
+        members = self.members(emitter)
 
-        A complete warp is reduced by halves, others in lane order.
-        """
-        self.synchronize(emitter, operation, scheduler.WARP, texts[0], to_bits(emitter, texts[1], dtype))
-        members = self.field(emitter, scheduler.MEMBERS)
-        name, wide = operation.attributes["kind"], accumulator_type(dtype)
+        def read(lane: object) -> str:
+            return from_bits(emitter, self.contribution_of(emitter, str(lane)), dtype)
 
-        def read(lane: str) -> str:
-            return to_accumulator(emitter, from_bits(emitter, self.contribution_of(emitter, lane), dtype), dtype)
+        @contextmanager
+        def lanes() -> Iterator[tuple[str, str]]:
+            with range_loop(emitter, "i32", "0", "32") as lane:
+                takes_part = emitter.line(f"trunc i32 {emitter.line(f'lshr i32 {members}, {lane}')} to i1")
+                yield read(lane), takes_part
 
-        number = emitter.fresh_number()
-        whole = emitter.line(f"icmp eq i32 {members}, -1")
-        emitter.do(f"br i1 {whole}, label %whole{number}, label %part{number}")
-        emitter.start_label(f"whole{number}")
-        halves = reduce_by_halves(emitter, name, wide, [read(str(lane)) for lane in range(32)])
-        ends = [(halves, emitter.label)]
-        emitter.do(f"br label %reduced{number}")
-        emitter.start_label(f"part{number}")
-        kind = scalar_type(wide)
-        total, some = emitter.alloca(kind, wide.itemsize), emitter.alloca("i1", 1)
-        emitter.do(f"store i1 false, ptr {some}, align 1")
-        with range_loop(emitter, "i32", "0", "32") as lane:
-            inside = emitter.line(f"trunc i32 {emitter.line(f'lshr i32 {members}, {lane}')} to i1")
-            combine_next(emitter, name, wide, (total, some), read(lane), inside)
-        ends.append((emitter.line(f"load {kind}, ptr {total}, align {wide.itemsize}"), emitter.label))
-        emitter.do(f"br label %reduced{number}")
-        emitter.start_label(f"reduced{number}")
-        incoming = ", ".join(f"[ {text}, %{label} ]" for text, label in ends)
-        emitter.set(operation, Item(from_accumulator(emitter, emitter.line(f"phi {kind} {incoming}"), dtype)))
+        is_complete = emitter.line(f"icmp eq i32 {members}, -1")
+        emitter.set(operation, Item(reduce_warp(emitter, operation, is_complete, read, lanes())))
 
 
 def _suspend(emitter: Emitter) -> None:
@@ -266,7 +229,7 @@ def emit_coroutines(kernel: Kernel, target: Target) -> tuple[str, set[str], list
     dialect.declare_context(emitter)
     emitter.block(kernel.body)
     emitter.polls.count(BLOCK)
-    dialect.suspend(emitter, scheduler.ENDED, -1, FULL, "0")
+    dialect.suspend(emitter, State.ENDED, -1, FULL, "0")
     following = emitter.line(f"add nuw nsw i64 {block}, 1")
     emitter.lines[slot] = f"  {block} = phi i64 [ %begin, %{before} ], [ {following}, %{emitter.label} ]"
     more = emitter.line(f"icmp slt i64 {following}, %end")
@@ -286,10 +249,7 @@ def emit_coroutines(kernel: Kernel, target: Target) -> tuple[str, set[str], list
 
 
 def _begin_coroutine(emitter: Emitter) -> None:
-    """Emit code that allocates the coroutine's frame in an arena.
-
-    The first thread allocates the arena for all threads.
-    """
+    """Emit code that allocates the coroutine's frame in an arena. The first thread allocates the arena."""
     emitter.lines += """\
   %id = call token @llvm.coro.id(i32 16, ptr null, ptr null, ptr null)
   %size = call i64 @llvm.coro.size.i64()
@@ -314,7 +274,7 @@ allocated:
 def _set_thread_indices(emitter: Emitter, dialect: CoroutineDialect) -> None:
     """Emit code that computes the indices of the thread from its position in the block."""
     kind = scalar_type(emitter.kernel.index_dtype)
-    dialect.linear = dialect.narrow(emitter, "%thread", kind)
+    dialect.linear = emitter.narrowed("%thread")
     rest = dialect.linear
     for axis in AXES[:2]:
         extent = dialect.numbers["block_size", axis]
@@ -333,10 +293,6 @@ def _clear_locals(emitter: Emitter, kernel: Kernel) -> None:
         if operation.opcode != "local":
             continue
         emitter.local(operation)
-        pointer = operation.results[0].type
-        assert isinstance(pointer, Pointer)
         if operation.attributes["count"] == 1:
-            kind = "i8" if pointer.dtype.kind == "b" else scalar_type(pointer.dtype)
-            zero = "0.0" if pointer.dtype.kind == "f" else "0"
-            address = emitter.environment[operation.results[0]].text
-            emitter.do(f"store {kind} {zero}, ptr {address}, align {pointer.dtype.itemsize}")
+            address, dtype = emitter.environment[operation.results[0]].text, emitter.element_type(operation.results[0])
+            emitter.do(f"store {memory_type(dtype)} zeroinitializer, ptr {address}, align {dtype.itemsize}")

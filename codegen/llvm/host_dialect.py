@@ -9,7 +9,7 @@ import numpy as np
 
 from weft.codegen.kernel_ir.operation import Operation, Pointer
 from weft.codegen.llvm import vector_math
-from weft.codegen.llvm.emit import Emitter, Item, scalar_type, wide
+from weft.codegen.llvm.emit import Emitter, Item, memory_type, scalar_type, wide
 from weft.codegen.llvm.function_formulas import formula
 from weft.codegen.llvm.host_transposes import emit_transposed
 from weft.codegen.target import Target
@@ -52,28 +52,12 @@ class HostDialect:
             kind = parameter.value.type
             if isinstance(kind, Pointer):
                 text = emitter.line(f"load ptr, ptr {slot}, align 8")
-            elif kind.kind == "b":
-                byte = emitter.line(f"load i8, ptr {slot}, align 8")
-                text = emitter.line(f"icmp ne i8 {byte}, 0")
             else:
-                text = emitter.line(f"load {scalar_type(kind)}, ptr {slot}, align 8")
+                text = emitter.as_value(emitter.line(f"load {memory_type(kind)}, ptr {slot}, align 8"), kind, 0)
             emitter.environment[parameter.value] = Item(text)
 
-    def outer_bounds(self, emitter: Emitter, operation: Operation) -> tuple[str, str] | None:
-        """Return the index range of the outermost parallel loop for one call to the entry function.
-
-        The last index is exclusive.
-        """
-        kind = scalar_type(emitter.kernel.index_dtype)
-        if kind == "i64":
-            return "%begin", "%end"
-        return emitter.line(f"trunc i64 %begin to {kind}"), emitter.line(f"trunc i64 %end to {kind}")
-
     def math(self, emitter: Emitter, name: str, dtype: np.dtype, operands: list[str], lanes: int) -> str:
-        """Emit code for a C library function: an inline formula, or calls to libmvec or libm.
-
-        libmvec computes whole vectors, libm one lane at a time.
-        """
+        """Emit a C library function as an inline formula, or as calls to libmvec (vectors) or libm (lanes)."""
         written = formula(emitter, self.target, name, dtype, operands, lanes)
         if written is not None:
             return written
@@ -82,7 +66,9 @@ class HostDialect:
         scalar = vector_math.c_name(name, bits)
         variant = vector_math.vector_variant(name, bits, self.target.vector_bytes)
         if variant is not None:
-            return self._vector_call(emitter, variant, kind, operands, lanes)
+            # the scalar function may round differently, and a result must not depend on the position of its element
+            self.symbols.add(variant[0])
+            return vector_math.vector_call(emitter, variant, kind, operands, lanes)
         self.symbols.add(scalar)
         if not lanes:
             return emitter.call(scalar, kind, [(kind, text) for text in operands])
@@ -93,47 +79,6 @@ class HostDialect:
             one = emitter.call(scalar, kind, [(kind, part) for part in parts])
             result = emitter.line(f"insertelement {vector} {result}, {kind} {one}, i64 {k}")
         return result
-
-    def _vector_call(
-        self, emitter: Emitter, variant: tuple[str, int], kind: str, operands: list[str], lanes: int
-    ) -> str:
-        """Emit calls to a vector function of libmvec, with padding for scalars and short vectors.
-
-        The scalar function of libm may round differently, and a result must not depend on the position of its element.
-        """
-        symbol, width = variant
-        self.symbols.add(symbol)
-        if lanes < width:
-            return self._padded_call(emitter, symbol, width, kind, operands, lanes)
-        piece, vector = wide(kind, width), wide(kind, lanes)
-        pieces = []
-        for start in range(0, lanes, width):
-            order = ", ".join(f"i32 {start + k}" for k in range(width))
-            parts = [
-                text
-                if lanes == width
-                else emitter.line(f"shufflevector {vector} {text}, {vector} poison, <{width} x i32> <{order}>")
-                for text in operands
-            ]
-            pieces.append(emitter.call(symbol, piece, [(piece, part) for part in parts]))
-        return emitter.concatenated(pieces, kind, width)
-
-    @staticmethod
-    def _padded_call(emitter: Emitter, symbol: str, width: int, kind: str, operands: list[str], lanes: int) -> str:
-        piece = wide(kind, width)
-        parts = []
-        for text in operands:
-            if not lanes:
-                parts.append(emitter.splat(text, kind, width))
-                continue
-            own = wide(kind, lanes)
-            order = ", ".join(f"i32 {k % lanes}" for k in range(width))
-            parts.append(emitter.line(f"shufflevector {own} {text}, {own} poison, <{width} x i32> <{order}>"))
-        found = emitter.call(symbol, piece, [(piece, part) for part in parts])
-        if not lanes:
-            return emitter.line(f"extractelement {piece} {found}, i64 0")
-        order = ", ".join(f"i32 {k}" for k in range(lanes))
-        return emitter.line(f"shufflevector {piece} {found}, {piece} poison, <{lanes} x i32> <{order}>")
 
     def operation(self, emitter: Emitter, operation: Operation) -> bool:
         """Emit a prefetch or the transposed copy of a tile, or return False for other operations."""

@@ -11,7 +11,8 @@ import json
 import numpy as np
 
 from weft.codegen.kernel_ir.operation import Operation
-from weft.codegen.llvm.emit import Emitter, Item, scalar_type
+from weft.codegen.llvm.emit import Emitter, Item, memory_type
+from weft.codegen.llvm.emit_text import escaped
 from weft.codegen.llvm.host_polls import INTERVAL
 from weft.runtime import CompileError
 
@@ -49,18 +50,14 @@ def _print(emitter: Emitter, operation: Operation) -> None:
     for k, value in enumerate(operation.operands):
         assert isinstance(value.type, np.dtype)
         dtypes.append(value.type.str)
-        kind, text = scalar_type(value.type), emitter.scalar_of(value)
-        if value.type.kind == "b":
-            kind, text = "i8", emitter.line(f"zext i1 {text} to i8")
+        kind, text = memory_type(value.type), emitter.as_memory(emitter.scalar_of(value), value.type, 0)
         slot = emitter.line(f"getelementptr inbounds i64, ptr {values}, i64 {k}")
         emitter.do(f"store {kind} {text}, ptr {slot}, align 8")
     formats = operation.attributes.get("formats", ()) or ("",) * len(dtypes)
     told = json.dumps([list(operation.attributes["pieces"]), dtypes, list(formats)]).encode()
     data = len(told).to_bytes(8, "little") + told
     name = f"@print{emitter.fresh_number()}"
-    spelled = "".join(f"\\{byte:02X}" for byte in data)
-    emitter.globals.append(f'{name} = internal constant [{len(data)} x i8] c"{spelled}", align 8')
+    emitter.globals.append(f'{name} = internal constant [{len(data)} x i8] c"{escaped(data)}", align 8')
     emitter.polls.count(INTERVAL)  # handle a pending signal here, not in the printing function
-    emitter.declare("weft_print", "void", ["ptr", "ptr", "i64"])
-    emitter.do(f"call void @weft_print(ptr {name}, ptr {values}, i64 {emitter.polls.fault or '0'})")
+    emitter.call("weft_print", "void", [("ptr", name), ("ptr", values), ("i64", emitter.polls.fault or "0")])
     emitter.polls.count(INTERVAL)

@@ -22,7 +22,7 @@ entry:
 prepare:
   %sets = select i1 ${COOPERATIVE}, i64 %blocks, i64 1
   %total = mul nuw nsw i64 %sets, %count
-  %record.bytes = mul nuw nsw i64 %total, 64
+  %record.bytes = mul nuw nsw i64 %total, ${RECORD_BYTES}
   %records = call ptr @malloc(i64 %record.bytes)
   %shared.own = add nuw nsw i64 %dynamic, ${SHARED_BYTES}
   %shared.up = add nuw nsw i64 %shared.own, 63

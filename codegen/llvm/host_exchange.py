@@ -2,71 +2,101 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
+from contextlib import AbstractContextManager
+
 import numpy as np
 
+from weft.codegen.kernel_ir.operation import Operation
 from weft.codegen.llvm.emit import Emitter, scalar_type
-from weft.codegen.llvm.host_atomics import FLOAT_REDUCTIONS
-from weft.runtime import CompileError
+from weft.codegen.llvm.emit_text import bit_width
+from weft.codegen.llvm.host_atomics import combine
 
-_INTEGER_REDUCTIONS = {"add": "add", "bitwise_and": "and", "bitwise_or": "or", "bitwise_xor": "xor"}
+
+def site_of(operation: Operation) -> str:
+    """Return the description of a synchronization point, for messages."""
+    line = operation.attributes.get("line")
+    return operation.opcode + (f" in line {line}" if line else "")
 
 
 def to_bits(emitter: Emitter, text: str, dtype: np.dtype) -> str:
     """Return the 64-bit encoding of a value."""
-    kind, size = scalar_type(dtype), 1 if dtype.kind == "b" else 8 * dtype.itemsize
-    if dtype.kind == "f":
-        text = emitter.line(f"bitcast {kind} {text} to i{size}")
+    text, size = emitter.as_integer(text, dtype), bit_width(dtype)
     return text if size == 64 else emitter.line(f"zext i{size} {text} to i64")
 
 
 def from_bits(emitter: Emitter, text: str, dtype: np.dtype) -> str:
     """Return the value of dtype `dtype` whose 64-bit encoding is `text`."""
-    kind, size = scalar_type(dtype), 1 if dtype.kind == "b" else 8 * dtype.itemsize
-    if size != 64:
+    if (size := bit_width(dtype)) != 64:
         text = emitter.line(f"trunc i64 {text} to i{size}")
-    return emitter.line(f"bitcast i{size} {text} to {kind}") if dtype.kind == "f" else text
+    return emitter.from_integer(text, dtype)
 
 
-def accumulator_type(dtype: np.dtype) -> np.dtype:
-    """Return the dtype of a reduction's accumulator: float32 for float16, otherwise `dtype`."""
-    return np.dtype(np.float32) if dtype.char == "e" else dtype
+def count_result(emitter: Emitter, kind: str, votes: str, members: Callable[[], str]) -> str:
+    """Emit the result of a barrier vote: the number of true votes, or the AND or OR of all votes.
 
-
-def to_accumulator(emitter: Emitter, text: str, dtype: np.dtype) -> str:
-    """Convert a value to the dtype of the reduction's accumulator."""
-    return emitter.line(f"fpext half {text} to float") if dtype.char == "e" else text
-
-
-def from_accumulator(emitter: Emitter, text: str, dtype: np.dtype) -> str:
-    """Convert the result of a reduction to the dtype of the values."""
-    return emitter.line(f"fptrunc float {text} to half") if dtype.char == "e" else text
-
-
-def combine(emitter: Emitter, name: str, dtype: np.dtype, x: str, y: str) -> str:
-    """Combine two values by `add`, `minimum`, `maximum` or a bitwise operation.
-
-    float16 is not supported.
+    `members` emits the number of threads that vote.
     """
-    kind = scalar_type(dtype)
-    if dtype.kind == "f":
-        if name not in FLOAT_REDUCTIONS:
-            raise CompileError(f"no {name} of {dtype} across a warp")
-        return FLOAT_REDUCTIONS[name](emitter, kind, x, y)
-    if name in _INTEGER_REDUCTIONS:
-        return emitter.line(f"{_INTEGER_REDUCTIONS[name]} {kind} {x}, {y}")
-    word = f"llvm.{'u' if dtype.kind == 'u' else 's'}{'min' if name == 'minimum' else 'max'}"
-    return emitter.call(f"{word}.{kind}", kind, [(kind, x), (kind, y)])
+    if kind == "count":
+        return votes
+    held = emitter.line(f"icmp eq i32 {votes}, {members()}" if kind == "and" else f"icmp ne i32 {votes}, 0")
+    return emitter.line(f"zext i1 {held} to i32")
 
 
-def reduce_by_halves(emitter: Emitter, name: str, dtype: np.dtype, values: list[str]) -> str:
-    """Reduce the values of a full warp by repeatedly combining the first half with the second half."""
+def vote_result(emitter: Emitter, kind: str, ballot: str, members: Callable[[], str]) -> str:
+    """Emit the result of a warp vote, such as the ballot, whose bit k is the vote of lane k.
+
+    `members` emits the mask of the lanes that vote.
+    """
+    if kind == "ballot":
+        return ballot
+    none = emitter.line(f"icmp eq i32 {ballot}, 0")
+    if kind == "any":
+        return emitter.line(f"xor i1 {none}, true")
+    every = emitter.line(f"icmp eq i32 {ballot}, {members()}")
+    return every if kind == "all" else emitter.line(f"or i1 {every}, {none}")
+
+
+def reduce_warp(
+    emitter: Emitter,
+    operation: Operation,
+    is_complete: str,
+    read: Callable[[int], str],
+    lanes: AbstractContextManager[tuple[str, str]],
+) -> str:
+    """Emit a reduction over the lanes of a warp. A complete warp is reduced by halves, others in lane order.
+
+    Parameters
+    ----------
+    is_complete : str
+        Whether all lanes take part (i1).
+    read : callable
+        Emits a load of a lane's value.
+    lanes : context manager
+        Emits a loop over the lanes, and yields a lane's value and whether the lane takes part.
+    """
+    name, dtype = operation.attributes["kind"], operation.operands[1].type
+    assert isinstance(dtype, np.dtype)
+    wide = np.dtype(np.float32) if dtype.char == "e" else dtype
+    kind, number = scalar_type(wide), emitter.fresh_number()
+    total, some = emitter.alloca(kind, wide.itemsize), emitter.variable("i1", "false")
+    emitter.do(f"br i1 {is_complete}, label %whole{number}, label %part{number}")
+    emitter.start_label(f"whole{number}")
+    values = [emitter.convert(read(lane), dtype, wide, 0) for lane in range(32)]
     while len(values) > 1:
         half = len(values) // 2
-        values = [combine(emitter, name, dtype, x, y) for x, y in zip(values[:half], values[half:], strict=True)]
-    return values[0]
+        values = [combine(emitter, name, wide, x, y) for x, y in zip(values[:half], values[half:], strict=True)]
+    emitter.do(f"store {kind} {values[0]}, ptr {total}, align {wide.itemsize}")
+    emitter.do(f"br label %reduced{number}")
+    emitter.start_label(f"part{number}")
+    with lanes as (value, takes_part):
+        _combine_next(emitter, name, wide, (total, some), emitter.convert(value, dtype, wide, 0), takes_part)
+    emitter.do(f"br label %reduced{number}")
+    emitter.start_label(f"reduced{number}")
+    return emitter.convert(emitter.line(f"load {kind}, ptr {total}, align {wide.itemsize}"), wide, dtype, 0)
 
 
-def combine_next(
+def _combine_next(
     emitter: Emitter, name: str, dtype: np.dtype, addresses: tuple[str, str], value: str, takes_part: str
 ) -> None:
     """Combine a thread's value with a reduction's total in memory, if the thread participates.
@@ -84,21 +114,15 @@ def combine_next(
     emitter.do(f"store i1 {emitter.line(f'or i1 {begun}, {takes_part}')}, ptr {some}, align 1")
 
 
-def source_lane(emitter: Emitter, mode: str, width: int, lane: str, other: str) -> tuple[str, str]:
+def source_lane(emitter: Emitter, operation: Operation, lane: str, other: str) -> tuple[str, str]:
     """Return the number of the lane that a shuffle reads (i32), and whether it is in the thread's group (i1)."""
+    mode, width = operation.attributes.get("mode", "xor"), operation.attributes.get("width", 32)
     first = emitter.line(f"and i32 {lane}, {32 - width}")
     last = emitter.line(f"or i32 {lane}, {width - 1}")
     near = emitter.line(f"and i32 {other}, 31")
-    match mode:
-        case "idx":
-            inner = emitter.line(f"and i32 {near}, {width - 1}")
-            return emitter.line(f"or i32 {first}, {inner}"), "true"
-        case "up":
-            source = emitter.line(f"sub i32 {lane}, {near}")
-            return source, emitter.line(f"icmp sge i32 {source}, {first}")
-        case "down":
-            source = emitter.line(f"add i32 {lane}, {near}")
-            return source, emitter.line(f"icmp sle i32 {source}, {last}")
-        case _:
-            source = emitter.line(f"xor i32 {lane}, {near}")
-            return source, emitter.line(f"icmp sle i32 {source}, {last}")
+    if mode == "idx":
+        inner = emitter.line(f"and i32 {near}, {width - 1}")
+        return emitter.line(f"or i32 {first}, {inner}"), "true"
+    word = {"up": "sub", "down": "add", "xor": "xor"}[mode]
+    source = emitter.line(f"{word} i32 {lane}, {near}")
+    return source, emitter.line(f"icmp sge i32 {source}, {first}" if mode == "up" else f"icmp sle i32 {source}, {last}")

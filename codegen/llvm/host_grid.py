@@ -65,20 +65,14 @@ class GridDialect(HostDialect):
 
     def read_sizes(self, emitter: Emitter) -> None:
         """Load the dimensions of the grid and of a block."""
-        kind = scalar_type(emitter.kernel.index_dtype)
         first = len(emitter.kernel.parameters)
         for k, name in enumerate(("grid_size", "block_size")):
             for axis in AXES:
-                text = self.read_slot(emitter, first + 3 * k + axis)
-                self.numbers[name, axis] = (
-                    text if kind == "i64" else emitter.line(f"trunc nuw nsw i64 {text} to {kind}")
-                )
+                self.numbers[name, axis] = emitter.narrowed(self.read_slot(emitter, first + 3 * k + axis))
         self.shared_bytes = self.read_slot(emitter, first + 6)
 
     def poll_interrupts(self, emitter: Emitter) -> None:
-        """Enable interrupt polls in the loops of a user-written kernel.
-
-        They appear in loops that are emitted after this call.
+        """Enable interrupt polls in the loops of a user-written kernel that are emitted after this call.
 
         Functions that the kernel calls contain no polls.
         """
@@ -92,51 +86,25 @@ class GridDialect(HostDialect):
         return emitter.line(f"load i64, ptr {slot}, align 8")
 
     def set_block_indices(self, emitter: Emitter, block: str, innermost: int = 0) -> None:
-        """Emit code that computes a block's indices from its position in the grid.
-
-        The index along the axis `innermost` (0 or 1) varies fastest.
-        """
-        kind = scalar_type(emitter.kernel.index_dtype)
+        """Emit code that computes a block's indices. The index along the axis `innermost` (0 or 1) varies fastest."""
         rest = block
-        for axis in (innermost, 1 - innermost, 2):
-            if axis == 2:
-                self.numbers["block_index", axis] = self.narrow(emitter, rest, kind)
-                return
-            extent = self.numbers["grid_size", axis]
-            wide = extent if kind == "i64" else emitter.line(f"zext {kind} {extent} to i64")
-            self.numbers["block_index", axis] = self.narrow(emitter, emitter.line(f"urem i64 {rest}, {wide}"), kind)
-            rest = emitter.line(f"udiv i64 {rest}, {wide}")
-
-    @staticmethod
-    def narrow(emitter: Emitter, text: str, kind: str) -> str:
-        """Convert a 64-bit count to the index dtype."""
-        return text if kind == "i64" else emitter.line(f"trunc nuw nsw i64 {text} to {kind}")
-
-    def outer_bounds(self, emitter: Emitter, operation: Operation) -> tuple[str, str] | None:
-        """Return None, since the entry function runs a range of blocks, not a part of a loop."""
-        return None
+        for axis in (innermost, 1 - innermost):
+            extent = emitter.widened(self.numbers["grid_size", axis], "zext")
+            self.numbers["block_index", axis] = emitter.narrowed(emitter.line(f"urem i64 {rest}, {extent}"))
+            rest = emitter.line(f"udiv i64 {rest}, {extent}")
+        self.numbers["block_index", 2] = emitter.narrowed(rest)
 
     # -- memory -------------------------------------------------------------------------------
 
     def reserve_shared(self, emitter: Emitter) -> None:
-        """Allocate shared memory once for all blocks.
-
-        The memory is not cleared between blocks.
-        """
+        """Allocate shared memory once for all blocks, without clearing it between blocks."""
         for operation in emitter.kernel.walk():
             if operation.opcode == "shared":
                 self.shared.append(operation)
-                kind, count = element(operation)
+                kind, count = memory_type(emitter.element_type(operation.results[0])), operation.attributes["count"]
                 emitter.set(operation, Item(emitter.alloca(f"[{count} x {kind}]", 64)))
             elif operation.opcode == "dynamic_shared" and not self.dynamic:
                 self.dynamic = emitter.line(f"alloca i8, i64 {self.shared_bytes}, align 64")
-
-    def bind_shared(self, emitter: Emitter, operation: Operation, address: str) -> None:
-        """Bind the result of a shared memory allocation to `address`."""
-        if operation.opcode == "dynamic_shared":
-            self.dynamic = address
-        else:
-            emitter.set(operation, Item(address))
 
     def notes(self, operation: Operation) -> str:
         """Return metadata stating that a memory access is independent of the accesses of other threads.
@@ -209,11 +177,9 @@ class GridDialect(HostDialect):
         return True
 
     def position(self, emitter: Emitter, operation: Operation) -> bool:
-        """Emit a position or an extent along an axis of the grid with no-wrap flags.
+        """Emit a position or an extent along an axis of the grid with no-wrap flags: LLVM knows that addresses grow with x.
 
         Return False for other operations, which may overflow.
-
-        LLVM then knows that addresses grow with x.
         """
         kind = operation.results[0].type
         if isinstance(kind, Pointer) or kind.kind != "i" or any(v not in self.positions for v in operation.operands):
@@ -233,14 +199,9 @@ class GridDialect(HostDialect):
         emitter.set(operation, Item(emitter.line(f"{word} nuw nsw {scalar_type(kind)} {x}, {y}")))
         return True
 
-    def math(self, emitter: Emitter, name: str, dtype: object, operands: list[str], lanes: int) -> str:
-        """Emit a call to a C library function.
-
-        In a vectorized loop, one call computes the values for several threads.
-        """
-        if lanes:
-            return super().math(emitter, name, dtype, operands, lanes)  # type: ignore[arg-type]
-        return self.functions.call(emitter, name, dtype, operands)  # type: ignore[arg-type]
+    def math(self, emitter: Emitter, name: str, dtype: np.dtype, operands: list[str], lanes: int) -> str:
+        """Emit a call to a C library function for one thread. LLVM vectorizes the loops over threads."""
+        return self.functions.call(emitter, name, dtype, operands)
 
 
 def wraps(operation: Operation) -> bool:
@@ -271,13 +232,6 @@ def hide_wrapping(emitter: Emitter, value: Value) -> None:
     kind = scalar_type(value.type)  # type: ignore[arg-type]
     ones = "%ones" if kind == "i64" else emitter.line(f"trunc i64 %ones to {kind}")
     emitter.environment[value] = Item(emitter.line(f"and {kind} {emitter.scalar_of(value)}, {ones}"))
-
-
-def element(operation: Operation) -> tuple[str, int]:
-    """Return the LLVM element type and the number of elements of an allocation."""
-    kind = operation.results[0].type
-    assert isinstance(kind, Pointer)
-    return memory_type(kind.dtype), operation.attributes["count"]
 
 
 @contextmanager

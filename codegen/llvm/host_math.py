@@ -22,7 +22,7 @@ class HostMath:
     def __init__(self, target: Target, symbols: set[str]) -> None:
         self.target = target
         self.symbols = symbols
-        self.used: dict[str, tuple[str, np.dtype, int, tuple[str, int] | None]] = {}
+        self.used: dict[str, tuple[np.dtype, int, tuple[str, int] | None]] = {}
 
     def call(self, emitter: Emitter, name: str, dtype: np.dtype, operands: list[str]) -> str:
         """Emit a call to a C library function of scalars, or an inline formula in its place."""
@@ -33,7 +33,7 @@ class HostMath:
         symbol = vector_math.c_name(name, bits)
         variant = vector_math.vector_variant(name, bits, self.target.vector_bytes)
         arity = len(operands)
-        self.used[symbol] = (symbol, dtype, arity, variant)
+        self.used[symbol] = dtype, arity, variant
         kind = scalar_type(dtype)
         arguments = ", ".join(f"{kind} {text}" for text in operands)
         if variant is None:
@@ -51,17 +51,19 @@ class HostMath:
         kept = []
         head = emitter.attributes[0].partition("{")[2].rpartition("}")[0].strip()
         emitter.attributes.append(f"attributes #2 = {{ noinline willreturn memory(none) {head} }}")
-        for number, (symbol, dtype, arity, variant) in enumerate(self.used.values()):
+        for number, (symbol, (dtype, arity, variant)) in enumerate(self.used.items()):
             if variant is None:
                 continue
-            kind = scalar_type(dtype)
-            target, width = variant
-            self.symbols.add(target)
-            emitter.declare(target, wide(kind, width), [wide(kind, width)] * arity)
+            self.symbols.add(variant[0])
             names = []
             for lanes in (0, *WIDTHS):
                 own = f"weft_{symbol}" + (f"_{lanes}" if lanes else "")
-                _wrapper(emitter, own, target, kind, lanes, width, arity)
+                kind, operands = wide(scalar_type(dtype), lanes), [f"%a{k}" for k in range(arity)]
+                parameters = ", ".join(f"{kind} {operand}" for operand in operands)
+                emitter.lines.append(f"define internal {kind} @{own}({parameters}) #2 {{")
+                emitter.start_label("entry")
+                text = vector_math.vector_call(emitter, variant, scalar_type(dtype), operands, lanes, " #1")
+                emitter.lines += [f"  ret {kind} {text}", "}"]
                 kept.append(own)  # as declared: a constant argument must stay an argument
                 if lanes:
                     names.append(f"_ZGV_LLVM_N{lanes}{'v' * arity}_weft_{symbol}({own})")
@@ -73,38 +75,3 @@ class HostMath:
             emitter.globals.append(
                 f'@llvm.compiler.used = appending global [{len(kept)} x ptr] [{entries}], section "llvm.metadata"'
             )
-
-
-def _wrapper(emitter: Emitter, own: str, target: str, kind: str, lanes: int, width: int, arity: int) -> None:
-    """Emit a wrapper that applies a vector function to vectors of `lanes` values.
-
-    The wrapped function has vectors of `width` values.
-
-    If `lanes` is 0, the emitted function takes scalars.
-    """
-    outer, piece = wide(kind, lanes), wide(kind, width)
-    parameters = [f"%a{k}" for k in range(arity)]
-    emitter.lines.append(f"define internal {outer} @{own}({', '.join(f'{outer} {p}' for p in parameters)}) #2 {{")
-    emitter.start_label("entry")
-
-    def select(text: str, first: int) -> str:
-        """Return a vector of `width` consecutive values of the vector `text`.
-
-        The vector starts at position `first` and wraps around at the end.
-        """
-        if not lanes:
-            return emitter.splat(text, kind, width)
-        order = ", ".join(f"i32 {(first + k) % lanes}" for k in range(width))
-        return emitter.line(f"shufflevector {outer} {text}, {outer} poison, <{width} x i32> <{order}>")
-
-    results = []
-    for first in range(0, max(lanes, 1), width):
-        arguments = ", ".join(f"{piece} {select(p, first)}" for p in parameters)
-        results.append(emitter.line(f"call {piece} @{target}({arguments}) #1"))
-    text = emitter.concatenated(results, kind, width)
-    if not lanes:
-        text = emitter.line(f"extractelement {piece} {text}, i64 0")
-    elif lanes < width:
-        order = ", ".join(f"i32 {k}" for k in range(lanes))
-        text = emitter.line(f"shufflevector {piece} {text}, {piece} poison, <{lanes} x i32> <{order}>")
-    emitter.lines += [f"  ret {outer} {text}", "}"]

@@ -33,9 +33,8 @@ class InterruptPolls(NoPolls):
 
     def __init__(self, emitter: Writer, fault: str) -> None:
         self._emitter, self.fault = emitter, fault
-        self._left = emitter.alloca("i32", 4)
+        self._left = emitter.variable("i32", str(INTERVAL))
         self._constants = {o.results[0]: o.attributes["value"] for o in emitter.kernel.walk() if o.opcode == "constant"}
-        emitter.do(f"store i32 {INTERVAL}, ptr {self._left}, align 4")
         emitter.declarations.setdefault("weft_poll", read_llvm(__file__, "host_polls", POLL=POLL))
         emitter.attributes.append(_ATTRIBUTES)
         emitter.metadata.append(f'{_WEIGHTS} = !{{!"branch_weights", i32 1, i32 {INTERVAL}}}')
@@ -53,23 +52,14 @@ class InterruptPolls(NoPolls):
     def count(self, iterations: int) -> None:
         """Emit code that counts `iterations` iterations, and polls for an interrupt at regular intervals."""
         emitter = self._emitter
-        number = emitter.fresh_number()
         left = emitter.line(f"sub i32 {emitter.line(f'load i32, ptr {self._left}, align 4')}, {iterations}")
         emitter.do(f"store i32 {left}, ptr {self._left}, align 4")
-        emitter.do(
-            f"br i1 {emitter.line(f'icmp slt i32 {left}, 0')}, label %ask{number}, label %on{number}, !prof {_WEIGHTS}"
-        )
-        emitter.start_label(f"ask{number}")
-        emitter.do(f"call void @weft_poll(ptr {emitter.line(f'inttoptr i64 {self.fault} to ptr')})")
-        emitter.do(f"store i32 {INTERVAL}, ptr {self._left}, align 4")
-        emitter.do(f"br label %on{number}")
-        emitter.start_label(f"on{number}")
+        with emitter.when(emitter.line(f"icmp slt i32 {left}, 0"), f", !prof {_WEIGHTS}"):
+            emitter.do(f"call void @weft_poll(ptr {emitter.line(f'inttoptr i64 {self.fault} to ptr')})")
+            emitter.do(f"store i32 {INTERVAL}, ptr {self._left}, align 4")
 
     def _may_last(self, body: Block) -> bool:
-        """Return whether one iteration may take long, because of loops, exits or synchronization.
-
-        LLVM does not vectorize such loops.
-        """
+        """Return whether an iteration may take long or leave the loop. LLVM does not vectorize such loops."""
         for operation in body.operations:
             name = operation.opcode
             if name in ("repeat", "leave") or name in SYNCHRONIZATION:
@@ -82,10 +72,7 @@ class InterruptPolls(NoPolls):
 
 
 def _iterations(o: Operation) -> int:
-    """Return the maximum number of iterations of an operation's loops.
-
-    The result is more than `SHORT` if it is unknown.
-    """
+    """Return the maximum number of iterations of an operation's loops, or more than `SHORT` if it is unknown."""
     if o.opcode in SYNCHRONIZATION or o.opcode == "for":
         return SHORT + 1
     inside = sum(_iterations(inner) for region in o.regions for inner in region.operations)

@@ -24,10 +24,7 @@ THREADS_EACH = 2  # minimum number of threads of a call per element of a private
 
 @dataclass(frozen=True)
 class _Copy:
-    """A private copy of an array as LLVM text: its address, its length, and whether it exists.
-
-    The length is 0 for no copy.
-    """
+    """A private copy of an array as LLVM text: its address, its length (0 for no copy), and whether it exists."""
 
     address: str
     count: str
@@ -48,7 +45,6 @@ class PrivateArrays:
         """
         for array in dict.fromkeys(self._arrays.values()):
             emitter.declarations["malloc"] = "declare noalias ptr @malloc(i64)"
-            emitter.declare("free", "void", ["ptr"])
             emitter.dialect.symbols |= {"malloc", "free"}
             count = _element_count(emitter, array.bounds)
             size = emitter.line(f"mul i64 {count}, {array.dtype.itemsize}")
@@ -75,19 +71,14 @@ class PrivateArrays:
             kind, align = f"i{8 * array.dtype.itemsize}", f"align {array.dtype.itemsize}"
             base = emitter.scalar_of(array.bounds.pointer)
             with range_loop(emitter, "i64", "0", copy.count) as index:
-                number = emitter.fresh_number()
                 spot = emitter.line(f"getelementptr inbounds {kind}, ptr {copy.address}, i64 {index}")
                 value = emitter.line(f"load {kind}, ptr {spot}, {align}")
                 changed = emitter.line(f"icmp ne {kind} {value}, {array.identity}")
-                emitter.do(f"br i1 {changed}, label %combine{number}, label %combined{number}")
-                emitter.start_label(f"combine{number}")
-                spot = emitter.line(f"getelementptr inbounds {kind}, ptr {base}, i64 {index}")
-                if array.dtype.kind == "f":
-                    value = emitter.line(f"bitcast {kind} {value} to {scalar_type(array.dtype)}")
-                atomic_update(emitter, array.combine, array.dtype, spot, value)
-                emitter.do(f"br label %combined{number}")
-                emitter.start_label(f"combined{number}")
-            emitter.do(f"call void @free(ptr {copy.address})")
+                with emitter.when(changed):
+                    spot = emitter.line(f"getelementptr inbounds {kind}, ptr {base}, i64 {index}")
+                    value = emitter.from_integer(value, array.dtype)
+                    atomic_update(emitter, array.combine, array.dtype, spot, value)
+            emitter.call("free", "void", [("ptr", copy.address)])
 
     def update(self, emitter: Emitter, operation: Operation) -> bool:
         """Emit an atomic on an array that may have a private copy, or return False for other arrays."""

@@ -8,15 +8,17 @@ thread has read it.
 
 from __future__ import annotations
 
+from enum import IntEnum
+
 from weft.runtime import read_llvm
 
-# States of a thread: the reason why it waits.
-READY, BARRIER, WARP, ACTIVE, GRID, ENDED = range(6)
-
-# handle, state, site, mask, members, ballot, -, mail, copy: 64 bytes
+# The state of a thread: the reason why it waits.
+State = IntEnum("State", "READY BARRIER WARP ACTIVE GRID ENDED", start=0)
+# The fields of a thread's record, in order.
+Field = IntEnum("Field", "HANDLE STATE SITE MASK MEMBERS BALLOT MAIL COPY", start=0)
 RECORD = "%weft.thread"
-RECORD_TYPE = f"{RECORD} = type {{ ptr, i32, i32, i32, i32, i32, i32, i64, i64, i64 }}"
-HANDLE, STATE, SITE, MASK, MEMBERS, BALLOT, _, MAIL, COPY = range(9)
+RECORD_TYPE = f"{RECORD} = type {{ ptr, i32, i32, i32, i32, i32, i64, i64 }}"
+RECORD_BYTES = 48
 
 # Fill value of shared memory that makes a missing write visible: NaN, or the largest value of an unsigned type.
 POISON = -1
@@ -27,26 +29,8 @@ def scheduler_text(backward: bool) -> str:
 
     They run the coroutines in the order of the threads or, if `backward` is true, in reverse.
     """
-    return read_llvm(
-        __file__,
-        "host_scheduler",
-        BACKWARD=_as_bit(backward),
-        READY=READY,
-        BARRIER=BARRIER,
-        WARP=WARP,
-        ACTIVE=ACTIVE,
-        GRID=GRID,
-        ENDED=ENDED,
-        HANDLE=HANDLE,
-        STATE=STATE,
-        SITE=SITE,
-        MASK=MASK,
-        MEMBERS=MEMBERS,
-        BALLOT=BALLOT,
-        MAIL=MAIL,
-        COPY=COPY,
-        POISON=POISON,
-    )
+    names = {**State.__members__, **Field.__members__}
+    return read_llvm(__file__, "host_scheduler", BACKWARD=str(backward).lower(), POISON=POISON, **names)
 
 
 def entry_text(name: str, parameters: int, cooperative: bool, shared_bytes: int, poison: bool) -> str:
@@ -61,13 +45,10 @@ def entry_text(name: str, parameters: int, cooperative: bool, shared_bytes: int,
         "host_entry",
         NAME=name,
         PARAMETERS=parameters,
+        RECORD_BYTES=RECORD_BYTES,
         SHARED_BYTES=shared_bytes,
-        COOPERATIVE=_as_bit(cooperative),
-        POISONED=_as_bit(poison),
-        STATE=STATE,
-        READY=READY,
+        COOPERATIVE=str(cooperative).lower(),
+        POISONED=str(poison).lower(),
+        STATE=Field.STATE,
+        READY=State.READY,
     )
-
-
-def _as_bit(value: bool) -> str:
-    return "true" if value else "false"

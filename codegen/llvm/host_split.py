@@ -10,7 +10,7 @@ from __future__ import annotations
 from collections.abc import Iterable, Iterator
 from contextlib import contextmanager, nullcontext
 
-from weft.codegen.kernel_ir.operation import SYNCHRONIZATION, Block, Kernel, Operation, Pointer, Value
+from weft.codegen.kernel_ir.operation import SYNCHRONIZATION, Block, Kernel, Operation, Value
 from weft.codegen.llvm.emit import Item, memory_type, scalar_type
 from weft.codegen.llvm.emit_memory import array_alignment
 from weft.codegen.llvm.host_bounds import first_multiple, thread_range
@@ -83,8 +83,7 @@ class SplitEmitter(BarrierEmitter):
             self.start_label("ends")
         self.private.close(self)
         if self.arrays or self.shared:
-            self.declare("free", "void", ["ptr"])
-            self.do("call void @free(ptr %arena)")
+            self.call("free", "void", [("ptr", "%arena")])
             dialect.symbols |= {"malloc", "free"}
         self.lines[at] = self._arena()
         self.close_function("ret void")
@@ -94,8 +93,7 @@ class SplitEmitter(BarrierEmitter):
     def emit_threads(self) -> None:
         """Emit the kernel's body as loops over the threads of one block or of several blocks."""
         if self.gone:
-            self.declare("llvm.memset.p0.i64", "void", ["ptr", "i8", "i64", "i1"])
-            self.do(f"call void @llvm.memset.p0.i64(ptr {self.gone}, i8 0, i64 {self.threads}, i1 false)")
+            self.clear(self.gone, self.threads)
         self.block(self.kernel.body)
         self.polls.count(BLOCK)
 
@@ -112,9 +110,7 @@ class SplitEmitter(BarrierEmitter):
 
     @contextmanager
     def next_block(self, merges: bool) -> Iterator[str]:
-        """Context manager that emits a loop over blocks, and yields the block number.
-
-        It also sets the block indices.
+        """Context manager that emits a loop over blocks, sets the block indices, and yields the block number.
 
         `merges` states whether adjacent blocks run as one block.
         """
@@ -167,12 +163,9 @@ class SplitEmitter(BarrierEmitter):
         The block index along this axis becomes 0, and the thread index becomes the position in the grid. Of blocks in
         step, only those with one axis are merged, so that the threads keep their numbers.
         """
-        axis, kind = self.split.axis, scalar_type(self.kernel.index_dtype)
-        numbers = self.dialect.numbers
-        first, extent, size = (
-            text if kind == "i64" else self.line(f"zext nneg {kind} {text} to i64")
-            for text in (numbers[name, axis] for name in ("block_index", "grid_size", "block_size"))
-        )
+        axis, numbers = self.split.axis, self.dialect.numbers
+        names = ("block_index", "grid_size", "block_size")
+        first, extent, size = (self.widened(numbers[name, axis], "zext nneg") for name in names)
         most = self.line(f"add i64 {self.line(f'udiv i64 {MOST_MERGED}, {size}')}, 1")
         count = self.line(f"sub nuw nsw i64 {self.blocks[1]}, {block}")
         for other in (self.line(f"sub nuw nsw i64 {extent}, {first}"), most):
@@ -181,16 +174,14 @@ class SplitEmitter(BarrierEmitter):
             flat = self.line(f"icmp eq i64 {self.block_threads}, {size}")
             count = self.line(f"select i1 {flat}, i64 {count}, i64 1")
         ends = (first, self.line(f"add nuw nsw i64 {first}, {count}"))
-        start, stop = (self.dialect.narrow(self, self.line(f"mul nuw nsw i64 {n}, {size}"), kind) for n in ends)
+        start, stop = (self.narrowed(self.line(f"mul nuw nsw i64 {end}, {size}")) for end in ends)
         self.span = start, stop
         numbers["block_index", axis] = "0"
         return count
 
     @contextmanager
     def each_thread(self, independent: bool, guards: RunGuards, taken: tuple[str, str] | None = None) -> Iterator[None]:
-        """Emit loops over the threads of a block, or of several blocks that run together.
-
-        Set `linear` to the position of the current thread.
+        """Emit loops over the threads of a block, or of several blocks that run together, and set `linear`.
 
         Threads outside the bounds of `guards`, or outside the range `taken` of the threads in step, are skipped.
         """
@@ -200,8 +191,7 @@ class SplitEmitter(BarrierEmitter):
             if guards.bounds or guards.multiples or self.merges or taken is not None:
                 limits = self.limits_of(guards, taken, before)
             with thread_loops(self, self.dialect, self.split.axis, independent, limits) as linear:
-                if self.kernel.index_dtype.itemsize < 8:
-                    linear = self.line(f"zext nneg i32 {linear} to i64")
+                linear = self.widened(linear, "zext nneg")
                 self.linear = self.line(f"add nsw i64 {before}, {linear}") if block else linear
                 yield
 
@@ -211,14 +201,14 @@ class SplitEmitter(BarrierEmitter):
         for operation, array, size in self.shared:
             offset = self.line(f"mul nuw nsw i64 {number}, {size}")
             address = self.line(f"getelementptr inbounds i8, ptr {array}, i64 {offset}")
-            self.dialect.bind_shared(self, operation, address)
+            if operation.opcode == "dynamic_shared":
+                self.dialect.dynamic = address
+            else:
+                self.set(operation, Item(address))
         before = self.line(f"mul nuw nsw i64 {number}, {self.block_threads}")
         if not self.merges:
             return before
-        start = self.span[0]
-        if self.kernel.index_dtype.itemsize < 8:
-            start = self.line(f"zext nneg i32 {start} to i64")
-        return self.line(f"sub nsw i64 {before}, {start}")
+        return self.line(f"sub nsw i64 {before}, {self.widened(self.span[0], 'zext nneg')}")
 
     def limits_of(self, guards: RunGuards, taken: tuple[str, str] | None, before: str) -> Range:
         """Return a function that emits, for an axis, the range of thread indices that have work.
@@ -259,24 +249,21 @@ class SplitEmitter(BarrierEmitter):
         y, z = numbers["thread_index", 1], numbers["thread_index", 2]
         plane = self.line(f"mul nuw nsw {kind} {z}, {numbers['block_size', 1]}")
         row = self.line(f"add nuw nsw {kind} {plane}, {y}")
-        first = self.line(f"mul nuw nsw {kind} {row}, {numbers['block_size', 0]}")
-        first = first if kind == "i64" else self.line(f"zext nneg {kind} {first} to i64")
+        first = self.widened(self.line(f"mul nuw nsw {kind} {row}, {numbers['block_size', 0]}"), "zext nneg")
         first = self.line(f"add nsw i64 {before}, {first}") if before else first
         ends = [start, stop]
         for k, (end, word) in enumerate(zip(taken, ("smax", "smin"), strict=True)):
-            index = self.line(f"sub nsw i64 {end}, {first}")
-            index = index if kind == "i64" else self.line(f"trunc i64 {index} to {kind}")
+            index = self.narrowed(self.line(f"sub nsw i64 {end}, {first}"), "trunc")
             ends[k] = self.call(f"llvm.{word}.{kind}", kind, [(kind, ends[k]), (kind, index)])
         # (an empty range ends where it starts, so that both ends are at least 0)
         return ends[0], self.call(f"llvm.smax.{kind}", kind, [(kind, ends[1]), (kind, ends[0])])
 
     def poison_shared(self) -> None:
         """Fill shared memory with a fixed byte, so that a block cannot read values of the previous block."""
-        self.declare("llvm.memset.p0.i64", "void", ["ptr", "i8", "i64", "i1"])
         for operation in self.dialect.shared:
             address, size = self.environment[operation.results[0]].text, operation.attributes["count"]
             size *= self.element_type(operation.results[0]).itemsize
-            self.do(f"call void @llvm.memset.p0.i64(ptr align 64 {address}, i8 {POISON}, i64 {size}, i1 false)")
+            self.clear(f"align 64 {address}", str(size), POISON)
 
     # -- steps ----------------------------------------------------------------------------------
 
@@ -307,7 +294,9 @@ class SplitEmitter(BarrierEmitter):
         if operation.results and operation.results[0] in self.settled:
             self.set(operation, Item("true" if self.settled[operation.results[0]] else "false"))
         elif operation.opcode == "local" and operation.results[0] in self.split.local_operations:
-            self.allocate_common(operation.results[0])
+            # all threads of the block share a variable that is `common`
+            if operation.results[0] in self.split.common and operation.results[0] not in self.environment:
+                self.local(operation)
         elif operation.opcode == "atomic" and self.private.update(self, operation):
             pass
         elif operation.opcode == "repeat" and self.gone and operation.regions[0] in self.split.steps:
@@ -319,54 +308,33 @@ class SplitEmitter(BarrierEmitter):
         else:
             super().operation(operation)
 
-    def allocate_common(self, root: Value) -> None:
-        """Allocate a `local` variable if all threads of the block share it and it is not yet allocated."""
-        if root in self.split.common and root not in self.environment:
-            self.local(self.split.local_operations[root])
-
     def repeat_while_any(self, operation: Operation) -> None:
-        """Emit a `repeat` loop with synchronization points, which runs while any thread remains in the loop.
-
-        The loop ends when all threads that execute it have left the kernel.
-        """
+        """Emit a `repeat` loop with synchronization points, which ends when all its threads have left the kernel."""
         number = self.fresh_number()
         branch = self.split.branches[operation]
         self.do(f"br label %again{number}")
         self.start_label(f"again{number}")
         self.block(operation.regions[0])
         self.polls.count(1)
-        staying = self.alloca("i64", 8)
-        self.do(f"store i64 0, ptr {staying}, align 8")
+        staying = self.variable("i32", "0")
         with range_loop(self, "i64", "0", self.threads) as thread:
-            byte = self.line(f"load i8, ptr {self.line(f'getelementptr inbounds i8, ptr {self.gone}, i64 {thread}')}")
-            stays = self.line(f"icmp eq i8 {byte}, 0")
+            stays = self.line(f"icmp eq i8 {self.load_byte(self.gone, thread)}, 0")
             if branch is not None:
-                taken = self.line(f"load i8, ptr {self.slot(self.masks[branch], 'i8', thread)}, align 1")
+                taken = self.load_byte(self.masks[branch], thread)
                 stays = self.line(f"and i1 {stays}, {self.line(f'icmp ne i8 {taken}, 0')}")
-            stays = self.line(f"zext i1 {stays} to i64")
-            before = self.line(f"load i64, ptr {staying}, align 8")
-            self.do(f"store i64 {self.line(f'add i64 {before}, {stays}')}, ptr {staying}, align 8")
-        total = self.line(f"load i64, ptr {staying}, align 8")
-        some = self.line(f"icmp ne i64 {total}, 0")
+            self.increase(staying, self.line(f"zext i1 {stays} to i32"))
+        some = self.line(f"icmp ne i32 {self.line(f'load i32, ptr {staying}, align 4')}, 0")
         self.do(f"br i1 {some}, label %again{number}, label %never{number}")
         self.start_label(f"never{number}")
 
     def branch_in_step(self, operation: Operation) -> None:
-        """Emit an `if` that contains synchronization points.
-
-        A region runs if at least one thread takes it.
-        """
+        """Emit an `if` that contains synchronization points. A region runs if at least one thread takes it."""
         for k, region in enumerate(operation.regions):
             if not self.split.steps[region]:
                 continue
-            number = self.fresh_number()
             self.find_range((operation, k))
-            taken = self.line(f"icmp ne i64 {self.ranges[operation, k][1]}, 0")
-            self.do(f"br i1 {taken}, label %taken{number}, label %passed{number}")
-            self.start_label(f"taken{number}")
-            self.block(region)
-            self.do(f"br label %passed{number}")
-            self.start_label(f"passed{number}")
+            with self.when(self.line(f"icmp ne i64 {self.ranges[operation, k][1]}, 0")):
+                self.block(region)
 
     # -- runs -----------------------------------------------------------------------------------
 
@@ -393,17 +361,13 @@ class SplitEmitter(BarrierEmitter):
         self.settled, self.vectorizes = {}, False
 
     def emit_thread(self, run: Run, guards: RunGuards, done: str) -> None:
-        """Emit the code of one thread between two barriers.
-
-        The code ends at the label `done`.
-        """
+        """Emit the code of one thread between two barriers, which ends at the label `done`."""
         self.here = set()
         masks = [(self.gone, "eq")] if self.gone and run.late else []
         if run.branch is not None and not guards.entered:
             masks.append((self.masks[run.branch], "ne"))
         for k, (array, word) in enumerate(masks):
-            byte = self.line(f"load i8, ptr {self.slot(array, 'i8')}, align 1{NOTE}")
-            there = self.line(f"icmp {word} i8 {byte}, 0")
+            there = self.line(f"icmp {word} i8 {self.load_byte(array, note=NOTE)}, 0")
             self.do(f"br i1 {there}, label %{done}.{k}, label %{done}")
             self.start_label(f"{done}.{k}")
         touched = self.split.touched(run)
@@ -438,8 +402,7 @@ class SplitEmitter(BarrierEmitter):
         dtype, count = self.element_type(root), split.local_operations[root].attributes["count"]
         kind = memory_type(dtype)
         if root in split.kept and root not in split.single:
-            array = self.kept.setdefault(root, "") or self.array(count * dtype.itemsize)
-            self.kept[root] = array
+            array = self.array_of(root, count * dtype.itemsize)
             self.environment[root] = Item(self.slot(array, kind, count=count))
             return
         if root not in self.own:
@@ -449,14 +412,12 @@ class SplitEmitter(BarrierEmitter):
         self.environment[root] = Item(address)
         self.dialect.own.add(root)
         if count != 1:
-            self.declare("llvm.lifetime.start.p0", "void", ["ptr"])
-            self.do(f"call void @llvm.lifetime.start.p0(ptr {address})")
+            self.call("llvm.lifetime.start.p0", "void", [("ptr", address)])
         elif not split.begins_with_store(run, root):
-            text = "0.0" if dtype.kind == "f" else "0"
+            text = "zeroinitializer"
             if root in split.kept:
-                array = self.kept.get(root) or self.array(dtype.itemsize)
-                self.kept[root] = array
-                text = self.line(f"load {kind}, ptr {self.slot(array, kind)}, align {dtype.itemsize}{NOTE}")
+                address_of_kept = self.slot(self.array_of(root, dtype.itemsize), kind)
+                text = self.line(f"load {kind}, ptr {address_of_kept}, align {dtype.itemsize}{NOTE}")
             self.do(f"store {kind} {text}, ptr {address}, align {dtype.itemsize}")
 
     def close_variable(self, root: Value, run: Run) -> None:
@@ -467,9 +428,7 @@ class SplitEmitter(BarrierEmitter):
         if not any(o.opcode == "store" and o.operands[0] is root for o in run.everything()):
             return
         dtype = self.element_type(root)
-        kind = memory_type(dtype)
-        array = self.kept.get(root) or self.array(dtype.itemsize)
-        self.kept[root] = array
+        kind, array = memory_type(dtype), self.array_of(root, dtype.itemsize)
         text = self.line(f"load {kind}, ptr {self.own[root]}, align {dtype.itemsize}")
         self.do(f"store {kind} {text}, ptr {self.slot(array, kind)}, align {dtype.itemsize}{NOTE}")
 
@@ -495,13 +454,7 @@ class SplitEmitter(BarrierEmitter):
             return
         self.here.add(value)
         if value in self.split.crossing:
-            kind, size = memory_of(value)
-            array = self.kept.get(value) or self.array(size)
-            self.kept[value] = array
-            text = self.line(f"load {kind}, ptr {self.slot(array, kind)}, align {size}{NOTE}")
-            if not isinstance(value.type, Pointer) and value.type.kind == "b":
-                text = self.line(f"trunc i8 {text} to i1")
-            self.environment[value] = Item(text)
+            self.environment[value] = Item(self.load_value(value, self.array_of(value, memory_of(value)[1])))
             return
         for operand in maker.operands:
             self.make_available(operand)
@@ -511,15 +464,8 @@ class SplitEmitter(BarrierEmitter):
         """Store the values that later runs (code between barriers) use, in arrays with one element per thread."""
         for value in values:
             self.here.add(value)
-            if value not in self.split.crossing:
-                continue
-            kind, size = memory_of(value)
-            array = self.kept.get(value) or self.array(size)
-            self.kept[value] = array
-            text = self.scalar_of(value)
-            if not isinstance(value.type, Pointer) and value.type.kind == "b":
-                text = self.line(f"zext i1 {text} to i8")
-            self.do(f"store {kind} {text}, ptr {self.slot(array, kind)}, align {size}{NOTE}")
+            if value in self.split.crossing:
+                self.store_value(value, self.array_of(value, memory_of(value)[1]))
 
 
 def emit_split(kernel: Kernel, target: Target, split: BarrierSplit) -> tuple[str, set[str], list[str]]:

@@ -44,9 +44,8 @@ class ArrayEmitter(Emitter):
         self.constants = {o.results[0]: o.attributes["value"] for o in kernel.walk() if o.opcode == "constant"}
         self.kept: dict[Value, str] = {}  # value or `local` -> its array
         self.contributions: dict[Operation, str] = {}  # synchronization point -> array of the threads' contributions
-        self.stored_results: dict[
-            Operation, list[str]
-        ] = {}  # synchronization point -> arrays of the results for the warps
+        # synchronization point -> arrays of the results for the warps
+        self.stored_results: dict[Operation, list[str]] = {}
         self.own: dict[Value, str] = {}  # `local` -> memory that the threads use one after another
         self.masks: dict[Branch, str] = {}  # branch -> one byte per thread: whether the thread takes the branch
         # branch -> the first thread that takes it, and the number after the last one, i64
@@ -62,6 +61,12 @@ class ArrayEmitter(Emitter):
         name = f"%array{len(self.arrays)}"
         self.arrays.append((name, bytes_each))
         return name
+
+    def array_of(self, value: Value, bytes_each: int) -> str:
+        """Return the array of a value or variable, which is reserved on first use."""
+        if value not in self.kept:
+            self.kept[value] = self.array(bytes_each)
+        return self.kept[value]
 
     def _arena(self) -> str:
         """Return the code that allocates all arrays of a kernel in one piece of memory.
@@ -125,3 +130,23 @@ class ArrayEmitter(Emitter):
         if count != 1:
             index = self.line(f"mul nuw nsw i64 {index}, {count}")
         return self.line(f"getelementptr inbounds {kind}, ptr {array}, i64 {index}")
+
+    def load_value(self, value: Value, array: str, number: str = "") -> str:
+        """Load the element of `array` that contains a value of a thread, by default of the current thread."""
+        kind, size = memory_of(value)
+        text = self.line(f"load {kind}, ptr {self.slot(array, kind, number)}, align {size}{NOTE}")
+        return text if isinstance(value.type, Pointer) else self.as_value(text, value.type, 0)
+
+    def store_value(self, value: Value, array: str) -> None:
+        """Store a value of the current thread in its element of `array`."""
+        (kind, size), text = memory_of(value), self.scalar_of(value)
+        text = text if isinstance(value.type, Pointer) else self.as_memory(text, value.type, 0)
+        self.do(f"store {kind} {text}, ptr {self.slot(array, kind)}, align {size}{NOTE}")
+
+    def load_byte(self, array: str, thread: str = "", note: str = "") -> str:
+        """Load a thread's element of an array of bytes."""
+        return self.line(f"load i8, ptr {self.slot(array, 'i8', thread)}, align 1{note}")
+
+    def clear(self, address: str, nbytes: str, byte: int = 0) -> None:
+        """Emit code that sets bytes of memory to a value."""
+        self.call("llvm.memset.p0.i64", "void", [("ptr", address), ("i8", str(byte)), ("i64", nbytes), ("i1", "false")])

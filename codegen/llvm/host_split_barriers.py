@@ -8,18 +8,14 @@ run, between runs, and at the start of the next run. Invariant: each synchroniza
 
 from __future__ import annotations
 
+from collections.abc import Iterator
+from contextlib import contextmanager
+
 import numpy as np
 
 from weft.codegen.kernel_ir.operation import Operation, Value
 from weft.codegen.llvm.emit import Item, scalar_type
-from weft.codegen.llvm.host_exchange import (
-    accumulator_type,
-    combine_next,
-    from_accumulator,
-    reduce_by_halves,
-    source_lane,
-    to_accumulator,
-)
+from weft.codegen.llvm.host_exchange import count_result, reduce_warp, site_of, source_lane, vote_result
 from weft.codegen.llvm.host_grid import range_loop
 from weft.codegen.llvm.host_split_arrays import NOTE, ArrayEmitter, memory_of
 from weft.codegen.passes.split_at_barriers import Branch
@@ -32,30 +28,23 @@ class BarrierEmitter(ArrayEmitter):
     """Emitter of synchronization points."""
 
     def clear_masks(self, operation: Operation) -> None:
-        """Emit code that clears the masks of a branch, which record the threads that take each region.
+        """Emit code that clears the masks of a branch, before the run in which the threads evaluate the condition.
 
         A mask has one byte per thread: 1 if the thread takes the region.
-
-        The masks are cleared before the run in which the threads evaluate the condition.
         """
         for k, region in enumerate(operation.regions):
             if self.split.steps[region]:
-                array = self.masks.get((operation, k)) or self.array(1)
-                self.masks[operation, k] = array
-                self.declare("llvm.memset.p0.i64", "void", ["ptr", "i8", "i64", "i1"])
+                if (operation, k) not in self.masks:
+                    self.masks[operation, k] = self.array(1)
                 many = self.line(f"and i64 {self.line(f'add nuw nsw i64 {self.threads}, 31')}, -32")  # whole warps
-                self.do(f"call void @llvm.memset.p0.i64(ptr {array}, i8 0, i64 {many}, i1 false)")
+                self.clear(self.masks[operation, k], many)
 
     def find_range(self, branch: Branch) -> None:
         """Emit code that finds the smallest range of warps containing all threads that take a branch.
 
-        The range is 0 to 0 if there are none.
-
-        Both ends are thread numbers that are multiples of 32.
+        Both ends are thread numbers that are multiples of 32. The range is 0 to 0 if there are no such threads.
         """
-        first, end = self.alloca("i64", 8), self.alloca("i64", 8)
-        for spot in (first, end):
-            self.do(f"store i64 0, ptr {spot}, align 8")
+        first, end = self.variable("i64", "0"), self.variable("i64", "0")
         warps = self.line(f"lshr i64 {self.line(f'add nuw nsw i64 {self.threads}, 31')}, 5")
         with range_loop(self, "i64", "0", warps) as warp:
             taken = self.line(f"icmp ne {MASK} {self.load_mask(branch, warp)}, 0")
@@ -82,13 +71,9 @@ class BarrierEmitter(ArrayEmitter):
                     self.do(f"store i8 {byte}, ptr {self.slot(self.masks[operation, k], 'i8')}, align 1{NOTE}")
             return
         value = operation.operands[0 if operation.opcode in ("shuffle_xor", "barrier_vote") else 1]
-        kind, size = memory_of(value)
-        array = self.contributions.get(operation) or self.array(size)
-        self.contributions[operation] = array
-        text = self.scalar_of(value)
-        if isinstance(value.type, np.dtype) and value.type.kind == "b":
-            text = self.line(f"zext i1 {text} to i8")
-        self.do(f"store {kind} {text}, ptr {self.slot(array, kind)}, align {size}{NOTE}")
+        if operation not in self.contributions:
+            self.contributions[operation] = self.array(memory_of(value)[1])
+        self.store_value(value, self.contributions[operation])
 
     def participates(self, operation: Operation, thread: str, gone: str = "", note: str = "") -> str:
         """Emit a test (i1) of whether a thread participates in an operation.
@@ -99,16 +84,14 @@ class BarrierEmitter(ArrayEmitter):
         branch = self.split.branches[operation]
         if branch is None:
             return stays
-        byte = self.line(f"load i8, ptr {self.slot(self.masks[branch], 'i8', thread)}, align 1{note}")
-        taken = self.line(f"icmp ne i8 {byte}, 0")
+        taken = self.line(f"icmp ne i8 {self.load_byte(self.masks[branch], thread, note)}, 0")
         return taken if stays == "true" else self.line(f"and i1 {stays}, {taken}")
 
     def is_running(self, operation: Operation, thread: str, gone: str = "", note: str = "") -> str:
         """Emit a test of whether a thread at a synchronization point is still running the kernel."""
         if operation not in self.split.uniform.late:
             return "true"
-        byte = self.line(f"load i8, ptr {self.slot(gone or self.gone, 'i8', thread)}, align 1{note}")
-        return self.line(f"icmp eq i8 {byte}, 0")
+        return self.line(f"icmp eq i8 {self.load_byte(gone or self.gone, thread, note)}, 0")
 
     def combine_contributions(self, operation: Operation) -> None:
         """Emit the part of a synchronization point that runs once, after all threads have arrived."""
@@ -124,8 +107,8 @@ class BarrierEmitter(ArrayEmitter):
             case "shuffle" | "shuffle_xor" if operation in self.split.uniform.late:
                 # determine the participants now: the run that receives the values may have threads that leave
                 (array,) = self.result_arrays(operation, (1,))
-                self.declare("llvm.memcpy.p0.p0.i64", "void", ["ptr", "ptr", "i64", "i1"])
-                self.do(f"call void @llvm.memcpy.p0.p0.i64(ptr {array}, ptr {self.gone}, i64 {self.threads}, i1 false)")
+                arguments = [("ptr", array), ("ptr", self.gone), ("i64", self.threads), ("i1", "false")]
+                self.call("llvm.memcpy.p0.p0.i64", "void", arguments)
             case _:
                 pass  # the end of the loop over threads is the barrier
 
@@ -135,9 +118,8 @@ class BarrierEmitter(ArrayEmitter):
         On a GPU, the lanes that reach the synchronization point could wait forever. The failure record names one lane
         of each kind.
         """
-        line = operation.attributes.get("line")
-        self.sites.append(operation.opcode + (f" in line {line}" if line else ""))
-        site = len(self.sites) - 1
+        site = len(self.sites)
+        self.sites.append(site_of(operation))
         fault = self.line(f"inttoptr i64 {self.dialect.read_slot(self, len(self.kernel.parameters) + 7)} to ptr")
         with range_loop(self, "i64", *self.warps_at(operation)) as warp:
             number = self.fresh_number()
@@ -147,9 +129,7 @@ class BarrierEmitter(ArrayEmitter):
             equal = [self.line(f"icmp eq {MASK} {mask}, {bits}") for bits in (0, ALL_LANES)]
             self.do(f"br i1 {self.line(f'or i1 {equal[0]}, {equal[1]}')}, label %whole{number}, label %some{number}")
             self.start_label(f"some{number}")
-            found = [self.alloca("i64", 8), self.alloca("i64", 8)]  # a lane that waits, a lane that does not
-            for spot in found:
-                self.do(f"store i64 -1, ptr {spot}, align 8")
+            found = [self.variable("i64", "-1") for _ in range(2)]  # a lane that waits, a lane that does not
             with self.lanes_of(warp) as (thread, _):
                 stays, there = self.is_running(operation, thread), self.participates(operation, thread)
                 passes = self.line(f"and i1 {stays}, {self.line(f'xor i1 {there}, true')}")
@@ -176,26 +156,22 @@ class BarrierEmitter(ArrayEmitter):
             self.start_label(f"whole{number}")
 
     def count_votes(self, operation: Operation) -> None:
-        """Emit code that computes the result of a barrier vote.
-
-        The result is the count of true votes, or the AND or OR of all votes.
-        """
-        votes, members = self.alloca("i32", 4), self.alloca("i32", 4)
-        for address in (votes, members):
-            self.do(f"store i32 0, ptr {address}, align 4")
+        """Emit code that computes the result of a barrier vote."""
+        votes, members = self.variable("i32", "0"), self.variable("i32", "0")
         with range_loop(self, "i64", "0", self.threads) as thread:
-            vote = self.line(f"load i8, ptr {self.slot(self.contributions[operation], 'i8', thread)}, align 1")
-            takes_part = self.line(f"zext i1 {self.participates(operation, thread)} to i32")
-            counts = self.line(f"and i32 {self.line(f'zext i8 {vote} to i32')}, {takes_part}")
+            counts, takes_part = self.load_ballot(operation, thread)
             self.increase(votes, counts)
             self.increase(members, takes_part)
         count = self.line(f"load i32, ptr {votes}, align 4")
         kind = operation.attributes["kind"]
-        if kind != "count":
-            whole = self.line(f"load i32, ptr {members}, align 4")
-            held = self.line(f"icmp eq i32 {count}, {whole}" if kind == "and" else f"icmp ne i32 {count}, 0")
-            count = self.line(f"zext i1 {held} to i32")
+        count = count_result(self, kind, count, lambda: self.line(f"load i32, ptr {members}, align 4"))
         self.set(operation, Item(count))
+
+    def load_ballot(self, operation: Operation, thread: str) -> tuple[str, str]:
+        """Emit code that determines whether a thread votes true, and whether it votes, as 0 or 1 (i32)."""
+        vote = self.load_byte(self.contributions[operation], thread)
+        takes_part = self.line(f"zext i1 {self.participates(operation, thread)} to i32")
+        return self.line(f"and i32 {self.line(f'zext i8 {vote} to i32')}, {takes_part}"), takes_part
 
     def increase(self, address: str, by: str) -> None:
         """Emit the addition of a value to a 32-bit integer in memory."""
@@ -203,9 +179,7 @@ class BarrierEmitter(ArrayEmitter):
         self.do(f"store i32 {self.line(f'add i32 {before}, {by}')}, ptr {address}, align 4")
 
     def result_arrays(self, operation: Operation, sizes: tuple[int, ...]) -> list[str]:
-        """Return the arrays for the results of a synchronization point.
-
-        The first call allocates the arrays.
+        """Return the arrays for the results of a synchronization point, which are reserved by the first call.
 
         `sizes` are the bytes per element of each array.
         """
@@ -217,72 +191,57 @@ class BarrierEmitter(ArrayEmitter):
         """Emit code that computes two masks per warp: the lanes with true votes, and the participating lanes."""
         arrays = self.result_arrays(operation, (4, 4))
         with range_loop(self, "i64", *self.warps_at(operation)) as warp:
-            bits = [self.alloca("i32", 4), self.alloca("i32", 4)]
-            for address in bits:
-                self.do(f"store i32 0, ptr {address}, align 4")
+            bits = [self.variable("i32", "0"), self.variable("i32", "0")]
             with self.lanes_of(warp) as (thread, lane):
-                vote = self.line(f"load i8, ptr {self.slot(self.contributions[operation], 'i8', thread)}, align 1")
-                takes_part = self.line(f"zext i1 {self.participates(operation, thread)} to i32")
-                counts = self.line(f"and i32 {self.line(f'zext i8 {vote} to i32')}, {takes_part}")
-                for address, bit in zip(bits, (counts, takes_part), strict=True):
+                for address, bit in zip(bits, self.load_ballot(operation, thread), strict=True):
                     self.increase(address, self.line(f"shl i32 {bit}, {lane}"))
             for array, address in zip(arrays, bits, strict=True):
                 text = self.line(f"load i32, ptr {address}, align 4")
                 self.do(f"store i32 {text}, ptr {self.slot(array, 'i32', warp)}, align 4")
 
     def reduce_warps(self, operation: Operation) -> None:
-        """Emit a reduction over the lanes of each warp.
-
-        A complete warp is reduced by halves, others in lane order.
-        """
+        """Emit a reduction over the lanes of each warp."""
         dtype = operation.operands[1].type
         assert isinstance(dtype, np.dtype)
-        name, wide = operation.attributes["kind"], accumulator_type(dtype)
-        kind, size = scalar_type(wide), wide.itemsize
-        (array,) = self.result_arrays(operation, (dtype.itemsize,))
+        kind, size = scalar_type(dtype), dtype.itemsize
+        (array,) = self.result_arrays(operation, (size,))
 
         def read(thread: str) -> str:
-            address = self.slot(self.contributions[operation], scalar_type(dtype), thread)
-            return to_accumulator(
-                self, self.line(f"load {scalar_type(dtype)}, ptr {address}, align {dtype.itemsize}"), dtype
-            )
+            return self.line(f"load {kind}, ptr {self.slot(self.contributions[operation], kind, thread)}, align {size}")
+
+        @contextmanager
+        def lanes(warp: str) -> Iterator[tuple[str, str]]:
+            with self.lanes_of(warp) as (thread, _):
+                yield read(thread), self.participates(operation, thread)
 
         with range_loop(self, "i64", *self.warps_at(operation)) as warp:
-            number = self.fresh_number()
-            total, some, members = self.alloca(kind, size), self.alloca("i1", 1), self.alloca("i32", 4)
+            members = self.variable("i32", "0")
             first = self.line(f"shl nuw nsw i64 {warp}, 5")
-            self.do(f"store i1 false, ptr {some}, align 1")
-            self.do(f"store i32 0, ptr {members}, align 4")
             with self.lanes_of(warp) as (thread, _):
                 self.increase(members, self.line(f"zext i1 {self.participates(operation, thread)} to i32"))
-            whole = self.line(f"icmp eq i32 {self.line(f'load i32, ptr {members}, align 4')}, 32")
-            self.do(f"br i1 {whole}, label %whole{number}, label %part{number}")
-            self.start_label(f"whole{number}")
-            values = [read(self.line(f"add nuw nsw i64 {first}, {lane}")) for lane in range(32)]
-            self.do(f"store {kind} {reduce_by_halves(self, name, wide, values)}, ptr {total}, align {size}")
-            self.do(f"br label %reduced{number}")
-            self.start_label(f"part{number}")
-            with self.lanes_of(warp) as (thread, _):
-                combine_next(self, name, wide, (total, some), read(thread), self.participates(operation, thread))
-            self.do(f"br label %reduced{number}")
-            self.start_label(f"reduced{number}")
-            text = from_accumulator(self, self.line(f"load {kind}, ptr {total}, align {size}"), dtype)
-            address = self.slot(array, scalar_type(dtype), warp)
-            self.do(f"store {scalar_type(dtype)} {text}, ptr {address}, align {dtype.itemsize}")
+            is_complete = self.line(f"icmp eq i32 {self.line(f'load i32, ptr {members}, align 4')}, 32")
+
+            def read_lane(lane: int, first: str = first) -> str:
+                return read(self.line(f"add nuw nsw i64 {first}, {lane}"))
+
+            text = reduce_warp(self, operation, is_complete, read_lane, lanes(warp))
+            self.do(f"store {kind} {text}, ptr {self.slot(array, kind, warp)}, align {size}")
 
     def warps_at(self, operation: Operation) -> tuple[str, str]:
-        """Emit code that finds the range of warps with threads at a synchronization point.
-
-        The range is given by the first warp and the end.
-        """
+        """Emit code that finds the first warp with threads at a synchronization point, and the end of the range."""
         branch = self.split.branches[operation]
         first, end = self.ranges[branch] if branch is not None else ("0", self.threads)
         start = first if first == "0" else self.line(f"lshr i64 {first}, 5")
         return start, self.line(f"lshr i64 {self.line(f'add nuw nsw i64 {end}, 31')}, 5")
 
-    def lanes_of(self, warp: str) -> _Lanes:
-        """Return a context manager that emits a loop over a warp's threads."""
-        return _Lanes(self, warp)
+    @contextmanager
+    def lanes_of(self, warp: str) -> Iterator[tuple[str, str]]:
+        """Context manager that emits a loop over a warp's threads, and yields thread (i64) and lane (i32) numbers."""
+        first = self.line(f"shl nuw nsw i64 {warp}, 5")
+        behind = self.line(f"add nuw nsw i64 {first}, 32")
+        stop = self.call("llvm.umin.i64", "i64", [("i64", self.threads), ("i64", behind)])
+        with range_loop(self, "i64", first, stop) as thread:
+            yield thread, self.line(f"and i32 {self.line(f'trunc i64 {thread} to i32')}, 31")
 
     def load_result(self, operation: Operation) -> None:
         """Load the result of a synchronization point for the current thread."""
@@ -306,67 +265,45 @@ class BarrierEmitter(ArrayEmitter):
         """Load the result of a warp vote for the current thread."""
         ballots, members = self.stored_results[operation]
         ballot = self.load_of_warp(ballots, "i32", 4)
-        kind = operation.attributes["kind"]
-        if kind == "ballot":
-            return ballot
-        none = self.line(f"icmp eq i32 {ballot}, 0")
-        if kind == "any":
-            return self.line(f"xor i1 {none}, true")
-        every = self.line(f"icmp eq i32 {ballot}, {self.load_of_warp(members, 'i32', 4)}")
-        return every if kind == "all" else self.line(f"or i1 {every}, {none}")
+        return vote_result(self, operation.attributes["kind"], ballot, lambda: self.load_of_warp(members, "i32", 4))
 
     def load_shuffle(self, operation: Operation) -> str:
-        """Load the result of a shuffle for the current thread.
-
-        The result is another lane's value, or the thread's own value if that lane is inactive.
-        """
+        """Load another lane's value for the current thread, or its own value if that lane is inactive."""
         if operation.opcode == "shuffle_xor":
-            value, other, mode, width = operation.operands[0], str(operation.attributes["mask"]), "xor", 32
+            value, other = operation.operands[0], str(operation.attributes["mask"])
         else:
             value, other = operation.operands[1], self.scalar_of(operation.operands[2])
-            mode, width = operation.attributes["mode"], operation.attributes.get("width", 32)
         lane = self.line(f"and i32 {self.line(f'trunc i64 {self.linear} to i32')}, 31")
-        source, inside = source_lane(self, mode, width, lane, other)
+        source, inside = source_lane(self, operation, lane, other)
         partial = operation in self.split.uniform.late or (
             self.split.branches[operation] is not None and operation not in self.split.strict
         )
         near = self.line(f"and i32 {other}, 31")
-        if self.is_shift(operation, mode):
-            text = self.load_shifted(operation, value, mode, (inside, source, lane), near, partial)
-        else:
-            away = self.line(f"sext i32 {self.line(f'sub i32 {source}, {lane}')} to i64")
-            thread = self.line(f"add nsw i64 {self.linear}, {away}")
-            exists = self.line(f"icmp ult i64 {thread}, {self.threads}")
-            take = self.line(f"and i1 {inside}, {exists}")
-            safe = self.line(f"select i1 {take}, i64 {thread}, i64 {self.linear}")
-            if partial:
-                there = self.participates(operation, safe, self.stored_results.get(operation, [""])[0])
-                safe = self.line(f"select i1 {there}, i64 {safe}, i64 {self.linear}")
-            text = self.load_contribution(operation, value, safe)
-        if isinstance(value.type, np.dtype) and value.type.kind == "b":
-            return self.line(f"trunc i8 {text} to i1")
-        return text
+        if self.is_shift(operation):
+            return self.load_shifted(operation, value, (inside, source, lane), near, partial)
+        away = self.line(f"sext i32 {self.line(f'sub i32 {source}, {lane}')} to i64")
+        thread = self.line(f"add nsw i64 {self.linear}, {away}")
+        exists = self.line(f"icmp ult i64 {thread}, {self.threads}")
+        take = self.line(f"and i1 {inside}, {exists}")
+        safe = self.line(f"select i1 {take}, i64 {thread}, i64 {self.linear}")
+        if partial:
+            there = self.participates(operation, safe, self.stored_results.get(operation, [""])[0])
+            safe = self.line(f"select i1 {there}, i64 {safe}, i64 {self.linear}")
+        return self.load_value(value, self.contributions[operation], safe)
 
-    def is_shift(self, operation: Operation, mode: str) -> bool:
+    def is_shift(self, operation: Operation) -> bool:
         """Return whether all lanes of a shuffle read a lane at the same distance."""
-        if operation.opcode == "shuffle_xor" or mode == "xor":
+        mode = operation.attributes.get("mode", "xor")
+        if mode == "xor":
             mask = operation.attributes.get("mask")
             mask = self.constants.get(operation.operands[-1]) if mask is None else mask
             return mask is not None and (int(mask) & 31).bit_count() == 1
         return mode in ("up", "down") and not self.split.uniform.differs(operation.operands[2:])
 
     def load_shifted(
-        self,
-        operation: Operation,
-        value: Value,
-        mode: str,
-        source_lane: tuple[str, str, str],
-        distance: str,
-        partial: bool,
+        self, operation: Operation, value: Value, source_lane: tuple[str, str, str], distance: str, partial: bool
     ) -> str:
-        """Load the value of the lane at `distance` above or below the thread's own lane.
-
-        The distance (i32) is the same for all lanes.
+        """Load the value of the lane at `distance` (i32, the same for all lanes) above or below the thread's own lane.
 
         `source_lane` states whether there is such a lane in the group, its number, and the number of the current lane.
         `partial` states whether the current lane may not participate. The addresses of adjacent threads are adjacent,
@@ -374,8 +311,8 @@ class BarrierEmitter(ArrayEmitter):
         and not used.
         """
         inside, source, lane = source_lane
-        kind, _ = memory_of(value)
-        away = self.line(f"zext i32 {distance} to i64")
+        kind, mode = self.type_of(value.type), operation.attributes.get("mode", "xor")
+        array, away = self.contributions[operation], self.line(f"zext i32 {distance} to i64")
         numbers = {
             word: self.line(f"{word} nsw i64 {self.linear}, {away}")
             for word, modes in (("add", ("down", "xor")), ("sub", ("up", "xor")))
@@ -388,7 +325,7 @@ class BarrierEmitter(ArrayEmitter):
                 texts[0] if len(texts) == 1 else self.line(f"select i1 {above}, {kind} {texts[0]}, {kind} {texts[1]}")
             )
 
-        other = choose([self.load_contribution(operation, value, number) for number in numbers.values()], kind)
+        other = choose([self.load_value(value, array, number) for number in numbers.values()], kind)
         first, count = (self.line(f"trunc i64 {text} to i32") for text in (self.linear, self.threads))
         thread = self.line(f"add i32 {first}, {self.line(f'sub i32 {source}, {lane}')}")
         take = self.line(f"and i1 {inside}, {self.line(f'icmp ult i32 {thread}, {count}')}")
@@ -396,31 +333,5 @@ class BarrierEmitter(ArrayEmitter):
             gone = self.stored_results.get(operation, [""])[0]
             there = [self.participates(operation, number, gone, NOTE) for number in numbers.values()]
             take = self.line(f"and i1 {take}, {choose(there, 'i1')}")
-        own = self.load_contribution(operation, value, self.linear)
+        own = self.load_value(value, array)
         return self.line(f"select i1 {take}, {kind} {other}, {kind} {own}")
-
-    def load_contribution(self, operation: Operation, value: Value, thread: str) -> str:
-        """Load the value that a thread has contributed to a shuffle."""
-        kind, size = memory_of(value)
-        address = self.slot(self.contributions[operation], kind, thread)
-        return self.line(f"load {kind}, ptr {address}, align {size}{NOTE}")
-
-
-class _Lanes:
-    """Context manager that emits a loop over a warp's threads, and yields thread (i64) and lane (i32) numbers."""
-
-    def __init__(self, emitter: BarrierEmitter, warp: str) -> None:
-        first = emitter.line(f"shl nuw nsw i64 {warp}, 5")
-        behind = emitter.line(f"add nuw nsw i64 {first}, 32")
-        few = emitter.line(f"icmp slt i64 {emitter.threads}, {behind}")
-        stop = emitter.line(f"select i1 {few}, i64 {emitter.threads}, i64 {behind}")
-        self.emitter = emitter
-        self.loop = range_loop(emitter, "i64", first, stop)
-
-    def __enter__(self) -> tuple[str, str]:
-        thread = self.loop.__enter__()
-        narrow = self.emitter.line(f"trunc i64 {thread} to i32")
-        return thread, self.emitter.line(f"and i32 {narrow}, 31")
-
-    def __exit__(self, *error: object) -> None:
-        self.loop.__exit__(None, None, None)

@@ -12,7 +12,7 @@ from __future__ import annotations
 import numpy as np
 
 from weft.codegen.kernel_ir.operation import Operation, Pointer
-from weft.codegen.llvm.emit import Emitter, Item, scalar_type
+from weft.codegen.llvm.emit import Emitter, Item
 from weft.codegen.llvm.host_exchange import to_bits
 from weft.runtime import read_llvm
 
@@ -28,17 +28,12 @@ def emit_trace(
         emitter.declarations["weft_trace_note"] = read_llvm(
             __file__, "host_trace", WIDTH=emitter.kernel.attributes["trace"]
         )
-    kind = scalar_type(emitter.kernel.index_dtype)
-
-    def wide(text: str) -> str:
-        return text if kind == "i64" else emitter.line(f"sext {kind} {text} to i64")
-
-    upper = emitter.line(f"shl i64 {wide(thread)}, 32")
+    upper = emitter.line(f"shl i64 {emitter.widened(thread)}, 32")
     what = emitter.line(f"or i64 {upper}, {operation.attributes['site']}")
-    block = wide(numbers["block_index", 2])
+    block = emitter.widened(numbers["block_index", 2])
     for axis in (1, 0):
-        row = emitter.line(f"mul nuw nsw i64 {block}, {wide(numbers['grid_size', axis])}")
-        block = emitter.line(f"add nuw nsw i64 {row}, {wide(numbers['block_index', axis])}")
+        row = emitter.line(f"mul nuw nsw i64 {block}, {emitter.widened(numbers['grid_size', axis])}")
+        block = emitter.line(f"add nuw nsw i64 {row}, {emitter.widened(numbers['block_index', axis])}")
     values, address = operation.operands, "0"
     if values and isinstance(values[0].type, Pointer):
         address = emitter.line(f"ptrtoint ptr {emitter.scalar_of(values[0])} to i64")
@@ -48,7 +43,8 @@ def emit_trace(
         slot = emitter.line(f"getelementptr inbounds i64, ptr {record}, i64 {k}")
         text = emitter.scalar_of(value)
         assert isinstance(value.type, np.dtype)
-        text = wide(text) if value.type == emitter.kernel.index_dtype else to_bits(emitter, text, value.type)
+        is_index = value.type == emitter.kernel.index_dtype
+        text = emitter.widened(text) if is_index else to_bits(emitter, text, value.type)
         emitter.do(f"store i64 {text}, ptr {slot}, align 8")
     low = emitter.line(f"and i64 {address}, {operation.attributes.get('align', 1) - 1}")
     emitter.set(operation, Item(emitter.line(f"icmp eq i64 {low}, 0")))

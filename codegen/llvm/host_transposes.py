@@ -27,9 +27,7 @@ def emit_transposed(emitter: Writer, operation: Operation, vector_bytes: int) ->
     emitter.declarations.setdefault(name, _function(name, element, lanes, size))
     tile = emitter.alloca(f"[{size * size} x {element}]", 64)
     source, *numbers = (emitter.scalar_of(v) for v in operation.operands)
-    if emitter.kernel.index_dtype.itemsize < 8:
-        numbers = [emitter.line(f"sext i32 {number} to i64") for number in numbers]
-    index, *rest = numbers
+    index, *rest = (emitter.widened(number) for number in numbers)
     start = emitter.line(f"getelementptr inbounds {element}, ptr {source}, i64 {index}")
     arguments = ", ".join(f"i64 {number}" for number in rest)
     emitter.do(f"call void @{name}(ptr {start}, {arguments}, ptr {tile})")
@@ -37,10 +35,7 @@ def emit_transposed(emitter: Writer, operation: Operation, vector_bytes: int) ->
 
 
 def _transposing_shuffles(lanes: int, vector: str) -> tuple[list[str], list[str]]:
-    """Return shuffles that transpose a square matrix with one vector per row, and the names of the results.
-
-    The vectors are %in0, %in1, ...
-    """
+    """Return shuffles that transpose a matrix with the rows %in0, %in1, ..., and the names of the results."""
     lines, names = [], [f"%in{k}" for k in range(lanes)]
     half = lanes // 2
     while half:

@@ -5,6 +5,9 @@ from __future__ import annotations
 import ctypes
 from functools import cache
 
+from weft.codegen.llvm.emit_memory import MemoryEmitter
+from weft.codegen.llvm.emit_text import wide
+
 # C library functions that ops refer to, with their numbers of arguments.
 C_FUNCTIONS = {
     **dict.fromkeys(
@@ -46,3 +49,31 @@ def vector_variant(name: str, bits: int, vector_bytes: int) -> tuple[str, int] |
         if width <= vector_bytes and hasattr(library, symbol):
             return symbol, lanes
     return None
+
+
+def vector_call(
+    emitter: MemoryEmitter, variant: tuple[str, int], kind: str, operands: list[str], lanes: int, note: str = ""
+) -> str:
+    """Emit calls to a vector function on vectors of `lanes` values, or on scalars if `lanes` is 0.
+
+    Scalars and vectors that are shorter than those of the function are padded with their own values. `note` is the text
+    after each call.
+    """
+    symbol, width = variant
+    piece, vector = wide(kind, width), wide(kind, lanes)
+    emitter.declare(symbol, piece, [piece] * len(operands))
+
+    def select(text: str, first: int) -> str:
+        if not lanes:
+            return emitter.splat(text, kind, width)
+        order = [(first + k) % lanes for k in range(width)]
+        return text if lanes == width else emitter.shuffled(vector, order, text)
+
+    pieces = []
+    for first in range(0, max(lanes, 1), width):
+        arguments = ", ".join(f"{piece} {select(text, first)}" for text in operands)
+        pieces.append(emitter.line(f"call {piece} @{symbol}({arguments}){note}"))
+    text = emitter.concatenated(pieces, kind, width)
+    if not lanes:
+        return emitter.line(f"extractelement {piece} {text}, i64 0")
+    return emitter.shuffled(piece, range(lanes), text) if lanes < width else text
