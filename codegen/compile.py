@@ -28,22 +28,17 @@ def compile_kernel(kernel: Kernel, target: Target) -> ObjectCode:
     """
     verify_kernel(kernel)
     backend = _backend(target.kind)
-    compiled = backend.compile_host if target.kind == "cpu" else backend.compile_nvptx
-    code: ObjectCode = uninterruptible(lambda: compiled(kernel, target), (target, print_kernel(kernel)))
+    code: ObjectCode = uninterruptible(lambda: backend.compile_code(kernel, target), (target, print_kernel(kernel)))
     return code
 
 
 def lower_stages(kernel: Kernel, target: Target) -> dict[str, str]:
     """Return the text of a kernel after each stage of compilation, as a dict with the stage names as keys.
 
-    The stages are ``kernel``, ``llvm`` and ``asm``.
-
-    On a GPU, ``asm`` is PTX.
+    The stages are ``kernel``, ``llvm`` and ``asm``. On a GPU, ``asm`` is PTX.
     """
     verify_kernel(kernel)
-    backend = _backend(target.kind)
-    rest = backend.host_stages(kernel, target) if target.kind == "cpu" else backend.nvptx_stages(kernel, target)
-    return {"kernel": print_kernel(kernel), **rest}
+    return {"kernel": print_kernel(kernel), **_backend(target.kind).stages(kernel, target)}
 
 
 def show_stages(target: Target, kernel: Kernel, text: str) -> None:

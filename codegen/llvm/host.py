@@ -55,10 +55,7 @@ class HostText:
 
 
 def emit_host(kernel: Kernel, target: Target) -> HostText:
-    """Emit the LLVM text of a kernel for the host.
-
-    Explicit kernels and kernels with a GPU schedule are emitted as threads.
-    """
+    """Emit the LLVM text of a kernel for the host, as threads for explicit kernels and GPU schedules."""
     ready = run_passes(kernel, target)
     launch = _launch(ready, _cost(kernel))
     if ready.level == "logical":
@@ -80,10 +77,7 @@ def _cost(kernel: Kernel) -> int:
 
 
 def _launch(ready: Kernel, cost: int) -> dict[str, Any]:
-    """Return the launch parameters of a kernel.
-
-    A launch consists of chunks of the outermost loop, or of thread blocks.
-    """
+    """Return the launch parameters of a kernel, which runs chunks of its outermost loop, or thread blocks."""
     if ready.level == "logical":
         outer = any(o.opcode == "for" and o.attributes["role"] == "parallel" for o in ready.body.operations)
         spans = [[k, *span] for k, span in find_spans(ready).items()]
@@ -105,10 +99,7 @@ def _depends_on_order(o: Operation) -> bool:
 
 
 def _effort(target: Target) -> int:
-    """Return LLVM's optimization level for a target.
-
-    The level is low for GPU schedules on the host, which are for tests.
-    """
+    """Return LLVM's optimization level, which is low for GPU schedules on the host, since they are for tests."""
     return 2 if target.schedule is None else 0
 
 
@@ -174,7 +165,7 @@ def _build(kernel: Kernel, target: Target) -> tuple[llvm.ModuleRef, llvm.TargetM
     return module, machine, made
 
 
-def compile_host(kernel: Kernel, target: Target) -> ObjectCode:
+def compile_code(kernel: Kernel, target: Target) -> ObjectCode:
     """Compile a logical or a threaded kernel for the host CPU."""
     module, machine, made = _build(kernel, target)
     parameters = tuple(p.kind for p in kernel.parameters)
@@ -182,7 +173,7 @@ def compile_host(kernel: Kernel, target: Target) -> ObjectCode:
     return ObjectCode("object", kernel.name, data, target.name, parameters, made.symbols, made.launch)
 
 
-def host_stages(kernel: Kernel, target: Target) -> dict[str, str]:
+def stages(kernel: Kernel, target: Target) -> dict[str, str]:
     """Return the text of a kernel after each stage of compilation for the host CPU."""
     module, machine, _ = _build(kernel, target)
     return {"llvm": str(module), "asm": machine.emit_assembly(module)}

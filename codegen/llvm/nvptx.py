@@ -20,7 +20,7 @@ from weft.codegen.kernel_ir.text import print_kernel
 from weft.codegen.llvm import libdevice, nvptx_calls, nvptx_memory, nvptx_threads
 from weft.codegen.llvm.allowlist import COMMON, NVPTX, check_declarations
 from weft.codegen.llvm.emit import Emitter, Item, memory_type, scalar_type
-from weft.codegen.llvm.emit_text import suffix, wide, with_float_flags
+from weft.codegen.llvm.emit_text import suffix, with_float_flags
 from weft.codegen.llvm.nvptx_device import emit_device
 from weft.codegen.llvm.nvptx_lines import describe_module
 from weft.codegen.passes.map_axes import launch_data, map_axes
@@ -36,8 +36,6 @@ _SPACES = {
     "local": "ptr",
     "parameter": "ptr addrspace(101)",
 }
-ATTRIBUTES_SINCE = (21,)  # the LLVM versions that have launch bounds as function attributes
-FIRST_ANNOTATION = 1 << 20  # a number that no other metadata node has
 _CONSTANT_BYTES = 64 * 1024  # size of constant memory; larger tables are in global memory
 
 
@@ -86,31 +84,19 @@ class NvptxDialect:
         emitter.lines += [f"define ptx_kernel void @{kernel.name}({', '.join(parts)}) #1 {{", "entry:"]
         for p in kernel.parameters:
             if isinstance(p.value.type, np.dtype) and p.value.type.kind == "b":
-                emitter.environment[p.value] = Item(emitter.line(f"icmp ne i8 %arg.{p.value.name}, 0"))
+                emitter.environment[p.value] = Item(emitter.as_value(f"%arg.{p.value.name}", p.value.type, 0))
             elif p.by_value:  # (marked as parameter memory, so that LLVM never copies it to local memory)
                 text = f"addrspacecast ptr %arg.{p.value.name} to {_SPACES['parameter']}"
                 emitter.environment[p.value] = Item(emitter.line(text))
 
-    def outer_bounds(self, emitter: Emitter, operation: Operation) -> tuple[str, str] | None:
-        """Return None, since a threaded kernel has no parallel loop."""
-        return None
-
     def math(self, emitter: Emitter, name: str, dtype: np.dtype, operands: list[str], lanes: int) -> str:
-        """Emit a call to a libdevice function for each lane."""
+        """Emit a call to a libdevice function on scalars, since kernels for GPUs have no loops with lanes."""
         kind = scalar_type(dtype)
         if emitter.kernel.attributes.get("fast") and dtype.itemsize == 4 and name in _FAST_FUNCTIONS:
             name = f"fast_{name}"
         symbol = libdevice.device_name(name, dtype.itemsize * 8)
         self.symbols.add(symbol)
-        if not lanes:
-            return emitter.call(symbol, kind, [(kind, text) for text in operands])
-        vector = f"<{lanes} x {kind}>"
-        result = "poison"
-        for k in range(lanes):
-            parts = [emitter.line(f"extractelement {vector} {text}, i64 {k}") for text in operands]
-            one = emitter.call(symbol, kind, [(kind, part) for part in parts])
-            result = emitter.line(f"insertelement {vector} {result}, {kind} {one}, i64 {k}")
-        return result
+        return emitter.call(symbol, kind, [(kind, text) for text in operands])
 
     def operation(self, emitter: Emitter, operation: Operation) -> bool:
         """Emit an operation that needs GPU-specific code, or return False for other operations."""
@@ -124,11 +110,8 @@ def _extreme(emitter: Emitter, operation: Operation) -> bool:
     """Emit a float32 minimum or maximum as one intrinsic, or return False for other dtypes."""
     if operation.results[0].type != np.float32:
         return False
-    lanes = emitter.lanes if emitter.varying(operation.operands) else 0
-    kind = wide("float", lanes)
-    texts = [(kind, emitter.text_of(v, lanes)) for v in operation.operands]
-    name = f"llvm.{operation.opcode}.{suffix('float', lanes)}"
-    emitter.set(operation, Item(emitter.call(name, kind, texts), lanes))
+    operands = [("float", emitter.scalar_of(v)) for v in operation.operands]
+    emitter.set(operation, Item(emitter.call(f"llvm.{operation.opcode}.f32", "float", operands)))
     return True
 
 
@@ -137,14 +120,12 @@ def _number_extreme(emitter: Emitter, operation: Operation) -> None:
 
     The instruction orders zeros by their signs. Of equal numbers, the second is the result, as on other targets.
     """
-    lanes = emitter.lanes if emitter.varying(operation.operands) else 0
-    name = scalar_type(operation.results[0].type)  # type: ignore[arg-type]
-    kind = wide(name, lanes)
-    x, y = (emitter.text_of(v, lanes) for v in operation.operands)
+    kind = emitter.type_of(operation.results[0].type)
+    x, y = (emitter.scalar_of(v) for v in operation.operands)
     intrinsic = {"fmin": "minnum", "fmax": "maxnum"}[operation.opcode]
-    found = emitter.call(f"llvm.{intrinsic}.{suffix(name, lanes)}", kind, [(kind, x), (kind, y)])
+    found = emitter.call(f"llvm.{intrinsic}.{suffix(kind, 0)}", kind, [(kind, x), (kind, y)])
     equal = emitter.line(f"fcmp oeq {kind} {x}, {y}")
-    emitter.set(operation, Item(emitter.line(f"select {wide('i1', lanes)} {equal}, {kind} {y}, {kind} {found}"), lanes))
+    emitter.set(operation, Item(emitter.line(f"select i1 {equal}, {kind} {y}, {kind} {found}")))
 
 
 def _approximate(emitter: Emitter, operation: Operation) -> None:
@@ -178,31 +159,14 @@ def _bounds(kernel: Kernel) -> list[str]:
     return [*bounds, *([f'"nvvm.maxnreg"="{registers}"'] if registers else [])]
 
 
-def _annotations(kernel: Kernel) -> list[str]:
-    """Return the launch bounds as metadata, because LLVM 20 lacks attributes for them."""
-    said = (re.fullmatch(r'"nvvm\.(\w+)"="(\d+)"', bound) for bound in _bounds(kernel))
-    names = {"maxntid": "maxntidx"}
-    nodes = [
-        f'!{{ptr @{kernel.name}, !"{names.get(one[1], one[1])}", i32 {one[2]}}}' for one in said if one is not None
-    ]
-    if not nodes:
-        return []
-    numbers = range(FIRST_ANNOTATION, FIRST_ANNOTATION + len(nodes))
-    listed = ", ".join(f"!{k}" for k in numbers)
-    return [f"!nvvm.annotations = !{{{listed}}}", *(f"!{k} = {node}" for k, node in zip(numbers, nodes, strict=True))]
-
-
 @lru_cache(maxsize=1)
 def _initialize() -> None:
     llvm.initialize_all_targets()
     llvm.initialize_all_asmprinters()
 
 
-def emit_nvptx(kernel: Kernel, target: Target) -> tuple[str, Kernel, bool]:
-    """Return the LLVM text of a kernel for an NVIDIA GPU.
-
-    Also return the kernel after all passes, and whether the text needs libdevice.
-    """
+def _emit(kernel: Kernel, target: Target) -> tuple[str, Kernel, bool]:
+    """Return the LLVM text of a kernel, the kernel after all passes, and whether the text needs libdevice."""
     ready = run_passes(kernel, target)
     dialect = NvptxDialect(target, ready)
     emitter = Emitter(ready, dialect)
@@ -212,8 +176,6 @@ def emit_nvptx(kernel: Kernel, target: Target) -> tuple[str, Kernel, bool]:
     else:
         emitter.emit()
     describe_module(emitter, dialect.marks)
-    if llvm.llvm_version_info < ATTRIBUTES_SINCE:
-        emitter.metadata += _annotations(ready)
     text = emitter.text()
     check_declarations(text, (*COMMON, *NVPTX), dialect.symbols | dialect.foreign)
     if ready.attributes.get("fast"):
@@ -221,8 +183,13 @@ def emit_nvptx(kernel: Kernel, target: Target) -> tuple[str, Kernel, bool]:
     return text, ready, bool(dialect.symbols)
 
 
-def _optimized(text: str, target: Target, with_library: bool) -> tuple[llvm.ModuleRef, llvm.TargetMachine]:
+def _build(kernel: Kernel, target: Target) -> tuple[Kernel, llvm.ModuleRef, str]:
+    """Return a kernel after all passes, its optimized LLVM module, and its PTX.
+
+    The last line of the PTX lists the limits on the number of registers per thread that the PTX assembler tries.
+    """
     _initialize()
+    text, ready, with_library = _emit(kernel, target)
     machine = llvm.Target.from_triple(CUDA_TRIPLE).create_target_machine(
         cpu=target.arch, features=target.features, opt=3
     )
@@ -238,14 +205,14 @@ def _optimized(text: str, target: Target, with_library: bool) -> tuple[llvm.Modu
     options.loop_vectorization = False
     builder = llvm.create_pass_builder(machine, options)
     builder.getModulePassManager().run(module, builder)
-    return module, machine
+    aims = ready.attributes.get("register_aims", ())
+    note = f"{REGISTER_AIMS}{' '.join(map(str, aims))}\n" if aims else ""
+    return ready, module, machine.emit_assembly(module) + note
 
 
-def compile_nvptx(kernel: Kernel, target: Target) -> ObjectCode:
+def compile_code(kernel: Kernel, target: Target) -> ObjectCode:
     """Compile a kernel or a device function to PTX."""
-    text, ready, with_library = emit_nvptx(kernel, target)
-    module, machine = _optimized(text, target, with_library)
-    ptx = _assembly(machine, module, ready)
+    ready, _, ptx = _build(kernel, target)
     # (the driver provides vprintf)
     foreign = {o.attributes["symbol"] for o in ready.walk() if "links" in o.attributes}
     unresolved = set(re.findall(r"\.extern \.func[^;]*?(\w+)\s*\(", ptx)) - {"vprintf"} - foreign
@@ -254,16 +221,6 @@ def compile_nvptx(kernel: Kernel, target: Target) -> ObjectCode:
     return ObjectCode(
         "ptx", kernel.name, ptx.encode(), target.name, tuple(p.kind for p in kernel.parameters), (), _launch(ready)
     )
-
-
-def _assembly(machine: llvm.TargetMachine, module: llvm.ModuleRef, ready: Kernel) -> str:
-    """Return the PTX of a module, with a last line that lists the register limits to try.
-
-    The PTX assembler tries these limits on the number of registers per thread.
-    """
-    ptx: str = machine.emit_assembly(module)
-    aims = ready.attributes.get("register_aims", ())
-    return ptx + f"{REGISTER_AIMS}{' '.join(map(str, aims))}\n" if aims else ptx
 
 
 def _launch(ready: Kernel) -> dict[str, Any]:
@@ -276,15 +233,11 @@ def _launch(ready: Kernel) -> dict[str, Any]:
     return found | ({"links": sorted(links)} if links else {})
 
 
-def nvptx_stages(kernel: Kernel, target: Target) -> dict[str, str]:
+def stages(kernel: Kernel, target: Target) -> dict[str, str]:
     """Return the text of a kernel after each stage of compilation for a GPU, as a dict.
 
     The stages are ``threaded``, ``llvm`` and ``asm``.
     """
-    text, ready, with_library = emit_nvptx(kernel, target)
-    module, machine = _optimized(text, target, with_library)
-    return {
-        "threaded": print_kernel(map_axes(kernel, target) if kernel.level == "logical" else kernel),
-        "llvm": str(module),
-        "asm": _assembly(machine, module, ready),
-    }
+    _, module, ptx = _build(kernel, target)
+    threaded = print_kernel(map_axes(kernel, target) if kernel.level == "logical" else kernel)
+    return {"threaded": threaded, "llvm": str(module), "asm": ptx}

@@ -7,23 +7,20 @@ from collections.abc import Callable
 import numpy as np
 
 from weft.codegen.kernel_ir.operation import Operation, Value
-from weft.codegen.llvm.emit import Emitter, Item, scalar_type
+from weft.codegen.llvm.emit import Emitter, scalar_type
+from weft.codegen.llvm.emit_text import escaped, struct_type
 
 
 def text_global(emitter: Emitter, text: str) -> str:
     """Define a C string in global memory, and return its generic address."""
     data = text.encode() + b"\0"
     name = f"@text{emitter.fresh_number()}"
-    shown = "".join(chr(c) if 32 <= c < 127 and chr(c) not in '"\\' else f"\\{c:02X}" for c in data)
-    emitter.globals.append(f'{name} = internal addrspace(1) constant [{len(data)} x i8] c"{shown}", align 1')
+    emitter.globals.append(f'{name} = internal addrspace(1) constant [{len(data)} x i8] c"{escaped(data)}", align 1')
     return f"addrspacecast (ptr addrspace(1) {name} to ptr)"
 
 
 def print_values(emitter: Emitter, operation: Operation) -> None:
-    """Emit a call to the driver's vprintf, which prints values.
-
-    Each argument occupies 8 bytes of local memory.
-    """
+    """Emit a call to the driver's vprintf. Each argument occupies 8 bytes of local memory."""
     pieces = [piece.replace("%", "%%") for piece in operation.attributes["pieces"]]
     formats = operation.attributes.get("formats", ()) or ("",) * len(operation.operands)
     line = pieces[0]
@@ -54,29 +51,22 @@ def _argument(emitter: Emitter, value: Value, form: str) -> tuple[str, str, str]
 
 
 def external(emitter: Emitter, operation: Operation) -> None:
-    """Emit a call to a function of libdevice or of linked code.
-
-    Pointer arguments are passed as generic pointers.
-    """
-    symbol, foreign = operation.attributes["symbol"], "links" in operation.attributes
+    """Emit a call to a function of libdevice or of linked code. Pointer arguments become generic pointers."""
+    symbol = operation.attributes["symbol"]
     arguments = []
     for value in operation.operands:
         kind, text = emitter.type_of(value.type), emitter.scalar_of(value)
         if kind.startswith("ptr addrspace"):
             kind, text = "ptr", emitter.line(f"addrspacecast {kind} {text} to ptr")
         arguments.append((kind, text))
-    if foreign:  # it may contain barriers
+    result = struct_type([emitter.type_of(v.type) for v in operation.results])
+    if "links" in operation.attributes:  # the function may contain barriers
         emitter.dialect.foreign.add(symbol)
         kinds = ", ".join(kind for kind, _ in arguments)
-        result = emitter.type_of(operation.results[0].type) if operation.results else "void"
         emitter.declarations[symbol] = f"declare {result} @{symbol}({kinds}) convergent"
     else:
         emitter.dialect.symbols.add(symbol)
-    if operation.results:
-        emitter.set(operation, Item(emitter.call(symbol, emitter.type_of(operation.results[0].type), arguments)))
-        return
-    emitter.declare(symbol, "void", [kind for kind, _ in arguments])
-    emitter.do(f"call void @{symbol}({', '.join(f'{kind} {text}' for kind, text in arguments)})")
+    emitter.set_results(operation, result, emitter.call(symbol, result, arguments))
 
 
 def assembly(emitter: Emitter, operation: Operation) -> None:
@@ -85,24 +75,11 @@ def assembly(emitter: Emitter, operation: Operation) -> None:
     The code is marked as convergent and as having side effects: LLVM does not remove it, and does not move it under other
     conditions.
     """
-    template, constraints = (_quoted(operation.attributes[key]) for key in ("template", "constraints"))
-    kinds = [emitter.type_of(v.type) for v in operation.results]
-    result = "void" if not kinds else kinds[0] if len(kinds) == 1 else "{ " + ", ".join(kinds) + " }"
+    template, constraints = (escaped(operation.attributes[key].encode()) for key in ("template", "constraints"))
+    result = struct_type([emitter.type_of(v.type) for v in operation.results])
     arguments = ", ".join(f"{emitter.type_of(v.type)} {emitter.scalar_of(v)}" for v in operation.operands)
     call = f'call {result} asm sideeffect "{template}", "{constraints}"({arguments}) convergent'
-    if not kinds:
-        emitter.do(call)
-        return
-    text = emitter.line(call)
-    for k, value in enumerate(operation.results):
-        part = text if len(kinds) == 1 else emitter.line(f"extractvalue {result} {text}, {k}")
-        emitter.environment[value] = Item(part)
-
-
-def _quoted(text: str) -> str:
-    return "".join(
-        c if 32 <= ord(c) < 127 and c not in '"\\' else "".join(f"\\{b:02X}" for b in c.encode()) for c in text
-    )
+    emitter.set_results(operation, result, emitter.append(result, call))
 
 
 OPERATIONS: dict[str, Callable[[Emitter, Operation], None]] = {

@@ -8,8 +8,9 @@ from __future__ import annotations
 
 import numpy as np
 
-from weft.codegen.kernel_ir.operation import Function, Type, Value
+from weft.codegen.kernel_ir.operation import Function, Type
 from weft.codegen.llvm.emit import Emitter, memory_type
+from weft.codegen.llvm.emit_text import struct_type
 
 
 def emit_device(emitter: Emitter) -> None:
@@ -21,15 +22,14 @@ def emit_device(emitter: Emitter) -> None:
     emitter.functions()
     function = next(f for f in kernel.functions if f.name == kernel.attributes["device"])
     numba = kernel.attributes.get("abi") == "numba"
-    outside = [_external_type(emitter, type) for type in function.results]
-    result = "void" if not outside else outside[0] if len(outside) == 1 else "{ " + ", ".join(outside) + " }"
+    result = struct_type([_external_type(emitter, type) for type in function.results])
     parameters = [f"{_external_type(emitter, v.type)} %arg.{k}" for k, v in enumerate(function.parameters)]
     if numba:
         parameters.insert(0, "ptr %result")
     head = f"define {'i32' if numba else result} @{kernel.name}({', '.join(parameters)}) #0 {{"
     emitter.lines.append(head)
     emitter.start_label("entry")
-    text = _external_result(emitter, function, result, _call_internal(emitter, function))
+    text = _external_result(emitter, function, _call_internal(emitter, function))
     if numba:
         if function.results:
             emitter.do(f"store {result} {text}, ptr %result, align {_alignment(function)}")
@@ -51,31 +51,21 @@ def _call_internal(emitter: Emitter, function: Function) -> str:
     arguments = []
     for k, value in enumerate(function.parameters):
         text = f"%arg.{k}"
-        if _is_bool(value):
+        if value.type == np.bool_:
             text = emitter.line(f"icmp ne i8 {text}, 0")
         arguments.append(f"{emitter.type_of(value.type)} {text}")
-    call = f"call {emitter.result_type(function)} @{emitter.function_symbol(function.name)}({', '.join(arguments)})"
-    if function.results:
-        return emitter.line(call)
-    emitter.do(call)
-    return ""
+    result = emitter.result_type(function)
+    return emitter.append(result, f"call {result} @{emitter.function_symbol(function.name)}({', '.join(arguments)})")
 
 
-def _external_result(emitter: Emitter, function: Function, result: str, text: str) -> str:
-    """Emit the conversion of a function's result to its external type.
-
-    The external type of a bool is an 8-bit integer.
-    """
-    if len(function.results) == 1:
-        return emitter.line(f"zext i1 {text} to i8") if function.results[0] == np.bool_ else text
-    packed = "poison" if function.results else ""
+def _external_result(emitter: Emitter, function: Function, text: str) -> str:
+    """Emit the conversion of a function's result to its external type, in which a bool is an 8-bit integer."""
+    parts = []
     for k, type in enumerate(function.results):
-        part = emitter.line(f"extractvalue {emitter.result_type(function)} {text}, {k}")
+        part = text
+        if len(function.results) > 1:
+            part = emitter.line(f"extractvalue {emitter.result_type(function)} {text}, {k}")
         if type == np.bool_:
             part = emitter.line(f"zext i1 {part} to i8")
-        packed = emitter.line(f"insertvalue {result} {packed}, {_external_type(emitter, type)} {part}, {k}")
-    return packed
-
-
-def _is_bool(value: Value) -> bool:
-    return isinstance(value.type, np.dtype) and value.type.kind == "b"
+        parts.append((_external_type(emitter, type), part))
+    return emitter.packed(parts)

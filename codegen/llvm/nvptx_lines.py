@@ -11,6 +11,7 @@ import re
 
 from weft.codegen.kernel_ir.operation import Kernel
 from weft.codegen.llvm.emit import Emitter
+from weft.codegen.llvm.emit_text import escaped
 
 _DEFINED = re.compile(r"define .*@(\w+)\(.*\{$")
 
@@ -78,9 +79,5 @@ def _first_line(kernel: Kernel) -> int:
 
 
 def _quoted(text: str) -> str:
-    """Return a path as LLVM text without characters that the PTX assembler rejects.
-
-    These are quotes and backslashes.
-    """
-    plain = text.replace("\\", "/").replace('"', "'")
-    return "".join(c if 32 <= ord(c) < 127 else "".join(f"\\{byte:02X}" for byte in c.encode()) for c in plain)
+    """Return a path as LLVM text without quotes and backslashes, which the PTX assembler rejects."""
+    return escaped(text.replace("\\", "/").replace('"', "'").encode())

@@ -10,8 +10,9 @@ from collections.abc import Callable
 
 import numpy as np
 
-from weft.codegen.kernel_ir.operation import Operation, Pointer, Value
+from weft.codegen.kernel_ir.operation import Operation, Pointer
 from weft.codegen.llvm.emit import Emitter, Item, memory_type, scalar_type
+from weft.codegen.llvm.emit_text import bit_width
 
 _SCOPES = {"block": 'syncscope("block") ', "device": 'syncscope("device") ', "system": ""}
 # LLVM's names for signed integers, unsigned integers and floats.
@@ -62,10 +63,7 @@ def shared(emitter: Emitter, operation: Operation) -> None:
 
 
 def dynamic_shared(emitter: Emitter, operation: Operation) -> None:
-    """Declare the dynamic shared memory of the launch.
-
-    All `dynamic_shared` operations of a kernel use the same memory.
-    """
+    """Declare the dynamic shared memory of the launch, which all `dynamic_shared` operations use."""
     name = f"@{emitter.kernel.name}__dynamic"
     declared = f"{name} = external addrspace(3) global [0 x i8], align 16"
     if declared not in emitter.globals:
@@ -73,17 +71,15 @@ def dynamic_shared(emitter: Emitter, operation: Operation) -> None:
     emitter.set(operation, Item(name))
 
 
-def _access(emitter: Emitter, operation: Operation) -> tuple[str, str, np.dtype]:
+def _access(emitter: Emitter, operation: Operation) -> tuple[str, np.dtype]:
     pointer, index = operation.operands[:2]
-    assert isinstance(pointer.type, Pointer)
-    dtype = pointer.type.dtype
-    address = emitter.element(pointer, emitter.scalar_of(index), memory_type(dtype))
-    return f"{emitter.where(pointer)} {address}", address, dtype
+    dtype = emitter.element_type(pointer)
+    return f"{emitter.where(pointer)} {emitter.element(pointer, emitter.scalar_of(index), memory_type(dtype))}", dtype
 
 
 def atomic(emitter: Emitter, operation: Operation) -> None:
     """Emit an atomic read-modify-write."""
-    where, _, dtype = _access(emitter, operation)
+    where, dtype = _access(emitter, operation)
     kind, text = scalar_type(dtype), emitter.scalar_of(operation.operands[2])
     name = _ATOMICS[operation.attributes["kind"]]["iuf".index(dtype.kind)]
     if name == "fsub":
@@ -94,11 +90,12 @@ def atomic(emitter: Emitter, operation: Operation) -> None:
         name, text = "add", emitter.line(f"sub {kind} 0, {text}")
     ordered = operation.attributes.get("order") == "acq_rel"
     if (ordered or scope == "system") and kind in _INSTRUCTIONS.get(name, {}):
-        qualifiers = f"{'acq_rel.' if ordered else ''}{_PTX_SCOPES[scope]}"
-        text = _atomic_assembly(
-            emitter, operation.operands[0], where, qualifiers, _INSTRUCTIONS[name][kind], kind, text
-        )
-        emitter.set(operation, Item(text))
+        # LLVM would emit a relaxed operation with device scope
+        space = operation.operands[0].type.space  # type: ignore[union-attr]
+        word = f"atom.{'acq_rel.' if ordered else ''}{_PTX_SCOPES[scope]}.{space}.{_INSTRUCTIONS[name][kind]}"
+        letter = _REGISTERS[kind]
+        call = f'call {kind} asm sideeffect "{word} $0, [$1], $2;", "={letter},l,{letter},~{{memory}}"'
+        emitter.set(operation, Item(emitter.line(f"{call}({where}, {kind} {text})")))
         return
     around = f"fence {_SCOPES[scope]}acq_rel"
     if ordered:
@@ -109,31 +106,17 @@ def atomic(emitter: Emitter, operation: Operation) -> None:
     emitter.set(operation, Item(old))
 
 
-def _atomic_assembly(
-    emitter: Emitter, pointer: Value, where: str, qualifiers: str, form: str, kind: str, text: str
-) -> str:
-    # LLVM would emit a relaxed operation with device scope
-    assert isinstance(pointer.type, Pointer)
-    letter = _REGISTERS[kind]
-    return emitter.line(
-        f'call {kind} asm sideeffect "atom.{qualifiers}.{pointer.type.space}.{form} $0, [$1], $2;", '
-        f'"={letter},l,{letter},~{{memory}}"({where}, {kind} {text})'
-    )
-
-
 def atomic_cas(emitter: Emitter, operation: Operation) -> None:
     """Emit an atomic compare-and-swap, which compares bit patterns."""
-    where, _, dtype = _access(emitter, operation)
-    size, kind = dtype.itemsize * 8, scalar_type(dtype)
-    texts = [emitter.scalar_of(v) for v in operation.operands[2:]]
-    if dtype.kind == "f":
-        texts = [emitter.line(f"bitcast {kind} {text} to i{size}") for text in texts]
+    where, dtype = _access(emitter, operation)
+    size = bit_width(dtype)
+    texts = [emitter.as_integer(emitter.scalar_of(v), dtype) for v in operation.operands[2:]]
     scope = _SCOPES[operation.attributes.get("scope", "device")]
     both = emitter.line(
         f"cmpxchg {where}, i{size} {texts[0]}, i{size} {texts[1]} {scope}monotonic monotonic, align {dtype.itemsize}"
     )
     old = emitter.line(f"extractvalue {{ i{size}, i1 }} {both}, 0")
-    emitter.set(operation, Item(emitter.line(f"bitcast i{size} {old} to {kind}") if dtype.kind == "f" else old))
+    emitter.set(operation, Item(emitter.from_integer(old, dtype)))
 
 
 def fence(emitter: Emitter, operation: Operation) -> None:
@@ -144,20 +127,16 @@ def fence(emitter: Emitter, operation: Operation) -> None:
     """
     scope, order = operation.attributes["scope"], operation.attributes.get("order", "seq_cst")
     if order == "seq_cst":
-        name = f"llvm.nvvm.membar.{_BARRIERS[scope]}"
-        emitter.declare(name, "void", [])
-        emitter.do(f"call void @{name}()")
+        emitter.call(f"llvm.nvvm.membar.{_BARRIERS[scope]}", "void", [])
     else:
         emitter.do(f"fence {_SCOPES[scope]}{order}")
 
 
 def load(emitter: Emitter, operation: Operation) -> bool:
     """Emit a load with a cache operator, or return False for other loads."""
-    hint = operation.attributes.get("hint")
-    pointer = operation.operands[0]
-    if not hint or not _hinted(pointer):
+    if not (hint := _hint(operation)):
         return False
-    where, _, dtype = _access(emitter, operation)
+    where, dtype = _access(emitter, operation)
     kind = memory_type(dtype)
     letter, form, carrier = _register_form(kind)
     text = emitter.line(
@@ -167,18 +146,16 @@ def load(emitter: Emitter, operation: Operation) -> bool:
         text = emitter.line(f"trunc i16 {text} to i8")
     elif kind != carrier:
         text = emitter.line(f"bitcast {carrier} {text} to {kind}")
-    emitter.set(operation, Item(emitter.line(f"icmp ne i8 {text}, 0") if dtype.kind == "b" else text))
+    emitter.set(operation, Item(emitter.as_value(text, dtype, 0)))
     return True
 
 
 def store(emitter: Emitter, operation: Operation) -> bool:
     """Emit a store with a cache operator, or return False for other stores."""
-    hint = operation.attributes.get("hint")
-    pointer, _, value = operation.operands
-    if not hint or not _hinted(pointer):
+    if not (hint := _hint(operation)):
         return False
-    where, _, dtype = _access(emitter, operation)
-    kind, text = memory_type(dtype), emitter.scalar_of(value)
+    where, dtype = _access(emitter, operation)
+    kind, text = memory_type(dtype), emitter.scalar_of(operation.operands[2])
     letter, form, carrier = _register_form(kind)
     if kind == "i8":
         text = emitter.line(f"zext {'i1' if dtype.kind == 'b' else 'i8'} {text} to i16")
@@ -191,10 +168,10 @@ def store(emitter: Emitter, operation: Operation) -> bool:
     return True
 
 
-def _hinted(pointer: Value) -> bool:
-    # cache operators exist for global memory only
-    assert isinstance(pointer.type, Pointer)
-    return pointer.type.space == "global"
+def _hint(operation: Operation) -> str:
+    """Return the cache operator of a load or a store, which exists for global memory only."""
+    space = operation.operands[0].type.space  # type: ignore[union-attr]
+    return operation.attributes.get("hint", "") if space == "global" else ""
 
 
 def _register_form(kind: str) -> tuple[str, str, str]:

@@ -11,7 +11,8 @@ from collections.abc import Callable
 import numpy as np
 
 from weft.codegen.kernel_ir.operation import Operation, Value
-from weft.codegen.llvm.emit import Emitter, Item, scalar_type
+from weft.codegen.llvm.emit import Emitter, Item
+from weft.codegen.llvm.emit_text import bit_width
 
 _REGISTERS = {"thread_index": "tid", "block_index": "ctaid", "block_size": "ntid", "grid_size": "nctaid"}
 _FULL = "-1"  # the mask of all 32 lanes
@@ -42,15 +43,9 @@ def _index(emitter: Emitter, operation: Operation, text: str) -> None:
 # -- barriers -------------------------------------------------------------------------------------
 
 
-def call_void(emitter: Emitter, symbol: str, arguments: list[tuple[str, str]]) -> None:
-    """Emit a call to an intrinsic that has no result."""
-    emitter.declare(symbol, "void", [kind for kind, _ in arguments])
-    emitter.do(f"call void @{symbol}({', '.join(f'{kind} {text}' for kind, text in arguments)})")
-
-
 def barrier(emitter: Emitter, operation: Operation | None = None) -> None:
     """Emit a barrier for all threads of the block."""
-    call_void(emitter, "llvm.nvvm.barrier0", [])
+    emitter.call("llvm.nvvm.barrier0", "void", [])
 
 
 def barrier_vote(emitter: Emitter, operation: Operation) -> None:
@@ -63,7 +58,7 @@ def barrier_vote(emitter: Emitter, operation: Operation) -> None:
 
 def warp_barrier(emitter: Emitter, operation: Operation) -> None:
     """Emit a barrier of the lanes in a mask."""
-    call_void(emitter, "llvm.nvvm.bar.warp.sync", [("i32", emitter.scalar_of(operation.operands[0]))])
+    emitter.call("llvm.nvvm.bar.warp.sync", "void", [("i32", emitter.scalar_of(operation.operands[0]))])
 
 
 def grid_barrier(emitter: Emitter, operation: Operation) -> None:
@@ -129,44 +124,34 @@ def shuffle(emitter: Emitter, operation: Operation) -> None:
 
 
 def _moved(emitter: Emitter, value: Value, mode: str, mask: str, lane: str, clamp: int) -> str:
+    assert isinstance(value.type, np.dtype)
     parts = [
         emitter.call(
             f"llvm.nvvm.shfl.sync.{mode}.i32", "i32", [("i32", mask), ("i32", part), ("i32", lane), ("i32", str(clamp))]
         )
-        for part in to_words(emitter, value)
+        for part in to_words(emitter, emitter.scalar_of(value), value.type)
     ]
-    return from_words(emitter, parts, value)
+    return from_words(emitter, parts, value.type)
 
 
-def to_words(emitter: Emitter, value: Value) -> list[str]:
+def to_words(emitter: Emitter, text: str, dtype: np.dtype) -> list[str]:
     """Return the bits of a value as 32-bit integers, least significant first."""
-    text, size = as_integer(emitter, value)
+    text, size = emitter.as_integer(text, dtype), bit_width(dtype)
     if size == 64:
         high = emitter.line(f"trunc i64 {emitter.line(f'lshr i64 {text}, 32')} to i32")
         return [emitter.line(f"trunc i64 {text} to i32"), high]
     return [text if size == 32 else emitter.line(f"zext i{size} {text} to i32")]
 
 
-def from_words(emitter: Emitter, parts: list[str], value: Value) -> str:
+def from_words(emitter: Emitter, parts: list[str], dtype: np.dtype) -> str:
     """Assemble a value from 32-bit words that hold its bits, as the inverse of `to_words`."""
-    kind = value.type
-    assert isinstance(kind, np.dtype)
-    size = 1 if kind.kind == "b" else kind.itemsize * 8
+    size = bit_width(dtype)
     if size == 64:
         high = emitter.line(f"shl i64 {emitter.line(f'zext i32 {parts[1]} to i64')}, 32")
         text = emitter.line(f"or i64 {emitter.line(f'zext i32 {parts[0]} to i64')}, {high}")
     else:
         text = parts[0] if size == 32 else emitter.line(f"trunc i32 {parts[0]} to i{size}")
-    return emitter.line(f"bitcast i{size} {text} to {scalar_type(kind)}") if kind.kind == "f" else text
-
-
-def as_integer(emitter: Emitter, value: Value) -> tuple[str, int]:
-    """Return the bits of a value as an integer, and the integer's width."""
-    kind = value.type
-    assert isinstance(kind, np.dtype)
-    size = 1 if kind.kind == "b" else kind.itemsize * 8
-    text = emitter.scalar_of(value)
-    return (emitter.line(f"bitcast {scalar_type(kind)} {text} to i{size}") if kind.kind == "f" else text), size
+    return emitter.from_integer(text, dtype)
 
 
 # -- votes ----------------------------------------------------------------------------------------
@@ -187,7 +172,8 @@ def match(emitter: Emitter, operation: Operation) -> None:
     For the kind "all", the results are the mask of all lanes or 0, and whether all lanes have the same bits.
     """
     mask, value = operation.operands
-    text, size = as_integer(emitter, value)
+    assert isinstance(value.type, np.dtype)
+    text, size = emitter.as_integer(emitter.scalar_of(value), value.type), bit_width(value.type)
     if size < 32:
         text, size = emitter.line(f"zext i{size} {text} to i32"), 32
     arguments = [("i32", emitter.scalar_of(mask)), (f"i{size}", text)]
@@ -195,8 +181,7 @@ def match(emitter: Emitter, operation: Operation) -> None:
         emitter.set(operation, Item(emitter.call(f"llvm.nvvm.match.any.sync.i{size}", "i32", arguments)))
         return
     both = emitter.call(f"llvm.nvvm.match.all.sync.i{size}p", "{i32, i1}", arguments)
-    for k, result in enumerate(operation.results):
-        emitter.environment[result] = Item(emitter.line(f"extractvalue {{i32, i1}} {both}, {k}"))
+    emitter.set_results(operation, "{i32, i1}", both)
 
 
 def active_mask(emitter: Emitter, operation: Operation) -> None:
@@ -226,7 +211,7 @@ def clock(emitter: Emitter, operation: Operation) -> None:
 
 def sleep(emitter: Emitter, operation: Operation) -> None:
     """Emit a sleep for approximately the number of nanoseconds given by the operand."""
-    call_void(emitter, "llvm.nvvm.nanosleep", [("i32", emitter.scalar_of(operation.operands[0]))])
+    emitter.call("llvm.nvvm.nanosleep", "void", [("i32", emitter.scalar_of(operation.operands[0]))])
 
 
 OPERATIONS: dict[str, Callable[[Emitter, Operation], None]] = {

@@ -19,7 +19,6 @@ from weft.codegen import (
     resolve_target,
     verify_kernel,
 )
-from weft.codegen.llvm import nvptx
 from weft.runtime import CompileError, assemble
 
 pytest.importorskip("cuda.bindings.nvjitlink")
@@ -268,24 +267,6 @@ def test_launch_bounds_and_registers() -> None:
     assert ".minnctapersm 4" in ptx
     assert ".maxnreg 32" in ptx_of(add_vectors(np.int32, max_registers=32))
     assert ".maxntid" not in ptx_of(add_vectors(np.int32))
-
-
-def test_launch_bounds_for_an_older_llvm(monkeypatch: pytest.MonkeyPatch) -> None:
-    # (A newer LLVM reads these annotations, too.)
-    monkeypatch.setattr(nvptx, "ATTRIBUTES_SINCE", (1000,))
-    monkeypatch.setattr(nvptx.NvptxDialect, "head", _head_without_bounds(nvptx.NvptxDialect.head))
-    ptx = ptx_of(add_vectors(np.int32, launch_bounds=(256, 4), max_registers=32))
-    assert ".maxntid 256" in ptx
-    assert ".minnctapersm 4" in ptx
-    assert ".maxnreg 32" in ptx
-
-
-def _head_without_bounds(head: Any) -> Any:
-    def plain(dialect: Any, emitter: Any) -> None:
-        head(dialect, emitter)
-        emitter.attributes[-1] = "attributes #1 = { nounwind }"
-
-    return plain
 
 
 def test_fast_mathematics() -> None:
