@@ -131,7 +131,9 @@ def obtain_function(device: Device, kernel: Kernel, digest: str = "") -> Any:
     digest = digest or kernel_digest(device.target, kernel)
 
     def build() -> Any:
-        return _load(device, obtain_code(device.target, kernel, _print_kernel(kernel)), digest)
+        code = obtain_code(device.target, kernel, _print_kernel(kernel))
+        with building(kernel.name, code.target, "load", kernel_number(digest)):
+            return device.load(code)
 
     return _functions.get_or_build((device.name, digest), build)
 
@@ -142,14 +144,12 @@ def find_function(device: Device, digest: str) -> Any | None:
     def build() -> Any | None:
         cache = disk_cache()
         code = cache.find(digest) if cache is not None else None
-        return None if code is None else _load(device, code, digest)
+        if code is None:
+            return None
+        with building(code.entry, code.target, "load", kernel_number(digest)):
+            return device.load(code)
 
     return _functions.get_or_build((device.name, digest), build)
-
-
-def _load(device: Device, code: Any, digest: str) -> Any:
-    with building(code.entry, code.target, "load", kernel_number(digest)):
-        return device.load(code)
 
 
 def obtain_code(target: Target, kernel: Kernel, text: str) -> Any:
