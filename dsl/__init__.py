@@ -24,10 +24,7 @@ __getattr__ = lazy_names(globals(), {"weft.dsl.functions.symbolic": "lambdify", 
 
 
 def find_name(name: str) -> Any:
-    """Return ``weft.<name>``: weft's own object, or NumPy's object of that name, adapted to weft arrays.
-
-    Raises AttributeError if neither has the name.
-    """
+    """Return weft's object of that name, or NumPy's, adapted to weft arrays, or raise AttributeError."""
     if name in OWN:
         return OWN[name]
     if name.startswith("_"):

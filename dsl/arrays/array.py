@@ -236,7 +236,8 @@ class Array(ArrayMembers):
         return float(self._real_number())
 
     def _real_number(self) -> Any:
-        return self._number()[()] if self.dtype.kind == "c" else self._number()  # NumPy warns about the imaginary part
+        # (NumPy warns about the imaginary part of a scalar, and rejects that of an array)
+        return self._number()[()] if self.dtype.kind == "c" and type(self) is Scalar else self._number()
 
     def __complex__(self) -> complex:
         return complex(self._number())

@@ -253,7 +253,9 @@ def record_and_memoize(op: str, operands: tuple[Any, ...], where: Location, key:
             key = type(key)(
                 (*key[:4], (key[4], order), *key[5:])
             )  # (native code does not support results in another order)
-            if (node := _look_up_transposed(key, operands, epoch)) is not None:
+            number = next((value for value in operands if not isinstance(value, Array)), None)
+            node = look_up_slotted(key, number, epoch) if type(key) is SlotKey else _look_up(key, epoch)
+            if node is not None:
                 return unpermuted(record(node), order)
         operands = tuple([transposed(value, order) for value in operands])
     numbers = not {int, float}.isdisjoint(map(type, operands))
@@ -268,13 +270,6 @@ def record_and_memoize(op: str, operands: tuple[Any, ...], where: Location, key:
         ):
             memoize(key, node, where, epoch)  # (unless another thread has written to an operand since)
     return record(node) if order is None else unpermuted(record(node), order)
-
-
-def _look_up_transposed(key: object, operands: tuple[Any, ...], epoch: Epoch) -> Expr | None:
-    """Return the memoized expression for operands with permuted axes, or None on a miss."""
-    if type(key) is not SlotKey:
-        return _look_up(key, epoch)
-    return look_up_slotted(key, next(value for value in operands if not isinstance(value, Array)), epoch)
 
 
 def transposed(value: object, order: Order) -> Any:

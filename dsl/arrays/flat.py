@@ -37,10 +37,7 @@ class Flat:
     @property
     def coords(self) -> tuple[int, ...]:
         """Return the indices of the next element."""
-        coordinates = (self.index // prod(self.base.shape[k + 1 :]) for k in range(self.base.ndim))
-        return tuple(
-            coordinate if k == 0 else coordinate % self.base.shape[k] for k, coordinate in enumerate(coordinates)
-        )
+        return _unravel(self.index, self.base.shape) if self.base.ndim else ()
 
     def copy(self) -> Array:
         """Return the elements as a one-dimensional copy."""
@@ -69,11 +66,7 @@ class Flat:
             return None
         if not -size <= key < size:
             raise IndexError(f"index {key} is out of bounds for size {size}")
-        rest, found = int(key) % size, []
-        for n in shape[:0:-1]:
-            rest, last = divmod(rest, n)
-            found.append(last)
-        return (rest, *reversed(found))
+        return _unravel(int(key) % size, shape)
 
     def __iter__(self) -> Flat:
         return self
@@ -89,12 +82,26 @@ class Flat:
         return self.base.size
 
 
+def _unravel(index: int, shape: tuple[int, ...]) -> tuple[int, ...]:
+    """Return the n-dimensional index of an element from its index in C order."""
+    found: list[int] = []
+    for n in shape[:0:-1]:
+        index, last = divmod(index, n or 1)
+        found.append(last)
+    return (index, *reversed(found))
+
+
+def _compare(name: str) -> Any:
+    return lambda self, other: getattr(manipulation.ravel(self.base), name)(other)
+
+
+for _name in ("__eq__", "__ne__", "__lt__", "__le__", "__gt__", "__ge__"):
+    setattr(Flat, _name, _compare(_name))
+
+
 @on_operands_device
 def _assign(array: Array, key: Any, value: Any) -> None:
-    """Execute ``array.flat[key] = value``.
-
-    The values are repeated as often as needed, and excess values are ignored.
-    """
+    """Execute ``array.flat[key] = value``, where values are repeated as often as needed, and excess values ignored."""
     flat = array.reshape(-1)
     if np.ndim(value) and (key is Ellipsis or isinstance(key, slice) or np.ndim(key)):
         values = manipulation.ravel(value)
@@ -112,10 +119,7 @@ def _assign(array: Array, key: Any, value: Any) -> None:
 
 
 def _flat_key(key: Any, size: int) -> Any:
-    """Convert an index of `Array.flat` to an index of a one-dimensional array of `size` elements.
-
-    Raises NumPy's errors for invalid indices, and issues NumPy's warnings.
-    """
+    """Convert an index of `Array.flat` to one of a 1-D array of `size` elements, with NumPy's errors and warnings."""
     if isinstance(key, tuple) and len(key) < 2:
         key = key[0] if key else Ellipsis
     if key is Ellipsis or isinstance(key, slice) or (isinstance(key, int) and not isinstance(key, bool)):

@@ -24,11 +24,12 @@ from weft.dsl.arrays.array import (
     convert,
     expr_of,
     is_writable,
+    layout,
     record,
     start,
     user_location,
-    whole,
     wrap,
+    wrap_view,
     write,
 )
 from weft.dsl.arrays.call_sites import (
@@ -45,18 +46,18 @@ from weft.dsl.arrays.masks import assign_masked, find_true, select
 from weft.dsl.arrays.memoized import describe
 from weft.dsl.arrays.numbers import note_constant, number_of
 from weft.dsl.arrays.on_host import note_fallback, to_host
+from weft.dsl.arrays.parts import Part
 from weft.dsl.arrays.positions import Positions, flat_position, positions_of
 from weft.dsl.arrays.results import value_operand
 from weft.dsl.arrays.scatter import scatter_assign, scatter_reduce
 from weft.dsl.arrays.validation import MOST_AXES, warn_of_lost_parts
-from weft.dsl.arrays.windows import key_of, look_up_view, memoize_view, window
+from weft.dsl.arrays.windows import VIEWS, key_of, memoize_view, window
 from weft.dsl.immediate.at_call import MISSED, implementation_of, show
 from weft.dsl.immediate.index_at_call import pick, put, write_small
 from weft.fusion import (
     INTERNED,
     Expr,
     Location,
-    Storage,
     assign,
     broadcast_shapes,
     broadcast_to,
@@ -81,16 +82,12 @@ _BOOLS = (bool, np.bool_)
 
 
 class IndexedAxis(NamedTuple):
-    """The elements that an index selects along one axis of an array.
-
-    `axis` is the axis of the basic part, or -1 for an integer and for an index array. `array` is the position of the
-    index array in `Index.advanced`, or -1.
-    """
+    """The elements that an index selects along one axis of an array."""
 
     first: int = 0
     step: int = 0
-    axis: int = -1
-    array: int = -1
+    axis: int = -1  # the axis of the basic part, or -1 for an integer and for an index array
+    array: int = -1  # the position of the index array in `Index.advanced`, or -1
 
 
 class Index:
@@ -153,7 +150,7 @@ def _expand(items: list[Any], ndim: int) -> list[Any]:
 
 def resolve(array: Array, key: object) -> Index:
     """Parse the index `key` of an array, with NumPy's errors."""
-    shape, strides, offset = array._view or whole(array._storage)
+    shape, strides, offset = layout(array)
     items = [_normalize(item) for item in (key if isinstance(key, tuple) else (key,))]
     index = Index(offset, items)
     axis = 0
@@ -303,14 +300,11 @@ def _is_large_mask(key: object) -> bool:
 
 
 def _view_or_offset(array: Array, key: object) -> Any:
-    """Return the memoized view for a basic index, or the offset of a single element.
-
-    The result None stands for the view of the whole storage. For an index that is not basic, return ``...``.
-    """
+    """Return the view that a basic index selects, or the offset of a single element, or ``...`` for other indices."""
     named = key_of(array, key) if array.shape else None
     if named is None:
         return ...
-    found = look_up_view(named)
+    found: Any = VIEWS.get(named, ...)
     if found is ...:
         index = resolve(array, key)
         found = index.offset if index.is_element else _shown(array, index)._view
@@ -319,28 +313,24 @@ def _view_or_offset(array: Array, key: object) -> Any:
 
 
 def _shown(array: Array, index: Index) -> Array:
-    """Return the view of an array that the basic part of an index selects."""
+    """Return the view of an array (or of the elements of a `Part`) that the basic part of an index selects."""
+    if type(array) is Part:
+        return wrap_view(array._storage, (tuple(index.shape), tuple(index.strides), index.offset))
     return window(array, tuple(index.shape), tuple(index.strides), index.offset)
 
 
 def element(array: Array, offset: int) -> Array:
-    """Return an element of an array's storage as a 0-d array.
-
-    `offset` is the position of the element in the storage.
-    """
+    """Return the element at position `offset` of an array's storage as a 0-d array."""
     start()
     return record(expr_of(window(array, (), (), offset)))
 
 
-class AxisLayout:
+class AxisLayout(NamedTuple):
     """The shape of an indexing result, and the origin of its axes: slices or index arrays."""
 
-    __slots__ = ("at", "result_axes", "shape")
-
-    def __init__(self, shape: tuple[int, ...], result_axes: tuple[int, ...], at: int) -> None:
-        self.shape = shape
-        self.result_axes = result_axes  # of the basic part's axes
-        self.at = at  # position of the index arrays' axes in the result
+    shape: tuple[int, ...]
+    result_axes: tuple[int, ...]  # of the basic part's axes
+    at: int  # position of the index arrays' axes in the result
 
 
 def _lay_out_axes(index: Index) -> AxisLayout:
@@ -407,14 +397,12 @@ def assign_recorded(array: Array, key: object, value: object) -> None:
     if (
         not index.advanced
         and isinstance(value, Array)
-        and value._storage is array._storage
+        and value._storage is target._storage
         and value._view == target._view
     ):
         return  # (the view has already been written)
     node, weak = value_operand(value, array.dtype)
-    if weak is complex and array.dtype.kind != "c":
-        raise TypeError(f"float() argument must be a string or a real number, not '{type(value).__name__}'")
-    epoch = current_epoch(array._storage.device)
+    epoch = current_epoch(array.device)
     node = number_of(value, array.dtype, location, "set", epoch) if weak is not None else node
     warn_of_lost_parts(node.dtype, array.dtype)
     if not index.advanced:
@@ -428,25 +416,35 @@ def assign_recorded(array: Array, key: object, value: object) -> None:
 
 
 def _write_memoized(array: Array, key: object, view: View | None, value: object) -> None:
-    """Record a write to a view, and memoize the write for the native recorders."""
+    """Record a write to a view, or repeat the memoized write of this call site."""
     where = user_location(3)
-    found, epoch = _set_key(array, key, value, where), recording.epoch
-    slots = len(epoch.slots)  # type: ignore[union-attr]
-    previous, version = _write_window(array._storage, view, value)
-    # (Do not memoize if another thread has written to the array since, or if the number has become a slot.)
-    if found is None or previous is not found[LEFT] or recording.epoch is not epoch or len(epoch.slots) != slots:  # type: ignore[union-attr]
+    found = _set_key(array, key, value, where)
+    storage, epoch = array._storage, recording.epoch  # (in this order: a `Part` may have a new storage at each use)
+    assert epoch is not None
+    version = INTERNED.get(found)
+    if version is not None and assign(storage, version, found[LEFT], epoch):
+        count_hit()
+        return
+    slots = len(epoch.slots)
+    start()
+    now = current_epoch(storage.device)
+    node = expr_of(value) if isinstance(value, Array) else number_of(value, storage.dtype, where, "set", now)
+    target = wrap(storage, view)
+    warn_of_lost_parts(node.dtype, storage.dtype)
+    previous, version = write(target, _fitted(node, target.shape, target.dtype))
+    # (Do not memoize if another thread has written to the array since, if the number has become a slot, or if each write
+    # must warn of lost imaginary parts.)
+    if found is None or previous is not found[LEFT] or recording.epoch is not epoch or len(epoch.slots) != slots:
+        return
+    if node.dtype.kind == "c" and storage.dtype.kind != "c":
         return
     INTERNED[found] = version
-    count_hit()
     if type(value) in (int, float):
         note_constant(found, *where, "set", 0)
 
 
 def _memoize_no_change(array: Array, key: object, value: object) -> None:
-    """Memoize an assignment ``array[key] = value`` that changes nothing, like the last step of ``x[key] += y``.
-
-    The native recorder then skips the assignment.
-    """
+    """Let native code skip an assignment that changes nothing, like the last step of ``x[key] += y``."""
     found = _set_key(array, key, value, user_location(3))
     if found is not None:
         INTERNED[found] = found[LEFT]
@@ -465,28 +463,8 @@ def _set_key(array: Array, key: object, value: object, where: Location) -> Any:
     return tuple(named) if plain else None
 
 
-def _write_window(storage: Storage, view: View | None, value: object) -> tuple[Expr, Expr]:
-    """Record and memoize a write to a view, and return the storage's expressions before and after it."""
-    location = start()
-    epoch = current_epoch(storage.device)
-    node = expr_of(value) if isinstance(value, Array) else number_of(value, storage.dtype, location, "set", epoch)
-    key = ("set", before := operand(storage, epoch), view, node)
-    found = INTERNED.get(key)
-    if found is not None and assign(storage, found, before, epoch):
-        return before, found
-    target = wrap(storage, view)
-    warn_of_lost_parts(node.dtype, storage.dtype)
-    previous, version = write(target, _fitted(node, target.shape, target.dtype))
-    if recording.epoch is epoch and previous is before:
-        INTERNED[key] = version
-    return previous, version
-
-
 def _fitted(node: Expr, shape: tuple[int, ...], dtype: np.dtype) -> Expr:
-    """Broadcast and cast an assigned value to the shape and dtype of its destination.
-
-    Surplus leading axes of length 1 are dropped.
-    """
+    """Broadcast and cast an assigned value to its destination, and drop surplus leading axes of length 1."""
     own = node.shape
     while len(own) > len(shape) and own[0] == 1:
         own = own[1:]
@@ -521,6 +499,7 @@ def apply_at(op: str, array: Array, key: object, values: Any) -> None:
     if not index.advanced:
         target = _shown(array, index)
         write(target, cast(map_(op, [expr_of(target), node]), array.dtype))
+        array._after_write()
         return
     plan = _lay_out_axes(index)
     storage = array._storage
@@ -534,6 +513,7 @@ def apply_at(op: str, array: Array, key: object, values: Any) -> None:
         return after or scatter(previous, fitted, [positions], terms, plan.shape, op, location)
 
     write_anew(storage, current_epoch(storage.device), update)
+    array._after_write()
 
 
 def _flat_positions(
@@ -575,5 +555,3 @@ def nonzero(a: Any) -> tuple[Array, ...]:
 
 getitem.records = "", 0, SHOW  # type: ignore[attr-defined]
 setitem.records = "set", IN_PLACE, SET  # type: ignore[attr-defined]
-
-__all__ = ["apply_at", "getitem", "nonzero", "resolve", "setitem"]

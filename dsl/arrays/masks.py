@@ -151,10 +151,7 @@ def select(array: Array, mask: Array) -> Array | None:
 
 @cache
 class _Copier:
-    """A function that copies the items that a mask selects.
-
-    NumPy makes the copies until the time spent on them exceeds the time to compile a loop.
-    """
+    """A function that copies the items that a mask selects: NumPy's until a compiled loop would have saved time."""
 
     def __init__(self, width: int) -> None:
         self._kind = _KINDS.get(width)

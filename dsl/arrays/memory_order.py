@@ -81,10 +81,9 @@ def resolve_order(order: str, source: object) -> str:
 
     "A" means "F" if `source` is in Fortran but not in C order, otherwise "C".
     """
-    flags = getattr(source, "flags", None) if order == "A" else None
-    if flags is None:
-        return "C" if order == "A" else order
-    return "F" if flags["F_CONTIGUOUS"] and not flags["C_CONTIGUOUS"] else "C"
+    if order != "A":
+        return order
+    return "F" if getattr(getattr(source, "flags", None), "fnc", False) else "C"
 
 
 def memory_axes(source: Any, order: str) -> tuple[int, ...] | None:

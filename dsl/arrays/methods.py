@@ -18,7 +18,6 @@ from weft.dsl.arrays.array import (
     ReadOnly,
     Scalar,
     UnsupportedDtypeError,
-    as_operand,
     convert,
     expr_of,
     record,
@@ -36,11 +35,11 @@ from weft.dsl.arrays.foreign import is_foreign
 from weft.dsl.arrays.memoized import memoized
 from weft.dsl.arrays.on_host import call_numpy, note_fallback, or_numpy, to_host
 from weft.dsl.arrays.parts import Part, put_part, take_part
-from weft.dsl.arrays.results import as_array, return_result, value_operand
+from weft.dsl.arrays.results import as_array, check_cast, return_result, value_operand
 from weft.dsl.arrays.scatter import is_gpu
 from weft.dsl.arrays.ufunc import UFUNCS
 from weft.dsl.arrays.validation import check_order, warn_of_lost_parts
-from weft.dsl.arrays.windows import Flags, has_views, memoized_view, set_flags
+from weft.dsl.arrays.windows import Flags, has_views, layout, memoized_view, set_flags, window
 from weft.dsl.functions import creation, histograms, joining, linear, manipulation, reductions, selection, sorting
 from weft.dsl.functions.own_names import OWN
 from weft.dsl.immediate.at_call import NUMBERS, at_once, from_numpy_result, seen
@@ -66,11 +65,9 @@ from weft.runtime.lazy_names import unquote_annotations
 def astype(
     self: Array, dtype: Any, order: str = "K", casting: str = "unsafe", subok: bool = True, copy: bool = True
 ) -> Array:
-    """Cast to a dtype.
+    """Cast to a dtype, or return a NumPy array for a dtype that weft does not support, such as text.
 
     In casts to integers, out-of-range floats saturate and NaN becomes 0.
-
-    For a dtype that weft does not support, such as text, return a NumPy array.
     """
     if order == "K" and casting == "unsafe" and type(self) is Array and (values := values_of(self)) is not None:
         function = _immediate_casts.get((values.dtype, dtype)) if type(dtype) is type else None
@@ -122,8 +119,8 @@ def copy_of(self: Array, order: str = "C") -> Array:
     The array and its copy share memory until one of them is written.
     """
     start()
-    if order != "C" and self.ndim > 1:
-        return memory_order.copy_in_order(self, check_order(order))
+    if (order := check_order(order)) != "C" and self.ndim > 1:
+        return memory_order.copy_in_order(self, order)
     epoch = current_epoch(self.device)
     copied = pending(expr_of(self), epoch)
     return scalar(copied) if isinstance(self, Scalar) else wrap(copied)
@@ -134,6 +131,8 @@ def fill(self: Array, value: object) -> None:
     if type(value) in NUMBERS:
         self[...] = value  # type: ignore[assignment]
         return
+    if np.ndim(value):  # type: ignore[arg-type]
+        raise ValueError("setting an array element with a sequence.")
     start()
     if type(value) is int and not -(2**63) <= value < 2**63:
         value = self.dtype.type(value)
@@ -173,11 +172,6 @@ def flatten(self: Array, order: str = "C") -> Array:
     return copy_of(manipulation.ravel(self, order))
 
 
-def ravel(self: Array, order: str = "C") -> Array:
-    """Return the elements as a 1-D array."""
-    return manipulation.ravel(self, order)
-
-
 def _part(name: str) -> property:
     def get(self: Array) -> Array:
         if self.dtype.kind != "c":
@@ -186,13 +180,13 @@ def _part(name: str) -> property:
         return wrap(part._storage, None, ReadOnly) if type(self) is ReadOnly else part
 
     def put(self: Array, value: object) -> None:
-        start()
         if self.dtype.kind == "c":
-            put_part(self, name, value)
+            start()
+            put_part(self, name, value_operand(value, np.empty(0, self.dtype).real.dtype)[0])
         elif name == "imag":
             raise TypeError("array does not have imaginary part to set")
         else:
-            write(self, as_operand(value)[0])
+            self[...] = value  # type: ignore[assignment]
 
     text = {"real": "Real", "imag": "Imaginary"}[name]
     return property(
@@ -224,12 +218,11 @@ def _round(a: Any, decimals: int = 0, out: Any = None) -> Any:
 
 
 def _to_decimals(node: Expr, decimals: int) -> Expr:
-    """Round the elements of an expression to a number of decimals.
-
-    Both parts of a complex element are rounded.
-    """
+    """Round the elements of an expression, or both parts of each complex element, to a number of decimals."""
     if decimals == 0:
         return map_("rint", [node])
+    if node.dtype.kind in "iu":  # (which may not hold the factor)
+        return cast(_to_decimals(cast(node, np.dtype(float)), decimals), node.dtype)
     if node.dtype.kind == "c":
         return map_("_complex", [_to_decimals(map_(part, [node]), decimals) for part in ("real", "imag")])
     factor = constant(10.0 ** abs(decimals) if abs(decimals) < 309 else np.inf, node.dtype)
@@ -239,7 +232,7 @@ def _to_decimals(node: Expr, decimals: int) -> Expr:
 
 
 def _compress(self: Array, condition: Any, axis: Any = None, out: Any = None) -> Any:
-    """Return the slices along an axis at which `condition` is true, like `numpy.compress`."""
+    """Return the slices along an axis for which a 1-D condition is true, like `numpy.ndarray.compress`."""
     return OWN["compress"](condition, self, axis, out)
 
 
@@ -248,17 +241,13 @@ def _choose(self: Array, *choices: Any, out: Any = None, mode: str = "raise") ->
     return OWN["choose"](self, choices[0] if len(choices) == 1 else choices, out, mode)
 
 
-def _set_flat(self: Array, value: object) -> None:
-    Flat(self)[...] = value
-
-
 def _put(self: Array, indices: Any, values: Any, mode: Any = "raise") -> None:
     """Assign values at indices of the flat array, like `numpy.put`."""
     which, several = np.asarray(indices), np.ndim(values) > 0
     if mode == "raise" and which.dtype.kind in "iu" and np.size(values) in (1, which.size):
         Flat(self)[which.ravel()] = manipulation.ravel(values) if several else values
         return
-    call_numpy(np.put, (self, which, values, mode), {})
+    call_numpy(np.put, (self, indices, values, mode), {})
 
 
 def view(self: Array, dtype: Any = None, type: Any = None) -> Array:
@@ -273,12 +262,10 @@ def view(self: Array, dtype: Any = None, type: Any = None) -> Array:
     # (the `numpy.ndarray` of a redirected program equals Array)
     if type is not None and type != Array and type is not np.ndarray and not issubclass(type, Array):
         return shared_arrays.exported(self).view(type) if dtype is None else view(self, dtype).view(type=type)
+    if dtype is None and isinstance(self, Scalar):
+        return self
     if dtype is None:
-        return (
-            self
-            if isinstance(self, Scalar)
-            else wrap(self._storage, self._view, ReadOnly if isinstance(self, ReadOnly) else Array)
-        )
+        return window(self, *layout(self))
     try:
         kind = creation.as_dtype(dtype)
     except UnsupportedDtypeError:  # text, dates and records are left to NumPy
@@ -298,7 +285,8 @@ def view(self: Array, dtype: Any = None, type: Any = None) -> Array:
         shape = (*shape[:-1], shape[-1] * old // new)
     if (shown := shared_arrays.view_as(self, lambda values: values.view(kind))) is not None:
         return shown
-    storage = exact_copy(self)
+    storage = copy_of(self)._storage
+    exclusive(storage)
     made = Storage(shape, kind, storage.device, realise(storage))
     return scalar(made) if isinstance(self, Scalar) else wrap(made, None, ReadOnly)
 
@@ -341,10 +329,7 @@ def setfield(self: Array, value: object, dtype: Any, offset: int = 0) -> None:
 
 
 def byteswap(self: Array, inplace: bool = False) -> Array:
-    """Reverse the bytes of each element.
-
-    In complex elements, the bytes of each part are reversed.
-    """
+    """Reverse the bytes of each element, or of each part of complex elements."""
     if _is_on_gpu(self, self.dtype):
         parts = 2 if self.dtype.kind == "c" else 1
         rows = manipulation.reshape(_bytes(self), (self.size * parts, -1))
@@ -371,13 +356,6 @@ def _bytes(values: Any) -> Any:
 def _elements(rows: Any, kind: np.dtype, shape: tuple[int, ...]) -> Any:
     """Return an array of dtype `kind` from a 2-D array with one row of bytes per element."""
     return manipulation.reshape(view(manipulation.ravel(rows), kind), shape).copy()
-
-
-def exact_copy(self: Array) -> Storage:
-    """Copy the elements to new contiguous memory that is never shared with another storage."""
-    storage = copy_of(self)._storage
-    exclusive(storage)
-    return storage
 
 
 def resize(self: Array, *shape: Any, refcheck: bool = True) -> None:
@@ -457,6 +435,17 @@ def _rmatmul(self: Array, other: object) -> Any:
     return _product(other, self) if accepts(other) else NotImplemented
 
 
+def _imatmul(self: Array, other: Any) -> Array:
+    if not accepts(other):
+        return NotImplemented
+    product = expr_of(_product(self, other))
+    if product.shape != self.shape:
+        raise ValueError(f"matmul: a result of shape {product.shape} does not fit the operand of shape {self.shape}")
+    check_cast("matmul", product.dtype, self.dtype)
+    write(self, product)
+    return self
+
+
 def _dot(self: Array, b: Any, out: Any = None) -> Any:
     """Return the dot product with `b`, like the `dot` function.
 
@@ -470,7 +459,18 @@ def _dot(self: Array, b: Any, out: Any = None) -> Any:
     return linear.dot(self, b, out)
 
 
+# Functions that are methods of the same name.
+_FUNCTIONS = {
+    manipulation: "ravel swapaxes squeeze repeat diagonal trace",
+    reductions: "sum min max mean var std any all argmin argmax cumsum cumprod ptp",
+    selection: "take",
+    sorting: "argsort argpartition",
+    histograms: "searchsorted",
+    indexing: "nonzero",
+}
+
 METHODS: dict[str, Any] = {
+    **{name: getattr(module, name) for module, names in _FUNCTIONS.items() for name in names.split()},
     "__getitem__": indexing.getitem,
     "__setitem__": indexing.setitem,
     "__matmul__": _matmul,
@@ -481,11 +481,8 @@ METHODS: dict[str, Any] = {
     "reshape": reshape,
     "transpose": transpose,
     "flatten": flatten,
-    "ravel": ravel,
     "round": _round,
     "sort": sorting.sort_in_place,
-    "take": selection.take,
-    "nonzero": indexing.nonzero,
     "dot": _dot,
     "clip": lambda self, min=None, max=None, out=None, **options: selection.clip(
         self, out=out, min=min, max=max, **options
@@ -497,28 +494,7 @@ METHODS: dict[str, Any] = {
     "conjugate": conjugate,
     "to": creation.to_device,
     "to_numpy": to_numpy,
-    "swapaxes": manipulation.swapaxes,
-    "squeeze": manipulation.squeeze,
-    "repeat": manipulation.repeat,
-    "diagonal": manipulation.diagonal,
-    "trace": manipulation.trace,
-    "sum": reductions.sum,
     "prod": reductions.prod_,
-    "min": reductions.min,
-    "max": reductions.max,
-    "mean": reductions.mean,
-    "var": reductions.var,
-    "std": reductions.std,
-    "any": reductions.any,
-    "all": reductions.all,
-    "argmin": reductions.argmin,
-    "argmax": reductions.argmax,
-    "cumsum": reductions.cumsum,
-    "cumprod": reductions.cumprod,
-    "ptp": reductions.ptp,
-    "argsort": sorting.argsort,
-    "argpartition": sorting.argpartition,
-    "searchsorted": histograms.searchsorted,
     "compress": _compress,
     "choose": _choose,
     "put": _put,
@@ -526,7 +502,7 @@ METHODS: dict[str, Any] = {
     "mT": property(matrix_transpose),
     "real": _part("real"),
     "imag": _part("imag"),
-    "flat": property(Flat, _set_flat),
+    "flat": property(Flat, lambda self, value: Flat(self).__setitem__(..., value)),
     "flags": property(Flags),
     "setflags": set_flags,
     "view": view,
@@ -546,22 +522,15 @@ METHODS: dict[str, Any] = {
     "__array_namespace__": standard.array_namespace,
     "__delitem__": _no_deletion,
     "__class_getitem__": classmethod(GenericAlias),
+    "__imatmul__": _imatmul,
+    "__array_function__": array_function,
+    "__reduce__": memory_order.reduce_array,
 }
 
 
 def _round_number(self: Scalar, ndigits: int | None = None) -> Any:
     """Implement Python's `round` for a scalar."""
     return round(self.item()) if ndigits is None else _round(self, ndigits)
-
-
-def _imatmul(self: Array, other: Any) -> Array:
-    if not accepts(other):
-        return NotImplemented
-    product = expr_of(_product(self, other))
-    if product.shape != self.shape:
-        raise ValueError(f"matmul: a result of shape {product.shape} does not fit the operand of shape {self.shape}")
-    write(self, product)
-    return self
 
 
 # Methods for which NumPy's own method is called if the arrays are small. `clip` and some others are weft functions
@@ -584,9 +553,6 @@ def install() -> None:
                 op, way, does = records
                 method.records = op, way, RECORD_PENDING if name in WHOLE else does  # type: ignore[attr-defined]
         setattr(Array, name, unquote_annotations(method))
-    setattr(Array, "__imatmul__", _imatmul)
-    setattr(Array, "__array_function__", array_function)
-    setattr(Array, "__reduce__", memory_order.reduce_array)
     setattr(Scalar, "__round__", _round_number)
     setattr(ReadOnly, "__setitem__", _refuse_item)
     setattr(Part, "__setitem__", _set_part)

@@ -52,7 +52,8 @@ def _install_methods() -> None:
             if name == "__array_ufunc__" and type(function) is FunctionType:
                 made = reflect_numbers(function)
             elif (recorded := getattr(function, "records", None)) is not None:
-                made = make_recorder(*recorded, function)
+                op, way, does = recorded
+                made = make_recorder(op, way, does, function)
             else:
                 continue
             if above is None:

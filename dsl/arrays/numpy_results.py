@@ -45,8 +45,8 @@ def _count_alone() -> tuple[int, int]:
     """Return the reference counts of an array to which only a local variable refers, without and with a view of it."""
     made = np.empty(2)
     alone = getrefcount(made)
-    view = made.reshape(1, 2)
-    return alone, getrefcount(view.base)
+    _view = made.reshape(1, 2)
+    return alone, getrefcount(made)
 
 
 ALONE, _ALONE_AS_BASE = _count_alone()

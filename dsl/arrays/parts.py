@@ -10,9 +10,9 @@ from __future__ import annotations
 from sys import getrefcount
 from typing import Any
 
-from weft.dsl.arrays.array import Array, Scalar, as_operand, expr_of, record, start, wrap, write
+from weft.dsl.arrays.array import Array, Scalar, expr_of, record, start, wrap, write
 from weft.dsl.arrays.validation import warn_of_lost_parts
-from weft.fusion import Storage, cast, find_shared, map_
+from weft.fusion import Expr, Storage, cast, find_shared, map_
 
 
 class Part(Array):
@@ -59,17 +59,30 @@ class Part(Array):
             return False
         return getrefcount(self._owner) <= _ALONE[0] and getrefcount(owner) <= _ALONE[1]
 
+    @property
+    def base(self) -> Array:
+        owner = self._owner
+        return owner if owner.base is None else owner.base
+
+    dtype = property(lambda self: self._held.dtype)  # type: ignore[assignment]
+    device = property(lambda self: self._held.device)  # type: ignore[assignment]
+
+    @property
+    def strides(self) -> tuple[int, ...]:
+        return self._owner.strides
+
+    def __getitem__(self, key: Any) -> Any:
+        return getattr(self._owner[key], self._name)
+
     def _after_write(self) -> None:
         """Write this part's elements back to the complex array."""
-        put_part(self._owner, self._name, wrap(self._held, self._view))
+        start()
+        put_part(self._owner, self._name, expr_of(wrap(self._held, self._view)))
         self._note()
 
 
 def _count_alone() -> tuple[int, int]:
-    """Return the reference counts of a complex array and its storage when only a `Part` refers to them.
-
-    `_is_current` compares its counts with these.
-    """
+    """Return the reference counts of a complex array and its storage when only a `Part` refers to them."""
 
     class Held:
         def __init__(self) -> None:
@@ -102,48 +115,9 @@ def take_part(array: Array, name: str) -> Array:
     return made
 
 
-def put_part(array: Array, name: str, value: object) -> None:
-    """Assign `value` to the real or imaginary part of a complex array, as `name` selects."""
-    start()
+def put_part(array: Array, name: str, new: Expr) -> None:
+    """Assign `new`, an expression of the current recording, to the part of a complex array that `name` selects."""
     other = map_("imag" if name == "real" else "real", [expr_of(array)])
-    new = as_operand(value)[0]
     warn_of_lost_parts(new.dtype, other.dtype)
     parts = (cast(new, other.dtype), other)
     write(array, map_("_complex", parts if name == "real" else parts[::-1]))
-
-
-def _view_of(name: str) -> Any:
-    """Return a `Part` method that calls a view method of the complex array, such as `transpose`.
-
-    The method of the `Part` returns the same part of this view.
-    """
-
-    def method(self: Part, *arguments: Any, **options: Any) -> Any:
-        return getattr(getattr(self._owner, name)(*arguments, **options), self._name)
-
-    method.__name__ = name
-    return method
-
-
-def _attribute_of(name: str) -> property:
-    """Return a `Part` property for the complex array's attribute `name`, such as ``T``.
-
-    The property returns the same part of the attribute's value.
-    """
-
-    def get(self: Part) -> Any:
-        return getattr(getattr(self._owner, name), self._name)
-
-    return property(get)
-
-
-def _base(self: Part) -> Array:
-    owner = self._owner
-    return owner if owner.base is None else owner.base
-
-
-setattr(Part, "base", property(_base))
-for _name in ("__getitem__", "diagonal", "reshape", "squeeze", "swapaxes", "transpose"):
-    setattr(Part, _name, _view_of(_name))
-for _name in ("T", "mT"):
-    setattr(Part, _name, _attribute_of(_name))

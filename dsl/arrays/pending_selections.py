@@ -48,10 +48,7 @@ class _Latest:
 
 
 def select_later(array: Array, mask: Array) -> Array | None:
-    """Return ``array[mask]`` as a pending selection if this line is expected to write it back, otherwise None.
-
-    Pending work that computes the mask is evaluated.
-    """
+    """Return ``array[mask]`` as a pending selection (of an evaluated mask) if it is expected to be written back."""
     found = _lines.get(site := site_of(user_location(2)))
     if found is None or recording.held or mask.shape != array.shape:
         if _Latest.mask() is not mask:

@@ -98,10 +98,7 @@ def _check(numbers: np.ndarray, low: int, high: int, axis: int, length: int) -> 
 
 
 def flat_position(positions: list[Positions]) -> Expr:
-    """Return the offset, in elements, that index arrays add to the position of each selected element.
-
-    The offset is relative to the first element of the view that the basic indices select.
-    """
+    """Return the offsets, in elements, that index arrays add to the start of the view of the basic indices."""
     on_host = [p.numbers if p.stride == 1 else p.numbers * p.stride for p in positions if p.numbers is not None]
     terms = [expr_of(convert(reduce(np.add, on_host)))] if on_host else []
     for p in positions:

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from contextlib import suppress
 from typing import Any
 
 import numpy as np
@@ -29,10 +28,7 @@ def as_array(value: object) -> Array:
 
 
 def as_mask(where: Any) -> Any:
-    """Return the `where` argument of a call, or raise NumPy's TypeError if it is not boolean.
-
-    Return the argument unchanged.
-    """
+    """Return the `where` argument of a call unchanged, or raise NumPy's TypeError if it is not boolean."""
     if isinstance(where, (Array, np.ndarray)) and where.dtype.kind != "b":
         raise TypeError(f"Cannot cast array data from {where.dtype!r} to dtype('bool') according to the rule 'safe'")
     return where
@@ -53,11 +49,7 @@ def return_result(name: str, node: Expr, out: Any, where: Any = True, casting: s
         # (NumPy leaves the elements without a result uninitialized)
         return record(node if where is True else map_("where", [as_operand(where)[0], node, constant(0, node.dtype)]))
     if isinstance(out, np.ndarray):
-        values = record(node).numpy() if where is True else None
-        if values is None:
-            np.copyto(out, record(node).numpy(), where=np.asarray(where), casting=casting)  # type: ignore[arg-type]
-        else:
-            np.copyto(out, values, casting=casting)  # type: ignore[arg-type]
+        np.copyto(out, record(node).numpy(), casting, where if where is True else np.asarray(where))  # type: ignore[arg-type]
         return out
     if not isinstance(out, Array) and hasattr(out, "__cuda_array_interface__"):
         from weft.dsl.cuda.array_creation import copy_to_device
@@ -81,13 +73,14 @@ def return_result(name: str, node: Expr, out: Any, where: Any = True, casting: s
 
 
 def value_operand(value: object, dtype: np.dtype) -> tuple[Expr, type | None]:
-    """Return the value of an assignment as an operand, like `as_operand`.
-
-    NumPy converts text and objects to `dtype` first.
-    """
-    with suppress(UnsupportedDtypeError):
-        return as_operand(value)
-    return as_operand(np.array(value, dtype))
+    """Return the value of an assignment like `as_operand`, after NumPy has converted text and objects to `dtype`."""
+    try:
+        node, weak = as_operand(value)
+    except UnsupportedDtypeError:
+        return as_operand(np.array(value, dtype))
+    if weak is complex and dtype.kind != "c":
+        raise TypeError("float() argument must be a string or a real number, not 'complex'")
+    return node, weak
 
 
 def check_cast(name: str, source: np.dtype, target: np.dtype, casting: str = "same_kind") -> None:

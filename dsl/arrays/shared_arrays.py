@@ -33,7 +33,6 @@ from weft.fusion import (
 from weft.runtime import IMMEDIATE, Buffer, default_device, get_device
 
 _CPU_DEVICE = (1, 0)  # DLPack's device type and device number
-_NO_COPY = "Unable to avoid copy while creating an array as requested."
 
 
 def shared_array(array: Array) -> np.ndarray | None:
@@ -114,7 +113,7 @@ def as_numpy(self: Array, dtype: Any = None, copy: bool | None = None) -> np.nda
     if values is not None:
         return values
     if copy is False:
-        raise ValueError(_NO_COPY)
+        raise ValueError("Unable to avoid copy while creating an array as requested.")
     own = values_of(self)
     if own is None:
         own = self.numpy()

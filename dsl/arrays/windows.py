@@ -13,50 +13,36 @@ from functools import wraps
 from sys import getrefcount
 from typing import Any
 
-from weft.dsl.arrays.array import Array, ReadOnly, Scalar, View, expr_of, is_writable, record, whole, wrap
+from weft.dsl.arrays.array import Array, ReadOnly, Scalar, View, expr_of, is_writable, record, wrap, wrap_view
+from weft.dsl.arrays.array import layout as array_layout
+from weft.dsl.arrays.parts import Part
 from weft.dsl.immediate.host_values import overlaps
 from weft.fusion import contiguous_strides
 
 LIMIT = 20_000
 
+# Memoized views (None for the view of a whole storage) and element offsets of indices.
 VIEWS: dict[Any, View | int | None] = {}
 
 
 def key_of(array: Array, index: Any) -> Any:
     """Return the memo key of ``array[index]``, or None if the index is not basic."""
     key: list[Any] = [array._view, array._storage.shape]
-    return tuple(key) if _describe(index, key) else None
-
-
-def _describe(item: Any, key: list[Any], inside: bool = False) -> bool:
-    """Append an item of an index to a memo key, or return False if the item is not basic."""
-    kind = type(item)
-    if kind is int or item is None or item is Ellipsis:
-        key += (kind, item)
-        return True
-    if kind is slice:
-        start, stop, step = item.start, item.stop, item.step
-        key += (slice, start, stop, step)
-        return (
-            (start is None or type(start) is int)
-            and (stop is None or type(stop) is int)
-            and (step is None or type(step) is int)
-        )
-    if kind is not tuple or inside:
-        return False
-    key += (tuple, len(item))
-    for each in item:
-        if not _describe(each, key, True):
-            return False
-    return True
-
-
-def look_up_view(key: object) -> Any:
-    """Return the memoized view or element offset for a key, or ``...`` on a miss.
-
-    The result None stands for the view of the whole storage.
-    """
-    return VIEWS.get(key, ...)
+    items = (index,)
+    if type(index) is tuple:
+        key += (tuple, len(index))
+        items = index
+    for item in items:
+        kind = type(item)
+        if kind is int or item is None or item is Ellipsis:
+            key += (kind, item)
+        elif kind is slice:
+            key += (slice, item.start, item.stop, item.step)
+            if not all(bound is None or type(bound) is int for bound in key[-3:]):
+                return None
+        else:
+            return None
+    return tuple(key)
 
 
 def memoize_view(key: object, found: View | int | None) -> None:
@@ -76,7 +62,7 @@ def memoized_view(function: Callable[..., Array]) -> Callable[..., Array]:
             return function(array, *given, **options)
         storage = array._storage
         key = array._view, storage.shape, name, given
-        found = look_up_view(key)
+        found: Any = VIEWS.get(key, ...)
         if found is not ...:
             return wrap(storage, found)
         made = function(array, *given)
@@ -96,27 +82,26 @@ def _is_integers(value: Any) -> bool:
 def window(array: Array, shape: tuple[int, ...], strides: tuple[int, ...], offset: int) -> Array:
     """Return an array over part of the storage of `array`, with the given shape, strides and offset.
 
-    A view of a `Scalar` is the scalar itself if it has no axes, and otherwise a copy, because a scalar is immutable.
+    A view of a `Scalar` is the scalar itself if it has no axes, and otherwise a copy, because a scalar is immutable. A
+    view of a `Part` is the same part of a view of the complex array, to whose storage `strides` and `offset` refer.
     """
+    if type(array) is Part:
+        return getattr(window(array._owner, shape, strides, offset), array._name)  # type: ignore[no-any-return]
     if type(array) is Scalar and not shape:
         return array
     storage = record(expr_of(array))._storage if type(array) is Scalar and shape else array._storage
-    kind = ReadOnly if type(array) is ReadOnly else Array
-    if not offset and shape == storage.shape and strides == contiguous_strides(shape):
-        return wrap(storage, None, kind)
-    return wrap(storage, (shape, strides, offset), kind)
+    return wrap_view(storage, (shape, strides, offset), ReadOnly if type(array) is ReadOnly else Array)
 
 
-def layout(array: Array) -> tuple[tuple[int, ...], tuple[int, ...], int]:
-    """Return an array's shape, strides in elements, and offset in its storage."""
-    return array._view or whole(array._storage)
+def layout(array: Array) -> View:
+    """Return the layout to which `window` refers: the array's, or that of the complex array for a `Part`."""
+    return array_layout(array._owner if type(array) is Part else array)
 
 
 def is_c_ordered(array: Array) -> bool:
-    """Return whether an array is empty or C-contiguous.
-
-    The strides of axes of length 1 are ignored.
-    """
+    """Return whether an array is empty or C-contiguous, where the strides of axes of length 1 are ignored."""
+    if type(array) is Part:  # (its elements alternate with those of the other part)
+        return array.size < 2
     if array._values is not None:
         return array._values.flags.c_contiguous
     shape, strides, _ = layout(array)
@@ -125,7 +110,6 @@ def is_c_ordered(array: Array) -> bool:
 
 
 # -- flags ---------------------------------------------------------------------------------------
-
 
 # Bits of the flags in NumPy's C interface.
 _BITS = {
@@ -136,6 +120,10 @@ _BITS = {
     "WRITEABLE": 0x400,
     "WRITEBACKIFCOPY": 0x2000,
 }
+_OTHER_NAMES = {
+    "C": "C_CONTIGUOUS", "F": "F_CONTIGUOUS", "O": "OWNDATA", "W": "WRITEABLE", "A": "ALIGNED", "X": "WRITEBACKIFCOPY",
+    "CONTIGUOUS": "C_CONTIGUOUS", "FORTRAN": "F_CONTIGUOUS", "B": "BEHAVED", "CA": "CARRAY", "FA": "FARRAY",
+}  # fmt: skip
 
 
 class Flags(dict):
@@ -145,20 +133,16 @@ class Flags(dict):
     """
 
     def __init__(self, array: Array) -> None:
-        values = array._values
-        in_order = is_c_ordered(array)
-        across = is_c_ordered(array.transpose()) if values is None else values.flags.f_contiguous
+        values = None if type(array) is Part else array._values
         super().__init__(
-            C_CONTIGUOUS=in_order,
-            F_CONTIGUOUS=across,
+            C_CONTIGUOUS=is_c_ordered(array),
+            F_CONTIGUOUS=is_c_ordered(array.transpose()) if values is None else values.flags.f_contiguous,
             OWNDATA=array._view is None,
             WRITEABLE=is_writable(array) and type(array) is not Scalar,
             ALIGNED=True,
             WRITEBACKIFCOPY=False,
         )
-        behaved = self["WRITEABLE"]
-        self.__dict__.update(_array=array, contiguous=in_order, forc=in_order or across, fnc=across and not in_order)
-        self.__dict__.update(behaved=behaved, carray=behaved and in_order, farray=behaved and across and not in_order)
+        self.__dict__["_array"] = array
 
     @property
     def num(self) -> int:
@@ -171,20 +155,12 @@ class Flags(dict):
     __str__ = __repr__
 
     def __missing__(self, name: str) -> Any:
-        short = {
-            "C": "C_CONTIGUOUS", "F": "F_CONTIGUOUS", "O": "OWNDATA", "W": "WRITEABLE", "A": "ALIGNED",
-            "X": "WRITEBACKIFCOPY", "CONTIGUOUS": "C_CONTIGUOUS", "FORTRAN": "F_CONTIGUOUS",
-        }  # fmt: skip
-        if name in short:
-            return self[short[name]]
-        parts = {
-            "FNC": self.fnc,
-            "FORC": self.forc,
-            "BEHAVED": self.behaved,
-            "CARRAY": self.carray,
-            "FARRAY": self.farray,
-        }
-        return parts[name]
+        if name in _OTHER_NAMES:
+            return self[_OTHER_NAMES[name]]
+        in_order, across, behaved = self["C_CONTIGUOUS"], self["F_CONTIGUOUS"], self["WRITEABLE"]
+        combined = {"FNC": across and not in_order, "FORC": in_order or across, "BEHAVED": behaved}
+        combined |= {"CARRAY": behaved and in_order, "FARRAY": behaved and across and not in_order}
+        return combined[name]
 
     def __getattr__(self, name: str) -> Any:
         try:

@@ -13,6 +13,7 @@ from numpy.lib.array_utils import normalize_axis_tuple
 from weft.dsl.arrays.array import Array, ReadOnly, expr_of, record, start, wrap
 from weft.dsl.arrays.memoized import memoized
 from weft.dsl.arrays.memory_order import memory_order, permuted
+from weft.dsl.arrays.parts import Part
 from weft.dsl.arrays.validation import (
     NUMPY_VERSION,
     as_shape,
@@ -105,7 +106,7 @@ def _view_strides(array: Array, wanted: tuple[int, ...]) -> tuple[int, ...] | No
     Axes that can be merged in memory are merged. Each merged axis must then split into whole axes of the new shape.
     """
     shape, strides, _ = layout(array)
-    if array._view is None or not prod(wanted):
+    if strides == contiguous_strides(shape) or not prod(wanted):
         return contiguous_strides(wanted)
     runs: list[list[int]] = []  # [length, stride] of merged axes
     for n, s in zip(shape, strides, strict=True):
@@ -471,6 +472,8 @@ def as_strided(
     Raises ValueError if the view exceeds the array's memory.
     """
     array = asarray(x)
+    if isinstance(array, Part):
+        return getattr(as_strided(array._owner, shape, strides, subok, writeable), array._name)  # type: ignore[no-any-return]
     own, steps, begin = layout(array)
     wanted = own if shape is None else as_shape(shape)
     width = array.itemsize

@@ -104,6 +104,25 @@ z = A(np.arange(6) * (1 + 2j)); z.real += z.imag; z.imag -= z.real; xp.copyto(z.
 z = A(np.arange(6) * (1 + 2j)); v, w = z.real.ravel(), z.real.flatten(); v[0] = 4; c = z.real.copy(); c[2] = 1; z[1] = 0; r = z, v, w, c
 z = A(np.arange(6) * (1 + 2j)); z.flags.writeable = False; z.real[0] = 3
 z = A(np.arange(6) * (1 + 2j)); r = [[z.__setitem__(k, 10 * k), float(z.real[k]), float(z.real.sum())] for k in range(4)]
+z = A(np.arange(6) * (1 + 2j)).reshape(2, 3); xp.transpose(z.real)[0] = 9; xp.expand_dims(z.imag, 0)[0, 1] = 8; z.imag.view()[0, 0] = 6; r = z
+z = A(np.arange(6) * (1 + 2j)).reshape(2, 3); xp.moveaxis(z.real, 0, 1)[1] = 7; xp.rot90(z.imag)[0] = 5; xp.einsum("ij->ji", z.real)[0] = 3; r = z
+z = A(np.arange(6) * (1 + 2j)).reshape(2, 3); v = z.T.real.reshape(-1); v[0] = 9; xp.reshape(z.imag, -1)[1] = 8; xp.ravel(z.real)[0] = 7; r = z, v
+z = A(np.arange(6) * (1 + 2j)).reshape(2, 3); v = z.real.flags; r = z.real.strides, v.c_contiguous, v.f_contiguous, z.real[:1, :1].flags.c_contiguous
+z = A(np.arange(6) * (1 + 2j)); xp.add.at(z.real, [0, 0, 1], 4.0); xp.add.at(z.imag, slice(1, 3), [1.0, 2]); r = z
+z = A(np.arange(6) * (1 + 2j)).reshape(2, 3).T; v = xp.lib.stride_tricks.as_strided(z.real, (2, 2), z.real.strides); v[1] = 9; r = v, z
+x = A([[0, 1], [2, 3]]); x @= A([[1.5, 0], [0, 1.5]]); r = x
+x = xp.ones((2, 2)); x @= A([[1j, 0], [0, 1]]); r = x
+x = xp.zeros(3); x.fill([1, 2, 3]); r = x
+x = xp.ones(3); r = x.put([], []), x
+r = xp.ones(3).copy("X")
+r = float(A(1 + 2j))
+x = xp.ones(3); x.real = 3j; r = x
+z = A([1j, 2]); z.imag = 3j; r = z
+x = xp.ones(3); x[x > 0] = 2j; r = x
+r = A([120, -3], "i1").round(-3), A([250, 149], "u1").round(-2), A([32767, -5], "i2").round(-5)
+x = A([[0., 1], [2, 3]]); r = x.flat == 2, x.flat != 2, x.T.flat > 1, x.flat <= 2
+r = xp.zeros((3, 0)).flat.coords
+v = A([[0., 1], [2, 3]]).flags; r = v["CA"], v["FA"], v["B"], v.carray
 """.strip().splitlines()
 
 

@@ -105,7 +105,7 @@ def test_kernels_for_several_layouts_are_one_row() -> None:
     p = wf.profile()
     with p:
         pass
-    p._clocks["cpu"] = _Clock(get_device("cpu"), None, 0)
+    p._clocks["cpu"] = _Clock(get_device("cpu"))
     for k, one in enumerate([note, note._replace(key=8, nbytes=400), note, note._replace(members=("sin (a.py:2)",))]):
         p.launches.append(LaunchTime(one, "cpu", "main", 0.0, (k + 1) * 1e-3, 0.0, 0.0))
     assert [len(group) for group in p.groups] == [2, 1] and len(p.kernels) == 3

@@ -209,6 +209,7 @@ def test_locations_of_values() -> None:
         ("llvm", "", "define"),
         ("asm", "", ".text"),
         ("kernel", "sm_80", "level=logical"),
+        ("threaded", "", "level=threaded"),
         ("asm", "sm_80", ".target sm_80"),
     ],
 )

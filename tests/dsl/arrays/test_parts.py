@@ -30,6 +30,9 @@ def test_a_part_shares_its_memory_with_numpy(size: int) -> None:
     np.testing.assert_array_equal(part, expected.real)
     np.testing.assert_array_equal(x, expected)
     part[2:4], expected.real[2:4] = 9, 9
+    part[:2], expected.real[:2] = [4, 5], [4, 5]
+    for ufunc, own in ((np.add, expected.real), (wf.add, part)):
+        ufunc.at(own, [0, 0], 3.0)
     x *= 2
     expected *= 2
     np.testing.assert_array_equal(values, expected.real)

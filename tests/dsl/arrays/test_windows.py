@@ -45,6 +45,15 @@ def test_reads_and_writes_at_an_index_that_was_met_before(index: Any, value: Any
         np.testing.assert_array_equal(np.asarray(x), a)
 
 
+def test_every_write_that_loses_imaginary_parts_warns() -> None:
+    with override(immediate=0):
+        x, z = wf.zeros(5), wf.asarray(np.arange(4) + 1j)
+        for _ in range(4):
+            with pytest.warns(np.exceptions.ComplexWarning):
+                x[1:] = z
+            wf.evaluate(x)
+
+
 def test_what_was_recorded_or_copied_keeps_the_old_element() -> None:
     x = wf.asarray(np.arange(5.0))
     for k in range(3):
