@@ -15,7 +15,7 @@ from typing import Any
 import numpy as np
 
 import weft as wf
-from weft.dsl.functions.libraries import TABLE, describe_libraries
+from tests.dsl.libraries import TABLE, describe_libraries
 from weft.dsl.script.numpy_face import submodule
 from weft.runtime import LaunchNote, Listening, override
 

@@ -10,9 +10,9 @@ import numpy as np
 import pytest
 
 import weft as wf
+from tests.dsl.libraries import TABLE, names_of
 from tests.runtime.cuda import test_fourier, test_solver
 from tests.stand_in import RunningDevice, RunningStandIn
-from weft.dsl.functions.libraries import TABLE, names_of
 from weft.runtime import override, set_default_device
 from weft.runtime.cuda.fourier import Fourier
 from weft.runtime.cuda.solver import Solver
