@@ -9,8 +9,9 @@ cuSOLVER's matrices are column-major: it reads the transpose of a matrix in C or
 from __future__ import annotations
 
 from collections.abc import Callable
+from functools import wraps
 from math import prod
-from typing import TYPE_CHECKING, Any, NoReturn
+from typing import Any
 
 import numpy as np
 
@@ -20,16 +21,11 @@ from weft.dsl.arrays.on_host import call_numpy
 from weft.dsl.arrays.ufunc import UFUNCS
 from weft.dsl.functions.creation import asarray, eye
 from weft.dsl.functions.linear import matmul
-from weft.dsl.functions.manipulation import broadcast_to, linalg_diagonal, swapaxes
+from weft.dsl.functions.manipulation import broadcast_to, diagonal, swapaxes
 from weft.dsl.functions.selection import where
 from weft.dsl.functions.triangles import tril, triu
 from weft.fusion import Storage, broadcast_shapes, realise
 from weft.runtime import Buffer, Device, device
-
-if TYPE_CHECKING:
-    from weft.dsl.arrays.annotations import ArrayLike
-
-LinAlgError = np.linalg.LinAlgError
 
 
 def _solver_of(*arrays: Any) -> Any | None:
@@ -42,8 +38,29 @@ def _solver_of(*arrays: Any) -> Any | None:
     return solver if solver is not None and known and solver.is_available() else None
 
 
-def _is_square(a: Array) -> bool:
-    return a.shape[-1] == a.shape[-2]
+def _by_solver(square: bool = False) -> Callable[[Callable[..., Any]], Callable[..., Any]]:
+    """Return a decorator for a function that uses cuSOLVER, whose first argument is a matrix on a GPU.
+
+    NumPy's function of the same name handles all other arguments, matrices that are not square if `square` is true, and
+    arguments for which the function returns NotImplemented.
+    """
+
+    def decorate(function: Callable[..., Any]) -> Callable[..., Any]:
+        numpys = getattr(np.linalg, function.__name__)
+
+        @wraps(function)
+        def called(*arguments: Any, **options: Any) -> Any:
+            first: Any = next(iter((*arguments, *options.values())), None)
+            if _solver_of(first) is not None and (first.shape[-1] == first.shape[-2] or not square):
+                with device(first.device):
+                    found = function(*arguments, **options)
+                if found is not NotImplemented:
+                    return found
+            return call_numpy(numpys, arguments, options)
+
+        return called
+
+    return decorate
 
 
 def _common(*arrays: Array) -> np.dtype:
@@ -80,16 +97,12 @@ def _copied(a: Array, dtype: np.dtype, turned: bool = False) -> _Matrices:
 
 def _run(matrices: _Matrices, call: Callable[[int], int], message: str) -> None:
     """Call a library function for each matrix, and raise LinAlgError if a call reports a failure."""
-    for number in range(matrices.count):
-        if call(number):
-            _fail(message)
+    if any(call(number) for number in range(matrices.count)):
+        raise np.linalg.LinAlgError(message)
 
 
-def _fail(message: str) -> NoReturn:
-    raise LinAlgError(message)
-
-
-def cholesky(a: ArrayLike, /, *, upper: bool = False) -> Any:
+@_by_solver(square=True)
+def cholesky(a: Any, /, *, upper: bool = False) -> Any:
     """Return the Cholesky factor of a Hermitian matrix, like `numpy.linalg.cholesky`.
 
     Examples
@@ -98,45 +111,39 @@ def cholesky(a: ArrayLike, /, *, upper: bool = False) -> Any:
     array([[2., 0.],
            [1., 2.]])
     """
-    solver = _solver_of(a)
-    if solver is None or not _is_square(a):  # type: ignore[arg-type]
-        return call_numpy(np.linalg.cholesky, (a,), {"upper": upper})
-    x = asarray(a)
-    with device(x.device):
-        own, n = _copied(x, _common(x)), x.shape[-1]
-        _run(own, lambda k: solver.cholesky(own.at(k), n, own.dtype, not upper), "Matrix is not positive definite")
-        return triu(own.array()) if upper else tril(own.array())
+    own, n, solver = _copied(a, _common(a)), a.shape[-1], a.device.solver
+    _run(own, lambda k: solver.cholesky(own.at(k), n, own.dtype, not upper), "Matrix is not positive definite")
+    return triu(own.array()) if upper else tril(own.array())
 
 
-def _factored(solver: Any, x: Array, dtype: np.dtype) -> tuple[_Matrices, Buffer, list[int]]:
+def _factored(x: Array, dtype: np.dtype) -> tuple[_Matrices, list[Buffer], list[int]]:
     """Compute the LU factors of each matrix's transpose.
 
-    Return the factors, the pivots and, for each matrix, a number that is nonzero if the matrix is singular.
+    Return the factors and, for each matrix, the pivots and a number that is nonzero if the matrix is singular. The
+    pivots of all matrices are contiguous.
     """
     own, n = _copied(x, dtype), x.shape[-1]
-    pivots = x.device.allocate(own.count * n * 8)
-    parts = [Buffer(x.device, pivots.address + k * n * 8, n * 8, pivots) for k in range(own.count)]
-    return own, pivots, [solver.factor(own.at(k), n, dtype, parts[k]) for k in range(own.count)]
+    whole = x.device.allocate(own.count * n * 8)
+    pivots = [Buffer(x.device, whole.address + k * n * 8, n * 8, whole) for k in range(own.count)]
+    return own, pivots, [x.device.solver.factor(own.at(k), n, dtype, part) for k, part in enumerate(pivots)]
 
 
-def _solved(solver: Any, x: Array, right: _Matrices, turned: bool) -> None:
+def _solved(x: Array, right: _Matrices, turned: bool) -> None:
     """Solve linear systems with the matrices `x`, overwriting the right-hand sides in the rows of `right`.
 
     Raises LinAlgError for a singular matrix.
     """
-    own, pivots, failed = _factored(solver, x, right.dtype)
-    n = x.shape[-1]
-    if any(failed):
-        _fail("Singular matrix")
+    own, pivots, failed = _factored(x, right.dtype)
+    n, rows, solver = x.shape[-1], right.shape[-2], x.device.solver
 
     def solve(k: int) -> int:
-        part = Buffer(x.device, pivots.address + k * n * 8, n * 8, pivots)
-        return int(solver.solve(own.at(k), n, part, right.at(k), right.shape[-2], right.dtype, turned))
+        return failed[k] or int(solver.solve(own.at(k), n, pivots[k], right.at(k), rows, right.dtype, turned))
 
     _run(right, solve, "Singular matrix")
 
 
-def inv(a: ArrayLike) -> Any:
+@_by_solver(square=True)
+def inv(a: Any) -> Any:
     """Return the inverse of a matrix, like `numpy.linalg.inv`.
 
     Examples
@@ -145,18 +152,14 @@ def inv(a: ArrayLike) -> Any:
     array([[0.5 , 0.  ],
            [0.  , 0.25]])
     """
-    solver = _solver_of(a)
-    if solver is None or not _is_square(a):  # type: ignore[arg-type]
-        return call_numpy(np.linalg.inv, (a,), {})
-    x = asarray(a)
-    with device(x.device):
-        # The inverse of the transpose, in column-major order, is the inverse in C order.
-        right = _copied(broadcast_to(eye(x.shape[-1]), x.shape), _common(x))
-        _solved(solver, x, right, False)
-        return right.array()
+    # The inverse of the transpose, in column-major order, is the inverse in C order.
+    right = _copied(broadcast_to(eye(a.shape[-1]), a.shape), _common(a))
+    _solved(a, right, False)
+    return right.array()
 
 
-def solve(a: ArrayLike, b: ArrayLike) -> Any:
+@_by_solver(square=True)
+def solve(a: Any, b: Any) -> Any:
     """Return the solution of a system of linear equations, like `numpy.linalg.solve`.
 
     Examples
@@ -165,32 +168,30 @@ def solve(a: ArrayLike, b: ArrayLike) -> Any:
     array([1. , 0.5])
     """
     vector = isinstance(b, Array) and b.ndim == 1
-    columns = b[:, None] if vector else b  # type: ignore[call-overload, index]
-    solver = _solver_of(a, columns)
-    if solver is None or not _is_square(a) or columns.shape[-2] != a.shape[-1]:  # type: ignore[arg-type, union-attr]
-        return call_numpy(np.linalg.solve, (a, b), {})
-    x, y = asarray(a), asarray(columns)
-    with device(x.device):
-        lead = broadcast_shapes(x.shape[:-2], y.shape[:-2])
-        x, y = broadcast_to(x, lead + x.shape[-2:]), broadcast_to(y, lead + y.shape[-2:])
-        right = _copied(y, _common(x, y), turned=True)
-        _solved(solver, x, right, True)
-        found = swapaxes(right.array(), -1, -2)
-        return found[..., 0] if vector else in_order(found, "C")
+    columns = b[:, None] if vector else b
+    if _solver_of(a, columns) is None or columns.shape[-2] != a.shape[-1]:
+        return NotImplemented
+    lead = broadcast_shapes(a.shape[:-2], columns.shape[:-2])
+    x, y = (broadcast_to(each, lead + each.shape[-2:]) for each in (a, columns))
+    right = _copied(y, _common(x, y), turned=True)
+    _solved(x, right, True)
+    found = swapaxes(right.array(), -1, -2)
+    return found[..., 0] if vector else in_order(found, "C")
 
 
-def _signed_diagonal(solver: Any, x: Array) -> tuple[Array, Array]:
+def _signed_diagonal(x: Array) -> tuple[Array, Array]:
     """Return U's diagonal in the LU factorization of each matrix's transpose, and the permutation's sign."""
-    own, pivots, _ = _factored(solver, x, _common(x))
+    own, pivots, _ = _factored(x, _common(x))
     n = x.shape[-1]
     host = np.empty((own.count, n), np.int64)
-    x.device.read(pivots.address, host)  # type: ignore[attr-defined]
+    x.device.read(pivots[0].address, host)  # type: ignore[attr-defined]
     moved = (host != np.arange(1, n + 1)).sum(axis=-1) % 2
     real = np.dtype(own.dtype.char.lower())
-    return linalg_diagonal(own.array()), convert((1 - 2 * moved).astype(real).reshape(x.shape[:-2]))
+    return diagonal(own.array(), axis1=-2, axis2=-1), convert((1 - 2 * moved).astype(real).reshape(x.shape[:-2]))
 
 
-def det(a: ArrayLike) -> Any:
+@_by_solver(square=True)
+def det(a: Any) -> Any:
     """Return the determinant of a matrix, like `numpy.linalg.det`.
 
     Examples
@@ -198,16 +199,12 @@ def det(a: ArrayLike) -> Any:
     >>> wf.linalg.det([[2.0, 0.0], [0.0, 4.0]])
     np.float64(8.0)
     """
-    solver = _solver_of(a)
-    if solver is None or not _is_square(a):  # type: ignore[arg-type]
-        return call_numpy(np.linalg.det, (a,), {})
-    x = asarray(a)
-    with device(x.device):
-        diagonal, sign = _signed_diagonal(solver, x)
-        return diagonal.prod(axis=-1) * sign
+    factors, sign = _signed_diagonal(a)
+    return factors.prod(axis=-1) * sign
 
 
-def slogdet(a: ArrayLike) -> Any:
+@_by_solver(square=True)
+def slogdet(a: Any) -> Any:
     """Return the sign and the logarithm of the absolute value of the determinant, like `numpy.linalg.slogdet`.
 
     Examples
@@ -216,15 +213,10 @@ def slogdet(a: ArrayLike) -> Any:
     >>> float(sign), float(logarithm)
     (1.0, 0.0)
     """
-    solver = _solver_of(a)
-    if solver is None or not _is_square(a):  # type: ignore[arg-type]
-        return call_numpy(np.linalg.slogdet, (a,), {})
-    x = asarray(a)
-    with device(x.device):
-        diagonal, sign = _signed_diagonal(solver, x)
-        size = UFUNCS["absolute"](diagonal)
-        signs = where(size == 0, 0, diagonal / where(size == 0, 1, size)).prod(axis=-1) * sign
-        return _kind_of_result("slogdet")(signs, UFUNCS["log"](size).sum(axis=-1))
+    factors, sign = _signed_diagonal(a)
+    size = UFUNCS["absolute"](factors)
+    signs = where(size == 0, 0, factors / where(size == 0, 1, size)).prod(axis=-1) * sign
+    return _kind_of_result("slogdet")(signs, UFUNCS["log"](size).sum(axis=-1))
 
 
 def _kind_of_result(name: str) -> Callable[..., Any]:
@@ -232,30 +224,27 @@ def _kind_of_result(name: str) -> Callable[..., Any]:
     return type(getattr(np.linalg, name)(np.eye(1)))
 
 
-def _eigen(a: Any, rule: str, vectors: bool) -> Any:
-    solver = _solver_of(a)
-    name = "eigh" if vectors else "eigvalsh"
-    if solver is None or not _is_square(a) or str(rule).upper() not in ("L", "U"):
-        return call_numpy(getattr(np.linalg, name), (a, rule), {})
-    x = asarray(a)
-    with device(x.device):
-        own, n = _copied(x, _common(x)), x.shape[-1]
-        values = _Matrices(x.device, (*x.shape[:-2], 1, n), np.dtype(own.dtype.char.lower()))
-        upper = str(rule).upper() == "L"  # (of the transpose)
+def _eigen(x: Array, rule: str, vectors: bool) -> Any:
+    rule = str(rule).upper()
+    if rule not in ("L", "U"):
+        return NotImplemented
+    own, n, solver = _copied(x, _common(x)), x.shape[-1], x.device.solver
+    values = _Matrices(x.device, (*x.shape[:-2], 1, n), np.dtype(own.dtype.char.lower()))
+    upper = rule == "L"  # (of the transpose)
 
-        def call(k: int) -> int:
-            return int(solver.eigenvalues(own.at(k), n, own.dtype, values.at(k), upper, vectors))
+    def call(k: int) -> int:
+        return int(solver.eigenvalues(own.at(k), n, own.dtype, values.at(k), upper, vectors))
 
-        _run(own, call, "Eigenvalues did not converge")
-        found = values.array((*x.shape[:-2], n))
-        if not vectors:
-            return found
-        # the transpose of a Hermitian matrix has the conjugate eigenvectors, which are the rows in C order
-        rows = own.array().conj() if own.dtype.kind == "c" else own.array()
-        return _kind_of_result("eigh")(found, swapaxes(rows, -1, -2))
+    _run(own, call, "Eigenvalues did not converge")
+    found = values.array((*x.shape[:-2], n))
+    if not vectors:
+        return found
+    # the transpose of a Hermitian matrix has the conjugate eigenvectors, which are the rows in C order
+    return _kind_of_result("eigh")(found, _adjoint(own.array()))
 
 
-def eigh(a: ArrayLike, UPLO: str = "L") -> Any:
+@_by_solver(square=True)
+def eigh(a: Any, UPLO: str = "L") -> Any:
     """Return the eigenvalues and eigenvectors of a Hermitian matrix, like `numpy.linalg.eigh`.
 
     Examples
@@ -266,7 +255,8 @@ def eigh(a: ArrayLike, UPLO: str = "L") -> Any:
     return _eigen(a, UPLO, True)
 
 
-def eigvalsh(a: ArrayLike, UPLO: str = "L") -> Any:
+@_by_solver(square=True)
+def eigvalsh(a: Any, UPLO: str = "L") -> Any:
     """Return the eigenvalues of a Hermitian matrix, like `numpy.linalg.eigvalsh`.
 
     Examples
@@ -277,7 +267,8 @@ def eigvalsh(a: ArrayLike, UPLO: str = "L") -> Any:
     return _eigen(a, UPLO, False)
 
 
-def qr(a: ArrayLike, mode: str = "reduced") -> Any:
+@_by_solver()
+def qr(a: Any, mode: str = "reduced") -> Any:
     """Return the QR factorization of a matrix, like `numpy.linalg.qr`.
 
     Examples
@@ -286,31 +277,29 @@ def qr(a: ArrayLike, mode: str = "reduced") -> Any:
     array([[5., 4.],
            [0., 3.]])
     """
-    solver = _solver_of(a)
-    if solver is None or mode not in ("reduced", "complete", "r"):
-        return call_numpy(np.linalg.qr, (a, mode), {})
-    x = asarray(a)
-    with device(x.device):
-        m, n = x.shape[-2:]
-        k = min(m, n)
-        own = _copied(x, _common(x), turned=True)
-        scales = [x.device.allocate(k * own.dtype.itemsize) for _ in range(own.count)]
-        failure = "Incorrect argument found while performing QR factorization"
-        _run(own, lambda i: solver.triangular_factor(own.at(i), m, n, own.dtype, scales[i]), failure)
-        count = m if mode == "complete" else k
-        upper = triu(swapaxes(own.array(), -1, -2)[..., :count, :])
-        if mode == "r":
-            return upper
-        left = _Matrices(x.device, (*x.shape[:-2], count, m), own.dtype)
-        nbytes = m * min(n, count) * own.dtype.itemsize
-        for i in range(own.count):
-            source, target = (Buffer(x.device, each.at(i), nbytes, each.buffer) for each in (own, left))
-            x.device.copy(source, target, nbytes)  # type: ignore[attr-defined]
-        _run(left, lambda i: solver.orthogonal_factor(left.at(i), m, count, k, own.dtype, scales[i]), failure)
-        return _kind_of_result("qr")(swapaxes(left.array(), -1, -2), upper)
+    if mode not in ("reduced", "complete", "r"):
+        return NotImplemented
+    m, n = a.shape[-2:]
+    k, solver = min(m, n), a.device.solver
+    own = _copied(a, _common(a), turned=True)
+    scales = [a.device.allocate(k * own.dtype.itemsize) for _ in range(own.count)]
+    failure = "Incorrect argument found while performing QR factorization"
+    _run(own, lambda i: solver.triangular_factor(own.at(i), m, n, own.dtype, scales[i]), failure)
+    count = m if mode == "complete" else k
+    upper = triu(swapaxes(own.array(), -1, -2)[..., :count, :])
+    if mode == "r":
+        return upper
+    left = _Matrices(a.device, (*a.shape[:-2], count, m), own.dtype)
+    nbytes = m * min(n, count) * own.dtype.itemsize
+    for i in range(own.count):
+        source, target = (Buffer(a.device, each.at(i), nbytes, each.buffer) for each in (own, left))
+        a.device.copy(source, target, nbytes)
+    _run(left, lambda i: solver.orthogonal_factor(left.at(i), m, count, k, own.dtype, scales[i]), failure)
+    return _kind_of_result("qr")(swapaxes(left.array(), -1, -2), upper)
 
 
-def svd(a: ArrayLike, full_matrices: bool = True, compute_uv: bool = True, hermitian: bool = False) -> Any:
+@_by_solver()
+def svd(a: Any, full_matrices: bool = True, compute_uv: bool = True, hermitian: bool = False) -> Any:
     """Return the singular value decomposition of a matrix, like `numpy.linalg.svd`.
 
     Examples
@@ -318,41 +307,33 @@ def svd(a: ArrayLike, full_matrices: bool = True, compute_uv: bool = True, hermi
     >>> wf.linalg.svd([[3.0, 0.0], [0.0, 2.0]]).S
     array([3., 2.])
     """
-    solver = _solver_of(a)
-    if solver is None or hermitian:
-        return call_numpy(np.linalg.svd, (a, full_matrices, compute_uv, hermitian), {})
-    x = asarray(a)
-    with device(x.device):
-        lead, (m, n) = x.shape[:-2], x.shape[-2:]
-        tall = m >= n  # (the library requires at least as many rows as columns)
-        rows, columns = max(m, n), min(m, n)
-        own = _copied(x, _common(x), turned=tall)
-        values = _Matrices(x.device, (*lead, 1, columns), np.dtype(own.dtype.char.lower()))
-        sides = (
-            [
-                _Matrices(x.device, (*lead, rows if full_matrices else columns, rows), own.dtype),
-                _Matrices(x.device, (*lead, columns, columns), own.dtype),
-            ]
-            if compute_uv
-            else []
-        )
+    if hermitian:
+        return NotImplemented
+    lead, (m, n), solver = a.shape[:-2], a.shape[-2:], a.device.solver
+    tall = m >= n  # (the library requires at least as many rows as columns)
+    rows, columns = max(m, n), min(m, n)
+    own = _copied(a, _common(a), turned=tall)
+    values = _Matrices(a.device, (*lead, 1, columns), np.dtype(own.dtype.char.lower()))
+    shapes = ((rows if full_matrices else columns, rows), (columns, columns)) if compute_uv else ()
+    sides = [_Matrices(a.device, (*lead, *shape), own.dtype) for shape in shapes]
 
-        def call(k: int) -> int:
-            left, right = (side.at(k) for side in sides) if sides else (0, 0)
-            given = own.at(k), rows, columns, own.dtype, values.at(k), left, right, bool(full_matrices)
-            return int(solver.singular_values(*given))
+    def call(k: int) -> int:
+        left, right = (side.at(k) for side in sides) if sides else (0, 0)
+        given = own.at(k), rows, columns, own.dtype, values.at(k), left, right, bool(full_matrices)
+        return int(solver.singular_values(*given))
 
-        _run(own, call, "SVD did not converge")
-        found = values.array((*lead, columns))
-        if not compute_uv:
-            return found
-        left, right = (side.array() for side in sides)
-        if tall:
-            return _kind_of_result("svd")(swapaxes(left, -1, -2), found, swapaxes(right, -1, -2))
-        return _kind_of_result("svd")(right, found, left)
+    _run(own, call, "SVD did not converge")
+    found = values.array((*lead, columns))
+    if not compute_uv:
+        return found
+    left, right = (side.array() for side in sides)
+    if tall:
+        return _kind_of_result("svd")(swapaxes(left, -1, -2), found, swapaxes(right, -1, -2))
+    return _kind_of_result("svd")(right, found, left)
 
 
-def cond(x: ArrayLike, p: Any = None) -> Any:
+@_by_solver()
+def cond(x: Any, p: Any = None) -> Any:
     """Return the condition number of a matrix, like `numpy.linalg.cond`.
 
     Examples
@@ -360,10 +341,9 @@ def cond(x: ArrayLike, p: Any = None) -> Any:
     >>> float(wf.linalg.cond([[4.0, 0.0], [0.0, 2.0]]))
     2.0
     """
-    if _solver_of(x) is None or p not in (None, 2, -2) or not x.size:  # type: ignore[union-attr]
-        return call_numpy(np.linalg.cond, (x, p), {})
-    x = asarray(x)
-    with device(x.device), np.errstate(all="ignore"):
+    if p not in (None, 2, -2):
+        return NotImplemented
+    with np.errstate(all="ignore"):
         size = svd(x, compute_uv=False)
         first, last = size[..., 0], size[..., -1]
         found: Any = last / first if p == -2 else first / last
@@ -371,7 +351,8 @@ def cond(x: ArrayLike, p: Any = None) -> Any:
         return where(isnan(found) & ~isnan(x).any(axis=(-2, -1)), np.inf, found)  # (0 / 0 for a matrix of zeros)
 
 
-def pinv(a: ArrayLike, rcond: Any = None, hermitian: bool = False, *, rtol: Any = None) -> Any:
+@_by_solver()
+def pinv(a: Any, rcond: Any = None, hermitian: bool = False, *, rtol: Any = np._NoValue) -> Any:  # type: ignore[attr-defined]
     """Return the pseudo-inverse of a matrix, like `numpy.linalg.pinv`.
 
     Examples
@@ -380,20 +361,19 @@ def pinv(a: ArrayLike, rcond: Any = None, hermitian: bool = False, *, rtol: Any 
     array([[0.5 , 0.  ],
            [0.  , 0.25]])
     """
-    if _solver_of(a) is None or hermitian or (rcond is not None and rtol is not None):
-        tolerances = {name: value for name, value in (("rcond", rcond), ("rtol", rtol)) if value is not None}
-        return call_numpy(np.linalg.pinv, (a,), {"hermitian": hermitian, **tolerances})
-    x = asarray(a)
-    with device(x.device):
-        left, size, right = svd(x.conj() if x.dtype.kind == "c" else x, full_matrices=False)
-        share = rcond if rtol is None else rtol
-        share = max(x.shape[-2:]) * np.finfo(size.dtype).eps if share is None else share
-        kept = size > asarray(share).astype(size.dtype)[..., None] * size.max(axis=-1, keepdims=True)
-        inverse = where(kept, 1 / where(kept, size, 1), 0).astype(size.dtype)
-        return matmul(swapaxes(right, -1, -2), inverse[..., None] * swapaxes(left, -1, -2))
+    given = rtol is not np._NoValue  # type: ignore[attr-defined]
+    if hermitian or (rcond is not None and given):
+        return NotImplemented
+    left, size, right = svd(a.conj() if a.dtype.kind == "c" else a, full_matrices=False)
+    share = rtol if given else 1e-15 if rcond is None else rcond
+    share = max(a.shape[-2:]) * np.finfo(size.dtype).eps if share is None else share
+    kept = size > asarray(share).astype(size.dtype)[..., None] * size.max(axis=-1, keepdims=True)
+    inverse = where(kept, 1 / where(kept, size, 1), 0).astype(size.dtype)
+    return matmul(swapaxes(right, -1, -2), inverse[..., None] * swapaxes(left, -1, -2))
 
 
-def lstsq(a: ArrayLike, b: ArrayLike, rcond: Any = None) -> Any:
+@_by_solver()
+def lstsq(a: Any, b: Any, rcond: Any = None) -> Any:
     """Return the least-squares solution of a system of linear equations, like `numpy.linalg.lstsq`.
 
     Examples
@@ -402,25 +382,24 @@ def lstsq(a: ArrayLike, b: ArrayLike, rcond: Any = None) -> Any:
     array([1., 2.])
     """
     vector = isinstance(b, Array) and b.ndim == 1
-    columns = b[:, None] if vector else b  # type: ignore[call-overload, index]
-    fits = _solver_of(a, columns) is not None and a.ndim == columns.ndim == 2  # type: ignore[union-attr]
-    if not fits or a.shape[0] != columns.shape[0] or np.ndim(rcond):  # type: ignore[union-attr]
-        return call_numpy(np.linalg.lstsq, (a, b, rcond), {})
-    kind = _common(asarray(a), asarray(columns))
-    x, y = (asarray(each).astype(kind, copy=False) for each in (a, columns))
-    with device(x.device):
-        m, n = x.shape
-        left, size, right = svd(x, full_matrices=False)
-        least = np.finfo(size.dtype).eps
-        share = least * max(m, n) if rcond is None else least if rcond < 0 else rcond
-        kept = size > size.dtype.type(share) * size.max()
-        inverse = where(kept, 1 / where(kept, size, 1), 0).astype(size.dtype)
-        found: Any = matmul(_adjoint(right), inverse[:, None] * matmul(_adjoint(left), y))
-        rank = np.int32(kept.sum())
-        rests = asarray(np.empty(0, size.dtype))
-        if rank == n < m:
-            rests = (abs(y - matmul(x, found)) ** 2).sum(axis=0)
-        return found[:, 0] if vector else found, rests, rank, size
+    columns = b[:, None] if vector else b
+    fits = _solver_of(a, columns) is not None and a.ndim == columns.ndim == 2
+    if not fits or a.shape[0] != columns.shape[0] or np.ndim(rcond):
+        return NotImplemented
+    kind = _common(a, columns)
+    x, y = (each.astype(kind, copy=False) for each in (a, columns))
+    m, n = x.shape
+    left, size, right = svd(x, full_matrices=False)
+    least = np.finfo(size.dtype).eps
+    share = least * max(m, n) if rcond is None else least if rcond < 0 else rcond
+    kept = size > size.dtype.type(share) * size.max()
+    inverse = where(kept, 1 / where(kept, size, 1), 0).astype(size.dtype)
+    found: Any = matmul(_adjoint(right), inverse[:, None] * matmul(_adjoint(left), y))
+    rank = np.int32(kept.sum())
+    rests = asarray(np.empty(0, size.dtype))
+    if rank == n < m:
+        rests = (abs(y - matmul(x, found)) ** 2).sum(axis=0)
+    return found[:, 0] if vector else found, rests, rank, size
 
 
 def _adjoint(x: Any) -> Any:
@@ -428,7 +407,8 @@ def _adjoint(x: Any) -> Any:
     return turned.conj() if x.dtype.kind == "c" else turned
 
 
-def tensorsolve(a: ArrayLike, b: ArrayLike, axes: Any = None) -> Any:
+@_by_solver()
+def tensorsolve(a: Any, b: Any, axes: Any = None) -> Any:
     """Return the solution of a tensor equation, like `numpy.linalg.tensorsolve`.
 
     Examples
@@ -437,26 +417,9 @@ def tensorsolve(a: ArrayLike, b: ArrayLike, axes: Any = None) -> Any:
     array([[1., 2.],
            [3., 4.]])
     """
-    if not isinstance(a, Array) or not isinstance(b, Array) or axes is not None or a.ndim < b.ndim:
-        return call_numpy(np.linalg.tensorsolve, (a, b, axes), {})
+    if not isinstance(b, Array) or axes is not None or a.ndim < b.ndim or a.shape[: b.ndim] != b.shape:
+        return NotImplemented
     shape = a.shape[b.ndim :]
-    if prod(shape) != b.size or a.shape[: b.ndim] != b.shape or _solver_of(a.reshape(b.size, -1)) is None:
-        return call_numpy(np.linalg.tensorsolve, (a, b), {})
+    if prod(shape) != b.size:
+        return NotImplemented
     return solve(a.reshape(b.size, b.size), b.reshape(-1)).reshape(shape)
-
-
-__all__ = [
-    "cholesky",
-    "cond",
-    "det",
-    "eigh",
-    "eigvalsh",
-    "inv",
-    "lstsq",
-    "pinv",
-    "qr",
-    "slogdet",
-    "solve",
-    "svd",
-    "tensorsolve",
-]

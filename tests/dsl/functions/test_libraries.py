@@ -83,6 +83,14 @@ def test_condition_numbers(p: int | None, matrix: np.ndarray, device: RunningDev
     np.testing.assert_allclose(np.asarray(found), np.linalg.cond(matrix, p), rtol=1e-9)
 
 
+@pytest.mark.parametrize("options", [{}, {"rtol": None}, {"rcond": 1e-3}, {"rtol": 1e-10}])
+@pytest.mark.parametrize("on_gpu", [False, True])
+def test_the_cutoff_of_a_pseudo_inverse(options: dict[str, Any], on_gpu: bool, device: RunningDevice) -> None:
+    matrix = np.diag([1, 1e-8]).astype("f4")
+    found = wf.linalg.pinv(wf.asarray(matrix) if on_gpu else matrix, **options)
+    np.testing.assert_allclose(np.asarray(found), np.linalg.pinv(matrix, **options), rtol=1e-5)
+
+
 def test_polynomials_are_fitted_by_a_library(device: RunningDevice) -> None:
     x, y = np.linspace(-1, 1, 20), np.linspace(-1, 1, 20) ** 3 + 1
     with override(host_fallback="raise"):
