@@ -90,6 +90,14 @@ def check_order(order: Any) -> str:
     return "C" if order is None else str(order).upper()
 
 
+def check_new_order(order: Any) -> str:
+    """Return the memory order of a new array, "C" or "F", or raise NumPy's ValueError for any other order."""
+    order = check_order(order)
+    if order not in ("C", "F"):
+        raise ValueError("only 'C' or 'F' order is permitted")
+    return order
+
+
 def as_shape(shape: Any, most: int = MOST_ELEMENTS) -> tuple[int, ...]:
     """Convert an int or a sequence of ints to a shape, or raise ValueError for negative lengths and large shapes."""
     if isinstance(shape, (int, np.integer)):

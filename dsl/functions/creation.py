@@ -24,8 +24,16 @@ from weft.dsl.arrays.array import start as begin
 from weft.dsl.arrays.call_sites import transposed
 from weft.dsl.arrays.foreign import types_in
 from weft.dsl.arrays.memory_order import copy_in_order, in_order, memory_axes, resolve_order, unpermuted
+from weft.dsl.arrays.on_host import to_host
 from weft.dsl.arrays.shared_arrays import import_memory, share_buffer
-from weft.dsl.arrays.validation import as_dtype, as_shape, check_order, check_unmasked, warn_of_lost_parts
+from weft.dsl.arrays.validation import (
+    as_dtype,
+    as_shape,
+    check_new_order,
+    check_order,
+    check_unmasked,
+    warn_of_lost_parts,
+)
 from weft.dsl.arrays.windows import is_c_ordered
 from weft.dsl.immediate.at_call import NUMBERS, stack_small
 from weft.dsl.immediate.host_values import values_of
@@ -82,7 +90,9 @@ def asarray(
         result = copy_in_order(values, order) if copy else values
     elif isinstance(values, (list, tuple)) and any(issubclass(kind, Array) for kind in types_in(values)):
         stacked = stack_small(values)
-        result = in_order(_stack[0]([asarray(v) for v in values]), "C") if stacked is None else stacked
+        if stacked is None:
+            stacked = in_order(np.stack([asarray(v) for v in values]), "C")  # type: ignore[arg-type]
+        result = stacked
     elif hasattr(values, "__cuda_array_interface__"):
         result = convert(values)
     else:
@@ -114,17 +124,6 @@ def _converted(values: np.ndarray, order: str) -> Array:
     """Convert a NumPy array to a weft array with the memory order `order`."""
     axes = memory_axes(values, order)
     return convert(values) if axes is None else unpermuted(convert(values.transpose(axes)), axes)
-
-
-_stack: list[Callable[[list[Array]], Array]] = []
-
-
-def set_stack(stack: Callable[[list[Array]], Array]) -> None:
-    """Set the function that stacks arrays.
-
-    This module cannot import the function without an import cycle.
-    """
-    _stack[:] = [stack]
 
 
 def array(
@@ -196,8 +195,7 @@ def full(
            [7, 7]])
     """
     begin()
-    check_order(order)
-    if order in ("F", "f"):
+    if check_new_order(order) == "F":
         return in_order(full(shape, fill_value, dtype, device=device), order)
     with device_context(device):
         current_epoch()
@@ -211,7 +209,7 @@ def full(
             return asarray(np.full(as_shape(shape), fill_value, dtype))
         node, weak = as_operand(fill_value)
         kind = as_dtype(dtype, np.asarray(fill_value).dtype if weak is not None else node.dtype)
-        if weak is complex and kind.kind != "c":
+        if weak is complex and kind.kind not in "bc":
             warn_of_lost_parts(node.dtype, kind)
             fill_value = fill_value.real
         if weak in (float, complex) and kind.kind in "iu":  # (saturates like a cast)
@@ -221,23 +219,19 @@ def full(
         return record_array(broadcast_to(node, as_shape(shape)))
 
 
-def _reversed(shape: ShapeLike) -> tuple[int, ...]:
-    return as_shape(shape)[::-1]
-
-
-def _constant(value: Any, shape: ShapeLike, dtype: DTypeLike | None, order: str | None, device: Any) -> Array:
-    check_order(order)
-    if order in ("F", "f"):
-        return _constant(value, _reversed(shape), dtype, None, device).T
+def _make(value: Any, shape: ShapeLike, dtype: DTypeLike | None, order: str | None, device: Any) -> Array:
+    """Return an array filled with 0 or 1, or an uninitialized array if `value` is None."""
+    if check_new_order(order) == "F":
+        return _make(value, as_shape(shape)[::-1], dtype, None, device).T
     with device_context(device):
         kind, lengths = as_dtype(dtype), as_shape(shape)
-        function, given = (np.full, (value, kind)) if value else (np.zeros, (kind,))
-        made = make_small(function, prod(lengths), lengths, *given)
+        function = np.ones if value else np.zeros if value == 0 else np.empty
+        made = make_small(function, prod(lengths), lengths, kind)
         if made is not None:
             return made
         begin()
         current_epoch()
-        return record_array(constant(value, kind, lengths))
+        return record_array(empty_expr(lengths, kind) if value is None else constant(value, kind, lengths))
 
 
 def zeros(
@@ -256,7 +250,7 @@ def zeros(
     array([[0., 0.],
            [0., 0.]])
     """
-    return _constant(0, shape, dtype, order, device)
+    return _make(0, shape, dtype, order, device)
 
 
 def ones(
@@ -274,7 +268,7 @@ def ones(
     >>> wf.ones(3, dtype=np.int32)
     array([1, 1, 1], dtype=int32)
     """
-    return _constant(1, shape, dtype, order, device)
+    return _make(1, shape, dtype, order, device)
 
 
 def empty(
@@ -292,19 +286,8 @@ def empty(
     >>> wf.empty((2, 3), dtype=np.float32).shape
     (2, 3)
     """
-    check_order(order)
-    if setting("verify"):  # (uninitialized elements would differ between a plan and the interpreted program)
-        return zeros(shape, dtype, order, device=device)
-    if order in ("F", "f"):
-        return empty(_reversed(shape), dtype, device=device).T
-    with device_context(device):
-        lengths, kind = as_shape(shape), as_dtype(dtype)
-        made = make_small(np.empty, prod(lengths), lengths, kind)
-        if made is not None:
-            return made
-        begin()
-        current_epoch()
-        return record_array(empty_expr(lengths, kind))
+    # (uninitialized elements would differ between a plan and the interpreted program)
+    return _make(0 if setting("verify") else None, shape, dtype, order, device)
 
 
 def _made_like(
@@ -422,19 +405,19 @@ def arange(
     >>> wf.arange(2, 10, 3)
     array([2, 5, 8])
     """
-    if stop is None:
-        if start is None:
-            raise TypeError("arange() requires stop to be specified.")
-        start, stop = 0, start
-    step = 1 if step is None else step
-    numbers = [v.item() if isinstance(v, (Array, np.ndarray)) else v for v in (start, stop, step)]
+    if start is stop is None:
+        raise TypeError("arange() requires stop to be specified.")
+    given = [to_host(v) if isinstance(v, Array) else v for v in (start, stop, step)]
+    # (beside signed integers, an array of uint64 makes the result a float)
+    known = [v.item() if isinstance(v, (np.ndarray, np.integer)) and v.dtype != np.uint64 else v for v in given]
+    first, last, stride = (0, known[0], known[2]) if known[1] is None else known
+    stride = 1 if stride is None else stride
     with device_context(device):
-        ours = all(type(n) is int and abs(n) < 2**63 for n in numbers) and (
+        ours = all(type(n) is int and abs(n) < 2**63 for n in (first, last, stride)) and (
             dtype is None or np.dtype(dtype).kind in "iu"
         )
         if not ours:
-            return convert(np.arange(*numbers, dtype=dtype))
-        first, last, stride = numbers
+            return convert(np.arange(*given, dtype=dtype))
         if stride == 0:
             raise ZeroDivisionError("division by zero")
         count = max(0, -(-(last - first) // stride))
@@ -444,7 +427,7 @@ def arange(
             return made
         begin()
         current_epoch()
-        node = iota((count,), 0, kind)
+        node = iota(as_shape(count), 0, kind)
         if stride != 1:
             if count > 1:
                 kind.type(first + stride)  # (NumPy raises OverflowError if the second element is out of range)
@@ -488,10 +471,10 @@ def eye(
     array([[0., 1., 0.],
            [0., 0., 1.]])
     """
-    check_order(order)
+    order = check_new_order(order)
     shape, k = as_shape((N, N if M is None else M)), operator.index(k)
     with device_context(device):
-        if order in (None, "C", "c"):
+        if order == "C":
             made = make_small(np.eye, prod(shape), *shape, k, as_dtype(dtype))
             if made is not None:
                 return made

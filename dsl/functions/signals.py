@@ -14,7 +14,7 @@ import numpy as np
 from weft.dsl.arrays.array import Array
 from weft.dsl.arrays.results import as_array
 from weft.dsl.arrays.scatter import is_gpu
-from weft.dsl.arrays.validation import as_shape, check_order
+from weft.dsl.arrays.validation import as_shape, check_new_order, check_order
 from weft.dsl.functions.linear import matmul
 from weft.dsl.functions.manipulation import sliding_window_view
 from weft.dsl.functions.padding import pad
@@ -106,9 +106,7 @@ def ravel_multi_index(multi_index: Any, dims: ShapeLike, mode: str = "raise", or
     >>> wf.ravel_multi_index(([0, 1], [1, 2]), (2, 3))
     array([1, 5])
     """
-    lengths, order = as_shape(dims, sys.maxsize), check_order(order)
-    if order not in ("C", "F"):
-        raise ValueError("only 'C' or 'F' order is permitted")
+    lengths, order = as_shape(dims, sys.maxsize), check_new_order(order)
     modes = mode if isinstance(mode, tuple) else (mode,) * len(lengths)
     given = tuple(multi_index) if isinstance(multi_index, (tuple, list, Array)) else ()
     typed = len(given) == len(lengths) == len(modes) and any(isinstance(each, Array) for each in given)
@@ -128,6 +126,3 @@ def ravel_multi_index(multi_index: Any, dims: ShapeLike, mode: str = "raise", or
     for part, n in zip(parts if order == "C" else parts[::-1], lengths if order == "C" else lengths[::-1], strict=True):
         found = found * n + part
     return found
-
-
-__all__ = ["convolve", "correlate", "ravel_multi_index", "unravel_index"]

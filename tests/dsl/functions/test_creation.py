@@ -148,3 +148,30 @@ def test_full_of_a_number_beyond_int64(dtype: str | None) -> None:
             found = wf.full(20_000, number, dtype=dtype)
             assert found.dtype == expected.dtype and found.tolist() == expected.tolist()
     assert wf.full_like(wf.zeros(20_000), 2**64)[-1] == 2.0**64
+
+
+@pytest.mark.parametrize("n", [3, 20_000])
+@pytest.mark.parametrize("value", [1j, 0j, 2])
+def test_numbers_become_truth_values(value: complex, n: int) -> None:
+    compare(wf.full(n, value, bool), np.full(n, value, bool))
+    compare(wf.full_like(wf.zeros(n, bool), value), np.full_like(np.zeros(n, bool), value))
+
+
+@pytest.mark.parametrize("dtype", ["u8", "i1", "f2"])
+def test_ranges_up_to_an_array_of_one_number(dtype: str) -> None:
+    for ends in ((1,), (0, 1), (0, 1, 1)):
+        theirs = [np.array(n, dtype) for n in ends]
+        compare(wf.arange(*map(wf.asarray, theirs)), np.arange(*theirs))
+        compare(wf.arange(*(each[()] for each in theirs)), np.arange(*(each[()] for each in theirs)))
+
+
+@pytest.mark.parametrize("name", ["zeros", "ones", "empty", "eye", "full"])
+def test_new_arrays_have_no_order_to_keep(name: str) -> None:
+    for xp in (np, wf):
+        with pytest.raises(ValueError, match="only 'C' or 'F' order is permitted"):
+            getattr(xp, name)(3, *([7] if name == "full" else []), order="K")
+
+
+def test_a_range_may_be_too_long() -> None:
+    with pytest.raises(ValueError, match="too big"):
+        wf.arange(2**62)
