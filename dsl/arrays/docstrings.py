@@ -347,6 +347,28 @@ FUNCTIONS = {
         "[1.0, np.nan, 3.0], 50",
         "np.float64(2.0)",
     ),
+    "nanmax": ("Return the maximum of the elements that are not NaN", "[1.0, np.nan, 3.0]", "np.float64(3.0)"),
+    "nanmin": ("Return the minimum of the elements that are not NaN", "[1.0, np.nan, 3.0]", "np.float64(1.0)"),
+    "fft.fft": (
+        "Return the discrete Fourier transform along an axis",
+        "[1.0, 0.0, 0.0, 0.0]",
+        "array([1.+0.j, 1.+0.j, 1.+0.j, 1.+0.j])",
+    ),
+    "fft.ifft": (
+        "Return the inverse discrete Fourier transform along an axis",
+        "[4.0, 0.0, 0.0, 0.0]",
+        "array([1.+0.j, 1.+0.j, 1.+0.j, 1.+0.j])",
+    ),
+    "fft.rfft": (
+        "Return the discrete Fourier transform of real values, at the non-negative frequencies",
+        "[1.0, 0.0, 0.0, 0.0]",
+        "array([1.+0.j, 1.+0.j, 1.+0.j])",
+    ),
+    "fft.irfft": (
+        "Return the real values whose transform has the given values at the non-negative frequencies",
+        "[4.0, 0.0, 0.0]",
+        "array([1., 1., 1., 1.])",
+    ),
 }
 
 

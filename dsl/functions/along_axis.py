@@ -93,6 +93,3 @@ def put_along_axis(arr: Any, indices: Any, values: Any, axis: int | None = -1) -
         reshape(as_array(np.arange(n)), (-1,) + (1,) * (array.ndim - 1 - k)) for k, n in enumerate(array.shape)
     ]
     setitem(array, tuple(which if k == axis_number else grid for k, grid in enumerate(open_grid)), values)
-
-
-__all__ = ["put_along_axis", "take_along_axis"]

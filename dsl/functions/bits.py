@@ -66,6 +66,3 @@ def unpackbits(a: ArrayLike, /, axis: int | None = None, count: int | None = Non
         found = found[..., : count if count >= 0 else have + count]
         found = pad(found, [(0, 0)] * (found.ndim - 1) + [(0, max(count - have, 0))])
     return moveaxis(found, -1, along)
-
-
-__all__ = ["packbits", "unpackbits"]

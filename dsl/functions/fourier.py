@@ -15,14 +15,14 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
-import weft.codegen as codegen  # (its names are loaded on first use)
-import weft.runtime as runtime
 from weft.dsl.arrays.array import Array, expr_of, record, start
+from weft.dsl.arrays.docstrings import describe_function
 from weft.dsl.arrays.memory_order import in_order, memory_order, permuted, unpermuted
 from weft.dsl.arrays.on_host import call_numpy
 from weft.dsl.arrays.results import return_result
 from weft.dsl.arrays.validation import normalize_axis
 from weft.dsl.functions.creation import arange, asarray
+from weft.dsl.functions.host_loops import run_in_blocks
 from weft.dsl.functions.manipulation import moveaxis
 from weft.dsl.functions.padding import pad
 from weft.dsl.functions.selection import where
@@ -48,13 +48,7 @@ class HostTransform:
     def __call__(self, out: np.ndarray, values: np.ndarray) -> None:
         """Transform `values` into `out` along an axis, in blocks on all threads."""
         function = partial(getattr(np.fft, self.kind), n=self.n, axis=self.axis, norm=self.norm)
-        other = max((k for k in range(out.ndim) if k != self.axis), key=lambda k: out.shape[k], default=None)
-        threads = codegen.resolve_target("host").threads
-        # (a transform takes several times as long per byte as a copy)
-        blocks = [slice(None)] if other is None else runtime.divide_axis(out.shape[other], 8 * out.nbytes, threads)
-        before = (slice(None),) * (other or 0)
-        calls = [partial(function, values[(*before, block)], out=out[(*before, block)]) for block in blocks]
-        runtime.run_calls(calls, threads)
+        run_in_blocks(lambda index: function(values[index], out=out[index]), out, self.axis)
 
 
 @dataclass(frozen=True, slots=True)
@@ -154,54 +148,15 @@ def _on_device(kind: str, x: Array, n: int, axis: int, norm: str, made: np.dtype
     return in_order(moveaxis(found, -1, axis), "C")
 
 
-def fft(a: ArrayLike, n: int | None = None, axis: int = -1, norm: str | None = None, out: Output | None = None) -> Any:
-    """Return the discrete Fourier transform along an axis, like `numpy.fft.fft`.
+def _make_transform(kind: str) -> Callable[..., Any]:
+    def function(
+        a: ArrayLike, n: int | None = None, axis: int = -1, norm: str | None = None, out: Output | None = None
+    ) -> Any:
+        return _transform(kind, a, n, axis, norm, out)
 
-    Examples
-    --------
-    >>> wf.fft.fft([1.0, 0.0, 0.0, 0.0])
-    array([1.+0.j, 1.+0.j, 1.+0.j, 1.+0.j])
-    """
-    return _transform("fft", a, n, axis, norm, out)
-
-
-def ifft(a: ArrayLike, n: int | None = None, axis: int = -1, norm: str | None = None, out: Output | None = None) -> Any:
-    """Return the inverse discrete Fourier transform along an axis, like `numpy.fft.ifft`.
-
-    Examples
-    --------
-    >>> wf.fft.ifft([4.0, 0.0, 0.0, 0.0])
-    array([1.+0.j, 1.+0.j, 1.+0.j, 1.+0.j])
-    """
-    return _transform("ifft", a, n, axis, norm, out)
+    function.__name__ = function.__qualname__ = kind
+    function.__doc__ = describe_function(f"fft.{kind}")
+    return function
 
 
-def rfft(a: ArrayLike, n: int | None = None, axis: int = -1, norm: str | None = None, out: Output | None = None) -> Any:
-    """Return the discrete Fourier transform of real values, like `numpy.fft.rfft`.
-
-    The result contains the non-negative frequencies.
-
-    Examples
-    --------
-    >>> wf.fft.rfft([1.0, 0.0, 0.0, 0.0])
-    array([1.+0.j, 1.+0.j, 1.+0.j])
-    """
-    return _transform("rfft", a, n, axis, norm, out)
-
-
-def irfft(
-    a: ArrayLike, n: int | None = None, axis: int = -1, norm: str | None = None, out: Output | None = None
-) -> Any:
-    """Return the inverse of `rfft`, an array of real values, like `numpy.fft.irfft`.
-
-    The input contains the non-negative frequencies.
-
-    Examples
-    --------
-    >>> wf.fft.irfft([4.0, 0.0, 0.0])
-    array([1., 1., 1., 1.])
-    """
-    return _transform("irfft", a, n, axis, norm, out)
-
-
-__all__ = ["fft", "ifft", "irfft", "rfft"]
+fft, ifft, rfft, irfft = map(_make_transform, ("fft", "ifft", "rfft", "irfft"))

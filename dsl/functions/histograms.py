@@ -12,9 +12,10 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 
 from weft.dsl.arrays.array import Array, as_operand, convert, expr_of, record, start
-from weft.dsl.arrays.on_host import call_numpy, to_host
+from weft.dsl.arrays.on_host import to_host
 from weft.dsl.arrays.scatter import is_gpu, scatter_reduce, sum_in_any_order
 from weft.dsl.functions.selection import take
+from weft.dsl.functions.sorting import on_host
 from weft.fusion import (
     Expr,
     broadcast_to,
@@ -41,15 +42,6 @@ FEW = 1 << 13
 # rounding.
 MOST_EVEN = 1 << 20
 _INT32, _INT64, _FLOAT64 = np.dtype(np.int32), np.dtype(np.int64), np.dtype(np.float64)
-
-
-def _on_host(name: str, *arguments: Any, **options: Any) -> Any:
-    return call_numpy(getattr(np, name), arguments, options)
-
-
-def _evaluated(value: object) -> Any:
-    """Evaluate bins or bounds, and return them as NumPy arrays and scalars."""
-    return to_host(value)
 
 
 def _weft_computes(values: Any, kinds: str) -> bool:
@@ -87,7 +79,7 @@ def bincount(x: Any, /, weights: Any = None, minlength: Any = 0) -> Any:
         minlength = int(minlength)
     fits = _weft_computes(x, "iu") and x.ndim == 1 and isinstance(minlength, (int, np.integer)) and minlength >= 0
     if not fits or not _are_weights(weights, x):
-        return _on_host("bincount", x, weights=weights, minlength=minlength)
+        return on_host(np.bincount, x, weights=weights, minlength=minlength)
     start()
     low, high = range_of(expr_of(x)) if x._storage.expr is not None else (-1, 0)
     if low < 0 or high >= minlength:  # otherwise the number of bins is known
@@ -143,10 +135,10 @@ def histogram(
     >>> edges
     array([1., 2., 3., 4.])
     """
-    bins, range = _evaluated(bins), _evaluated(range)
+    bins, range = to_host(bins), to_host(range)
     several = np.ndim(bins) == 1 if not isinstance(bins, str) else None
     if several is None or not _weft_computes(a, "iuf") or not _are_weights(weights, a):
-        return _on_host("histogram", a, bins=bins, range=range, density=density, weights=weights)
+        return on_host(np.histogram, a, bins=bins, range=range, density=density, weights=weights)
     like: Any = np.empty(0, a.dtype)
     if not several and range is None:
         like = np.array(_extremes(a), a.dtype)
@@ -174,16 +166,11 @@ def histogram2d(x: Any, y: Any, bins: Any = 10, range: Any = None, density: Any 
     array([[1., 1.],
            [0., 1.]])
     """
-    bins, range = _evaluated(bins), _evaluated(range)
-    alike = (
-        _weft_computes(x, "iuf")
-        and _weft_computes(y, "iuf")
-        and x.ndim == 1
-        and x.shape == y.shape
-        and x.device is y.device
-    )
+    bins, range = to_host(bins), to_host(range)
+    known = _weft_computes(x, "iuf") and _weft_computes(y, "iuf")
+    alike = known and x.ndim == 1 and x.shape == y.shape and x.device is y.device
     if not alike or not _are_weights(weights, x):
-        return _on_host("histogram2d", x, y, bins=bins, range=range, density=density, weights=weights)
+        return on_host(np.histogram2d, x, y, bins=bins, range=range, density=density, weights=weights)
     pair = isinstance(bins, (list, tuple, np.ndarray)) and len(bins) == 2
     each = list(bins) if pair else [bins, bins]
     bounds = _extremes(x, y)
@@ -267,12 +254,12 @@ def searchsorted(a: Any, v: Any, side: str = "left", sorter: Any = None) -> Any:
     given, v = v, convert(v, a.device) if marks_here and not isinstance(v, Array) else v
     ours = isinstance(v, Array) and (v.size > FEW or is_gpu(v.device)) and side in ("left", "right")
     if not ours or np.ndim(a) != 1 or (isinstance(a, Array) and a.device is not v.device):
-        return _on_host("searchsorted", a, given, side=side, sorter=sorter)
+        return on_host(np.searchsorted, a, given, side=side, sorter=sorter)
     with device(v.device):
         marks_of = a if isinstance(a, Array) else convert(a)
         kind = np.result_type(marks_of.dtype, v.dtype)
         if not marks_of.size or not v.size or kind.kind not in "iuf":
-            return _on_host("searchsorted", a, given, side=side, sorter=sorter)
+            return on_host(np.searchsorted, a, given, side=side, sorter=sorter)
         if sorter is not None:
             marks_of = take(marks_of, sorter)
         start()
@@ -290,7 +277,7 @@ def digitize(x: ArrayLike, bins: ArrayLike | str, right: bool = False) -> Any:
     array([1, 4, 3])
     """
     if not isinstance(x, Array) or x.dtype.kind not in "iuf" or not (x.size > FEW or is_gpu(x.device)):
-        return _on_host("digitize", x, bins, right=right)
+        return on_host(np.digitize, x, bins, right=right)
     edges = np.asarray(bins)
     np.digitize(np.empty(0), edges, right)  # raises NumPy's error for bins that are not monotonic
     side = "left" if right else "right"
@@ -325,6 +312,3 @@ def rank(marks: Expr, values: Expr, side: str, index: np.dtype) -> Expr:
 
 def _at(marks: Expr, position: Expr, offset: int) -> Expr:
     return gather(marks, [position], ((offset, (), 0),), position.shape)
-
-
-__all__ = ["bincount", "digitize", "histogram", "histogram2d", "searchsorted"]

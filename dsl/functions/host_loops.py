@@ -5,7 +5,7 @@ In: expressions. Out: opaque expressions. Invariant: the values do not depend on
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from functools import partial
 from typing import TYPE_CHECKING, Any
@@ -60,7 +60,7 @@ class HostReduction:
             target = found[(slice(None),) * along + (block,)]
             own = values[(slice(None),) * kept[along] + (block,)]
             calls.append(partial(function, own, axis=axis, out=target))
-        runtime.run_calls(calls, codegen.resolve_target("host").threads)
+        _run(calls)
 
 
 def _reduce_all(function: Callable[..., Any], op: str, values: np.ndarray) -> Any:
@@ -72,7 +72,7 @@ def _reduce_all(function: Callable[..., Any], op: str, values: np.ndarray) -> An
     def reduce(k: int) -> None:
         found[k] = function(flat[blocks[k]])
 
-    runtime.run_calls([partial(reduce, k) for k in range(len(blocks))], codegen.resolve_target("host").threads)
+    _run([partial(reduce, k) for k in range(len(blocks))])
     if op[:3] != "arg":
         return function(found)
     found += [block.start or 0 for block in blocks]
@@ -93,26 +93,31 @@ class HostSort:
         counted = not numbered and out.dtype.kind in "biu" and out.itemsize == 1 and out.shape[axis] >= COUNTED
         # (equal bytes are indistinguishable, and NumPy's stable sort is a radix sort)
         way: Any = "stable" if counted else kind
-        other = max((k for k in range(out.ndim) if k != axis), key=lambda k: out.shape[k], default=axis)
-        blocks = _blocks(out, other) if other != axis else [slice(None)]
 
-        def sort_block(block: slice) -> None:
-            index = (slice(None),) * other + (block,)
+        def sort_block(index: Any) -> None:
             if numbered:
                 out[index] = values[index].argsort(axis, kind)
             else:
                 np.copyto(out[index], values[index])
                 out[index].sort(axis, way)
 
-        runtime.run_calls([partial(sort_block, block) for block in blocks], codegen.resolve_target("host").threads)
+        run_in_blocks(sort_block, out, axis)
+
+
+def run_in_blocks(function: Callable[[Any], Any], values: np.ndarray, axis: int) -> None:
+    """Call `function` on all threads with the indices of blocks of an array, which contain whole rows along `axis`."""
+    other = max((k for k in range(values.ndim) if k != axis), key=lambda k: values.shape[k], default=axis)
+    blocks = _blocks(values, other) if other != axis else [slice(None)]
+    _run([partial(function, (slice(None),) * other + (block,)) for block in blocks])
+
+
+def _run(calls: Sequence[Callable[[], Any]]) -> None:
+    runtime.run_calls(calls, codegen.resolve_target("host").threads)
 
 
 def _blocks(values: np.ndarray, axis: int, each: int = 4) -> list[slice]:
     # (these loops take several times as long per byte as a copy)
     return runtime.divide_axis(values.shape[axis], 8 * values.nbytes, codegen.resolve_target("host").threads, each)
-
-
-__all__ = ["reduce_on_host", "sort_on_host"]
 
 
 def opposite_of(values: ArrayLike) -> Callable[[Any], Any] | None:

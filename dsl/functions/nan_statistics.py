@@ -13,11 +13,10 @@ import numpy as np
 
 from weft.codegen import dtype_kind, is_half
 from weft.dsl.arrays.array import Array, expr_of, record, start
-from weft.dsl.arrays.docstrings import describe_function
 from weft.dsl.arrays.memoized import memoized
 from weft.dsl.arrays.on_host import call_numpy
 from weft.dsl.arrays.results import as_array, to_python
-from weft.dsl.functions.reductions import cumprod, cumsum, mean, reduce, std, var
+from weft.dsl.functions.reductions import cumprod, cumsum, mean, named, reduce, std, var
 from weft.dsl.functions.reductions import sum as sum_
 from weft.dsl.functions.selection import where
 from weft.dsl.functions.sorting import on_host
@@ -62,10 +61,10 @@ def _given(**options: Any) -> dict[str, Any]:
     return {name: value for name, value in options.items() if value is not _ANY}
 
 
-def _numbers(values: Array) -> tuple[Array, Array]:
-    """Return the elements with NaN replaced by 0, and a mask of the elements that are not NaN."""
+def _numbers(values: Array, neutral: int = 0) -> tuple[Array, Array]:
+    """Return the elements with NaN replaced by `neutral`, and a mask of the elements that are not NaN."""
     there = values == values
-    return where(there, values, values.dtype.type(0)), there  # type: ignore[return-value]
+    return where(there, values, values.dtype.type(neutral)), there  # type: ignore[return-value]
 
 
 def _mean(values: Array, axis: ShapeLike | None, keepdims: bool) -> Any:
@@ -112,9 +111,7 @@ def _spread(name: str, of_whole: Callable[..., Any], finish: Callable[[Any], Any
             return on_host(getattr(np, name), a, axis, dtype, out, ddof, **rare)
         return finish(_variance(values, axis, ddof, keepdims))
 
-    found.__name__ = found.__qualname__ = name
-    found.__doc__ = describe_function(name)
-    return memoized(found)
+    return named(name, found)
 
 
 nanvar = _spread("nanvar", var, lambda variance: variance)
@@ -137,62 +134,35 @@ def _make_nan_reduction(op: str, neutral: float, name: str) -> Any:
             node = map_("where", [map_("isnan", [node]), constant(neutral, node.dtype), node])
         return reduce(op, record(node), axis, dtype, out, keepdims, initial, where)
 
-    function.__name__ = function.__qualname__ = name
-    function.__doc__ = describe_function(name)
-    return function
+    return named(name, function)
 
 
 nansum = _make_nan_reduction("add", 0.0, "nansum")
 nanprod = _make_nan_reduction("multiply", 1.0, "nanprod")
 
 
-def _nan_extreme(name: str, op: str, a: Any, axis: Any, out: Any, keepdims: Any, initial: Any, where: Any) -> Any:
-    """Return the maximum or minimum of the elements that are not NaN.
+def _make_nan_extreme(op: str, name: str) -> Any:
+    def function(
+        a: ArrayLike,
+        axis: ShapeLike | None = None,
+        out: Output | None = None,
+        keepdims: bool = False,
+        initial: complex | None = None,
+        where: ArrayLike = True,
+    ) -> Any:
+        # (NumPy warns if all elements of a small array of 16-bit floats are NaN)
+        if isinstance(a, Array) and a.dtype.char == "e" and a.size <= IMMEDIATE[0] and values_of(a) is not None:
+            rare = {"initial": initial} if initial is not None else {}
+            return call_numpy(
+                getattr(np, name), (a, axis, out, keepdims), rare | ({} if where is True else {"where": where})
+            )
+        return reduce(op, a, axis, None, out, keepdims, initial, where)
 
-    Small arrays of 16-bit floats are left to NumPy, which warns if all elements are NaN.
-    """
-    if isinstance(a, Array) and a.dtype.char == "e" and a.size <= IMMEDIATE[0] and values_of(a) is not None:
-        rare = {"initial": initial} if initial is not None else {}
-        return call_numpy(
-            getattr(np, name), (a, axis, out, keepdims), rare | ({} if where is True else {"where": where})
-        )
-    return reduce(op, a, axis, None, out, keepdims, initial, where)
-
-
-def nanmax(
-    a: ArrayLike,
-    axis: ShapeLike | None = None,
-    out: Output | None = None,
-    keepdims: bool = False,
-    initial: complex | None = None,
-    where: ArrayLike = True,
-) -> Any:
-    """Return the maximum of the elements that are not NaN.
-
-    Examples
-    --------
-    >>> wf.nanmax([1.0, np.nan, 3.0])
-    np.float64(3.0)
-    """
-    return _nan_extreme("nanmax", "fmax", a, axis, out, keepdims, initial, where)
+    return named(name, function)
 
 
-def nanmin(
-    a: ArrayLike,
-    axis: ShapeLike | None = None,
-    out: Output | None = None,
-    keepdims: bool = False,
-    initial: complex | None = None,
-    where: ArrayLike = True,
-) -> Any:
-    """Return the minimum of the elements that are not NaN.
-
-    Examples
-    --------
-    >>> wf.nanmin([1.0, np.nan, 3.0])
-    np.float64(1.0)
-    """
-    return _nan_extreme("nanmin", "fmin", a, axis, out, keepdims, initial, where)
+nanmax = _make_nan_extreme("fmax", "nanmax")
+nanmin = _make_nan_extreme("fmin", "nanmin")
 
 
 def nancumsum(a: ArrayLike, axis: int | None = None, dtype: DTypeLike | None = None, out: Output | None = None) -> Any:
@@ -216,9 +186,4 @@ def nancumprod(a: ArrayLike, axis: int | None = None, dtype: DTypeLike | None = 
     array([2., 2., 6.])
     """
     values = as_array(a)
-    if values.dtype.kind in "fc":
-        values = where(values == values, values, values.dtype.type(1))
-    return cumprod(values, axis, dtype, out)
-
-
-__all__ = ["nancumprod", "nancumsum", "nanmax", "nanmean", "nanmin", "nanprod", "nanstd", "nansum", "nanvar"]
+    return cumprod(_numbers(values, 1)[0] if values.dtype.kind in "fc" else values, axis, dtype, out)

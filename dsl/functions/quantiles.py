@@ -247,6 +247,3 @@ def _between(a: Array, b: Array, share: Any, kind: np.dtype | None) -> Any:
     if not np.ndim(near_end) and not isinstance(near_end, Array):
         return b - way * typed(1 - share) if near_end else a + way * typed(share)
     return where(near_end, b - way * typed(1 - share), a + way * typed(share))
-
-
-__all__ = ["median", "nanmedian", "nanpercentile", "nanquantile", "percentile", "quantile"]

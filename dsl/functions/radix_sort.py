@@ -74,34 +74,25 @@ def measure(rows: int, n: int, dtype: np.dtype, numbered: bool) -> Sizes:
     return Sizes(tiles, 3 + order.passes, count * (size + along) + 8 * DIGITS * tiles * rows)
 
 
+@dataclass(frozen=True, slots=True)
 class Rows:
-    """A sort of contiguous rows in device memory, from the buffer `source` to the buffer `out`.
+    """A sort of contiguous rows in device memory.
 
-    Parameters
+    Attributes
     ----------
-    device : Device
     source : (Buffer, int)
         The buffer, and the byte offset of the first element.
     out : Buffer
         The buffer for the sorted elements, or for their original indices as int64 if the sort is `numbered`.
     """
 
-    def __init__(
-        self,
-        device: Device,
-        source: tuple[Buffer, int],
-        out: Buffer,
-        rows: int,
-        n: int,
-        order: BitOrder,
-        numbered: bool,
-    ) -> None:
-        self.device = device
-        self.source = source
-        self.out = out
-        self.rows, self.n = rows, n
-        self.order = order
-        self.numbered = numbered
+    device: Device
+    source: tuple[Buffer, int]
+    out: Buffer
+    rows: int
+    n: int
+    order: BitOrder
+    numbered: bool
 
     def run(self) -> None:
         """Launch the kernels that sort the rows."""

@@ -223,7 +223,7 @@ def _find_complex(op: str, node: Expr, axes: tuple[int, ...], keepdims: bool) ->
     return reshape(map_("_complex", parts), shape)
 
 
-def _named(name: str, function: Any) -> Any:
+def named(name: str, function: Any) -> Any:
     """Set the name and the docstring of a generated function, and memoize its results."""
     function.__name__ = function.__qualname__ = name
     function.__doc__ = describe_function(name)
@@ -242,7 +242,7 @@ def _make_reduction(op: str, name: str) -> Any:
     ) -> Any:
         return reduce(op, a, axis, dtype, out, keepdims, initial, where)
 
-    return _named(name, function)
+    return named(name, function)
 
 
 def _extreme(op: str, name: str) -> Any:
@@ -251,7 +251,7 @@ def _extreme(op: str, name: str) -> Any:
     ) -> Any:
         return reduce(op, a, axis, None, out, keepdims, initial, where)
 
-    return _named(name, function)
+    return named(name, function)
 
 
 sum = _make_reduction("add", "sum")
@@ -264,7 +264,7 @@ def _truth(op: str, name: str) -> Any:
     def function(a: Any, axis: Any = None, out: Any = None, keepdims: Any = False, *, where: Any = True) -> Any:
         return reduce(op, a, axis, None, out, keepdims, None, where)
 
-    return _named(name, function)
+    return named(name, function)
 
 
 all = _truth("logical_and", "all")
@@ -486,7 +486,7 @@ def _position(op: str) -> Any:
             return _return_position(op, reshape(reduce_(op, node, axes, np.int64, False, location), shape), out)
         return _return_position(op, reduce_(op, node, axes, np.int64, keep, location), out)
 
-    return _named(op, function)
+    return named(op, function)
 
 
 argmax = _position("argmax")

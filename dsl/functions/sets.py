@@ -177,6 +177,3 @@ def setdiff1d(ar1: ArrayLike, ar2: ArrayLike, assume_unique: bool = False) -> An
         return on_host(np.setdiff1d, ar1, ar2, assume_unique)
     values = ravel(ar1) if assume_unique else unique(ar1)
     return values[isin(values, ar2, invert=True)]
-
-
-__all__ = ["isin", "setdiff1d", "unique"]

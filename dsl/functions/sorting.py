@@ -196,6 +196,17 @@ def lexsort(keys: Any, axis: int = -1) -> Any:
         return moveaxis(record(_lexical(nodes, False, location)), -1, which)
 
 
+def _partition(numbered: bool, a: Any, kth: Any, axis: Any, kind: str, order: str | None) -> Any:
+    """Partition an array by sorting it, or return the sorting indices if `numbered` is true."""
+    if order is not None or not is_sorted_here(a, axis):
+        return on_host(np.argpartition if numbered else np.partition, a, kth, axis, kind, order)
+    n = a.size if axis is None else a.shape[normalize_axis(axis, a.ndim)]
+    for index in np.atleast_1d(np.asarray(kth)).ravel():
+        if not -n <= index < n:
+            raise ValueError(f"kth(={index + n if index < 0 else index}) out of bounds ({n})")
+    return order_along(a, axis, False, numbered)
+
+
 def partition(a: Any, kth: Any, axis: Any = -1, kind: str = "introselect", order: str | None = None) -> Any:
     """Return a copy with some elements in their sorted positions, like `numpy.partition`.
 
@@ -208,10 +219,7 @@ def partition(a: Any, kth: Any, axis: Any = -1, kind: str = "introselect", order
     >>> wf.partition([7, 1, 5], 1)[1]
     np.int64(5)
     """
-    if order is not None or not is_sorted_here(a, axis):
-        return on_host(np.partition, a, kth, axis, kind, order)
-    _check_kth(a, kth, axis)
-    return order_along(a, axis, False, False)
+    return _partition(False, a, kth, axis, kind, order)
 
 
 def argpartition(a: Any, kth: Any, axis: Any = -1, kind: str = "introselect", order: str | None = None) -> Any:
@@ -225,18 +233,7 @@ def argpartition(a: Any, kth: Any, axis: Any = -1, kind: str = "introselect", or
     >>> x[wf.argpartition(x, 0)][0]
     np.int64(1)
     """
-    if order is not None or not is_sorted_here(a, axis):
-        return on_host(np.argpartition, a, kth, axis, kind, order)
-    _check_kth(a, kth, axis)
-    return order_along(a, axis, False, True)
-
-
-def _check_kth(a: Array, kth: Any, axis: Any) -> None:
-    """Raise NumPy's error if an index in `kth` is out of bounds."""
-    n = a.size if axis is None else a.shape[normalize_axis(axis, a.ndim)]
-    for index in np.atleast_1d(np.asarray(kth)).ravel():
-        if not -n <= index < n:
-            raise ValueError(f"kth(={index + n if index < 0 else index}) out of bounds ({n})")
+    return _partition(True, a, kth, axis, kind, order)
 
 
 # -- methods -------------------------------------------------------------------------------------------
@@ -260,6 +257,3 @@ def partition_in_place(
         return
     normalize_axis(axis, self.ndim)
     write(self, as_operand(partition(self, kth, axis, kind, order))[0])
-
-
-__all__ = ["argpartition", "argsort", "lexsort", "partition", "sort"]
