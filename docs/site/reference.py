@@ -21,17 +21,18 @@ from weft.dsl.kernel.language.names import TABLE, TRIPLES
 GROUPS = {
     "creation": (
         "Creating arrays",
-        "creation spaced_numbers triangles grids padding standard asarray_chkfinite c_ diagflat fromfunction ix_ meshgrid "
+        "creation triangles grids padding standard asarray_chkfinite c_ diagflat fromfunction ix_ meshgrid "
         "mgrid ogrid r_ require tri vander",
     ),
     "shapes": (
         "Changing shapes and joining arrays",
-        "manipulation joining bits atleast_1d atleast_2d atleast_3d block column_stack dsplit dstack fliplr flipud "
-        "hsplit hstack insert resize rollaxis trim_zeros unstack vsplit vstack",
+        "manipulation joining bits append atleast_1d atleast_2d atleast_3d block column_stack dsplit dstack fliplr flipud "
+        "hsplit hstack insert matrix_transpose resize rollaxis trim_zeros unstack vsplit vstack",
     ),
     "reductions": (
         "Sums, means and other reductions",
-        "reductions nan_statistics allclose apply_over_axes array_equal array_equiv corrcoef cov cumulative_prod nanargmax nanargmin",
+        "reductions nan_statistics allclose apply_over_axes array_equal array_equiv corrcoef cov cumulative_prod "
+        "cumulative_sum nanargmax nanargmin",
     ),
     "order": (
         "Sorting, searching and sets",
@@ -41,12 +42,12 @@ GROUPS = {
     "selecting": ("Selecting elements", "selection along_axis indexing extract fill_diagonal piecewise put select"),
     "algebra": (
         "Products and calculus",
-        "linear calculus signals diff matvec poly polyadd polyder polyfit polyint polymul polysub polyval trapezoid unwrap "
+        "linear calculus signals diff matvec outer poly polyadd polyder polyfit polyint polymul polysub polyval trapezoid unwrap "
         "vecdot vecmat",
     ),
     "attributes": (
         "Attributes and memory of arrays",
-        "attribute_functions methods introspection imag isscalar iterable ndim real shape",
+        "attribute_functions methods introspection imag isfortran isscalar iterable ndim real shape",
     ),
 }
 # Elementwise functions that are no single op

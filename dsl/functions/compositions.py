@@ -21,6 +21,7 @@ from weft.dsl.arrays.composed_docstrings import describe_composed
 from weft.dsl.arrays.memoized import memoized
 from weft.dsl.arrays.on_host import call_numpy
 from weft.dsl.arrays.scatter import is_gpu
+from weft.dsl.functions.joining import as_sequence
 from weft.dsl.functions.own_names import OWN, find_own
 from weft.dsl.script.numpy_face import NUMPY, ndarray
 
@@ -70,9 +71,7 @@ def compose_stack(function: Callable[..., Any]) -> Callable[..., Any]:
 
     @wraps(composed)
     def called(tup: Any, **options: Any) -> Any:
-        if not hasattr(tup, "__getitem__"):  # (NumPy makes this check outside of the copied function)
-            raise TypeError('arrays to stack must be passed as a "sequence" type such as list or tuple.')
-        return composed(tup, **options)
+        return composed(as_sequence(tup), **options)  # (NumPy makes this check outside of the copied function)
 
     return memoized(called)
 

@@ -1,20 +1,90 @@
-"""NumPy's `indices`."""
+"""NumPy's `linspace` and `indices`, recorded as functions of the positions of the elements."""
 
 from __future__ import annotations
 
+import operator
+from math import isfinite
 from typing import TYPE_CHECKING, Any
 
-from weft.dsl.arrays.array import record
+import numpy as np
+
+from weft.dsl.arrays.array import Array, convert, record
 from weft.dsl.arrays.array import start as begin
 from weft.dsl.arrays.validation import as_dtype, as_shape
-from weft.dsl.functions.creation import empty
+from weft.dsl.functions.creation import device_context, empty
 from weft.dsl.functions.joining import stack
-from weft.fusion import current_epoch, iota, reshape
+from weft.dsl.immediate.at_call import NUMBERS
+from weft.fusion import cast, constant, current_epoch, iota, map_, reshape
+from weft.runtime import default_device, limit_on
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
 
-    from weft.dsl.arrays.annotations import DTypeLike
+    from weft.dsl.arrays.annotations import ArrayLike, DTypeLike
+
+
+def linspace(
+    start: ArrayLike,
+    stop: ArrayLike,
+    num: int = 50,
+    endpoint: bool = True,
+    retstep: bool = False,
+    dtype: DTypeLike | None = None,
+    axis: int = 0,
+    *,
+    device: Any = None,
+) -> Any:
+    """Return `num` evenly spaced numbers over an interval, like `numpy.linspace`.
+
+    Examples
+    --------
+    >>> wf.linspace(0, 1, 5)
+    array([0.  , 0.25, 0.5 , 0.75, 1.  ])
+    """
+    count = operator.index(num)
+    with device_context(device):
+        if _is_double(start) and _is_double(stop):
+            spaced = _record_spaced(float(start), float(stop), count, endpoint, dtype)  # type: ignore[arg-type]
+            if spaced is not None:
+                return spaced if retstep else spaced[0]
+        first, last = (v if type(v) in NUMBERS else np.asarray(v) for v in (start, stop))
+        made: Any = np.linspace
+        values = made(first, last, count, endpoint, retstep, dtype, axis)
+        return (convert(values[0]), values[1]) if retstep else convert(values)
+
+
+def _is_double(value: object) -> bool:
+    """Return whether a bound of `linspace` is a float64 or an int that float64 can represent."""
+    return type(value) in (float, np.float64) or (type(value) is int and abs(value) <= 1 << 53)
+
+
+def _record_spaced(
+    start: float, stop: float, count: int, endpoint: bool, dtype: DTypeLike
+) -> tuple[Array, np.float64] | None:
+    """Record NumPy's `linspace` formula, and return the array and the step.
+
+    Return None if the result would be small, or if NumPy uses another formula or warns.
+    """
+    device = default_device()
+    if count < 2 or (count <= limit_on(device.name) and device.small_on_host):
+        return None
+    step = (stop - start) / (count - 1 if endpoint else count)
+    if not step or not isfinite(step):
+        return None
+    kind = as_dtype(dtype)
+    if kind.itemsize == 2 and kind.kind not in "iu":  # (casts from float64 to 16-bit floats round twice)
+        return None
+    where = begin()
+    current_epoch()
+    double = np.dtype(np.float64)
+    node = map_("multiply", [iota((count,), 0, double), constant(step, double)])
+    node = map_("add", [node, constant(start, double)], location=None if endpoint else where)
+    if endpoint:
+        last = map_("equal", [iota((count,), 0, np.int64), constant(count - 1, np.int64)])
+        node = map_("where", [last, constant(stop, double), node], location=where)
+    if kind.kind in "iu":
+        node = map_("floor", [node])
+    return record(cast(node, kind)), np.float64(step)
 
 
 def indices(dimensions: Sequence[int], dtype: DTypeLike = int, sparse: bool = False) -> Any:

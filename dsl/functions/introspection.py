@@ -9,6 +9,7 @@ from __future__ import annotations
 from collections.abc import Callable, Iterator
 from functools import cached_property, wraps
 from math import prod
+from types import SimpleNamespace
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
@@ -33,7 +34,7 @@ def stand_in(value: Any) -> Any:
     return value
 
 
-def _of_stand_ins(function: Callable[..., Any]) -> Callable[..., Any]:
+def of_stand_ins(function: Callable[..., Any]) -> Callable[..., Any]:
     """Wrap a NumPy function that reads only shapes and dtypes, so that it does not evaluate weft arrays.
 
     The function receives NumPy arrays from `stand_in`.
@@ -45,18 +46,6 @@ def _of_stand_ins(function: Callable[..., Any]) -> Callable[..., Any]:
 
     ask.__doc__ = describe_composed(function.__name__)
     return ask
-
-
-can_cast = _of_stand_ins(np.can_cast)
-common_type = _of_stand_ins(np.common_type)
-einsum_path = _of_stand_ins(np.einsum_path)
-iscomplexobj = _of_stand_ins(np.iscomplexobj)
-isrealobj = _of_stand_ins(np.isrealobj)
-mintypecode = _of_stand_ins(np.mintypecode)
-result_type = _of_stand_ins(np.result_type)
-diag_indices_from = _of_stand_ins(np.diag_indices_from)
-tril_indices_from = _of_stand_ins(np.tril_indices_from)
-triu_indices_from = _of_stand_ins(np.triu_indices_from)
 
 
 def min_scalar_type(a: ArrayLike, /) -> np.dtype:
@@ -72,41 +61,17 @@ def min_scalar_type(a: ArrayLike, /) -> np.dtype:
     return np.min_scalar_type(stand_in(a) if np.ndim(a) else to_host(a))
 
 
-def isscalar(element: Any) -> bool:
-    """Return whether a value is a scalar, like `numpy.isscalar`.
-
-    A 0-d array is not a scalar.
-
-    Examples
-    --------
-    >>> wf.isscalar(3.0), wf.isscalar(wf.asarray(3.0))
-    (True, False)
-    """
-    return np.isscalar(element)
-
-
-def isfortran(a: Any) -> bool:
-    """Return whether an array is Fortran contiguous and not C contiguous, like `numpy.isfortran`.
-
-    Examples
-    --------
-    >>> wf.isfortran(wf.ones((2, 3)).T)
-    True
-    """
-    return a.flags["F_CONTIGUOUS"] and not a.flags["C_CONTIGUOUS"]
-
-
-class _Extent:
-    # The memory of an array in the form that NumPy's functions compare: an address, a shape and strides.
-    def __init__(self, array: Array, address: int) -> None:
-        view, width = array._view or whole(array._storage), array.itemsize
-        self.__array_interface__ = {
-            "version": 3,
-            "data": (address + view[2] * width, True),
-            "shape": view[0],
-            "strides": tuple(step * width for step in view[1]),
-            "typestr": f"|V{width}",
-        }
+def _extent(array: Array, address: int) -> np.ndarray:
+    """Return a NumPy array with the shape and strides of `array`, whose storage is at `address`, to compare memory."""
+    (shape, strides, offset), width = array._view or whole(array._storage), array.itemsize
+    interface = {
+        "version": 3,
+        "data": (address + offset * width, True),
+        "shape": shape,
+        "strides": tuple(step * width for step in strides),
+        "typestr": f"|V{width}",
+    }
+    return np.asarray(SimpleNamespace(__array_interface__=interface))
 
 
 def size(a: ArrayLike, axis: Any = None) -> int:
@@ -154,7 +119,7 @@ def _overlap(ask: Callable[..., bool], a: Any, b: Any, max_work: Any) -> bool:
         if not all(find_shared(each._storage) is not None for each in mine):
             return False
     elif len(mine) == 2:
-        return ask(*(np.asarray(_Extent(each, 1 << 12)) for each in mine), max_work)
+        return ask(*(_extent(each, 1 << 12) for each in mine), max_work)
     if mine and mine[0]._storage.buffer is None and mine[0]._storage.host is None:
         return False  # pending: there is no memory yet
     return ask(*(_in_memory(each) if isinstance(each, Array) else each for each in (a, b)), max_work)
@@ -164,7 +129,7 @@ def _in_memory(array: Array) -> Any:
     """Return a NumPy array with the address range of an evaluated array, to test for shared memory."""
     values = values_of(array)
     buffer = array._storage.buffer
-    return np.asarray(_Extent(array, buffer.address)) if values is None and buffer is not None else values
+    return _extent(array, buffer.address) if values is None and buffer is not None else values
 
 
 class _BroadcastMeta(type):

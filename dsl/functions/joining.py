@@ -147,10 +147,8 @@ def _check_alike(found: Sequence[Array], axis_number: int) -> None:
                 )
 
 
-concat = concatenate
-
-
-def _listed(arrays: Any) -> Any:
+def as_sequence(arrays: Any) -> Any:
+    """Return the arrays to stack, or raise NumPy's TypeError if they are not a sequence, as for a generator."""
     if not hasattr(arrays, "__getitem__"):
         raise TypeError('arrays to stack must be passed as a "sequence" type such as list or tuple.')
     return arrays
@@ -173,7 +171,7 @@ def stack(
     array([[1, 3],
            [2, 4]])
     """
-    found = [asarray(a) for a in _listed(arrays)]
+    found = [asarray(a) for a in as_sequence(arrays)]
     if not found:
         raise ValueError("need at least one array to stack")
     if len({a.shape for a in found}) != 1:

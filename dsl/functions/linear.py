@@ -11,6 +11,7 @@ import operator
 from dataclasses import dataclass
 from functools import lru_cache
 from itertools import combinations
+from math import prod
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
@@ -26,7 +27,7 @@ from weft.dsl.arrays.windows import layout, window
 from weft.dsl.functions.creation import asarray
 from weft.dsl.functions.manipulation import expand_dims, moveaxis, reshape, swapaxes, transpose
 from weft.dsl.functions.products import is_fused, multiply, multiply_into
-from weft.fusion import Expr, Location, broadcast_shapes, cast, map_, opaque, reduce_
+from weft.fusion import Expr, Location, broadcast_shapes, cast, map_, opaque, reduce_, shape_text
 from weft.runtime import IMMEDIATE
 
 if TYPE_CHECKING:
@@ -60,10 +61,8 @@ def matmul(a: ArrayLike, b: ArrayLike, /, out: Output | None = None, **options: 
     """
     location = start()
     x, y = asarray(a), asarray(b)
-    kind, casting = (
-        np.dtype(options.get("dtype") or np.result_type(x.dtype, y.dtype)),
-        options.get("casting", "same_kind"),
-    )
+    kind = np.dtype(options.get("dtype") or np.result_type(x.dtype, y.dtype))
+    casting = options.get("casting", "same_kind")
     fits = all(np.can_cast(each.dtype, kind, casting) for each in (x, y))
     if not fits or options.keys() - {"dtype", "casting", "subok"}:  # axes, order, signature, or a misspelt option
         return call_numpy(np.matmul, (a, b), {"out": out, **options})
@@ -80,7 +79,7 @@ def matmul(a: ArrayLike, b: ArrayLike, /, out: Output | None = None, **options: 
     shape = lead + x.shape[-2:-1] + (y.shape[-1:] if y.ndim > 1 else ())
     kind = widened(kind) if is_bfloat16(kind) else kind  # NumPy has no loop for bfloat16
     rows, columns = x.shape[-2] if x.ndim > 1 else 1, y.shape[-1] if y.ndim > 1 else 1
-    if is_fused(x.device, kind, rows, columns, inner, _product(lead)):
+    if is_fused(x.device, kind, rows, columns, inner, prod(lead)):
         left, right = x, y
         if y.ndim > 1:
             left = expand_dims(x, -2)
@@ -91,18 +90,6 @@ def matmul(a: ArrayLike, b: ArrayLike, /, out: Output | None = None, **options: 
     else:
         node = opaque(multiply_into, [cast(expr_of(x), kind), cast(expr_of(y), kind)], shape, kind, "matmul", location)
     return return_result("matmul", node, out, True, casting)
-
-
-def linalg_matmul(x1: ArrayLike, x2: ArrayLike, /) -> Any:
-    """Return the matrix product of two arrays, like `numpy.linalg.matmul`."""
-    return matmul(x1, x2)
-
-
-def _product(shape: tuple[int, ...]) -> int:
-    total = 1
-    for n in shape:
-        total *= n
-    return total
 
 
 @memoized
@@ -122,7 +109,7 @@ def dot(a: ArrayLike, b: Any, out: Output | None = None) -> Any:
     if y.ndim <= 2:
         if x.shape[-1] != y.shape[0]:
             raise ValueError(
-                f"shapes {_show(x.shape)} and {_show(y.shape)} not aligned: {x.shape[-1]} (dim {x.ndim - 1}) != {y.shape[0]} (dim 0)"
+                f"shapes {shape_text(x.shape)} and {shape_text(y.shape)} not aligned: {x.shape[-1]} (dim {x.ndim - 1}) != {y.shape[0]} (dim 0)"
             )
         kind = np.result_type(x.dtype, y.dtype)
         return matmul(x, y).astype(kind) if is_bfloat16(kind) else matmul(x, y)
@@ -139,10 +126,6 @@ def _into_dot_output(found: Array, out: Any) -> Any:
     if out.shape != found.shape:
         raise ValueError("output array has wrong dimensions")
     return return_result("multiply", expr_of(found), out)
-
-
-def _show(shape: tuple[int, ...]) -> str:
-    return "(" + ",".join(map(str, shape)) + ("," if len(shape) == 1 else "") + ")"
 
 
 @memoized
@@ -172,20 +155,6 @@ def inner(a: ArrayLike, b: Any) -> Any:
         return x * y
     found = tensordot(x, y, ((x.ndim - 1,), (y.ndim - 1,)))
     return found if found.ndim else scalar(found._storage)
-
-
-@memoized
-def outer(a: ArrayLike, b: ArrayLike, out: Output | None = None) -> Any:
-    """Return the products of all pairs of elements of two vectors.
-
-    Examples
-    --------
-    >>> wf.outer([1, 2], [10, 20, 30])
-    array([[10, 20, 30],
-           [20, 40, 60]])
-    """
-    product = asarray(a).reshape(-1, 1) * asarray(b).reshape(1, -1)
-    return product if out is None else return_result("multiply", expr_of(product), out)
 
 
 @memoized
@@ -226,7 +195,7 @@ def tensordot(a: ArrayLike, b: Any, axes: Any = 2) -> Any:
     fused = _contract(terms, free, [x, y], kind, location)
     if fused is not None:
         return fused if fused.ndim else record_array(expr_of(fused))
-    sizes = [_product(tuple(a.shape[k] for k in axes)) for a, axes in ((x, x_free), (y, y_free), (x, first))]
+    sizes = [prod(a.shape[k] for k in axes) for a, axes in ((x, x_free), (y, y_free), (x, first))]
     left = reshape(moveaxis(x, first, list(range(x.ndim - len(first), x.ndim))), (sizes[0], sizes[2]))
     right = reshape(moveaxis(y, second, list(range(len(second)))), (sizes[2], sizes[1]))
     return reshape(matmul(left, right), tuple(x.shape[k] for k in x_free) + tuple(y.shape[k] for k in y_free))
@@ -331,7 +300,7 @@ def _next_pair(terms: list[str], result: str, sizes: dict[str, int]) -> tuple[in
     """
 
     def size(letters: str) -> int:
-        return _product(tuple(sizes[c] for c in set(letters)))
+        return prod(sizes[c] for c in set(letters))
 
     def cost(pair: tuple[int, ...]) -> tuple[int, int]:
         first, second = (terms[k] for k in pair)
@@ -374,7 +343,7 @@ def _contract_pair(
 
     def matrices(term: str, array: Array, *parts: str) -> Array:
         turned = transpose(array, [term.index(c) for c in batch + "".join(parts)])
-        lengths = [_product(tuple(sizes[c] for c in part)) for part in parts]
+        lengths = [prod(sizes[c] for c in part) for part in parts]
         return reshape(turned, (*(sizes[c] for c in batch), *lengths))
 
     pair = matrices(first, found[0], rows, length), matrices(second, found[1], length, columns)
@@ -398,13 +367,13 @@ def _contract(terms: list[str], result: str, found: list[Array], kind: np.dtype,
     if len(terms) == 2:
         first, second = set(terms[0]), set(terms[1])
         parts = (first - second, second - first, (first & second) - set(result), first & second & set(result))
-        rows, columns, length, batch = (_product(tuple(sizes[letter] for letter in part)) for part in parts)
+        rows, columns, length, batch = (prod(sizes[letter] for letter in part) for part in parts)
         if not is_fused(found[0].device, kind, rows, columns, length, batch):
             return None
     letters = result + "".join(sorted(set("".join(terms)) - set(result)))
     factors = [_with_axes(array, term, letters, sizes) for term, array in zip(terms, found, strict=True)]
     axes = tuple(range(len(result), len(letters)))
-    if not axes and _product(tuple(sizes.values())) <= IMMEDIATE[0] and kind.kind != "b":
+    if not axes and prod(sizes.values()) <= IMMEDIATE[0] and kind.kind != "b":
         # The operator executes small products immediately.
         product: Any = factors[0] if len(factors) == 1 else factors[0] * factors[1]  # type: ignore[operator]
         return product if product.dtype == kind else product.astype(kind)
@@ -482,6 +451,3 @@ def kron(a: ArrayLike, b: ArrayLike) -> Any:
     left = reshape(x, tuple(n for m in x_shape for n in (m, 1)))
     right = reshape(y, tuple(n for m in y_shape for n in (1, m)))
     return reshape(left * right, tuple(n * m for n, m in zip(x_shape, y_shape, strict=True)))
-
-
-__all__ = ["dot", "einsum", "inner", "kron", "matmul", "outer", "tensordot", "vdot"]

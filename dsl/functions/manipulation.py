@@ -12,7 +12,7 @@ from numpy.lib.array_utils import normalize_axis_tuple
 
 from weft.dsl.arrays.array import Array, ReadOnly, expr_of, record, start, wrap
 from weft.dsl.arrays.memoized import memoized
-from weft.dsl.arrays.memory_order import memory_order, permuted
+from weft.dsl.arrays.memory_order import memory_order, permuted, resolve_order
 from weft.dsl.arrays.parts import Part
 from weft.dsl.arrays.validation import (
     NUMPY_VERSION,
@@ -69,7 +69,7 @@ def reshape(
         raise ValueError("strings are not allowed for 'copy' keyword. Use True/False/None instead.")
     array = asarray(a)
     wanted = _infer(shape, array)
-    if order == "F" or (order == "A" and is_c_ordered(array.T) and not is_c_ordered(array)):
+    if order in ("A", "F") and resolve_order(order, array) == "F":
         return reshape(array.T, wanted[::-1], copy=copy).T
     strides = _view_strides(array, wanted)
     if strides is not None and not copy:
@@ -152,9 +152,6 @@ def transpose(a: ArrayLike, axes: ShapeLike | None = None) -> Array:
     if len(set(order)) != len(order):
         raise ValueError("repeated axis in transpose")
     return window(array, tuple(shape[k] for k in order), tuple(strides[k] for k in order), offset)
-
-
-permute_dims = transpose
 
 
 def swapaxes(a: ArrayLike, axis1: int, axis2: int) -> Array:
@@ -281,10 +278,8 @@ def ravel(a: ArrayLike, order: str = "C") -> Array:
     >>> wf.ravel([[1, 2], [3, 4]])
     array([1, 2, 3, 4])
     """
-    order = check_order(order)
     array = asarray(a)
-    if order == "A":
-        order = "F" if is_c_ordered(array.T) and not is_c_ordered(array) else "C"
+    order = resolve_order(check_order(order), array)
     if order == "K":
         found = memory_order([array])
         array = array if found is None else permuted(array, found)
@@ -431,31 +426,6 @@ def sliding_window_view(
         left[k] -= n - 1
     found = window(array, (*left, *lengths), (*strides, *(strides[k] for k in axes)), begin)
     return found if writeable else _read_only(found)
-
-
-def matrix_transpose(x: ArrayLike, /) -> Array:
-    """Return a view with the last two axes exchanged.
-
-    Examples
-    --------
-    >>> wf.matrix_transpose([[1, 2], [3, 4]])
-    array([[1, 3],
-           [2, 4]])
-    """
-    array = asarray(x)
-    if array.ndim < 2:
-        raise ValueError(f"Input array must be at least 2-dimensional, but it is {array.ndim}")
-    return swapaxes(array, -1, -2)
-
-
-def linalg_diagonal(x: ArrayLike, /, *, offset: int = 0) -> Array:
-    """Return a diagonal of each matrix in the last two axes, like `numpy.linalg.diagonal`."""
-    return diagonal(x, offset, -2, -1)
-
-
-def linalg_trace(x: ArrayLike, /, *, offset: int = 0, dtype: DTypeLike | None = None) -> Any:
-    """Return the sum of a diagonal of each matrix in the last two axes, like `numpy.linalg.trace`."""
-    return trace(x, offset, -2, -1, dtype)
 
 
 def as_strided(

@@ -28,29 +28,28 @@ from weft.dsl.immediate.index_at_call import write_at_once
 from weft.runtime import IMMEDIATE, default_device, limit_on
 
 
-def _made_by(maker: str, names: str) -> str:
-    """Return table entries for functions that weft makes from NumPy's functions.
+def _made_by(**makers: str) -> str:
+    """Return table entries for functions that weft makes from NumPy's functions, given their names by maker.
 
-    The module `functions.compositions` makes them.
+    A maker is a function of the table's module that takes NumPy's function.
     """
-    return " ".join(f"{maker}:{name}" for name in names.split())
+    return " ".join(f"{maker}:{name}" for maker, names in makers.items() for name in names.split())
 
 
 # Names by module. ``new=old`` gives the module's own name, `old`, if it differs.
 _MODULES = {
-    "functions.spaced_numbers": "linspace",
     "functions.creation": "asarray array full zeros ones empty zeros_like ones_like empty_like full_like arange eye identity "
     "copy ascontiguousarray asanyarray=asarray asfortranarray",
     "functions.triangles": "tri tril triu",
-    "functions.manipulation": "reshape transpose permute_dims swapaxes moveaxis squeeze expand_dims broadcast_to "
-    "broadcast_arrays ravel flip rot90 repeat tile diagonal trace matrix_transpose",
+    "functions.manipulation": "reshape transpose permute_dims=transpose swapaxes moveaxis squeeze expand_dims broadcast_to "
+    "broadcast_arrays ravel flip rot90 repeat tile diagonal trace",
     "functions.padding": "diag pad",
-    "functions.grids": "indices",
-    "functions.joining": "concatenate concat stack array_split split roll"
+    "functions.grids": "indices linspace",
+    "functions.joining": "concatenate concat=concatenate stack array_split split roll"
     + (" row_stack" if NUMPY_VERSION < (2, 5) else ""),
     "functions.reductions": "sum max min all any count_nonzero mean var std argmax argmin cumsum cumprod ptp "
     "average prod=prod_ amax=max amin=min",
-    "functions.linear": "dot einsum inner kron matmul outer tensordot vdot",
+    "functions.linear": "dot einsum inner kron matmul tensordot vdot",
     "arrays.standard": "__array_api_version__=API_VERSION __array_namespace_info__=NamespaceInfo from_dlpack",
     "arrays.indexing": "nonzero",
     "functions.histograms": "bincount digitize histogram histogram2d searchsorted",
@@ -58,38 +57,31 @@ _MODULES = {
     "functions.quantiles": "median nanmedian nanpercentile nanquantile percentile quantile",
     "functions.sets": "isin setdiff1d unique",
     "functions.along_axis": "put_along_axis take_along_axis",
-    "functions.selection": "append where clip take compress delete choose extract isclose nan_to_num place putmask select",
+    "functions.selection": "where clip take compress delete choose isclose nan_to_num place putmask select",
     "functions.nan_statistics": "nancumprod nancumsum nanmax nanmean nanmin nanprod nanstd nansum nanvar",
-    "functions.calculus": "cross cumulative_sum ediff1d gradient interp",
+    "functions.calculus": "cross ediff1d gradient interp",
     "functions.signals": "convolve correlate ravel_multi_index unravel_index",
     "arrays.methods": "round=round_ around=round_",
     "functions.attribute_functions": "astype copyto",
-    "functions.introspection": "broadcast can_cast common_type diag_indices_from einsum_path iscomplexobj isfortran isrealobj "
-    "may_share_memory min_scalar_type mintypecode result_type isscalar shares_memory size tril_indices_from "
-    "triu_indices_from",
+    "functions.introspection": "broadcast may_share_memory min_scalar_type shares_memory size "
+    + _made_by(
+        of_stand_ins="can_cast common_type diag_indices_from einsum_path iscomplexobj isrealobj mintypecode result_type "
+        "tril_indices_from triu_indices_from"
+    ),
     "functions.several_outputs": "divmod=divmod_ fix frexp matvec modf spacing vecdot vecmat",
     "functions.bits": "packbits unpackbits",
     "functions.compositions": _made_by(
-        "compose",
-        "allclose apply_over_axes argwhere array_equal array_equiv asarray_chkfinite atleast_1d atleast_2d "
-        "atleast_3d block cumulative_prod diagflat "
-        "dsplit fill_diagonal flatnonzero fliplr flipud fromfunction histogramdd hsplit imag "
-        "iscomplex isneginf isposinf isreal iterable ix_ meshgrid ndim piecewise polyadd polyder "
-        "polyfit polymul polysub polyval put real real_if_close require resize rollaxis shape "
-        "trim_zeros unique_all unique_counts unique_inverse unique_values unstack unwrap vsplit",
-    )
-    + " "
-    + _made_by(
-        "compose_on_gpu",
-        "corrcoef cov histogram_bin_edges i0 insert intersect1d nanargmax nanargmin poly polyint setxor1d "
+        compose="allclose append apply_over_axes argwhere array_equal array_equiv asarray_chkfinite atleast_1d atleast_2d "
+        "atleast_3d block cumulative_prod cumulative_sum diagflat dsplit extract fill_diagonal flatnonzero fliplr flipud "
+        "fromfunction histogramdd hsplit imag iscomplex isfortran isneginf isposinf isreal isscalar iterable ix_ "
+        "matrix_transpose meshgrid ndim piecewise polyadd polyder polyfit polymul polysub polyval put real real_if_close "
+        "require resize rollaxis shape trim_zeros unique_all unique_counts unique_inverse unique_values unstack unwrap vsplit",
+        compose_on_gpu="corrcoef cov histogram_bin_edges i0 insert intersect1d nanargmax nanargmin poly polyint setxor1d "
         "sort_complex union1d vander",
-    )
-    + " "
-    + _made_by("compose_index", "c_ mgrid ogrid r_")
-    + " "
-    + _made_by("compose_memoized", "angle diff trapezoid")
-    + " "
-    + _made_by("compose_stack", "column_stack dstack hstack vstack"),
+        compose_index="c_ mgrid ogrid r_",
+        compose_memoized="angle diff outer trapezoid",
+        compose_stack="column_stack dstack hstack vstack",
+    ),
     "script.numpy_face": "ndarray",
 }
 
@@ -97,18 +89,18 @@ _MODULES = {
 # The same for NumPy's submodules.
 _SUBMODULES = {
     "numpy.linalg": {
-        "functions.linear": "matmul=linalg_matmul",
-        "functions.manipulation": "diagonal=linalg_diagonal trace=linalg_trace matrix_transpose",
-        "functions.compositions": "compose:cross compose:matrix_norm compose:matrix_power compose:multi_dot compose:norm "
-        "compose:outer compose:svdvals compose:tensordot compose:vector_norm compose_on_gpu:matrix_rank "
-        "compose_on_gpu:tensorinv",
-        "functions.several_outputs": "vecdot=linalg_vecdot",
+        "functions.compositions": _made_by(
+            compose="cross diagonal matmul matrix_norm matrix_power matrix_transpose multi_dot norm outer svdvals tensordot "
+            "trace vecdot vector_norm",
+            compose_on_gpu="matrix_rank tensorinv",
+        ),
         "functions.decompositions": "cholesky cond det eigh eigvalsh inv lstsq pinv qr slogdet solve svd tensorsolve",
     },
     "numpy.fft": {
         "functions.fourier": "fft ifft irfft rfft",
-        "functions.compositions": "compose_on_gpu:fftshift compose_on_gpu:ifftshift compose:fft2 compose:fftn compose:hfft "
-        "compose:ifft2 compose:ifftn compose:ihfft compose:irfft2 compose:irfftn compose:rfft2 compose:rfftn",
+        "functions.compositions": _made_by(
+            compose="fft2 fftn hfft ifft2 ifftn ihfft irfft2 irfftn rfft2 rfftn", compose_on_gpu="fftshift ifftshift"
+        ),
         "functions.creation": "fftfreq rfftfreq",
     },
     "numpy.lib.stride_tricks": {"functions.manipulation": "as_strided broadcast_to sliding_window_view"},
@@ -117,15 +109,10 @@ _SUBMODULES = {
 
 # Functions that create, move or inspect arrays, or that consist of ops whose results differ from NumPy's in
 # bits.
-_NEVER_AT_ONCE = (
-    frozenset(
-        "angle array asarray asanyarray ascontiguousarray asfortranarray astype arange empty empty_like eye fromfunction full "
-        "full_like identity imag indices linspace ones ones_like real tri zeros "
-        "zeros_like nan_to_num copy".split()
-    )
-    | frozenset(_MODULES["functions.introspection"].split())
-    | {"shape", "ndim", "iterable"}
-    | {"choose", "i0"}
+_NEVER_AT_ONCE = {name.rpartition(":")[2] for name in _MODULES["functions.introspection"].split()}.union(
+    "angle array asarray asanyarray ascontiguousarray asfortranarray astype arange choose copy empty empty_like eye "
+    "fromfunction full full_like i0 identity imag indices isfortran isscalar iterable linspace nan_to_num ndim ones "
+    "ones_like real shape tri zeros zeros_like".split()
 )
 
 

@@ -20,7 +20,6 @@ from weft.dsl.arrays.scatter import is_gpu
 from weft.dsl.arrays.ufunc import UFUNCS
 from weft.dsl.arrays.validation import NUMPY_VERSION, normalize_axis, warn_deprecation
 from weft.dsl.functions.creation import arange, asarray
-from weft.dsl.functions.joining import concatenate
 from weft.dsl.functions.manipulation import broadcast_to, ravel
 from weft.dsl.functions.sorting import on_host
 from weft.dsl.immediate.at_call import MISSED, call_small
@@ -267,19 +266,6 @@ def isclose(
     return found | ((x != x) & (y != y)) if equal_nan else found
 
 
-def extract(condition: ArrayLike, arr: ArrayLike) -> Any:
-    """Return the elements at which a condition is true, like `numpy.extract`.
-
-    Examples
-    --------
-    >>> x = wf.arange(6)
-    >>> wf.extract(x % 2 == 0, x)
-    array([0, 2, 4])
-    """
-    test = ravel(as_array(condition))
-    return ravel(as_array(arr))[_positions(test)]  # type: ignore[index]
-
-
 def compress(condition: ArrayLike, a: ArrayLike, axis: int | None = None, out: Output | None = None) -> Any:
     """Return the slices along an axis at which a 1-D condition is true, like `numpy.compress`.
 
@@ -295,24 +281,7 @@ def compress(condition: ArrayLike, a: ArrayLike, axis: int | None = None, out: O
     if axis is None:
         array, axis = ravel(array), 0
     axis_number = normalize_axis(axis, array.ndim)
-    return array[(slice(None),) * axis_number + (_positions(test),)]  # type: ignore[index]
-
-
-def _positions(test: Any) -> Any:
-    """Return the indices at which a 1-D condition is true."""
-    return nonzero(test)[0]
-
-
-def append(arr: ArrayLike, values: ArrayLike, axis: int | None = None) -> Any:
-    """Return a copy of an array with values appended, like `numpy.append`.
-
-    Examples
-    --------
-    >>> wf.append([1, 2], [[3], [4]])
-    array([1, 2, 3, 4])
-    """
-    parts = [as_array(arr), as_array(values)]
-    return concatenate([ravel(p) for p in parts]) if axis is None else concatenate(parts, axis=axis)
+    return array[(slice(None),) * axis_number + (nonzero(test)[0],)]  # type: ignore[index]
 
 
 def delete(arr: ArrayLike, obj: Any, axis: int | None = None) -> Any:
@@ -423,20 +392,3 @@ def putmask(a: Array, mask: ArrayLike, values: ArrayLike) -> None:
         return
     whole = given if given.size == a.size else given[arange(a.size) % given.size]
     write(a, cast(expr_of(where(chosen.reshape(a.shape), whole.reshape(a.shape), a)), a.dtype))
-
-
-__all__ = [
-    "append",
-    "choose",
-    "clip",
-    "compress",
-    "delete",
-    "extract",
-    "isclose",
-    "nan_to_num",
-    "place",
-    "putmask",
-    "select",
-    "take",
-    "where",
-]

@@ -81,6 +81,9 @@ class ComposedUfunc:
             raise AttributeError(name)
         return getattr(self.wrapped, name)
 
+    def __reduce__(self) -> str:
+        return self._compute.__name__  # (the name in this module)
+
     def __repr__(self) -> str:
         return f"<weft ufunc {self.__name__!r}>"
 
@@ -94,7 +97,8 @@ def _as_floats(value: object, ufunc: np.ufunc) -> Any:
     return as_array(value).astype(loop)  # type: ignore[attr-defined]
 
 
-def _divmod(x: Any, y: Any) -> Any:
+@ComposedUfunc
+def divmod_(x: Any, y: Any) -> Any:
     """Return the quotients and remainders of a floor division, like `numpy.divmod`.
 
     Examples
@@ -105,7 +109,8 @@ def _divmod(x: Any, y: Any) -> Any:
     return UFUNCS["floor_divide"](x, y), UFUNCS["remainder"](x, y)
 
 
-def _modf(x: Any) -> Any:
+@ComposedUfunc
+def modf(x: Any) -> Any:
     """Return the fractional and integral parts of numbers, like `numpy.modf`.
 
     Both parts have the sign of the number.
@@ -124,7 +129,8 @@ def _modf(x: Any) -> Any:
     return UFUNCS["copysign"](part, values), whole
 
 
-def _frexp(x: Any) -> Any:
+@ComposedUfunc
+def frexp(x: Any) -> Any:
     """Return the mantissas and the base-2 exponents of numbers, like `numpy.frexp`.
 
     Examples
@@ -136,7 +142,7 @@ def _frexp(x: Any) -> Any:
     if values is None or not is_gpu(values.device):
         return NotImplemented
     if values.dtype.itemsize == 2:
-        mantissa, exponent = _frexp(values.astype(np.float32))
+        mantissa, exponent = frexp(values.astype(np.float32))
         return mantissa.astype(values.dtype), exponent
     kind, limits = values.dtype.type, np.finfo(values.dtype)
     tiny = UFUNCS["absolute"](values) < limits.tiny
@@ -153,7 +159,8 @@ def _frexp(x: Any) -> Any:
     return where(regular, mantissa, values), where(regular, exponent, np.int32(0))
 
 
-def _spacing(x: Any) -> Any:
+@ComposedUfunc
+def spacing(x: Any) -> Any:
     """Return the distance from each number to the next number of larger magnitude, like `numpy.spacing`.
 
     The distance has the sign of the number.
@@ -171,7 +178,8 @@ def _spacing(x: Any) -> Any:
     return where(values == 0, np.finfo(kind).smallest_subnormal, beyond - values)
 
 
-def _vecdot(x1: Any, x2: Any) -> Any:
+@ComposedUfunc
+def vecdot(x1: Any, x2: Any) -> Any:
     """Return the dot products of pairs of vectors, conjugating the first of each, like `numpy.vecdot`.
 
     Examples
@@ -184,7 +192,8 @@ def _vecdot(x1: Any, x2: Any) -> Any:
     return matmul(x1.conj()[..., None, :], x2[..., :, None])[..., 0, 0]
 
 
-def _matvec(x1: Any, x2: Any) -> Any:
+@ComposedUfunc
+def matvec(x1: Any, x2: Any) -> Any:
     """Return the products of matrices and vectors, like `numpy.matvec`.
 
     Examples
@@ -197,7 +206,8 @@ def _matvec(x1: Any, x2: Any) -> Any:
     return matmul(x1, x2[..., :, None])[..., 0]
 
 
-def _vecmat(x1: Any, x2: Any) -> Any:
+@ComposedUfunc
+def vecmat(x1: Any, x2: Any) -> Any:
     """Multiply conjugated vectors by matrices, like `numpy.vecmat`.
 
     Examples
@@ -210,19 +220,7 @@ def _vecmat(x1: Any, x2: Any) -> Any:
     return matmul(x1.conj()[..., None, :], x2)[..., 0, :]
 
 
-divmod_ = ComposedUfunc(_divmod)
-frexp = ComposedUfunc(_frexp)
-matvec = ComposedUfunc(_matvec)
-modf = ComposedUfunc(_modf)
-spacing = ComposedUfunc(_spacing)
-vecdot = ComposedUfunc(_vecdot)
 vecdot.__signature__ = inspect.signature(lambda x1, x2, /, out=None, *, axis=-1, **options: None)  # type: ignore[attr-defined]
-vecmat = ComposedUfunc(_vecmat)
-
-
-def linalg_vecdot(x1: ArrayLike, x2: ArrayLike, /, *, axis: int = -1) -> Any:
-    """Return the dot products of vectors along an axis, like `numpy.linalg.vecdot`."""
-    return vecdot(x1, x2, axis=axis)
 
 
 def fix(x: ArrayLike, out: Output | None = None) -> Array:

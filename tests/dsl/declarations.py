@@ -56,7 +56,9 @@ def where(condition: ArrayLike, x: ArrayLike, y: ArrayLike, /) -> Array: ...
 # Functions with NumPy's code have no annotations. By name: the types of results that are not a single array, and the
 # types of parameters.
 RESULTS = (
-    dict.fromkeys("allclose array_equal array_equiv can_cast iscomplexobj isrealobj isscalar iterable".split(), "bool")
+    dict.fromkeys(
+        "allclose array_equal array_equiv can_cast iscomplexobj isfortran isrealobj isscalar iterable".split(), "bool"
+    )
     | dict.fromkeys(("dsplit", "hsplit", "vsplit"), "list[Array]")
     | dict.fromkeys(("unstack", "ix_", "meshgrid"), "tuple[Array, ...]")
     | {
