@@ -14,9 +14,7 @@ from weft.runtime import Device, counted
 
 
 def reduce_function(held: Any, *arguments: Any) -> Any:
-    """Implement ``__reduce__``, and thus pickling, for a decorated function.
-
-    The name is returned if the function can be imported under this name.
+    """Implement ``__reduce__`` for a decorated function: by name if it can be imported under its name.
 
     cloudpickle sends functions of ``__main__`` by value, because the other process has another ``__main__``.
     """

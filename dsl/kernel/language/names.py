@@ -12,9 +12,12 @@ import operator
 import threading
 from collections.abc import Callable, Iterator, Mapping
 from inspect import Parameter, Signature
-from typing import Any, Protocol
+from typing import TYPE_CHECKING, Any
 
 from weft.dsl.kernel.library.library_functions import BF16, FP16
+
+if TYPE_CHECKING:
+    from weft.dsl.kernel.python_mode.simulate_threads import RunningThread
 
 FULL_MASK = 0xFFFFFFFF
 
@@ -189,34 +192,15 @@ TRIPLES = {
 }
 
 
-class SimulatedThread(Protocol):
-    """Protocol for a thread of a kernel that runs in Python mode."""
-
-    def perform(self, path: str, arguments: tuple[Any, ...], keywords: Mapping[str, Any]) -> Any:
-        """Execute the intrinsic named `path`, such as ``atomic.add``, and return its result."""
-        ...
-
-    def number(self, path: str) -> int:
-        """Return the value of a built-in variable of this thread, such as ``threadIdx.x``."""
-        ...
-
-    def launch_later(self, start: Callable[[], None]) -> None:
-        """Schedule a kernel launch for the end of this thread's grid."""
-        ...
-
-
 class _Running(threading.local):
-    thread: SimulatedThread | None = None
+    thread: RunningThread | None = None
 
 
 running = _Running()
 
 
-def current_thread(path: str) -> SimulatedThread:
-    """Return the thread that is currently running in Python mode.
-
-    Raises TypeError outside of kernels.
-    """
+def current_thread(path: str) -> RunningThread:
+    """Return the thread that is currently running in Python mode, or raise TypeError outside of kernels."""
     if running.thread is None:
         raise TypeError(f"cuda.{path} works inside a kernel only: in a function under @weft.kernel or @weft.device")
     return running.thread
@@ -230,7 +214,18 @@ def _read_parameter(text: str) -> Parameter:
     return Parameter(name, Parameter.POSITIONAL_OR_KEYWORD, default=value)
 
 
-class Intrinsic:
+class _Named:
+    """Base class of the objects of `weft.cuda`, which are pickled by their paths."""
+
+    def __init__(self, path: str, doc: str | None) -> None:
+        self.path = path
+        self.__doc__ = doc
+
+    def __reduce__(self) -> tuple[Callable[[str], Any], tuple[str]]:
+        return find_name, (self.path,)
+
+
+class Intrinsic(_Named):
     """A function that only kernels can call, executed by the current thread.
 
     Attributes
@@ -240,8 +235,7 @@ class Intrinsic:
     """
 
     def __init__(self, path: str, parameters: str, doc: str) -> None:
-        self.path = path
-        self.__doc__ = doc
+        super().__init__(path, doc)
         self._text = parameters
         self._signature: Signature | None = None
 
@@ -270,16 +264,9 @@ class Intrinsic:
     def __repr__(self) -> str:
         return f"<cuda.{self.path}({self._text})>"
 
-    def __reduce__(self) -> tuple[Callable[[str], Any], tuple[str]]:
-        return find_name, (self.path,)
 
-
-class ThreadNumbers:
+class ThreadNumbers(_Named):
     """A built-in variable with three components, such as ``threadIdx``."""
-
-    def __init__(self, path: str, doc: str) -> None:
-        self.path = path
-        self.__doc__ = doc
 
     @property
     def x(self) -> int:
@@ -299,16 +286,9 @@ class ThreadNumbers:
     def __repr__(self) -> str:
         return f"<cuda.{self.path}>" if running.thread is None else str(tuple(self))
 
-    def __reduce__(self) -> tuple[Callable[[str], Any], tuple[str]]:
-        return find_name, (self.path,)
 
-
-class ThreadNumber:
+class ThreadNumber(_Named):
     """A built-in variable such as ``laneid``, which acts as an int in the current thread."""
-
-    def __init__(self, path: str, doc: str) -> None:
-        self.path = path
-        self.__doc__ = doc
 
     def __index__(self) -> int:
         return current_thread(self.path).number(self.path)
@@ -330,9 +310,6 @@ class ThreadNumber:
     def __repr__(self) -> str:
         return f"<cuda.{self.path}>" if running.thread is None else str(int(self))
 
-    def __reduce__(self) -> tuple[Callable[[str], Any], tuple[str]]:
-        return find_name, (self.path,)
-
 
 def _install_operators() -> None:
     """Define the operators of `ThreadNumber`, which are those of an int."""
@@ -345,25 +322,20 @@ def _install_operators() -> None:
 
     for name in ("neg", "pos", "abs", "invert", "lt", "le", "gt", "ge"):
         setattr(ThreadNumber, f"__{name}__", plain(getattr(operator, name)))
-    for name in ("add", "sub", "mul", "truediv", "floordiv", "mod", "pow", "lshift", "rshift", "and_", "or_", "xor"):
-        function = getattr(operator, name)
+    for name in "add sub mul truediv floordiv mod pow lshift rshift and_ or_ xor divmod".split():
+        function = getattr(operator, name, divmod)
         setattr(ThreadNumber, f"__{name.rstrip('_')}__", plain(function))
         setattr(ThreadNumber, f"__r{name.rstrip('_')}__", reflected(function))
-    for name, function in (("divmod", divmod),):
-        setattr(ThreadNumber, f"__{name}__", plain(function))
-        setattr(ThreadNumber, f"__r{name}__", reflected(function))
 
 
 _install_operators()
 
 
-class Namespace:
+class Namespace(_Named):
     """A namespace of `weft.cuda`, such as ``cuda.shared`` and ``cuda.atomic``."""
 
-    __slots__ = ("_members", "path")
-
     def __init__(self, path: str, members: Mapping[str, Any]) -> None:
-        self.path = path
+        super().__init__(path, type(self).__doc__)
         self._members = members
 
     def __getattr__(self, name: str) -> Any:
@@ -377,17 +349,12 @@ class Namespace:
     def __repr__(self) -> str:
         return f"<cuda.{self.path}>"
 
-    def __reduce__(self) -> tuple[Callable[[str], Any], tuple[str]]:
-        return find_name, (self.path,)
-
 
 class BrainNamespace(Namespace):
     """The ``cuda.bf16`` namespace, with the functions of bfloat16.
 
     If ml_dtypes is installed, it also has the type and its conversions.
     """
-
-    __slots__ = ()
 
     def __getattr__(self, name: str) -> Any:
         if name == "bfloat16":
@@ -420,10 +387,7 @@ NAMES: Mapping[str, Any] = _make_names()
 
 
 def find_name(path: str) -> Any:
-    """Return the object with a path such as ``"shared.array"``.
-
-    Raises KeyError for an unknown path.
-    """
+    """Return the object with a path such as ``"shared.array"``, or raise KeyError for an unknown path."""
     return NAMES[path]
 
 

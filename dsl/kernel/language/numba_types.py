@@ -31,14 +31,7 @@ _COMPUTED = frozenset(
 
 
 def numba_operands(op: OpDef, kinds: tuple[np.dtype, ...]) -> tuple[np.dtype, ...]:
-    """Return the dtypes to which Numba converts the operands of `op`, before NumPy's promotion applies.
-
-    Parameters
-    ----------
-    op : OpDef
-        The op.
-    kinds : tuple of dtype
-    """
+    """Return the dtypes to which Numba converts the operands of `op`, before NumPy's promotion applies."""
     name = op.name
     if name in _KEPT or (name in _IN_OWN_WIDTH and kinds[0].kind == "u"):
         return kinds

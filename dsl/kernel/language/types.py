@@ -34,7 +34,7 @@ class Type:
         for part in parts:
             if not isinstance(part, slice) or part.start is not None or part.stop is not None:
                 raise TypeError(f"an array of {self} is written {self}[:] or {self}[:, ::1], not with {part!r}")
-        if any(part.step not in (None, 1) for part in parts):
+        if not parts or any(part.step not in (None, 1) for part in parts):
             raise TypeError(f"the step of an array axis is 1 (contiguous) or left out: {self}[:, ::1]")
         return ArrayType(self, len(parts), "F" if parts[0].step and len(parts) > 1 else "C" if parts[-1].step else "A")
 
@@ -312,22 +312,8 @@ voidptr = CPointer(void)
 
 SCALARS: dict[np.dtype, ScalarType] = {
     t.dtype: t
-    for t in (
-        int8,
-        int16,
-        int32,
-        int64,
-        uint8,
-        uint16,
-        uint32,
-        uint64,
-        float16,
-        float32,
-        float64,
-        complex64,
-        complex128,
-    )
-} | {boolean.dtype: boolean}
+    for t in sorted((boolean, float16, *number_domain), key=str)  # (a set has another order in each process)
+}
 
 
 def __getattr__(name: str) -> ScalarType:
@@ -435,7 +421,11 @@ def typeof(value: Any) -> Type:
     """
     kind = type(value)
     if kind in _PYTHON:
-        return _PYTHON[kind] if kind is not int or -(2**63) <= value < 2**63 else uint64
+        if kind is not int or -(2**63) <= value < 2**63:
+            return _PYTHON[kind]
+        if not 0 <= value < 2**64:
+            raise TypeError(f"the integer {value} does not fit into 64 bits")
+        return uint64
     if isinstance(value, (np.generic, enum.Enum)):
         return typeof(value.value) if isinstance(value, enum.Enum) else from_dtype(value.dtype)
     if value is None:
@@ -466,20 +456,12 @@ def typeof(value: Any) -> Type:
 
 _NAMES: dict[str, Type] = {n: v for n, v in globals().items() if isinstance(v, Type) and not n.startswith("_")}
 _NAMES["bool"] = boolean
-_MAKERS: dict[str, Callable[..., Type]] = {
-    "Array": ArrayType,
-    "UniTuple": UniTuple,
-    "Tuple": Tuple,
-    "Optional": Optional,
-    "CPointer": CPointer,
-}
+_MAKERS: dict[str, Callable[..., Type]] = {m.__name__: m for m in (UniTuple, Tuple, Optional, CPointer)}
+_MAKERS["Array"] = ArrayType
 
 
 def parse_type(text: str) -> Type:
-    """Return the type that a text such as ``"float32[:, ::1]"`` describes.
-
-    Raises TypeError for other texts.
-    """
+    """Return the type that a text such as ``"float32[:, ::1]"`` describes, or raise TypeError for other texts."""
     value = _parse(text)
     if not isinstance(value, Type):
         raise _refuse(text, 0, "this is a signature, and a type was expected")

@@ -94,7 +94,7 @@ def test_subscripts_and_calls() -> None:
     assert float32(int32, float32[:]) == Signature(float32, (int32, float32[:]))
     assert void() == Signature(void, ())
     assert float32[:] != float32[::1]
-    for bad in (slice(1, None), slice(None, None, 2), 3):
+    for bad in (slice(1, None), slice(None, None, 2), 3, ()):
         with pytest.raises(TypeError):
             float32[bad]
 
@@ -157,7 +157,7 @@ def test_types_of_weft_arrays() -> None:
     assert types.typeof(x[:, 1:]) == float32[:, :]  # type: ignore[index]
 
 
-@pytest.mark.parametrize("value", ["text", np.zeros(2, ">f4"), np.zeros(2, object), {}, [1, 2]])
+@pytest.mark.parametrize("value", ["text", np.zeros(2, ">f4"), np.zeros(2, object), {}, [1, 2], 2**64, -(2**70)])
 def test_what_kernels_do_not_take(value: Any) -> None:
     with pytest.raises(TypeError):
         types.typeof(value)
