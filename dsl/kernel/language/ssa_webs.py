@@ -51,11 +51,15 @@ def own_nodes(function: ast.FunctionDef | ast.Lambda) -> Iterable[ast.AST]:
             stack.extend(ast.iter_child_nodes(node))
 
 
+def parameters_of(function: ast.FunctionDef | ast.Lambda) -> list[ast.arg]:
+    """Return the parameters of a function, without ``*args`` and ``**kwargs``."""
+    return [*function.args.posonlyargs, *function.args.args, *function.args.kwonlyargs]
+
+
 def bound_names(function: ast.FunctionDef | ast.Lambda) -> frozenset[str]:
     """Return the local names of a function: its parameters, and the names that it assigns."""
-    arguments = function.args
-    names = {a.arg for a in (*arguments.posonlyargs, *arguments.args, *arguments.kwonlyargs)}
-    names |= {a.arg for a in (arguments.vararg, arguments.kwarg) if a is not None}
+    starred = filter(None, (function.args.vararg, function.args.kwarg))
+    names = {argument.arg for argument in (*parameters_of(function), *starred)}
     outside: set[str] = set()
     for node in own_nodes(function):
         match node:
@@ -90,13 +94,8 @@ class _Flow:
                 for name in (inner & self.names) - bound_names(node):
                     self.whole.setdefault(name, self._new())
         state: State | None = {}
-        arguments = self.function.args
-        for argument in (
-            *arguments.posonlyargs,
-            *arguments.args,
-            *arguments.kwonlyargs,
-            *filter(None, (arguments.vararg, arguments.kwarg)),
-        ):
+        starred = filter(None, (self.function.args.vararg, self.function.args.kwarg))
+        for argument in (*parameters_of(self.function), *starred):
             state = self._define(state, id(argument), argument.arg)
         if isinstance(self.function, ast.Lambda):
             self._expression(self.function.body, state)
@@ -165,11 +164,10 @@ class _Flow:
                 for target in targets:
                     state = self._target(target, state)
             case ast.AugAssign(target=ast.Name(id=name) as target, value=value):
-                state = self._expression(value, state)
                 self._use(state, (id(target), "read"), name)
-                state = self._define(state, id(target), name)
+                state = self._define(self._expression(value, state), id(target), name)
             case ast.AugAssign(target=target, value=value):
-                state = self._expression(target, self._expression(value, state))
+                state = self._expression(value, self._expression(target, state))
             case ast.AnnAssign(target=target, value=value):
                 if value is not None:
                     state = self._target(target, self._expression(value, state))
@@ -180,11 +178,7 @@ class _Flow:
                 state = self._loop(node, state)
             case ast.Match(subject=subject, cases=cases):
                 state = self._match(cases, self._expression(subject, state))
-            case ast.Return(value=value):
-                if value is not None:
-                    self._expression(value, state)
-                state = None
-            case ast.Raise():
+            case ast.Return() | ast.Raise():
                 for child in ast.iter_child_nodes(node):
                     state = self._expression(child, state)
                 state = None
@@ -197,9 +191,7 @@ class _Flow:
                 deleted = {target.id for target in targets if isinstance(target, ast.Name)}
                 state = {name: reaching for name, reaching in state.items() if name not in deleted}
             case ast.FunctionDef(name=name):
-                for default in (*node.args.defaults, *filter(None, node.args.kw_defaults)):
-                    state = self._expression(default, state)
-                state = self._define(state, id(node), name)
+                state = self._define(self._expression(node, state), id(node), name)
             case _:
                 for child in ast.iter_child_nodes(node):
                     state = self._expression(child, state)
@@ -224,13 +216,14 @@ class _Flow:
             entry = again
 
     def _match(self, cases: list[ast.match_case], state: State | None) -> State | None:
-        ends: list[State | None] = [state]
+        ends: list[State | None] = []
         for case in cases:
             inside = self._pattern(case.pattern, state)
             if case.guard is not None:
                 inside = self._expression(case.guard, inside)
+                state = _merge([state, inside])  # if the guard is false, the names of the pattern keep their values
             ends.append(self._body(case.body, inside))
-        return _merge(ends)
+        return _merge([state, *ends])
 
     def _pattern(self, pattern: ast.pattern, state: State | None) -> State | None:
         for node in ast.walk(pattern):
@@ -266,20 +259,14 @@ class _Flow:
                 for default in (*node.args.defaults, *filter(None, node.args.kw_defaults)):
                     state = self._expression(default, state)
             case ast.ListComp() | ast.GeneratorExp() | ast.SetComp() | ast.DictComp():
-                for generator in node.generators:
-                    state = self._expression(generator.iter, state)
-                    state = self._target(generator.target, state)
-                    for test in generator.ifs:
-                        state = self._expression(test, state)
-                for child in ast.iter_child_nodes(node):
-                    if not isinstance(child, ast.comprehension):
-                        state = self._expression(child, state)
+                state = _merge([state, self._comprehension(node, state)])
+                return _merge(
+                    [state, self._comprehension(node, state)]
+                )  # an item may use what an earlier item assigned
             case ast.BoolOp(values=values):
-                ends = []
-                for value in values:
-                    state = self._expression(value, state)
-                    ends.append(state)
-                return _merge(ends)
+                return self._until_known(values, state)
+            case ast.Compare(left=left, comparators=comparators):
+                return self._until_known(comparators, self._expression(left, state))
             case ast.IfExp(test=test, body=body, orelse=orelse):
                 state = self._expression(test, state)
                 return _merge([self._expression(body, state), self._expression(orelse, state)])
@@ -287,6 +274,32 @@ class _Flow:
                 for child in ast.iter_child_nodes(node):
                     state = self._expression(child, state)
         return state
+
+    def _until_known(self, operands: list[ast.expr], state: State | None) -> State | None:
+        """Analyze operands that are evaluated one after another until the result of the expression is known."""
+        ends = []
+        for operand in operands:
+            state = self._expression(operand, state)
+            ends.append(state)
+        return _merge(ends)
+
+    def _comprehension(
+        self, node: ast.ListComp | ast.GeneratorExp | ast.SetComp | ast.DictComp, state: State | None
+    ) -> State | None:
+        """Analyze one iteration of a comprehension, whose targets are not visible outside."""
+        if state is None:
+            return None
+        inner: State | None = state
+        for generator in node.generators:
+            inner = self._target(generator.target, self._expression(generator.iter, inner))
+            for test in generator.ifs:
+                inner = self._expression(test, inner)
+        for child in ast.iter_child_nodes(node):
+            if not isinstance(child, ast.comprehension):
+                inner = self._expression(child, inner)
+        targets = {n.id for g in node.generators for n in ast.walk(g.target) if isinstance(n, ast.Name)}
+        kept = {name: reaching for name, reaching in (inner or {}).items() if name not in targets}
+        return kept | {name: state[name] for name in targets & state.keys()}
 
 
 def _merge(states: Iterable[State | None]) -> State | None:

@@ -24,7 +24,7 @@ class Conditions:
     def merge(self) -> None:
         """Merge blocks until no rule can be applied any more."""
         # the other rules would merge the end of a chained comparison with the expression that contains the comparison
-        groups = (self._chain,), (self._sequence, self._condition, self._both, self._value, self._choice)
+        groups = (self._chain,), (self._sequence, self._condition, self._value, self._choice)
         while True:
             self._count()
             blocks = list(self.blocks.items())[::-1]
@@ -44,10 +44,7 @@ class Conditions:
                 self.before[a].append(number)
 
     def _single(self, number: int) -> CodeBlock | None:
-        """Return block `number` if it has exactly one predecessor, otherwise None.
-
-        The entry block is never returned.
-        """
+        """Return block `number` if it has exactly one predecessor and is not the entry, otherwise None."""
         return self.blocks[number] if len(self.before[number]) == 1 and number != self.entry else None
 
     def _pure(self, body: list[CodeInstruction]) -> bool:
@@ -99,23 +96,6 @@ class Conditions:
         block = self.blocks[number]
         return block.after[0] if [i.name for i in block.body] == ["pop"] else number
 
-    def _both(self, number: int, block: CodeBlock) -> bool:
-        """Merge the blocks of ``if (a if c else b)``, or return False if they have another form.
-
-        The test `c` selects the test `a` or `b`, and both lead to the same two blocks.
-        """
-        if not self._branch(block):
-            return False
-        first, second = (self._single(a) for a in block.after)
-        if not (self._branch(first) and self._branch(second)) or first is None or second is None or first is second:
-            return False
-        bodies = first.body[:-1], second.body[:-1]
-        if not self._same(first, second) or not (self._pure(bodies[0]) and self._pure(bodies[1])):
-            return False
-        block.body = [*block.body[:-1], CodeInstruction("choice", bodies, block.body[-1].where), block.body[-1]]
-        block.after = first.after
-        return True
-
     def _value(self, number: int, block: CodeBlock) -> bool:
         """Merge the blocks of the value ``a and b`` or ``a or b``, or return False if they have another form.
 
@@ -134,16 +114,24 @@ class Conditions:
         return False
 
     def _choice(self, number: int, block: CodeBlock) -> bool:
-        """Merge the blocks of the value ``a if c else b``, or return False if they have another form."""
+        """Merge the blocks of ``a if c else b``, or return False if they have another form.
+
+        The expression is a value, or the test of a branch. In a branch, both tests lead to the same two blocks.
+        """
         if not self._branch(block):
             return False
         first, second = (self._single(a) for a in block.after)
-        if first is None or second is None or len(first.after) != 1 or not self._same(first, second):
+        if first is None or second is None or not self._same(first, second):
             return False
-        if not (self._pure(first.body) and self._pure(second.body)):
+        tests = self._branch(first)
+        if tests != self._branch(second) or len(first.after) != 1 + tests:
             return False
-        where = block.body[-1].where
-        block.body = [*block.body[:-1], CodeInstruction("choice", (first.body, second.body), where)]
+        bodies = (first.body[:-1], second.body[:-1]) if tests else (first.body, second.body)
+        if not (self._pure(bodies[0]) and self._pure(bodies[1])):
+            return False
+        branch = block.body[-1]
+        choice = CodeInstruction("choice", bodies, branch.where)
+        block.body = [*block.body[:-1], choice, branch] if tests else [*block.body[:-1], choice]
         block.after = first.after
         return True
 

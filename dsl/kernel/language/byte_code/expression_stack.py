@@ -7,52 +7,23 @@ syntax trees. Invariant: a run makes new nodes, so no node occurs twice in a tre
 from __future__ import annotations
 
 import ast
-from collections.abc import Callable
+from collections.abc import Callable, Iterable
 from types import CodeType
 from typing import Any
 
+from weft.dsl.kernel.language.byte_code.flow_graph import EFFECTS
 from weft.dsl.kernel.language.byte_code.instructions import CodeInstruction, Unreadable
 
-_BINARY: dict[str, type[ast.operator]] = {
-    "+": ast.Add,
-    "-": ast.Sub,
-    "*": ast.Mult,
-    "/": ast.Div,
-    "//": ast.FloorDiv,
-    "%": ast.Mod,
-    "**": ast.Pow,
-    "@": ast.MatMult,
-    "<<": ast.LShift,
-    ">>": ast.RShift,
-    "&": ast.BitAnd,
-    "|": ast.BitOr,
-    "^": ast.BitXor,
-}
 _UNARY: dict[str, type[ast.unaryop]] = {
     "negative": ast.USub,
     "positive": ast.UAdd,
     "invert": ast.Invert,
     "not": ast.Not,
 }
-_COMPARE: dict[str, type[ast.cmpop]] = {
-    "<": ast.Lt,
-    "<=": ast.LtE,
-    ">": ast.Gt,
-    ">=": ast.GtE,
-    "==": ast.Eq,
-    "!=": ast.NotEq,
-    "is": ast.Is,
-    "is not": ast.IsNot,
-    "in": ast.In,
-    "not in": ast.NotIn,
-}
 
 
 class Mark(ast.expr):
-    """A stack entry that is not an expression, such as an iterator.
-
-    No syntax tree may contain such an entry.
-    """
+    """A stack entry that is not an expression, such as an iterator. No syntax tree may contain such an entry."""
 
 
 class Null(Mark):
@@ -111,7 +82,7 @@ def constant(value: Any) -> ast.expr:
     return ast.Constant(value)
 
 
-def _slice(parts: list[ast.expr]) -> ast.Slice:
+def _slice(parts: Iterable[ast.expr]) -> ast.Slice:
     return ast.Slice(*map(_slice_part, parts))
 
 
@@ -145,25 +116,38 @@ def is_pure(body: list[CodeInstruction], make: Callable[[Definition, list[ast.ex
     return len(run.stack) == 1 and not run.statements and not run.parallel
 
 
-# Instructions that push a node: the number of operands, and a function of the instruction's argument and the operands.
-_NODES: dict[str, tuple[int, Callable[..., ast.expr]]] = {
-    "null": (0, lambda _: Null()),
-    **dict.fromkeys(("load", "load_global"), (0, lambda name: ast.Name(name, ast.Load()))),
-    "constant": (0, constant),
-    "attribute": (1, lambda name, owner: ast.Attribute(owner, name, ast.Load())),
-    "subscript": (2, lambda _, owner, index: ast.Subscript(owner, index, ast.Load())),
-    **{name: (1, lambda _, x, op=op: ast.UnaryOp(op(), x)) for name, op in _UNARY.items()},
-    "compare": (2, lambda operator, left, right: ast.Compare(left, [_COMPARE[operator]()], [right])),
-    "convert": (1, lambda kind, value: ast.FormattedValue(value, ord("\0sra"[kind]), None)),
-    "iterator": (1, lambda _, value: LoopIterator(value)),
-    "yield": (1, lambda _, value: ast.Yield(value)),
-}
-# Instructions that push a node of as many operands as the instruction's argument says.
-_COLLECTIONS: dict[str, Callable[[list[ast.expr]], ast.expr]] = {
-    "slice": _slice,
-    "tuple": lambda items: ast.Tuple(items, ast.Load()),
-    "list": lambda items: ast.List(items, ast.Load()),
-    "set": ast.Set,
+def operator_of(symbol: str) -> Any:
+    """Return the syntax tree of a binary operator or a comparison, such as ``+`` or ``not in``."""
+    found: Any = ast.parse(f"x {symbol} y", mode="eval").body
+    return found.op if isinstance(found, ast.BinOp) else found.ops[0]
+
+
+def set_location(node: Any, where: Any) -> Any:
+    """Set the source location of a syntax tree, if it is known, and return the tree."""
+    if where is not None and where.lineno is not None:
+        node.lineno, node.end_lineno = where.lineno, where.end_lineno
+        node.col_offset, node.end_col_offset = where.col_offset or 0, where.end_col_offset or 0
+    return node
+
+
+# Instructions that push a node: functions of the instruction's argument and its operands.
+_NODES: dict[str, Callable[..., ast.expr]] = {
+    "null": lambda _: Null(),
+    **dict.fromkeys(("load", "load_global"), lambda name: ast.Name(name, ast.Load())),
+    "constant": constant,
+    "attribute": lambda name, owner: ast.Attribute(owner, name, ast.Load()),
+    "subscript": lambda _, owner, index: ast.Subscript(owner, index, ast.Load()),
+    **{name: lambda _, x, op=op: ast.UnaryOp(op(), x) for name, op in _UNARY.items()},
+    "compare": lambda symbol, left, right: ast.Compare(left, [operator_of(symbol)], [right]),
+    "convert": lambda kind, value: ast.FormattedValue(value, ord("\0sra"[kind]), None),
+    "iterator": lambda _, value: LoopIterator(value),
+    "yield": lambda _, value: ast.Yield(value),
+    "slice": lambda _, *parts: _slice(parts),
+    "tuple": lambda _, *items: ast.Tuple([*items], ast.Load()),
+    "list": lambda _, *items: ast.List([*items], ast.Load()),
+    "set": lambda _, *items: ast.Set([*items]),
+    "map": lambda _, *items: ast.Dict([*items[::2]], [*items[1::2]]),
+    "key_map": lambda keys, *items: ast.Dict([constant(k) for k in keys], [*items]),
 }
 
 
@@ -186,13 +170,14 @@ class ExpressionStack:
         for instruction in body:
             self.where = instruction.where
             name, argument = instruction.name, instruction.argument
-            if name in _NODES:
-                count, node = _NODES[name]
-                self._push(node(argument, *self._take(count)))
-            elif name in _COLLECTIONS:
-                self._push(_COLLECTIONS[name](self._take(argument)))
-            else:
-                getattr(self, "_" + name)(argument)
+            if name in ("copy", "swap", "next"):
+                self._rearrange(name, argument)
+                continue
+            operands = self._take(EFFECTS[name](argument)[0])
+            # The methods for the other instructions are called like the functions in the table.
+            made = (_NODES.get(name) or getattr(self, "_" + name))(argument, *operands)
+            if made is not None:
+                self._push(made)
 
     # -- the stack --------------------------------------------------------------------------
 
@@ -206,28 +191,21 @@ class ExpressionStack:
         return [self.pop() for _ in range(count)][::-1]
 
     def _at(self, node: Any) -> Any:
-        where = self.where
-        if where is not None and where.lineno is not None:
-            node.lineno, node.end_lineno = where.lineno, where.end_lineno
-            node.col_offset, node.end_col_offset = where.col_offset or 0, where.end_col_offset or 0
-        return node
+        return set_location(node, self.where)
 
     def _push(self, node: ast.expr) -> None:
         self.stack.append(self._at(node))
         self.order[id(node)] = len(self.order)
 
-    def _copy(self, depth: int) -> None:
-        if depth > len(self.stack):
+    def _rearrange(self, name: str, depth: int) -> None:
+        if name == "next" or depth > len(self.stack):
             raise Underflow
-        self.stack.append(self.stack[-depth])
+        if name == "copy":
+            self.stack.append(self.stack[-depth])
+        else:
+            self.stack[-1], self.stack[-depth] = self.stack[-depth], self.stack[-1]
 
-    def _swap(self, depth: int) -> None:
-        if depth > len(self.stack):
-            raise Underflow
-        self.stack[-1], self.stack[-depth] = self.stack[-depth], self.stack[-1]
-
-    def _pop(self, _: Any) -> None:
-        value = self.pop()
+    def _pop(self, _: Any, value: ast.expr) -> None:
         if isinstance(value, UnpackedItem):
             value.targets[value.index] = False  # the next item is stored to the same name
         elif not isinstance(value, LoopIterator):
@@ -235,87 +213,72 @@ class ExpressionStack:
 
     # -- expressions ------------------------------------------------------------------------
 
-    def _assertion(self, _: Any) -> None:
+    def _assertion(self, _: Any) -> ast.expr:
         name = ast.Name("AssertionError", ast.Load())
         name.assertion = True  # type: ignore[attr-defined]
-        self._push(name)
+        return name
 
-    def _binary(self, operator: str) -> None:
-        left, right = self._take(2)
-        node = ast.BinOp(left, _BINARY[operator.rstrip("=")](), right)
-        node.in_place = operator.endswith("=")  # type: ignore[attr-defined]
-        self._push(node)
+    def _binary(self, symbol: str, left: ast.expr, right: ast.expr) -> ast.expr:
+        node = ast.BinOp(left, operator_of(symbol.rstrip("=")), right)
+        node.in_place = symbol.endswith("=")  # type: ignore[attr-defined]
+        return node
 
-    def _chain(self, argument: tuple[list[str], list[list[CodeInstruction]]]) -> None:
-        """Replace two operands on the stack by the syntax tree of a chained comparison."""
-        operators, rest = argument
-        left, right = self._take(2)
-        further = [self._value(body) for body in rest]
-        self._push(ast.Compare(left, [_COMPARE[o]() for o in operators], [right, *further]))
+    def _chain(
+        self, argument: tuple[list[str], list[list[CodeInstruction]]], left: ast.expr, right: ast.expr
+    ) -> ast.expr:
+        """Return the syntax tree of a chained comparison."""
+        symbols, rest = argument
+        return ast.Compare(left, [operator_of(s) for s in symbols], [right, *map(self._value, rest)])
 
     def _value(self, body: list[CodeInstruction]) -> ast.expr:
         inner = ExpressionStack([], self.make)
         inner.execute(body)
         return inner.pop()
 
-    def _and(self, body: list[CodeInstruction]) -> None:
-        self._boolean(ast.And, self.pop(), self._value(body))
+    def _and(self, body: list[CodeInstruction], first: ast.expr) -> ast.expr:
+        return self._boolean(ast.And, first, self._value(body))
 
-    def _or(self, body: list[CodeInstruction]) -> None:
-        self._boolean(ast.Or, self.pop(), self._value(body))
+    def _or(self, body: list[CodeInstruction], first: ast.expr) -> ast.expr:
+        return self._boolean(ast.Or, first, self._value(body))
 
-    def _boolean(self, operator: type[ast.boolop], first: ast.expr, second: ast.expr) -> None:
+    def _boolean(self, operator: type[ast.boolop], first: ast.expr, second: ast.expr) -> ast.expr:
         # `(a and b) and c` tests the first two twice, so its byte code differs from that of `a and b and c`.
         flat = isinstance(second, ast.BoolOp) and isinstance(second.op, operator)
         values = [first, *(second.values if flat else [second])]  # type: ignore[attr-defined]
-        self._push(ast.copy_location(ast.BoolOp(operator(), values), first))
+        return ast.copy_location(ast.BoolOp(operator(), values), first)
 
-    def _choice(self, bodies: tuple[list[CodeInstruction], list[CodeInstruction]]) -> None:
-        test = self.pop()
-        self._push(ast.IfExp(test, self._value(bodies[0]), self._value(bodies[1])))
+    def _choice(self, bodies: tuple[list[CodeInstruction], list[CodeInstruction]], test: ast.expr) -> ast.expr:
+        return ast.IfExp(test, *map(self._value, bodies))
 
-    def _call(self, argument: tuple[int, tuple[str, ...]]) -> None:
-        count, names = argument
-        arguments = self._take(count)
-        first, second = self._take(2)
+    def _call(self, argument: tuple[int, tuple[str, ...]], first: Any, second: Any, *given: ast.expr) -> ast.expr:
+        arguments, names = list(given), argument[1]
         function = second if isinstance(first, Null) else first
         if not isinstance(first, Null) and not isinstance(second, Null):
             if isinstance(first, Definition):
-                self._push(self.make(first, [second]))
-                return
+                made: ast.expr = self.make(first, [second])
+                return made
             arguments.insert(0, second)  # for `assert` and decorators
         split = len(arguments) - len(names)
         keywords = [self._at(ast.keyword(n, v)) for n, v in zip(names, arguments[split:], strict=True)]
         call = ast.Call(function, arguments[:split], keywords)
         if hasattr(function, "assertion"):
             call.assertion = True  # type: ignore[attr-defined]
-        self._push(call)
+        return call
 
-    def _call_star(self, _: Any) -> None:
-        arguments = self.pop()
-        first, second = self._take(2)
+    def _call_star(self, _: Any, first: Any, second: Any, arguments: ast.expr) -> ast.expr:
         function = second if isinstance(first, Null) else first
         starred = isinstance(arguments, ast.Tuple) and any(isinstance(a, ast.Starred) for a in arguments.elts)
         given = arguments.elts if starred else [self._at(ast.Starred(arguments, ast.Load()))]  # type: ignore[attr-defined]
-        self._push(ast.Call(function, given, []))
+        return ast.Call(function, given, [])
 
-    def _map(self, count: int) -> None:
-        items = self._take(2 * count)
-        self._push(ast.Dict([*items[::2]], items[1::2]))
-
-    def _key_map(self, keys: tuple[Any, ...]) -> None:
-        self._push(ast.Dict([constant(k) for k in keys], self._take(len(keys))))
-
-    def _extend(self, _: Any) -> None:
-        items = self.pop()
+    def _extend(self, _: Any, items: ast.expr) -> None:
         made = self._open_list()
         if isinstance(items, ast.Tuple) and all(isinstance(e, ast.Constant) for e in items.elts) and not made.elts:
             made.elts += items.elts
         else:
             made.elts.append(self._at(ast.Starred(items, ast.Load())))
 
-    def _append(self, _: Any) -> None:
-        item = self.pop()
+    def _append(self, _: Any, item: ast.expr) -> None:
         self._open_list().elts.append(item)
 
     def _open_list(self) -> ast.List:
@@ -323,73 +286,61 @@ class ExpressionStack:
             raise Underflow
         return self.stack[-1]
 
-    def _list_to_tuple(self, _: Any) -> None:
-        made = self.pop()
+    def _list_to_tuple(self, _: Any, made: ast.expr) -> ast.expr:
         if not isinstance(made, ast.List):
             raise Underflow
-        self._push(ast.Tuple(made.elts, ast.Load()))
+        return ast.Tuple(made.elts, ast.Load())
 
-    def _format(self, argument: tuple[int, bool] | None) -> None:
-        conversion, has_spec = argument or (0, False)
-        spec = self.pop() if has_spec else None
-        value = self.pop()
+    def _format(self, argument: tuple[int, bool] | None, value: Any, spec: ast.expr | None = None) -> ast.expr:
+        conversion = argument[0] if argument else 0
         if spec is not None and not isinstance(spec, ast.JoinedStr):
             spec = ast.JoinedStr([spec])
         if isinstance(value, ast.FormattedValue):  # a conversion such as `!r`
             conversion, value = "\0sra".index(chr(value.conversion)), value.value
         kind = ord("\0sra"[conversion]) if conversion else -1
-        self._push(ast.JoinedStr([self._at(ast.FormattedValue(value, kind, spec))]))
+        return ast.JoinedStr([self._at(ast.FormattedValue(value, kind, spec))])
 
-    def _string(self, count: int) -> None:
-        parts: list[ast.expr] = []
-        for part in self._take(count):
-            parts += part.values if isinstance(part, ast.JoinedStr) else [part]
-        self._push(ast.JoinedStr(parts))
+    def _string(self, _: Any, *parts: ast.expr) -> ast.expr:
+        return ast.JoinedStr(
+            [v for part in parts for v in (part.values if isinstance(part, ast.JoinedStr) else [part])]
+        )
 
-    def _function(self, argument: tuple[CodeType, int]) -> None:
+    def _function(self, argument: tuple[CodeType, int], *parts: ast.expr) -> ast.expr:
         code, bits = argument
-        parts = {bit: self.pop() for bit in (8, 4, 2, 1) if bits & bit}
-        self._define(Definition(code, parts))
+        return Definition(code, dict(zip((bit for bit in (1, 2, 4, 8) if bits & bit), parts, strict=True)))
 
-    def _function_attribute(self, bit: int) -> None:
-        value, function = self._take(2)
+    def _function_attribute(self, bit: int, value: ast.expr, function: ast.expr) -> ast.expr:
         if isinstance(function, Definition):
             function.parts[bit] = value
-        self._define(function)
-
-    def _define(self, function: ast.expr) -> None:
-        self._push(function)
+        return function
 
     # -- statements -------------------------------------------------------------------------
 
-    def _next(self, _: Any) -> None:
-        raise Underflow
+    def _emit(self, statement: ast.stmt) -> None:
+        self.statements.append(self._at(statement))
 
     def _jump(self, _: Any) -> None:
         """Do nothing for a jump, which occurs here only in an empty loop."""
 
-    def _store(self, name: str) -> None:
-        self._bind(self._at(ast.Name(name, ast.Store())))
+    def _store(self, name: str, value: ast.expr) -> None:
+        self._bind(ast.Name(name, ast.Store()), value)
 
-    def _store_global(self, name: str) -> None:
-        self._store(name)
+    _store_global = _store
 
-    def _store_attribute(self, name: str) -> None:
-        self._bind(self._at(ast.Attribute(self.pop(), name, ast.Store())))
+    def _store_attribute(self, name: str, value: ast.expr, owner: ast.expr) -> None:
+        self._bind(ast.Attribute(owner, name, ast.Store()), value)
 
-    def _store_subscript(self, _: Any) -> None:
-        owner, index = self._take(2)
-        self._bind(self._at(ast.Subscript(owner, index, ast.Store())))
+    def _store_subscript(self, _: Any, value: ast.expr, owner: ast.expr, index: ast.expr) -> None:
+        self._bind(ast.Subscript(owner, index, ast.Store()), value)
 
-    def _unpack(self, count: int) -> None:
-        whole = self.pop()
+    def _unpack(self, count: int, whole: ast.expr) -> None:
         targets: list[Any] = [None] * count
         for k in reversed(range(count)):
             self._push(UnpackedItem(whole, targets, k))
 
-    def _bind(self, target: Any) -> None:
-        """Pop a value and assign it to `target`, a syntax tree."""
-        value = self.pop()
+    def _bind(self, target: Any, value: Any) -> None:
+        """Assign a value that was on the stack to `target`, a syntax tree."""
+        self._at(target)
         if any(other is value for other in self.stack):  # `(target := value)`, or the first of several targets
             named = self._at(ast.NamedExpr(target, getattr(value, "root", value)))
             named.chain, named.root = [*getattr(value, "chain", ()), target], named.value
@@ -405,21 +356,24 @@ class ExpressionStack:
                 for k, target in reversed(list(enumerate(value.targets))):
                     if target is False:
                         value.targets[k] = self._at(ast.Name(value.targets[k + 1].id, ast.Store()))
-                self.stack.append(value.whole)
-                self._bind(self._at(ast.Tuple(value.targets, ast.Store())))
-        elif self.parallel or any(not isinstance(v, (LoopIterator, LoopItem, UnpackedItem)) for v in self.stack):
+                self._bind(ast.Tuple(value.targets, ast.Store()), value.whole)
+        elif self.parallel or self._is_pending():
             self.parallel.append((target, value))
-            if not any(not isinstance(v, (LoopIterator, LoopItem, UnpackedItem)) for v in self.stack):
+            if not self._is_pending():
                 self._assign_parallel()
         else:
-            self.statements.append(self._at(self._assignment(target, value)))
+            self._emit(self._assignment(target, value))
+
+    def _is_pending(self) -> bool:
+        """Return whether the stack contains operands of an unfinished expression."""
+        return any(not isinstance(v, (LoopIterator, LoopItem, UnpackedItem)) for v in self.stack)
 
     def _assign_parallel(self) -> None:
         """Emit all pending stores as one tuple assignment, in order."""
         pairs = sorted(self.parallel, key=lambda pair: self.order.get(id(pair[1]), 0))
         self.parallel = []
-        target = self._at(ast.Tuple([t for t, _ in pairs], ast.Store()))
-        self.statements.append(self._at(ast.Assign([target], self._at(ast.Tuple([v for _, v in pairs], ast.Load())))))
+        targets, values = zip(*pairs, strict=True)
+        self._emit(ast.Assign([ast.Tuple([*targets], ast.Store())], ast.Tuple([*values], ast.Load())))
 
     def _assignment(self, target: Any, value: Any) -> ast.stmt:
         if getattr(value, "in_place", False) and ast.unparse(target) == ast.unparse(value.left):
@@ -437,25 +391,19 @@ class ExpressionStack:
         return ast.Assign([target], value)
 
     def _delete(self, name: str) -> None:
-        self.statements.append(self._at(ast.Delete([self._at(ast.Name(name, ast.Del()))])))
+        self._emit(ast.Delete([ast.Name(name, ast.Del())]))
 
-    def _delete_attribute(self, name: str) -> None:
-        self.statements.append(self._at(ast.Delete([self._at(ast.Attribute(self.pop(), name, ast.Del()))])))
+    def _delete_attribute(self, name: str, owner: ast.expr) -> None:
+        self._emit(ast.Delete([ast.Attribute(owner, name, ast.Del())]))
 
-    def _delete_subscript(self, _: Any) -> None:
-        owner, index = self._take(2)
-        self.statements.append(self._at(ast.Delete([self._at(ast.Subscript(owner, index, ast.Del()))])))
+    def _delete_subscript(self, _: Any, owner: ast.expr, index: ast.expr) -> None:
+        self._emit(ast.Delete([ast.Subscript(owner, index, ast.Del())]))
 
-    def _return(self, _: Any) -> None:
-        value: ast.expr | None = self.pop()
-        if isinstance(value, ast.Constant) and value.value is None:
-            value = None
-        self.statements.append(self._at(ast.Return(value)))
+    def _return(self, _: Any, value: ast.expr) -> None:
+        self._emit(ast.Return(None if isinstance(value, ast.Constant) and value.value is None else value))
 
-    def _raise(self, count: int) -> None:
-        error, cause = [*self._take(count), None, None][:2]
+    def _raise(self, _: int, error: Any = None, cause: ast.expr | None = None) -> None:
         if hasattr(error, "assertion"):
-            message = error.args[0] if isinstance(error, ast.Call) else None
-            self.statements.append(self._at(ast.Assert(ast.Constant(False), message)))
+            self._emit(ast.Assert(ast.Constant(False), error.args[0] if isinstance(error, ast.Call) else None))
         else:
-            self.statements.append(self._at(ast.Raise(error, cause)))
+            self._emit(ast.Raise(error, cause))

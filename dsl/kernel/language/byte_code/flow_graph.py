@@ -20,9 +20,10 @@ EFFECTS: dict[str, Callable[[Any], tuple[int, int]]] = {
     **dict.fromkeys(("store", "store_global", "pop", "return", "branch", "extend", "append"), lambda _: (1, 0)),
     **dict.fromkeys(("delete", "jump"), lambda _: (0, 0)),
     **dict.fromkeys(
-        ("attribute", "negative", "positive", "invert", "not", "convert", "list_to_tuple", "yield"), lambda _: (1, 1)
+        "attribute negative positive invert not convert list_to_tuple yield iterator and or choice".split(),
+        lambda _: (1, 1),
     ),
-    **dict.fromkeys(("subscript", "binary", "compare", "function_attribute"), lambda _: (2, 1)),
+    **dict.fromkeys(("subscript", "binary", "compare", "function_attribute", "chain"), lambda _: (2, 1)),
     "call_star": lambda _: (3, 1),
     **dict.fromkeys(("tuple", "list", "set", "string", "slice"), lambda n: (n, 1)),
     "map": lambda n: (2 * n, 1),
@@ -224,10 +225,7 @@ def _merge_tests(code: list[CodeInstruction], classes: list[int], stacks: dict[i
 
 
 def _is_pending(flags: Flags) -> bool:
-    """Return whether the stack contains values other than the iterators of loops.
-
-    Such values are operands of an unfinished expression.
-    """
+    """Return whether the stack contains operands of an unfinished expression, besides iterators of loops."""
     return any(flag is None for flag in flags)
 
 

@@ -17,6 +17,7 @@ from weft.dsl.kernel.language.byte_code.expression_stack import Definition, Loop
 from weft.dsl.kernel.language.byte_code.flow_graph import argument_key, blocks_of, entry_of, equivalent, merge_copies
 from weft.dsl.kernel.language.byte_code.instructions import Unreadable, decode
 from weft.dsl.kernel.language.byte_code.structure import Structure
+from weft.dsl.kernel.language.ssa_webs import parameters_of
 
 Tree = ast.FunctionDef | ast.Lambda
 
@@ -95,12 +96,9 @@ def _inner(definition: Definition) -> Tree:
 
 
 def _annotate(tree: ast.FunctionDef, found: dict[Any, ast.expr]) -> None:
-    """Set the annotations of a function's parameters and result.
-
-    The annotation of the result has the key "return".
-    """
+    """Set the annotations of a function's parameters, and of its result, which has the key "return"."""
     tree.returns = found.pop("return", None)
-    for argument in (*tree.args.posonlyargs, *tree.args.args, *tree.args.kwonlyargs):
+    for argument in parameters_of(tree):
         argument.annotation = found.pop(argument.arg, None)
 
 
@@ -134,10 +132,7 @@ def _lambda(tree: ast.FunctionDef) -> ast.Lambda:
 
 
 def _expression(body: list[ast.stmt], line: int) -> ast.expr:
-    """Convert the body of a lambda to an expression.
-
-    Every path through the body must end with `return`.
-    """
+    """Convert the body of a lambda to an expression, if every path through the body ends with `return`."""
     match body:
         case [ast.Return(value=value)]:
             return ast.copy_location(ast.Constant(None), body[0]) if value is None else value
@@ -184,10 +179,7 @@ def _generator(tree: Tree, iterable: ast.expr) -> ast.GeneratorExp:
 
 
 def _compile(tree: Tree, code: CodeType) -> CodeType:
-    """Compile a function's syntax tree, and return its code.
-
-    The function is compiled inside another function that binds its free variables.
-    """
+    """Compile a function's syntax tree inside another function that binds its free variables, and return its code."""
     body: list[ast.stmt]
     if isinstance(tree, ast.Lambda):
         body = [ast.Return(tree)]

@@ -19,6 +19,7 @@ from weft.dsl.kernel.language.byte_code.expression_stack import (
     Mark,
     Underflow,
     invert,
+    set_location,
 )
 from weft.dsl.kernel.language.byte_code.flow_graph import CodeBlock
 from weft.dsl.kernel.language.byte_code.instructions import Unreadable
@@ -240,9 +241,8 @@ class Structure:
             iterable = iterator.iterable if isinstance(iterator, LoopIterator) else iterator
             body = self._go(block.after[0], [*stack[:-1], LoopIterator(iterable), item], header, loop, header)
             stack = stack[:-1]
-            otherwise = (
-                [] if behind == block.after[1] else self._go(block.after[1], stack, self._end(behind), outer, header)
-            )
+            stop = END if behind is None else behind
+            otherwise = [] if behind == block.after[1] else self._go(block.after[1], stack, stop, outer, header)
             if item.target is None:
                 raise Unreadable("a loop without a variable is not read", where.lineno)
             made = ast.For(item.target, iterable, body or [ast.Pass()], otherwise)
@@ -253,26 +253,16 @@ class Structure:
                 case [ast.If(test=end, body=[ast.Break()], orelse=[]), *rest]:
                     test, body = invert(end), rest
             made = ast.While(test, body or [ast.Pass()], [])
-        _set_location(made, where)
+        set_location(made, where)
         if body and isinstance(body[-1], ast.Continue):
             body.pop()
         if behind is None or behind == follow:
             return [made]
         return [made, *self._emit(behind, stack, follow, outer)]
 
-    def _end(self, behind: int | None) -> int:
-        return END if behind is None else behind
-
 
 def _ends(number: int, follow: int, loop: LoopScope | None) -> bool:
     return number == follow or (loop is not None and number in (loop.behind, loop.header))
-
-
-def _set_location(node: Any, where: Any) -> Any:
-    if where is not None and where.lineno is not None:
-        node.lineno, node.end_lineno = where.lineno, where.end_lineno
-        node.col_offset, node.end_col_offset = where.col_offset or 0, where.end_col_offset or 0
-    return node
 
 
 def _leaves(body: list[ast.stmt]) -> bool:
@@ -296,7 +286,7 @@ def _conditional(test: ast.expr, first: list[ast.stmt], second: list[ast.stmt], 
     if _leaves(second) and not _leaves(first):
         test, first, second = invert(test), second, first
     if _leaves(first):
-        return [_set_location(ast.If(test, first, []), where), *second]
+        return [set_location(ast.If(test, first, []), where), *second]
     if not first and second:
-        return [_set_location(ast.If(invert(test), second, []), where)]
-    return [_set_location(ast.If(test, first or [ast.Pass()], second), where)]
+        return [set_location(ast.If(invert(test), second, []), where)]
+    return [set_location(ast.If(test, first or [ast.Pass()], second), where)]
