@@ -357,10 +357,10 @@ def _report(device: Device, record: Any, found: Specialization) -> None:
         return
     error, message, kinds, location = found.sites[int(words[1])]
     values = [
-        words[8 + k : 9 + k].view(np.float64)[0].item() if kind.startswith("float") else int(words[8 + k])
+        words[8 + k : 9 + k].view(np.float64)[0].item() if "float" in kind else words[8 + k].astype(kind).item()
         for k, kind in enumerate(kinds[:8])
     ]
-    text = message.format(*values) if "{" in message else message
+    text = message.format(*values)
     where = f"in block {tuple(int(w) for w in words[2:5])}, thread {tuple(int(w) for w in words[5:8])}"
     text = f"{text} {where}" if text else where
     shown = f"{text}\n{location.show()}" if location is not None else text

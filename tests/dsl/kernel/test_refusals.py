@@ -64,7 +64,7 @@ def _assert(x: Any, limit: int) -> None:
 
 def _raise(x: Any, limit: int) -> None:
     if cuda.threadIdx.x == limit:
-        raise ValueError("no such thread")
+        raise ValueError("no such thread}", cuda.threadIdx.x == limit)
     x[cuda.threadIdx.x] = 1
 
 
@@ -83,7 +83,7 @@ CHECKED: list[tuple[Callable[..., Any], Any, int, type[Exception], str]] = [
     (_write, np.zeros(8), -20, IndexError, r"-20"),
     (_read_matrix, np.zeros((2, 3)), 2, IndexError, r"2"),
     (_assert, np.zeros(8), 2, AssertionError, r"too far"),
-    (_raise, np.zeros(8), 1, ValueError, r"no such thread"),
+    (_raise, np.zeros(8), 1, ValueError, r"no such thread}, True in block"),
     (_local, np.zeros(8), 4, IndexError, r"4"),
     (_assign_slice, np.zeros(8), 3, ValueError, r"2.*3"),
 ]
