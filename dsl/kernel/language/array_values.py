@@ -15,7 +15,7 @@ import numpy as np
 from weft.codegen import Value
 from weft.dsl.kernel.language.compiler import Compiler
 from weft.dsl.kernel.language.date_values import stored_date
-from weft.dsl.kernel.language.extents import add, contiguous, extent_ir, multiply
+from weft.dsl.kernel.language.extents import add, contiguous, extent_ir, multiply, product
 from weft.dsl.kernel.language.text_values import store_text
 from weft.dsl.kernel.language.values import (
     ArrayValue,
@@ -50,10 +50,7 @@ def is_contiguous(array: ArrayValue) -> bool:
 
 def size(c: Compiler, array: ArrayValue) -> Extent:
     """Return the number of elements of an array."""
-    total: Extent = 1
-    for extent in array.shape:
-        total = multiply(c, total, extent)
-    return total
+    return product(c, array.shape)
 
 
 def flatten(c: Compiler, array: ArrayValue) -> ArrayValue:
@@ -62,8 +59,7 @@ def flatten(c: Compiler, array: ArrayValue) -> ArrayValue:
         return array
     if not is_contiguous(array):
         c.fail(f"{array.label or 'the array'} is not known to be contiguous: its elements cannot be seen as one axis")
-    total = size(c, array)
-    return replace(array, shape=(total,), strides=(unit(array.dtype),))
+    return replace(array, shape=(size(c, array),), strides=(unit(array.dtype),))
 
 
 def known_shape(value: object) -> tuple[int, ...] | None:
@@ -86,13 +82,9 @@ def known_shape(value: object) -> tuple[int, ...] | None:
 def position(
     c: Compiler, index: Any, extent: Extent, what: str, array: ArrayValue | None = None, axis: int = 0
 ) -> Extent:
-    """Convert an index along an axis to a non-negative position.
-
-    `extent` is the length of the axis.
+    """Convert an index along an axis of length `extent` to a position, counting negative indices from the end.
 
     In kernels with `debug` or the `checked` setting, the position is checked against the bounds of the axis.
-
-    Negative indices count from the end of the axis.
     """
     if isinstance(index, Constant):
         held = index.value.value if isinstance(index.value, enum.Enum) else index.value
@@ -106,9 +98,7 @@ def position(
             _check(c, extent_ir(c, at), extent, array, axis, c.builder.constant(held))
         return at
     value = asked = c.index(index, what)
-    if not (isinstance(index, ScalarValue) and index.nonnegative) and not (
-        isinstance(index, ScalarValue) and index.dtype.kind in "ub"
-    ):
+    if not (isinstance(index, ScalarValue) and (index.nonnegative or index.dtype.kind in "ub")):
         below = c.builder.op("less", value, c.builder.constant(0), dtype=np.bool_)
         wrapped = c.builder.op("add", value, extent_ir(c, extent))
         asked_dtype = index.dtype.name if isinstance(index, ScalarValue) else c.index_dtype.name
@@ -136,19 +126,13 @@ def _check(
 def select(c: Compiler, array: ArrayValue, index: Any) -> Any:
     """Compile ``array[index]`` to a single element or to a view."""
     view = view_of(c, array, index)
-    return element(c, view) if view.ndim == 0 and not _keeps_array(index) else view
-
-
-def _keeps_array(index: Any) -> bool:
     parts = index.items if isinstance(index, TupleValue) else (index,)
-    return any(isinstance(p, Constant) and p.value is Ellipsis for p in parts)
+    has_ellipsis = any(isinstance(p, Constant) and p.value is Ellipsis for p in parts)
+    return view if view.ndim or has_ellipsis else element(c, view)
 
 
 def view_of(c: Compiler, array: ArrayValue, index: Any) -> ArrayValue:
-    """Compile ``array[index]`` to a view.
-
-    The view has no axes if the index selects a single element.
-    """
+    """Compile ``array[index]`` to a view, which has no axes if the index selects a single element."""
     if isinstance(index, Constant) and isinstance(index.value, str) and array.dtype.names:
         return field_of(c, array, index.value)
     parts = _with_every_axis(c, array, list(index.items) if isinstance(index, TupleValue) else [index])
@@ -191,17 +175,14 @@ def view_of(c: Compiler, array: ArrayValue, index: Any) -> ArrayValue:
     pointer = array.pointer
     if not (isinstance(offset, int) and offset == 0):
         pointer = c.builder.offset(pointer, extent_ir(c, offset))
-    return ArrayValue(
-        pointer,
-        array.dtype,
-        tuple(shape),
-        tuple(strides),
-        array.space,
-        array.writable,
-        label,
-        False,
-        array.origin,
-        chosen,
+    return replace(
+        array,
+        pointer=pointer,
+        shape=tuple(shape),
+        strides=tuple(strides),
+        label=label,
+        packed=False,
+        index=chosen,
     )
 
 
@@ -220,10 +201,7 @@ def _with_every_axis(c: Compiler, array: ArrayValue, parts: list[Any]) -> list[A
 
 
 def slice_of(c: Compiler, part: Sliced, extent: Extent) -> tuple[Extent, Extent, int]:
-    """Return the start, the length and the compile-time step of a slice.
-
-    The axis has the length `extent`.
-    """
+    """Return the start, the length and the compile-time step of a slice of an axis of length `extent`."""
     step = 1
     if part.step is not None:
         known = known_shape(part.step)
@@ -276,13 +254,17 @@ def _saturated(c: Compiler, value: object, what: str) -> Value:
 def element(c: Compiler, view: ArrayValue, **attributes: Any) -> Any:
     """Load the only element of a view that has no axes."""
     if in_bytes(view.dtype):
-        return RecordValue(view.pointer, view.dtype, view.writable, view.label, view.space, view.origin, view.index)
+        return _record(view)
     if c.tracer is not None:
         c.tracer.access(view, SiteKind.READ, attributes.get("align", 0))
     loaded = c.builder.load(view.pointer, c.builder.constant(0), **attributes)
     if is_date_dtype(view.dtype):
         return DateValue(ScalarValue(loaded), view.dtype)
     return ScalarValue(loaded, nonnegative=view.dtype.kind == "u")
+
+
+def _record(view: ArrayValue) -> RecordValue:
+    return RecordValue(view.pointer, view.dtype, view.writable, view.label, view.space, view.origin, view.index)
 
 
 def store(c: Compiler, array: ArrayValue, index: Any, value: Any) -> None:
@@ -305,13 +287,7 @@ def assign_view(c: Compiler, view: ArrayValue, value: object, **attributes: Any)
         assign_view(c, view, items[0], **attributes)
         return
     if items is not None and view.ndim == 1:
-        extent, given = view.shape[0], counted(len(items), "value")
-        if isinstance(extent, int) and extent != len(items):
-            c.fail(f"{given} cannot be assigned to {counted(extent, 'element')}")
-        if c.checked and not isinstance(extent, int):
-            other = c.builder.op("not_equal", extent, c.builder.constant(len(items)), dtype=np.bool_)
-            text = f"{given} cannot be assigned to {{}} elements"
-            c.report(other, ValueError, text, (c.builder.cast(extent, np.int64),))
+        check_equal(c, len(items), view.shape[0], "{} values cannot be assigned to {} elements")
         for k, item in enumerate(items):
             assign_view(c, view_of(c, view, Constant(k)), item, **attributes)
         return
@@ -335,26 +311,26 @@ def check_fits(c: Compiler, value: ArrayValue, view: ArrayValue) -> None:
     for extent, wanted in zip(reversed(value.shape), reversed(view.shape), strict=False):
         if isinstance(extent, int) and extent == 1:
             continue
-        if isinstance(extent, int) and isinstance(wanted, int):
-            if extent != wanted:
-                c.fail(f"an array of length {extent} cannot be assigned to {wanted} elements")
-        elif c.checked:
-            b = c.builder
-            lengths = [extent_ir(c, n) for n in (extent, wanted)]
-            other = b.op("not_equal", *lengths, dtype=np.bool_)
-            c.report(
-                other,
-                ValueError,
-                "an array of length {} cannot be assigned to {} elements",
-                tuple(b.cast(n, np.int64) for n in lengths),
-            )
+        check_equal(c, extent, wanted, "an array of length {} cannot be assigned to {} elements")
+
+
+def check_equal(c: Compiler, first: Extent, second: Extent, message: str) -> None:
+    """Raise an error if two lengths differ. `message` has a ``{}`` for each length.
+
+    Lengths that are not known at compile time are compared in kernels with `debug` or the `checked` setting only.
+    """
+    if isinstance(first, int) and isinstance(second, int):
+        if first != second:
+            c.fail(message.format(first, second))
+    elif c.checked:
+        b = c.builder
+        lengths = [extent_ir(c, n) for n in (first, second)]
+        different = b.op("not_equal", *lengths, dtype=np.bool_)
+        c.report(different, ValueError, message, tuple(b.cast(n, np.int64) for n in lengths))
 
 
 def aligned(array: ArrayValue, index: tuple[Any, ...]) -> tuple[Any, ...]:
-    """Return the index into `array` for an index into the broadcast result.
-
-    Axes of length 1 get the index 0.
-    """
+    """Return the index into `array` for an index into the broadcast result: 0 for axes of length 1."""
     own = index[len(index) - array.ndim :] if array.ndim else ()
     return tuple(Constant(0) if isinstance(n, int) and n == 1 else k for n, k in zip(array.shape, own, strict=True))
 
@@ -441,11 +417,8 @@ class each:
 
 def _put(c: Compiler, view: ArrayValue, value: object, attributes: dict[str, Any]) -> None:
     if in_bytes(view.dtype):
-        target = RecordValue(view.pointer, view.dtype, True, view.label, view.space, view.origin, view.index)
-        if view.dtype.names is None:
-            store_text(c, target, value)
-        else:
-            copy_record(c, target, value)
+        copy = store_text if view.dtype.names is None else copy_record
+        copy(c, _record(view), value)
         return
     if isinstance(value, ArrayValue) and value.ndim == 0:
         value = element(c, value)
@@ -453,9 +426,7 @@ def _put(c: Compiler, view: ArrayValue, value: object, attributes: dict[str, Any
         value = stored_date(c, value, view.dtype, view.label)
         view = replace(view, dtype=np.dtype(np.int64))
     number = c.number(value, f"a number to store in {view.label or 'an array'} of {view.dtype}")
-    kind = c.kind(number)
-    kind = np.dtype(kind) if isinstance(kind, type) else kind
-    if kind.kind == "c" and view.dtype.kind != "c":
+    if np.dtype(c.kind(number)).kind == "c" and view.dtype.kind != "c":
         c.fail(f"{describe(number)} cannot be stored in an array of {view.dtype}: take its .real")
     stored = c.ir(number, view.dtype)
     if c.tracer is not None:
@@ -475,10 +446,7 @@ def field_of(c: Compiler, array: ArrayValue, name: str) -> ArrayValue:
     """Return a field of a structured array as an array."""
     dtype, offset = _field(c, array.dtype, name)
     base = c.builder.offset(array.pointer, c.builder.constant(offset))
-    inner = dtype.subdtype
-    kind = inner[0] if inner is not None else dtype
-    extra: tuple[int, ...] = inner[1] if inner is not None else ()
-    shape: tuple[Extent, ...] = array.shape
+    kind, extra = dtype.base, dtype.shape
     strides = array.strides
     if not in_bytes(kind):
         if any(isinstance(s, int) and s % kind.itemsize for s in strides):
@@ -492,17 +460,14 @@ def field_of(c: Compiler, array: ArrayValue, name: str) -> ArrayValue:
             for s in strides
         )
         base = c.builder.reinterpret(base, memory_dtype(kind))
-    return ArrayValue(
-        base,
-        kind,
-        shape + extra,
-        strides + contiguous(c, extra, unit(kind)),
-        array.space,
-        array.writable,
-        f"{array.label}.{name}",
-        False,
-        array.origin,
-        array.index,
+    return replace(
+        array,
+        pointer=base,
+        dtype=kind,
+        shape=array.shape + extra,
+        strides=strides + contiguous(c, extra, unit(kind)),
+        label=f"{array.label}.{name}",
+        packed=False,
     )
 
 
@@ -516,39 +481,20 @@ def _field(c: Compiler, dtype: np.dtype, name: str) -> tuple[np.dtype, int]:
 
 def get_field(c: Compiler, record: RecordValue, name: str) -> Any:
     """Load a field of a record."""
-    view = record_field(c, record, name)
-    if view.ndim:
-        return view
-    return _load_field(c, view, record, name)
+    view = _record_field(c, record, name)
+    return view if view.ndim else element(c, view, **_alignment(record.dtype, name, view.dtype))
 
 
-def record_field(c: Compiler, record: RecordValue, name: str) -> ArrayValue:
-    """Return a view of a record's field.
-
-    The view has no axes if the field is a scalar.
-    """
-    whole = ArrayValue(
-        record.pointer,
-        record.dtype,
-        (),
-        (),
-        record.space,
-        record.writable,
-        record.label,
-        False,
-        record.origin,
-        record.index,
-    )
+def _record_field(c: Compiler, record: RecordValue, name: str) -> ArrayValue:
+    """Return a view of a record's field, which has no axes if the field is a scalar."""
+    r = record
+    whole = ArrayValue(r.pointer, r.dtype, (), (), r.space, r.writable, r.label, origin=r.origin, index=r.index)
     return field_of(c, whole, name)
-
-
-def _load_field(c: Compiler, view: ArrayValue, record: RecordValue, name: str) -> Any:
-    return element(c, view, **_alignment(record.dtype, name, view.dtype))
 
 
 def set_field(c: Compiler, record: RecordValue, name: str, value: object) -> None:
     """Assign a field of a record."""
-    view = record_field(c, record, name)
+    view = _record_field(c, record, name)
     if not record.writable:
         c.fail(f"{record.label or 'the record'} is read-only here")
     assign_view(c, view, value, **(_alignment(record.dtype, name, view.dtype) if not view.ndim else {}))

@@ -24,12 +24,13 @@ from weft.dsl.kernel.language import handlers, names, recursion
 from weft.dsl.kernel.language import value_methods as methods
 from weft.dsl.kernel.language.compiler import Compiler, FunctionFrame
 from weft.dsl.kernel.language.device_function import DeviceFunction, KernelFunction
+from weft.dsl.kernel.language.global_values import wrap
 from weft.dsl.kernel.language.invocation import Invocation
 from weft.dsl.kernel.language.kernel_errors import KernelError
 from weft.dsl.kernel.language.known import compute
 from weft.dsl.kernel.language.source import source_of
 from weft.dsl.kernel.language.statements import bind_arguments, inline
-from weft.dsl.kernel.language.types import ScalarType, Type
+from weft.dsl.kernel.language.types import ScalarType, Type, field_names
 from weft.dsl.kernel.language.values import (
     ArrayValue,
     ChildKernel,
@@ -43,6 +44,7 @@ from weft.dsl.kernel.language.values import (
 )
 from weft.dsl.kernel.library import child_launches, functions, intrinsics
 from weft.dsl.kernel.library.library_functions import LibraryFunction
+from weft.dsl.kernel.library.vector_types import Vector
 from weft.runtime import counted
 
 
@@ -95,7 +97,8 @@ def _call_object(call: Invocation, held: object, arguments: list[Any], keywords:
         return functions.call_library(call, held, arguments)
     handler = handlers.find_function(held) or getattr(held, "compile_call", None)
     if handler is not None:
-        return _bound(call, held, handler, arguments, keywords)
+        bound = _bind(c, held, inspect.signature(handler), call, *arguments, **keywords)
+        return handler(*bound.args, **bound.kwargs)
     if isinstance(held, (UFunc, np.ufunc)):
         return _elementwise(call, held, arguments, keywords)
     if isinstance(held, (Type, np.dtype)) or (isinstance(held, type) and issubclass(held, np.generic)):
@@ -112,12 +115,12 @@ def _call_object(call: Invocation, held: object, arguments: list[Any], keywords:
     c.fail(f"{describe(Constant(held))} cannot be called")
 
 
-def _bound(call: Invocation, held: object, handler: Any, arguments: list[Any], keywords: dict[str, Any]) -> Any:
+def _bind(c: Compiler, held: object, signature: inspect.Signature, /, *arguments: Any, **keywords: Any) -> Any:
+    """Return the arguments of a call to `held` by parameter, or raise KernelTypeError if they do not fit."""
     try:
-        bound = inspect.signature(handler).bind(call, *arguments, **keywords)
+        return signature.bind(*arguments, **keywords)
     except TypeError as error:
-        call.c.fail(f"{getattr(held, '__name__', held)}(): {error}")
-    return handler(*bound.args, **bound.kwargs)
+        c.fail(f"{getattr(held, '__name__', held)}(): {error}")
 
 
 def _elementwise(call: Invocation, held: Any, arguments: list[Any], keywords: dict[str, Any]) -> Any:
@@ -193,16 +196,10 @@ def _elementwise_into(call: Invocation, name: str, operands: list[Any], out: Any
 
 def _construct(call: Invocation, held: type, arguments: list[Any], keywords: dict[str, Any]) -> Any:
     c = call.c
-    if getattr(held, "lanes", 0):
+    if issubclass(held, Vector):
         return functions.make_vector(call, held, arguments)
-    if issubclass(held, tuple) and hasattr(held, "_fields"):
-        fields = held._fields
-        defaults = {k: Constant(v) for k, v in getattr(held, "_field_defaults", {}).items()}
-        return _fields(call, held, fields, arguments, keywords, defaults)
-    if dataclasses.is_dataclass(held):
-        found = dataclasses.fields(held)
-        defaults = {f.name: Constant(f.default) for f in found if f.default is not dataclasses.MISSING}
-        return _fields(call, held, tuple(f.name for f in found), arguments, keywords, defaults)
+    if dataclasses.is_dataclass(held) or (issubclass(held, tuple) and hasattr(held, "_fields")):
+        return _with_fields(call, held, arguments, keywords)
     if issubclass(held, enum.Enum):
         if len(arguments) == 1 and isinstance(arguments[0], Constant):
             return compute(c, held.__name__, held, arguments[0].value)
@@ -212,24 +209,19 @@ def _construct(call: Invocation, held: type, arguments: list[Any], keywords: dic
     c.fail(f"objects of class {held.__name__!r} cannot be made in a kernel: use named tuples or dataclasses")
 
 
-def _fields(
-    call: Invocation,
-    maker: type,
-    fields: tuple[str, ...],
-    arguments: list[Any],
-    keywords: dict[str, Any],
-    defaults: dict[str, Any],
-) -> TupleValue:
-    if len(arguments) > len(fields):
-        call.c.fail(f"{maker.__name__}() takes {counted(len(fields), 'argument')}, but {len(arguments)} were given")
-    given = dict(zip(fields, arguments, strict=False))
-    for name, value in keywords.items():
-        if name not in fields or name in given:
-            call.c.fail(f"{maker.__name__}() has no argument {name!r}, or it was given twice")
-        given[name] = value
-    items = []
-    for name in fields:
-        if name not in given and name not in defaults:
-            call.c.fail(f"{maker.__name__}() misses the argument {name!r}")
-        items.append(given.get(name, defaults.get(name)))
+def _with_fields(call: Invocation, maker: Any, arguments: list[Any], keywords: dict[str, Any]) -> TupleValue:
+    """Compile a call to the class of a named tuple or of a dataclass."""
+    c = call.c
+    methods.check_constructor(c, maker)
+    given = _bind(c, maker, inspect.signature(maker), *arguments, **keywords).arguments
+    if dataclasses.is_dataclass(maker):
+        defaults = {f.name: f.default for f in dataclasses.fields(maker) if f.default is not dataclasses.MISSING}
+    else:
+        defaults = maker._field_defaults
+    fields = field_names(maker)
+    computed = [name for name in fields if name not in given and name not in defaults]
+    computed += [name for name in given if name not in fields]
+    if computed:
+        c.fail(f"{maker.__name__}() computes {computed[0]!r}, which a kernel cannot do: make the object outside")
+    items = (given[name] if name in given else wrap(c, defaults[name], name) for name in fields)
     return TupleValue(tuple(items), maker, fields)

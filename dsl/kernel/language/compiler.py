@@ -77,17 +77,17 @@ class FunctionFrame:
     parent: FunctionFrame | None = None
     returned: Any = None
 
-    def variable(self, key: object, name: str) -> Variable | None:
+    def variable(self, key: object, name: str, fresh: bool = False) -> Variable | None:
         """Return the variable that a syntax node assigns or reads, or None for unreachable code."""
         webs, c = self.source.webs, self.compiler
         number = webs.of.get(key)
         if number is None:
             return None
-        found = c.variable((*self.path, number), name)
+        found = c.variable((*self.path, number), name, fresh)
         found.splittable = number in webs.splits
         if not found.split:
             return found
-        parts = [c.variable((*self.path, number, reaching), name) for reaching in webs.parts[key]]
+        parts = [c.variable((*self.path, number, reaching), name, fresh) for reaching in webs.parts[key]]
         return parts[0] if len(parts) == 1 else Variable(name, parts)
 
     def location(self, node: ast.AST) -> SourceLocation:
@@ -118,30 +118,12 @@ class Compiler(Variables):
         # Whether scalars have Numba's types (int64 and float64 for Python's): as requested, and in the current
         # function.
         self.numba_asked = self.numba = False
-        self.doubles: list[
-            SourceLocation | None
-        ] = []  # with Numba's types: first locations at which a float32 became a float64
         self.index_dtype = index_dtype
         self.recursive: dict[Any, Any] = {}  # recursive functions, kept for all runs
         self.run = 0
         self.function: Any = None  # the Python function that is being compiled
         self.made: dict[Any, Any] = {}  # syntax trees created during compilation, kept for all runs
-        self.pending = False  # whether another run is needed: a statement was omitted, or a variable was widened
-        self.widened = False  # whether a variable was widened after a use, so that this run's errors may be wrong
-        self.labels = 0
-        self.builder: KernelBuilder = None  # type: ignore[assignment]
-        self.frame: FunctionFrame = None  # type: ignore[assignment]
-        self.sites: list[Any] = []  # errors that the kernel can report, one entry per location
-        self.errors: Value | None = None
-        self.tables: dict[int, ArrayValue] = {}
-        self.hidden: list[tuple[Any, ...]] = []  # parameters that follow the user's parameters
-        self.hidden_scalars: dict[str, Value] = {}
-        self.arrays: list[str] = []  # the kernel's attribute ``arrays``
-        self.written: set[int] = set()  # numbers of the parameters that the kernel writes to
         self.location: SourceLocation | None = None  # source location of the statement that is being compiled
-        self.exit = "kernel"  # label of the scope that a thread leaves after reporting an error
-        self.occurrences: dict[Any, int] = {}
-        self.stack: list[Any] = []  # the functions that are being inlined
         self.block: tuple[int, int, int] | None = None  # threads per block, if the kernel is compiled for a block size
 
     def use_types_for(self, function: Callable[..., Any]) -> None:
@@ -149,33 +131,32 @@ class Compiler(Variables):
         self.numba = self.numba_asked and not (getattr(function, "__module__", None) or "").startswith("weft.")
 
     def begin(self, name: str) -> None:
-        """Start a new compilation run of a kernel, with an empty builder.
-
-        Compilation is repeated until the kinds of all variables are known.
-        """
+        """Start a compilation run of a kernel. Runs are repeated until the kinds of all variables are known."""
         self.run += 1
-        self.pending = self.widened = False
+        self.pending = False  # whether another run is needed: a statement was omitted, or a variable was widened
+        self.widened = False  # whether a variable was widened after a use, so that this run's errors may be wrong
         self.labels = 0
         self.builder = KernelBuilder(name, self.index_dtype) if self.tracer is None else self.tracer.begin(self, name)
         self.builder.kernel.level = "threaded"
-        self.sites = []
-        self.doubles = []
-        self.tables = {}
+        self.sites: list[Any] = []  # errors that the kernel can report, one entry per location
+        # with Numba's types: first locations at which a float32 became a float64
+        self.doubles: list[SourceLocation | None] = []
+        self.tables: dict[
+            int, tuple[object, ArrayValue]
+        ] = {}  # arrays from outside, by `id`, which the entry keeps unique
         self.arenas = {}
-        self.hidden = []
-        self.hidden_scalars = {}
-        self.arrays = []
-        self.written = set()
-        self.errors = None
-        self.exit = "kernel"
-        self.occurrences = {}
-        self.stack = []
+        self.iterations = {}
+        self.hidden: list[tuple[Any, ...]] = []  # parameters that follow the user's parameters
+        self.hidden_scalars: dict[str, Value] = {}
+        self.arrays: list[str] = []  # the kernel's attribute ``arrays``
+        self.written = set()  # numbers of the parameters that the kernel writes to
+        self.errors: Value | None = None
+        self.exit = "kernel"  # label of the scope that a thread leaves after reporting an error
+        self.occurrences: dict[Any, int] = {}
+        self.stack: list[Any] = []  # the functions that are being inlined
 
     def occurrence(self, path: tuple[Any, ...], node: ast.AST) -> int:
-        """Return how many times this compilation run has already compiled the call `node`.
-
-        An unrolled loop compiles a call several times.
-        """
+        """Return how many times this run has already compiled the call `node`, as in an unrolled loop."""
         key = (path, id(node))
         count = self.occurrences.get(key, 0)
         self.occurrences[key] = count + 1
@@ -212,9 +193,7 @@ class Compiler(Variables):
         self.fail(f"{what} is needed here, not {describe(value)}")
 
     def unwrap(self, value: object) -> Any:
-        """Return the value inside an optional value.
-
-        Other values are returned unchanged.
+        """Return the value inside an optional value, or any other value unchanged.
 
         In checked kernels, an optional that is None at run time is reported as an error.
         """
@@ -228,20 +207,14 @@ class Compiler(Variables):
         return value.value
 
     def kind(self, value: Constant | ScalarValue) -> Any:
-        """Return the type of a number for type promotion.
-
-        It is the dtype, or a Python type for a weak number (NEP 50).
-        """
+        """Return the type of a number for promotion: the dtype, or a Python type for a weak number (NEP 50)."""
         if isinstance(value, ScalarValue):
             return WEAK[value.dtype.kind] if value.weak else value.dtype
         held = value.value
         return held.dtype if isinstance(held, np.generic) else type(held)
 
     def ir(self, value: object, dtype: Any = None) -> Value:
-        """Return a number as a value of kernel IR.
-
-        If `dtype` is given, the value is cast.
-        """
+        """Return a number as a value of kernel IR, cast to `dtype` if it is given."""
         value = self.number(value)
         if isinstance(value, ScalarValue):
             return value.ir if dtype is None else self.builder.cast(value.ir, dtype)
@@ -370,9 +343,7 @@ class Compiler(Variables):
     # -- reports ----------------------------------------------------------------------------
 
     def report(self, condition: Value | None, error: object, message: str, values: tuple[Value, ...] = ()) -> None:
-        """Emit code that ends the thread, and makes the launch raise `error`.
-
-        If `condition` is given, the code does so only if the condition is true at run time.
+        """Emit code that ends the thread and makes the launch raise `error`, if the condition is true or not given.
 
         `message` has a ``{}`` for each of the int64 or float64 `values`.
         """
@@ -386,20 +357,19 @@ class Compiler(Variables):
             if len(values) > _MOST_SHOWN:
                 self.fail(f"a message of a kernel shows at most {_MOST_SHOWN} values")
             self.sites.append((error, message, tuple(str(v.type) for v in values), self.location))
-            index = b.constant
             zero, one = b.constant(0, np.int64), b.constant(1, np.int64)
-            (old,) = b.emit("atomic_cas", (pointer, index(0), zero, one), (INT,))
+            (old,) = b.emit("atomic_cas", (pointer, b.constant(0), zero, one), (INT,))
             with b.if_(b.op("equal", old, zero, dtype=BOOL)):
-                b.store(pointer, index(1), b.constant(len(self.sites) - 1, np.int64))
+                b.store(pointer, b.constant(1), b.constant(len(self.sites) - 1, np.int64))
                 for k, (word, axis) in enumerate((w, a) for w in ("block_index", "thread_index") for a in range(3)):
                     (number,) = b.emit(word, (), (self.index_dtype,), axis=axis)
-                    b.store(pointer, index(2 + k), b.cast(number, np.int64))
+                    b.store(pointer, b.constant(2 + k), b.cast(number, np.int64))
                 for k, value in enumerate(values):
                     if dtype_kind(value.type) == "f":  # type: ignore[arg-type]
                         float_pointer = b.reinterpret(pointer, np.float64)
-                        b.store(float_pointer, index(8 + k), b.cast(value, np.float64))
+                        b.store(float_pointer, b.constant(8 + k), b.cast(value, np.float64))
                         continue
-                    b.store(pointer, index(8 + k), b.cast(value, np.int64))
+                    b.store(pointer, b.constant(8 + k), b.cast(value, np.int64))
         b.leave(self.exit)
 
     def error_record(self) -> Value:
@@ -410,18 +380,12 @@ class Compiler(Variables):
         return self.errors
 
     def hide(self, name: str, dtype: np.dtype, what: tuple[Any, ...]) -> Value:
-        """Add a hidden pointer parameter to the kernel, and return it.
-
-        `what` tells a launch which argument to pass.
-        """
+        """Add a hidden pointer parameter to the kernel. `what` tells a launch which argument to pass."""
         self.hidden.append(what)
         return self.builder.pointer(f"{name}{len(self.hidden)}", dtype, writable=True, align=dtype.itemsize)
 
     def hide_scalar(self, what: str) -> Value:
-        """Return the hidden index parameter for `what`, adding it to the kernel on the first call.
-
-        `what` tells a launch which argument to pass.
-        """
+        """Return the hidden index parameter for `what`, adding it to the kernel on the first call."""
         found = self.hidden_scalars.get(what)
         if found is None:
             self.hidden.append((what,))

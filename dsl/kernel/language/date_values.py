@@ -55,10 +55,7 @@ def _factor(c: Compiler, given: np.dtype, wanted: np.dtype) -> int:
 
 
 def _common(c: Compiler, values: tuple[DateValue, ...]) -> tuple[str, list[Any]]:
-    """Return the common unit of dates and durations, and their values in this unit.
-
-    A unit is a text such as ``[D]``.
-    """
+    """Return the common unit of dates and durations, such as ``[D]``, and their values in this unit."""
     try:
         common = np.result_type(*(np.dtype(f"m8{value.dtype.str[3:]}") for value in values))
     except TypeError as error:

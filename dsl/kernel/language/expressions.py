@@ -22,11 +22,13 @@ from weft.dsl.kernel.language import extents
 from weft.dsl.kernel.language.compiler import Compiler, FunctionFrame
 from weft.dsl.kernel.language.device_function import KernelFunction
 from weft.dsl.kernel.language.global_values import wrap
+from weft.dsl.kernel.language.handlers import elementwise
+from weft.dsl.kernel.language.invocation import Invocation
 from weft.dsl.kernel.language.iteration import item_of, items_of, length_of
 from weft.dsl.kernel.language.kernel_errors import KernelError, suggestion
 from weft.dsl.kernel.language.known import compute, fold
 from weft.dsl.kernel.language.members import attribute
-from weft.dsl.kernel.language.value_operators import binary, compare, componentwise, has_lanes, negate
+from weft.dsl.kernel.language.value_operators import binary, compare, is_vector, negate
 from weft.dsl.kernel.language.values import (
     INT,
     ArrayValue,
@@ -74,23 +76,18 @@ def evaluate(frame: FunctionFrame, node: ast.expr) -> Any:
         raise frame.located(error, node) from None
 
 
-def _name(frame: FunctionFrame, node: ast.Name) -> Any:
-    return lookup(frame, node, id(node), node.id)
-
-
 def lookup(frame: FunctionFrame, node: ast.AST, key: object, name: str) -> Any:
     """Return the value of a local, global or built-in name."""
     c = frame.compiler
     if name in frame.source.webs.names:
         variable = frame.variable(key, name)
-        if variable is None:
-            frame.fail(node, f"name {name!r} is used before it is given a value", "name")
-        try:
-            return c.load(variable)
-        except KeyError:
-            if variable.kind is None and c.run <= SETTLING:
-                raise Unresolved from None  # a loop assigns its value later
-            frame.fail(node, f"name {name!r} is used before it is given a value", "name")
+        if variable is not None:
+            try:
+                return c.load(variable)
+            except KeyError:
+                if variable.kind is None and c.run <= SETTLING:
+                    raise Unresolved from None  # a loop assigns its value later
+        frame.fail(node, f"name {name!r} is used before it is given a value", "name")
     try:
         return frame.outer(name)
     except KeyError:
@@ -102,12 +99,6 @@ def _constant(frame: FunctionFrame, node: ast.Constant) -> Any:
     return wrap(frame.compiler, node.value, "bytes") if isinstance(node.value, bytes) else Constant(node.value)
 
 
-def _binary(frame: FunctionFrame, node: ast.BinOp) -> Any:
-    left = evaluate(frame, node.left)
-    right = evaluate(frame, node.right)
-    return binary(frame.compiler, type(node.op), left, right)
-
-
 def _unary(frame: FunctionFrame, node: ast.UnaryOp) -> Any:
     c = frame.compiler
     value = evaluate(frame, node.operand)
@@ -116,20 +107,7 @@ def _unary(frame: FunctionFrame, node: ast.UnaryOp) -> Any:
     name = _UNARY[type(node.op)]
     if isinstance(value, Constant) and isinstance(value.value, enum.Flag):
         return fold(c, name, [value.value])
-    if isinstance(value, TupleValue) and has_lanes(value):
-        return componentwise(c, lambda part: c.apply(name, part), value)
-    if isinstance(value, ArrayValue) and value.ndim == 0:
-        value = arrays.element(c, value)
-    if isinstance(value, Constant) and isinstance(value.value, enum.Flag) and name == "invert":
-        return Constant(~value.value)
-    return c.apply(name, value)
-
-
-def _compare(frame: FunctionFrame, node: ast.Compare) -> Any:
-    left = evaluate(frame, node.left)
-    if len(node.ops) == 1:
-        return compare(frame, node, node.ops[0], left, evaluate(frame, node.comparators[0]))
-    return _chain(frame, node, left, 0)
+    return elementwise(Invocation(frame, node), name, value)
 
 
 def _chain(frame: FunctionFrame, node: ast.Compare, left: Any, k: int) -> Any:
@@ -142,10 +120,7 @@ def _chain(frame: FunctionFrame, node: ast.Compare, left: Any, k: int) -> Any:
 
 
 def both(frame: FunctionFrame, key: tuple[ast.AST, int], first: Any, rest: Callable[[], Any], stop: bool) -> Any:
-    """Compile ``first and rest()``, or ``first or rest()``, with short-circuit evaluation.
-
-    Evaluation stops as soon as the result is known.
-    """
+    """Compile ``first and rest()``, or ``first or rest()`` if `stop`, with short-circuit evaluation."""
     c = frame.compiler
     truth = c.truth(first)
     if isinstance(truth, bool):
@@ -196,29 +171,15 @@ def _choose(frame: FunctionFrame, variable: Variable, node: ast.expr) -> None:
         frame.compiler.pending = True
 
 
-def _attribute(frame: FunctionFrame, node: ast.Attribute) -> Any:
-    return read_attribute(frame, node, evaluate(frame, node.value), node.attr)
-
-
 def read_attribute(frame: FunctionFrame, node: ast.AST, owner: object, name: str) -> Any:
     """Compile ``owner.name``."""
     owner = frame.compiler.unwrap(owner)
     found = attribute(frame.compiler, owner, name)
     if isinstance(found, Property):
         return frame.compiler.call(frame, node, Constant(found.read.fget), [found.owner], {})
-    return wrap(frame.compiler, found.value, name) if isinstance(found, Constant) and _from_outside(owner) else found
-
-
-def _from_outside(owner: object) -> bool:
-    return isinstance(owner, Constant) and (
-        isinstance(owner.value, (ModuleType, type)) or dataclasses.is_dataclass(owner.value)
-    )
-
-
-def _subscript(frame: FunctionFrame, node: ast.Subscript) -> Any:
-    owner = evaluate(frame, node.value)
-    index = evaluate(frame, node.slice)
-    return subscript(frame, node, owner, index)
+    held = owner.value if isinstance(owner, Constant) else None
+    outside = isinstance(held, (ModuleType, type)) or dataclasses.is_dataclass(held)
+    return wrap(frame.compiler, found.value, name) if outside and isinstance(found, Constant) else found
 
 
 def subscript(frame: FunctionFrame, node: ast.AST, owner: object, index: Any) -> Any:
@@ -231,11 +192,7 @@ def subscript(frame: FunctionFrame, node: ast.AST, owner: object, index: Any) ->
         case ArrayValue():
             return arrays.select(c, owner, index)
         case RecordValue():
-            if isinstance(index, Constant) and isinstance(index.value, str):
-                return arrays.get_field(c, owner, index.value)
-            if isinstance(index, Constant) and isinstance(index.value, int) and owner.dtype.names is not None:
-                return arrays.get_field(c, owner, field_name(c, owner, index.value))
-            c.fail("a record is indexed by the name or the number of a field, known when compiling")
+            return arrays.get_field(c, owner, _field_name(c, owner, index))
         case Range():
             return item_of(c, owner, _range_index(c, owner, index))
         case TupleValue():
@@ -254,12 +211,18 @@ def subscript(frame: FunctionFrame, node: ast.AST, owner: object, index: Any) ->
     c.fail(f"{describe(owner)} cannot be indexed")
 
 
-def field_name(c: Compiler, record: RecordValue, number: int) -> str:
-    """Return the name of a record's field, given the position of the field."""
-    names = record.dtype.names or ()
-    if not -len(names) <= number < len(names):
-        c.fail(f"a record of {counted(len(names), 'field')} has no field {number}")
-    return names[number]
+def _field_name(c: Compiler, record: RecordValue, index: Any) -> str:
+    """Return the name of a record's field, given its name or its position."""
+    key, names = index.value if isinstance(index, Constant) else None, record.dtype.names
+    if names is None:
+        c.fail(f"{describe(record)} cannot be indexed")
+    if isinstance(key, str):
+        return key
+    if not isinstance(key, int):
+        c.fail("a record is indexed by the name or the number of a field, known when compiling")
+    if not -len(names) <= key < len(names):
+        c.fail(f"a record of {counted(len(names), 'field')} has no field {key}")
+    return names[key]
 
 
 def _range_index(c: Compiler, owner: Range, index: Any) -> Any:
@@ -334,15 +297,8 @@ def _items(frame: FunctionFrame, parts: list[ast.expr]) -> list[Any]:
     return items
 
 
-def _display(frame: FunctionFrame, node: ast.Tuple | ast.List) -> Any:
-    return TupleValue(tuple(_items(frame, node.elts)))
-
-
 def unpack(frame: FunctionFrame, value: object, expected: int | None = None) -> tuple[Any, ...]:
-    """Return the items of a value.
-
-    Their number must be known at compile time, or be `expected`.
-    """
+    """Return the items of a value, whose number must be known at compile time, or be `expected`."""
     value = frame.compiler.unwrap(value)
     if isinstance(value, Generator):
         return comprehension(value.frame, value.node).items
@@ -385,17 +341,12 @@ def _format(frame: FunctionFrame, part: ast.FormattedValue) -> str:
 
 def _walrus(frame: FunctionFrame, node: ast.NamedExpr) -> Any:
     value = evaluate(frame, node.value)
-    variable = frame.variable(id(node.target), node.target.id)
-    assert variable is not None
-    frame.compiler.assign(variable, value)
-    return value if variable.targets is not None else frame.compiler.load(variable)
+    bind(frame, node.target, value)
+    return value
 
 
 def closure(frame: FunctionFrame, node: ast.FunctionDef | ast.Lambda) -> Closure:
-    """Return a callable for a function or lambda that is defined inside a kernel.
-
-    It is inlined at each call.
-    """
+    """Return a callable for a function or lambda that is defined inside a kernel and inlined at each call."""
     arguments = node.args
     positional = (*arguments.posonlyargs, *arguments.args)
     defaults: dict[str, Any] = {}
@@ -419,10 +370,7 @@ def _call(frame: FunctionFrame, node: ast.Call) -> Any:
 
 
 def comprehension(frame: FunctionFrame, node: ast.ListComp | ast.GeneratorExp) -> TupleValue:
-    """Compile a comprehension to a tuple.
-
-    The length of the tuple must be known at compile time.
-    """
+    """Compile a comprehension to a tuple, whose length must be known at compile time."""
     made: list[Any] = []
 
     def turn(k: int) -> None:
@@ -450,12 +398,9 @@ def bind(frame: FunctionFrame, target: ast.expr, value: object, fresh: bool = Fa
             if name not in frame.source.webs.names:
                 _bind_outer(frame, target, value)
                 return
-            variable = frame.variable(id(target), name)
-            if variable is None:
-                return  # never reached
-            if fresh:
-                c.forget(variable)
-            c.assign(variable, value)
+            variable = frame.variable(id(target), name, fresh)
+            if variable is not None:  # (the code is reachable)
+                c.assign(variable, value)
         case ast.Tuple(elts=parts) | ast.List(elts=parts):
             expected = None if any(isinstance(part, ast.Starred) for part in parts) else len(parts)
             _bind_parts(frame, target, parts, unpack(frame, value, expected), fresh)
@@ -491,14 +436,12 @@ def _bind_parts(
 ) -> None:
     starred = [k for k, part in enumerate(parts) if isinstance(part, ast.Starred)]
     if starred:
-        k = starred[0]
-        after = len(parts) - k - 1
         if len(items) < len(parts) - 1:
             frame.fail(
                 target, f"not enough values to unpack: at least {len(parts) - 1} are needed, {len(items)} are there"
             )
-        middle = TupleValue(tuple(items[k : len(items) - after]))
-        items = (*items[:k], middle, *items[len(items) - after :])
+        k, count = starred[0], len(items) - len(parts) + 1
+        items = (*items[:k], TupleValue(items[k : k + count]), *items[k + count :])
     if len(items) != len(parts):
         frame.fail(target, f"{counted(len(items), 'value')} cannot be unpacked into {counted(len(parts), 'name')}")
     # All values are read before any is written: a, b = b, a.
@@ -516,10 +459,8 @@ def set_item(frame: FunctionFrame, owner: object, index: Any, value: object, nod
         match owner:
             case ArrayValue():
                 arrays.store(c, owner, index, value)
-            case RecordValue() if isinstance(index, Constant) and isinstance(index.value, str):
-                arrays.set_field(c, owner, index.value, value)
-            case RecordValue() if isinstance(index, Constant) and isinstance(index.value, int):
-                arrays.set_field(c, owner, field_name(c, owner, index.value), value)
+            case RecordValue():
+                arrays.set_field(c, owner, _field_name(c, owner, index), value)
             case TupleValue():
                 c.fail("a tuple cannot be changed: use cuda.local.array")
             case _:
@@ -534,33 +475,30 @@ def _set_attribute(frame: FunctionFrame, owner: ast.expr, name: str, value: obje
     if isinstance(held, RecordValue):
         arrays.set_field(c, held, name, value)
         return
-    if isinstance(held, TupleValue) and name in held.names and has_lanes(held):
+    if is_vector(held) and name in held.names:
+        if not isinstance(owner, ast.Name):
+            frame.fail(owner, "a component can be assigned in a variable: give the vector a name first")
         k = held.names.index(name)
         changed = (*held.items[:k], c.cast(value, held.maker.dtype), *held.items[k + 1 :])
-        bind(frame, _stored(frame, owner), TupleValue(changed, held.maker, held.names))
+        bind(frame, owner, TupleValue(changed, held.maker, held.names))
         return
     frame.fail(owner, f"attributes of {describe(held)} cannot be assigned in a kernel")
 
 
-def _stored(frame: FunctionFrame, owner: ast.expr) -> ast.expr:
-    if not isinstance(owner, ast.Name):
-        frame.fail(owner, "a component can be assigned in a variable: give the vector a name first")
-    return owner
-
-
 _HANDLERS: dict[type[ast.AST], Callable[[FunctionFrame, Any], Any]] = {
-    ast.Name: _name,
+    ast.Name: lambda frame, node: lookup(frame, node, id(node), node.id),
     ast.Constant: _constant,
-    ast.BinOp: _binary,
+    ast.BinOp: lambda frame, node: binary(
+        frame.compiler, type(node.op), evaluate(frame, node.left), evaluate(frame, node.right)
+    ),
     ast.UnaryOp: _unary,
-    ast.Compare: _compare,
+    ast.Compare: lambda frame, node: _chain(frame, node, evaluate(frame, node.left), 0),
     ast.BoolOp: _boolean,
     ast.IfExp: _conditional,
-    ast.Attribute: _attribute,
-    ast.Subscript: _subscript,
+    ast.Attribute: lambda frame, node: read_attribute(frame, node, evaluate(frame, node.value), node.attr),
+    ast.Subscript: lambda frame, node: subscript(frame, node, evaluate(frame, node.value), evaluate(frame, node.slice)),
     ast.Slice: _slice,
-    ast.Tuple: _display,
-    ast.List: _display,
+    **dict.fromkeys((ast.Tuple, ast.List), lambda frame, node: TupleValue(tuple(_items(frame, node.elts)))),
     ast.JoinedStr: _formatted,
     ast.NamedExpr: _walrus,
     ast.Lambda: closure,

@@ -2,22 +2,20 @@
 
 from __future__ import annotations
 
-from typing import Protocol
+from collections.abc import Iterable
+from typing import TYPE_CHECKING
 
 import numpy as np
 
-from weft.codegen import KernelBuilder, Value
+from weft.codegen import Value
 from weft.dsl.kernel.language.kernel_errors import KernelTypeError
 from weft.dsl.kernel.language.values import Extent
 
-
-class Building(Protocol):
-    """Protocol for objects that have a kernel IR builder."""
-
-    builder: KernelBuilder
+if TYPE_CHECKING:
+    from weft.dsl.kernel.language.variables import Variables
 
 
-def extent_ir(c: Building, extent: Extent) -> Value:
+def extent_ir(c: Variables, extent: Extent) -> Value:
     """Return a length or stride as a value of kernel IR."""
     if not isinstance(extent, int):
         return extent
@@ -27,7 +25,7 @@ def extent_ir(c: Building, extent: Extent) -> Value:
     return c.builder.constant(extent)
 
 
-def multiply(c: Building, x: Extent, y: Extent) -> Extent:
+def multiply(c: Variables, x: Extent, y: Extent) -> Extent:
     """Return the product of two extents."""
     if isinstance(x, int) and isinstance(y, int):
         return x * y
@@ -40,7 +38,7 @@ def multiply(c: Building, x: Extent, y: Extent) -> Extent:
     return c.builder.op("multiply", extent_ir(c, x), extent_ir(c, y))
 
 
-def add(c: Building, x: Extent, y: Extent) -> Extent:
+def add(c: Variables, x: Extent, y: Extent) -> Extent:
     """Return the sum of two extents."""
     if isinstance(x, int) and isinstance(y, int):
         return x + y
@@ -51,14 +49,19 @@ def add(c: Building, x: Extent, y: Extent) -> Extent:
     return c.builder.op("add", extent_ir(c, x), extent_ir(c, y))
 
 
-def contiguous(c: Building, shape: tuple[Extent, ...], unit: int = 1, order: str = "C") -> tuple[Extent, ...]:
-    """Return the strides of a contiguous array in C or Fortran order.
+def product(c: Variables, extents: Iterable[Extent]) -> Extent:
+    """Return the product of extents, which is 1 if there are none."""
+    total: Extent = 1
+    for extent in extents:
+        total = multiply(c, total, extent)
+    return total
 
-    The smallest stride is `unit`.
-    """
+
+def contiguous(c: Variables, shape: tuple[Extent, ...], unit: int = 1) -> tuple[Extent, ...]:
+    """Return the strides of a contiguous array in C order. The smallest stride is `unit`."""
     strides: list[Extent] = []
     step: Extent = unit
-    for extent in shape[::-1] if order == "C" else shape:
+    for extent in reversed(shape):
         strides.append(step)
         step = multiply(c, step, extent)
-    return tuple(reversed(strides)) if order == "C" else tuple(strides)
+    return tuple(reversed(strides))

@@ -19,15 +19,13 @@ def each_item(generator: Generator, action: Callable[[Any], None]) -> None:
     """Compile a generator expression to loops, calling `action` to compile the code for an item."""
     frame: FunctionFrame = generator.frame
     node: ast.GeneratorExp = generator.node
-    body: list[ast.stmt] = [ast.copy_location(LoopStep(lambda: action(evaluate(frame, node.elt))), node)]
+    step = LoopStep()
+    body: list[ast.stmt] = [ast.copy_location(step, node)]
     for clause in reversed(node.generators):
         for test in reversed(clause.ifs):
             body = [ast.copy_location(ast.If(test, body, []), test)]
         body = [ast.copy_location(ast.For(clause.target, clause.iter, body, []), node)]
     # These loops must be the same objects in every run, so that the kinds of their variables are kept.
-    body = frame.compiler.made.setdefault((frame.path, id(node)), body)
-    innermost: Any = body[0]
-    while not isinstance(innermost, LoopStep):
-        innermost = innermost.body[0]
-    innermost.action = lambda: action(evaluate(frame, node.elt))
+    step, body = frame.compiler.made.setdefault((frame.path, id(node)), (step, body))
+    step.action = lambda: action(evaluate(frame, node.elt))
     lower_body(frame, body)

@@ -12,9 +12,12 @@ import numpy as np
 
 from weft.codegen import Pointer, is_supported
 from weft.dsl.arrays.array import Array as LazyArray
+from weft.dsl.arrays.array import is_writable, whole
 from weft.dsl.kernel.language import extents, names
+from weft.dsl.kernel.language.array_values import unit
 from weft.dsl.kernel.language.compiler import Compiler
 from weft.dsl.kernel.language.numba_objects import from_numba
+from weft.dsl.kernel.language.types import layout_of
 from weft.dsl.kernel.language.values import ArrayValue, Constant, ScalarValue, TupleValue
 
 
@@ -25,70 +28,52 @@ def wrap(c: Compiler, value: object, label: str = "") -> Any:
         return TupleValue(tuple(wrap(c, item) for item in value), type(value) if fields else None, fields)
     if isinstance(value, bytes):
         value = c.made.setdefault(value, np.frombuffer(value, np.uint8))
-    if isinstance(value, np.ndarray):
-        return table(c, value, label)
-    if isinstance(value, LazyArray):
-        return captured(c, value, label)
+    if isinstance(value, (np.ndarray, LazyArray)):
+        if id(value) not in c.tables:
+            made = _table(c, value, label) if isinstance(value, np.ndarray) else _captured(c, value, label)
+            c.tables[id(value)] = value, made
+        return c.tables[id(value)][1]
     if isinstance(value, names.ThreadNumber):
         (found,) = c.builder.emit("lane_index", (), (c.index_dtype,))
         return ScalarValue(c.builder.cast(found, np.int64), True, True)
     return Constant(from_numba(value))
 
 
-def table(c: Compiler, values: np.ndarray, label: str = "") -> ArrayValue:
-    """Return a NumPy array as a constant kernel array, which becomes part of the compiled kernel."""
-    found = c.tables.get(id(values))
-    if found is not None:
-        return found
-    if values.dtype.names is not None and values.nbytes <= 65536:
-        made = c.tables[id(values)] = _record_table(c, values, label)
-        return made
+def _table(c: Compiler, values: np.ndarray, label: str) -> ArrayValue:
+    """Return a NumPy array as a constant kernel array, which becomes part of the compiled kernel.
+
+    Records are stored as words of 8 bytes, so that they are aligned.
+    """
     if values.dtype.names is None and not is_supported(values.dtype):
         c.fail(f"an array of {values.dtype} cannot be used as a constant: pass it as an argument")
     if values.nbytes > 65536:
         c.fail(f"{label or 'the array'} has {values.nbytes} bytes; constants hold 65536: pass it as an argument")
-    flat = np.ascontiguousarray(values).reshape(-1)
-    flat = flat.astype(flat.dtype.newbyteorder("="), copy=True)
+    dtype = values.dtype if values.dtype.names is not None else values.dtype.newbyteorder("=")
+    if dtype.names is None:
+        stored = np.zeros(max(values.size, 1), dtype)
+        stored[: values.size] = values.ravel()
+    else:
+        stored = np.zeros(-(-max(values.nbytes, 1) // 8), np.uint64)
+        stored.view(np.uint8)[: values.nbytes] = np.frombuffer(values.tobytes(), np.uint8)
     with c.at_top():
-        if flat.size == 0:
-            flat = np.zeros(1, flat.dtype)
-        (pointer,) = c.builder.emit("table", (), (Pointer(flat.dtype, "constant"),), values=flat)
-    made = ArrayValue(
-        pointer,
-        flat.dtype,
-        values.shape,
-        extents.contiguous(c, values.shape),
-        "constant",
-        False,
-        label or "the constant",
-        True,
-    )
-    c.tables[id(values)] = made
-    return made
+        (pointer,) = c.builder.emit("table", (), (Pointer(stored.dtype, "constant"),), values=stored)
+        if dtype.names is not None:
+            pointer = c.builder.reinterpret(pointer, np.uint8)
+    strides = extents.contiguous(c, values.shape, unit(dtype))
+    return ArrayValue(pointer, dtype, values.shape, strides, "constant", False, label or "the constant", True)
 
 
-def _record_table(c: Compiler, values: np.ndarray, label: str) -> ArrayValue:
-    """Return a NumPy array of records as a constant array, aligned to 8 bytes."""
-    words = np.zeros(-(-max(values.nbytes, 1) // 8), np.uint64)
-    words.view(np.uint8)[: values.nbytes] = np.frombuffer(values.tobytes(), np.uint8)
-    with c.at_top():
-        (pointer,) = c.builder.emit("table", (), (Pointer(words.dtype, "constant"),), values=words)
-        pointer = c.builder.reinterpret(pointer, np.uint8)
-    strides = extents.contiguous(c, values.shape, values.dtype.itemsize)
-    return ArrayValue(pointer, values.dtype, values.shape, strides, "constant", False, label or "the constant", True)
-
-
-def captured(c: Compiler, value: LazyArray, label: str) -> ArrayValue:
+def _captured(c: Compiler, value: LazyArray, label: str) -> ArrayValue:
     """Return a global weft array as a kernel array.
 
-    Each launch passes the array's pointer as a hidden argument.
+    Each launch passes a pointer to the array's storage as a hidden argument.
     """
-    found = c.tables.get(id(value))
-    if found is not None:
-        return found
+    if c.builder.blocks[0] is not c.builder.kernel.body:
+        c.fail(f"{label} is a weft array from outside: a function that is not inlined takes arrays as arguments")
+    shape, strides, offset = value._view or whole(value._storage)
     with c.at_top():
         pointer = c.hide("captured", value.dtype, ("array", value))
-        shape = value.shape
-        made = ArrayValue(pointer, value.dtype, shape, extents.contiguous(c, shape), "global", True, label, True)
-    c.tables[id(value)] = made
-    return made
+        if offset:
+            pointer = c.builder.offset(pointer, extents.extent_ir(c, offset))
+    packed = layout_of(shape, strides, 1) == "C"
+    return ArrayValue(pointer, value.dtype, shape, strides, "global", is_writable(value), label, packed)

@@ -17,8 +17,8 @@ from weft.dsl.kernel.language import extents
 from weft.dsl.kernel.language.compiler import Compiler
 from weft.dsl.kernel.language.invocation import Invocation
 from weft.dsl.kernel.language.types import as_type
-from weft.dsl.kernel.language.value_operators import componentwise
-from weft.dsl.kernel.language.values import BOOL, ArrayValue, Constant, TupleValue, describe
+from weft.dsl.kernel.language.value_operators import componentwise, is_vector
+from weft.dsl.kernel.language.values import BOOL, ArrayValue, Constant, describe
 
 Handler = Callable[..., Any]
 TABLE: dict[Any, Handler] = {}
@@ -84,8 +84,8 @@ def elementwise(call: Invocation, op: str, *operands: Any) -> Any:
     operands = tuple(arrays.element(c, o) if isinstance(o, ArrayValue) and o.ndim == 0 else o for o in operands)
     if any(isinstance(o, ArrayValue) for o in operands):
         c.fail(f"{op} of a whole array is not part of the kernel language: loop over its elements, or compute outside")
-    if any(isinstance(o, TupleValue) and getattr(o.maker, "lanes", 0) for o in operands):
-        return componentwise(c, lambda *parts: c.apply(op, *parts), *operands)
+    if any(map(is_vector, operands)):
+        return componentwise(c, op, *operands)
     return c.apply(op, *operands)
 
 

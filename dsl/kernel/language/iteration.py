@@ -32,10 +32,8 @@ def make_range(c: Compiler, arguments: list[Any]) -> Range:
     if not 1 <= len(arguments) <= 3:
         c.fail(f"range takes 1 to 3 arguments, not {len(arguments)}")
     for k, argument in enumerate(arguments):
-        kind = c.kind(c.number(argument, "an integer for range"))
-        if c.numba and (kind is float or (isinstance(kind, np.dtype) and kind.kind == "f")):
-            pass  # (as in Numba, the fraction is ignored)
-        elif not (kind in (int, bool) or (isinstance(kind, np.dtype) and kind.kind in "biu")):
+        kind = np.dtype(c.kind(c.number(argument, "an integer for range"))).kind
+        if kind not in ("biuf" if c.numba else "biu"):  # (as in Numba, the fraction is ignored)
             c.fail(f"range takes integers, not {describe(argument)}: write int(...) around it")
         arguments[k] = c.cast(argument, INT, weak=True)
     start, stop = (Constant(0), arguments[0]) if len(arguments) == 1 else arguments[:2]
@@ -62,9 +60,7 @@ def length_of(c: Compiler, value: object) -> Constant | ScalarValue:
             return arrays.length(c, value.shape[0])
         case Range():
             known = known_range(value)
-            if known is not None:
-                return Constant(len(known))
-            return _range_length(c, value)
+            return _range_length(c, value) if known is None else Constant(len(known))
         case Zipped(parts=parts):
             lengths = [length_of(c, part) for part in parts if part is not None]
             shortest = lengths[0]
@@ -84,24 +80,18 @@ def length_of(c: Compiler, value: object) -> Constant | ScalarValue:
 
 
 def _range_length(c: Compiler, value: Range) -> ScalarValue:
-    one = Constant(1)
     if isinstance(value.step, Constant):
         step = int(value.step.value)
         far = c.apply("subtract", value.stop, value.start) if step > 0 else c.apply("subtract", value.start, value.stop)
         if abs(step) > 1:
             far = c.apply("floor_divide", c.apply("add", far, Constant(abs(step) - 1)), Constant(abs(step)))
     else:
-        up = c.apply(
-            "floor_divide",
-            c.apply("add", c.apply("subtract", value.stop, value.start), c.apply("subtract", value.step, one)),
-            value.step,
-        )
-        down = c.apply(
-            "floor_divide",
-            c.apply("add", c.apply("subtract", value.stop, value.start), c.apply("add", value.step, one)),
-            value.step,
-        )
-        far = c.apply("where", c.apply("greater", value.step, Constant(0)), up, down)
+        counts = []
+        for rounding in ("subtract", "add"):  # up, for a positive and for a negative step
+            far = c.apply("subtract", value.stop, value.start)
+            far = c.apply("add", far, c.apply(rounding, value.step, Constant(1)))
+            counts.append(c.apply("floor_divide", far, value.step))
+        far = c.apply("where", c.apply("greater", value.step, Constant(0)), *counts)
     return ScalarValue(c.ir(c.apply("maximum", far, Constant(0))), True, True)
 
 
@@ -136,15 +126,11 @@ def item_of(c: Compiler, value: object, k: Any) -> Any:
 def has_tuple(value: object) -> bool:
     """Return whether an iterable is or contains a tuple or Python object, so loops over it must be unrolled."""
     match value:
-        case TupleValue():
-            return True
         case Zipped(parts=parts):
-            return any(has_tuple(part) for part in parts)
+            return any(map(has_tuple, parts))
         case Reversed(part=part):
             return has_tuple(part)
-        case Constant():
-            return True
-    return False
+    return isinstance(value, (TupleValue, Constant))
 
 
 def items_of(c: Compiler, value: object, expected: int | None = None) -> tuple[Any, ...]:

@@ -12,6 +12,7 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
+from weft.codegen import find_op
 from weft.dsl.kernel.language.values import Constant, beside, describe
 
 if TYPE_CHECKING:
@@ -20,29 +21,6 @@ if TYPE_CHECKING:
 MOST_BITS = 4096  # limit for an integer that is computed at compile time
 # Errors that Python raises for unsuitable values.
 _FAULTS = (ArithmeticError, AttributeError, LookupError, TypeError, ValueError)
-_OPERATORS: dict[str, Callable[..., Any]] = {
-    "add": operator.add,
-    "subtract": operator.sub,
-    "multiply": operator.mul,
-    "divide": operator.truediv,
-    "floor_divide": operator.floordiv,
-    "remainder": operator.mod,
-    "power": operator.pow,
-    "left_shift": operator.lshift,
-    "right_shift": operator.rshift,
-    "bitwise_and": operator.and_,
-    "bitwise_or": operator.or_,
-    "bitwise_xor": operator.xor,
-    "negative": operator.neg,
-    "positive": operator.pos,
-    "invert": operator.invert,
-    "less": operator.lt,
-    "less_equal": operator.le,
-    "greater": operator.gt,
-    "greater_equal": operator.ge,
-    "equal": operator.eq,
-    "not_equal": operator.ne,
-}
 
 
 def known(c: Compiler, value: object, what: str) -> Any:
@@ -63,7 +41,7 @@ def compute(c: Compiler, what: str, function: Callable[..., Any], *objects: Any)
 
 def can_fold(name: str) -> bool:
     """Return whether an op on constants can be computed at compile time by a Python operator."""
-    return name in _OPERATORS
+    return bool(find_op(name).dunder)
 
 
 def fold(c: Compiler, name: str, objects: list[Any]) -> Constant:
@@ -74,7 +52,8 @@ def fold(c: Compiler, name: str, objects: list[Any]) -> Constant:
     if name in ("power", "left_shift") and all(isinstance(o, int) for o in objects):
         base, exponent = objects
         bits = base.bit_length() + exponent if name == "left_shift" else base.bit_length() * exponent
-        if abs(base) > 1 and bits > MOST_BITS:
+        if abs(base) > (name == "power") and bits > MOST_BITS:
             c.fail(f"{name} of {shown} has more than {MOST_BITS} bits")
-    found = compute(c, f"{name} of {shown}", _OPERATORS[name], *objects).value
+    function = getattr(operator, f"__{find_op(name).dunder}__")
+    found = compute(c, f"{name} of {shown}", function, *objects).value
     return Constant(bool(found) if isinstance(found, np.bool_) else found)

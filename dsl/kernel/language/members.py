@@ -16,6 +16,7 @@ from weft.codegen import dtype_kind
 from weft.dsl.kernel.language import array_values as arrays
 from weft.dsl.kernel.language import extents, names
 from weft.dsl.kernel.language.compiler import Compiler
+from weft.dsl.kernel.language.global_values import wrap
 from weft.dsl.kernel.language.kernel_errors import suggestion
 from weft.dsl.kernel.language.numba_objects import from_numba
 from weft.dsl.kernel.language.types import ScalarType
@@ -54,26 +55,21 @@ def attribute(c: Compiler, owner: object, name: str) -> Any:
             found = getattr(owner.maker, name, None) if owner.maker is not None else None
             if isinstance(found, property):
                 return Property(owner, found)
+            if callable(found) or name in ("index", "count"):
+                return Method(owner, name)
             if found is not None:
-                return Method(owner, name)
-            if name in ("index", "count"):
-                return Method(owner, name)
+                return wrap(c, found, name)
             if owner.maker is None and name in ("append", "extend", "pop"):
                 c.fail(f"lists do not grow in a kernel (no {name!r}): use cuda.local.array and a counter", "attribute")
         case ScalarValue():
             return _of_number(c, owner, name)
         case Constant(value=held):
             return _of_object(c, owner, held, name)
-        case Method():
-            pass
     c.fail(f"{describe(owner)} has no attribute {name!r} inside a kernel", "attribute")
 
 
 def thread_number(c: Compiler, path: str, axis: int) -> Constant | ScalarValue:
-    """Return a component of a built-in variable such as threadIdx.
-
-    It is an integer that is promoted like a Python int.
-    """
+    """Return a component of a built-in variable such as threadIdx, which is promoted like a Python int."""
     if path == "blockDim" and c.block is not None:
         return Constant(c.block[axis])
     (found,) = c.builder.emit(NUMBERS[path], (), (c.index_dtype,), axis=axis)

@@ -14,10 +14,7 @@ from weft.dsl.kernel.language import types
 
 
 def from_numba(value: Any) -> Any:
-    """Convert Numba's types, signatures and functions to those of weft or Python.
-
-    Other objects are returned unchanged.
-    """
+    """Convert Numba's types, signatures and functions to those of weft or Python, and return others unchanged."""
     kind = type(value)
     if not kind.__module__.startswith("numba."):
         return value

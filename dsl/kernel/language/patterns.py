@@ -11,9 +11,9 @@ import numpy as np
 
 from weft.codegen import Value
 from weft.dsl.kernel.language.compiler import FunctionFrame
-from weft.dsl.kernel.language.expressions import evaluate
+from weft.dsl.kernel.language.expressions import evaluate, read_attribute
 from weft.dsl.kernel.language.known import known
-from weft.dsl.kernel.language.members import attribute, is_instance
+from weft.dsl.kernel.language.members import is_instance
 from weft.dsl.kernel.language.value_operators import compare
 from weft.dsl.kernel.language.values import Constant, TupleValue
 from weft.runtime import counted
@@ -39,10 +39,13 @@ def test(frame: FunctionFrame, pattern: ast.pattern, subject: Any) -> Truth:
             return c.truth(compare(frame, pattern, ast.Is(), subject, Constant(value)))
         case ast.MatchOr(patterns=options):
             return _combine_tests(frame, "bitwise_or", [partial(test, frame, p, subject) for p in options], True)
-        case ast.MatchSequence(patterns=parts):
-            return _sequence(frame, parts, subject)
-        case ast.MatchClass(cls=maker, patterns=parts, kwd_attrs=names, kwd_patterns=values):
-            return _class(frame, maker, parts, list(zip(names, values, strict=True)), subject)
+        case ast.MatchStar():
+            return True
+        case ast.MatchSequence() | ast.MatchClass():
+            pairs = _parts(frame, pattern, subject)
+            if pairs is None:
+                return False
+            return _combine_tests(frame, "bitwise_and", [partial(test, frame, p, v) for p, v in pairs], False)
     frame.fail(pattern, "this pattern is not part of the kernel language: use values, tuples, | and names", "syntax")
 
 
@@ -58,68 +61,53 @@ def _combine_tests(frame: FunctionFrame, name: str, tests: list[Callable[[], Tru
     return found
 
 
-def _sequence(frame: FunctionFrame, parts: list[ast.pattern], subject: Any) -> Truth:
+def _parts(
+    frame: FunctionFrame, pattern: ast.MatchSequence | ast.MatchClass, subject: Any
+) -> list[tuple[ast.pattern, Any]] | None:
+    """Return the patterns inside a pattern, with the parts of `subject` that they are matched with.
+
+    Return None if `subject` cannot match, because it has another class or length.
+    """
+    if isinstance(pattern, ast.MatchClass):
+        held = known(frame.compiler, evaluate(frame, pattern.cls), "the class of a pattern")
+        return _members(frame, held, pattern, subject) if is_instance(frame.compiler, subject, held) else None
     if not isinstance(subject, TupleValue) or not issubclass(subject.maker or tuple, tuple):
-        return False
-    pairs = _pairs(parts, subject)
-    if pairs is None:
-        return False
-    return _combine_tests(frame, "bitwise_and", [partial(test, frame, p, v) for p, v in pairs], False)
-
-
-def _pairs(parts: list[ast.pattern], subject: TupleValue) -> list[tuple[ast.pattern, Any]] | None:
-    starred = [k for k, part in enumerate(parts) if isinstance(part, ast.MatchStar)]
-    items = subject.items
-    if not starred:
-        return list(zip(parts, items, strict=True)) if len(parts) == len(items) else None
-    k, after = starred[0], len(parts) - starred[0] - 1
-    if len(items) < len(parts) - 1:
         return None
-    return [*zip(parts[:k], items[:k], strict=True), *zip(parts[k + 1 :], items[len(items) - after :], strict=True)]
+    parts, items = pattern.patterns, list(subject.items)
+    starred = [k for k, part in enumerate(parts) if isinstance(part, ast.MatchStar)]
+    if starred and len(items) >= len(parts) - 1:
+        k, count = starred[0], len(items) - len(parts) + 1
+        items[k : k + count] = [TupleValue(tuple(items[k : k + count]))]
+    return list(zip(parts, items, strict=True)) if len(parts) == len(items) else None
 
 
-def _class(
-    frame: FunctionFrame, maker: ast.expr, parts: list[ast.pattern], named: list[tuple[str, ast.pattern]], subject: Any
-) -> Truth:
-    held = known(frame.compiler, evaluate(frame, maker), "the class of a pattern")
-    if not is_instance(frame.compiler, subject, held):
-        return False
-    pairs = _class_pairs(frame, held, parts, named, subject)
-    return _combine_tests(frame, "bitwise_and", [partial(test, frame, p, v) for p, v in pairs], False)
-
-
-def _class_pairs(
-    frame: FunctionFrame, held: Any, parts: list[ast.pattern], named: list[tuple[str, ast.pattern]], subject: Any
-) -> list[tuple[ast.pattern, Any]]:
-    """Return the patterns inside a class pattern, with the values that they are matched with."""
-    c = frame.compiler
+def _members(frame: FunctionFrame, held: Any, pattern: ast.MatchClass, subject: Any) -> list[tuple[ast.pattern, Any]]:
+    c, parts = frame.compiler, pattern.patterns
     own = held in (bool, float, int, str, tuple)  # (one pattern in brackets is for the subject itself)
     positions = getattr(held, "__match_args__", ())
     if len(parts) > (1 if own else len(positions)):
         c.fail(f"{held.__name__}() accepts {counted(1 if own else len(positions), 'positional pattern')} here")
     pairs = [(parts[0], subject)] if own and parts else []
     if not own:
-        pairs = [(p, attribute(c, subject, n)) for n, p in zip(positions, parts, strict=False)]
-    return pairs + [(p, attribute(c, subject, n)) for n, p in named]
+        pairs = [(p, read_attribute(frame, pattern, subject, n)) for n, p in zip(positions, parts, strict=False)]
+    return pairs + [
+        (p, read_attribute(frame, pattern, subject, n))
+        for n, p in zip(pattern.kwd_attrs, pattern.kwd_patterns, strict=True)
+    ]
 
 
 def bind_pattern(frame: FunctionFrame, pattern: ast.pattern, subject: Any) -> None:
     """Assign the parts of a matching subject to the names in a pattern."""
     match pattern:
-        case ast.MatchAs(pattern=inner, name=name):
+        case ast.MatchAs(name=name) | ast.MatchStar(name=name):
+            inner = getattr(pattern, "pattern", None)
             if inner is not None:
                 bind_pattern(frame, inner, subject)
-            if name is not None:
-                variable = frame.variable(id(pattern), name)
-                if variable is not None:
-                    frame.compiler.assign(variable, subject)
-        case ast.MatchSequence(patterns=parts) if isinstance(subject, TupleValue):
-            for part, value in _pairs(parts, subject) or ():
-                bind_pattern(frame, part, value)
-            _bind_star(frame, parts, subject)
-        case ast.MatchClass(cls=maker, patterns=parts, kwd_attrs=names, kwd_patterns=values):
-            held = known(frame.compiler, evaluate(frame, maker), "the class of a pattern")
-            for part, value in _class_pairs(frame, held, parts, list(zip(names, values, strict=True)), subject):
+            variable = None if name is None else frame.variable(id(pattern), name)
+            if variable is not None:
+                frame.compiler.assign(variable, subject)
+        case ast.MatchSequence() | ast.MatchClass():
+            for part, value in _parts(frame, pattern, subject) or ():
                 bind_pattern(frame, part, value)
         case ast.MatchOr(patterns=options) if any(
             isinstance(n, ast.MatchAs | ast.MatchStar) for n in ast.walk(pattern)
@@ -132,12 +120,3 @@ def bind_pattern(frame: FunctionFrame, pattern: ast.pattern, subject: Any) -> No
                     continue
                 with frame.compiler.builder.if_(truth):
                     bind_pattern(frame, option, subject)
-
-
-def _bind_star(frame: FunctionFrame, parts: list[ast.pattern], subject: TupleValue) -> None:
-    for k, part in enumerate(parts):
-        if isinstance(part, ast.MatchStar) and part.name is not None:
-            after = len(parts) - k - 1
-            variable = frame.variable(id(part), part.name)
-            if variable is not None:
-                frame.compiler.assign(variable, TupleValue(subject.items[k : len(subject.items) - after]))

@@ -11,25 +11,20 @@ from typing import Any
 
 import numpy as np
 
-from weft.codegen import Pointer
 from weft.dsl.kernel.language import extents
 from weft.dsl.kernel.language.compiler import Compiler
 from weft.dsl.kernel.language.invocation import Invocation
 from weft.dsl.kernel.language.statements import enter, lower_body
 from weft.dsl.kernel.language.values import (
-    INT,
     ArrayValue,
     Constant,
-    ConstantKind,
-    DateKind,
     DateValue,
-    ScalarKind,
+    OptionalValue,
     ScalarValue,
-    TupleKind,
     TupleValue,
     describe,
 )
-from weft.dsl.kernel.language.variables import Restart, Unresolved, Variable
+from weft.dsl.kernel.language.variables import Restart, Unresolved, Variable, slot_dtypes
 
 
 @dataclass(slots=True)
@@ -49,10 +44,7 @@ def marked(c: Compiler) -> set[Any]:
 
 
 def call_recursive(call: Invocation, function: Any, key: object, arguments: list[Any], keywords: dict[str, Any]) -> Any:
-    """Compile a call to a recursive function.
-
-    The first call in a run also compiles the function itself.
-    """
+    """Compile a call to a recursive function. The first call in a run also compiles the function itself."""
     c = call.c
     if keywords:
         c.fail("a function that calls itself is called without keywords")
@@ -71,8 +63,7 @@ def call_recursive(call: Invocation, function: Any, key: object, arguments: list
         if entry.tried > 8:
             c.fail(f"{_name(function)} has no return that does not call it again: a recursion without a bound")
         raise Unresolved
-    results = list(c.builder.call(entry.name, *flat))
-    return _rebuild(entry.result, results)
+    return _rebuild(c, entry.result, list(c.builder.call(entry.name, *flat)))
 
 
 def _name(function: Any) -> str:
@@ -129,9 +120,7 @@ def _define(call: Invocation, function: Any, entry: Recursive, arguments: list[A
         with c.builder.scope(label):
             inner = enter(call.frame, call.node, function, restored, {})
             inner.label, inner.result = label, entry.result
-            body = inner.source.tree.body
-            assert isinstance(body, list)
-            if lower_body(inner, body) and entry.result.kind is None:
+            if lower_body(inner, inner.source.body) and entry.result.kind is None:
                 c.pending = True
         if entry.result.kind is not None:
             c.builder.yield_(*result_values(c, entry.result))
@@ -140,16 +129,9 @@ def _define(call: Invocation, function: Any, entry: Recursive, arguments: list[A
         raise Restart
 
 
-def result_types(result: Variable) -> list[np.dtype | Pointer]:
-    """Return the IR types of a recursive function's result."""
-    match result.kind:
-        case ScalarKind(dtype=dtype):
-            return [dtype]
-        case TupleKind():
-            return [t for part in result.parts for t in result_types(part)]
-        case DateKind():
-            return [INT]
-    return []  # (a constant is known without the call)
+def result_types(result: Variable) -> list[np.dtype]:
+    """Return the IR types of a recursive function's result. A constant, which is known without the call, has none."""
+    return [*slot_dtypes(result.kind), *(dtype for part in result.parts for dtype in result_types(part))]
 
 
 def result_values(c: Compiler, result: Variable) -> list[Any]:
@@ -159,23 +141,18 @@ def result_values(c: Compiler, result: Variable) -> list[Any]:
         match item:
             case TupleValue(items=items):
                 return [v for part in items for v in flat(part)]
-            case Constant():
+            case Constant() | None:
                 return []
             case DateValue(number=number):
                 return [number.ir]
+            case OptionalValue(present=present, value=held):
+                return [present, *flat(held)]
         return [c.scalar(item).ir]
 
     return flat(c.load(result))
 
 
-def _rebuild(result: Variable, results: list[Any]) -> Any:
-    match result.kind:
-        case ScalarKind(weak=weak, nonnegative=nonnegative):
-            return ScalarValue(results.pop(0), weak, nonnegative)
-        case TupleKind(maker=maker, names=names):
-            return TupleValue(tuple(_rebuild(part, results) for part in result.parts), maker, names)
-        case DateKind(dtype=dtype):
-            return DateValue(ScalarValue(results.pop(0)), dtype)
-        case ConstantKind(value=held):
-            return Constant(held)
-    raise AssertionError(result.kind)
+def _rebuild(c: Compiler, result: Variable, results: list[Any]) -> Any:
+    """Return the result of a call as a value, and remove its IR values from `results`."""
+    own = [results.pop(0) for _ in slot_dtypes(result.kind)]
+    return c.assembled(result, own, lambda part: _rebuild(c, part, results))

@@ -36,6 +36,13 @@ class Source:
     webs: Webs
     shift: int = 0  # columns removed by dedenting
 
+    @property
+    def body(self) -> list[ast.stmt]:
+        """The statements of the function; for a lambda, a `return` statement."""
+        if isinstance(self.tree, ast.FunctionDef):
+            return self.tree.body
+        return [ast.copy_location(ast.Return(self.tree.body), self.tree.body)]
+
     def location(self, node: ast.AST) -> SourceLocation:
         """Return the source location of a node."""
         line = getattr(node, "lineno", self.tree.lineno)
@@ -53,10 +60,7 @@ class Source:
 
 
 def source_of(function: FunctionType) -> Source:
-    """Return the source of a function.
-
-    Raises KernelSyntaxError if it cannot be read.
-    """
+    """Return the source of a function, or raise KernelSyntaxError if it cannot be read."""
     linecache.lazycache(function.__code__.co_filename, function.__globals__)
     return _source(function.__code__)
 
@@ -106,10 +110,7 @@ def _without_text(code: CodeType) -> Source:
 
 
 def _lambda_source(code: CodeType) -> Source:
-    """Return the source of a lambda.
-
-    If a line contains several lambdas, the byte code distinguishes them.
-    """
+    """Return the source of a lambda. If a line contains several lambdas, the byte code distinguishes them."""
     module = ast.parse("".join(linecache.getlines(code.co_filename)))
     lambdas = [n for n in ast.walk(module) if isinstance(n, ast.Lambda) and n.lineno == code.co_firstlineno]
     tree = next((n for n in lambdas if equals(n, code)), None)
@@ -119,10 +120,7 @@ def _lambda_source(code: CodeType) -> Source:
 
 
 def outer_value(function: FunctionType, name: str) -> Any:
-    """Return the value of a nonlocal, global or built-in name.
-
-    Raises KeyError if there is no such name.
-    """
+    """Return the value of a nonlocal, global or built-in name, or raise KeyError if there is no such name."""
     code = function.__code__
     if name in code.co_freevars:
         cell = (function.__closure__ or ())[code.co_freevars.index(name)]

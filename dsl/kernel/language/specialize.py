@@ -18,8 +18,6 @@ from weft.codegen import InvalidKernelError as InvalidKernel
 from weft.codegen import Kernel, obtain_function, verify_kernel
 from weft.dsl.kernel.language.calls import call_value
 from weft.dsl.kernel.language.compiler import Compiler, FunctionFrame
-from weft.dsl.kernel.language.expressions import evaluate
-from weft.dsl.kernel.language.global_values import wrap
 from weft.dsl.kernel.language.kernel_errors import (
     KernelError,
     KernelSyntaxError,
@@ -28,9 +26,10 @@ from weft.dsl.kernel.language.kernel_errors import (
     SourceLocation,
 )
 from weft.dsl.kernel.language.recursion import result_types, result_values
-from weft.dsl.kernel.language.source import outer_value, source_of
-from weft.dsl.kernel.language.statements import lower_body
-from weft.dsl.kernel.language.values import Constant, ScalarValue, describe, is_number
+from weft.dsl.kernel.language.source import source_of
+from weft.dsl.kernel.language.ssa_webs import parameters_of
+from weft.dsl.kernel.language.statements import global_names, lower_body
+from weft.dsl.kernel.language.values import ConstantKind, ScalarValue, describe, runtime_kind
 from weft.dsl.kernel.language.variables import Restart
 from weft.dsl.kernel.launch.arguments import Descriptor, declare
 from weft.dsl.kernel.sanitizer.tracer import Tracer
@@ -102,18 +101,15 @@ class Options:
 
     def attributes(self) -> dict[str, Any]:
         """Return the options as attributes of kernel IR."""
-        found: dict[str, Any] = {"explicit": True}
-        if self.fastmath:
-            found["fast"] = True
-        if self.lineinfo:
-            found["line_info"] = True
-        if self.max_registers:
-            found["max_registers"] = self.max_registers
-        if self.launch_bounds:
-            found["launch_bounds"] = self.launch_bounds
-        if self.links:
-            found["links"] = self.links
-        return found
+        found = {
+            "explicit": True,
+            "fast": self.fastmath,
+            "line_info": self.lineinfo,
+            "max_registers": self.max_registers,
+            "launch_bounds": self.launch_bounds,
+            "links": self.links,
+        }
+        return {name: value for name, value in found.items() if value}
 
 
 def specialize(
@@ -178,32 +174,23 @@ def _run(
 ) -> Specialization:
     name = _identifier(function.__name__)
     c.begin(name)
-    frame = FunctionFrame(c, source, (), lambda free: wrap(c, outer_value(function, free), free))
+    frame = FunctionFrame(c, source, (), global_names(c, function))
     c.stack.append(function)
     if device is not None:
         return _device_function(c, frame, name, descriptors, device, options)
-    _set_attributes(c, source, options)
-    arguments = source.tree.args
-    parameters = (*arguments.posonlyargs, *arguments.args, *arguments.kwonlyargs)
-    for k, (parameter, descriptor) in enumerate(zip(parameters, descriptors, strict=True)):
+    for k, (parameter, descriptor) in enumerate(zip(parameters_of(source.tree), descriptors, strict=True)):
         _bind(frame, parameter, declare(c, parameter.arg, descriptor, k))
-    body = source.tree.body
     with c.builder.scope("kernel"):
-        if isinstance(body, ast.expr):
-            _nothing_returned(frame, body, evaluate(frame, body))
-        else:
-            lower_body(frame, body)
-    return _finished(c, source)
+        lower_body(frame, source.body)
+    return _finished(c, source, options)
 
 
-def _set_attributes(c: Compiler, source: Any, options: Options) -> None:
-    c.builder.kernel.attributes.update(options.attributes())
-    if c.lines:
-        c.builder.kernel.attributes["file"] = source.file
-
-
-def _finished(c: Compiler, source: Any, returns: Any = None) -> Specialization:
+def _finished(c: Compiler, source: Any, options: Options, returns: Any = None, **attributes: str) -> Specialization:
     kernel = c.builder.finish()
+    kernel.attributes.update(options.attributes())
+    if c.lines:
+        kernel.attributes["file"] = source.file
+    kernel.attributes.update(attributes)
     if c.tracer is not None:
         kernel.attributes["trace"] = c.tracer.width
     if any(o.opcode == "atomic" for o in kernel.walk()):
@@ -241,11 +228,6 @@ def _bind(frame: FunctionFrame, parameter: ast.arg, value: object) -> None:
         frame.compiler.assign(variable, value)
 
 
-def _nothing_returned(frame: FunctionFrame, node: ast.expr, value: object) -> None:
-    if not (isinstance(value, Constant) and value.value is None):
-        frame.fail(node, "a kernel returns nothing: write the result to an array argument")
-
-
 def _identifier(name: str) -> str:
     cleaned = "".join(ch if ch.isascii() and (ch.isalnum() or ch == "_") else "_" for ch in name)
     return cleaned if cleaned and not cleaned[0].isdigit() else f"kernel_{cleaned}"
@@ -256,78 +238,47 @@ def _device_function(
 ) -> Specialization:
     """Compile a function for callers outside the kernel language, such as CUDA C++."""
     wanted, abi = device
-    source = frame.source
-    b = c.builder
-    frame.function = frame.source
+    source, b = frame.source, c.builder
+    frame.function = source
     frame.result = c.variable(("device result",), f"the result of {name}")
     frame.label = c.exit = "kernel"
-    probe = Compiler(c.call, c.target, False, c.index_dtype)
-    probe.begin(name)
-    # Declare the parameters as those of a kernel to obtain their types, and then as those of the function.
-    arguments = source.tree.args
-    parameters = (*arguments.posonlyargs, *arguments.args, *arguments.kwonlyargs)
-    for parameter, descriptor in zip(parameters, descriptors, strict=True):
-        declare(probe, parameter.arg, descriptor)
-    types = [p.value.type for p in probe.builder.kernel.parameters]
-    if abi == "row":
-        types = [descriptor[1] for descriptor in descriptors]
-    known = frame.result.kind is not None
-    result = np.dtype(wanted) if wanted is not None else getattr(frame.result.kind, "dtype", None)
+    kind = frame.result.kind
+    if isinstance(kind, ConstantKind) and kind.value is not None:  # the caller receives constants at run time, too
+        frame.result.kind = kind = runtime_kind(kind)
+        if kind is None:
+            frame.fail(source.tree, "a function that is called from other code returns numbers, or nothing")
+    known = kind is not None
+    result = np.dtype(wanted) if wanted is not None else getattr(kind, "dtype", None)
     results = [result] if result is not None else result_types(frame.result)
     c.reporting = False
-    with b.function(f"{name}_inside", types, results) as values:  # the kernel's own name is visible to callers
-        rest = list(values)
+    with b.function(f"{name}_inside", (), results):  # the kernel's own name is visible to callers
+        parameters = parameters_of(source.tree)
+        values = [_declare(c, p.arg, descriptor, abi) for p, descriptor in zip(parameters, descriptors, strict=True)]
+        b.kernel.functions[-1].parameters = tuple(p.value for p in b.kernel.parameters)
+        b.kernel.parameters.clear()
         with b.scope("kernel"):
-            for parameter, descriptor in zip(parameters, descriptors, strict=True):
-                if abi == "row":
-                    _bind(frame, parameter, ScalarValue(rest.pop(0), descriptor[2], descriptor[1].kind == "u"))
-                else:
-                    _bind(frame, parameter, _declared(c, parameter.arg, descriptor, rest))
-            body = source.tree.body
-            if isinstance(body, ast.expr):
-                c.assign(frame.result, _as_number(c, evaluate(frame, body)))
-            elif lower_body(frame, body) and known and result is not None:
+            for parameter, value in zip(parameters, values, strict=True):
+                _bind(frame, parameter, value)
+            if lower_body(frame, source.body) and known and result is not None:
                 frame.fail(source.tree, f"{name} ends without a return in one place, and with one in another")
         if known:
             values_out = result_values(c, frame.result)
+            if len(values_out) != len(results):
+                frame.fail(
+                    source.tree, f"{source.name} returns {describe(c.load(frame.result))}, where a number is needed"
+                )
             b.yield_(*(b.cast(v, t) for v, t in zip(values_out, results, strict=True)))
     if not known and frame.result.kind is not None:
         raise Restart
-    _set_attributes(c, source, options)
-    b.kernel.attributes.update(device=f"{name}_inside", abi=abi)
-    return _finished(c, source, result)
+    return _finished(c, source, options, result, device=f"{name}_inside", abi=abi)
 
 
-def _as_number(c: Compiler, value: object) -> Any:
-    """Return the result of a function as a run-time scalar, even if it is a constant.
+def _declare(c: Compiler, name: str, descriptor: Descriptor, abi: str) -> Any:
+    """Declare the parameters for an argument of a device function, and return the argument's value.
 
-    Raises KernelTypeError if a constant is not a number.
+    The op table passes a complex number as one parameter.
     """
-    if not isinstance(value, Constant):
-        return value
-    if not is_number(value.value):
-        c.fail(f"the function returns {describe(value)}, where a number is needed")
-    return c.scalar(value)
-
-
-def _declared(c: Compiler, name: str, descriptor: Descriptor, values: list[Any]) -> Any:
-    """Assemble the value of a parameter from the kernel IR parameters that represent it."""
-
-    class Source:
-        """A stand-in for the kernel builder, which returns existing parameters instead of adding new ones."""
-
-        def pointer(self, *ignored: Any, **options: Any) -> Any:
-            return values.pop(0)
-
-        def scalar(self, *ignored: Any) -> Any:
-            return values.pop(0)
-
-        def __getattr__(self, word: str) -> Any:
-            return getattr(builder, word)
-
-    builder = c.builder
-    c.builder = Source()  # type: ignore[assignment]
-    try:
+    if abi != "row":
         return declare(c, name, descriptor)
-    finally:
-        c.builder = builder
+    _, dtype, weak = descriptor
+    return ScalarValue(c.builder.scalar(name, dtype), weak, dtype.kind == "u")

@@ -226,12 +226,12 @@ class _Flow:
         return _merge([state, *ends])
 
     def _pattern(self, pattern: ast.pattern, state: State | None) -> State | None:
-        for node in ast.walk(pattern):
-            match node:
-                case ast.MatchAs(name=str(name)) | ast.MatchStar(name=str(name)):
-                    state = self._define(state, id(node), name)
-                case ast.MatchValue(value=value):
-                    state = self._expression(value, state)
+        if isinstance(pattern, ast.MatchOr):
+            return _merge([self._pattern(option, state) for option in pattern.patterns])
+        for child in ast.iter_child_nodes(pattern):
+            state = self._pattern(child, state) if isinstance(child, ast.pattern) else self._expression(child, state)
+        if isinstance(pattern, (ast.MatchAs, ast.MatchStar)) and pattern.name is not None:
+            state = self._define(state, id(pattern), pattern.name)
         return state
 
     # -- expressions ------------------------------------------------------------------------

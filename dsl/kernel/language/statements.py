@@ -7,18 +7,30 @@ condition known at compile time leaves one branch.
 from __future__ import annotations
 
 import ast
+import inspect
 from collections.abc import Callable, Iterator
-from contextlib import contextmanager
+from contextlib import contextmanager, nullcontext
+from functools import partial
 from typing import Any
 
 from weft.dsl.kernel.language import array_values as arrays
 from weft.dsl.kernel.language import patterns
 from weft.dsl.kernel.language.compiler import Compiler, FunctionFrame
-from weft.dsl.kernel.language.expressions import bind, closure, evaluate, lookup, named_variable, set_item, subscript
+from weft.dsl.kernel.language.expressions import (
+    bind,
+    closure,
+    evaluate,
+    lookup,
+    named_variable,
+    read_attribute,
+    set_item,
+    subscript,
+)
 from weft.dsl.kernel.language.global_values import wrap
 from weft.dsl.kernel.language.iteration import has_tuple, item_of, known_range, length_of
 from weft.dsl.kernel.language.kernel_errors import KernelError
 from weft.dsl.kernel.language.source import Source, outer_value, source_of
+from weft.dsl.kernel.language.ssa_webs import own_nodes
 from weft.dsl.kernel.language.value_operators import binary, negate
 from weft.dsl.kernel.language.values import (
     INT,
@@ -31,7 +43,7 @@ from weft.dsl.kernel.language.values import (
     TupleValue,
     describe,
 )
-from weft.dsl.kernel.language.variables import Unresolved, Variable
+from weft.dsl.kernel.language.variables import Unresolved
 from weft.dsl.kernel.language.waiting import begin_waiting, count_waiting
 from weft.runtime import counted
 
@@ -55,9 +67,7 @@ _REFUSED: dict[type[ast.stmt], tuple[str, str]] = {
 class LoopStep(ast.Pass):
     """A statement that the compiler adds to a loop, and compiles by calling `action`."""
 
-    def __init__(self, action: Callable[[], None]) -> None:
-        super().__init__()
-        self.action = action
+    action: Callable[[], None]
 
 
 def lower_body(frame: FunctionFrame, statements: list[ast.stmt]) -> bool:
@@ -102,29 +112,24 @@ def _annotated(frame: FunctionFrame, node: ast.AnnAssign) -> None:
 
 
 def _augmented(frame: FunctionFrame, node: ast.AugAssign) -> None:
-    c = frame.compiler
-    operator = type(node.op)
-    match node.target:
-        case ast.Name(id=name) as target:
-            if name in frame.source.webs.names:
-                old = lookup(frame, target, (id(target), "read"), name)
-            else:
-                old = lookup(frame, target, id(target), name)
-            if isinstance(old, ArrayValue) and old.ndim:
-                _whole_array(frame, old, operator, evaluate(frame, node.value))
-                return
-            bind(frame, target, binary(c, operator, old, evaluate(frame, node.value)))
-        case ast.Subscript(value=owner, slice=key) as target:
-            # The owner and the index are evaluated once.
+    """Compile ``target += value``, which evaluates the owner and the index of a target once."""
+    c, target = frame.compiler, node.target
+    store: Callable[[Any], None] = partial(bind, frame, target)
+    match target:
+        case ast.Name(id=name):
+            read = (id(target), "read") if name in frame.source.webs.names else id(target)
+            old = lookup(frame, target, read, name)
+        case ast.Subscript(value=owner, slice=key):
             held, index = evaluate(frame, owner), evaluate(frame, key)
             old = subscript(frame, target, held, index)
-            if isinstance(old, ArrayValue) and old.ndim:
-                _whole_array(frame, old, operator, evaluate(frame, node.value))
-                return
-            set_item(frame, held, index, binary(c, operator, old, evaluate(frame, node.value)), target)
-        case ast.Attribute(value=owner, attr=name) as target:
-            old = evaluate(frame, ast.copy_location(ast.Attribute(owner, name, ast.Load()), target))
-            bind(frame, target, binary(c, operator, old, evaluate(frame, node.value)))
+            store = partial(set_item, frame, held, index, node=target)
+        case ast.Attribute(value=owner, attr=name):
+            old = read_attribute(frame, target, evaluate(frame, owner), name)
+    value = evaluate(frame, node.value)
+    if isinstance(old, ArrayValue) and old.ndim:
+        _whole_array(frame, old, type(node.op), value)
+    else:
+        store(binary(c, type(node.op), old, value))
 
 
 def _whole_array(frame: FunctionFrame, array: ArrayValue, operator: type[ast.operator], value: object) -> None:
@@ -164,18 +169,13 @@ def _loop_scopes(frame: FunctionFrame, node: ast.While | ast.For) -> Iterator[tu
     leave = c.new_label("break")
     done = c.new_label("done") if node.orelse else leave
     with c.builder.scope(leave):
-        with c.builder.scope(done) if node.orelse else _nothing():
+        with c.builder.scope(done) if node.orelse else nullcontext():
             following = c.new_label("continue")
             frame.loops.append((leave, following))
             yield done, lambda: c.builder.scope(following)
             frame.loops.pop()
         if node.orelse:
             lower_body(frame, node.orelse)
-
-
-@contextmanager
-def _nothing() -> Iterator[None]:
-    yield
 
 
 def _while(frame: FunctionFrame, node: ast.While) -> bool:
@@ -200,16 +200,12 @@ def _while(frame: FunctionFrame, node: ast.While) -> bool:
 
 def _has_break(statements: list[ast.stmt]) -> bool:
     for statement in statements:
-        if isinstance(statement, ast.Break):
-            return True
-        if isinstance(statement, (ast.For, ast.While)):
-            if _has_break(statement.orelse):
-                return True
-            continue
-        for name in ("body", "orelse"):
-            if _has_break(getattr(statement, name, [])):
-                return True
-        if isinstance(statement, ast.Match) and any(_has_break(case.body) for case in statement.cases):
+        inner = list(getattr(statement, "orelse", []))
+        if not isinstance(statement, (ast.For, ast.While)):  # (a `break` in an inner loop leaves that loop)
+            inner += getattr(statement, "body", [])
+        for case in getattr(statement, "cases", []):
+            inner += case.body
+        if isinstance(statement, ast.Break) or _has_break(inner):
             return True
     return False
 
@@ -224,25 +220,48 @@ def _for(frame: FunctionFrame, node: ast.For) -> None:
     if isinstance(count, Constant) and has_tuple(items):
         _unrolled(frame, node, items, count.value)
         return
+    start = ScalarValue(c.ir(Constant(0), INT), True, True)
+    _repeat(
+        frame,
+        node,
+        start,
+        Constant(1),
+        lambda k: c.apply("greater_equal", k, count),
+        lambda k: item_of(c, items, k),
+    )
+
+
+def _repeat(
+    frame: FunctionFrame,
+    node: ast.For,
+    start: ScalarValue,
+    step: Any,
+    ended: Callable[[Any], Any],
+    item: Callable[[Any], Any],
+    most: int = 0,
+) -> None:
+    """Compile a loop with a counter that starts at `start` and is increased by `step`.
+
+    `ended` compiles the condition that ends the loop, and `item` the value of the loop variable, both for a value of the
+    counter. `most` is the maximum number of iterations, or 0 if it is unknown.
+    """
+    c = frame.compiler
     counter = c.variable((*frame.path, "counter", id(node)), "the loop's counter")
-    c.assign(counter, ScalarValue(c.ir(Constant(0), INT), True, True))
+    c.assign(counter, start)
     with _loop_scopes(frame, node) as (done, body):
-        with c.builder.repeat():
+        with c.builder.repeat(most):
             k = c.load(counter)
-            with c.builder.if_(c.ir(c.apply("greater_equal", k, count))):
+            with c.builder.if_(c.ir(ended(k))):
                 c.builder.leave(done)
             # Increment before the body, because the body may `continue` anywhere.
-            c.assign(counter, c.apply("add", k, Constant(1)))
-            bind(frame, node.target, item_of(c, items, k))
+            c.assign(counter, c.apply("add", k, step))
+            bind(frame, node.target, item(k))
             with body():
                 lower_body(frame, node.body)
 
 
 def _counted(frame: FunctionFrame, node: ast.For, items: Range) -> None:
-    """Compile a loop over a range.
-
-    Assignments to the loop variable do not affect the iteration.
-    """
+    """Compile a loop over a range. Assignments to the loop variable do not affect the iteration."""
     c = frame.compiler
     known = known_range(items)
     if known is not None and not known:
@@ -250,32 +269,28 @@ def _counted(frame: FunctionFrame, node: ast.For, items: Range) -> None:
         return
     start, stop = c.scalar(items.start), c.scalar(items.stop)
     step = items.step
-    counter = c.variable((*frame.path, "counter", id(node)), "the loop's counter")
     rising = isinstance(step, Constant) and step.value > 0
     falling = isinstance(step, Constant) and step.value < 0
-    nonnegative = (rising or (not falling and isinstance(step, ScalarValue) and step.nonnegative)) and start.nonnegative
-    c.assign(counter, ScalarValue(start.ir, True, nonnegative))
+    upward = rising or (isinstance(step, ScalarValue) and step.nonnegative)
     limit = ScalarValue(stop.ir, True)
-    with _loop_scopes(frame, node) as (done, body):
-        with c.builder.repeat(0 if known is None else len(known)):
-            k = c.load(counter)
-            if rising or (isinstance(step, ScalarValue) and step.nonnegative):
-                over = c.apply("greater_equal", k, limit)
-            elif falling:
-                over = c.apply("less_equal", k, limit)
-            else:
-                over = c.apply(
-                    "where",
-                    c.apply("less", step, Constant(0)),
-                    c.apply("less_equal", k, limit),
-                    c.apply("greater_equal", k, limit),
-                )
-            with c.builder.if_(c.ir(over)):
-                c.builder.leave(done)
-            c.assign(counter, c.apply("add", k, step))
-            bind(frame, node.target, k)
-            with body():
-                lower_body(frame, node.body)
+
+    def ended(k: Any) -> Any:
+        if upward:
+            return c.apply("greater_equal", k, limit)
+        if falling:
+            return c.apply("less_equal", k, limit)
+        negative = c.apply("less", step, Constant(0))
+        return c.apply("where", negative, c.apply("less_equal", k, limit), c.apply("greater_equal", k, limit))
+
+    first = ScalarValue(start.ir, True, upward and start.nonnegative)
+    _repeat(frame, node, first, step, ended, lambda k: k, 0 if known is None else len(known))
+
+
+def _has_own_target(frame: FunctionFrame, node: ast.For) -> bool:
+    """Return whether the variables that a loop assigns to its target are used in the loop only."""
+    webs, inside = frame.source.webs.of, {id(part) for part in ast.walk(node)}
+    numbers = {webs.get(id(part)) for part in ast.walk(node.target)} - {None}
+    return not any(webs.get(id(n)) in numbers for n in own_nodes(frame.source.tree) if id(n) not in inside)
 
 
 def _unrolled(frame: FunctionFrame, node: ast.For, items: Any, count: int) -> None:
@@ -283,7 +298,7 @@ def _unrolled(frame: FunctionFrame, node: ast.For, items: Any, count: int) -> No
     c = frame.compiler
     if count > UNROLL_LIMIT:
         c.fail(f"a tuple of {count} items is too long for a loop: use an array")
-    fresh = not _has_break(node.body)
+    fresh = not _has_break(node.body) and _has_own_target(frame, node)
     with _loop_scopes(frame, node) as (_, body):
         for k in range(count):
             bind(frame, node.target, item_of(c, items, Constant(k)), fresh)
@@ -291,13 +306,8 @@ def _unrolled(frame: FunctionFrame, node: ast.For, items: Any, count: int) -> No
                 lower_body(frame, node.body)
 
 
-def _break(frame: FunctionFrame, node: ast.Break) -> bool:
-    frame.compiler.builder.leave(frame.loops[-1][0])
-    return False
-
-
-def _continue(frame: FunctionFrame, node: ast.Continue) -> bool:
-    frame.compiler.builder.leave(frame.loops[-1][1])
+def _jump(frame: FunctionFrame, node: ast.Break | ast.Continue) -> bool:
+    frame.compiler.builder.leave(frame.loops[-1][isinstance(node, ast.Continue)])
     return False
 
 
@@ -319,45 +329,34 @@ def _return(frame: FunctionFrame, node: ast.Return) -> bool:
 
 
 def _match(frame: FunctionFrame, node: ast.Match) -> bool:
+    """Compile a `match` statement, and return whether execution can reach its end."""
     c = frame.compiler
     subject = evaluate(frame, node.subject)
     label = c.new_label("match")
     going = False
     with c.builder.scope(label):
         for case in node.cases:
-            with _nothing():
-                truth = patterns.test(frame, case.pattern, subject)
-                if truth is False:
-                    continue
-                if truth is True:
-                    state = _case(frame, case, subject, label)
-                    going = going or state
-                    if case.guard is None:
-                        return going
-                    continue
-                with c.builder.if_(truth):
-                    state = _case(frame, case, subject, label)
-                going = going or state
+            truth = patterns.test(frame, case.pattern, subject)
+            if truth is False:
+                continue
+            with nullcontext() if truth is True else c.builder.if_(truth):
+                going = _case(frame, case, subject, label) or going
+            if c.builder.ended:
+                return going
     return True
 
 
 def _case(frame: FunctionFrame, case: ast.match_case, subject: Any, label: str) -> bool:
-    """Compile the guard and body of a `case`, and return whether execution can reach their end."""
+    """Compile the guard and body of a `case`, and return whether execution can reach the end of the `match`."""
     c = frame.compiler
     patterns.bind_pattern(frame, case.pattern, subject)
-    if case.guard is not None:
-        truth = c.truth(evaluate(frame, case.guard))
-        if truth is False:
-            return False
-        if truth is not True:
-            with c.builder.if_(truth):
-                going = lower_body(frame, case.body)
-                if going:
-                    c.builder.leave(label)
-            return True
-    going = lower_body(frame, case.body)
-    if going:
-        c.builder.leave(label)
+    truth = True if case.guard is None else c.truth(evaluate(frame, case.guard))
+    if truth is False:
+        return False
+    with nullcontext() if truth is True else c.builder.if_(truth):
+        going = lower_body(frame, case.body)
+        if going:
+            c.builder.leave(label)
     return going
 
 
@@ -391,10 +390,7 @@ def _raise(frame: FunctionFrame, node: ast.Raise) -> bool:
 
 
 def message_of(c: Compiler, *parts: Any) -> tuple[str, tuple[Any, ...]]:
-    """Return the text of an error message and its run-time values.
-
-    The text contains ``{}`` for each run-time value.
-    """
+    """Return the text of an error message, with ``{}`` for each run-time value, and these values."""
     texts, values = [], []
     for part in parts:
         if isinstance(part, TextValue):
@@ -412,11 +408,8 @@ def message_of(c: Compiler, *parts: Any) -> tuple[str, tuple[Any, ...]]:
 
 
 def _expression(frame: FunctionFrame, node: ast.Expr) -> None:
-    if isinstance(node.value, ast.Constant):
-        return  # a docstring
-    if isinstance(node.value, (ast.Yield, ast.YieldFrom, ast.Await)):
+    if not isinstance(node.value, ast.Constant):  # a docstring is ignored
         evaluate(frame, node.value)
-    evaluate(frame, node.value)
 
 
 def _function(frame: FunctionFrame, node: ast.FunctionDef) -> None:
@@ -442,8 +435,8 @@ _HANDLERS: dict[type[ast.stmt], Callable[[FunctionFrame, Any], Any]] = {
     ast.If: _if,
     ast.While: _while,
     ast.For: _for,
-    ast.Break: _break,
-    ast.Continue: _continue,
+    ast.Break: _jump,
+    ast.Continue: _jump,
     ast.Return: _return,
     ast.Match: _match,
     ast.Assert: _assert,
@@ -451,9 +444,8 @@ _HANDLERS: dict[type[ast.stmt], Callable[[FunctionFrame, Any], Any]] = {
     ast.Expr: _expression,
     ast.FunctionDef: _function,
     LoopStep: lambda frame, node: node.action(),
-    ast.Pass: lambda frame, node: None,
     ast.Delete: _delete,
-    ast.Nonlocal: lambda frame, node: None,
+    **dict.fromkeys((ast.Pass, ast.Nonlocal), lambda frame, node: None),
 }
 
 
@@ -469,10 +461,8 @@ def inline(
     location, numba = c.location, c.numba
     if not isinstance(function, Closure):
         c.use_types_for(function)
-    body = inner.source.tree.body
-    if isinstance(body, ast.expr):
-        value = evaluate(inner, body)
-    elif _runs_straight(body):
+    body = inner.source.body
+    if all(n is body[-1] for n in own_nodes(inner.source.tree) if isinstance(n, ast.Return)):
         lower_body(inner, body)
         value = Constant(None) if inner.returned is None else inner.returned
     else:
@@ -484,27 +474,6 @@ def inline(
         value = c.load(inner.result) if inner.result.kind is not None else Constant(None)
     c.location, c.numba = location, numba
     return value
-
-
-def _runs_straight(body: list[ast.stmt]) -> bool:
-    """Return whether the body of a function has no `return` except at its end."""
-    for k, statement in enumerate(body):
-        if isinstance(statement, ast.Return):
-            return k == len(body) - 1
-        if isinstance(statement, (ast.FunctionDef, ast.ClassDef)):
-            continue
-        if any(isinstance(node, ast.Return) for node in _walk_own(statement)):
-            return False
-    return True
-
-
-def _walk_own(statement: ast.stmt) -> Iterator[ast.AST]:
-    stack: list[ast.AST] = [statement]
-    while stack:
-        node = stack.pop()
-        yield node
-        if not isinstance(node, (ast.FunctionDef, ast.Lambda)):
-            stack.extend(ast.iter_child_nodes(node))
 
 
 def enter(
@@ -522,20 +491,15 @@ def enter(
         defaults = function.defaults
     else:
         source, parent = source_of(function), None
-        outer = _outer_of_function(frame.compiler, function)
+        outer = global_names(frame.compiler, function)
         defaults = _defaults(frame.compiler, function)
     inner = FunctionFrame(frame.compiler, source, path, outer, function=function, called=called, parent=parent)
     given = bind_arguments(frame, node, source, arguments, keywords, defaults)
     for argument, value in given:
         variable = inner.variable(id(argument), argument.arg)
         if variable is not None:
-            bind_parameter(inner, variable, value)
+            frame.compiler.assign(variable, value)
     return inner
-
-
-def bind_parameter(frame: FunctionFrame, variable: Variable, value: object) -> None:
-    """Assign an argument to a parameter of an inlined call."""
-    frame.compiler.assign(variable, value)
 
 
 def _outer_of(frame: FunctionFrame) -> Callable[[str], Any]:
@@ -548,17 +512,14 @@ def _outer_of(frame: FunctionFrame) -> Callable[[str], Any]:
     return find
 
 
-def _outer_of_function(c: Compiler, function: Any) -> Callable[[str], Any]:
+def global_names(c: Compiler, function: Any) -> Callable[[str], Any]:
+    """Return a function that maps the global and nonlocal names of a Python function to values."""
     return lambda name: wrap(c, outer_value(function, name), name)
 
 
 def _defaults(c: Compiler, function: Callable[..., Any]) -> dict[str, Any]:
-    code = function.__code__
-    positional = code.co_varnames[: code.co_argcount]
-    values = function.__defaults__ or ()
-    found = dict(zip(positional[len(positional) - len(values) :], values, strict=True))
-    found.update(function.__kwdefaults__ or {})
-    return {name: wrap(c, value, name) for name, value in found.items()}
+    parameters = inspect.signature(function, follow_wrapped=False).parameters.values()
+    return {p.name: wrap(c, p.default, p.name) for p in parameters if p.default is not p.empty}
 
 
 def bind_arguments(

@@ -11,14 +11,16 @@ from typing import Any
 import numpy as np
 
 from weft.dsl.kernel.language.compiler import Compiler
-from weft.dsl.kernel.language.values import ArrayValue, Constant, RecordValue, ScalarValue, describe, is_text_dtype
-
-
-def _characters(value: object) -> list[int] | None:
-    """Return the character codes of a constant string, or None for other values."""
-    if isinstance(value, Constant) and isinstance(value.value, str):
-        return [ord(letter) for letter in value.value]
-    return None
+from weft.dsl.kernel.language.extents import extent_ir, multiply
+from weft.dsl.kernel.language.values import (
+    ArrayValue,
+    Constant,
+    Extent,
+    RecordValue,
+    ScalarValue,
+    describe,
+    is_text_dtype,
+)
 
 
 def is_text(value: object) -> bool:
@@ -36,15 +38,16 @@ class _Letters:
 
     def __init__(self, c: Compiler, value: Any) -> None:
         self.c = c
-        self.codes = _characters(value)
-        self.value = value
-        if self.codes is None and isinstance(value, ArrayValue) and value.dtype == np.uint8 and value.ndim == 1:
+        self.stride: Extent = 1
+        self.codes: list[int] | None = None  # the characters' codes, if they are constant
+        if isinstance(value, Constant) and isinstance(value.value, str):
+            self.codes = [ord(letter) for letter in value.value]
+            self.length = len(self.codes)
+        elif isinstance(value, ArrayValue) and value.dtype == np.uint8 and value.ndim == 1:
             length = value.shape[0]
             if not isinstance(length, int):
                 c.fail("bytes in a kernel have a length that is known when it is compiled")
-            self.length, self.pointer = length, value.pointer
-        elif self.codes is not None:
-            self.length = len(self.codes)
+            self.length, self.pointer, self.stride = length, value.pointer, value.strides[0]
         elif is_text(value):
             self.length = width(value.dtype)
             kind = np.dtype(np.uint32 if value.dtype.kind == "U" else np.uint8)
@@ -59,7 +62,8 @@ class _Letters:
             return b.constant(0, np.uint32)
         if self.codes is not None:
             return b.constant(self.codes[k], np.uint32)
-        return b.cast(b.load(self.pointer, b.constant(k)), np.uint32)
+        position = extent_ir(self.c, multiply(self.c, k, self.stride))
+        return b.cast(b.load(self.pointer, position), np.uint32)
 
 
 def store_text(c: Compiler, target: RecordValue, value: object) -> None:
@@ -89,10 +93,7 @@ def compare_text(c: Compiler, name: str, left: Any, right: Any) -> Any:
 
 
 def text_length(c: Compiler, value: RecordValue) -> Any:
-    """Compile ``len(text)`` for an element of a text array.
-
-    Trailing zeros are not counted.
-    """
+    """Compile ``len(text)`` for an element of a text array, without its trailing zeros."""
     letters = _Letters(c, value)
     b = c.builder
     count = b.constant(0, np.int64)

@@ -52,8 +52,15 @@ def call_method(call: Invocation, owner: object, name: str, arguments: list[Any]
     c.fail(f"method {name} of {describe(owner)} is not part of the kernel language")
 
 
+def check_constructor(c: Compiler, maker: type) -> None:
+    """Raise KernelTypeError if the constructor of a named tuple or dataclass runs code of the class."""
+    if hasattr(maker, "__post_init__"):
+        c.fail(f"{maker.__name__} has a method __post_init__, which a kernel cannot run: make the object outside")
+
+
 def replaced(c: Compiler, owner: TupleValue, keywords: dict[str, Any]) -> TupleValue:
     """Return a copy of a named tuple or dataclass with some fields replaced."""
+    check_constructor(c, owner.maker)
     for name in keywords:
         if name not in owner.names:
             c.fail(f"{describe(owner)} has no field {name!r}")
@@ -93,7 +100,8 @@ def _number_method(
         case "view":
             return bit_cast(c, number, dtype_of(c, arguments[0]))
         case "is_integer":
-            return c.apply("equal", c.apply("trunc", number), number)
+            rest = c.apply("subtract", number, c.apply("trunc", number))  # NaN for an infinite number
+            return c.apply("equal", rest, Constant(0))
         case "bit_length":
             zeros = c.apply("clz", c.cast(c.apply("absolute", number), np.int64))
             return c.cast(c.apply("subtract", Constant(64), zeros), INT, weak=True)
@@ -127,8 +135,7 @@ def _array_method(
 
 def _variable_of(call: Invocation) -> Any:
     """Return a new variable for the result of a reduction."""
-    key = (*call.frame.path, "reduction", id(call.node), call.c.occurrence(call.frame.path, call.node))
-    return call.c.variable(key, "the result")
+    return call.c.result((*call.frame.path, "reduction"), call.node, "the result")
 
 
 def _fold(call: Invocation, array: ArrayValue, start: ScalarValue, combine: Callable[[Any, TupleValue], Any]) -> Any:
@@ -152,14 +159,9 @@ def _reduce_elements(call: Invocation, array: ArrayValue, op: str, start: Scalar
     )
 
 
-def _sum(call: Invocation, array: ArrayValue) -> Any:
+def _accumulated(op: str, start: int, call: Invocation, array: ArrayValue) -> Any:
     dtype = np.dtype(np.int64 if array.dtype.kind in "bi" else np.uint64 if array.dtype.kind == "u" else array.dtype)
-    return _reduce_elements(call, array, "add", _start(call, 0, dtype))
-
-
-def _prod(call: Invocation, array: ArrayValue) -> Any:
-    dtype = np.dtype(np.int64 if array.dtype.kind in "bi" else np.uint64 if array.dtype.kind == "u" else array.dtype)
-    return _reduce_elements(call, array, "multiply", _start(call, 1, dtype))
+    return _reduce_elements(call, array, op, _start(call, start, dtype))
 
 
 def _start(call: Invocation, value: object, dtype: np.dtype) -> ScalarValue:
@@ -172,7 +174,7 @@ def _extreme(op: str, call: Invocation, array: ArrayValue) -> Any:
 
 def _mean(call: Invocation, array: ArrayValue) -> Any:
     c = call.c
-    return c.apply("divide", _sum(call, array), arrays.length(c, arrays.size(c, array)))
+    return c.apply("divide", _accumulated("add", 0, call, array), arrays.length(c, arrays.size(c, array)))
 
 
 def _quantified(call: Invocation, array: ArrayValue, op: str, start: bool) -> Any:
@@ -213,41 +215,26 @@ def _reshape(call: Invocation, array: ArrayValue, *shape: Any) -> ArrayValue:
     items = shape[0].items if len(shape) == 1 and isinstance(shape[0], TupleValue) else shape
     if not arrays.is_contiguous(array):
         c.fail(f"{array.label or 'the array'} is not known to be contiguous: it cannot be reshaped in a kernel")
-    lengths: list[Any] = []
-    free = None
-    product: Any = 1
-    for k, item in enumerate(items):
-        length = arrays.known_shape(item)
-        if length is not None and length[0] < 0:
-            if free is not None:
-                c.fail("reshape() can leave one length open only")
-            free = k
-            lengths.append(-1)
-            continue
-        extent = c.index(item, "a length") if length is None else length[0]
-        lengths.append(extent)
-        product = extents.multiply(c, product, extent)
-    if free is not None:
-        total = arrays.size(c, array)
-        if isinstance(total, int) and isinstance(product, int):
-            if not product or total % product:
-                c.fail(f"an array of {counted(total, 'element')} cannot be reshaped to {tuple(lengths)}")
-            lengths[free] = total // product
-        else:
-            lengths[free] = c.builder.op("floor_divide", extents.extent_ir(c, total), extents.extent_ir(c, product))
-    else:
-        _fill_in(c, items, lengths, arrays.size(c, array), product)
+    known = [arrays.known_shape(item) for item in items]
+    lengths: list[Any] = [
+        n[0] if n is not None else c.index(item, "a length") for n, item in zip(known, items, strict=True)
+    ]
+    free = [k for k, length in enumerate(lengths) if isinstance(length, int) and length < 0]
+    if len(free) > 1:
+        c.fail("reshape() can leave one length open only")
     total = arrays.size(c, array)
-    made: Any = 1
-    for extent in lengths:
-        made = extents.multiply(c, made, extent)
-    if isinstance(total, int) and isinstance(made, int) and total != made:
-        c.fail(f"an array of {counted(total, 'element')} cannot be reshaped to {tuple(lengths)}")
-    if c.checked and not (isinstance(total, int) and isinstance(made, int)):
-        sizes = [extents.extent_ir(c, n) for n in (total, made)]
-        different = c.builder.op("not_equal", *sizes, dtype=np.bool_)
-        numbers = tuple(c.builder.cast(n, np.int64) for n in sizes)
-        c.report(different, ValueError, "an array of {} elements cannot be reshaped to {}", numbers)
+    product = extents.product(c, (length for k, length in enumerate(lengths) if k not in free))
+    if not free:
+        _fill_in(c, items, lengths, total, product)
+    elif not isinstance(total, int) or not isinstance(product, int):
+        lengths[free[0]] = c.builder.op("floor_divide", extents.extent_ir(c, total), extents.extent_ir(c, product))
+    elif product:
+        lengths[free[0]] = total // product
+    else:
+        c.fail("reshape() cannot compute a length of -1 beside a length of 0")
+    shown = str(tuple(lengths)) if all(isinstance(length, int) for length in lengths) else "{}"
+    message = f"an array of {{}} elements cannot be reshaped to {shown}"
+    arrays.check_equal(c, total, extents.product(c, lengths), message)
     strides = extents.contiguous(c, tuple(lengths), arrays.unit(array.dtype))
     return dataclasses.replace(array, shape=tuple(lengths), strides=strides, packed=True)
 
@@ -336,8 +323,8 @@ def _refused(name: str, remedy: str, call: Invocation, *ignored: Any) -> Any:
 
 
 ARRAY_METHODS: dict[str, Callable[..., Any]] = {
-    "sum": _sum,
-    "prod": _prod,
+    "sum": partial(_accumulated, "add", 0),
+    "prod": partial(_accumulated, "multiply", 1),
     "min": partial(_extreme, "minimum"),
     "max": partial(_extreme, "maximum"),
     "mean": _mean,

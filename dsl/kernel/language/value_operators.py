@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import ast
 import enum
-from collections.abc import Callable
 from types import UnionType
 from typing import Any
 
@@ -16,6 +15,7 @@ from weft.dsl.kernel.language.date_values import compare_dates, date_operator
 from weft.dsl.kernel.language.known import fold
 from weft.dsl.kernel.language.text_values import compare_text
 from weft.dsl.kernel.language.values import (
+    BOOL,
     INT,
     ArrayValue,
     Constant,
@@ -26,7 +26,7 @@ from weft.dsl.kernel.language.values import (
     TupleValue,
     describe,
 )
-from weft.dsl.kernel.library.vector_types import vector_type
+from weft.dsl.kernel.library.vector_types import Vector, vector_type
 
 _BINARY: dict[type[ast.operator], str] = {
     ast.Add: "add",
@@ -67,8 +67,8 @@ def binary(c: Compiler, operator: type[ast.operator], left: Any, right: Any) -> 
         return date
     if any(isinstance(s, TupleValue) and s.maker is None for s in sides):
         return _tuple_operator(c, name, left, right)
-    if any(isinstance(s, TupleValue) and getattr(s.maker, "lanes", 0) for s in sides):
-        return componentwise(c, lambda *parts: c.apply(name, *parts), left, right)
+    if any(map(is_vector, sides)):
+        return componentwise(c, name, left, right)
     texts = [s for s in sides if isinstance(s, TextValue) or (isinstance(s, Constant) and isinstance(s.value, str))]
     if texts:
         if len(texts) == 2 and all(isinstance(s, Constant) for s in texts) and name == "add":
@@ -102,19 +102,20 @@ def _tuple_operator(c: Compiler, name: str, left: Any, right: Any) -> Any:
     c.fail(f"{name} of {describe(left)} and {describe(right)} is not part of the kernel language")
 
 
-def has_lanes(value: TupleValue) -> bool:
-    """Return whether a tuple value is a vector such as float4."""
-    return bool(getattr(value.maker, "lanes", 0))
+def is_vector(value: object) -> bool:
+    """Return whether a value is a vector such as float4."""
+    return isinstance(value, TupleValue) and isinstance(value.maker, type) and issubclass(value.maker, Vector)
 
 
-def componentwise(c: Compiler, function: Callable[..., Any], *operands: Any) -> TupleValue:
-    """Apply a function to each component of vectors, with scalars broadcast."""
+def componentwise(c: Compiler, name: str, *operands: Any) -> TupleValue:
+    """Apply an op to each component of vectors, with scalars broadcast."""
     vectors = [o for o in operands if isinstance(o, TupleValue)]
     count = len(vectors[0].items)
     if any(len(v.items) != count for v in vectors):
         c.fail(f"vectors of {' and '.join(str(len(v.items)) for v in vectors)} components do not fit")
     parts = [
-        c.scalar(function(*(o.items[k] if isinstance(o, TupleValue) else o for o in operands))) for k in range(count)
+        c.scalar(c.apply(name, *(o.items[k] if isinstance(o, TupleValue) else o for o in operands)))
+        for k in range(count)
     ]
     try:
         maker = vector_type(parts[0].dtype, count)
@@ -140,16 +141,8 @@ def compare(frame: FunctionFrame, node: ast.AST, operator: ast.cmpop, left: Any,
                 return present if isinstance(operator, (ast.IsNot, ast.NotEq)) else negate(c, one.present)
     left, right = c.unwrap(left), c.unwrap(right)
     if isinstance(operator, (ast.Is, ast.IsNot)):
-        same = isinstance(left, Constant) and isinstance(right, Constant) and left.value is right.value
-        if not same and not any(
-            isinstance(s, Constant) and (s.value is None or isinstance(s.value, (bool, enum.Enum, type)))
-            for s in (left, right)
-        ):
-            c.fail("`is` compares with None, True, False or enumeration members; use == for numbers")
-        if isinstance(left, ScalarValue) and isinstance(right, Constant) and isinstance(right.value, bool):
-            same_value = c.apply("equal", left, right)
-            return same_value if isinstance(operator, ast.Is) else negate(c, c.truth(same_value))
-        return Constant(same == isinstance(operator, ast.Is))
+        same = _is_same(c, left, right)
+        return same if isinstance(operator, ast.Is) else negate(c, c.truth(same))
     if isinstance(operator, (ast.In, ast.NotIn)):
         found = _contains(frame, node, left, right)
         return found if isinstance(operator, ast.In) else negate(c, c.truth(found))
@@ -166,12 +159,25 @@ def compare(frame: FunctionFrame, node: ast.AST, operator: ast.cmpop, left: Any,
         if found is not None:
             return found
     if name not in ("equal", "not_equal"):
-        kinds = [c.kind(c.number(s, "a number to compare")) for s in sides]
-        if any(k is complex or (isinstance(k, np.dtype) and k.kind == "c") for k in kinds):
+        kinds = [np.dtype(c.kind(c.number(s, "a number to compare"))).kind for s in sides]
+        if "c" in kinds:
             c.fail("complex numbers have no order: compare their parts or abs()")
     if not c.numba:
         sides = [_within(s, other) for s, other in zip(sides, reversed(sides), strict=True)]
     return c.apply(name, *sides)
+
+
+def _is_same(c: Compiler, left: Any, right: Any) -> Constant | ScalarValue:
+    """Compile ``left is right``. At run time, a bool or an enumeration member is a number."""
+    if isinstance(left, Constant) and isinstance(right, Constant) and left.value is right.value:
+        return Constant(True)
+    for one, other in ((left, right), (right, left)):
+        if isinstance(one, Constant) and (one.value is None or isinstance(one.value, (bool, enum.Enum, type))):
+            if isinstance(other, ScalarValue) and isinstance(one.value, (enum.Enum, bool)):
+                if isinstance(one.value, enum.Enum) or other.dtype == BOOL:
+                    return c.apply("equal", other, one)
+            return Constant(False)
+    c.fail("`is` compares with None, True, False or enumeration members; use == for numbers")
 
 
 def _within(value: Any, other: Any) -> Any:

@@ -28,10 +28,7 @@ WEAK: dict[str, type] = {"b": bool, "i": int, "f": float, "c": complex}
 
 @dataclass(frozen=True, slots=True, eq=False)
 class Constant:
-    """A Python object that is known at compile time, such as a number, a function or None.
-
-    Python numbers are weak, as in NEP 50.
-    """
+    """A Python object that is known at compile time. Python numbers are weak, as in NEP 50."""
 
     value: Any
 
@@ -133,10 +130,7 @@ class Range:
 
 @dataclass(frozen=True, slots=True, eq=False)
 class Zipped:
-    """The value ``zip(*parts)`` in a kernel.
-
-    ``enumerate(x)`` has the parts None (for the index) and `x`.
-    """
+    """The value ``zip(*parts)`` in a kernel. ``enumerate(x)`` has the parts None (for the index) and `x`."""
 
     parts: tuple[Any, ...]
 
@@ -277,10 +271,7 @@ class ArrayKind:
 
 @dataclass(frozen=True, slots=True)
 class OptionalKind:
-    """The kind of a variable that may be None at run time.
-
-    A second variable stores the value.
-    """
+    """The kind of a variable that may be None at run time, with a second variable for the value."""
 
     def __str__(self) -> str:
         return "a value or None"
@@ -409,10 +400,7 @@ def number_kind(value: Any) -> ScalarKind:
 
 
 def join(first: Kind, second: Kind, numba: bool = False) -> Kind | None:
-    """Return the kind of a variable that can hold values of two kinds, or None if there is none.
-
-    If `numba`, Python numbers are int64 and float64.
-    """
+    """Return the kind of a variable for values of two kinds, or None. With `numba`, Python numbers are not weak."""
     if first == second:
         return first
     if isinstance(first, ArrayKind) and isinstance(second, ArrayKind):

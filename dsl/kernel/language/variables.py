@@ -6,8 +6,8 @@ last run. If an assignment widens the kind after a use, the code of the run is d
 
 from __future__ import annotations
 
-from collections.abc import Iterator
-from contextlib import contextmanager
+from collections.abc import Callable
+from contextlib import AbstractContextManager
 from typing import TYPE_CHECKING, Any, NoReturn
 
 import numpy as np
@@ -63,21 +63,6 @@ class Variable:
     no longer used. `targets` are the variables to which an assignment to this variable is forwarded.
     """
 
-    __slots__ = (
-        "blocks",
-        "held",
-        "kind",
-        "later",
-        "later_run",
-        "name",
-        "parts",
-        "run",
-        "slot",
-        "split",
-        "splittable",
-        "targets",
-    )
-
     def __init__(self, name: str, targets: list[Variable] | None = None) -> None:
         self.name = name
         self.targets = targets
@@ -85,7 +70,7 @@ class Variable:
         self.kind: Kind | None = None
         self.parts: list[Variable] = []  # the items of a tuple, or the value of an optional variable
         self.run = -1  # the run in which the variable was last used
-        self.slot: Value | None = None
+        self.slots: list[Value] = []  # pointers to the local memory that stores the value
         self.held: Any = None
         self.blocks: tuple[Any, ...] = ()
         self.later: Variable | None = None
@@ -110,28 +95,25 @@ class Variables:
     widened: bool
     tracer: Tracer | None
     written: set[int]
+    fail: Callable[..., NoReturn]
+    ir: Callable[..., Value]
 
     def __init__(self) -> None:
         self.variables: dict[tuple[Any, ...], Variable] = {}
+        self.iterations: dict[tuple[Any, ...], int] = {}  # numbers of unrolled iterations in this run, by variable
         # Local arrays that are selected at run time are allocated in one arena per dtype. The arena's length is kept
         # for all runs. Its pointer and the number of allocated elements belong to this run.
         self.arena_lengths: dict[np.dtype, int] = {}
         self.arenas: dict[np.dtype, tuple[Value, int]] = {}
 
-    def fail(self, message: str, kind: str = "type") -> NoReturn:
-        """Raise an error without a source location."""
-        raise NotImplementedError
+    def variable(self, key: tuple[Any, ...], name: str, fresh: bool = False) -> Variable:
+        """Return the variable with the key `key`, which is the same object in all runs of a compilation.
 
-    def ir(self, value: object, dtype: Any = None) -> Value:
-        """Return a number as a value of kernel IR."""
-        raise NotImplementedError
-
-    def variable(self, key: tuple[Any, ...], name: str) -> Variable:
-        """Return the variable with the key `key`, which is the same object in all runs of a compilation."""
-        found = self.variables.get(key)
-        if found is None:
-            found = self.variables[key] = Variable(name)
-        return found
+        If `fresh`, the next iteration of an unrolled loop begins. It has a variable of its own, which may have another
+        kind.
+        """
+        number = self.iterations[key] = self.iterations.get(key, 0) + fresh
+        return self.variables.setdefault((key, number), Variable(name))
 
     def assign(self, variable: Variable, value: object) -> None:
         """Assign a value to a variable, after widening the kind of the variable if necessary."""
@@ -183,10 +165,7 @@ class Variables:
         variable.blocks = blocks
 
     def _succeed(self, variable: Variable, value: object) -> None:
-        """Replace `variable` by a new variable of another kind, and assign a value to the new variable.
-
-        The caller ensures that the old value is never read again.
-        """
+        """Assign a value to a new variable, which replaces a variable that is never read again."""
         if variable.later is None:
             variable.later = Variable(variable.name)
             raise Restart  # a variable that a loop reads before its first assignment must be compiled again
@@ -224,10 +203,7 @@ class Variables:
         return kind
 
     def _make_optional(self, variable: Variable, *kinds: Kind | None) -> None:
-        """Convert a variable to one that may be None.
-
-        A second variable stores the values other than None.
-        """
+        """Convert a variable to one that may be None. A second variable stores the other values."""
         variable.parts = [Variable(variable.name)]
         for kind in kinds:
             if kind is not None and not isinstance(kind, OptionalKind) and not is_none(kind):
@@ -256,71 +232,35 @@ class Variables:
         if variable.run == self.run:
             return
         variable.run = self.run
-        variable.slot = None
         variable.held = None
         variable.blocks = ()
         kind = variable.kind
-        if isinstance(kind, ScalarKind):
-            with self.at_top():
-                variable.slot = self.builder.local(kind.dtype)
-        elif isinstance(kind, DateKind):
-            with self.at_top():
-                variable.slot = self.builder.local(INT)
-        elif isinstance(kind, ArrayKind):
-            with self.at_top():
-                # the address, the lengths, the strides
-                count = 0 if kind.shape is not None else kind.ndim * (1 if kind.packed else 2)
-                variable.held = [self.builder.local(INT) for _ in range(1 + count)]
-        elif isinstance(kind, TupleKind):
+        with self.at_top():
+            variable.slots = [self.builder.local(dtype) for dtype in slot_dtypes(kind)]
+        if isinstance(kind, TupleKind):
             while len(variable.parts) < kind.length:
                 variable.parts.append(Variable(variable.name))
         elif isinstance(kind, OptionalKind):
-            with self.at_top():
-                variable.slot = self.builder.local(BOOL)
             part = variable.parts[0]
             if isinstance(part.kind, ScalarKind):  # None is read as the number 0, unless a check is compiled
                 self._touch(part)
-                assert part.slot is not None
                 with self.at_top():
-                    self.builder.store(part.slot, self.builder.constant(0), self.builder.constant(0, part.kind.dtype))
+                    self.builder.store(
+                        part.slots[0], self.builder.constant(0), self.builder.constant(0, part.kind.dtype)
+                    )
 
     def _store(self, variable: Variable, value: Any) -> None:
+        for slot, number in zip(variable.slots, self._slot_values(variable.kind, value), strict=True):
+            self.builder.store(slot, self.builder.constant(0), number)
         match variable.kind:
-            case ScalarKind(dtype=dtype):
-                assert variable.slot is not None
-                text = self.ir(value, dtype)
-                self.builder.store(variable.slot, self.builder.constant(0), text)
             case TupleKind():
                 for part, item in zip(variable.parts, value.items, strict=True):
                     self.assign(part, item)
-            case DateKind():
-                assert variable.slot is not None
-                date = (
-                    value.number.ir
-                    if isinstance(value, DateValue)
-                    else self.builder.constant(value.value.view(INT), INT)
-                )
-                self.builder.store(variable.slot, self.builder.constant(0), date)
             case OptionalKind():
-                assert variable.slot is not None
-                empty = isinstance(value, Constant) and value.value is None
-                present = value.present if isinstance(value, OptionalValue) else self.builder.constant(not empty, BOOL)
-                self.builder.store(variable.slot, self.builder.constant(0), present)
                 held = value.value if isinstance(value, OptionalValue) else value
-                if not empty and held is not None:
+                if held is not None and not is_none(kind_of(held)):
                     self.assign(variable.parts[0], held)
-            case ArrayKind(packed=packed, shape=shape):
-                (address,) = self.builder.emit("address", (value.pointer,), (INT,))
-                if value.space == "local":  # (the offset in the arena is stored: the arena's memory has no address)
-                    (start,) = self.builder.emit("address", (self._arena(value.dtype)[0],), (INT,))
-                    size = self.builder.constant(value.dtype.itemsize, INT)
-                    address = self.builder.op("floor_divide", self.builder.op("subtract", address, start), size)
-                extents = [] if shape is not None else [*value.shape, *(() if packed else value.strides)]
-                numbers = [address] + [
-                    self.builder.cast(e if isinstance(e, Value) else self.builder.constant(e), INT) for e in extents
-                ]
-                for slot, number in zip(variable.held, numbers, strict=True):
-                    self.builder.store(slot, self.builder.constant(0), number)
+            case ArrayKind():
                 self.written.add(value.origin)  # the compiler does not track which array is written to
             case HeldKind():
                 if variable.held is not None and variable.held[0] is not value:
@@ -329,6 +269,28 @@ class Variables:
                         "known when the kernel is compiled; use two names, or an index"
                     )
                 variable.held = (value, tuple(self.builder.blocks))
+
+    def _slot_values(self, kind: Kind | None, value: Any) -> list[Value]:
+        """Return the numbers that represent a value of a variable of kind `kind`, without those of its parts."""
+        b = self.builder
+        match kind:
+            case ScalarKind(dtype=dtype):
+                return [self.ir(value, dtype)]
+            case DateKind():
+                return [value.number.ir if isinstance(value, DateValue) else b.constant(value.value.view(INT), INT)]
+            case OptionalKind():
+                if isinstance(value, OptionalValue):
+                    return [value.present]
+                return [b.constant(not is_none(kind_of(value)), BOOL)]
+            case ArrayKind(packed=packed, shape=shape):
+                (address,) = b.emit("address", (value.pointer,), (INT,))
+                if value.space == "local":  # (the offset in the arena is stored: the arena's memory has no address)
+                    (start,) = b.emit("address", (self._arena(value.dtype)[0],), (INT,))
+                    size = b.constant(value.dtype.itemsize, INT)
+                    address = b.op("floor_divide", b.op("subtract", address, start), size)
+                extents = [] if shape is not None else [*value.shape, *(() if packed else value.strides)]
+                return [address, *(b.cast(e if isinstance(e, Value) else b.constant(e), INT) for e in extents)]
+        return []
 
     def load(self, variable: Variable) -> Any:
         """Return the value of a variable."""
@@ -343,24 +305,9 @@ class Variables:
             if isinstance(variable.kind, HeldKind):
                 raise KeyError(variable.name)
             self._touch(variable)
-        match variable.kind:
-            case ScalarKind(weak=weak, nonnegative=nonnegative):
-                assert variable.slot is not None
-                return ScalarValue(self.builder.load(variable.slot, self.builder.constant(0)), weak, nonnegative)
-            case ConstantKind(value=held):
-                return Constant(held)
-            case TupleKind(maker=maker, names=names):
-                return TupleValue(tuple(self.load(part) for part in variable.parts), maker, names)
-            case DateKind(dtype=dtype):
-                assert variable.slot is not None
-                return DateValue(ScalarValue(self.builder.load(variable.slot, self.builder.constant(0))), dtype)
-            case OptionalKind():
-                assert variable.slot is not None
-                part = variable.parts[0]
-                present = self.builder.load(variable.slot, self.builder.constant(0))
-                return OptionalValue(present, None if part.kind is None else self.load(part), variable.name)
-        if isinstance(variable.kind, ArrayKind):
-            return self._chosen(variable, variable.kind)
+        if not isinstance(variable.kind, HeldKind):
+            loaded = [self.builder.load(slot, self.builder.constant(0)) for slot in variable.slots]
+            return self.assembled(variable, loaded, self.load)
         if variable.held is None:
             raise KeyError(variable.name)
         value, blocks = variable.held
@@ -374,10 +321,31 @@ class Variables:
             else value
         )
 
-    def _chosen(self, variable: Variable, kind: ArrayKind) -> ArrayValue:
-        """Load the array to which a variable of kind `ArrayKind` refers at run time."""
+    def assembled(self, variable: Variable, numbers: list[Value], load_part: Callable[[Variable], Any]) -> Any:
+        """Return the value of a variable that numbers represent, as returned by `_slot_values`.
+
+        `load_part` returns the value of an item of a tuple, or of an optional value.
+        """
+        match variable.kind:
+            case ScalarKind(weak=weak, nonnegative=nonnegative):
+                return ScalarValue(numbers[0], weak, nonnegative)
+            case ConstantKind(value=held):
+                return Constant(held)
+            case TupleKind(maker=maker, names=names):
+                return TupleValue(tuple(load_part(part) for part in variable.parts), maker, names)
+            case DateKind(dtype=dtype):
+                return DateValue(ScalarValue(numbers[0]), dtype)
+            case OptionalKind():
+                part = variable.parts[0]
+                return OptionalValue(numbers[0], None if part.kind is None else load_part(part), variable.name)
+            case ArrayKind():
+                return self._chosen(variable.name, variable.kind, numbers)
+        raise AssertionError(variable.kind)
+
+    def _chosen(self, name: str, kind: ArrayKind, numbers: list[Value]) -> ArrayValue:
+        """Return the array that a variable of kind `ArrayKind` refers to at run time."""
         b = self.builder
-        address, *rest = [b.load(slot, b.constant(0)) for slot in variable.held]
+        address, *rest = numbers
         if kind.space == "local":
             pointer = b.offset(self._arena(kind.dtype)[0], b.cast(address, self.index_dtype))
         else:
@@ -387,20 +355,25 @@ class Variables:
         strides: tuple[Extent, ...] = extents[kind.ndim :]
         if kind.packed:
             strides = contiguous(self, shape, kind.dtype.itemsize if in_bytes(kind.dtype) else 1)
-        return ArrayValue(pointer, kind.dtype, shape, strides, kind.space, kind.writable, variable.name, kind.packed)
+        return ArrayValue(pointer, kind.dtype, shape, strides, kind.space, kind.writable, name, kind.packed)
 
-    def forget(self, variable: Variable) -> None:
-        """Delete a variable's kind, so that the next unrolled iteration can choose another one."""
-        for part in variable.targets or (variable,):
-            part.kind = None
-            part.run = -1
-            part.later = None
+    def at_top(self) -> AbstractContextManager[None]:
+        """Return a context manager that inserts operations at the start of the kernel."""
+        return self.builder.at(0)
 
-    @contextmanager
-    def at_top(self) -> Iterator[None]:
-        """Context manager that inserts operations at the start of the kernel."""
-        with self.builder.at(0):
-            yield
+
+def slot_dtypes(kind: Kind | None) -> list[np.dtype]:
+    """Return the dtypes of the numbers that represent a value of kind `kind`, without those of its parts."""
+    match kind:
+        case ScalarKind(dtype=dtype):
+            return [dtype]
+        case DateKind():
+            return [INT]
+        case OptionalKind():
+            return [BOOL]
+        case ArrayKind(ndim=ndim, packed=packed, shape=shape):  # the address, the lengths, the strides
+            return [INT] * (1 + (0 if shape is not None else ndim if packed else 2 * ndim))
+    return []
 
 
 def _number_dtype(kind: Kind | None) -> np.dtype | None:

@@ -58,6 +58,34 @@ def test_who_captured_the_old_value_keeps_it() -> None:
     np.testing.assert_array_equal(np.asarray(view), [2.0, 4.0])
 
 
+def test_captured_views_keep_their_strides() -> None:
+    matrix: Any = wf.arange(6.0).reshape(2, 3)
+    turned, rest = matrix.T, matrix[1, 1:]
+
+    def kernel(out: Any) -> None:
+        out[0] = turned[2, 0]
+        out[1] = rest[0]
+        turned[0, 1] = 10
+
+    out = np.zeros(2)
+    weft.kernel(kernel)[1, 1](out)
+    assert out.tolist() == [2, 4]
+    assert np.asarray(matrix).tolist() == [[0, 1, 2], [10, 4, 5]]
+
+
+def test_captured_arrays_in_recursive_functions_are_refused() -> None:
+    x: Any = wf.arange(6.0)
+
+    def total(n: int) -> float:
+        return 0.0 if n == 0 else x[n] + total(n - 1)
+
+    def kernel(out: Any, n: int) -> None:
+        out[0] = total(n)
+
+    with pytest.raises(weft.KernelTypeError, match="x is a weft array from outside"):
+        weft.kernel(kernel)[1, 1](np.zeros(1), 2)
+
+
 def test_views_are_written_through() -> None:
     x = wf.arange(10.0)
     double[1, 8](x[1::3])

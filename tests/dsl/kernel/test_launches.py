@@ -213,6 +213,10 @@ def scaled_sum(a: Any, b: Any) -> Any:
     return a + 2 * b
 
 
+def constant(x: Any) -> int:
+    return 3
+
+
 def test_compile_to_ptx() -> None:
     ptx, result = cuda.compile_ptx(fill, "void(float32[::1], float32)", cc=(9, 0))
     assert ".target sm_90" in ptx and "fill" in ptx and str(result) in ("void", "none")
@@ -224,6 +228,8 @@ def test_compile_to_ptx() -> None:
         scaled_sum, "float32(float32, float32)", device=True, cc=(8, 0), abi="c", abi_info={"abi_name": "my_sum"}
     )
     assert re.search(r"\.visible \.func.*\bmy_sum\b", ptx)
+    ptx, result = cuda.compile_ptx(constant, "(float32,)", device=True, cc=(8, 0))
+    assert str(result) == "int64" and "st.param" in ptx
     ptx, result = cuda.compile(scaled_sum, "int32(int32, int32)", device=True, cc=(8, 0), output="ptx")
     assert ".visible .func" in ptx and str(result) == "int32"
 

@@ -132,6 +132,8 @@ def test_what_cannot_be_vectorized() -> None:
         weft.vectorize(branches)(X)
     with pytest.raises(weft.KernelTypeError, match="returns"):
         weft.vectorize(["float32(float32)"])(lambda x: None)(weft.asarray(X))
+    with pytest.raises(weft.KernelTypeError, match="returns tuple"):
+        weft.vectorize(["float32(float32)"])(lambda x: (x, x))(weft.asarray(X))
     with pytest.raises(weft.KernelSyntaxError, match="try"):
         weft.vectorize(["float32(float32)"])(refused)(weft.asarray(X))
     with pytest.warns(weft.PerformanceWarning, match="NumPy calls refused for each element.*try"):

@@ -22,7 +22,6 @@ from tests.dsl.kernel.language.numba_table import (
     pairs,
 )
 from weft import cuda
-from weft.codegen import KernelBuilder
 from weft.dsl.kernel.language.compiler import Compiler
 from weft.dsl.kernel.language.kernel_errors import KernelError
 from weft.dsl.kernel.language.values import Constant, ScalarValue, join, kind_of
@@ -58,7 +57,7 @@ class _Numbers:
     def __init__(self) -> None:
         self.compiler = Compiler(None, None, False, INDEX)  # type: ignore[arg-type]
         self.compiler.numba_asked = self.compiler.numba = True
-        self.compiler.builder = KernelBuilder("k", INDEX)
+        self.compiler.begin("k")
 
     def of(self, name: str) -> Constant | ScalarValue:
         if name not in DTYPES:

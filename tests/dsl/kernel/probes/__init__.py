@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from tests.dsl.kernel.probes import arrays, control_flow, kinds, library, more, threads, values, warps, wholes
+from tests.dsl.kernel.probes import arrays, control_flow, kinds, library, more, scopes, threads, values, warps, wholes
 from tests.dsl.kernel.probes.definition import PROBES, Probe, same
 
 __all__ = [
@@ -14,6 +14,7 @@ __all__ = [
     "library",
     "more",
     "same",
+    "scopes",
     "threads",
     "values",
     "warps",

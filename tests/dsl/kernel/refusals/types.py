@@ -7,6 +7,7 @@ from __future__ import annotations
 
 import math
 from collections import namedtuple
+from dataclasses import dataclass
 
 import numpy as np
 
@@ -342,6 +343,26 @@ def long_double_argument(x):
 @refused(TYPE, "text is needed here, not int 1", np.array(["a", "b"]))
 def number_stored_as_text(x):
     x[0] = 1  # here
+
+
+@refused(TYPE, "text of dtype <U1 cannot be indexed", np.array(["a", "b"]))
+def text_with_an_index(x):
+    x[0] = x[1]["a"]  # here
+
+
+@dataclass
+class Doubled:
+    """A dataclass whose constructor runs code."""
+
+    a: float
+
+    def __post_init__(self):
+        self.a *= 2
+
+
+@refused(TYPE, "Doubled has a method __post_init__")
+def constructor_with_code(x):
+    x[0] = Doubled(3.0).a  # here
 
 
 class Thing:
