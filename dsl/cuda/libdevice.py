@@ -15,12 +15,14 @@ from __future__ import annotations
 
 import math
 from collections.abc import Callable
+from functools import partial
 from typing import Any
 
 import numpy as np
 
 from weft.dsl.cuda.host_forms import bessel, conversion, elementary, error_functions, integers
 from weft.dsl.cuda.host_forms import directed_rounding as rounding
+from weft.dsl.cuda.host_forms.integers import with_operands_as
 from weft.dsl.kernel.library.library_functions import LibraryFunction
 from weft.dsl.kernel.python_mode.argument_conversion import fused_multiply_add
 
@@ -33,22 +35,10 @@ def _add(name: str, signature: str, host: Host, doc: str, **options: Any) -> Non
     FUNCTIONS[name] = LibraryFunction(name, signature, host, f"__nv_{name}", doc=doc, **options)
 
 
-def _gamma(x: Any) -> float:
-    """Compute the gamma function, with NaN or infinity instead of an error at a pole or on overflow."""
-    if x == 0:
-        return math.copysign(math.inf, x)
-    if x == -math.inf or (x < 0 and x == math.floor(x)):
-        return math.nan
-    try:
-        return math.gamma(x)
-    except OverflowError:
-        return math.copysign(math.inf, x)
-
-
-def _log_gamma(x: Any) -> float:
-    if math.isinf(x) or (x <= 0 and x == math.floor(x)):
-        return math.inf
-    return math.lgamma(x)
+def _add_both(name: str, signature: str, host: Host, doc: str, **options: Any) -> None:
+    """Add a float64 function, and the float32 function with an f appended to its name."""
+    _add(name, signature, host, doc, **options)
+    _add(f"{name}f", signature.replace("d", "f"), host, doc, **options)
 
 
 # -- float64 functions, and float32 functions with an f appended to the name --------------------
@@ -70,7 +60,7 @@ _BOTH: tuple[tuple[str, int, Host, str], ...] = (
     ("erf", 1, "erf", "error function"),
     ("erfc", 1, "erfc", "1 - erf(x)"),
     ("exp", 1, "exp", "e**x"),
-    ("exp10", 1, elementary.exp10, "10**x"),
+    ("exp10", 1, "exp10", "10**x"),
     ("exp2", 1, "exp2", "2**x"),
     ("expm1", 1, "expm1", "e**x - 1"),
     ("fabs", 1, "fabs", "absolute value"),
@@ -84,6 +74,7 @@ _BOTH: tuple[tuple[str, int, Host, str], ...] = (
     ("log10", 1, "log10", "base-10 logarithm"),
     ("log1p", 1, "log1p", "log(1 + x)"),
     ("log2", 1, "log2", "base-2 logarithm"),
+    ("lgamma", 1, "lgamma", "logarithm of the absolute value of the gamma function; 8 ulp"),
     ("logb", 1, conversion.float_exponent, "exponent of 2 as a float; exact"),
     ("nearbyint", 1, "rint", "nearest integer, ties to even"),
     ("nextafter", 2, "nextafter", "next float after x in the direction of y"),
@@ -91,77 +82,64 @@ _BOTH: tuple[tuple[str, int, Host, str], ...] = (
     ("norm4d", 4, elementary.length_4, "length of four numbers without overflow; 3 ulp"),
     ("pow", 2, "power", "x**y"),
     ("rcbrt", 1, elementary.reciprocal_cbrt, "1 / cbrt(x); 2 ulp"),
-    ("remainder", 2, conversion.nearest_remainder, "x - n*y, where n is the integer nearest to x / y; exact"),
-    ("rhypot", 2, elementary.reciprocal_hypot, "1 / hypot(x, y); 2 ulp"),
+    ("rhypot", 2, elementary.reciprocal_of(np.hypot), "1 / hypot(x, y); 2 ulp"),
     ("rint", 1, "rint", "nearest integer, ties to even"),
-    ("rnorm3d", 3, elementary.reciprocal_length_3, "1 / norm3d(x, y, z); 3 ulp"),
-    ("rnorm4d", 4, elementary.reciprocal_length_4, "1 / norm4d(x, y, z, w); 4 ulp"),
+    ("rnorm3d", 3, elementary.reciprocal_of(elementary.length_3), "1 / norm3d(x, y, z); 3 ulp"),
+    ("rnorm4d", 4, elementary.reciprocal_of(elementary.length_4), "1 / norm4d(x, y, z, w); 4 ulp"),
     ("round", 1, conversion.round_half_away, "nearest integer, ties away from 0"),
-    ("rsqrt", 1, elementary.reciprocal_sqrt, "1 / sqrt(x); 2 ulp"),
+    ("rsqrt", 1, "rsqrt", "1 / sqrt(x); 2 ulp"),
     ("sin", 1, "sin", "sine"),
     ("sinh", 1, "sinh", "hyperbolic sine"),
     ("sqrt", 1, "sqrt", "square root; exact"),
     ("tan", 1, "tan", "tangent"),
     ("tanh", 1, "tanh", "hyperbolic tangent"),
+    ("tgamma", 1, "gamma", "gamma function; 8 ulp"),
     ("trunc", 1, "trunc", "integer part"),
 )
-# float64 host forms that the float32 versions also use, rounded once at the end
-_IN_DOUBLE: tuple[tuple[str, Callable[..., Any], str], ...] = (
-    ("cospi", elementary.cos_pi, "cos(pi*x); 2 ulp"),
-    ("erfcinv", error_functions.inverse_erfc, "inverse of erfc; 4 ulp"),
-    ("erfcx", error_functions.scaled_erfc, "exp(x*x) * erfc(x); 5 ulp"),
-    ("erfinv", error_functions.inverse_erf, "inverse of erf; 4 ulp"),
-    ("j0", bessel.j0, "Bessel function of the first kind, order 0; error within 1e-15 of its amplitude"),
-    ("j1", bessel.j1, "Bessel function of the first kind, order 1; error within 1e-15 of its amplitude"),
-    ("normcdf", error_functions.normal_cdf, "standard normal distribution function; 5 ulp"),
-    ("normcdfinv", error_functions.inverse_normal_cdf, "inverse of normcdf; 5 ulp"),
-    ("sinpi", elementary.sin_pi, "sin(pi*x); 2 ulp"),
-    ("y0", bessel.y0, "Bessel function of the second kind, order 0; error within 1e-15 of its amplitude"),
-    ("y1", bessel.y1, "Bessel function of the second kind, order 1; error within 1e-15 of its amplitude"),
+# name, signature of the float64 version, float64 host form of both versions, description
+_IN_DOUBLE: tuple[tuple[str, str, Callable[..., Any], str], ...] = (
+    ("cospi", "d->d", elementary.part_of(elementary.sin_cos_pi, 1), "cos(pi*x); 2 ulp"),
+    ("erfcinv", "d->d", error_functions.inverse_erfc, "inverse of erfc; 4 ulp"),
+    ("erfcx", "d->d", error_functions.scaled_erfc, "exp(x*x) * erfc(x); 5 ulp"),
+    ("erfinv", "d->d", error_functions.inverse_erf, "inverse of erf; 4 ulp"),
+    ("frexp", "d->di", math.frexp, "fraction in [0.5, 1) and exponent of 2; exact"),
+    ("j0", "d->d", bessel.j0, "Bessel function of the first kind, order 0; error within 1e-15 of its amplitude"),
+    ("j1", "d->d", bessel.j1, "Bessel function of the first kind, order 1; error within 1e-15 of its amplitude"),
+    ("jn", "id->d", bessel.jn, "Bessel function of the first kind, order n; NaN for n < 0"),
+    ("ldexp", "di->d", conversion.scale, "x * 2**n; exact"),
+    ("normcdf", "d->d", error_functions.normal_cdf, "standard normal distribution function; 5 ulp"),
+    ("normcdfinv", "d->d", error_functions.inverse_normal_cdf, "inverse of normcdf; 5 ulp"),
+    ("powi", "di->d", elementary.integer_power, "x**n for an integer n"),
+    (
+        "remainder",
+        "dd->d",
+        elementary.part_of(conversion.remainder_quotient, 0),
+        "x - n*y, where n is the integer nearest to x / y; exact",
+    ),
+    (
+        "remquo",
+        "dd->di",
+        conversion.remainder_quotient,
+        "remainder(x, y), and the last 3 bits of the quotient with its sign; exact",
+    ),
+    ("scalbn", "di->d", conversion.scale, "x * 2**n; exact"),
+    ("sinpi", "d->d", elementary.part_of(elementary.sin_cos_pi, 0), "sin(pi*x); 2 ulp"),
+    ("y0", "d->d", bessel.y0, "Bessel function of the second kind, order 0; error within 1e-15 of its amplitude"),
+    ("y1", "d->d", bessel.y1, "Bessel function of the second kind, order 1; error within 1e-15 of its amplitude"),
+    ("yn", "id->d", bessel.yn, "Bessel function of the second kind, order n; NaN for n < 0"),
 )
 
 
 def _floats() -> None:
     for name, count, host, doc in _BOTH:
-        _add(name, "d" * count + "->d", host, doc)
-        _add(name + "f", "f" * count + "->f", host, doc)
-    for name, form, doc in _IN_DOUBLE:
-        _add(name, "d->d", form, doc)
-        _add(name + "f", "f->f", elementary.in_double(form), doc)
-    for name, row, python, doc in (
-        ("tgamma", "gamma", _gamma, "gamma function; 8 ulp"),
-        ("lgamma", "lgamma", _log_gamma, "logarithm of the absolute value of the gamma function; 8 ulp"),
-    ):
-        _add(name, "d->d", row, doc, python=python)
-        _add(name + "f", "f->f", row, doc, python=python)
-    for name in ("ldexp", "scalbn"):
-        _add(name, "di->d", conversion.scale, "x * 2**n; exact")
-        _add(name + "f", "fi->f", conversion.scale_single, "x * 2**n; exact")
-    _add("powi", "di->d", elementary.integer_power, "x**n for an integer n")
-    _add("powif", "fi->f", elementary.integer_power_single, "x**n for an integer n")
-    for name, form in (("jn", bessel.jn), ("yn", bessel.yn)):
-        kind = "first" if name == "jn" else "second"
-        _add(name, "id->d", form, f"Bessel function of the {kind} kind, order n; NaN for n < 0")
-        _add(name + "f", "if->f", bessel.order_in_double(form), f"Bessel function of the {kind} kind, order n")
-
-
-def _several_results() -> None:
-    pair, single = elementary.pair_in_double, conversion
-    for name, form, doc in (
-        ("sincos", elementary.sin_cos, "sine and cosine"),
-        ("sincospi", elementary.sin_cos_pi, "sin(pi*x) and cos(pi*x); 2 ulp"),
-    ):
-        _add(name, "d->dd", form, doc, by_pointer=True)
-        single_form = form if name == "sincos" else pair(form)
-        _add(name + "f", "f->ff", single_form, doc, by_pointer=True)
+        _add_both(name, "d" * count + "->d", host, doc)
+    for name, signature, form, doc in _IN_DOUBLE:
+        _add_both(name, signature, form, doc, wide=True)
+    _add_both("modf", "d->dd", math.modf, "fractional part and integer part; exact")
+    _add_both("sincos", "d->dd", elementary.sin_cos, "sine and cosine", by_pointer=True)
+    sin_cos_pi = "sin(pi*x) and cos(pi*x); 2 ulp"
+    _add_both("sincospi", "d->dd", elementary.sin_cos_pi, sin_cos_pi, by_pointer=True, wide=True)
     _add("fast_sincosf", "f->ff", elementary.sin_cos, "sine and cosine, faster on a GPU", by_pointer=True)
-    _add("frexp", "d->di", conversion.split_exponent, "fraction in [0.5, 1) and exponent of 2; exact")
-    _add("frexpf", "f->fi", single.split_exponent_single, "fraction in [0.5, 1) and exponent of 2; exact")
-    _add("modf", "d->dd", conversion.split_whole, "fractional part and integer part; exact")
-    _add("modff", "f->ff", conversion.split_whole, "fractional part and integer part; exact")
-    doc = "remainder(x, y), and the last 3 bits of the quotient with its sign; exact"
-    _add("remquo", "dd->di", conversion.remainder_quotient, doc)
-    _add("remquof", "ff->fi", single.remainder_quotient_single, doc)
 
 
 # -- directions of rounding ----------------------------------------------------------------------
@@ -173,84 +151,77 @@ _DIRECTIONS: tuple[tuple[str, Callable[..., Any], str], ...] = (
 )
 
 
+# name, number of arguments, op rounded to nearest, description
+_ARITHMETIC = (
+    ("mul", 2, "multiply", "x * y"),
+    ("div", 2, "divide", "x / y"),
+    ("rcp", 1, "reciprocal", "1 / x"),
+    ("sqrt", 1, "sqrt", "square root"),
+)
+
+
+def _add_directions(
+    name: str, signature: str, nearest: Host, form: Callable[[Any], Host], doc: str, **options: Any
+) -> None:
+    """Add a function that rounds to nearest, and a version of it for each direction of rounding.
+
+    `form` takes the function that rounds in a direction, and returns a host form.
+    """
+    _add(f"{name}_rn", signature, nearest, f"{doc}, rounded to nearest", **options)
+    for direction, choose, words in _DIRECTIONS:
+        _add(f"{name}_{direction}", signature, form(choose), f"{doc}, {words}")
+
+
 def _arithmetic() -> None:
-    for letter, suffix in (("d", ""), ("f", "_single")):
-        one = np.float64(1) if letter == "d" else np.float32(1)
-        add, multiply, divide, sqrt, fused = (
-            getattr(rounding, f"{name}_error{suffix}") for name in ("add", "multiply", "divide", "sqrt", "fma")
-        )
-        unary, binary, ternary = f"{letter}->{letter}", f"{letter * 2}->{letter}", f"{letter * 3}->{letter}"
-        fused_name = "fma" if letter == "d" else "fmaf"
-        exactly: dict[str, Any] = {"python": fused_multiply_add}
-        names = (fused_name,) if letter == "d" else (fused_name, "fmaf_ieee")
-        _add(fused_name, ternary, "fma", "x * y + z, rounded once", **exactly)
-        for name, signature, row in (
-            ("add", binary, "add"),
-            ("sub", binary, "subtract"),
-            ("mul", binary, "multiply"),
-            ("div", binary, "divide"),
-            ("rcp", unary, "reciprocal"),
-            ("sqrt", unary, "sqrt"),
-        ):
-            _add(f"{letter}{name}_rn", signature, row, f"{row}, rounded to nearest")
-        for name in names:
-            _add(f"{name}_rn", ternary, "fma", "x * y + z, rounded to nearest", **exactly)
-        for direction, choose, words in _DIRECTIONS:
-            _add(f"{letter}add_{direction}", binary, rounding.sum_of(add, choose), f"x + y, {words}")
-            _add(f"{letter}sub_{direction}", binary, rounding.sum_of(add, choose, -1), f"x - y, {words}")
-            _add(f"{letter}mul_{direction}", binary, rounding.two_operands(multiply, choose), f"x * y, {words}")
-            _add(f"{letter}div_{direction}", binary, rounding.two_operands(divide, choose), f"x / y, {words}")
-            _add(f"{letter}rcp_{direction}", unary, rounding.reciprocal_of(divide, choose, one), f"1 / x, {words}")
-            _add(f"{letter}sqrt_{direction}", unary, rounding.one_operand(sqrt, choose), f"square root, {words}")
-            for name in names:
-                _add(f"{name}_{direction}", ternary, rounding.fused_of(fused, choose), f"x * y + z, {words}")
-    _add("frsqrt_rn", "f->f", elementary.in_double(elementary.reciprocal_sqrt), "1 / sqrt(x), rounded to nearest")
+    for letter, suffix, fused_names in (("d", "", ("fma",)), ("f", "_single", ("fmaf", "fmaf_ieee"))):
+        for name, count, row, doc in _ARITHMETIC:
+            form = partial(rounding.rounded, getattr(rounding, f"{row}_error{suffix}"))
+            _add_directions(f"{letter}{name}", f"{letter * count}->{letter}", row, form, doc)
+        add = partial(rounding.sum_of, getattr(rounding, f"add_error{suffix}"))
+        _add_directions(f"{letter}add", f"{letter}{letter}->{letter}", "add", add, "x + y")
+        _add_directions(f"{letter}sub", f"{letter}{letter}->{letter}", "subtract", partial(add, sign=-1), "x - y")
+        fused = partial(rounding.fused_of, getattr(rounding, f"fma_error{suffix}"))
+        for name in fused_names:
+            _add_directions(name, f"{letter * 3}->{letter}", "fma", fused, "x * y + z", python=fused_multiply_add)
+    _add_both("fma", "ddd->d", "fma", "x * y + z, rounded once", python=fused_multiply_add)
+    _add("frsqrt_rn", "f->f", "rsqrt", "1 / sqrt(x), rounded to nearest", wide=True)
 
 
 # -- conversions ---------------------------------------------------------------------------------
 
 _ROUNDED = (("rn", np.rint), ("rd", np.floor), ("ru", np.ceil), ("rz", np.trunc))
-# name, character, dtype of the result, integer type
-_INTEGERS = (
-    ("int", "i", np.int32, np.int32),
-    ("uint", "i", np.int32, np.uint32),
-    ("ll", "q", np.int64, np.int64),
-    ("ull", "q", np.int64, np.uint64),
-)
+# name, character, integer type
+_INTEGERS = (("int", "i", np.int32), ("uint", "i", np.uint32), ("ll", "q", np.int64), ("ull", "q", np.uint64))
 
 
 def _float_to_integer() -> None:
     for source, letter in (("double", "d"), ("float", "f")):
-        for name, char, held, kind in _INTEGERS:
-            least, greatest = kind(np.iinfo(kind).min), kind(np.iinfo(kind).max)
-            at_nan = 0 if (letter, char) == ("f", "i") else int(np.iinfo(held).min)
+        for name, char, kind in _INTEGERS:
             for ending, function in _ROUNDED:
-                form = conversion.to_integer(function, held, least, greatest, at_nan)
+                form = conversion.to_integer(function, kind, nan_is_zero=(letter, char) == ("f", "i"))
                 _add(f"{source}2{name}_{ending}", f"{letter}->{char}", form, f"{source} to {name}, {ending}; saturates")
-    wide = (np.int64, np.int64(-(2**63)), np.int64(2**63 - 1), -(2**63))
-    for ending, letter in (("", "d"), ("f", "f")):
-        _add(f"llrint{ending}", f"{letter}->q", conversion.to_integer(np.rint, *wide), "nearest integer, ties to even")
-        away = conversion.to_integer(conversion.round_half_away, *wide)
-        _add(f"llround{ending}", f"{letter}->q", away, "nearest integer, ties away from 0")
-        _add(f"ilogb{ending}", f"{letter}->i", conversion.exponent_of, "exponent of 2")
+    away = conversion.to_integer(conversion.round_half_away, np.int64)
+    _add_both("llrint", "d->q", conversion.to_integer(np.rint, np.int64), "nearest integer, ties to even")
+    _add_both("llround", "d->q", away, "nearest integer, ties away from 0")
+    _add_both("ilogb", "d->i", conversion.exponent_of, "exponent of 2")
+
+
+def _rounded_integer(kind: Any, error: Any, choose: Any) -> Callable[..., Any]:
+    return with_operands_as(kind, rounding.rounded(error, choose))
 
 
 def _integer_to_float() -> None:
-    for name, char, _, kind in _INTEGERS:
-        to_double, to_float = conversion.unsigned_float(kind, np.float64), conversion.unsigned_float(kind, np.float32)
-        _add(f"{name}2double_rn", f"{char}->d", to_double, f"{name} to double, to nearest")
-        _add(f"{name}2float_rn", f"{char}->f", to_float, f"{name} to float, to nearest")
-        single = rounding.integer_single if char == "i" else rounding.wide_integer_single
-        for ending, choose, words in _DIRECTIONS:
-            form = conversion.rounded_from(single, kind, choose)
-            _add(f"{name}2float_{ending}", f"{char}->f", form, f"{name} to float, {words}")
-            if char == "q":
-                form = conversion.rounded_from(rounding.wide_integer, kind, choose)
-                _add(f"{name}2double_{ending}", "q->d", form, f"{name} to double, {words}")
-    _add("double2float_rn", "d->f", "positive", "double to float, to nearest")
-    for ending, choose, words in _DIRECTIONS:
-        form = rounding.one_operand(rounding.narrow_one, choose)
-        _add(f"double2float_{ending}", "d->f", form, f"double to float, {words}")
+    for name, char, kind in _INTEGERS:
+        nearest, error = with_operands_as(kind, np.float32), rounding.wide_integer_single
+        form = partial(_rounded_integer, kind, rounding.integer_single if char == "i" else error)
+        _add_directions(f"{name}2float", f"{char}->f", nearest, form, f"{name} to float")
+        nearest, form = with_operands_as(kind, np.float64), partial(_rounded_integer, kind, rounding.wide_integer)
+        if char == "i":  # always exact
+            _add(f"{name}2double_rn", "i->d", nearest, f"{name} to double")
+        else:
+            _add_directions(f"{name}2double", "q->d", nearest, form, f"{name} to double")
+    form = partial(rounding.rounded, rounding.narrow_one)
+    _add_directions("double2float", "d->f", "positive", form, "double to float")
 
 
 def _bits() -> None:
@@ -264,15 +235,18 @@ def _bits() -> None:
     ):
         _add(name, signature, conversion.view_as(kind), "value of the other type with the same bits")
     _add("double2hiint", "d->i", conversion.high_word, "upper 32 bits")
-    _add("double2loint", "d->i", conversion.low_word, "lower 32 bits")
+    _add("double2loint", "d->i", conversion.view_as(np.int64), "lower 32 bits")
     _add("hiloint2double", "ii->d", conversion.from_words, "float64 with the given upper and lower 32 bits")
     _add("float2half_rn", "f->h", conversion.to_half, "bits of the nearest float16")
-    _add("half2float", "h->f", conversion.from_half, "the float16 with these bits")
-    for name, row in (("isinf", "isinf"), ("isnan", "isnan"), ("signbit", "signbit")):
-        _add(f"{name}d", "d->i", row, "1 if the condition is true, otherwise 0")
-        _add(f"{name}f", "f->i", row, "1 if the condition is true, otherwise 0")
-    _add("isfinited", "d->i", "isfinite", "1 if the condition is true, otherwise 0")
-    _add("finitef", "f->i", "isfinite", "1 if the condition is true, otherwise 0")
+    _add("half2float", "h->f", conversion.view_as(np.float16), "the float16 with these bits")
+    for row, double, single in (
+        ("isfinite", "isfinited", "finitef"),
+        ("isinf", "isinfd", "isinff"),
+        ("isnan", "isnand", "isnanf"),
+        ("signbit", "signbitd", "signbitf"),
+    ):
+        _add(double, "d->i", row, "1 if the condition is true, otherwise 0")
+        _add(single, "f->i", row, "1 if the condition is true, otherwise 0")
     _add("saturatef", "f->f", conversion.saturate, "x limited to the interval [0, 1], or 0 if x is NaN")
 
 
@@ -280,65 +254,57 @@ def _bits() -> None:
 
 
 def _integer_functions() -> None:
-    least, greatest = integers.extreme_unsigned, integers.extreme_unsigned
     rows: tuple[tuple[str, str, Host, str], ...] = (
         ("abs", "i->i", "absolute", "absolute value"),
         ("llabs", "q->q", "absolute", "absolute value"),
-        ("brev", "i->i", integers.reverse_bits, "bits in reverse order"),
-        ("brevll", "q->q", integers.reverse_bits_wide, "bits in reverse order"),
-        ("clz", "i->i", integers.leading_zeros, "number of 0 bits above the highest 1 bit"),
-        ("clzll", "q->i", integers.leading_zeros_wide, "number of 0 bits above the highest 1 bit"),
-        ("ffs", "i->i", integers.first_set, "position of the lowest 1 bit, counted from 1, or 0"),
-        ("ffsll", "q->i", integers.first_set_wide, "position of the lowest 1 bit, counted from 1, or 0"),
-        ("popc", "i->i", integers.count_bits, "number of 1 bits"),
-        ("popcll", "q->i", integers.count_bits_wide, "number of 1 bits"),
+        ("brev", "i->i", "brev", "bits in reverse order"),
+        ("brevll", "q->q", "brev", "bits in reverse order"),
+        ("clz", "i->i", "clz", "number of 0 bits above the highest 1 bit"),
+        ("clzll", "q->i", "clz", "number of 0 bits above the highest 1 bit"),
+        ("ffs", "i->i", "ffs", "position of the lowest 1 bit, counted from 1, or 0"),
+        ("ffsll", "q->i", "ffs", "position of the lowest 1 bit, counted from 1, or 0"),
+        ("popc", "i->i", with_operands_as(np.uint32, np.bitwise_count), "number of 1 bits"),
+        ("popcll", "q->i", with_operands_as(np.uint64, np.bitwise_count), "number of 1 bits"),
         ("byte_perm", "iii->i", integers.select_bytes, "four bytes, selected from the eight bytes of x and y"),
         ("sad", "iii->i", integers.absolute_difference, "abs(x - y) + z"),
-        ("usad", "iii->i", integers.absolute_difference_unsigned, "abs(x - y) + z, unsigned"),
+        ("usad", "iii->i", with_operands_as(np.uint32, integers.absolute_difference), "abs(x - y) + z, unsigned"),
         ("hadd", "ii->i", integers.halved_sum, "(x + y) >> 1"),
         ("rhadd", "ii->i", integers.halved_sum_rounded, "(x + y + 1) >> 1"),
-        ("uhadd", "ii->i", integers.halved_sum_unsigned, "(x + y) >> 1, unsigned"),
-        ("urhadd", "ii->i", integers.halved_sum_rounded_unsigned, "(x + y + 1) >> 1, unsigned"),
+        ("uhadd", "ii->i", with_operands_as(np.uint32, integers.halved_sum), "(x + y) >> 1, unsigned"),
+        ("urhadd", "ii->i", with_operands_as(np.uint32, integers.halved_sum_rounded), "(x + y + 1) >> 1, unsigned"),
         ("max", "ii->i", "maximum", "larger operand"),
         ("min", "ii->i", "minimum", "smaller operand"),
         ("llmax", "qq->q", "maximum", "larger operand"),
         ("llmin", "qq->q", "minimum", "smaller operand"),
-        ("umax", "ii->i", greatest(np.maximum, np.uint32, np.int32), "larger operand, unsigned"),
-        ("umin", "ii->i", least(np.minimum, np.uint32, np.int32), "smaller operand, unsigned"),
-        ("ullmax", "qq->q", greatest(np.maximum, np.uint64, np.int64), "larger operand, unsigned"),
-        ("ullmin", "qq->q", least(np.minimum, np.uint64, np.int64), "smaller operand, unsigned"),
+        ("umax", "ii->i", with_operands_as(np.uint32, np.maximum), "larger operand, unsigned"),
+        ("umin", "ii->i", with_operands_as(np.uint32, np.minimum), "smaller operand, unsigned"),
+        ("ullmax", "qq->q", with_operands_as(np.uint64, np.maximum), "larger operand, unsigned"),
+        ("ullmin", "qq->q", with_operands_as(np.uint64, np.minimum), "smaller operand, unsigned"),
         ("mul24", "ii->i", integers.multiply_24, "product of the lower 24 bits"),
-        ("umul24", "ii->i", integers.multiply_24_unsigned, "product of the lower 24 bits, unsigned"),
+        (
+            "umul24",
+            "ii->i",
+            with_operands_as(np.uint32, integers.multiply_24),
+            "product of the lower 24 bits, unsigned",
+        ),
         ("mulhi", "ii->i", integers.multiply_high, "upper half of the product"),
-        ("umulhi", "ii->i", integers.multiply_high_unsigned, "upper half of the product, unsigned"),
+        ("umulhi", "ii->i", with_operands_as(np.uint32, integers.multiply_high), "upper half of the product, unsigned"),
         ("mul64hi", "qq->q", integers.multiply_high_wide, "upper half of the product"),
-        ("umul64hi", "qq->q", integers.multiply_high_wide_unsigned, "upper half of the product, unsigned"),
+        ("umul64hi", "qq->q", with_operands_as(np.uint64, integers.upper_half), "upper half of the product, unsigned"),
     )
     for name, signature, host, doc in rows:
         _add(name, signature, host, doc)
 
 
 def _fast() -> None:
-    rows: tuple[tuple[str, str, Host], ...] = (
-        ("cos", "f->f", "cos"),
-        ("exp10", "f->f", elementary.exp10),
-        ("exp", "f->f", "exp"),
-        ("fdivide", "ff->f", "divide"),
-        ("log10", "f->f", "log10"),
-        ("log2", "f->f", "log2"),
-        ("log", "f->f", "log"),
-        ("pow", "ff->f", "power"),
-        ("sin", "f->f", "sin"),
-        ("tan", "f->f", "tan"),
-        ("tanh", "f->f", "tanh"),
-    )
-    for name, signature, host in rows:
-        _add(f"fast_{name}f", signature, host, f"{name}, faster on a GPU")
+    for name in ("cos", "exp", "exp10", "log", "log10", "log2", "pow", "sin", "tan", "tanh"):
+        signature = "ff->f" if name == "pow" else "f->f"
+        _add(f"fast_{name}f", signature, FUNCTIONS[f"{name}f"].host, f"{name}, faster on a GPU")
+    _add("fast_fdividef", "ff->f", "divide", "x / y, faster on a GPU")
 
 
 for _family in (
     _floats,
-    _several_results,
     _arithmetic,
     _float_to_integer,
     _integer_to_float,

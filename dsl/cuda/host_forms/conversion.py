@@ -7,37 +7,37 @@ only the top bit set, as the PTX manual specifies for `cvt`.
 
 from __future__ import annotations
 
+import math
 from collections.abc import Callable
 from typing import Any
 
 import numpy as np
 
 HUGE, TINY_SAFE = 2.0**1023, 2.0**-969
-EXPONENT = 0x7FF << 52
 LEAST_INT, GREATEST_INT = np.int32(-(2**31)), np.int32(2**31 - 1)
-FRACTION_START = 2.0**-1022
-UP_54 = 2.0**54
 
 
-def to_integer(rounding: Callable[..., Any], held: Any, least: Any, greatest: Any, at_nan: int) -> Callable[..., Any]:
-    """Return a function that rounds a float and converts the result to an integer, with saturation.
+def to_integer(rounding: Callable[..., Any], kind: Any, nan_is_zero: bool = False) -> Callable[..., Any]:
+    """Return a function that rounds a float and converts the result to the integer dtype `kind`, with saturation.
 
-    `rounding` is the function that rounds.
-
-    The result is saturated to [`least`, `greatest`]. NaN becomes `at_nan`.
+    `rounding` is the function that rounds. NaN becomes 0 if `nan_is_zero`, otherwise the integer with only the top bit
+    set.
     """
-    kind, low, high = type(least), float(least), float(greatest)
-    not_a_number = held(at_nan)
+    limits = np.iinfo(kind)
+    least, greatest = kind(limits.min), kind(limits.max)
+    low, high = float(least), float(greatest)
+    top_bit = least if limits.min else kind(1 << (limits.bits - 1))
+    at_nan = kind(0) if nan_is_zero else top_bit
 
     def apply(x: Any) -> Any:
         whole = rounding(x)
-        result = not_a_number
+        result = at_nan
         if whole <= low:
-            result = held(least)
+            result = least
         elif whole >= high:
-            result = held(greatest)
+            result = greatest
         elif whole == whole:
-            result = held(kind(whole))
+            result = kind(whole)
         return result
 
     return apply
@@ -65,11 +65,6 @@ def high_word(x: np.float64) -> np.int32:
     return np.int32(x.view(np.int64) >> 32)
 
 
-def low_word(x: np.float64) -> np.int32:
-    """Return the lower 32 bits of a float64."""
-    return np.int32(x.view(np.int64))
-
-
 def from_words(high: int, low: int) -> np.float64:
     """Return the float64 with the given upper and lower 32 bits."""
     return ((np.int64(high) << 32) | np.int64(np.uint32(low))).view(np.float64)
@@ -80,55 +75,7 @@ def to_half(x: float) -> np.int16:
     return np.float16(x).view(np.int16)
 
 
-def from_half(bits: np.integer) -> np.float32:
-    """Convert the bits of a float16 to a float32."""
-    return np.float32(bits.view(np.float16))
-
-
-def unsigned_float(unsigned: Any, kind: type) -> Callable[..., Any]:
-    """Return a function that interprets an integer as unsigned and converts it to the nearest float of type `kind`."""
-
-    def apply(x: Any) -> Any:
-        return kind(unsigned(x))
-
-    return apply
-
-
-def rounded_from(parts: Callable[..., Any], unsigned: Any, choose: Callable[..., Any]) -> Callable[..., Any]:
-    """Return a function that converts an integer to a float with directed rounding.
-
-    `parts` returns the nearest float and its error.
-    """
-
-    def apply(x: Any) -> Any:
-        r, e = parts(unsigned(x))
-        return choose(r, e)
-
-    return apply
-
-
 # -- parts of a float -------------------------------------------------------------------------
-
-
-def split_exponent(x: np.float64) -> tuple[np.float64, np.int32]:
-    """Compute `frexp`: split a float64 into a fraction with magnitude in [0.5, 1) and an exponent of 2.
-
-    For zero, infinity and NaN, the results are x itself and the exponent 0.
-    """
-    fraction, exponent = x, np.int32(0)
-    if x != 0 and np.isfinite(x):
-        if abs(x) < FRACTION_START:
-            fraction, exponent = x * UP_54, np.int32(-54)
-        bits = fraction.view(np.int64)
-        exponent += np.int32((bits & EXPONENT) >> 52) - 1022
-        fraction = ((bits & ~EXPONENT) | (1022 << 52)).view(np.float64)
-    return fraction, exponent
-
-
-def split_exponent_single(x: float) -> tuple[np.float32, np.int32]:
-    """Compute `frexp` of a float32: split it into a fraction and an exponent of 2."""
-    fraction, exponent = split_exponent(np.float64(x))
-    return np.float32(fraction), exponent
 
 
 def scale(x: float, n: int) -> float:
@@ -146,22 +93,17 @@ def scale(x: float, n: int) -> float:
     return x * ((k + 1023) << 52).view(np.float64)
 
 
-def scale_single(x: float, n: int) -> np.float32:
-    """Compute x * 2**n for a float32 x, rounded once."""
-    return np.float32(scale(np.float64(x), n))
-
-
 def exponent_of(x: float) -> np.int32:
     """Compute `ilogb`: the exponent of 2 of a float, as an int32.
 
     0 and NaN give the smallest int32, and infinity gives the largest.
     """
-    result = GREATEST_INT
+    _, exponent = math.frexp(x)
+    result = np.int32(exponent - 1)
     if x == 0 or x != x:
         result = LEAST_INT
-    elif np.isfinite(x):
-        _, exponent = split_exponent(np.float64(x))
-        result = exponent - 1
+    elif np.isinf(x):
+        result = GREATEST_INT
     return result
 
 
@@ -170,25 +112,13 @@ def float_exponent(x: float) -> float:
 
     The result is -inf for zero, and inf for infinity.
     """
-    result = abs(np.float64(x))
+    _, exponent = math.frexp(x)
+    result = np.float64(exponent - 1)
     if x == 0:
         result = np.float64(-np.inf)
-    elif np.isfinite(x):
-        _, exponent = split_exponent(np.float64(x))
-        result = np.float64(exponent - 1)
+    elif not np.isfinite(x):
+        result = abs(np.float64(x))
     return result
-
-
-def split_whole(x: float) -> tuple[float, float]:
-    """Compute `modf`: the fractional and the integral part of x.
-
-    Both parts have the sign of x.
-    """
-    whole = np.trunc(x)
-    rest = x - whole
-    if np.isinf(x):
-        rest = 0.0
-    return np.copysign(rest, x), whole
 
 
 def remainder_quotient(x: float, y: float) -> tuple[float, np.int32]:
@@ -219,18 +149,6 @@ def remainder_quotient(x: float, y: float) -> tuple[float, np.int32]:
     if rest == 0:
         rest = np.copysign(rest, x)
     return rest, quotient
-
-
-def remainder_quotient_single(x: float, y: float) -> tuple[np.float32, np.int32]:
-    """Compute `remquo` of float32 numbers: the remainder of x / y and the low 3 bits of the quotient."""
-    rest, quotient = remainder_quotient(np.float64(x), np.float64(y))
-    return np.float32(rest), quotient
-
-
-def nearest_remainder(x: float, y: float) -> float:
-    """Compute `remainder`: the exact value of x - n*y, with the integer n nearest to x / y."""
-    rest, _ = remainder_quotient(np.float64(x), np.float64(y))
-    return rest
 
 
 def positive_difference(x: float, y: float) -> float:

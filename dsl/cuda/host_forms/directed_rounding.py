@@ -138,6 +138,11 @@ def divide_error(x: float, y: float) -> tuple[float, float]:
     return q, e
 
 
+def reciprocal_error(x: float) -> tuple[float, float]:
+    """Return 1 / x rounded to nearest, and a number with the sign of the rounding error."""
+    return divide_error(np.float64(1), x)
+
+
 def sqrt_error(x: float) -> tuple[float, float]:
     """Return the square root rounded to nearest, and a number with the sign of the rounding error."""
     r = np.sqrt(x)
@@ -188,13 +193,18 @@ def fma_error_single(x: float, y: float, z: float) -> tuple[np.float32, float]:
     return narrow_error(s, low)
 
 
-def divide_error_single(x: float, y: float) -> tuple[float, float]:
+def divide_error_single(x: Any, y: float) -> tuple[float, float]:
     """Return the float32 quotient x / y rounded to nearest, and a number with the sign of the rounding error."""
     q = x / y
     e = np.float64(x) - np.float64(q) * np.float64(y)
     if y < 0:
         e = -e
     return q, e
+
+
+def reciprocal_error_single(x: float) -> tuple[float, float]:
+    """Return the float32 reciprocal 1 / x rounded to nearest, and a number with the sign of the rounding error."""
+    return divide_error_single(np.float32(1), x)
 
 
 def sqrt_error_single(x: float) -> tuple[float, float]:
@@ -225,39 +235,15 @@ def integer_single(x: int) -> tuple[np.float32, float]:
 # -- rounded functions ------------------------------------------------------------------------
 
 
-def one_operand(error: Callable[..., Any], choose: Callable[..., Any]) -> Callable[..., Any]:
-    """Return a function of one operand that rounds its result with the function `choose`.
+def rounded(error: Callable[..., Any], choose: Callable[..., Any]) -> Callable[..., Any]:
+    """Return a function that rounds its result with the function `choose`.
 
     `error` computes the result rounded to nearest and its error. `choose` rounds the result in the wanted
     direction.
     """
 
-    def apply(x: float) -> float:
-        r, e = error(x)
-        return choose(r, e)
-
-    return apply
-
-
-def two_operands(error: Callable[..., Any], choose: Callable[..., Any]) -> Callable[..., Any]:
-    """Return a function of two operands that rounds its result with the function `choose`.
-
-    `error` computes the result rounded to nearest and its error. `choose` rounds the result in the wanted
-    direction.
-    """
-
-    def apply(x: float, y: float) -> float:
-        r, e = error(x, y)
-        return choose(r, e)
-
-    return apply
-
-
-def reciprocal_of(divide: Callable[..., Any], choose: Callable[..., Any], one: object) -> Callable[..., Any]:
-    """Return a function that computes ``one / x``, rounded by the function `choose`."""
-
-    def apply(x: float) -> float:
-        r, e = divide(one, x)
+    def apply(*operands: float) -> float:
+        r, e = error(*operands)
         return choose(r, e)
 
     return apply

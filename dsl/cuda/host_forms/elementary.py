@@ -17,43 +17,27 @@ PI_HIGH, PI_LOW = 3.141592653589793, 1.2246467991473532e-16  # pi as the sum of 
 WHOLE = 2.0**52
 
 
-def in_double(function: Callable[..., Any]) -> Callable[..., Any]:
-    """Return a float32 version of a float64 function, with results rounded once from float64."""
+def reciprocal_of(function: Callable[..., Any]) -> Callable[..., Any]:
+    """Return a function that computes the reciprocal of a function."""
 
-    def apply(x: float) -> Any:
-        return np.float32(function(np.float64(x)))
-
-    return apply
-
-
-def pair_in_double(function: Callable[..., Any]) -> Callable[..., Any]:
-    """Return a float32 version of a float64 function with two results, each rounded once from float64."""
-
-    def apply(x: float) -> Any:
-        first, second = function(np.float64(x))
-        return np.float32(first), np.float32(second)
+    def apply(*operands: Any) -> Any:
+        return 1 / function(*operands)
 
     return apply
 
 
-def exp10(x: float) -> float:
-    """Compute 10**x, within 2 ulp."""
-    return np.power(10.0, x)
+def part_of(function: Callable[..., Any], k: int) -> Callable[..., Any]:
+    """Return a function that computes result number `k` of a function with several results."""
+
+    def apply(*operands: Any) -> Any:
+        return function(*operands)[k]
+
+    return apply
 
 
 def integer_power(x: float, n: int) -> float:
     """Compute x**n for an integer n, within 2 ulp."""
     return np.power(x, np.float64(n))
-
-
-def integer_power_single(x: float, n: int) -> np.float32:
-    """Compute x**n for a float32 x and an integer n."""
-    return np.float32(np.power(np.float64(x), np.float64(n)))
-
-
-def reciprocal_sqrt(x: float) -> float:
-    """Compute 1 / sqrt(x), within 2 ulp."""
-    return 1 / np.sqrt(x)
 
 
 def reciprocal_cbrt(x: float) -> float:
@@ -65,11 +49,6 @@ def reciprocal_cbrt(x: float) -> float:
     return start + start * fma(-(x * start * start), start, np.float32(1)) / 3
 
 
-def reciprocal_hypot(x: float, y: float) -> float:
-    """Compute 1 / hypot(x, y), within 2 ulp."""
-    return 1 / np.hypot(x, y)
-
-
 def length_3(x: float, y: float, z: float) -> float:
     """Compute sqrt(x*x + y*y + z*z), within 2 ulp and without overflow."""
     return np.hypot(np.hypot(x, y), z)
@@ -78,16 +57,6 @@ def length_3(x: float, y: float, z: float) -> float:
 def length_4(x: float, y: float, z: float, w: float) -> float:
     """Compute sqrt(x*x + y*y + z*z + w*w), within 3 ulp and without overflow."""
     return np.hypot(np.hypot(x, y), np.hypot(z, w))
-
-
-def reciprocal_length_3(x: float, y: float, z: float) -> float:
-    """Compute 1 / sqrt(x*x + y*y + z*z), within 3 ulp."""
-    return 1 / length_3(x, y, z)
-
-
-def reciprocal_length_4(x: float, y: float, z: float, w: float) -> float:
-    """Compute 1 / sqrt(x*x + y*y + z*z + w*w), within 4 ulp."""
-    return 1 / length_4(x, y, z, w)
 
 
 def sin_cos(x: float) -> tuple[float, float]:
@@ -120,15 +89,3 @@ def sin_cos_pi(x: float) -> tuple[float, float]:
     if s == 0:
         s = np.copysign(s, x)
     return s, abs(c) if c == 0 else c
-
-
-def sin_pi(x: float) -> float:
-    """Compute sin(pi*x), within 2 ulp."""
-    s, _ = sin_cos_pi(x)
-    return s
-
-
-def cos_pi(x: float) -> float:
-    """Compute cos(pi*x), within 2 ulp."""
-    _, c = sin_cos_pi(x)
-    return c

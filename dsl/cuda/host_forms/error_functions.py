@@ -18,14 +18,6 @@ ROOT_2, LOG_2 = math.sqrt(2), math.log(2)
 ROOT_HALF_HIGH, ROOT_HALF_LOW = 0.7071067811865476, -4.833646656726457e-17  # 1/sqrt(2) as the sum of two float64
 
 
-def _erf(x: float) -> Any:
-    return math.erf(x)
-
-
-def _erfc(x: float) -> Any:
-    return math.erfc(x)
-
-
 def _exp_of_square(x: float, sign: int) -> Any:
     """Compute exp(sign * x*x), where x*x is computed in twice the working precision."""
     square = x * x
@@ -47,7 +39,7 @@ def inverse_erf(y: float) -> Any:
         x = s * (1 + t * (1 / 3 + t * (7 / 30 + t * (127 / 630))))
         if abs(x) > 1e-9:
             for _ in (0, 1):
-                f = (_erf(x) - y) / (TWO_OVER_ROOT_PI * np.exp(-x * x))
+                f = (math.erf(x) - y) / (TWO_OVER_ROOT_PI * np.exp(-x * x))
                 x -= f / (1 + x * f)
         else:
             x = s
@@ -70,7 +62,7 @@ def _inverse_tail(p: float) -> Any:
     for _ in (0, 1, 2):
         scaled = scaled_erfc(x)
         if p > 1e-290:
-            change = p / _erfc(x) - 1
+            change = p / math.erfc(x) - 1
         else:  # erfc has lost precision here: use its logarithm
             change = np.log(p) + x * x - np.log(scaled)
         f = change * scaled * HALF_ROOT_PI
@@ -101,7 +93,7 @@ def scaled_erfc(x: float) -> Any:
     """
     result = x
     if x < 10:
-        result = _exp_of_square(x, 1) * _erfc(x)
+        result = _exp_of_square(x, 1) * math.erfc(x)
         if x < -27:
             result = x * -np.inf
     elif x >= 10:
@@ -120,7 +112,7 @@ def normal_cdf(x: float) -> Any:
     """
     z = -x * ROOT_HALF_HIGH
     low = fma(-x, ROOT_HALF_HIGH, -z) - x * ROOT_HALF_LOW
-    result = 0.5 * _erfc(z)
+    result = 0.5 * math.erfc(z)
     if abs(z) < 27:
         result -= 0.5 * TWO_OVER_ROOT_PI * _exp_of_square(z, -1) * low
     return result

@@ -335,6 +335,7 @@ def call_library(call: Invocation, function: LibraryFunction, arguments: list[An
     values = [c.cast(n, d) for n, d in zip(numbers, function.arguments, strict=True)]
     if function.symbol and c.target is not None and c.target.kind == "cuda":
         return _external(c, function, values)
+    values = [c.cast(v, d) for v, d in zip(values, function.host_arguments, strict=True)]
     if isinstance(function.host, str):
         found = c.apply(function.host, *values)
     else:

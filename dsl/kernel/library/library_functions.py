@@ -41,9 +41,11 @@ class LibraryFunction:
         Description, with an error bound if `host` is not exact.
     python : callable
         Implementation in plain Python. The default is `host`.
+    wide : bool
+        Whether `host` receives float64 instead of float32, so that a float32 result is rounded once.
     """
 
-    __slots__ = ("arguments", "by_pointer", "doc", "host", "name", "python", "results", "symbol")
+    __slots__ = ("arguments", "by_pointer", "doc", "host", "host_arguments", "name", "python", "results", "symbol")
 
     def __init__(
         self,
@@ -55,17 +57,19 @@ class LibraryFunction:
         by_pointer: bool = False,
         doc: str = "",
         python: Callable[..., Any] | None = None,
+        wide: bool = False,
     ) -> None:
         taken, given = signature.split("->")
         self.name = name
         # Look up dtypes by name, because a type character may stand for another dtype of the same size.
         self.arguments = tuple(np.dtype(np.dtype(c).name) for c in taken)
         self.results = tuple(np.dtype(np.dtype(c).name) for c in given)
+        self.host_arguments = tuple(np.dtype(np.float64) if wide and d == np.float32 else d for d in self.arguments)
         self.host = host
         self.symbol = symbol
         self.by_pointer = by_pointer
         self.doc = doc
-        self.python = python or (host if callable(host) else _op_in_python(host))
+        self.python = python or (host if callable(host) else op_in_python(host))
 
     def __call__(self, *values: Any) -> Any:
         """Compute the function for scalars in plain Python."""
@@ -77,7 +81,8 @@ class LibraryFunction:
         if self.name.startswith("bf16.") and any(isinstance(seen(v), Brain) for v in values):
             return self._on_bfloat16(beside_brains(values))
         with np.errstate(all="ignore"):
-            found = self.python(*(convert(v, d) for v, d in zip(values, self.arguments, strict=True)))
+            given = (convert(v, d) for v, d in zip(values, self.arguments, strict=True))
+            found = self.python(*(convert(v, d) for v, d in zip(given, self.host_arguments, strict=True)))
             items = found if isinstance(found, tuple) else (found,)
             made = tuple(convert(v, d) for v, d in zip(items, self.results, strict=True))
         return made if len(made) > 1 else made[0]
@@ -101,11 +106,8 @@ class LibraryFunction:
         return f"<library function {self.name}({taken}) -> {given}>"
 
 
-def _op_in_python(name: str) -> Callable[..., Any]:
-    """Return the Python function that computes an op.
-
-    It is NumPy's function, or the op's reference function.
-    """
+def op_in_python(name: str) -> Callable[..., Any]:
+    """Return the Python function that computes an op: NumPy's function, or the op's reference function."""
     definition = find_op(name)
     found = getattr(np, definition.ufunc) if definition.ufunc else definition.reference
     assert found is not None
