@@ -19,7 +19,7 @@ from weft.dsl.arrays.foreign_memory import (
     storage_over,
 )
 from weft.dsl.arrays.validation import as_dtype, as_shape
-from weft.dsl.cuda.memory_array import MemoryArray
+from weft.dsl.cuda.memory_array import MemoryArray, check_fit
 from weft.dsl.cuda.streams import as_queue
 from weft.dsl.immediate.callers import in_program
 from weft.fusion import contiguous_strides, exclusive, realise
@@ -214,14 +214,6 @@ def from_cuda_array_interface(desc: dict[str, Any], owner: object = None, sync: 
 # -- copies ---------------------------------------------------------------------------------------
 
 
-def check_fit(device_shape: tuple[int, ...], device_dtype: np.dtype, other: Any) -> None:
-    """Raise an error if the source and the destination of a copy differ in dtype or shape."""
-    if other.dtype != device_dtype:
-        raise TypeError(f"incompatible dtype: {device_dtype} on the device, {other.dtype} given; use .astype")
-    if other.shape != device_shape:
-        raise ValueError(f"incompatible shape: {device_shape} on the device, {other.shape} given")
-
-
 def copy_to_host(self: Array, ary: np.ndarray | None = None, stream: object = 0) -> np.ndarray:
     """Copy the elements to a new NumPy array or to `ary`.
 
@@ -240,7 +232,7 @@ def copy_to_host(self: Array, ary: np.ndarray | None = None, stream: object = 0)
     array([0, 1, 2])
     """
     if ary is not None:
-        check_fit(self.shape, self.dtype, ary)
+        check_fit(self, ary)
     queue = as_queue(stream)
     shape, strides, offset = self._view or whole(self._storage)
     if queue is not None and (ary is None or ary.flags.c_contiguous) and strides == contiguous_strides(shape):
@@ -267,7 +259,7 @@ def copy_to_device(self: Array, ary: Any, stream: object = 0) -> None:
     array([0, 1, 2])
     """
     source = ary if isinstance(ary, Array) else np.asarray(ary)
-    check_fit(self.shape, self.dtype, source)
+    check_fit(self, source)
     if not self.size:
         return
     shape, strides, offset = self._view or whole(self._storage)

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
 from typing import Any
 
 import numpy as np
@@ -10,47 +9,9 @@ import numpy as np
 from weft.codegen import OPS, is_supported
 from weft.dsl.arrays.array import Array, whole, wrap
 from weft.dsl.cuda.array_creation import copy_to_device, copy_to_host
-from weft.dsl.cuda.memory_array import DeviceAddress, MemoryArray
+from weft.dsl.cuda.memory_array import DeviceArrayMethods, MemoryArray, storage_of
 from weft.dsl.cuda.sharing import get_ipc_handle
-from weft.dsl.kernel.language.types import layout_of
-from weft.fusion import exclusive, realise
-
-
-def is_c_contiguous(self: Array) -> bool:
-    """Return whether the elements are C-contiguous.
-
-    Examples
-    --------
-    >>> cuda.to_device(np.ones((2, 3))).is_c_contiguous()
-    True
-    """
-    return layout_of(self.shape, self.strides, self.itemsize) == "C"
-
-
-def is_f_contiguous(self: Array) -> bool:
-    """Return whether the elements are Fortran-contiguous.
-
-    Examples
-    --------
-    >>> cuda.to_device(np.ones((2, 3))).is_f_contiguous()
-    False
-    """
-    return layout_of(self.shape[::-1], self.strides[::-1], self.itemsize) == "C"
-
-
-def split(self: Array, section: int, stream: object = 0) -> Iterator[Array]:
-    """Split a 1-D array into views of `section` elements each.
-
-    The last view may be shorter.
-
-    Examples
-    --------
-    >>> [part.size for part in cuda.to_device(np.arange(5)).split(2)]
-    [2, 2, 1]
-    """
-    if self.ndim != 1:
-        raise ValueError(f"only arrays of one axis are split, not of {self.ndim}")
-    return (self[k : k + section] for k in range(0, self.size, section))
+from weft.fusion import exclusive
 
 
 def bind(self: Array, stream: object = 0) -> Array:
@@ -65,30 +26,6 @@ def bind(self: Array, stream: object = 0) -> Array:
     array([0, 1, 2])
     """
     return wrap(self._storage, self._view)
-
-
-def getitem(self: Array, item: object, stream: object = 0) -> Any:
-    """Return ``self[item]``, like the method of Numba's device arrays.
-
-    Examples
-    --------
-    >>> cuda.to_device(np.arange(3)).getitem(slice(1, 3))
-    array([1, 2])
-    """
-    return self[item]
-
-
-def setitem(self: Array, key: Any, value: Any, stream: Any = 0) -> None:
-    """Assign ``self[key] = value``, like the method of Numba's device arrays.
-
-    Examples
-    --------
-    >>> x = cuda.to_device(np.arange(3))
-    >>> x.setitem(0, 9)
-    >>> x
-    array([9, 1, 2])
-    """
-    self[key] = value
 
 
 _own_view = Array.view
@@ -125,50 +62,6 @@ def view(self: Array, dtype: Any = None, type: Any = None) -> Any:
     return MemoryArray(self._storage, self.dtype, shape, tuple(s * size for s in strides), offset * size).view(dtype)
 
 
-def _device_ctypes_pointer(self: Array) -> DeviceAddress:
-    """The address of the first element in the device's memory.
-
-    Examples
-    --------
-    >>> cuda.to_device(np.arange(3)).device_ctypes_pointer.value > 0
-    True
-    """
-    return DeviceAddress(realise(self._storage).address + (self._view or (0, 0, 0))[2] * self.itemsize, self)
-
-
-def _gpu_data(self: Array) -> Any:
-    """The address of the first element in the device's memory, like `device_ctypes_pointer`.
-
-    Examples
-    --------
-    >>> cuda.to_device(np.arange(3)).gpu_data.value > 0
-    True
-    """
-    return self.device_ctypes_pointer  # type: ignore[attr-defined]
-
-
-def _stream(self: Array) -> int:
-    """Return 0, the default stream, because an array can be used in any stream.
-
-    Examples
-    --------
-    >>> cuda.to_device(np.arange(3)).stream
-    0
-    """
-    return 0
-
-
-def _alloc_size(self: Array) -> int:
-    """Total size of the elements in bytes.
-
-    Examples
-    --------
-    >>> cuda.to_device(np.arange(3)).alloc_size
-    24
-    """
-    return self.nbytes
-
-
 def _interface(self: Any) -> dict[str, Any]:
     """Implement ``__cuda_array_interface__`` for an array, after evaluating it.
 
@@ -176,10 +69,7 @@ def _interface(self: Any) -> dict[str, Any]:
     """
     if self.device.exported_stream() is None:
         raise AttributeError(f"__cuda_array_interface__ is for arrays on a GPU; this one is on {self.device.name}")
-    if isinstance(self, Array):
-        storage, offset = self._storage, (self._view or whole(self._storage))[2] * self.itemsize
-    else:
-        storage, offset = self.storage, self.offset
+    storage, offset = storage_of(self)
     address = exclusive(storage).address + offset  # the caller may write to this address
     stream = self.device.exported_stream()  # (waits for the other streams, in which the array may have been evaluated)
     return {
@@ -194,20 +84,12 @@ def _interface(self: Any) -> dict[str, Any]:
 
 
 METHODS: dict[str, Any] = {
+    **{name: method for name, method in vars(DeviceArrayMethods).items() if not name.startswith("_")},
     "copy_to_host": copy_to_host,
     "copy_to_device": copy_to_device,
-    "is_c_contiguous": is_c_contiguous,
-    "is_f_contiguous": is_f_contiguous,
-    "split": split,
     "bind": bind,
-    "getitem": getitem,
-    "setitem": setitem,
     "view": view,
     "get_ipc_handle": get_ipc_handle,
-    "device_ctypes_pointer": property(_device_ctypes_pointer),
-    "gpu_data": property(_gpu_data),
-    "stream": property(_stream),
-    "alloc_size": property(_alloc_size),
     "__cuda_array_interface__": property(_interface),
 }
 

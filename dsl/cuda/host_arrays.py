@@ -8,12 +8,11 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 from contextlib import contextmanager
-from math import prod
 from typing import Any
 
 import numpy as np
 
-from weft.dsl.arrays.foreign_memory import byte_strides
+from weft.dsl.arrays.foreign_memory import byte_strides, extent_of
 from weft.dsl.arrays.validation import as_shape
 from weft.dsl.cuda.array_creation import over_memory, strides_like
 from weft.fusion import flush
@@ -76,8 +75,7 @@ def _make(
 ) -> tuple[np.ndarray, HostMemory, tuple[int, ...]]:
     lengths, element = as_shape(shape), np.dtype(dtype)
     steps = byte_strides(lengths, element.itemsize, strides, order)
-    nbytes = element.itemsize + sum((n - 1) * s for n, s in zip(lengths, steps, strict=True)) if prod(lengths) else 0
-    memory = default_device().host_memory(nbytes, kind)
+    memory = default_device().host_memory(extent_of(lengths, steps, element.itemsize), kind)
     values = np.asarray(_Exposed(memory, element, lengths, steps))
     # (the interface does not support bfloat16)
     return values if values.dtype == element else values.view(element), memory, steps

@@ -15,7 +15,8 @@ from typing import Any
 import numpy as np
 from numpy.lib.stride_tricks import as_strided
 
-from weft.dsl.arrays.array import Array, convert
+from weft.dsl.arrays.array import Array, convert, whole
+from weft.dsl.arrays.foreign_memory import extent_of
 from weft.dsl.cuda.streams import as_queue
 from weft.dsl.kernel.language.types import ArrayType, RecordType, Type, from_dtype, layout_of
 from weft.fusion import Storage, exclusive, realise
@@ -38,7 +39,114 @@ class DeviceAddress(ctypes.c_void_p):
         return hash(self.value)
 
 
-class MemoryArray:
+class DeviceArrayMethods:
+    """The methods of Numba's device arrays that `Array` and `MemoryArray` share."""
+
+    __slots__ = ()
+
+    def is_c_contiguous(self: Any) -> bool:
+        """Return whether the elements are C-contiguous.
+
+        Examples
+        --------
+        >>> cuda.to_device(np.ones((2, 3))).is_c_contiguous()
+        True
+        """
+        return layout_of(self.shape, self.strides, self.itemsize) == "C"
+
+    def is_f_contiguous(self: Any) -> bool:
+        """Return whether the elements are Fortran-contiguous.
+
+        Examples
+        --------
+        >>> cuda.to_device(np.ones((2, 3))).is_f_contiguous()
+        False
+        """
+        return layout_of(self.shape[::-1], self.strides[::-1], self.itemsize) == "C"
+
+    def split(self: Any, section: int, stream: object = 0) -> Iterator[Any]:
+        """Split a 1-D array into views of `section` elements each.
+
+        The last view may be shorter.
+
+        Examples
+        --------
+        >>> [part.size for part in cuda.to_device(np.arange(5)).split(2)]
+        [2, 2, 1]
+        """
+        if self.ndim != 1:
+            raise ValueError(f"only arrays of one axis are split, not of {self.ndim}")
+        return (self[k : k + section] for k in range(0, self.size, section))
+
+    def getitem(self: Any, item: object, stream: object = 0) -> Any:
+        """Return ``self[item]``, like the method of Numba's device arrays.
+
+        Examples
+        --------
+        >>> cuda.to_device(np.arange(3)).getitem(slice(1, 3))
+        array([1, 2])
+        """
+        return self[item]
+
+    def setitem(self: Any, key: Any, value: Any, stream: Any = 0) -> None:
+        """Assign ``self[key] = value``, like the method of Numba's device arrays.
+
+        Examples
+        --------
+        >>> x = cuda.to_device(np.arange(3))
+        >>> x.setitem(0, 9)
+        >>> x
+        array([9, 1, 2])
+        """
+        self[key] = value
+
+    @property
+    def device_ctypes_pointer(self) -> DeviceAddress:
+        """The address of the first element in the device's memory.
+
+        Examples
+        --------
+        >>> cuda.to_device(np.arange(3)).device_ctypes_pointer.value > 0
+        True
+        """
+        storage, offset = storage_of(self)
+        return DeviceAddress(exclusive(storage).address + offset, self)  # the caller may write to this address
+
+    @property
+    def gpu_data(self) -> DeviceAddress:
+        """The address of the first element in the device's memory, like `device_ctypes_pointer`.
+
+        Examples
+        --------
+        >>> cuda.to_device(np.arange(3)).gpu_data.value > 0
+        True
+        """
+        return self.device_ctypes_pointer
+
+    @property
+    def stream(self) -> int:
+        """Return 0, the default stream, because an array can be used in any stream.
+
+        Examples
+        --------
+        >>> cuda.to_device(np.arange(3)).stream
+        0
+        """
+        return 0
+
+    @property
+    def alloc_size(self: Any) -> int:
+        """Total size of the elements in bytes.
+
+        Examples
+        --------
+        >>> cuda.to_device(np.arange(3)).alloc_size
+        24
+        """
+        return self.nbytes  # type: ignore[no-any-return]
+
+
+class MemoryArray(DeviceArrayMethods):
     """An array of any dtype that can be copied and passed to kernels, but has no arithmetic.
 
     A 0-d array of records is a single record.
@@ -67,7 +175,7 @@ class MemoryArray:
     @staticmethod
     def make(device: Device, dtype: np.dtype, shape: tuple[int, ...], strides: tuple[int, ...]) -> MemoryArray:
         """Return an uninitialized array in new memory on a device."""
-        nbytes = dtype.itemsize + sum((n - 1) * s for n, s in zip(shape, strides, strict=True)) if prod(shape) else 0
+        nbytes = extent_of(shape, strides, dtype.itemsize)
         buffer = device.allocate(nbytes)
         buffer.unwritten = True
         return MemoryArray(Storage((nbytes,), BYTE, device, buffer), dtype, shape, strides)
@@ -105,15 +213,6 @@ class MemoryArray:
         """Total size of the elements in bytes."""
         return self.size * self.dtype.itemsize
 
-    alloc_size = nbytes
-
-    @property
-    def device_ctypes_pointer(self) -> ctypes.c_void_p:
-        """Address of the first element in the device's memory."""
-        return DeviceAddress(self.exclusive().address + self.offset, self)
-
-    gpu_data = device_ctypes_pointer
-
     @property
     def _numba_type_(self) -> Type:
         return self.kernel_type
@@ -122,14 +221,6 @@ class MemoryArray:
     def T(self) -> MemoryArray:
         """View of the array with the axes in reverse order."""
         return self.transpose()
-
-    def is_c_contiguous(self) -> bool:
-        """Return whether the elements are C-contiguous."""
-        return layout_of(self.shape, self.strides, self.itemsize) == "C"
-
-    def is_f_contiguous(self) -> bool:
-        """Return whether the elements are Fortran-contiguous."""
-        return layout_of(self.shape[::-1], self.strides[::-1], self.itemsize) == "C"
 
     def __len__(self) -> int:
         if not self.shape:
@@ -176,14 +267,6 @@ class MemoryArray:
     def __setitem__(self, key: object, value: object) -> None:
         self._at(key).fill(value)
 
-    def getitem(self, item: object, stream: object = 0) -> Any:
-        """Return ``self[item]``, like the method of Numba's device arrays."""
-        return self[item]
-
-    def setitem(self, key: object, value: object, stream: object = 0) -> None:
-        """Assign ``self[key] = value``, like the method of Numba's device arrays."""
-        self[key] = value
-
     def transpose(self, axes: Any = None) -> MemoryArray:
         """Return a view with permuted axes."""
         shadow = self._shadow()
@@ -214,15 +297,6 @@ class MemoryArray:
         shadow = self._shadow()
         return self._like(shadow.view(np.dtype(dtype)), shadow)
 
-    def split(self, section: int, stream: object = 0) -> Iterator[MemoryArray]:
-        """Split a 1-D array into views of `section` elements each.
-
-        The last view may be shorter.
-        """
-        if self.ndim != 1:
-            raise ValueError(f"only arrays of one axis are split, not of {self.ndim}")
-        return (self[k : k + section] for k in range(0, self.size, section))
-
     def bind(self, stream: object = 0) -> MemoryArray:
         """Return this array.
 
@@ -231,14 +305,6 @@ class MemoryArray:
         return self
 
     # -- copies ---------------------------------------------------------------------------------
-
-    def realised(self) -> Buffer:
-        """Evaluate the pending elements, and return the memory buffer for reading."""
-        return realise(self.storage)
-
-    def exclusive(self) -> Buffer:
-        """Return the array's buffer for writing, after copying it if other storages share it."""
-        return exclusive(self.storage)
 
     def _span(self) -> tuple[int, int]:
         """Return the start and end offsets of the array's bytes in the buffer."""
@@ -278,10 +344,10 @@ class MemoryArray:
         """Copy the elements to a new NumPy array or to `ary`."""
         if not self.size:
             return np.empty(self.shape, self.dtype) if ary is None else ary
-        values = self._fetch(self.realised(), as_queue(stream) if ary is None else None)[1]
+        values = self._fetch(realise(self.storage), as_queue(stream) if ary is None else None)[1]
         if ary is None:
             return values
-        self._check(ary)
+        check_fit(self, ary)
         if isinstance(ary, np.void):  # a single record, which NumPy does not accept as an output
             for name in self.dtype.names or ():
                 ary[name] = values[name]
@@ -292,14 +358,14 @@ class MemoryArray:
     def copy_to_device(self, ary: Any, stream: object = 0) -> None:
         """Copy a host array or device array of the same shape and dtype to this array's memory."""
         source = ary.copy_to_host() if isinstance(ary, MemoryArray) else np.asarray(ary)
-        self._check(source)
+        check_fit(self, source)
         self.fill(source, stream)
 
     def fill(self, value: object, stream: object = 0) -> None:
         """Set the elements to `value`, which is broadcast to the shape of the array."""
         if not self.size:
             return
-        buffer = self.exclusive()
+        buffer = exclusive(self.storage)
         if self.is_c_contiguous():
             values = np.empty(self.shape, self.dtype)
             values[...] = value.numpy() if isinstance(value, Array) else value
@@ -312,8 +378,17 @@ class MemoryArray:
         self.device.claim(buffer, written=True)
         self.device.write(buffer.address + self._span()[0], raw)
 
-    def _check(self, other: np.ndarray) -> None:
-        if other.dtype != self.dtype:
-            raise TypeError(f"incompatible dtype: {self.dtype} on the device, {other.dtype} given")
-        if other.shape != self.shape:
-            raise ValueError(f"incompatible shape: {self.shape} on the device, {other.shape} given")
+
+def storage_of(array: Any) -> tuple[Storage, int]:
+    """Return the storage of a device array, and the byte offset of the array's first element in the storage."""
+    if isinstance(array, MemoryArray):
+        return array.storage, array.offset
+    return array._storage, (array._view or whole(array._storage))[2] * array.itemsize
+
+
+def check_fit(device_array: Any, other: Any) -> None:
+    """Raise an error if the source and the destination of a copy differ in dtype or shape."""
+    if other.dtype != device_array.dtype:
+        raise TypeError(f"incompatible dtype: {device_array.dtype} on the device, {other.dtype} given; use .astype")
+    if other.shape != device_array.shape:
+        raise ValueError(f"incompatible shape: {device_array.shape} on the device, {other.shape} given")

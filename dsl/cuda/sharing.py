@@ -11,15 +11,16 @@ from __future__ import annotations
 import weakref
 from collections.abc import Iterator
 from contextlib import contextmanager
+from dataclasses import dataclass, field
 from math import prod
 from typing import Any
 
 import numpy as np
 
-from weft.dsl.arrays.array import Array, whole, wrap
-from weft.dsl.arrays.foreign_memory import byte_strides, storage_over
+from weft.dsl.arrays.array import wrap
+from weft.dsl.arrays.foreign_memory import byte_strides, extent_of, storage_over
 from weft.dsl.arrays.validation import as_shape
-from weft.dsl.cuda.memory_array import MemoryArray
+from weft.dsl.cuda.memory_array import MemoryArray, storage_of
 from weft.fusion import Storage, exclusive
 from weft.runtime import Device, default_device, get_device
 
@@ -35,38 +36,32 @@ class HandleBytes(bytes):
         return bytes(self)
 
 
+@dataclass(eq=False, repr=False)
 class IpcArrayHandle:
     """A picklable handle of an array's memory, which another process opens in a ``with`` statement.
 
     The process that created the handle must keep the array alive.
     """
 
-    def __init__(
-        self,
-        device: str,
-        handle: bytes,
-        nbytes: int,
-        dtype: np.dtype,
-        shape: tuple[int, ...],
-        strides: tuple[int, ...],
-        offset: int,
-    ) -> None:
-        self._device = device
-        self.handle = HandleBytes(handle)
-        self._nbytes = nbytes
-        self._dtype = dtype
-        self._shape = shape
-        self._strides = strides
-        self._offset = offset
-        self._opened: Any = None
+    device: str
+    handle: bytes
+    nbytes: int
+    dtype: np.dtype
+    shape: tuple[int, ...]
+    strides: tuple[int, ...]
+    offset: int
+    _opened: Any = field(default=None, init=False)
+
+    def __post_init__(self) -> None:
+        self.handle = HandleBytes(self.handle)
 
     @property
     def size(self) -> int:
         """Size of the array's elements in bytes."""
-        return prod(self._shape) * self._dtype.itemsize
+        return prod(self.shape) * self.dtype.itemsize
 
     def __repr__(self) -> str:
-        return f"<handle of a shared {self._dtype} array of shape {self._shape} on {self._device}>"
+        return f"<handle of a shared {self.dtype} array of shape {self.shape} on {self.device}>"
 
     def __getstate__(self) -> dict[str, Any]:
         return {**self.__dict__, "_opened": None}
@@ -78,13 +73,13 @@ class IpcArrayHandle:
         """
         if self._opened is not None:
             raise ValueError("IpcHandle is already opened")
-        device = get_device(self._device)
-        buffer = device.open_shared(self.handle, self._nbytes)
-        if self._dtype.names is None:
-            self._opened = wrap(*storage_over(device, buffer, self._dtype, self._shape, self._strides, self._offset))
+        device = get_device(self.device)
+        buffer = device.open_shared(self.handle, self.nbytes)
+        if self.dtype.names is None:
+            self._opened = wrap(*storage_over(device, buffer, self.dtype, self.shape, self.strides, self.offset))
         else:
-            storage = Storage((self._nbytes,), np.dtype(np.uint8), device, buffer)
-            self._opened = MemoryArray(storage, self._dtype, self._shape, self._strides, self._offset)
+            storage = Storage((self.nbytes,), np.dtype(np.uint8), device, buffer)
+            self._opened = MemoryArray(storage, self.dtype, self.shape, self.strides, self.offset)
         return self._opened
 
     def close(self) -> None:
@@ -94,7 +89,7 @@ class IpcArrayHandle:
         """
         if self._opened is None:
             raise ValueError("this handle is not open")
-        get_device(self._device).synchronize()  # no other process waits for this process's work
+        get_device(self.device).synchronize()  # no other process waits for this process's work
         self._opened = None
 
     def __enter__(self) -> Any:
@@ -113,11 +108,7 @@ def get_ipc_handle(self: Any) -> IpcArrayHandle:
     >>> handle
     <handle of a shared int64 array of shape (3,) on cpu>
     """
-    if isinstance(self, Array):
-        storage: Storage = self._storage
-        offset = (self._view or whole(storage))[2] * self.itemsize
-    else:
-        storage, offset = self.storage, self.offset
+    storage, offset = storage_of(self)
     buffer = exclusive(storage)
     known = _shared.get(id(buffer))
     if known is None or known[0]() is not buffer:
@@ -167,7 +158,7 @@ def open_ipc_array(handle: Any, shape: Any, dtype: Any, strides: Any = None, off
     """
     lengths, kind = as_shape(shape), np.dtype(dtype)
     steps = byte_strides(lengths, kind.itemsize, strides, "C")
-    nbytes = offset + kind.itemsize + sum((n - 1) * s for n, s in zip(lengths, steps, strict=True))
+    nbytes = offset + extent_of(lengths, steps, kind.itemsize)
     opened = IpcArrayHandle(default_device().name, bytes(handle), nbytes, kind, lengths, steps, offset)
     with opened as array:
         yield array

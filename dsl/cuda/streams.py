@@ -122,14 +122,7 @@ class Stream:
 def as_queue(value: object) -> runtime.Stream | None:
     """Convert a launch's `stream` argument to a runtime stream, or to None for the calling thread's stream.
 
-    Parameters
-    ----------
-    value : Stream, 0, None, or anything with ``__cuda_stream__``
-
-    Raises
-    ------
-    TypeError
-        For anything else.
+    Raises TypeError unless the argument is a `Stream`, 0, None, or an object with ``__cuda_stream__``.
     """
     if isinstance(value, Stream):
         return value.queue

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import ctypes
 import pickle
 import subprocess
 import sys
@@ -426,3 +427,12 @@ def test_handles_within_a_process() -> None:
 def test_views_as_a_class() -> None:
     x = weft.arange(3)
     assert x.view(np.ndarray).tolist() == [0, 1, 2] and x.view(dtype=None, type=np.ndarray).tolist() == [0, 1, 2]
+
+
+@pytest.mark.cpu
+def test_writes_through_an_address_change_no_copies() -> None:
+    x = cuda.to_device(np.arange(100_000.0))
+    copied, doubled = weft.copy(x), x * 2
+    ctypes.memset(x.device_ctypes_pointer, 0, x.nbytes)
+    assert not x.copy_to_host().any()
+    assert copied[1] == 1 and doubled[1] == 2
