@@ -7,6 +7,7 @@ thread. Sorting is stable, and puts NaN last.
 
 from __future__ import annotations
 
+import operator
 from collections.abc import Callable
 from functools import partial
 from typing import Any
@@ -189,18 +190,14 @@ for _handler, _functions in _STATISTICS.items():
 # -- scans and sorting ---------------------------------------------------------------------------
 
 
-def _running_sum(x: Any, out: Any) -> None:
-    total = out.dtype.type(0)
-    for k in range(x.size):
-        total += x[k]
-        out[k] = total
+def _scan(step: Callable[..., Any], first: int) -> Callable[..., Any]:
+    def scan(x: Any, out: Any) -> None:
+        total = out.dtype.type(first)
+        for k in range(x.size):
+            total = step(total, x[k])
+            out[k] = total
 
-
-def _running_product(x: Any, out: Any) -> None:
-    total = out.dtype.type(1)
-    for k in range(x.size):
-        total *= x[k]
-        out[k] = total
+    return scan
 
 
 def _after(x: Any, y: Any) -> Any:
@@ -239,8 +236,8 @@ def _order(x: Any, out: Any) -> None:
 
 
 _INTO: dict[str, tuple[Callable[..., Any], Callable[[np.dtype], Any]]] = {
-    "cumsum": (_running_sum, lambda dtype: _WIDE.get(dtype.kind, dtype)),
-    "cumprod": (_running_product, lambda dtype: _WIDE.get(dtype.kind, dtype)),
+    "cumsum": (_scan(operator.add, 0), lambda dtype: _WIDE.get(dtype.kind, dtype)),
+    "cumprod": (_scan(operator.mul, 1), lambda dtype: _WIDE.get(dtype.kind, dtype)),
     "sort": (_sorted_into, lambda dtype: dtype),
     "argsort": (_order, lambda dtype: np.int64),
 }
@@ -275,29 +272,29 @@ for _name in ("argsort", "cumsum", "cumprod", "std", "var", "ptp"):
 # -- new arrays ----------------------------------------------------------------------------------
 
 
-_FILLED = {"zeros": 0, "ones": 1, "empty": None}
+def _new(call: Invocation, shape: Any, dtype: Any, value: Any) -> ArrayValue:
+    """Allocate a local array, and set its elements to `value` unless that is None."""
+    return _filled_with(call, local_array(call.c, shape, dtype, "an array made in a kernel"), value)
 
 
-def _filled(name: str, call: Invocation, shape: Any, dtype: Any = None) -> Any:
-    made = local_array(call.c, shape, Constant(np.float64) if dtype is None else dtype, "an array made in a kernel")
-    return _fill(name, call, made)
-
-
-def _filled_like(name: str, call: Invocation, a: Any, dtype: Any = None) -> Any:
-    array = _array(call, a, f"{name}_like")
-    made = new_array(call.c, array, Constant(array.dtype) if dtype is None else dtype, f"{name}_like")
-    return _fill(name, call, made)
-
-
-def _fill(name: str, call: Invocation, made: ArrayValue) -> ArrayValue:
-    if _FILLED[name] is not None:
-        arrays.assign_view(call.c, made, Constant(_FILLED[name]))
+def _filled_with(call: Invocation, made: ArrayValue, value: Any) -> ArrayValue:
+    if value is not None:
+        arrays.assign_view(call.c, made, value)
     return made
 
 
-for _name in _FILLED:
-    TABLE[getattr(np, _name)] = partial(_filled, _name)
-    TABLE[getattr(np, f"{_name}_like")] = partial(_filled_like, _name)
+def _filled(value: Any, call: Invocation, shape: Any, dtype: Any = None) -> Any:
+    return _new(call, shape, Constant(np.float64) if dtype is None else dtype, value)
+
+
+def _filled_like(name: str, value: Any, call: Invocation, a: Any, dtype: Any = None) -> Any:
+    array = _array(call, a, name)
+    return _filled_with(call, new_array(call.c, array, Constant(array.dtype) if dtype is None else dtype, name), value)
+
+
+for _name, _value in (("zeros", Constant(0)), ("ones", Constant(1)), ("empty", None)):
+    TABLE[getattr(np, _name)] = partial(_filled, _value)
+    TABLE[getattr(np, f"{_name}_like")] = partial(_filled_like, f"{_name}_like", _value)
 
 
 def common_dtype(numbers: list[Any]) -> np.dtype:
@@ -308,11 +305,8 @@ def common_dtype(numbers: list[Any]) -> np.dtype:
 
 @handles(np.full)
 def _full(call: Invocation, shape: Any, fill_value: Any, dtype: Any = None) -> Any:
-    c = call.c
-    kind = Constant(common_dtype([c.number(fill_value)])) if dtype is None else dtype
-    made = local_array(c, shape, kind, "an array made in a kernel")
-    arrays.assign_view(c, made, fill_value)
-    return made
+    kind = Constant(common_dtype([call.c.number(fill_value)])) if dtype is None else dtype
+    return _new(call, shape, kind, fill_value)
 
 
 @handles(np.array, np.asarray)

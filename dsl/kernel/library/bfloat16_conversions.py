@@ -50,15 +50,10 @@ def _exact(x: Any) -> Any:
 
 
 def _from_number(kind: types.ScalarType, way: str) -> Callable[..., Any]:
+    widen = _exact if kind in (types.int64, types.uint64) else np.float64
+
     def convert(x: Any) -> Any:
-        return _narrow(np.float64(kind(x)), way)
-
-    return convert
-
-
-def _from_long(kind: types.ScalarType, way: str) -> Callable[..., Any]:
-    def convert(x: Any) -> Any:
-        return _narrow(_exact(kind(x)), way)
+        return _narrow(widen(kind(x)), way)
 
     return convert
 
@@ -72,42 +67,28 @@ def _to_integer(kind: types.ScalarType, way: str) -> Callable[..., Any]:
     return convert
 
 
+def _reinterpreted(source: Any, target: Any) -> Callable[..., Any]:
+    def convert(x: Any) -> Any:
+        return source(x).view(target)
+
+    return convert
+
+
 def bfloat16_to_float32(x: Any) -> Any:
     """Convert a bfloat16 to float32."""
     return np.float32(bfloat16(x))
 
 
-def bfloat16_as_int16(x: Any) -> Any:
-    """Reinterpret the bits of a bfloat16 as an int16."""
-    return bfloat16(x).view(np.int16)
-
-
-def bfloat16_as_uint16(x: Any) -> Any:
-    """Reinterpret the bits of a bfloat16 as a uint16."""
-    return bfloat16(x).view(np.uint16)
-
-
-def int16_as_bfloat16(x: Any) -> Any:
-    """Reinterpret the bits of an int16 as a bfloat16."""
-    return np.int16(x).view(bfloat16)
-
-
-def uint16_as_bfloat16(x: Any) -> Any:
-    """Reinterpret the bits of a uint16 as a bfloat16."""
-    return np.uint16(x).view(bfloat16)
-
-
 def _table() -> dict[str, Callable[..., Any]]:
-    made: dict[str, Callable[..., Any]] = {
-        f.__name__: f
-        for f in (bfloat16_to_float32, bfloat16_as_int16, bfloat16_as_uint16, int16_as_bfloat16, uint16_as_bfloat16)
-    }
+    made: dict[str, Callable[..., Any]] = {"bfloat16_to_float32": bfloat16_to_float32}
+    for kind in (types.int16, types.uint16):
+        made[f"bfloat16_as_{kind.name}"] = _reinterpreted(bfloat16, kind.dtype.type)
+        made[f"{kind.name}_as_bfloat16"] = _reinterpreted(kind.dtype.type, bfloat16)
     made |= {f"bfloat16_to_{kind.name}_rz": _to_integer(kind, "rz") for kind in (types.int8, types.uint8)}
     for way in _WAYS:
         made[f"float32_to_bfloat16_{way}"] = _from_number(types.float32, way)
         for kind in _INTEGERS:
-            make = _from_long if kind in (types.int64, types.uint64) else _from_number
-            made[f"{kind.name}_to_bfloat16_{way}"] = make(kind, way)
+            made[f"{kind.name}_to_bfloat16_{way}"] = _from_number(kind, way)
             made[f"bfloat16_to_{kind.name}_{way}"] = _to_integer(kind, way)
     for kind in (types.float32, types.float64):
         made[f"{kind.name}_to_bfloat16"] = _from_number(kind, "rn")

@@ -15,7 +15,6 @@ import numpy as np
 
 from weft.dsl.arrays.array import Array, convert
 from weft.dsl.functions.creation import empty
-from weft.dsl.functions.manipulation import broadcast_to, reshape
 from weft.dsl.kernel.language import names as cuda
 from weft.dsl.kernel.language.device_function import DeviceFunction
 from weft.dsl.kernel.language.kernel_errors import KernelTypeError
@@ -93,51 +92,33 @@ class GeneralizedFunction:
             raise ValueError("cannot specify argument 'out' as both positional and keyword")
         if out is not None:
             given = out if isinstance(out, tuple) else (out,)
-        if any(isinstance(value, (np.ndarray, np.generic)) and value.dtype.kind in "mM" for value in operands[:count]):
-            return self._of_dates([np.asarray(value) for value in operands[:count]], given)
+        inputs = operands[:count]
+        # Weft arrays do not support dates, so the kernel works on NumPy arrays.
+        dated = any(isinstance(value, (np.ndarray, np.generic)) and value.dtype.kind in "mM" for value in inputs)
+        make: Any = np.empty if dated else empty
         given = tuple(convert(t) if hasattr(t, "__cuda_array_interface__") else t for t in given)
-        arrays = [value if isinstance(value, Array) else convert(value) for value in operands[:count]]
+        arrays: list[Any] = [v if isinstance(v, Array) else np.asarray(v) if dated else convert(v) for v in inputs]
         dtypes_in, dtypes_out, signature = self._dtypes(arrays, given)
         arrays = [a if d is None or a.dtype == d else a.astype(d) for a, d in zip(arrays, dtypes_in, strict=True)]
         sizes, outer = self._sizes(arrays)
         shapes = [outer + tuple(sizes[name] for name in core) for core in self.outputs]
-        results = [empty(shape, dtype) for shape, dtype in zip(shapes, dtypes_out, strict=True)]
+        results = [make(shape, dtype) for shape, dtype in zip(shapes, dtypes_out, strict=True)]
         for k, target in enumerate(given):
             if target is None:
                 continue
             if tuple(target.shape) != shapes[k]:
                 raise ValueError(f"output {k} of {self.__name__} has shape {shapes[k]}, not {tuple(target.shape)}")
-            results[k] = target if isinstance(target, Array) else convert(target)
+            if not dated:
+                results[k] = target if isinstance(target, Array) else convert(target)
         self._launch(arrays, results, outer, sizes, signature, stream)
-        for target, result in zip(given, results, strict=False):
-            if isinstance(target, np.ndarray):
-                np.copyto(target, result.numpy())
-        returned = [
-            t if isinstance(t, np.ndarray) else r
-            for t, r in zip([*given, *results[len(given) :]], results, strict=True)
-        ]
+        for k, target in enumerate(given):
+            if target is not None and (dated or isinstance(target, np.ndarray)):
+                np.copyto(target, np.asarray(results[k]))
+                results[k] = target
         of_host = not given and any(isinstance(x, np.ndarray) for x in operands)
         if of_host and self.kernel.options.numba and not any(isinstance(x, Array) for x in operands):
-            returned = [np.array(result) for result in returned]  # NumPy arrays give NumPy arrays, as in Numba
-        return returned[0] if len(returned) == 1 else tuple(returned)
-
-    def _of_dates(self, arrays: list[np.ndarray], given: tuple[Any, ...]) -> Any:
-        """Apply the function to NumPy arrays of dates, which weft arrays do not support."""
-        _, dtypes, _ = self._dtypes(arrays, given)  # type: ignore[arg-type]
-        sizes, outer = self._sizes(arrays)  # type: ignore[arg-type]
-        lengths = [tuple(sizes[name] for name in core) for core in (*self.inputs, *self.outputs)]
-        count, flat = prod(outer), []
-        for array, own in zip(arrays, lengths, strict=False):
-            flat.append(np.broadcast_to(array, outer + own).reshape(count, *own))
-        outs = lengths[len(arrays) :]
-        results = [np.empty((count, *(own or (1,))), dtype) for own, dtype in zip(outs, dtypes, strict=True)]
-        if count:
-            self.kernel.forall(count)(tuple(flat), tuple(results), count)
-        shaped = [result.reshape(outer + own) for result, own in zip(results, outs, strict=True)]
-        for target, result in zip(given, shaped, strict=False):
-            np.copyto(target, result)
-        returned = [*given, *shaped[len(given) :]]
-        return returned[0] if len(returned) == 1 else tuple(returned)
+            results = [np.array(result) for result in results]  # NumPy arrays give NumPy arrays, as in Numba
+        return results[0] if len(results) == 1 else tuple(results)
 
     def _dtypes(self, arrays: list[Array], given: tuple[Any, ...]) -> tuple[list[Any], list[Any], Signature | None]:
         """Return the input dtypes, the output dtypes, and the signature for the given arrays.
@@ -193,16 +174,16 @@ class GeneralizedFunction:
             lengths = tuple(sizes[name] for name in core)
             # If the signature declares an array for a scalar argument, the scalar becomes an array of one element.
             single = not core and signature is not None and isinstance(signature.arguments[k], ArrayType)
-            flat.append(reshape(broadcast_to(array, outer + lengths), (count, *(lengths or (1,) * single))))
+            flat.append(np.broadcast_to(array, outer + lengths).reshape(count, *(lengths or (1,) * single)))
         # The function sees a result without core axes as an array of one element.
         written = [
-            reshape(result, (count, *(tuple(sizes[name] for name in core) or (1,))))
+            result.reshape(count, *(tuple(sizes[name] for name in core) or (1,)))
             for result, core in zip(results, self.outputs, strict=True)
         ]
         self.kernel.forall(count, stream=stream)(tuple(flat), tuple(written), count)
         for result, seen in zip(results, written, strict=True):
-            if seen._storage is not result._storage:
-                result[...] = reshape(seen, result.shape)
+            if isinstance(seen, Array) and seen._storage is not result._storage:
+                result[...] = seen.reshape(result.shape)
 
 
 def _over_outer_axes(function: FunctionType) -> Any:

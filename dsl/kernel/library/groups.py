@@ -116,8 +116,51 @@ class ThreadBlock:
         return blockDim.x, blockDim.y, blockDim.z
 
 
+class LaneGroup:
+    """Base class of groups of lanes of one warp. The method `mask` of each subclass returns a bit mask of the lanes."""
+
+    __slots__ = ()
+    mask: Callable[[], int]
+
+    def sync(self) -> None:
+        """Wait for all threads of the group."""
+        syncwarp(self.mask())
+
+    def any(self, predicate: Any) -> bool:
+        """Return whether `predicate` is true in any thread of the group."""
+        return any_sync(self.mask(), predicate)
+
+    def all(self, predicate: Any) -> bool:
+        """Return whether `predicate` is true in every thread of the group."""
+        return all_sync(self.mask(), predicate)
+
+    def reduce_add(self, value: object) -> Any:
+        """Return the sum of `value` over the group."""
+        return reduce_add_sync(self.mask(), value)
+
+    def reduce_min(self, value: object) -> Any:
+        """Return the minimum of `value` over the group."""
+        return reduce_min_sync(self.mask(), value)
+
+    def reduce_max(self, value: object) -> Any:
+        """Return the maximum of `value` over the group."""
+        return reduce_max_sync(self.mask(), value)
+
+    def reduce_and(self, value: object) -> Any:
+        """Return the bitwise AND of `value` over the group."""
+        return reduce_and_sync(self.mask(), value)
+
+    def reduce_or(self, value: object) -> Any:
+        """Return the bitwise OR of `value` over the group."""
+        return reduce_or_sync(self.mask(), value)
+
+    def reduce_xor(self, value: object) -> Any:
+        """Return the bitwise XOR of `value` over the group."""
+        return reduce_xor_sync(self.mask(), value)
+
+
 @dataclass(frozen=True, slots=True)
-class Tile:
+class Tile(LaneGroup):
     """A part of a thread block that consists of `width` adjacent lanes of a warp.
 
     `width` is a power of two.
@@ -149,10 +192,6 @@ class Tile:
         """Return the tile's rank in the block."""
         return (threadIdx.x + blockDim.x * (threadIdx.y + blockDim.y * threadIdx.z)) // self.width
 
-    def sync(self) -> None:
-        """Wait for all threads of the tile."""
-        syncwarp(self.mask())
-
     def shfl(self, value: object, rank: int) -> Any:
         """Return the `value` of the thread whose rank is `rank` modulo the tile's size."""
         return shfl_sync(self.mask(), value, rank, self.width)
@@ -169,14 +208,6 @@ class Tile:
         """Return the `value` of the thread whose rank is this thread's rank XOR `mask`."""
         return shfl_xor_sync(self.mask(), value, mask, self.width)
 
-    def any(self, predicate: Any) -> bool:
-        """Return whether `predicate` is true in any thread of the tile."""
-        return any_sync(self.mask(), predicate)
-
-    def all(self, predicate: Any) -> bool:
-        """Return whether `predicate` is true in every thread of the tile."""
-        return all_sync(self.mask(), predicate)
-
     def ballot(self, predicate: Any) -> int:
         """Return a bit mask of the ranks at which `predicate` is true."""
         return ballot_sync(self.mask(), predicate) >> self.start()
@@ -190,36 +221,16 @@ class Tile:
         found, same = match_all_sync(self.mask(), value)
         return found >> self.start(), same
 
-    def reduce_add(self, value: object) -> Any:
-        """Return the sum of `value` over the tile."""
-        return reduce_add_sync(self.mask(), value)
-
-    def reduce_min(self, value: object) -> Any:
-        """Return the minimum of `value` over the tile."""
-        return reduce_min_sync(self.mask(), value)
-
-    def reduce_max(self, value: object) -> Any:
-        """Return the maximum of `value` over the tile."""
-        return reduce_max_sync(self.mask(), value)
-
-    def reduce_and(self, value: object) -> Any:
-        """Return the bitwise AND of `value` over the tile."""
-        return reduce_and_sync(self.mask(), value)
-
-    def reduce_or(self, value: object) -> Any:
-        """Return the bitwise OR of `value` over the tile."""
-        return reduce_or_sync(self.mask(), value)
-
-    def reduce_xor(self, value: object) -> Any:
-        """Return the bitwise XOR of `value` over the tile."""
-        return reduce_xor_sync(self.mask(), value)
-
 
 @dataclass(frozen=True, slots=True)
-class CoalescedGroup:
+class CoalescedGroup(LaneGroup):
     """The lanes of a warp that are active when the group is created."""
 
     members: int
+
+    def mask(self) -> int:
+        """Return a bit mask of the group's lanes in the warp."""
+        return self.members
 
     def size(self) -> int:
         """Return the number of threads of the group."""
@@ -240,43 +251,9 @@ class CoalescedGroup:
             lane_number += 1
         return lane_number
 
-    def sync(self) -> None:
-        """Wait for all threads of the group."""
-        syncwarp(self.members)
-
     def shfl(self, value: object, rank: int) -> Any:
         """Return the `value` of the thread with rank `rank` in the group."""
         return shfl_sync(self.members, value, self.lane(rank))
-
-    def any(self, predicate: Any) -> bool:
-        """Return whether `predicate` is true in any thread of the group."""
-        return any_sync(self.members, predicate)
-
-    def all(self, predicate: Any) -> bool:
-        """Return whether `predicate` is true in every thread of the group."""
-        return all_sync(self.members, predicate)
-
-    def reduce_add(self, value: object) -> Any:
-        """Return the sum of `value` over the group."""
-        return reduce_add_sync(self.members, value)
-
-    def reduce_min(self, value: object) -> Any:
-        """Return the minimum of `value` over the group."""
-        return reduce_min_sync(self.members, value)
-
-    def reduce_max(self, value: object) -> Any:
-        """Return the maximum of `value` over the group."""
-        return reduce_max_sync(self.members, value)
-
-
-def this_grid() -> GridGroup:
-    """Return the group of all threads of the grid."""
-    return GridGroup()
-
-
-def this_thread_block() -> ThreadBlock:
-    """Return the group of all threads of the block."""
-    return ThreadBlock()
 
 
 def coalesced_threads() -> CoalescedGroup:
@@ -285,21 +262,7 @@ def coalesced_threads() -> CoalescedGroup:
 
 
 def tiled_partition(group: Any, size: int) -> Tile:
-    """Divide `group` into tiles of `size` lanes, and return this thread's tile.
-
-    Parameters
-    ----------
-    group : ThreadBlock or Tile
-    size : int
-        1, 2, 4, 8, 16 or 32. If `group` is a tile, at most its size.
-
-    Raises
-    ------
-    TypeError
-        If `group` is of another type.
-    ValueError
-        If `size` has another value.
-    """
+    """Divide a block or a tile into tiles of `size` lanes, and return this thread's tile."""
     if not isinstance(group, (ThreadBlock, Tile)):
         raise TypeError(f"cg.tiled_partition divides a block or a tile, not {type(group).__name__}")
     if size not in TILE_SIZES:
@@ -309,11 +272,11 @@ def tiled_partition(group: Any, size: int) -> Tile:
     return Tile(size)
 
 
-# path -> the function in the kernel language that creates the group
+# path -> the class, or the function in the kernel language, that creates the group
 MAKERS: dict[str, Callable[..., Any]] = {
-    "cg.this_grid": this_grid,
-    "cg.this_thread_block": this_thread_block,
-    "cg.this_block": this_thread_block,
+    "cg.this_grid": GridGroup,
+    "cg.this_thread_block": ThreadBlock,
+    "cg.this_block": ThreadBlock,
     "cg.tiled_partition": tiled_partition,
     "cg.coalesced_threads": coalesced_threads,
 }

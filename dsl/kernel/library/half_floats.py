@@ -84,23 +84,20 @@ def _fused(x: Any, y: Any, z: Any) -> Any:
     return double_to_bfloat16(odd_sum(product, np.float64(bfloat16_to_float(z))))
 
 
-def _unary(function: Callable[..., Any]) -> Callable[..., Any]:
-    def on_bits(x: Any) -> Any:
-        return float_to_bfloat16(function(bfloat16_to_float(x)))
+def _on_floats(function: Callable[..., Any]) -> Callable[..., Any]:
+    """Adapt a float32 function to bfloat16 bits, with a result that is not a bfloat16."""
+
+    def on_bits(*bits: Any) -> Any:
+        return function(*[bfloat16_to_float(x) for x in bits])
 
     return on_bits
 
 
-def _binary(function: Callable[..., Any]) -> Callable[..., Any]:
-    def on_bits(x: Any, y: Any) -> Any:
-        return float_to_bfloat16(function(bfloat16_to_float(x), bfloat16_to_float(y)))
+def _rounded(function: Callable[..., Any]) -> Callable[..., Any]:
+    """Adapt a float32 function to bfloat16 bits."""
 
-    return on_bits
-
-
-def _test(function: Callable[..., Any]) -> Callable[..., Any]:
-    def on_bits(x: Any, y: Any) -> Any:
-        return function(bfloat16_to_float(x), bfloat16_to_float(y))
+    def on_bits(*bits: Any) -> Any:
+        return float_to_bfloat16(function(*[bfloat16_to_float(x) for x in bits]))
 
     return on_bits
 
@@ -126,20 +123,14 @@ def _unordered(function: Callable[..., Any]) -> Callable[..., Any]:
     return on_bits
 
 
-def _saturated(bits: Any) -> Any:
-    """Clamp a bfloat16 to [0, 1], with 0 for NaN."""
-    return float_to_bfloat16(np.fmin(np.fmax(bfloat16_to_float(bits), np.float32(0)), np.float32(1)))
+def _saturated(function: Callable[..., Any]) -> Callable[..., Any]:
+    """Clamp the bfloat16 results of a function to [0, 1], with 0 for NaN."""
 
-
-def _saturating(function: Callable[..., Any]) -> Callable[..., Any]:
-    def on_bits(x: Any, y: Any) -> Any:
-        return _saturated(float_to_bfloat16(function(bfloat16_to_float(x), bfloat16_to_float(y))))
+    def on_bits(*bits: Any) -> Any:
+        result = bfloat16_to_float(function(*bits))
+        return float_to_bfloat16(np.fmin(np.fmax(result, np.float32(0)), np.float32(1)))
 
     return on_bits
-
-
-def _fused_saturated(x: Any, y: Any, z: Any) -> Any:
-    return _saturated(_fused(x, y, z))
 
 
 def _fused_positive(x: Any, y: Any, z: Any) -> Any:
@@ -183,21 +174,22 @@ _COMMON: dict[str, Row] = {
     "hmax": ("ee->e", "fmax"),
     "hmin": ("ee->e", "fmin"),
 }
-_ADAPTERS = {"e->e": _unary, "ee->e": _binary, "ee->?": _test}
-
 FLOAT16: Mapping[str, Row] = _COMMON | {"hfma": ("eee->e", fused_half), "hisnan": ("e->?", "isnan")}
 BFLOAT16: Mapping[str, Row] = {
-    name: (signature, _ADAPTERS[signature](getattr(np, function) if isinstance(function, str) else function))
-    for name, (signature, function) in _COMMON.items()
+    name: (
+        signature,
+        (_on_floats if signature == "ee->?" else _rounded)(getattr(np, host) if isinstance(host, str) else host),
+    )
+    for name, (signature, host) in _COMMON.items()
 } | {
-    "hmax_nan": ("ee->e", _binary(np.maximum)),
-    "hmin_nan": ("ee->e", _binary(np.minimum)),
-    "hadd_rn": ("ee->e", _binary(np.add)),
-    "hsub_rn": ("ee->e", _binary(np.subtract)),
-    "hmul_rn": ("ee->e", _binary(np.multiply)),
-    "hadd_sat": ("ee->e", _saturating(np.add)),
-    "hsub_sat": ("ee->e", _saturating(np.subtract)),
-    "hmul_sat": ("ee->e", _saturating(np.multiply)),
+    "hmax_nan": ("ee->e", _rounded(np.maximum)),
+    "hmin_nan": ("ee->e", _rounded(np.minimum)),
+    "hadd_rn": ("ee->e", _rounded(np.add)),
+    "hsub_rn": ("ee->e", _rounded(np.subtract)),
+    "hmul_rn": ("ee->e", _rounded(np.multiply)),
+    "hadd_sat": ("ee->e", _saturated(_rounded(np.add))),
+    "hsub_sat": ("ee->e", _saturated(_rounded(np.subtract))),
+    "hmul_sat": ("ee->e", _saturated(_rounded(np.multiply))),
     "hequ": ("ee->?", _unordered(np.equal)),
     "hneu": ("ee->?", _unordered(np.not_equal)),
     "hgtu": ("ee->?", _unordered(np.greater)),
@@ -205,7 +197,7 @@ BFLOAT16: Mapping[str, Row] = {
     "hltu": ("ee->?", _unordered(np.less)),
     "hleu": ("ee->?", _unordered(np.less_equal)),
     "hfma": ("eee->e", _fused),
-    "hfma_sat": ("eee->e", _fused_saturated),
+    "hfma_sat": ("eee->e", _saturated(_fused)),
     "hfma_relu": ("eee->e", _fused_positive),
     "hisnan": ("e->?", _is_nan),
     "hisinf": ("e->i", _is_infinite),

@@ -21,7 +21,7 @@ from weft.dsl.kernel.language import extents
 from weft.dsl.kernel.language.compiler import Compiler
 from weft.dsl.kernel.language.handlers import convert, dtype_of, elementwise, local_array, reserve_array, truth_value
 from weft.dsl.kernel.language.invocation import Invocation
-from weft.dsl.kernel.language.names import Intrinsic, activemask
+from weft.dsl.kernel.language.names import Intrinsic
 from weft.dsl.kernel.language.values import BOOL, INT, ArrayValue, Constant, Extent, ScalarValue, TupleValue, describe
 from weft.dsl.kernel.library import groups
 from weft.dsl.kernel.library.functions import call_library
@@ -105,16 +105,12 @@ def _each_axis(call: Invocation, ndim: Any, make: Callable[[Compiler, int], Scal
     return parts[0] if len(parts) == 1 else TupleValue(parts)
 
 
-def lane(c: Compiler) -> ScalarValue:
-    """Return the thread's lane number in the warp."""
-    (found,) = c.builder.emit("lane_index", (), (c.index_dtype,))
-    return ScalarValue(c.builder.cast(found, INT), True, True)
-
-
 @handles("lanemask_lt")
 def _lanemask(call: Invocation) -> Any:
     c = call.c
-    bit = c.apply("left_shift", Constant(np.uint32(1)), lane(c))
+    (found,) = c.builder.emit("lane_index", (), (c.index_dtype,))
+    lane = ScalarValue(c.builder.cast(found, INT), True, True)
+    bit = c.apply("left_shift", Constant(np.uint32(1)), lane)
     return c.apply("subtract", bit, Constant(1))
 
 
@@ -468,20 +464,7 @@ def _inline_ptx(call: Invocation, template: Any, constraints: Any, values: Any =
 # -- groups --------------------------------------------------------------------------------------------
 
 
-def _coalesced() -> groups.CoalescedGroup:
-    return groups.CoalescedGroup(activemask())
-
-
-_GROUPS = {
-    "cg.this_grid": groups.GridGroup,
-    "cg.this_thread_block": groups.ThreadBlock,
-    "cg.this_block": groups.ThreadBlock,
-    "cg.tiled_partition": groups.tiled_partition,
-    "cg.coalesced_threads": _coalesced,
-}
-
-
-@handles_each(_GROUPS)
+@handles_each(groups.MAKERS)
 def _group(make: Any, call: Invocation, **arguments: Any) -> Any:
     return call.c.call(call.frame, call.node, Constant(make), list(arguments.values()), {})
 

@@ -144,9 +144,7 @@ class Texture1D(Texture):
         u = position(self, x, 0)
         if self.filter is Filter.NEAREST:
             return element(self, (cell(u),))
-        i = cell(u - HALF)
-        a = weight(u - HALF)
-        return (ONE - a) * element(self, (i,)) + a * element(self, (i + 1,))
+        return on_line(self, (), u)
 
 
 class Texture2D(Texture):
@@ -160,13 +158,7 @@ class Texture2D(Texture):
         v = position(self, y, 0)
         if self.filter is Filter.NEAREST:
             return element(self, (cell(v), cell(u)))
-        i = cell(u - HALF)
-        a = weight(u - HALF)
-        j = cell(v - HALF)
-        b = weight(v - HALF)
-        low = (ONE - a) * element(self, (j, i)) + a * element(self, (j, i + 1))
-        high = (ONE - a) * element(self, (j + 1, i)) + a * element(self, (j + 1, i + 1))
-        return (ONE - b) * low + b * high
+        return on_plane(self, (), v, u)
 
 
 class Texture3D(Texture):
@@ -181,18 +173,27 @@ class Texture3D(Texture):
         w = position(self, z, 0)
         if self.filter is Filter.NEAREST:
             return element(self, (cell(w), cell(v), cell(u)))
-        i = cell(u - HALF)
-        a = weight(u - HALF)
-        j = cell(v - HALF)
-        b = weight(v - HALF)
         total = ZERO
         for k in range(2):
             c = weight(w - HALF)
-            layer = cell(w - HALF) + k
-            low = (ONE - a) * element(self, (layer, j, i)) + a * element(self, (layer, j, i + 1))
-            high = (ONE - a) * element(self, (layer, j + 1, i)) + a * element(self, (layer, j + 1, i + 1))
-            total += (c if k == 1 else ONE - c) * ((ONE - b) * low + b * high)
+            total += (c if k == 1 else ONE - c) * on_plane(self, (cell(w - HALF) + k,), v, u)
         return total
+
+
+@device
+def on_line(t: Any, outer: Any, u: Any) -> Any:
+    """Interpolate along the last axis at position `u`. `outer` contains the indices along the other axes."""
+    i = cell(u - HALF)
+    a = weight(u - HALF)
+    return (ONE - a) * element(t, (*outer, i)) + a * element(t, (*outer, i + 1))
+
+
+@device
+def on_plane(t: Any, outer: Any, v: Any, u: Any) -> Any:
+    """Interpolate along the last two axes. `outer` contains the index along the first of three axes."""
+    j = cell(v - HALF)
+    b = weight(v - HALF)
+    return (ONE - b) * on_line(t, (*outer, j), u) + b * on_line(t, (*outer, j + 1), u)
 
 
 @device
@@ -228,21 +229,9 @@ def weight(x: Any) -> Any:
 @device
 def element(t: Any, index: Any) -> Any:
     """Return the texture's element at an index, which may be outside the array."""
-    if t.data.ndim == 1:
-        i, inside = inner(t, index[0], 0)
-        found = t.data[i]
-    elif t.data.ndim == 2:
-        i, inside = inner(t, index[0], 0)
-        j, also = inner(t, index[1], 1)
-        inside = inside and also
-        found = t.data[i, j]
-    else:
-        i, inside = inner(t, index[0], 0)
-        j, also = inner(t, index[1], 1)
-        k, too = inner(t, index[2], 2)
-        inside = inside and also and too
-        found = t.data[i, j, k]
-    return found if inside else t.data.dtype.type(0)
+    cells = [inner(t, i, axis) for axis, i in enumerate(index)]
+    found = t.data[tuple([i for i, _ in cells])]
+    return found if all(inside for _, inside in cells) else t.data.dtype.type(0)
 
 
 @device

@@ -79,8 +79,8 @@ class Vector:
     def __repr__(self) -> str:
         return f"{type(self).__name__}({', '.join(str(value) for value in self)})"
 
-    def __reduce__(self) -> tuple[Callable[..., Vector], tuple[Any, ...]]:
-        return make_vector, (type(self).__name__, *self._values)
+    def __reduce__(self) -> tuple[type[Vector], tuple[Any, ...]]:
+        return type(self), tuple(self._values)
 
 
 def _component(vector: Vector, value: object) -> Any:
@@ -170,13 +170,4 @@ def vector_type(dtype: Any, lanes: int) -> type[Vector]:
     return kind
 
 
-def make_vector(name: str, *components: Any) -> Vector:
-    """Return a vector of the type `name`, such as ``float32x4``."""
-    return VECTOR_TYPES[name](*components)
-
-
-def __getattr__(name: str) -> Any:
-    found = VECTOR_TYPES.get(name) or VECTOR_ALIASES.get(name)
-    if found is None:
-        raise AttributeError(f"module {__name__!r} has no attribute {name!r}")
-    return found
+globals().update(VECTOR_TYPES | VECTOR_ALIASES)
