@@ -44,4 +44,4 @@ at_call.set_native_installer(
     lambda calls: import_module("weft.dsl.immediate.native_immediate").install_native_after(calls)
 )
 # The sanitizer is loaded when the first sanitized kernel runs.
-set_launch_checker(lambda function: import_module("weft.dsl.kernel.sanitizer.fused").check_launch(function))
+set_launch_checker(lambda function: import_module("weft.dsl.kernel.sanitizer.sanitized_launch").check_launch(function))

@@ -17,7 +17,6 @@ __getattr__ = lazy_names(
         ),
         "weft.dsl.kernel.launch.decorators": "jit literal_unroll",
         "weft.dsl.kernel.launch.dispatcher": "KernelDispatcher kernel",
-        "weft.dsl.kernel.launch.nested": "launch_children make_queue spans_of",
         "weft.dsl.kernel.library.generalized": "GeneralizedFunction guvectorize",
         "weft.dsl.kernel.library.linking": (
             "Archive CUSource Cubin Fatbin LTOIR LinkableCode Object PTXSource declare_device link_digests"

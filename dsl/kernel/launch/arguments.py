@@ -10,13 +10,13 @@ from __future__ import annotations
 import dataclasses
 import enum
 import struct
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from types import BuiltinFunctionType, FunctionType
 from typing import Any
 
 import numpy as np
 
-from weft.codegen import KernelBuilder, dtype_kind, is_bfloat16, is_supported
+from weft.codegen import dtype_kind, is_bfloat16, is_supported
 from weft.dsl.arrays.array import Array as LazyArray
 from weft.dsl.arrays.array import is_writable
 from weft.dsl.kernel.language import array_values as arrays
@@ -145,7 +145,7 @@ def describe(value: object) -> Descriptor:
         return found
     if isinstance(value, list):
         raise KernelTypeError("a list cannot be passed to a kernel: pass a tuple, or an array")
-    if isinstance(value, enum.Enum) or value is None or isinstance(value, (type, np.dtype)):
+    if value is None or isinstance(value, (enum.Enum, type, np.dtype)):
         return ("constant", Same(value))
     if isinstance(value, (FunctionType, BuiltinFunctionType, DeviceFunction, np.ufunc)):
         return ("constant", Same(value))
@@ -170,6 +170,20 @@ def parts_of(value: object) -> tuple[Any, tuple[str, ...], tuple[Any, ...]] | No
         names = tuple(f.name for f in dataclasses.fields(value))
         return type(value), names, tuple(getattr(value, n) for n in names)
     return None
+
+
+def map_leaves(function: Callable[[Any], Any], value: Any) -> Any:
+    """Apply a function to an argument, or to the items of a tuple, dataclass or vector, recursively."""
+    parts = parts_of(value)
+    if parts is None:
+        return function(value)
+    maker, names, items = parts
+    made = [map_leaves(function, item) for item in items]
+    if all(new is old for new, old in zip(made, items, strict=True)):
+        return value
+    if dataclasses.is_dataclass(maker):
+        return dataclasses.replace(value, **dict(zip(names, made, strict=True)))
+    return tuple(made) if maker is None else maker(*made)
 
 
 def from_type(kind: Any) -> Descriptor:
@@ -258,7 +272,8 @@ def declare(c: Compiler, name: str, descriptor: Descriptor, origin: int = -1) ->
     match descriptor:
         case ("scalar", dtype, weak):
             if dtype.kind == "c":
-                return _complex(c, name, dtype, weak)
+                parts = (b.scalar(f"{name}_{part}", f"f{dtype.itemsize // 2}") for part in ("real", "imag"))
+                return ScalarValue(b.op("_complex", *parts, dtype=dtype), weak)
             return ScalarValue(b.scalar(name, dtype), weak, dtype.kind == "u")
         case ("array", dtype, ndim, packed, writable):
             pointer = b.pointer(name, memory_dtype(dtype), writable=writable, align=max(_alignment(dtype), 1))
@@ -294,11 +309,18 @@ def _alignment(dtype: np.dtype) -> int:
     return dtype.itemsize // 2 if dtype.kind == "c" else dtype.itemsize
 
 
-def _complex(c: Compiler, name: str, dtype: np.dtype, weak: bool) -> ScalarValue:
-    part = np.dtype(f"f{dtype.itemsize // 2}")
-    b: KernelBuilder = c.builder
-    real, imag = b.scalar(f"{name}_real", part), b.scalar(f"{name}_imag", part)
-    return ScalarValue(b.op("_complex", real, imag, dtype=dtype), weak)
+def words_of(descriptor: Descriptor) -> int:
+    """Return the number of 64-bit words that encode an argument."""
+    match descriptor:
+        case ("scalar", dtype, _):
+            return 2 if dtype.kind == "c" else 1
+        case ("array", _, ndim, packed, _):
+            return 1 + ndim * (1 if packed else 2)
+        case ("tuple", _, _, parts):
+            return sum(map(words_of, parts))
+        case ("constant", _):
+            return 0
+    return 1
 
 
 # -- to items --------------------------------------------------------------------------------------

@@ -8,15 +8,9 @@ from typing import Any
 class ArgHint:
     """A host array as a kernel argument, with the directions in which its elements are copied.
 
-    Attributes
-    ----------
-    value
-        The host array.
-    copies_in, copies_out : bool
-        Whether the array is copied to the device before the kernel runs, and back afterwards.
+    `copies_in` and `copies_out` are whether the array is copied to the device before the kernel runs, and back afterwards.
     """
 
-    __slots__ = ("value",)
     copies_in = True
     copies_out = True
 
@@ -44,7 +38,6 @@ class In(ArgHint):
     array([2., 2., 2., 2.])
     """
 
-    __slots__ = ()
     copies_out = False
 
 
@@ -65,7 +58,6 @@ class Out(ArgHint):
     array([2., 2., 2., 2.])
     """
 
-    __slots__ = ()
     copies_in = False
 
 
@@ -85,5 +77,3 @@ class InOut(ArgHint):
     >>> y
     array([2., 2., 2., 2.])
     """
-
-    __slots__ = ()

@@ -26,8 +26,8 @@ DEFAULT_ARCHITECTURE = "sm_75"
 def architecture(cc: Any = None) -> str:
     """Return the GPU architecture for a compute capability, such as "sm_80" for ``(8, 0)``.
 
-    ``(8, 0)`` gives sm_80. None gives the architecture of the current GPU. If there is no GPU, None
-    gives the architecture in the ``NUMBA_CUDA_DEFAULT_PTX_CC`` environment variable, or sm_75.
+    None gives the architecture of the current GPU. If there is no GPU, None gives the architecture in the
+    ``NUMBA_CUDA_DEFAULT_PTX_CC`` environment variable, or sm_75.
     """
     if cc is None:
         target = default_device().target
@@ -86,13 +86,7 @@ class Inspection:
     __name__: str
     _found: dict[SpecializationKey, Any]
     _compiling: bool
-
-    def specialization(self, descriptors: Any, target: Any, index: Any, block: Any) -> Any:
-        """Return the kernel that is compiled for arguments with the given type descriptors.
-
-        Subclasses implement this method.
-        """
-        raise NotImplementedError
+    specialization: Any
 
     # -- signatures ---------------------------------------------------------------------------
 

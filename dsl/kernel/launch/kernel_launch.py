@@ -1,14 +1,17 @@
-"""Kernel launches: conversion of arguments, copies of host arrays, and error reports.
+"""Kernel launches: conversion of arguments, copies of host arrays, error reports, and launches by kernels.
+
+The host executes the launches that threads of a kernel have appended to the launch queue, after the kernel has ended:
+in the order of the records, in the parent's stream.
 
 Invariant: an array that the kernel writes is unshared, so earlier expressions see the old values. A host array
-without a hint is copied both ways on a GPU, and used in place on the CPU.
+without a hint is copied both ways on a GPU, and used in place on the CPU. A child sees all memory that its parent
+wrote, and the parent's launch returns when its children and their children have been started.
 """
 
 from __future__ import annotations
 
-import dataclasses
 from array import array
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from contextlib import nullcontext
 from functools import partial
 from math import prod
@@ -21,13 +24,14 @@ from weft.dsl import kernel as face  # for names that are loaded on first use
 from weft.dsl.arrays.array import Array as LazyArray
 from weft.dsl.arrays.array import is_writable, whole, wrap
 from weft.dsl.cuda.array_creation import as_cuda_array, device_array_like, is_cuda_array, to_device
-from weft.dsl.kernel.language.kernel_errors import KernelTypeError
+from weft.dsl.kernel.language.kernel_errors import KernelTypeError, LaunchError
 from weft.dsl.kernel.language.names import running
 from weft.dsl.kernel.language.values import in_bytes
 from weft.dsl.kernel.launch import arguments as args
-from weft.dsl.kernel.launch.hints import ArgHint, In, InOut
+from weft.dsl.kernel.launch.hints import ArgHint, In
 from weft.dsl.kernel.launch.prepared_launch import LIMIT, PreparedLaunch
-from weft.fusion import contiguous_strides, exclusive, realise
+from weft.dsl.kernel.library.child_launches import HEAD_WORDS, RECORD_WORDS, RECORDS
+from weft.fusion import exclusive, realise
 from weft.runtime import (
     Buffer,
     Device,
@@ -67,7 +71,7 @@ class DispatchedLaunch:
         self.spans: list[int] = []
         self.extents: list[int] = []
         self.owned: dict[int, Buffer] = {}  # the memory of written arrays, by the id of the storage
-        self.copies: list[tuple[Any, np.ndarray, int]] = []  # device array, host array, number of the argument
+        self.copies: list[tuple[int, Callable[[], Any]]] = []  # number of an argument, function that copies it back
         self.number = 0
         self.given = []
         for self.number, value in enumerate(given):
@@ -100,9 +104,9 @@ class DispatchedLaunch:
             if len(launcher.prepared) >= LIMIT:
                 launcher.prepared.clear()
             launcher.prepared[signature] = PreparedLaunch(launcher, found, function, tuple(self.given), items)
-        for copy, host, number in self.copies:
+        for number, copy_back in self.copies:
             if number in found.written:
-                copy.copy_to_host(host)
+                copy_back()
         for k in found.written:
             for each in _leaves(self.given[k]):
                 if isinstance(each, LazyArray):
@@ -111,7 +115,7 @@ class DispatchedLaunch:
 
     def run_words(self, descriptors: tuple[Any, ...], items: list[int]) -> None:
         """Launch the kernel with arguments that are already encoded as 64-bit words."""
-        self.spans, self.extents = face.spans_of(descriptors, items)
+        self.spans, self.extents = _spans_of(descriptors, items)
         target, block = self.device.target, self.launcher.block
         found = self.kernel.specialization(descriptors, target, self.choose_index(), block, self.sanitized)
         record, queue = self._hidden(found, items)
@@ -124,11 +128,16 @@ class DispatchedLaunch:
             _report(self.device, record, found)
         if queue is not None:
             sites = next(what[1] for what in found.hidden if what[0] == "launches")
-            face.launch_children(self, queue, sites)
+            _launch_children(self, queue, sites)
 
     def choose_device(self, given: tuple[Any, ...]) -> Device:
         """Return the device of the arguments, on which the kernel runs."""
-        return _device_of(given)
+        for value in _leaves(given):
+            if isinstance(value, LazyArray):
+                return value._storage.device
+            if hasattr(value, "kernel_type"):
+                return value.device  # type: ignore[no-any-return]
+        return default_device()
 
     def choose_index(self) -> np.dtype:
         """Return int32 if it can index all arguments and the grid, otherwise int64."""
@@ -201,7 +210,7 @@ class DispatchedLaunch:
         args.describe_array(value.dtype, value.ndim, True)  # raises an error for unsupported dtypes
         if self.device.name == "cpu":
             # If the kernel writes to an `In` argument, it writes to a copy.
-            return np.array(value) if isinstance(hint, In) and not isinstance(hint, InOut) else value
+            return np.array(value) if isinstance(hint, In) else value
         if hint is None:
             warn_user(
                 f"a NumPy array is passed to {self.kernel.__name__}: it is copied to {self.device.name} and back; make it a "
@@ -212,7 +221,7 @@ class DispatchedLaunch:
         with use_device(self.device):  # the device of the other arguments may not be the default
             copy = to_device(value) if there else device_array_like(value)
         if hint is None or hint.copies_out:
-            self.copies.append((copy, value, self.number))
+            self.copies.append((self.number, partial(copy.copy_to_host, value)))
         return copy
 
     def _describe(self, value: Any) -> Any:
@@ -221,25 +230,15 @@ class DispatchedLaunch:
             self.spans.append(prod(storage.shape) * storage.dtype.itemsize)
             self.extents.extend(value.shape)
             return args.describe_lazy(value)
-        if isinstance(value, np.ndarray):
-            self.spans.append(
-                sum((n - 1) * abs(s) for n, s in zip(value.shape, value.strides, strict=True)) + value.itemsize
-                if value.size
-                else 0
-            )
+        if isinstance(value, np.ndarray) or hasattr(value, "kernel_type"):
+            reach = sum((n - 1) * abs(s) for n, s in zip(value.shape, value.strides, strict=True))
+            self.spans.append(reach + value.itemsize if value.size else 0)
             self.extents.extend(value.shape)
             if not value.shape and value.dtype.names is not None:
                 return ("record", value.dtype)
             packed = args.is_packed(value.shape, value.strides, value.itemsize)
-            return args.describe_array(value.dtype, value.ndim, packed, value.flags.writeable)
-        if hasattr(value, "kernel_type"):
-            self.spans.append(prod(value.storage.shape))
-            self.extents.extend(value.shape)
-            if not value.shape and value.dtype.names is not None:
-                return ("record", value.dtype)
-            return args.describe_array(
-                value.dtype, value.ndim, args.is_packed(value.shape, value.strides, value.dtype.itemsize)
-            )
+            writable = value.flags.writeable if isinstance(value, np.ndarray) else True
+            return args.describe_array(value.dtype, value.ndim, packed, writable)
         if type(value) is _Parts:
             return ("tuple", value.maker, value.names, tuple(map(self._describe, value.items)))
         return args.describe(value)
@@ -247,31 +246,28 @@ class DispatchedLaunch:
     def _items(self, value: Any, descriptor: Any, written: bool, items: list[int]) -> None:
         if isinstance(value, LazyArray):
             self._array_items(value, descriptor, written, items)
-        elif isinstance(value, np.ndarray):
-            items.append(value.ctypes.data)
+        elif isinstance(value, np.ndarray) or hasattr(value, "kernel_type"):
+            if isinstance(value, np.ndarray):
+                items.append(value.ctypes.data)
+            else:
+                items.append(self.memory(value.storage, written).address + value.offset)
             if descriptor[0] == "array":
                 items.extend(value.shape)
-                self._strides(value.shape, value.strides, value.itemsize, descriptor, items)
-        elif hasattr(value, "kernel_type"):
-            buffer = self.memory(value.storage, written)
-            items.append(buffer.address + value.offset)
-            if descriptor[0] == "array":
-                items.extend(value.shape)
-                self._strides(value.shape, value.strides, value.dtype.itemsize, descriptor, items)
+                self._strides(value, descriptor, items)
         elif type(value) is _Parts:
             for part, item in zip(descriptor[3], value.items, strict=True):
                 self._items(item, part, written, items)
         else:
             args.flatten_numbers(value, descriptor, items)
 
-    def _strides(self, shape: Any, strides: Any, itemsize: int, descriptor: Any, items: list[int]) -> None:
+    def _strides(self, value: Any, descriptor: Any, items: list[int]) -> None:
+        strides, itemsize = value.strides, value.itemsize
         if descriptor[3]:
             return
-        dtype = descriptor[1]
-        if in_bytes(dtype):
+        if in_bytes(descriptor[1]):
             items.extend(strides)
             return
-        if any(s % itemsize for s, n in zip(strides, shape, strict=True) if n > 1):
+        if any(s % itemsize for s, n in zip(strides, value.shape, strict=True) if n > 1):
             raise KernelTypeError(
                 f"an array whose strides {strides} are no multiples of its itemsize {itemsize}: copy it first"
             )
@@ -283,22 +279,12 @@ class DispatchedLaunch:
             raise KernelTypeError(
                 f"arrays on {self.device.name} and {storage.device.name} in one launch: move one with .to({self.device.name!r})"
             )
-        buffer = self.memory(storage, written)
-        window = value._view
-        if descriptor[0] == "pointer":
-            items.append(buffer.address + (0 if window is None else window[2]) * storage.dtype.itemsize)
-            return
-        if window is None:
-            items.append(buffer.address)
-            items.extend(storage.shape)
+        shape, strides, offset = value._view or whole(storage)
+        items.append(self.memory(storage, written).address + offset * storage.dtype.itemsize)
+        if descriptor[0] == "array":
+            items.extend(shape)
             if not descriptor[3]:  # the signature does not imply the strides
-                items.extend(contiguous_strides(storage.shape))
-            return
-        shape, strides, offset = window
-        items.append(buffer.address + offset * storage.dtype.itemsize)
-        items.extend(shape)
-        if not descriptor[3]:
-            items.extend(strides)
+                items.extend(strides)
 
     def _hidden(self, found: Specialization, items: list[int]) -> tuple[Any, Any]:
         """Append the 64-bit words of the hidden arguments to `items`.
@@ -315,7 +301,7 @@ class DispatchedLaunch:
                 case "array":
                     items.append(self.memory(what[1]._storage, True).address)
                 case "launches":
-                    queue = face.make_queue(self.device)
+                    queue = _make_queue(self.device)
                     items.append(queue.address)
                 case "dynamic_bytes":
                     items.append(self.launcher.shared_bytes)
@@ -330,15 +316,6 @@ def _leaves(value: Any) -> Iterator[Any]:
     else:
         for item in parts[2]:
             yield from _leaves(item)
-
-
-def _device_of(given: tuple[Any, ...]) -> Device:
-    for value in _leaves(given):
-        if isinstance(value, LazyArray):
-            return value._storage.device
-        if hasattr(value, "kernel_type"):
-            return value.device
-    return default_device()
 
 
 def _foreign(value: Any) -> Any:
@@ -370,8 +347,69 @@ def _report(device: Device, record: Any, found: Specialization) -> None:
     raise error(shown)
 
 
-class _HostCopies:
-    """Copies of the memory of device arrays, on which Python mode works.
+# -- launches by kernels -----------------------------------------------------------------------
+
+QUEUE_BYTES = 8 * (1 + RECORDS * RECORD_WORDS)
+
+
+def _make_queue(device: Device) -> Buffer:
+    """Return a buffer with an empty launch queue.
+
+    The queue consists of the number of recorded launches, followed by their records.
+    """
+    queue = device.allocate(QUEUE_BYTES)
+    device.write(queue.address, np.zeros(1, np.int64))
+    return queue
+
+
+def _launch_children(parent: DispatchedLaunch, queue: Buffer, sites: list[Any]) -> None:
+    """Launch the kernels that a kernel has recorded.
+
+    Raises LaunchError for an invalid grid or block size, or for too many launches.
+    """
+    device = parent.device
+    count = int(device.download(queue, np.dtype(np.int64), (1,))[0])
+    if count > RECORDS:
+        raise LaunchError(f"{parent.kernel.__name__} launches {count} kernels; one kernel launches at most {RECORDS}")
+    words = device.download(queue, np.dtype(np.int64), (1 + count * RECORD_WORDS,)) if count else np.zeros(1, np.int64)
+    for record in words[1:].reshape(count, RECORD_WORDS).tolist():
+        kernel, descriptors = sites[record[0]]
+        grid, block, shared = tuple(record[1:4]), tuple(record[4:7]), record[7]
+        launcher = kernel.configure(grid, block, 0, shared)
+        launcher.stream = parent.launcher.stream
+        child = type(parent)(kernel, launcher, ())
+        child.device = device
+        size = sum(map(args.words_of, descriptors))
+        child.run_words(descriptors, record[HEAD_WORDS : HEAD_WORDS + size])
+
+
+def _spans_of(descriptors: tuple[args.Descriptor, ...], words: list[int]) -> tuple[list[int], list[int]]:
+    """Return the size in bytes of each array argument's memory, and the lengths of all axes."""
+    spans: list[int] = []
+    extents: list[int] = []
+    at = 0
+    for descriptor in _flat(descriptors):
+        if descriptor[0] == "array":
+            _, dtype, ndim, packed, _ = descriptor
+            shape = words[at + 1 : at + 1 + ndim]
+            steps = words[at + 1 + ndim : at + 1 + 2 * ndim]
+            unit = 1 if in_bytes(dtype) else dtype.itemsize
+            far = sum((n - 1) * abs(s) * unit for n, s in zip(shape, steps, strict=True)) if not packed else 0
+            spans.append(prod(shape) * dtype.itemsize if packed else far + dtype.itemsize)
+            extents.extend(shape)
+        at += args.words_of(descriptor)
+    return spans, extents
+
+
+def _flat(descriptors: tuple[args.Descriptor, ...]) -> list[args.Descriptor]:
+    return [part for d in descriptors for part in (_flat(d[3]) if d[0] == "tuple" else [d])]
+
+
+# -- host copies ---------------------------------------------------------------------------------
+
+
+class HostCopies:
+    """Copies of the memory of device arrays, on which Python mode and the sanitizer work.
 
     Arrays that share memory also share the copy.
     """
@@ -381,8 +419,14 @@ class _HostCopies:
         self._given: list[tuple[Storage, LazyArray]] = []
 
     def convert(self, value: Any) -> Any:
-        """Return a NumPy array for a device array, and convert the items of tuples and dataclasses."""
-        value = value.value if isinstance(value, ArgHint) else value
+        """Return an argument in which NumPy arrays replace the device arrays."""
+        return args.map_leaves(self._convert_leaf, value)
+
+    def _convert_leaf(self, value: Any) -> Any:
+        if isinstance(value, ArgHint):
+            # If the kernel writes to an `In` argument, it writes to a copy.
+            copies = isinstance(value, In) and isinstance(value.value, np.ndarray)
+            value = np.array(value.value) if copies else value.value
         if isinstance(value, LazyArray):
             storage = value._storage
             shape, strides, offset = value._view or whole(storage)
@@ -393,13 +437,7 @@ class _HostCopies:
             return seen
         if hasattr(value, "kernel_type"):
             return self._view(value.storage, value.dtype, value.shape, value.strides, value.offset)
-        maker, names, items = args.parts_of(value) or (None, (), ())
-        made = [self.convert(item) for item in items]
-        if all(new is old for new, old in zip(made, items, strict=True)):
-            return value
-        if dataclasses.is_dataclass(maker):
-            return dataclasses.replace(value, **dict(zip(names, made, strict=True)))
-        return tuple(made) if maker is None else maker(*made)
+        return value
 
     def _view(self, storage: Storage, dtype: np.dtype, shape: Any, strides: Any, offset: int) -> np.ndarray:
         if storage not in self._copies:
@@ -427,7 +465,7 @@ def run_in_python(function: Any, launcher: ConfiguredKernel, given: tuple[Any, .
     if running.thread is not None:  # launched by a simulated thread
         running.thread.launch_later(partial(run_in_python, function, launcher, given))
         return
-    copies = _HostCopies()
+    copies = HostCopies()
     hosts = [copies.convert(value) for value in given]
     face.run_python(function, launcher.grid, launcher.block, launcher.shared_bytes, hosts)
     copies.write_back()

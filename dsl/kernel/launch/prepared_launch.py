@@ -11,7 +11,7 @@ from array import array
 from typing import TYPE_CHECKING, Any
 
 from weft.dsl.arrays.array import Array
-from weft.dsl.kernel.launch.arguments import flatten_numbers
+from weft.dsl.kernel.launch.arguments import flatten_numbers, words_of
 from weft.fusion import exclusive, realise
 from weft.runtime import Listening, setting
 
@@ -48,16 +48,8 @@ def signature_of(launcher: ConfiguredKernel, given: tuple[Any, ...]) -> tuple[An
 class PreparedLaunch:
     """A cached kernel launch, which is repeated with other addresses and scalars.
 
-    Parameters
-    ----------
-    launcher : Launcher
-    found : Specialization
-    function
-        The kernel, loaded on the device.
-    given : tuple
-        The arguments of the first launch.
-    items : list of int
-        The argument words of the first launch.
+    `function` is the kernel, loaded on the device. `given` and `items` are the arguments of the first launch, and their
+    64-bit words.
     """
 
     __slots__ = ("_arrays", "_function", "_items", "_numbers", "_owned", "_prepared")
@@ -75,19 +67,12 @@ class PreparedLaunch:
         self._numbers: list[tuple[int, int, Any]] = []  # argument, item, descriptor
         at = 0
         for k, (value, descriptor) in enumerate(zip(given, found.descriptors, strict=True)):
-            if descriptor[0] == "pointer" and type(value) is not Array:
-                self._numbers.append((k, at, descriptor))
-                at += 1
-            elif type(value) is Array:
+            if type(value) is Array:
                 offset = 0 if value._view is None else value._view[2] * value._storage.dtype.itemsize
                 self._arrays.append((k, at, offset))
-                if descriptor[0] != "pointer":
-                    # shape, and strides if the array is not known to be contiguous
-                    at += descriptor[2] * (1 if descriptor[3] else 2)
-                at += 1
             else:
                 self._numbers.append((k, at, descriptor))
-                at += 2 if descriptor[1].kind == "c" else 1
+            at += words_of(descriptor)
 
     def launch(self, launcher: ConfiguredKernel, given: tuple[Any, ...]) -> None:
         """Launch the kernel with arguments that match those of the cached launch."""

@@ -2,7 +2,7 @@
 
 In: a kernel, its grid and block, and the arguments, as values of the launching thread. Out: a record for each launch
 in the parent's launch queue, a hidden argument. When the parent's grid has ended, the host launches the recorded
-kernels (`launch.nested`). Invariant: the records of one thread are in the order of its launches.
+kernels (`launch.kernel_launch`). Invariant: the records of one thread are in the order of its launches.
 """
 
 from __future__ import annotations

@@ -44,15 +44,19 @@ def _as_floats(c: Compiler, numbers: tuple[Any, ...]) -> tuple[Any, ...]:
     return numbers
 
 
-_MATH = {
-    name: name
-    for name in (
-        "sqrt exp exp2 expm1 log2 log10 log1p sin cos tan sinh cosh tanh fmod hypot copysign erf erfc gamma lgamma "
-        "isnan isinf isfinite fabs gcd lcm ldexp nextafter cbrt fma"
-    ).split()
-}
-_MATH |= {"pow": "power", "acos": "arccos", "asin": "arcsin", "atan": "arctan", "atan2": "arctan2", "acosh": "arccosh"}
-_MATH |= {"asinh": "arcsinh", "atanh": "arctanh", "degrees": "rad2deg", "radians": "deg2rad"}
+# name of a `math` function -> the op that computes it
+OPS = {
+    **{
+        name: name
+        for name in (
+            "sqrt exp exp2 expm1 log log2 log10 log1p sin cos tan sinh cosh tanh fmod hypot copysign erf erfc gamma lgamma "
+            "fabs ldexp cbrt nextafter"
+        ).split()
+    },
+    "pow": "power", "acos": "arccos", "asin": "arcsin", "atan": "arctan", "atan2": "arctan2", "acosh": "arccosh",
+    "asinh": "arcsinh", "atanh": "arctanh", "degrees": "rad2deg", "radians": "deg2rad", "remainder": "remainder",
+}  # fmt: skip
+_MATH = OPS | {name: name for name in ("isnan", "isinf", "isfinite", "gcd", "lcm", "fma")}
 for _name, _op in _MATH.items():
     if hasattr(math, _name):
         TABLE[getattr(math, _name)] = lambda call, *operands, _op=_op: _floating(call, _op, operands)

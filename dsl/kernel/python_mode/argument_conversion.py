@@ -12,6 +12,7 @@ from typing import Any
 
 import numpy as np
 
+from weft.codegen import find_op
 from weft.dsl.kernel.python_mode.simulate_bfloat16 import beside_brains, wide
 
 
@@ -52,6 +53,8 @@ def fused_multiply_add(a: Any, b: Any, c: Any) -> Any:
     if dtype.kind != "f":
         return convert(a, dtype) * convert(b, dtype) + convert(c, dtype)
     a, b, c = (convert(v, dtype) for v in (a, b, c))
+    if dtype.itemsize < 8:
+        return find_op("fma").reference(a, b, c)  # type: ignore[misc]
     if not (np.isfinite(a) and np.isfinite(b)):
         return a * b + c
     if not np.isfinite(c):
@@ -59,20 +62,7 @@ def fused_multiply_add(a: Any, b: Any, c: Any) -> Any:
     if a == 0 or b == 0:
         return a * b + c
     exact = Fraction(float(a)) * Fraction(float(b)) + Fraction(float(c))
-    if exact == 0:
-        return dtype.type(0.0)
-    return round_fraction(exact, dtype)
-
-
-def round_fraction(exact: Fraction, dtype: np.dtype) -> Any:
-    """Round a rational number to the nearest float of a dtype, with ties to even."""
-    info = np.finfo(dtype)
-    sign, size = (-1, -exact) if exact < 0 else (1, exact)
-    exponent = size.numerator.bit_length() - size.denominator.bit_length()
-    if size < Fraction(2) ** exponent:
-        exponent -= 1
-    step = Fraction(2) ** (max(exponent, int(info.minexp)) - int(info.nmant))
-    rounded = round(size / step) * step  # Python rounds ties to even
-    if rounded > Fraction(float(info.max)):
-        return dtype.type(sign * math.inf)
-    return dtype.type(sign * float(rounded)) if rounded else dtype.type(math.copysign(0.0, sign))
+    try:
+        return dtype.type(exact)
+    except OverflowError:
+        return dtype.type(math.inf if exact > 0 else -math.inf)

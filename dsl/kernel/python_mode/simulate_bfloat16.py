@@ -63,26 +63,17 @@ class Brain(NDArrayOperatorsMixin):
 
 
 def seen(value: object) -> Any:
-    """Convert a bfloat16 scalar to a `Brain`.
-
-    Other values are returned unchanged.
-    """
+    """Convert a bfloat16 scalar to a `Brain`, and return other values unchanged."""
     return Brain(value) if isinstance(value, np.generic) and is_bfloat16(value.dtype) else value
 
 
 def plain(value: object) -> Any:
-    """Convert a `Brain` to an ml_dtypes scalar.
-
-    Other values are returned unchanged.
-    """
+    """Convert a `Brain` to an ml_dtypes scalar, and return other values unchanged."""
     return value.held if isinstance(value, Brain) else value
 
 
 def wide(value: object) -> Any:
-    """Convert a bfloat16 scalar to float32.
-
-    Other values are returned unchanged.
-    """
+    """Convert a bfloat16 scalar to float32, and return other values unchanged."""
     value = plain(value)
     return np.float32(value) if isinstance(value, np.generic) and is_bfloat16(value.dtype) else value
 

@@ -20,21 +20,10 @@ from weft.codegen import dtype_kind, find_op
 from weft.dsl.arrays.ufunc import UFunc
 from weft.dsl.kernel.language.device_function import DeviceFunction
 from weft.dsl.kernel.language.types import ScalarType
+from weft.dsl.kernel.library.library_functions import op_in_python
+from weft.dsl.kernel.library.number_functions import OPS
 from weft.dsl.kernel.python_mode.argument_conversion import common_dtype, convert
 from weft.dsl.kernel.python_mode.simulate_bfloat16 import Brain, beside_brains, seen, wide
-
-# name of a `math` function -> the op that gives the result where Python raises an error
-OPS = {
-    **{
-        name: name
-        for name in (
-            "sqrt exp exp2 expm1 log log2 log10 log1p sin cos tan sinh cosh tanh fmod hypot copysign erf erfc gamma lgamma "
-            "fabs ldexp cbrt nextafter"
-        ).split()
-    },
-    "pow": "power", "acos": "arccos", "asin": "arcsin", "atan": "arctan", "atan2": "arctan2", "acosh": "arccosh",
-    "asinh": "arcsinh", "atanh": "arctanh", "degrees": "rad2deg", "radians": "deg2rad", "remainder": "remainder",
-}  # fmt: skip
 
 
 def _float_dtype(values: tuple[Any, ...]) -> np.dtype | None:
@@ -48,8 +37,7 @@ def _float_dtype(values: tuple[Any, ...]) -> np.dtype | None:
 def _kernel_function(name: str) -> Callable[..., Any]:
     """Return a version of a `math` function that keeps the operands' dtype and never raises an error."""
     function = getattr(math, name)
-    definition = find_op(OPS[name])
-    reference: Any = getattr(np, definition.ufunc) if definition.ufunc else definition.reference
+    reference = op_in_python(OPS[name])
 
     def call(*values: Any) -> Any:
         dtype = _float_dtype(values)
@@ -58,28 +46,17 @@ def _kernel_function(name: str) -> Callable[..., Any]:
         plain = [value.item() if isinstance(value, (np.generic, Brain)) else value for value in values]
         try:
             found = function(*plain)
-        except (ValueError, OverflowError):
+        except (ValueError, ArithmeticError):
+            numbers = [np.asarray(value, np.float64 if isinstance(value, float) else None)[()] for value in plain]
             with np.errstate(all="ignore"):
-                found = _raised(name, reference, plain)
+                if len(numbers) > find_op(OPS[name]).arity:  # `log` with a base
+                    found = float(np.log(numbers[0]) / np.log(numbers[1]))
+                else:
+                    found = float(reference(*numbers))
         return found if dtype is None else seen(dtype.type(found))
 
     call.__name__ = name
     return call
-
-
-def _raised(name: str, reference: Any, plain: list[Any]) -> float:
-    """Return the float64 result of a call for which Python's `math` function raises an error."""
-    numbers = [np.asarray(value, np.float64 if isinstance(value, float) else None)[()] for value in plain]
-    match name:
-        case "lgamma":  # a pole, or an overflow
-            return math.inf
-        case "gamma" if numbers[0] == 0:
-            return math.copysign(math.inf, numbers[0])
-        case "gamma":  # an overflow, or a pole at a negative integer
-            return math.inf if numbers[0] > 0 else math.nan
-        case "log" if len(numbers) == 2:
-            return float(np.log(numbers[0]) / np.log(numbers[1]))
-    return float(reference(*numbers))
 
 
 class _Cast(type):
@@ -158,8 +135,7 @@ def replacement(held: object) -> Any:
 
 
 def _op_function(name: str) -> Callable[..., Any]:
-    definition = find_op(name)
-    found: Any = getattr(np, definition.ufunc) if definition.ufunc else definition.reference
+    found = op_in_python(name)
     return lambda *operands: seen(np.asarray(found(*operands))[()])
 
 

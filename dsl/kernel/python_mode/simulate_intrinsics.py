@@ -55,26 +55,26 @@ def _same_for_all(combine: Callable[[list[Any]], Any], brought: dict[int, Any]) 
     return dict.fromkeys(brought, combine(list(brought.values())))
 
 
-def _block_vote(path: str, combine: Callable[[list[bool]], int]) -> Action:
+def _block_vote(combine: Callable[[list[bool]], int]) -> Action:
     combined = partial(_same_for_all, combine)
-    return lambda thread, predicate: thread.synchronize("block", path, bool(predicate), combined)
+    return lambda thread, predicate: thread.synchronize("block", bool(predicate), combined)
 
 
-def _barrier(path: str, scope: Scope) -> Action:
-    return lambda thread: thread.synchronize(scope, path, None, partial(_same_for_all, lambda _: None))
+def _barrier(scope: Scope) -> Action:
+    return lambda thread: thread.synchronize(scope, None, partial(_same_for_all, lambda _: None))
 
 
-def _warp_meet(thread: RunningThread, path: str, mask: Any, value: object, combine: Callable[..., Any]) -> Any:
+def _warp_meet(thread: RunningThread, mask: Any, value: object, combine: Callable[..., Any]) -> Any:
     lanes = int(mask) & FULL_MASK
     if not lanes >> thread.lane & 1:
         raise KernelError(
-            f"cuda.{path}: lane {thread.lane} calls it, but its mask {lanes:#010x} does not name that lane"
+            f"cuda.{thread.path}: lane {thread.lane} calls it, but its mask {lanes:#010x} does not name that lane"
         )
-    return thread.synchronize("warp", path, value, combine, lanes)
+    return thread.synchronize("warp", value, combine, lanes)
 
 
 def _syncwarp(thread: RunningThread, mask: int = FULL_MASK) -> None:
-    _warp_meet(thread, "syncwarp", mask, None, partial(_same_for_all, lambda _: None))
+    _warp_meet(thread, mask, None, partial(_same_for_all, lambda _: None))
 
 
 def _check_width(width: int) -> int:
@@ -83,7 +83,7 @@ def _check_width(width: int) -> int:
     return int(width)
 
 
-def _shuffle(path: str, source: Callable[[int, int, int], int]) -> Action:
+def _shuffle(source: Callable[[int, int, int], int]) -> Action:
     """Return a shuffle in which each lane reads from the lane ``source(lane, operand, width)``."""
 
     def exchange(brought: dict[int, tuple[Any, int]]) -> dict[int, Any]:
@@ -91,7 +91,7 @@ def _shuffle(path: str, source: Callable[[int, int, int], int]) -> Action:
 
     def action(thread: RunningThread, mask: int, value: object, operand: int, width: int = WARP) -> Any:
         source_lane = source(thread.lane, int(operand) % WARP, _check_width(width))  # the hardware uses five bits
-        return _warp_meet(thread, path, mask, (value, source_lane), exchange)
+        return _warp_meet(thread, mask, (value, source_lane), exchange)
 
     return action
 
@@ -101,9 +101,9 @@ def _shuffle_xor(lane: int, mask: int, width: int) -> int:
     return source_lane if source_lane < lane - lane % width + width else lane
 
 
-def _vote(path: str, combine: Callable[[list[bool]], Any]) -> Action:
+def _vote(combine: Callable[[list[bool]], Any]) -> Action:
     combined = partial(_same_for_all, combine)
-    return lambda thread, mask, predicate: _warp_meet(thread, path, mask, bool(predicate), combined)
+    return lambda thread, mask, predicate: _warp_meet(thread, mask, bool(predicate), combined)
 
 
 def _lanes(lanes: Iterable[int]) -> np.uint32:
@@ -118,7 +118,7 @@ def _match_any(thread: RunningThread, mask: int, value: object) -> np.uint32:
     def combine(brought: dict[int, bytes]) -> dict[int, np.uint32]:
         return {lane: _lanes(k for k, other in brought.items() if other == bits) for lane, bits in brought.items()}
 
-    return _warp_meet(thread, "match_any_sync", mask, np.asarray(value).tobytes(), combine)
+    return _warp_meet(thread, mask, np.asarray(value).tobytes(), combine)
 
 
 def _match_all(thread: RunningThread, mask: int, value: object) -> tuple[np.uint32, bool]:
@@ -126,12 +126,12 @@ def _match_all(thread: RunningThread, mask: int, value: object) -> tuple[np.uint
         same = len(set(brought.values())) == 1
         return dict.fromkeys(brought, (_lanes(brought if same else ()), same))
 
-    return _warp_meet(thread, "match_all_sync", mask, np.asarray(value).tobytes(), combine)
+    return _warp_meet(thread, mask, np.asarray(value).tobytes(), combine)
 
 
-def _warp_reduce(path: str, combine: Callable[[Any, Any], Any]) -> Action:
+def _warp_reduce(combine: Callable[[Any, Any], Any]) -> Action:
     combined = partial(_same_for_all, lambda values: functools.reduce(combine, values))
-    return lambda thread, mask, value: _warp_meet(thread, path, mask, value, combined)
+    return lambda thread, mask, value: _warp_meet(thread, mask, value, combined)
 
 
 def _least(a: Any, b: Any) -> Any:
@@ -189,29 +189,36 @@ def _const_array(thread: RunningThread, ary: Any) -> np.ndarray:
     return made
 
 
-def _element(path: str, ary: Any, idx: Any) -> tuple[np.ndarray, Any, Any]:
+def _element(thread: RunningThread, ary: Any, idx: Any) -> tuple[np.ndarray, Any, Any]:
     """Return the array, the index and the current value of the element that an atomic operation accesses."""
     if not isinstance(ary, np.ndarray):
-        raise TypeError(f"cuda.{path} works on an array's element, not on {type(ary).__name__}")
+        raise TypeError(f"cuda.{thread.path} works on an array's element, not on {type(ary).__name__}")
     index = tuple(operator.index(i) for i in idx) if isinstance(idx, (tuple, list)) else operator.index(idx)
     old = ary[index]
     if isinstance(old, np.ndarray) or ary.dtype.names is not None:
-        raise TypeError(f"cuda.{path} needs one index for each of {ary.ndim} axes, of numbers")
+        raise TypeError(f"cuda.{thread.path} needs one index for each of {ary.ndim} axes, of numbers")
     return ary, index, old
 
 
-def _atomic(name: str, new: Callable[[Any, Any], Any], kinds: str = "iuf") -> Action:
+def _atomic(new: Callable[[Any, Any], Any], kinds: str = "iuf") -> Action:
     """Return an atomic operation that stores ``new(old, value)`` and returns the old value."""
-    path = f"atomic.{name}"
 
     def action(thread: RunningThread, ary: Any, idx: Any, val: Any) -> Any:
-        array, index, old = _element(path, ary, idx)
+        array, index, old = _element(thread, ary, idx)
         if array.dtype.kind not in kinds:
-            raise TypeError(f"cuda.{path} does not work on {array.dtype}")
+            raise TypeError(f"cuda.{thread.path} does not work on {array.dtype}")
         array[index] = new(old, convert(val, array.dtype))
         return old
 
     return action
+
+
+def _smaller(old: Any, value: Any) -> Any:
+    return value if value < old else old
+
+
+def _larger(old: Any, value: Any) -> Any:
+    return value if value > old else old
 
 
 def _number_wins(better: Callable[[Any, Any], Any]) -> Callable[[Any, Any], Any]:
@@ -219,9 +226,9 @@ def _number_wins(better: Callable[[Any, Any], Any]) -> Callable[[Any, Any], Any]
 
 
 def _cas(thread: RunningThread, ary: Any, idx: Any, old: Any, val: Any) -> Any:
-    array, index, found = _element("atomic.cas", ary, idx)
+    array, index, found = _element(thread, ary, idx)
     if array.dtype.kind not in "iuf":
-        raise TypeError(f"cuda.atomic.cas does not work on {array.dtype}")
+        raise TypeError(f"cuda.{thread.path} does not work on {array.dtype}")
     if found.tobytes() == convert(old, array.dtype).tobytes():
         array[index] = val
     return found
@@ -283,10 +290,10 @@ def _make_group(maker: Callable[..., Any]) -> Action:
 ACTIONS: Mapping[str, Action] = {
     "grid": partial(_by_axes, _grid),
     "gridsize": partial(_by_axes, _gridsize),
-    "syncthreads": _barrier("syncthreads", "block"),
-    "syncthreads_count": _block_vote("syncthreads_count", sum),
-    "syncthreads_and": _block_vote("syncthreads_and", lambda votes: int(all(votes))),
-    "syncthreads_or": _block_vote("syncthreads_or", lambda votes: int(any(votes))),
+    "syncthreads": _barrier("block"),
+    "syncthreads_count": _block_vote(sum),
+    "syncthreads_and": _block_vote(lambda votes: int(all(votes))),
+    "syncthreads_or": _block_vote(lambda votes: int(any(votes))),
     "syncwarp": _syncwarp,
     "threadfence": lambda thread: None,
     "threadfence_block": lambda thread: None,
@@ -295,43 +302,39 @@ ACTIONS: Mapping[str, Action] = {
     "shared.dynamic": _shared_dynamic,
     "local.array": _local_array,
     "const.array_like": _const_array,
-    "shfl_sync": _shuffle("shfl_sync", lambda lane, source, width: lane - lane % width + source % width),
-    "shfl_up_sync": _shuffle(
-        "shfl_up_sync", lambda lane, delta, width: lane - delta if lane % width >= delta else lane
-    ),
-    "shfl_down_sync": _shuffle(
-        "shfl_down_sync", lambda lane, delta, width: lane + delta if lane % width + delta < width else lane
-    ),
-    "shfl_xor_sync": _shuffle("shfl_xor_sync", _shuffle_xor),
-    "all_sync": _vote("all_sync", all),
-    "any_sync": _vote("any_sync", any),
-    "eq_sync": _vote("eq_sync", lambda votes: len(set(votes)) == 1),
-    "ballot_sync": lambda thread, mask, predicate: _warp_meet(thread, "ballot_sync", mask, bool(predicate), _ballot),
+    "shfl_sync": _shuffle(lambda lane, source, width: lane - lane % width + source % width),
+    "shfl_up_sync": _shuffle(lambda lane, delta, width: lane - delta if lane % width >= delta else lane),
+    "shfl_down_sync": _shuffle(lambda lane, delta, width: lane + delta if lane % width + delta < width else lane),
+    "shfl_xor_sync": _shuffle(_shuffle_xor),
+    "all_sync": _vote(all),
+    "any_sync": _vote(any),
+    "eq_sync": _vote(lambda votes: len(set(votes)) == 1),
+    "ballot_sync": lambda thread, mask, predicate: _warp_meet(thread, mask, bool(predicate), _ballot),
     "match_any_sync": _match_any,
     "match_all_sync": _match_all,
     "activemask": lambda thread: thread.synchronize(
-        "active", "activemask", None, lambda brought: dict.fromkeys(brought, _lanes(brought))
+        "active", None, lambda brought: dict.fromkeys(brought, _lanes(brought))
     ),
     "lanemask_lt": lambda thread: _lanes(range(thread.lane)),
-    "reduce_add_sync": _warp_reduce("reduce_add_sync", operator.add),
-    "reduce_min_sync": _warp_reduce("reduce_min_sync", _least),
-    "reduce_max_sync": _warp_reduce("reduce_max_sync", _greatest),
-    "reduce_and_sync": _warp_reduce("reduce_and_sync", operator.and_),
-    "reduce_or_sync": _warp_reduce("reduce_or_sync", operator.or_),
-    "reduce_xor_sync": _warp_reduce("reduce_xor_sync", operator.xor),
-    "atomic.load": lambda thread, ary, idx: _element("atomic.load", ary, idx)[2],
-    "atomic.add": _atomic("add", operator.add, "iufc"),
-    "atomic.sub": _atomic("sub", operator.sub, "iufc"),
-    "atomic.min": _atomic("min", lambda old, value: value if value < old else old),
-    "atomic.max": _atomic("max", lambda old, value: value if value > old else old),
-    "atomic.nanmin": _atomic("nanmin", _number_wins(lambda old, value: value if value < old else old)),
-    "atomic.nanmax": _atomic("nanmax", _number_wins(lambda old, value: value if value > old else old)),
-    "atomic.and_": _atomic("and_", operator.and_, "iu"),
-    "atomic.or_": _atomic("or_", operator.or_, "iu"),
-    "atomic.xor": _atomic("xor", operator.xor, "iu"),
-    "atomic.exch": _atomic("exch", lambda old, value: value),
-    "atomic.inc": _atomic("inc", lambda old, limit: 0 if old >= limit else int(old) + 1, "u"),
-    "atomic.dec": _atomic("dec", lambda old, limit: limit if old == 0 or old > limit else int(old) - 1, "u"),
+    "reduce_add_sync": _warp_reduce(operator.add),
+    "reduce_min_sync": _warp_reduce(_least),
+    "reduce_max_sync": _warp_reduce(_greatest),
+    "reduce_and_sync": _warp_reduce(operator.and_),
+    "reduce_or_sync": _warp_reduce(operator.or_),
+    "reduce_xor_sync": _warp_reduce(operator.xor),
+    "atomic.load": lambda thread, ary, idx: _element(thread, ary, idx)[2],
+    "atomic.add": _atomic(operator.add, "iufc"),
+    "atomic.sub": _atomic(operator.sub, "iufc"),
+    "atomic.min": _atomic(_smaller),
+    "atomic.max": _atomic(_larger),
+    "atomic.nanmin": _atomic(_number_wins(_smaller)),
+    "atomic.nanmax": _atomic(_number_wins(_larger)),
+    "atomic.and_": _atomic(operator.and_, "iu"),
+    "atomic.or_": _atomic(operator.or_, "iu"),
+    "atomic.xor": _atomic(operator.xor, "iu"),
+    "atomic.exch": _atomic(lambda old, value: value),
+    "atomic.inc": _atomic(lambda old, limit: 0 if old >= limit else int(old) + 1, "u"),
+    "atomic.dec": _atomic(lambda old, limit: limit if old == 0 or old > limit else int(old) - 1, "u"),
     "atomic.cas": _cas,
     "atomic.compare_and_swap": lambda thread, ary, old, val: _cas(thread, ary, (0,) * np.ndim(ary), old, val),
     "popc": lambda thread, x: _bits(x)[0].bit_count(),
@@ -348,6 +351,6 @@ ACTIONS: Mapping[str, Action] = {
     **dict.fromkeys(("ldca", "ldcg", "ldcs", "ldlu", "ldcv"), lambda thread, array, i: array[i]),
     **dict.fromkeys(("stcg", "stcs", "stwb", "stwt"), _store),
     "inline_ptx": _gpu_only,
-    "cg.grid_sync": _barrier("cg.grid_sync", "grid"),
+    "cg.grid_sync": _barrier("grid"),
     **{path: _make_group(maker) for path, maker in groups.MAKERS.items()},
 }

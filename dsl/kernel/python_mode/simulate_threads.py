@@ -86,36 +86,26 @@ class SimulatedBlock:
         return [thread for thread in self.threads if thread.wait is not None]
 
 
+@dataclass(slots=True, eq=False, repr=False)
 class RunningThread:
     """A simulated thread of a kernel."""
 
-    __slots__ = (
-        "answer",
-        "block",
-        "ended",
-        "index",
-        "lane",
-        "launch",
-        "local",
-        "numbers",
-        "rank",
-        "stack",
-        "wait",
-        "warp",
-    )
+    launch: SimulatedLaunch
+    block: SimulatedBlock
+    index: Triple
+    rank: int
+    warp: int = field(init=False)
+    lane: int = field(init=False)
+    local: dict[Any, np.ndarray] = field(default_factory=dict)
+    numbers: dict[str, int] = field(default_factory=dict)
+    stack: Stack | None = None
+    path: str = ""  # the intrinsic that it executes
+    wait: Wait | None = None
+    answer: Any = None
+    ended: bool = False
 
-    def __init__(self, launch: SimulatedLaunch, block: SimulatedBlock, index: Triple, rank: int) -> None:
-        self.launch = launch
-        self.block = block
-        self.index = index
-        self.rank = rank
-        self.warp, self.lane = divmod(rank, WARP)
-        self.local: dict[Any, np.ndarray] = {}
-        self.numbers: dict[str, int] = {}
-        self.stack: Stack | None = None
-        self.wait: Wait | None = None
-        self.answer: Any = None
-        self.ended = False
+    def __post_init__(self) -> None:
+        self.warp, self.lane = divmod(self.rank, WARP)
 
     def launch_later(self, start: Callable[[], None]) -> None:
         """Schedule a kernel launch for the end of this thread's grid."""
@@ -138,6 +128,7 @@ class RunningThread:
         """Execute the intrinsic with the path `path` in this thread."""
         if self.launch.over:
             raise Abandoned
+        self.path = path
         action = self.launch.actions[path]
         if keywords:
             arguments = tuple(NAMES[path].bind(arguments, keywords).values())
@@ -147,14 +138,14 @@ class RunningThread:
             NAMES[path].bind(arguments, {})  # if the arguments do not fit, this raises a clearer error
             raise
 
-    def synchronize(self, scope: Scope, path: str, value: object, combine: Combine, lanes: int = 0) -> Any:
+    def synchronize(self, scope: Scope, value: object, combine: Combine, lanes: int = 0) -> Any:
         """Wait at a synchronization point, and return this thread's result.
 
         `combine` computes the results from the values of all threads.
         """
         frames = call_frames()
         site = tuple((id(frame.f_code), frame.f_lasti) for frame in frames)
-        self.wait = Wait(scope, path, site, user_line(frames), lanes, value, combine)
+        self.wait = Wait(scope, self.path, site, user_line(frames), lanes, value, combine)
         self.launch.arrive(self)
         assert self.stack is not None
         self.stack.suspend(self)

@@ -22,7 +22,7 @@ from __future__ import annotations
 
 from collections import Counter
 from collections.abc import Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from typing import Any, Literal
 
 from weft.dsl.kernel.sanitizer.tracer import Site, SiteKind
@@ -54,7 +54,7 @@ FindingKind = Literal["out of bounds", "uninitialized", "misaligned", "race", "d
 class Finding:
     """An error that the detector has found.
 
-    For a race, the fields `other...` describe the second access.
+    For a race, `other` is the site, the block and the thread of the second access.
     """
 
     kind: FindingKind
@@ -62,9 +62,7 @@ class Finding:
     block: int
     thread: int
     index: tuple[int, ...]
-    other: Site | None = None
-    other_block: int = 0
-    other_thread: int = 0
+    other: tuple[Site, int, int] | None
 
 
 class ThreadState:
@@ -153,23 +151,21 @@ class Cell:
 Memory = dict[int, "Access | Cell"]
 
 
+@dataclass(slots=True, eq=False, repr=False)
 class BlockState:
     """The state of a block in the race detector: its threads, shared memory and barrier arrivals."""
 
-    __slots__ = ("arrived", "barriers", "fresh", "groups", "guesses", "number", "shared", "stopped", "threads")
-
-    def __init__(self, number: int, size: int) -> None:
-        self.number = number
-        self.threads: list[ThreadState | None] = [None] * size
-        self.shared: Memory = {}
-        self.fresh: dict[int, tuple[Site, ThreadState, Row]] = {}  # read, but not yet written
-        self.guesses: dict[
-            tuple[int, ThreadState], tuple[Site, ThreadState, Row, Access]
-        ] = {}  # races of a read by a thread of the block, unless its compare-and-swap follows
-        self.barriers: list[tuple[Site, ThreadState]] = []  # the first arrival at each barrier
-        self.arrived: list[int] = []
-        self.groups: dict[Any, list[ThreadState]] = {}
-        self.stopped = False  # whether a finding has ended a thread
+    number: int
+    threads: list[ThreadState | None]
+    shared: Memory = field(default_factory=dict)
+    # reads of elements that are not yet written
+    fresh: dict[int, tuple[Site, ThreadState, Row]] = field(default_factory=dict)
+    # races of a read by a thread of the block, unless its compare-and-swap follows
+    guesses: dict[tuple[int, ThreadState], tuple[Site, ThreadState, Row, Access]] = field(default_factory=dict)
+    barriers: list[tuple[Site, ThreadState]] = field(default_factory=list)  # the first arrival at each barrier
+    arrived: list[int] = field(default_factory=list)
+    groups: dict[Any, list[ThreadState]] = field(default_factory=dict)
+    stopped: bool = False  # whether a finding has ended a thread
 
 
 def ordered(before: Now, thread: ThreadState) -> bool:
@@ -200,15 +196,9 @@ def join_clocks(parts: Sequence[Known | None]) -> Known | None:
 class Detector:
     """Detector of races and other errors in one kernel launch.
 
-    Parameters
-    ----------
-    sites : sequence of Site
-    size : int
-        Threads of a block.
-    unwritten : sequence of Unwritten
-        Device memory that is uninitialized at first. Writes clear its flags.
-    at_once : bool
-        Whether the events of blocks interleave, as in cooperative launches. Otherwise blocks run one after another.
+    `size` is the number of threads of a block. Device memory in `unwritten` is uninitialized at first, and writes clear its
+    flags. `at_once` is whether the events of blocks interleave, as in cooperative launches. Otherwise blocks run one after
+    another.
     """
 
     def __init__(
@@ -223,7 +213,7 @@ class Detector:
         self.memory: Memory = {}
         self.fresh: dict[int, tuple[Site, ThreadState, Row]] = {}
         self.blocks: dict[int, BlockState] = {}
-        self.block = BlockState(-1, 0)
+        self.block = BlockState(-1, [])
         self.meeting: list[ThreadState] = []  # threads that wait at a grid barrier
         units = [s.size & -s.size for s in sites if s.kind <= ATOMIC] + [s.align for s in sites if s.kind <= ATOMIC]
         self.unit = min(units, default=1)
@@ -277,11 +267,11 @@ class Detector:
         """Make block `number` the current block and return its state."""
         if not self.at_once:
             self.leave()
-            self.block = BlockState(number, self.size)
+            self.block = BlockState(number, [None] * self.size)
         else:
             found = self.blocks.get(number)
             if found is None:
-                found = self.blocks[number] = BlockState(number, self.size)
+                found = self.blocks[number] = BlockState(number, [None] * self.size)
             self.block = found
         return self.block
 
@@ -487,16 +477,8 @@ class Detector:
         if self.counts[key] > 1 or len(self.findings) >= FINDINGS:
             return
         index = tuple(row[3 : 3 + site.numbers]) if site.kind <= SiteKind.OUTSIDE else ()
-        party = other[0][0] if other is not None else None
-        self.findings.append(
-            Finding(
-                kind,
-                site,
-                thread.block.number,
-                thread.number,
-                index,
-                other[1] if other is not None else None,
-                party.block.number if party is not None else 0,
-                party.number if party is not None else 0,
-            )
-        )
+        second = None
+        if other is not None:
+            (party, *_), other_site, _ = other
+            second = other_site, party.block.number, party.number
+        self.findings.append(Finding(kind, site, thread.block.number, thread.number, index, second))

@@ -15,16 +15,17 @@ from __future__ import annotations
 
 import gc
 from array import array
-from collections.abc import Iterator, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from contextlib import AbstractContextManager, contextmanager
 from dataclasses import dataclass
+from functools import partial
 from typing import TYPE_CHECKING, Any, assert_never
 
 import numpy as np
 
 from weft.dsl.arrays.array import Array as LazyArray
 from weft.dsl.kernel.language.kernel_errors import SourceLocation
-from weft.dsl.kernel.launch.kernel_launch import DispatchedLaunch
+from weft.dsl.kernel.launch.kernel_launch import DispatchedLaunch, HostCopies
 from weft.dsl.kernel.sanitizer.detector import Detector, Finding, FindingKind, Unwritten
 from weft.dsl.kernel.sanitizer.tracer import Site, SiteKind
 from weft.runtime import Buffer, Device, KernelFault, WeftError, get_device, override, public_error, tracing
@@ -37,8 +38,8 @@ Triple = tuple[int, int, int]
 
 
 @dataclass(frozen=True, slots=True)
-class SecondAccess:
-    """The second access of a race, with its thread, kind and source location.
+class ThreadAccess:
+    """An operation of a thread, with its source location.
 
     Attributes
     ----------
@@ -46,7 +47,7 @@ class SecondAccess:
     line : int
     block, thread : tuple of 3 int
     access : str
-        The kind of access: read, write or atomic.
+        The kind of operation: read, write, atomic, index, barrier or warp operation.
     """
 
     file: str
@@ -58,39 +59,28 @@ class SecondAccess:
 
 
 @dataclass(frozen=True, slots=True)
-class Report:
-    """An error in a launch, in the form shown to the user.
+class Report(ThreadAccess):
+    """An error in a launch, in the form shown to the user: an operation of a thread, and why it is an error.
 
     Attributes
     ----------
     kind : str
         One of `FindingKind`.
-    file : str
-    line : int
     array : str
         The array's name in that line, empty for barriers.
     index : tuple of int
         The index as written, possibly negative. Empty if there is none.
-    block, thread : tuple of 3 int
-    access : str
-        The thread's operation: read, write, atomic, index, barrier or warp operation.
-    other : Party or None
-        The other thread of a race, or of two threads at different barriers.
+    other : ThreadAccess or None
+        The operation of the other thread of a race, or of two threads at different barriers.
     count : int
         Number of occurrences.
     """
 
     kind: FindingKind
-    file: str
-    line: int
     array: str
     index: tuple[int, ...]
-    block: Triple
-    thread: Triple
-    access: str
-    other: SecondAccess | None
+    other: ThreadAccess | None
     count: int
-    location: SourceLocation
 
     def __str__(self) -> str:
         where = f"block {self.block}, thread {self.thread}, line {self.line}"
@@ -203,7 +193,7 @@ class SanitizedLaunch(DispatchedLaunch):
     def choose_device(self, given: tuple[Any, ...]) -> Device:
         """Return the CPU, because instrumented kernels run only there."""
         self.unwritten: list[Unwritten] = []
-        self.host_copies: list[tuple[Any, np.ndarray]] = []
+        self.host_copies = HostCopies()  # of arrays on other devices
         return get_device("cpu")
 
     def choose_index(self) -> np.dtype:
@@ -213,15 +203,11 @@ class SanitizedLaunch(DispatchedLaunch):
     def _prepare(self, value: object) -> Any:
         found = super()._prepare(value)
         if isinstance(found, LazyArray) or hasattr(found, "kernel_type"):
-            if found.device is self.device:
-                return found
-            host = np.array(found.copy_to_host())
-            self.host_copies.append((found, host))
-            return host
+            return found if found.device is self.device else self.host_copies.convert(found)
         if isinstance(found, np.ndarray) and not found.flags.aligned:
             # A GPU gets an aligned copy, so the sanitizer uses one as well.
             host = found.copy()
-            self.copies.append((_HostCopy(host), found, self.number))
+            self.copies.append((self.number, partial(np.copyto, found, host)))
             return host
         return found
 
@@ -242,84 +228,89 @@ class SanitizedLaunch(DispatchedLaunch):
         launcher = self.launcher
         assert found.tracer is not None
         detector = Detector(found.tracer.sites, int(np.prod(launcher.block)), self.unwritten, function.cooperative)
-        stuck: KernelFault | None = None
         try:
-            with no_collector(), tracing(found.kernel.attributes["trace"], detector.take):
+            with (
+                detecting(detector, self.kernel.__name__, launcher.grid, launcher.block),
+                tracing(found.kernel.attributes["trace"], detector.take),
+            ):
                 self.device.launch_grid(
                     function, launcher.grid, launcher.block, launcher.shared_bytes, array("q", items), launcher.stream
                 )
-        except KernelFault as fault:
-            stuck = fault
-        findings = detector.finish(stuck is not None)
-        for value, host in self.host_copies:
-            value.copy_to_device(host)
-        if findings:
-            counts = [detector.counts[f.kind, f.site, f.other] for f in findings]
-            reports = [make_report(f, n, launcher.grid, launcher.block) for f, n in zip(findings, counts, strict=True)]
-            raise SanitizerError(self.kernel.__name__, reports) from None
-        if stuck is not None:
-            raise stuck
+        finally:
+            self.host_copies.write_back()
 
 
 @contextmanager
-def no_collector() -> Iterator[None]:
-    """Within a ``with`` block, disable Python's garbage collector.
+def detecting(detector: Detector, kernel: str, grid: Triple, block: Triple) -> Iterator[None]:
+    """Within a ``with`` block, which runs a kernel, let `detector` receive its events.
 
-    It would take long to scan all recorded accesses.
+    Raises SanitizerError if the detector finds errors. Python's garbage collector is disabled, because it would take
+    long to scan all recorded accesses.
     """
-    on = gc.isenabled()
+    collects = gc.isenabled()
     gc.disable()
+    stuck: KernelFault | None = None
     try:
         yield
+    except KernelFault as fault:
+        stuck = fault
     finally:
-        if on:
+        if collects:
             gc.enable()
-
-
-class _HostCopy:
-    """An aligned copy of a host array, for a kernel that runs on the CPU."""
-
-    def __init__(self, values: np.ndarray) -> None:
-        self.values = values
-
-    def copy_to_host(self, ary: np.ndarray) -> None:
-        """Copy the elements to the original array `ary`."""
-        ary[...] = self.values
+    findings = detector.finish(stuck is not None)
+    if findings:
+        reports = [
+            make_report(f, detector.counts[f.kind, f.site, f.other and f.other[0]], grid, block) for f in findings
+        ]
+        raise SanitizerError(kernel, reports) from None
+    if stuck is not None:
+        raise stuck
 
 
 def make_report(finding: Finding, count: int, grid: Triple, block: Triple) -> Report:
     """Create the report of an error that the detector has found `count` times."""
-    other = None
-    if finding.other is not None:
-        location = finding.other.location
-        other = SecondAccess(
-            location.file,
-            location.line,
-            _triple(finding.other_block, grid),
-            _triple(finding.other_thread, block),
-            _did(finding.other),
-            location,
-        )
+
+    def operation(site: Site, block_number: int, thread_number: int) -> dict[str, Any]:
+        return {
+            "file": site.location.file,
+            "line": site.location.line,
+            "block": _triple(block_number, grid),
+            "thread": _triple(thread_number, block),
+            "access": _ACCESS.get(site.kind, "barrier"),
+            "location": site.location,
+        }
+
     site = finding.site
-    return Report(
-        finding.kind,
-        site.location.file,
-        site.location.line,
-        site.array,
-        finding.index,
-        _triple(finding.block, grid),
-        _triple(finding.thread, block),
-        _did(site),
-        other,
-        count,
-        site.location,
-    )
-
-
-def _did(site: Site) -> str:
-    return _ACCESS.get(site.kind, "barrier")
+    other = None if finding.other is None else ThreadAccess(**operation(*finding.other))
+    first = operation(site, finding.block, finding.thread)
+    return Report(**first, kind=finding.kind, array=site.array, index=finding.index, other=other, count=count)
 
 
 def _triple(number: int, extents: Sequence[int]) -> Triple:
     x, y, _ = extents
     return number % x, number // x % y, number // (x * y)
+
+
+# -- fused kernels -------------------------------------------------------------------------------
+
+_KINDS = {kind.name.lower(): kind for kind in SiteKind}
+_GRID = (1 << 31, 1, 1)  # an upper bound of the grid size; the grid has one dimension, so a block's number is its index
+
+
+def _fused_site(name: str, number: int, facts: tuple[Any, ...]) -> Site:
+    kind, text, array, space, size, align, numbers, valued, compares = facts
+    location = SourceLocation(f"kernel {name}", number + 1, 0, len(text), text)
+    return Site(_KINDS[kind], location, array, space, size, align, numbers, valued, compares)
+
+
+@contextmanager
+def check_launch(function: Any) -> Iterator[Callable[[list[list[int]]], None]]:
+    """Context manager that checks one launch of a fused kernel, and yields a function that receives its events.
+
+    The ``simt::sanitized`` device checks GPU schedules in this way. The locations in a `SanitizerError` are operations
+    of the kernel's IR (line 1 is the first instrumented operation).
+    """
+    sites = [_fused_site(function.name, k, tuple(facts)) for k, facts in enumerate(function.traced)]
+    detector = Detector(sites, function.schedule.threads)
+    with detecting(detector, function.name, _GRID, (function.schedule.threads, 1, 1)):
+        yield detector.take

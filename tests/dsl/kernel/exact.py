@@ -4,10 +4,23 @@ from __future__ import annotations
 
 import math
 from fractions import Fraction
+from typing import Any
 
 import numpy as np
 
-from weft.dsl.kernel.python_mode.argument_conversion import round_fraction
+
+def round_fraction(exact: Fraction, dtype: np.dtype) -> Any:
+    """Round a rational number to the nearest float of a dtype, with ties to even."""
+    info = np.finfo(dtype)
+    sign, size = (-1, -exact) if exact < 0 else (1, exact)
+    exponent = size.numerator.bit_length() - size.denominator.bit_length()
+    if size < Fraction(2) ** exponent:
+        exponent -= 1
+    step = Fraction(2) ** (max(exponent, int(info.minexp)) - int(info.nmant))
+    rounded = round(size / step) * step  # Python rounds ties to even
+    if rounded > Fraction(float(info.max)):
+        return dtype.type(sign * math.inf)
+    return dtype.type(sign * float(rounded)) if rounded else dtype.type(math.copysign(0.0, sign))
 
 
 def directed(exact: Fraction, dtype: np.dtype, direction: str) -> float:

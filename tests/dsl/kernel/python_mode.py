@@ -8,6 +8,7 @@ from typing import Any
 import numpy as np
 
 from weft.dsl.kernel.language import names as cuda
+from weft.dsl.kernel.launch.dispatcher import triple
 from weft.dsl.kernel.python_mode.simulate import run_python
 
 FULL = 0xFFFFFFFF
@@ -15,7 +16,7 @@ f32 = np.float32
 
 
 def run(kernel: Callable[..., None], grid: Any, block: Any, *arguments: Any, shared: int = 0) -> None:
-    run_python(kernel, grid, block, shared, arguments)
+    run_python(kernel, triple("grid", grid), triple("block", block), shared, arguments)
 
 
 def by_thread(kernel: Callable[..., Any], threads: int = 32, dtype: Any = np.int64, grid: int = 1) -> np.ndarray:

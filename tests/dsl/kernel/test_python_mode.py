@@ -14,7 +14,7 @@ import pytest
 
 from tests.dsl.kernel.python_mode import FULL, f32, run
 from weft.dsl.kernel.language import names as cuda
-from weft.dsl.kernel.language.kernel_errors import DivergenceError, LaunchError
+from weft.dsl.kernel.language.kernel_errors import DivergenceError
 from weft.dsl.kernel.python_mode.simulate_intrinsics import ACTIONS
 
 # -- common programs ---------------------------------------------------------------------------
@@ -314,12 +314,6 @@ def test_wrong_arguments_name_the_function() -> None:
         run(lambda: cuda.grid(4), 1, 1)
     with pytest.raises(ValueError, match="width of a shuffle"):
         run(lambda: cuda.shfl_sync(FULL, 1, 0, 3), 1, 1)
-
-
-@pytest.mark.parametrize(("grid", "block"), [(0, 1), (1, 0), ((1, 1, 1, 1), 1), (1.5, 1), (1, (2, -1))])
-def test_launches_that_cannot_be(grid: Any, block: Any) -> None:
-    with pytest.raises(LaunchError, match="one to three whole numbers from 1"):
-        run(lambda: None, grid, block)
 
 
 def test_shared_arrays_of_types_that_are_none() -> None:

@@ -48,15 +48,16 @@ def test_nothing_raises() -> None:
         x[0] = math.sqrt(-1.0)
         x[1] = math.log(0.0)
         x[2] = math.exp(1e4)
-        x[3] = math.acos(x[8])
+        x[3] = math.acos(x[9])
         x[4] = math.fmod(1.0, 0.0)
-        x[5] = math.gamma(x[8] * 100)
+        x[5] = math.gamma(x[9] * 100)
         x[6] = math.pow(0.0, -1.0)
         x[7] = math.lgamma(0.0)
+        x[8] = math.log(x[9], 1.0)
 
-    x = np.full(9, 2.0, f32)
+    x = np.full(10, 2.0, f32)
     run(kernel, 1, 1, x)
-    np.testing.assert_array_equal(x[:8], [np.nan, -INF, INF, np.nan, np.nan, INF, INF, INF])
+    np.testing.assert_array_equal(x[:9], [np.nan, -INF, INF, np.nan, np.nan, INF, INF, INF, INF])
 
 
 def test_number_types_convert_as_kernels_do() -> None:

@@ -117,3 +117,28 @@ def test_a_part_that_is_only_read_does_not_change_the_complex_array() -> None:
     z = wf.evaluate(wf.asarray(np.arange(50_000) * (1 + 1j)))
     write_whole[1, 1](z, z.real)
     assert np.array(z[:2]).tolist() == [6, 1 + 1j]
+
+
+@pytest.mark.parametrize("plain", [False, True])
+def test_writes_to_an_input_are_lost_and_numbers_in_dataclasses_wrap(plain: bool) -> None:
+    @wf.kernel
+    def store(x: Any, box: Any) -> None:
+        x[0] = 300
+        box.array[0] = x[0] * box.factor
+
+    x, out = np.zeros(1, np.int16), np.zeros(1, np.int8)
+    with override(kernel_python=plain):
+        store[1, 1](cuda.In(x), Box(out, 1))
+    assert x[0] == 0 and out[0] == 44
+
+
+def test_sanitized_launches_on_other_devices_share_memory() -> None:
+    @wf.kernel
+    def store(a: Any, b: Any) -> None:
+        a[0] = 1.0
+        b[1] = a[0] + 1.0
+
+    with wf.device("simt"), wf.sanitize():
+        x = wf.zeros(3)
+        store[1, 1](x, x)
+        assert x.numpy().tolist() == [1, 2, 0]

@@ -12,10 +12,11 @@ from typing import Any
 import numpy as np
 import pytest
 
+from tests.dsl.kernel.exact import round_fraction
 from weft.dsl.kernel.language.names import NAMES, TABLE, Namespace
 from weft.dsl.kernel.language.types import element_dtype
 from weft.dsl.kernel.library.vector_types import VECTOR_ALIASES, VECTOR_TYPES, vector_type
-from weft.dsl.kernel.python_mode.argument_conversion import convert, fused_multiply_add, round_fraction
+from weft.dsl.kernel.python_mode.argument_conversion import convert, fused_multiply_add
 
 NAMED: Any = VECTOR_ALIASES  # untyped, since operators are installed by name
 float2, float3, float4 = (NAMED[f"float{n}"] for n in (2, 3, 4))
