@@ -286,8 +286,12 @@ class KernelDispatcher(KernelFunction, Inspection):
         self.generation += 1
         keys = [key for key in self._found if key.mode != "sanitized"]
         self._found.clear()
-        for key in keys:
-            self.specialization(key.descriptors, default_device().target, key.index_dtype, key.block)
+        compiling, self._compiling = self._compiling, True
+        try:
+            for key in keys:
+                self.specialization(key.descriptors, default_device().target, key.index_dtype, key.block)
+        finally:
+            self._compiling = compiling
 
     def _specialize(
         self, descriptors: tuple[Any, ...], target: Any, index: np.dtype, block: Triple | None, sanitized: bool
@@ -424,7 +428,6 @@ _IGNORED = (
     "lto",
     "shared_memory_carveout",
     "extensions",
-    "fastmath",
     "boundscheck",
     "nopython",
 )

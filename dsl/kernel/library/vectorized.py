@@ -65,11 +65,8 @@ class VectorFunction(DeviceFunction):
         self.pyfunc = self.function
         self.numpys = numpys
         self.otypes = None if numpys is None else numpys.otypes
-        self.cache, self.excluded, self.signature = (
-            False,
-            set[Any](),
-            None,
-        )  # (NumPy calls functions with these options)
+        # NumPy calls functions that have these options.
+        self.cache, self.excluded, self.signature = False, set[Any](), None
         if numpys is not None:
             self.__doc__ = numpys.__doc__
         self.signatures = tuple(signatures)
@@ -136,14 +133,18 @@ class VectorFunction(DeviceFunction):
         nodes = [map_(op.name, [p[0] for p in pairs], [p[1] for p in pairs], location=where_from) for op in ops]
         if self.otypes is not None:
             nodes = [cast(node, kind) for node, kind in zip(nodes, self.otypes, strict=True)]
+        outs = out if isinstance(out, tuple) else (None,) * len(nodes) if out is None else (out,)
+        if len(outs) != len(nodes):
+            raise ValueError(f"{self.__name__} returns {counted(len(nodes), 'result')}, but out= has {len(outs)}")
         if len(nodes) > 1:
-            outs = out if isinstance(out, tuple) else (None,) * len(nodes)
+            # Writing to a NumPy array ends the recording, so all results are recorded first.
+            results = [return_result(op.name, node, None) for op, node in zip(ops, nodes, strict=True)]
             return tuple(
-                return_result(op.name, node, o, where, casting) for op, node, o in zip(ops, nodes, outs, strict=True)
+                r if o is None and where is True else return_result(op.name, as_operand(r)[0], o, where, casting)
+                for op, r, o in zip(ops, results, outs, strict=True)
             )
-        out = out[0] if isinstance(out, tuple) else out
-        result = return_result(ops[0].name, nodes[0], out, where, casting)
-        of_host = out is None and any(isinstance(x, np.ndarray) for x in operands)
+        result = return_result(ops[0].name, nodes[0], outs[0], where, casting)
+        of_host = outs[0] is None and any(isinstance(x, np.ndarray) for x in operands)
         if of_host and self.kernel_options.numba and not any(isinstance(x, Array) for x in operands):
             return np.array(result)  # as in Numba, NumPy arrays give NumPy arrays
         return result

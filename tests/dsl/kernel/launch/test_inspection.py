@@ -81,3 +81,22 @@ def test_the_most_threads_per_block(registers: int, bounds: tuple[int, ...], thr
         resources={"registers": registers}, kernel=SimpleNamespace(attributes={"launch_bounds": bounds})
     )
     assert _most_threads(kernel) == threads
+
+
+def test_kernels_with_signatures_are_recompiled() -> None:
+    @wf.kernel("void(float64[:])")
+    def store(x: Any) -> None:
+        x[0] = VALUES[0]
+
+    try:
+        VALUES[0] = 2.0
+        store.recompile()
+        assert store.specialized
+        x = np.zeros(1)
+        store[1, 1](x)
+    finally:
+        VALUES[0] = 1.0
+    assert x[0] == 2
+
+
+VALUES = [1.0]

@@ -84,3 +84,15 @@ def test_attributes_are_numpys() -> None:
     ours, theirs = wf.vectorize(_larger, otypes="d", doc="text"), np.vectorize(_larger, otypes="d", doc="text")
     for name in ("pyfunc", "otypes", "cache", "excluded", "signature", "__doc__", "__name__"):
         assert getattr(ours, name) == getattr(theirs, name)
+
+
+def test_one_output_for_each_result() -> None:
+    @wf.vectorize
+    def both(x: float) -> tuple[float, float]:
+        return x + 1, x + 2
+
+    outs = np.zeros(3), np.zeros(3)
+    assert all(found is out for found, out in zip(both(np.arange(3.0), out=outs), outs, strict=True))
+    assert outs[1].tolist() == [2, 3, 4]
+    with pytest.raises(ValueError, match="both returns 2 results, but out= has 1"):
+        both(np.arange(3.0), out=outs[0])
