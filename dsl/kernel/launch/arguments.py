@@ -9,6 +9,7 @@ from __future__ import annotations
 
 import dataclasses
 import enum
+import math
 import struct
 from collections.abc import Callable, Sequence
 from types import BuiltinFunctionType, FunctionType
@@ -336,7 +337,10 @@ def pack(value: Any, dtype: np.dtype) -> int:
     if code is None:
         number = int(value)
         return number if number < 2**63 else number - 2**64
-    return struct.unpack("<q", struct.pack("<" + code, value))[0]
+    try:
+        return struct.unpack("<q", struct.pack("<" + code, value))[0]
+    except (OverflowError, struct.error):  # beyond the largest float of a narrower dtype
+        return pack(math.copysign(math.inf, value), dtype)
 
 
 def flatten_numbers(value: Any, descriptor: Descriptor, items: list[int]) -> None:

@@ -185,8 +185,9 @@ def _round(call: Invocation, number: Any, ndigits: Any = None) -> Any:
         wide = c.cast(number, np.float64)
         rounded = c.call(call.frame, call.node, Constant(_round_digits), [wide, digits], {})
         return rounded if isinstance(c.kind(number), type) else c.cast(rounded, c.kind(number))
-    scale = compute(c, "the number of digits", operator.pow, 10.0, digits.value)
-    return c.apply("divide", c.apply("rint", c.apply("multiply", x, scale)), scale)
+    scale = compute(c, "the number of digits", operator.pow, 10.0, abs(digits.value))
+    there, back = ("multiply", "divide") if digits.value >= 0 else ("divide", "multiply")
+    return c.apply(back, c.apply("rint", c.apply(there, x, scale)), scale)
 
 
 def number_dtype(c: Compiler, number: Any) -> np.dtype:
@@ -216,12 +217,14 @@ def _isqrt(call: Invocation, n: Any) -> Any:
     number = call.c.number(n)
     if number_dtype(call.c, number).kind not in "biu":
         call.c.fail(f"math.isqrt takes an integer, not {describe(number)}")
-    return call.c.call(call.frame, call.node, Constant(_integer_root), [call.c.cast(number, INT, weak=True)], {})
+    kind = np.uint64 if number_dtype(call.c, number) == np.uint64 else np.int64
+    operands = [call.c.cast(number, kind), Constant(kind), Constant(math.isqrt(np.iinfo(kind).max))]
+    return call.c.cast(call.c.call(call.frame, call.node, Constant(_integer_root), operands, {}), INT, weak=True)
 
 
-def _integer_root(n: int) -> int:
+def _integer_root(n: Any, kind: Any, largest: int) -> Any:
     """Compute `math.isqrt` in a kernel. Rounding to float64 can only make the root too large."""
-    root = min(int(np.sqrt(float(n))), 3037000499)
+    root = kind(min(int(np.sqrt(float(n))), largest))
     return root - (root * root > n)
 
 
@@ -272,14 +275,13 @@ def _exact_remainder(x: float, y: float) -> float:
 @handles(math.dist)
 def _dist(call: Invocation, p: Any, q: Any) -> Any:
     c = call.c
-    total: Any = Constant(0.0)
     points = unpack(call.frame, p), unpack(call.frame, q)
     if len(points[0]) != len(points[1]):
         c.fail("both points of math.dist need the same number of coordinates")
+    total: Any = Constant(0.0)
     for a, b in zip(*points, strict=True):
-        far = c.apply("subtract", a, b)
-        total = c.apply("add", total, c.apply("multiply", far, far))
-    return c.apply("sqrt", total)
+        total = c.apply("hypot", total, c.apply("subtract", a, b))  # squares could overflow
+    return total
 
 
 @handles(math.comb)
@@ -342,8 +344,9 @@ def _pow(call: Invocation, base: Any, exponent: Any, mod: Any = None) -> Any:
 
 
 def _modular_power(base: int, exponent: int, mod: int) -> int:
-    """Compute ``pow(base, exponent, mod)`` in a kernel, for a modulus below 2**31."""
+    """Compute ``pow(base, exponent, mod)`` in a kernel, for a modulus whose square fits into 64 bits."""
     assert exponent >= 0, "pow() with a modulus takes no negative exponent in a kernel"
+    assert abs(mod) <= 3037000499, "pow() in a kernel takes a modulus of at most 3037000499"
     mod = int(mod)
     result = 1 % mod
     square = int(base) % mod

@@ -310,12 +310,15 @@ def test_zips_of_different_lengths() -> None:
         weft.kernel(kernel)[1, 1](np.arange(3.0), np.arange(2.0))
 
 
-def test_a_negative_exponent_with_a_modulus() -> None:
+@pytest.mark.parametrize(
+    ("exponent", "modulus", "message"), [(-1, 7, "negative exponent"), (3, 10**10, "at most 3037000499")]
+)
+def test_powers_with_a_modulus_out_of_range(exponent: int, modulus: int, message: str) -> None:
     def kernel(n: Any) -> None:
-        n[0] = pow(int(n[0]), int(n[1]), 7)
+        n[0] = pow(int(n[0]), int(n[1]), int(n[2]))
 
-    with pytest.raises(AssertionError, match="negative exponent"):
-        weft.kernel(kernel)[1, 1](np.array([3, -1]))
+    with pytest.raises(AssertionError, match=message):
+        weft.kernel(kernel)[1, 1](np.array([3, exponent, modulus]))
 
 
 def test_launch_bounds_and_registers() -> None:

@@ -77,3 +77,14 @@ def test_equal_members_of_two_enumerations_are_different_arguments() -> None:
         is_red[1, 1](out, value)
         found.append(out[0])
     assert found == [1, 0, 1]
+
+
+@pytest.mark.parametrize(("dtype", "value"), [("float32", 1e300), ("float16", -1e6), ("float16", 70000)])
+def test_numbers_beyond_the_range_of_a_declared_dtype_become_infinite(dtype: str, value: Any) -> None:
+    @cuda.jit(f"void({dtype}[:], {dtype})")
+    def store(out: Any, x: Any) -> None:
+        out[0] = x
+
+    out = np.zeros(1, dtype)
+    store[1, 1](out, value)
+    assert out[0] == np.copysign(np.inf, value)

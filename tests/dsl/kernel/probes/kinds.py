@@ -225,6 +225,24 @@ def integer_roots(n, out):
         out[k] = math.isqrt(n[k])
 
 
+@probe(np.array([2**64 - 1, 2**63, 4294967295**2 - 1, 4294967295**2, 10], np.uint64), IOUT)
+def integer_roots_of_unsigned_numbers(n, out):
+    for k in range(5):
+        out[k] = math.isqrt(n[k])
+
+
+@probe(np.array([3e200, 4e200]), OUT)
+def distance_whose_square_is_too_large(x, out):
+    out[0] = math.dist((x[0], x[1]), (0.0, 0.0))
+
+
+@probe(np.array([12345.0, -1e307, 2500.0, 123.0]), np.zeros(8))
+def rounding_before_the_point(x, out):
+    for k in range(4):
+        out[k] = round(x[k], -2)
+        out[4 + k] = np.round(x[k], -2)
+
+
 @probe(np.array([1 + 2j, 3 + 4j]), np.zeros(2, complex))
 def complex_of_complex_numbers(z, out):
     out[0] = complex(z[0], z[1])
