@@ -14,7 +14,6 @@ from typing import Any
 import numpy as np
 
 HUGE, TINY_SAFE = 2.0**1023, 2.0**-969
-LEAST_INT, GREATEST_INT = np.int32(-(2**31)), np.int32(2**31 - 1)
 
 
 def to_integer(rounding: Callable[..., Any], kind: Any, nan_is_zero: bool = False) -> Callable[..., Any]:
@@ -101,9 +100,9 @@ def exponent_of(x: float) -> np.int32:
     _, exponent = math.frexp(x)
     result = np.int32(exponent - 1)
     if x == 0 or x != x:
-        result = LEAST_INT
+        result = np.int32(-(2**31))
     elif np.isinf(x):
-        result = GREATEST_INT
+        result = np.int32(2**31 - 1)
     return result
 
 

@@ -20,8 +20,6 @@ from weft.dsl.kernel.launch.arguments import Descriptor, from_type
 from weft.dsl.plans import CompiledKernel
 from weft.runtime import default_device, setting
 
-DEFAULT_ARCHITECTURE = "sm_75"
-
 
 def architecture(cc: Any = None) -> str:
     """Return the GPU architecture for a compute capability, such as "sm_80" for ``(8, 0)``.
@@ -34,7 +32,7 @@ def architecture(cc: Any = None) -> str:
         if target.kind == "cuda":
             return target.name
         cc = setting("default_ptx_cc")
-        return architecture(cc) if cc else DEFAULT_ARCHITECTURE
+        return architecture(cc) if cc else "sm_75"
     if isinstance(cc, str):
         return cc if cc.startswith("sm_") else f"sm_{cc.replace('.', '')}"
     major, minor = cc[:2]

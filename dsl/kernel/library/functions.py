@@ -311,10 +311,8 @@ def _reductions() -> None:
         TABLE[getattr(np, name)] = lambda call, a, _m=method: methods.call_method(call, a, _m, [], {})
     TABLE[np.dot] = lambda call, a, b: methods.call_method(call, a, "dot", [b], {})
     TABLE[np.ravel] = lambda call, a: methods.call_method(call, a, "ravel", [], {})
-    TABLE[np.transpose] = lambda call, a: attribute(call.c, a, "T")
-    TABLE[np.size] = lambda call, a: attribute(call.c, a, "size")
-    TABLE[np.shape] = lambda call, a: attribute(call.c, a, "shape")
-    TABLE[np.ndim] = lambda call, a: attribute(call.c, a, "ndim")
+    for name, member in {"transpose": "T", "size": "size", "shape": "shape", "ndim": "ndim"}.items():
+        TABLE[getattr(np, name)] = lambda call, a, _m=member: attribute(call.c, a, _m)
 
 
 _reductions()

@@ -42,8 +42,6 @@ from weft.dsl.kernel.language.names import (
 # The barrier of the whole grid. Kernels call it as `cg.this_grid().sync()`.
 grid_sync = NAMES["cg.grid_sync"]
 
-TILE_SIZES = (1, 2, 4, 8, 16, 32)
-
 
 @dataclass(frozen=True, slots=True)
 class GridGroup:
@@ -265,7 +263,7 @@ def tiled_partition(group: Any, size: int) -> Tile:
     """Divide a block or a tile into tiles of `size` lanes, and return this thread's tile."""
     if not isinstance(group, (ThreadBlock, Tile)):
         raise TypeError(f"cg.tiled_partition divides a block or a tile, not {type(group).__name__}")
-    if size not in TILE_SIZES:
+    if size not in (1, 2, 4, 8, 16, 32):
         raise ValueError(f"a tile has 1, 2, 4, 8, 16 or 32 lanes, not {size}")
     if isinstance(group, Tile) and size > group.width:
         raise ValueError(f"a tile of {size} lanes is wider than the one of {group.width} that it divides")
