@@ -27,28 +27,6 @@ if TYPE_CHECKING:
 ALIGNED = 16  # alignment in bytes of arguments that are passed by value
 
 
-class LoopBuilder:
-    """A `for` loop under construction, with its index and its loop-carried values.
-
-    After the loop is closed, it also has results.
-    """
-
-    __slots__ = ("carried", "index", "results", "yielded")
-
-    def __init__(self, index: Value, carried: tuple[Value, ...]) -> None:
-        self.index = index
-        self.carried = carried
-        self.yielded: tuple[Value, ...] | None = None
-        self.results: tuple[Value, ...] = ()
-
-    def yield_(self, *values: Value) -> None:
-        """Set the loop-carried values of the next iteration (`carried`).
-
-        Call this method once, before the loop is closed.
-        """
-        self.yielded = values
-
-
 class BranchBuilder:
     """An `if` under construction, with the values that its current region yields.
 
@@ -57,16 +35,27 @@ class BranchBuilder:
 
     __slots__ = ("results", "yielded")
 
-    def __init__(self, results: tuple[Value, ...]) -> None:
+    def __init__(self, results: tuple[Value, ...] = ()) -> None:
         self.results = results
         self.yielded: tuple[Value, ...] = ()
 
     def yield_(self, *values: Value) -> None:
-        """End the open region of the `if`, and make `values` the results of the `if`.
+        """Set the results of an `if`, or the loop-carried values of the next iteration.
 
-        Call this method once in each region.
+        Call this method once in each region, before the region is closed.
         """
         self.yielded = values
+
+
+class LoopBuilder(BranchBuilder):
+    """A `for` loop under construction, with its index and its loop-carried values."""
+
+    __slots__ = ("carried", "index")
+
+    def __init__(self, index: Value, carried: tuple[Value, ...]) -> None:
+        super().__init__()
+        self.index = index
+        self.carried = carried
 
 
 class KernelBuilder:
@@ -195,8 +184,7 @@ class KernelBuilder:
 
         `attributes` may contain ``align``, ``volatile`` and ``hint``.
         """
-        assert isinstance(pointer.type, Pointer)
-        return self.emit("load", (pointer, index), (pointer.type.dtype,), **attributes)[0]
+        return self.emit("load", (pointer, index), (pointer.element,), **attributes)[0]
 
     def store(self, pointer: Value, index: Value, value: Value, **attributes: Any) -> None:
         """Store `value` at `index`, which counts elements, not bytes.
@@ -230,6 +218,25 @@ class KernelBuilder:
     # -- structure ------------------------------------------------------------------------
 
     @contextmanager
+    def region(self, parameters: tuple[Value, ...] = ()) -> Iterator[Block]:
+        """Context manager that opens a new block, to be used as a region of an operation.
+
+        The block ends with an empty `yield`, unless it has ended otherwise.
+        """
+        block = Block(parameters)
+        self.blocks.append(block)
+        try:
+            yield block
+            self._end()
+        finally:
+            self.blocks.pop()
+
+    def _end(self, values: tuple[Value, ...] = ()) -> None:
+        """End the open block with a `yield` of `values`, unless it has ended."""
+        if not self.ended:
+            self.block.operations.append(Operation("yield", values))
+
+    @contextmanager
     def loop(
         self,
         stop: Value,
@@ -249,13 +256,9 @@ class KernelBuilder:
         """
         first = start if start is not None else self.constant(0)
         loop = LoopBuilder(self.fresh(self.kernel.index_dtype), tuple(self.fresh(v.type) for v in initial))
-        block = Block((loop.index, *loop.carried))
-        self.blocks.append(block)
-        try:
+        with self.region((loop.index, *loop.carried)) as block:
             yield loop
-        finally:
-            self.blocks.pop()
-        self._close(block, loop.yielded or ())
+            self._end(loop.yielded)
         if step_by is not None:
             attributes["step_from"] = True
         loop.results = self.emit(
@@ -276,14 +279,14 @@ class KernelBuilder:
         set them by `BranchBuilder.yield_`. `likely` states whether the condition mostly holds, if that is known.
         """
         branch = BranchBuilder(tuple(self.fresh(type) for type in types))
-        block, other = Block(), Block()
         attributes: dict[str, Any] = {} if self.line is None else {"line": self.line}
         if likely is not None:
             attributes["likely"] = likely
-        with self._open(block):
+        with self.region() as block:
             yield branch
-        self._close(block, branch.yielded)
-        self._close(other, ())
+            self._end(branch.yielded)
+        with self.region() as other:
+            pass
         operation = Operation("if", (condition,), branch.results, attributes, (block, other))
         self.block.operations.append(operation)
         self._branches[operation] = branch
@@ -294,32 +297,28 @@ class KernelBuilder:
         operation = self.block.operations[-1]
         branch = self._branches.pop(operation)
         branch.yielded = ()
-        block = Block()
-        with self._open(block):
+        with self.region() as block:
             yield branch
-        self._close(block, branch.yielded)
+            self._end(branch.yielded)
         operation.regions = (operation.regions[0], block)
 
     @contextmanager
     def scope(self, label: str) -> Iterator[None]:
         """Open a scope: a block that a `leave` operation with the same label exits."""
-        block = Block()
-        with self._open(block):
+        with self.region() as block:
             yield
-        self._close(block, ())
         self.emit("scope", regions=(block,), label=label)
 
     @contextmanager
-    def repeat(self, most: int = 0) -> Iterator[None]:
+    def repeat(self, most: int = 0, **attributes: Any) -> Iterator[None]:
         """Open a loop that runs until a `leave` operation exits it.
 
         If `most` is not 0, it is the maximum number of iterations.
         """
-        block = Block()
-        with self._open(block):
+        with self.region() as block:
             yield
-        self._close(block, ())
-        attributes: dict[str, Any] = {"most": most} if most else {}
+        if most:
+            attributes["most"] = most
         self.emit("repeat", regions=(block,), **attributes)
 
     def leave(self, label: str) -> None:
@@ -346,21 +345,9 @@ class KernelBuilder:
         outer, self.blocks = self.blocks, [body]
         try:
             yield values
+            self._end()
         finally:
             self.blocks = outer
-        self._close(body, ())
-
-    @contextmanager
-    def _open(self, block: Block) -> Iterator[None]:
-        self.blocks.append(block)
-        try:
-            yield
-        finally:
-            self.blocks.pop()
-
-    def _close(self, block: Block, values: tuple[Value, ...]) -> None:
-        if not block.operations or block.operations[-1].opcode not in ("yield", "leave"):
-            block.operations.append(Operation("yield", values))
 
     @contextmanager
     def at(self, depth: int) -> Iterator[None]:

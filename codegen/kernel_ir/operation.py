@@ -29,53 +29,52 @@ class Pointer:
 Type = np.dtype | Pointer
 
 
+@dataclass(slots=True, eq=False, repr=False)
 class Value:
     """A typed value of kernel IR: a parameter, or the result of an operation.
 
     `name` is unique in its kernel and is what the text form prints after ``%``.
     """
 
-    __slots__ = ("name", "type")
+    name: str
+    type: Type
 
-    def __init__(self, name: str, type: Type) -> None:
-        self.name = name
-        self.type = type
+    @property
+    def dtype(self) -> np.dtype:
+        """The dtype of a value that is not a pointer."""
+        assert isinstance(self.type, np.dtype)
+        return self.type
+
+    @property
+    def element(self) -> np.dtype:
+        """The dtype of the elements that a pointer points to."""
+        assert isinstance(self.type, Pointer)
+        return self.type.dtype
 
     def __repr__(self) -> str:
         return f"%{self.name}"
 
 
+@dataclass(slots=True, eq=False, repr=False)
 class Block:
     """A sequence of operations, with the parameters that the operations may use.
 
     The regions of an operation are blocks.
     """
 
-    __slots__ = ("operations", "parameters")
-
-    def __init__(self, parameters: tuple[Value, ...] = ()) -> None:
-        self.parameters = parameters
-        self.operations: list[Operation] = []
+    parameters: tuple[Value, ...] = ()
+    operations: list[Operation] = field(default_factory=list)
 
 
+@dataclass(slots=True, eq=False, repr=False)
 class Operation:
     """An operation of kernel IR, such as a load, a loop or an addition."""
 
-    __slots__ = ("attributes", "opcode", "operands", "regions", "results")
-
-    def __init__(
-        self,
-        opcode: str,
-        operands: tuple[Value, ...] = (),
-        results: tuple[Value, ...] = (),
-        attributes: dict[str, Any] | None = None,
-        regions: tuple[Block, ...] = (),
-    ) -> None:
-        self.opcode = opcode
-        self.operands = operands
-        self.results = results
-        self.attributes = attributes or {}
-        self.regions = regions
+    opcode: str
+    operands: tuple[Value, ...] = ()
+    results: tuple[Value, ...] = ()
+    attributes: dict[str, Any] = field(default_factory=dict)
+    regions: tuple[Block, ...] = ()
 
 
 @dataclass(slots=True)
@@ -148,6 +147,12 @@ class Kernel:
         """Yield all operations of the kernel in program order, including nested operations."""
         bodies = (self.body, *(function.body for function in self.functions))
         return program_order(operation for body in bodies for operation in body.operations)
+
+    def blocks(self) -> Iterator[Block]:
+        """Yield all blocks of operations of the kernel, in no particular order."""
+        yield self.body
+        yield from (function.body for function in self.functions)
+        yield from (region for operation in self.walk() for region in operation.regions)
 
 
 def program_order(operations: Iterable[Operation]) -> Iterator[Operation]:
