@@ -10,9 +10,11 @@ from weft.codegen.ops.op_table import (
     add_op,
     add_user_op,
     combine_accumulators,
+    combine_all,
     find_op,
     fits_dtype,
     identity_of,
+    is_reduction,
     resolve_dtypes,
 )
 
@@ -28,6 +30,8 @@ __all__ = [
     "find_op",
     "fits_dtype",
     "combine_accumulators",
+    "combine_all",
     "identity_of",
+    "is_reduction",
     "resolve_dtypes",
 ]

@@ -15,15 +15,11 @@ if TYPE_CHECKING:
 
 
 def _is_float(value: Value) -> bool:
-    assert isinstance(value.type, np.dtype)
-    return value.type.kind == "f"
+    return value.dtype.kind == "f"
 
 
 def _join_parts(real: Any, imag: Any) -> Any:
-    """Return the complex number with real part `real` and imaginary part `imag`.
-
-    Infinite parts stay exact, unlike in ``real + 1j * imag``.
-    """
+    """Return a complex number with exact, possibly infinite parts, unlike ``real + 1j * imag``."""
     real, imag = np.broadcast_arrays(real, imag)
     joined = np.empty(real.shape, np.result_type(real, np.complex64))
     joined.real, joined.imag = real, imag
@@ -69,12 +65,18 @@ def _safe_divisor(b: KernelBuilder, x: Value, y: Value) -> tuple[Value, Value]:
 
     The divisor `y` traps if it is 0, or if the division overflows.
     """
-    assert isinstance(y.type, np.dtype)
     bad = test(b, "equal", y, zero(b, y))
-    if y.type.kind == "i":
-        least = test(b, "equal", x, b.constant(np.iinfo(y.type).min, y.type))
+    if y.dtype.kind == "i":
+        least = test(b, "equal", x, b.constant(np.iinfo(y.dtype).min, y.dtype))
         bad = either(b, bad, both(b, least, test(b, "equal", y, b.constant(-1, y.type))))
     return select(b, bad, one(b, y), y), bad
+
+
+def _has_wrong_sign(b: KernelBuilder, rest: Value, divisor: Value) -> Value:
+    """Return whether a truncated remainder is not 0 and does not have the sign of the divisor."""
+    nought = zero(b, rest)
+    nonzero = test(b, "not_equal", rest, nought)
+    return both(b, nonzero, test(b, "not_equal", test(b, "less", rest, nought), test(b, "less", divisor, nought)))
 
 
 def floor_divide(b: KernelBuilder, x: Value, y: Value) -> Value:
@@ -86,42 +88,26 @@ def floor_divide(b: KernelBuilder, x: Value, y: Value) -> Value:
         return _float_divmod(b, x, y)[0]
     divisor, bad = _safe_divisor(b, x, y)
     quotient = b.op("_truncate_divide", x, divisor)
-    if x.type.kind == "i":  # type: ignore[union-attr]
+    if x.dtype.kind == "i":
         rest = b.op("subtract", x, b.op("multiply", quotient, divisor))
-        wrong = both(
-            b,
-            test(b, "not_equal", rest, zero(b, x)),
-            test(b, "not_equal", test(b, "less", rest, zero(b, x)), test(b, "less", divisor, zero(b, x))),
-        )
-        quotient = select(b, wrong, b.op("subtract", quotient, one(b, x)), quotient)
+        quotient = select(b, _has_wrong_sign(b, rest, divisor), b.op("subtract", quotient, one(b, x)), quotient)
     is_zero = test(b, "equal", y, zero(b, y))
     return select(b, is_zero, zero(b, x), select(b, bad, x, quotient))
 
 
 def remainder(b: KernelBuilder, x: Value, y: Value) -> Value:
-    """Return NumPy's ``x % y``, which has the sign of the divisor.
-
-    Remainders of a division by integer 0 are 0.
-    """
+    """Return NumPy's ``x % y``, which has the sign of the divisor, and is 0 for divisions by integer 0."""
     if _is_float(x):
         return _float_divmod(b, x, y)[1]
     divisor, bad = _safe_divisor(b, x, y)
     rest = b.op("_truncate_remainder", x, divisor)
-    if x.type.kind == "i":  # type: ignore[union-attr]
-        wrong = both(
-            b,
-            test(b, "not_equal", rest, zero(b, x)),
-            test(b, "not_equal", test(b, "less", rest, zero(b, x)), test(b, "less", divisor, zero(b, x))),
-        )
-        rest = select(b, wrong, b.op("add", rest, divisor), rest)
+    if x.dtype.kind == "i":
+        rest = select(b, _has_wrong_sign(b, rest, divisor), b.op("add", rest, divisor), rest)
     return select(b, bad, zero(b, x), rest)
 
 
 def fmod(b: KernelBuilder, x: Value, y: Value) -> Value | None:
-    """Return C's remainder of integers, which has the sign of the dividend.
-
-    Return None for floats.
-    """
+    """Return C's remainder of integers, which has the sign of the dividend, or None for floats."""
     if _is_float(x):
         return None
     divisor, bad = _safe_divisor(b, x, y)
@@ -151,14 +137,10 @@ def _float_divmod(b: KernelBuilder, x: Value, y: Value) -> tuple[Value, Value]:
 
 
 def power(b: KernelBuilder, x: Value, y: Value) -> Value | None:
-    """Return the power of integers by repeated squaring with wraparound.
-
-    Return None for floats, whose power has a lowering.
-    """
+    """Return the power of integers by repeated squaring with wraparound, or None for floats, which have a lowering."""
     if _is_float(x):
         return None
-    assert isinstance(x.type, np.dtype)
-    bits = b.constant(x.type.itemsize * 8)
+    bits = b.constant(x.dtype.itemsize * 8)
     with b.loop(bits, "serial", initial=[one(b, x), x, y]) as loop:
         result, base, rest = loop.carried
         odd = test(b, "not_equal", b.op("bitwise_and", rest, one(b, y)), zero(b, y))
@@ -172,7 +154,7 @@ def sign(b: KernelBuilder, x: Value) -> Value:
     """Return -1, 0 or 1 according to the sign of `x`, or NaN for NaN."""
     nought, unit = zero(b, x), one(b, x)
     positive = select(b, test(b, "greater", x, nought), unit, nought)
-    if x.type.kind == "u":  # type: ignore[union-attr]
+    if x.dtype.kind == "u":
         return positive
     result = select(b, test(b, "less", x, nought), b.constant(-1, x.type), positive)
     if _is_float(x):
@@ -197,40 +179,27 @@ def heaviside(b: KernelBuilder, x: Value, at_zero: Value) -> Value:
 
 
 def _gcd(b: KernelBuilder, x: Value, y: Value) -> Value:
-    """Return the greatest common divisor by Euclid's algorithm.
-
-    The fixed number of steps suffices for all integers of this width.
-    """
-    assert isinstance(x.type, np.dtype)
-    a, c = (b.op("absolute", v) if v.type.kind == "i" else v for v in (x, y))  # type: ignore[union-attr]
+    """Return the greatest common divisor by Euclid's algorithm, with enough steps for all integers of this width."""
+    a, c = (b.op("absolute", v) if v.dtype.kind == "i" else v for v in (x, y))
     # the quotient sequence of 64-bit numbers has at most 93 terms
-    steps = b.constant({1: 13, 2: 24, 4: 47, 8: 93}[x.type.itemsize])
-    unsigned = np.dtype(f"u{x.type.itemsize}")
+    steps = b.constant({1: 13, 2: 24, 4: 47, 8: 93}[x.dtype.itemsize])
+    unsigned = np.dtype(f"u{x.dtype.itemsize}")
     with b.loop(steps, "serial", initial=[b.cast(a, unsigned), b.cast(c, unsigned)]) as loop:
         big, small = loop.carried
         done = test(b, "equal", small, zero(b, small))
         rest = b.op("_truncate_remainder", big, select(b, done, one(b, small), small))
         loop.yield_(select(b, done, big, small), select(b, done, small, rest))
-    return b.cast(loop.results[0], x.type)
+    return b.cast(loop.results[0], x.dtype)
 
 
 def _lcm(b: KernelBuilder, x: Value, y: Value) -> Value:
     """Return the least common multiple of two integers, with wraparound."""
-    assert isinstance(x.type, np.dtype)
-    unsigned = np.dtype(f"u{x.type.itemsize}")
-    a, c = (b.cast(b.op("absolute", v) if x.type.kind == "i" else v, unsigned) for v in (x, y))
+    unsigned = np.dtype(f"u{x.dtype.itemsize}")
+    a, c = (b.cast(b.op("absolute", v) if x.dtype.kind == "i" else v, unsigned) for v in (x, y))
     divisor = b.op("gcd", a, c)
     none = test(b, "equal", divisor, zero(b, a))
     part = b.op("_truncate_divide", a, select(b, none, one(b, a), divisor))
-    return b.cast(b.op("multiply", part, c), x.type)
-
-
-def _square(b: KernelBuilder, x: Value) -> Value:
-    return b.op("multiply", x, x)
-
-
-def _float_power(b: KernelBuilder, x: Value, y: Value) -> Value:
-    return b.op("power", x, y)
+    return b.cast(b.op("multiply", part, c), x.dtype)
 
 
 def _truncated(x: np.ndarray, y: np.ndarray) -> Any:
@@ -239,7 +208,7 @@ def _truncated(x: np.ndarray, y: np.ndarray) -> Any:
 
 
 INTEGERS = "bBhHiIlLqQ"
-_SAME = tuple(f"{c}{c}->{c}" for c in INTEGERS)
+SAME_INTEGERS = tuple(f"{c}{c}->{c}" for c in INTEGERS)
 _NUMBER = {"b": "instruction or", "i": "instruction add", "u": "instruction add", "f": "instruction fadd"}
 
 ROWS = (
@@ -252,13 +221,21 @@ ROWS = (
         on_pairs=lambda b, real, imag: (real, imag),
         expand=_parts_alone,
     ),
-    OpDef("add", 2, "Return the sum of the operands.", lowering=_NUMBER, on_pairs=pairs.add, identity=0, dunder="add"),
+    OpDef(
+        "add",
+        2,
+        "Return the sum of the operands.",
+        lowering=_NUMBER,
+        on_pairs=pairs.by_parts("add"),
+        identity=0,
+        dunder="add",
+    ),
     OpDef(
         "subtract",
         2,
         "Return the first operand minus the second.",
         lowering={"i": "instruction sub", "u": "instruction sub", "f": "instruction fsub"},
-        on_pairs=pairs.subtract,
+        on_pairs=pairs.by_parts("subtract"),
         dunder="sub",
     ),
     OpDef(
@@ -311,7 +288,7 @@ ROWS = (
         "Return the first operand raised to the power of the second.",
         expand=power,
         lowering={"f": "math pow"},
-        on_pairs=pair_functions.power,
+        on_pairs=pair_functions.on_pairs(pair_functions.power),
         cost=40,
         ulp=4,
         dunder="pow",
@@ -321,8 +298,8 @@ ROWS = (
         "float_power",
         2,
         "Return the first operand raised to the power of the second, in float64 or complex128.",
-        expand=_float_power,
-        on_pairs=pair_functions.power,
+        expand=lambda b, x, y: b.op("power", x, y),
+        on_pairs=pair_functions.on_pairs(pair_functions.power),
         cost=40,
         ulp=4,
     ),
@@ -331,7 +308,7 @@ ROWS = (
         1,
         "Return the negative of the operand.",
         lowering={"i": "negate", "u": "negate", "f": "instruction fneg"},
-        on_pairs=pairs.negative,
+        on_pairs=pairs.by_parts("negative"),
         dunder="neg",
     ),
     OpDef(
@@ -339,7 +316,7 @@ ROWS = (
         1,
         "Return the operand unchanged.",
         lowering=dict.fromkeys("biuf", "same"),
-        on_pairs=pairs.same,
+        on_pairs=lambda b, x: x,
         dunder="pos",
     ),
     OpDef(
@@ -360,7 +337,13 @@ ROWS = (
         on_pairs=pairs.sign,
         cost=4,
     ),
-    OpDef("square", 1, "Return the square of the operand.", expand=_square, on_pairs=pairs.square),
+    OpDef(
+        "square",
+        1,
+        "Return the square of the operand.",
+        expand=lambda b, x: b.op("multiply", x, x),
+        on_pairs=pairs.square,
+    ),
     OpDef("reciprocal", 1, "Return 1 divided by the operand.", expand=reciprocal, on_pairs=pairs.reciprocal, cost=8),
     OpDef(
         "heaviside",
@@ -383,7 +366,7 @@ ROWS = (
         "_truncate_divide",
         2,
         "Divide integers and round towards zero; the division must not trap.",
-        loops=_SAME,
+        loops=SAME_INTEGERS,
         reference=_truncated,
         lowering={"i": "instruction sdiv", "u": "instruction udiv"},
         cost=20,
@@ -392,7 +375,7 @@ ROWS = (
         "_truncate_remainder",
         2,
         "Return the remainder of `_truncate_divide`; the division must not trap.",
-        loops=_SAME,
+        loops=SAME_INTEGERS,
         reference=np.fmod,
         lowering={"i": "instruction srem", "u": "instruction urem"},
         cost=20,

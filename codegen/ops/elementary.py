@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 
 from weft.codegen.ops import pair_functions, pairs
-from weft.codegen.ops.arithmetic import either, one, select, test, zero
+from weft.codegen.ops.arithmetic import one, select, test, zero
 from weft.codegen.ops.definition import OpDef
 
 if TYPE_CHECKING:
@@ -19,13 +19,13 @@ if TYPE_CHECKING:
 
 def _math(name: str, c_name: str, doc: str, *, cost: int = 20, ulp: float = 4, aliases: tuple[str, ...] = ()) -> OpDef:
     """Return an op for a C library function that NumPy also has."""
-    arity = getattr(np, name).nin
+    arity, function = getattr(np, name).nin, getattr(pair_functions, name, None)
     return OpDef(
         name,
         arity,
         doc,
         lowering={"f": f"math {c_name}"},
-        on_pairs=getattr(pair_functions, name, None),
+        on_pairs=None if function is None else pair_functions.on_pairs(function),
         cost=cost,
         ulp=ulp,
         aliases=aliases,
@@ -48,7 +48,7 @@ def _special(name: str, c_name: str, doc: str, reference: Any) -> OpDef:
 
 def _round(name: str, doc: str) -> OpDef:
     lowering = {**dict.fromkeys("biu", "same"), "f": f"intrinsic llvm.{name}"}
-    return OpDef(name, 1, doc, lowering=lowering, on_pairs=pairs.rint if name == "rint" else None)
+    return OpDef(name, 1, doc, lowering=lowering, on_pairs=pairs.by_parts("rint") if name == "rint" else None)
 
 
 def _scale(factor: float) -> Any:
@@ -69,8 +69,7 @@ def _log2_1p(b: KernelBuilder, x: Value) -> Value:
 
 
 def _sinc(b: KernelBuilder, x: Value) -> Value:
-    assert isinstance(x.type, np.dtype)
-    x = b.cast(x, np.float64) if x.type.kind in "biu" else x
+    x = b.cast(x, np.float64) if x.dtype.kind in "biu" else x
     y = b.op("multiply", x, b.constant(math.pi, x.type))
     none = test(b, "equal", y, zero(b, y))
     safe = select(b, none, one(b, y), y)
@@ -95,14 +94,9 @@ def _lgamma(x: float) -> float:
 
 
 def _ldexp(b: KernelBuilder, x: Value, exponent: Value) -> Value:
-    """Return x * 2**exponent, by three multiplications with powers of two that do not overflow.
-
-    At most one of the multiplications rounds.
-    """
+    """Return x * 2**exponent, by three multiplications with powers of two, at most one of which rounds."""
     n = b.cast(exponent, np.int64)
-    kind = x.type
-    assert isinstance(kind, np.dtype)
-    limits = np.finfo(kind)
+    limits = np.finfo(x.dtype)
     # a multiplication that another one follows keeps all bits of a result that is not 0
     limit, further = limits.maxexp - 2, limits.nmant + 1 - (limits.maxexp - 2)
     result = x
@@ -110,7 +104,7 @@ def _ldexp(b: KernelBuilder, x: Value, exponent: Value) -> Value:
         part = b.op("minimum", n, b.constant(limit, np.int64))
         low = test(b, "less", part, b.constant(-limit, np.int64))
         part = select(b, low, b.constant(further, np.int64), part)
-        result = b.op("multiply", result, b.op("exp2", b.cast(part, kind)))
+        result = b.op("multiply", result, b.op("exp2", b.cast(part, x.dtype)))
         n = b.op("subtract", n, part)
     return result
 
@@ -125,7 +119,7 @@ ROWS = (
         1,
         "Return the square root of the operand.",
         lowering={"f": "intrinsic llvm.sqrt"},
-        on_pairs=pair_functions.sqrt,
+        on_pairs=pair_functions.on_pairs(pair_functions.sqrt),
         cost=8,
     ),
     _math("cbrt", "cbrt", "Return the cube root of the operand.", ulp=4),
@@ -218,7 +212,7 @@ ROWS = (
         loops=tuple(f"{c}->{c}" for c in "?bBhHiIlLqQefd") + ("F->f", "D->d"),
         reference=np.real,
         lowering=dict.fromkeys("biuf", "same"),
-        on_pairs=pairs.real,
+        on_pairs=lambda b, x: x[0],
     ),
     OpDef(
         "imag",
@@ -227,7 +221,7 @@ ROWS = (
         loops=tuple(f"{c}->{c}" for c in "?bBhHiIlLqQefd") + ("F->f", "D->d"),
         reference=np.imag,
         expand=lambda b, x: zero(b, x),
-        on_pairs=pairs.imag,
+        on_pairs=lambda b, x: x[1],
     ),
 )
 
@@ -250,6 +244,3 @@ def _fma_reference(x: np.ndarray, y: np.ndarray, z: Any) -> Any:
         inexact = np.isfinite(total) & (lost != 0)
         below = total.view(np.int64) - ((lost > 0) != (total > 0))
         return np.where(inexact, (below | 1).view(np.float64), total).astype(x.dtype)[()]
-
-
-__all__ = ["ROWS", "either"]

@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 
 from weft.codegen.ops import pairs
-from weft.codegen.ops.arithmetic import INTEGERS, both, either, one, select, test, zero
+from weft.codegen.ops.arithmetic import INTEGERS, SAME_INTEGERS, either, one, select, test, zero
 from weft.codegen.ops.definition import OpDef
 
 if TYPE_CHECKING:
@@ -17,21 +17,27 @@ if TYPE_CHECKING:
 
 
 def _kind(value: Value) -> str:
-    assert isinstance(value.type, np.dtype)
-    return value.type.kind
+    return value.dtype.kind
 
 
-def truth(b: KernelBuilder, x: Value) -> Value:
+def _truth(b: KernelBuilder, x: Value | pairs.Pair) -> Value:
     """Return whether `x` is not 0."""
+    if isinstance(x, tuple):
+        return pairs.nonzero(b, x)
     return x if _kind(x) == "b" else test(b, "not_equal", x, zero(b, x))
 
 
-def _logical(name: str, b: KernelBuilder, x: Value, y: Value) -> Value:
-    return b.op(name, truth(b, x), truth(b, y))
+def _logical(kind: str, identity: bool, doc: str) -> OpDef:
+    """Return the logical op with the truth table of the bitwise op `kind`."""
+
+    def expand(b: KernelBuilder, x: Value | pairs.Pair, y: Value | pairs.Pair) -> Value:
+        return b.op(f"bitwise_{kind}", _truth(b, x), _truth(b, y))
+
+    return OpDef(f"logical_{kind}", 2, doc, expand=expand, on_pairs=expand, identity=identity)
 
 
-def _logical_not(b: KernelBuilder, x: Value) -> Value:
-    return b.op("bitwise_xor", truth(b, x), b.constant(True, np.bool_))
+def _logical_not(b: KernelBuilder, x: Value | pairs.Pair) -> Value:
+    return b.op("bitwise_xor", _truth(b, x), b.constant(True, np.bool_))
 
 
 def _extreme(strict: str, b: KernelBuilder, x: Value, y: Value) -> Value | None:
@@ -54,14 +60,14 @@ def _clip(b: KernelBuilder, x: Value, low: Value, high: Value) -> Value:
     return b.op("minimum", b.op("maximum", x, low), high)
 
 
-def _shift(name: str, b: KernelBuilder, x: Value, count: Value) -> Value:
-    """Expand a shift into operations that allow any count.
+def _clip_pairs(b: KernelBuilder, x: pairs.Pair, low: pairs.Pair, high: pairs.Pair) -> pairs.Pair:
+    return pairs.extreme("less_equal", b, pairs.extreme("greater_equal", b, x, low), high)
 
-    Counts of at least the bit width shift out all bits.
-    """
-    assert isinstance(x.type, np.dtype)
-    width = x.type.itemsize * 8
-    unsigned = np.dtype(f"u{x.type.itemsize}")
+
+def _shift(name: str, b: KernelBuilder, x: Value, count: Value) -> Value:
+    """Expand a shift into operations that allow any count: counts of at least the bit width shift out all bits."""
+    width = x.dtype.itemsize * 8
+    unsigned = np.dtype(f"u{x.dtype.itemsize}")
     fits = test(b, "less", b.cast(count, unsigned), b.constant(width, unsigned))
     if name == "_shift_right" and _kind(x) == "i":
         return b.op(name, x, select(b, fits, count, b.constant(width - 1, count.type)))
@@ -92,16 +98,8 @@ def _signbit(b: KernelBuilder, x: Value) -> Value:
     return test(b, "less", b.op("copysign", one(b, x), x), zero(b, x))
 
 
-def _compare(signed: str, floats: str) -> dict[str, str]:
-    unsigned = signed if signed in ("eq", "ne") else "u" + signed[1:]
-    return {"b": f"icmp {unsigned}", "i": f"icmp {signed}", "u": f"icmp {unsigned}", "f": f"fcmp {floats}"}
-
-
 def _mixed(name: str, b: KernelBuilder, x: Value, y: Value) -> Value | None:
-    """Expand a comparison between int64 and uint64 into operations that give the exact result.
-
-    NumPy's comparison is exact too.
-    """
+    """Expand a comparison between int64 and uint64 into operations that give the exact result, as in NumPy."""
     if x.type == y.type or {_kind(x), _kind(y)} != {"i", "u"}:
         return None
     signed, other = (x, y) if _kind(x) == "i" else (y, x)
@@ -118,8 +116,28 @@ def _mixed(name: str, b: KernelBuilder, x: Value, y: Value) -> Value | None:
     return select(b, below, b.constant(answer, np.bool_), plain)
 
 
+def _comparison(name: str, dunder: str, doc: str) -> OpDef:
+    """Return the comparison op with the operator `dunder`, which is also the name of LLVM's predicate."""
+    signed, unsigned = (dunder, dunder) if dunder in ("eq", "ne") else (f"s{dunder}", f"u{dunder}")
+    floats = "une" if dunder == "ne" else f"o{dunder}"  # comparisons with NaN are false, except `not_equal`
+    return OpDef(
+        name,
+        2,
+        doc,
+        expand=partial(_mixed, name),
+        lowering={"b": f"icmp {unsigned}", "i": f"icmp {signed}", "u": f"icmp {unsigned}", "f": f"fcmp {floats}"},
+        on_pairs=partial(pairs.compare, name),
+        dunder=dunder,
+    )
+
+
 def _bits(name: str) -> dict[str, str]:
     return dict.fromkeys("biu", f"instruction {name}")
+
+
+def _unguarded_shift(name: str, instruction: str, reference: Any, doc: str) -> OpDef:
+    lowering = dict.fromkeys("iu", f"instruction {instruction}")
+    return OpDef(name, 2, doc, loops=SAME_INTEGERS, reference=reference, lowering=lowering)
 
 
 def _as_if(kind: str, function: Any, *operands: Any) -> Any:
@@ -129,85 +147,16 @@ def _as_if(kind: str, function: Any, *operands: Any) -> Any:
 
 
 ROWS = (
-    OpDef(
-        "equal",
-        2,
-        "Return whether the operands are equal.",
-        expand=partial(_mixed, "equal"),
-        lowering=_compare("eq", "oeq"),
-        on_pairs=pairs.equal,
-        dunder="eq",
-    ),
-    OpDef(
-        "not_equal",
-        2,
-        "Return whether the operands are different.",
-        expand=partial(_mixed, "not_equal"),
-        lowering=_compare("ne", "une"),
-        on_pairs=pairs.not_equal,
-        dunder="ne",
-    ),
-    OpDef(
-        "less",
-        2,
-        "Return whether the first operand is less than the second.",
-        expand=partial(_mixed, "less"),
-        lowering=_compare("slt", "olt"),
-        on_pairs=pairs.less,
-        dunder="lt",
-    ),
-    OpDef(
-        "less_equal",
-        2,
-        "Return whether the first operand is less than or equal to the second.",
-        expand=partial(_mixed, "less_equal"),
-        lowering=_compare("sle", "ole"),
-        on_pairs=pairs.less_equal,
-        dunder="le",
-    ),
-    OpDef(
-        "greater",
-        2,
-        "Return whether the first operand is greater than the second.",
-        expand=partial(_mixed, "greater"),
-        lowering=_compare("sgt", "ogt"),
-        on_pairs=pairs.greater,
-        dunder="gt",
-    ),
-    OpDef(
-        "greater_equal",
-        2,
-        "Return whether the first operand is greater than or equal to the second.",
-        expand=partial(_mixed, "greater_equal"),
-        lowering=_compare("sge", "oge"),
-        on_pairs=pairs.greater_equal,
-        dunder="ge",
-    ),
-    OpDef(
-        "logical_and",
-        2,
-        "Return whether both operands are nonzero.",
-        expand=partial(_logical, "bitwise_and"),
-        on_pairs=pairs.logical_and,
-        identity=True,
-    ),
-    OpDef(
-        "logical_or",
-        2,
-        "Return whether at least one operand is nonzero.",
-        expand=partial(_logical, "bitwise_or"),
-        on_pairs=pairs.logical_or,
-        identity=False,
-    ),
-    OpDef(
-        "logical_xor",
-        2,
-        "Return whether exactly one operand is nonzero.",
-        expand=partial(_logical, "bitwise_xor"),
-        on_pairs=pairs.logical_xor,
-        identity=False,
-    ),
-    OpDef("logical_not", 1, "Return whether the operand is zero.", expand=_logical_not, on_pairs=pairs.logical_not),
+    _comparison("equal", "eq", "Return whether the operands are equal."),
+    _comparison("not_equal", "ne", "Return whether the operands are different."),
+    _comparison("less", "lt", "Return whether the first operand is less than the second."),
+    _comparison("less_equal", "le", "Return whether the first operand is less than or equal to the second."),
+    _comparison("greater", "gt", "Return whether the first operand is greater than the second."),
+    _comparison("greater_equal", "ge", "Return whether the first operand is greater than or equal to the second."),
+    _logical("and", True, "Return whether both operands are nonzero."),
+    _logical("or", False, "Return whether at least one operand is nonzero."),
+    _logical("xor", False, "Return whether exactly one operand is nonzero."),
+    OpDef("logical_not", 1, "Return whether the operand is zero.", expand=_logical_not, on_pairs=_logical_not),
     OpDef(
         "bitwise_and", 2, "Return the bitwise AND of the operands.", lowering=_bits("and"), identity=-1, dunder="and"
     ),
@@ -261,29 +210,18 @@ ROWS = (
         reference=partial(_as_if, "u", np.bitwise_count),
         lowering=dict.fromkeys("iu", "intrinsic llvm.ctpop"),
     ),
-    OpDef(
-        "_shift_left",
-        2,
-        "Shift to the left by less than the width.",
-        loops=tuple(f"{c}{c}->{c}" for c in INTEGERS),
-        reference=np.left_shift,
-        lowering=dict.fromkeys("iu", "instruction shl"),
-    ),
-    OpDef(
+    _unguarded_shift("_shift_left", "shl", np.left_shift, "Shift to the left by less than the width."),
+    _unguarded_shift(
         "_shift_right",
-        2,
+        "ashr",
+        partial(_as_if, "i", np.right_shift),
         "Shift to the right arithmetically, by less than the width.",
-        loops=tuple(f"{c}{c}->{c}" for c in INTEGERS),
-        reference=partial(_as_if, "i", np.right_shift),
-        lowering=dict.fromkeys("iu", "instruction ashr"),
     ),
-    OpDef(
+    _unguarded_shift(
         "_shift_right_logical",
-        2,
+        "lshr",
+        partial(_as_if, "u", np.right_shift),
         "Shift to the right logically, by less than the width.",
-        loops=tuple(f"{c}{c}->{c}" for c in INTEGERS),
-        reference=partial(_as_if, "u", np.right_shift),
-        lowering=dict.fromkeys("iu", "instruction lshr"),
     ),
     OpDef(
         "minimum",
@@ -291,7 +229,7 @@ ROWS = (
         "Return the smaller operand, or NaN if either operand is NaN.",
         expand=partial(_extreme, "less"),
         lowering={"i": "intrinsic llvm.smin", "u": "intrinsic llvm.umin"},
-        on_pairs=pairs.minimum,
+        on_pairs=partial(pairs.extreme, "less_equal"),
         identity="highest",
     ),
     OpDef(
@@ -300,7 +238,7 @@ ROWS = (
         "Return the larger operand, or NaN if either operand is NaN.",
         expand=partial(_extreme, "greater"),
         lowering={"i": "intrinsic llvm.smax", "u": "intrinsic llvm.umax"},
-        on_pairs=pairs.maximum,
+        on_pairs=partial(pairs.extreme, "greater_equal"),
         identity="lowest",
     ),
     OpDef(
@@ -308,7 +246,7 @@ ROWS = (
         2,
         "Return the smaller operand; if one operand is NaN, return the other.",
         expand=partial(_number_extreme, "less"),
-        on_pairs=pairs.fmin,
+        on_pairs=partial(pairs.extreme, "less_equal", ignores_nan=True),
         identity="highest",
     ),
     OpDef(
@@ -316,7 +254,7 @@ ROWS = (
         2,
         "Return the larger operand; if one operand is NaN, return the other.",
         expand=partial(_number_extreme, "greater"),
-        on_pairs=pairs.fmax,
+        on_pairs=partial(pairs.extreme, "greater_equal", ignores_nan=True),
         identity="lowest",
     ),
     OpDef(
@@ -326,7 +264,7 @@ ROWS = (
         loops=tuple(f"{c}{c}{c}->{c}" for c in "?bBhHiIlLqQefdFD"),
         reference=lambda x, lo, hi: np.minimum(np.maximum(x, lo), hi),
         expand=_clip,
-        on_pairs=lambda b, x, lo, hi: pairs.minimum(b, pairs.maximum(b, x, lo), hi),
+        on_pairs=_clip_pairs,
         cost=4,
     ),
     OpDef(
@@ -356,5 +294,3 @@ ROWS = (
         lowering={"f": "intrinsic llvm.copysign"},
     ),
 )
-
-__all__ = ["ROWS", "both", "truth"]

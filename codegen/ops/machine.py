@@ -30,18 +30,8 @@ def _on_bits(function: Callable[[int, int], int], x: np.ndarray) -> Any:
 
 def _ffs(b: KernelBuilder, x: Value) -> Value:
     """Return the position of the lowest set bit, counted from 1, or 0 if no bit is set."""
-    kind = x.type
-    assert isinstance(kind, np.dtype)
     lowest = b.op("bitwise_and", x, b.op("subtract", zero(b, x), x))
-    return b.op("subtract", b.constant(8 * kind.itemsize, kind), b.op("clz", lowest))
-
-
-def _rsqrt(b: KernelBuilder, x: Value) -> Value:
-    return b.op("divide", one(b, x), b.op("sqrt", x))
-
-
-def _exp10(b: KernelBuilder, x: Value) -> Value:
-    return b.op("power", b.constant(10, x.type), x)
+    return b.op("subtract", b.constant(8 * x.dtype.itemsize, x.dtype), b.op("clz", lowest))
 
 
 def _of_pi(quarter: int, b: KernelBuilder, x: Value) -> Value:
@@ -153,7 +143,7 @@ ROWS = (
         "Return 1 divided by the square root of the operand.",
         loops=_FLOATS,
         reference=lambda x: 1 / np.sqrt(x),
-        expand=_rsqrt,
+        expand=lambda b, x: b.op("divide", one(b, x), b.op("sqrt", x)),
         cost=16,
         ulp=1,
     ),
@@ -163,7 +153,7 @@ ROWS = (
         "Return 10 raised to the power of the operand.",
         loops=_FLOATS,
         reference=lambda x: np.power(np.longdouble(10), x).astype(x.dtype),
-        expand=_exp10,
+        expand=lambda b, x: b.op("power", b.constant(10, x.type), x),
         cost=40,
         ulp=4,
     ),

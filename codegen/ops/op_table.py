@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from functools import cache
 from typing import TYPE_CHECKING, Any
 
@@ -160,6 +161,12 @@ def identity_of(op: str | OpDef, dtype: Any) -> Any:
     return dtype.type(start)
 
 
+def is_reduction(name: str) -> bool:
+    """Return whether reductions with the op `name` exist: argmin, argmax, and the ops that have an identity."""
+    op = _ALIASES.get(POSITIONS.get(name, name))
+    return op is not None and op.identity is not None
+
+
 def combine_accumulators(
     b: KernelBuilder, name: str, first: tuple[Value, ...], second: tuple[Value, ...], *, ascending: bool = False
 ) -> tuple[Value, ...]:
@@ -195,6 +202,15 @@ def combine_accumulators(
         lower = b.op("less", other_index, index, dtype=np.bool_)
         take = b.op("bitwise_or", take, b.op("bitwise_and", same, lower))
     return b.op("where", take, other, value), b.op("where", take, other_index, index)
+
+
+def combine_all(b: KernelBuilder, names: Sequence[str], first: Sequence[Value], second: Sequence[Value]) -> list[Value]:
+    """Combine two sets of accumulators of several reductions, whose ops are `names`."""
+    results: list[Value] = []
+    for name in names:
+        own = slice(len(results), len(results) + accumulators(name))
+        results += combine_accumulators(b, name, tuple(first[own]), tuple(second[own]))
+    return results
 
 
 def accumulators(name: str) -> int:

@@ -7,6 +7,8 @@ or underflow. Infinities, NaNs and signed zeros follow Annex G of the C standard
 from __future__ import annotations
 
 import math
+from collections.abc import Callable
+from functools import partial
 from typing import TYPE_CHECKING
 
 import numpy as np
@@ -36,10 +38,7 @@ class Real:
         return Real(self.b, self.b.op(name, *operands))
 
     def like(self, number: Real | float) -> Real:
-        """Return the constant `number` as a `Real` with the dtype of `self`.
-
-        A `Real` is returned unchanged.
-        """
+        """Return the constant `number` with the dtype of `self`, or `number` itself if it is a `Real`."""
         return number if isinstance(number, Real) else Real(self.b, self.b.constant(number, self.value.type))
 
     def test(self, name: str, other: Real | float) -> Real:
@@ -111,10 +110,7 @@ class Real:
         return ~(abs(self) < math.inf)
 
     def choose(self, yes: Real | float, no: Real | float) -> Real:
-        """Return `yes` if this bool is true, otherwise `no`.
-
-        At most one of the two may be a constant.
-        """
+        """Return `yes` if this bool is true, otherwise `no`, of which at most one is a constant."""
         like = yes if isinstance(yes, Real) else no
         assert isinstance(like, Real)
         return Real(self.b, self.b.op("where", self.value, like.like(yes).value, like.like(no).value))
@@ -132,12 +128,21 @@ class Real:
 Parts = tuple[Real, Real]
 
 
-def _parts(b: KernelBuilder, x: Pair) -> Parts:
-    return Real(b, x[0]), Real(b, x[1])
+def on_pairs(function: Callable[..., Parts]) -> Callable[..., Pair]:
+    """Return a function of this module in the form of `OpDef.on_pairs`."""
+
+    def run(b: KernelBuilder, *operands: Pair) -> Pair:
+        real, imag = function(*((Real(b, x[0]), Real(b, x[1])) for x in operands))
+        return real.value, imag.value
+
+    return run
 
 
-def _pair(parts: Parts) -> Pair:
-    return parts[0].value, parts[1].value
+def _apply(function: Callable[..., Pair], *operands: Parts) -> Parts:
+    """Apply a function of `pairs.py`."""
+    b = operands[0][0].b
+    real, imag = function(b, *((x[0].value, x[1].value) for x in operands))
+    return Real(b, real), Real(b, imag)
 
 
 def _times_i(z: Parts) -> Parts:
@@ -154,14 +159,12 @@ def _times_minus_i(z: Parts) -> Parts:
 
 
 def _overflow_bound(x: Real) -> float:
-    """Return a number c just below the overflow threshold of exp.
-
-    Above c, use exp(x) = exp(x - c) * exp(c).
-    """
+    """Return a number c just below the overflow threshold of exp, above which exp(x) is exp(x - c) * exp(c)."""
     return float(math.floor(math.log(x.limits.max))) - 8
 
 
-def _exp(z: Parts) -> Parts:
+def exp(z: Parts) -> Parts:
+    """Compute e to the power z."""
     x, y = z
     far = x > _overflow_bound(x)
     size = (x - far.choose(x.like(_overflow_bound(x)), 0.0)).of("exp")
@@ -173,28 +176,22 @@ def _exp(z: Parts) -> Parts:
     return lost.choose(nothing.choose(0.0, abs(x)), real), (lost & nothing).choose(0.0, imag)
 
 
-def exp(b: KernelBuilder, x: Pair) -> Pair:
-    """Compute e to the power x."""
-    return _pair(_exp(_parts(b, x)))
+def exp2(z: Parts) -> Parts:
+    """Compute 2 to the power z."""
+    return exp((z[0] * LN2, z[1] * LN2))
 
 
-def exp2(b: KernelBuilder, x: Pair) -> Pair:
-    """Compute 2 to the power x."""
-    re, im = _parts(b, x)
-    return _pair(_exp((re * LN2, im * LN2)))
-
-
-def expm1(b: KernelBuilder, x: Pair) -> Pair:
-    """Compute exp(x) - 1 without cancellation near 0, by NumPy's formula.
+def expm1(z: Parts) -> Parts:
+    """Compute exp(z) - 1 without cancellation near 0, by NumPy's formula.
 
     Special cases are those of the array API standard. NumPy's formula gives NaN in these cases.
     """
-    re, im = _parts(b, x)
+    re, im = z
     half, grown = (im * 0.5).of("sin"), re.of("expm1")
     real = im.is_(0).choose(grown, grown * im.of("cos") - 2 * (half * half))
     imag = im.is_(0).choose(im, re.of("exp") * im.of("sin"))
     lost, nothing = re.infinite & im.not_finite, re.is_(-math.inf)
-    return _pair((nothing.choose(-1.0, lost.choose(abs(re), real)), (lost & nothing).choose(0.0, imag)))
+    return nothing.choose(-1.0, lost.choose(abs(re), real)), (lost & nothing).choose(0.0, imag)
 
 
 def _log_size(z: Parts) -> Real:
@@ -211,40 +208,31 @@ def _log_size(z: Parts) -> Real:
     return (x.infinite | y.infinite).choose(math.inf, near.choose(close, size.of("log") + back))
 
 
-def _log(z: Parts) -> Parts:
+def log(z: Parts) -> Parts:
+    """Compute the principal branch of the natural logarithm."""
     return _log_size(z), z[1].of("arctan2", z[0])
 
 
-def log(b: KernelBuilder, x: Pair) -> Pair:
-    """Compute the principal branch of the natural logarithm."""
-    return _pair(_log(_parts(b, x)))
+def log1p(z: Parts) -> Parts:
+    """Compute log(1 + z), by NumPy's formula."""
+    re, im = z
+    return (re + 1).of("hypot", im).of("log"), im.of("arctan2", re + 1)
 
 
-def log1p(b: KernelBuilder, x: Pair) -> Pair:
-    """Compute log(1 + x), by NumPy's formula."""
-    re, im = _parts(b, x)
-    return _pair(((re + 1).of("hypot", im).of("log"), im.of("arctan2", re + 1)))
+def _log_to(base: float, z: Parts) -> Parts:
+    real, imag = log(z)
+    return real * (1 / math.log(base)), imag * (1 / math.log(base))
 
 
-def _log_to(b: KernelBuilder, x: Pair, base: float) -> Pair:
-    real, imag = _log(_parts(b, x))
-    return _pair((real * (1 / math.log(base)), imag * (1 / math.log(base))))
-
-
-def log2(b: KernelBuilder, x: Pair) -> Pair:
-    """Compute the logarithm to base 2."""
-    return _log_to(b, x, 2.0)
-
-
-def log10(b: KernelBuilder, x: Pair) -> Pair:
-    """Compute the logarithm to base 10."""
-    return _log_to(b, x, 10.0)
+log2 = partial(_log_to, 2.0)
+log10 = partial(_log_to, 10.0)
 
 
 # -- powers -----------------------------------------------------------------------------------
 
 
-def _sqrt(z: Parts) -> Parts:
+def sqrt(z: Parts) -> Parts:
+    """Compute the square root with a non-negative real part."""
     x, y = z
     big = abs(x).of("maximum", abs(y))
     high, low = big > float(x.limits.max) / 8, big < float(x.limits.tiny) * 2.0**60
@@ -261,33 +249,27 @@ def _sqrt(z: Parts) -> Parts:
     return lost.choose(abs(y), real), lost.choose(y, (x.nan | y.nan & ~x.infinite).choose(x + y, imag))
 
 
-def sqrt(b: KernelBuilder, x: Pair) -> Pair:
-    """Compute the square root with a non-negative real part."""
-    return _pair(_sqrt(_parts(b, x)))
+def power(base: Parts, exponent: Parts) -> Parts:
+    """Compute a power as NumPy does.
 
-
-def power(b: KernelBuilder, x: Pair, y: Pair) -> Pair:
-    """Compute x to the power y as NumPy does.
-
-    Small integer exponents use products, and all others exp(y log x).
+    Small integer exponents use products, and all others exp(exponent * log(base)).
     """
-    base, exponent = _parts(b, x), _parts(b, y)
-    general = _exp(_parts(b, pairs.multiply(b, y, _pair(_log(base)))))
+    general = exp(_apply(pairs.multiply, exponent, log(base)))
     count = abs(exponent[0])
     whole = exponent[1].is_(0) & count.test("equal", count.of("floor")) & (count < 100.0)
     product, factor = (base[0].like(1.0), base[0].like(0.0)), base
-    squared = _parts(b, pairs.square(b, _pair(base)))
-    cubed = _parts(b, pairs.multiply(b, _pair(base), _pair(squared)))
+    squared = _apply(pairs.square, base)
+    cubed = _apply(pairs.multiply, base, squared)
     left = whole.choose(count, 0.0)
     for bit in range(7):
         half = (left * 0.5).of("floor")
         odd = left.test("not_equal", half * 2)
-        more = _parts(b, pairs.multiply(b, _pair(product), _pair(factor)))
+        more = _apply(pairs.multiply, product, factor)
         product = odd.choose(more[0], product[0]), odd.choose(more[1], product[1])
         left = half
         if bit < 6:
-            factor = squared if bit == 0 else _parts(b, pairs.square(b, _pair(factor)))
-    inverse = _parts(b, pairs.divide(b, (product[0].like(1.0).value, product[0].like(0.0).value), _pair(product)))
+            factor = squared if bit == 0 else _apply(pairs.square, factor)
+    inverse = _apply(pairs.divide, (product[0].like(1.0), product[0].like(0.0)), product)
     below = exponent[0] < 0
     raised = below.choose(inverse[0], product[0]), below.choose(inverse[1], product[1])
     real, imag = whole.choose(raised[0], general[0]), whole.choose(raised[1], general[1])
@@ -300,24 +282,22 @@ def power(b: KernelBuilder, x: Pair, y: Pair) -> Pair:
     never = exponent[0].is_(0) & exponent[1].is_(0)
     at_zero = (exponent[0] > 0).choose(0.0, real.like(math.nan))
     real, imag = nought.choose(at_zero, real), nought.choose(at_zero, imag)
-    return _pair((never.choose(1.0, real), never.choose(0.0, imag)))
+    return never.choose(1.0, real), never.choose(0.0, imag)
 
 
 # -- trigonometric and hyperbolic -------------------------------------------------------------
 
 
 def _scaled_hyperbolic(x: Real) -> tuple[Real, Real, Real]:
-    """Return sinh and cosh divided by a scale factor, and the factor.
-
-    The factor is 1 except near overflow.
-    """
+    """Return sinh and cosh divided by a scale factor, and the factor, which is 1 except near overflow."""
     far = abs(x) > _overflow_bound(x)
     large = 0.5 * (abs(x) - _overflow_bound(x)).of("exp")
     scale = far.choose(x.like(math.exp(_overflow_bound(x))), 1.0)
     return far.choose(large.signed(x), x.of("sinh")), far.choose(large, x.of("cosh")), scale
 
 
-def _sinh(z: Parts) -> Parts:
+def sinh(z: Parts) -> Parts:
+    """Compute the hyperbolic sine."""
     x, y = z
     s, c, scale = _scaled_hyperbolic(x)
     real, imag = s * (y.of("cos") * scale), c * (y.of("sin") * scale)
@@ -325,7 +305,8 @@ def _sinh(z: Parts) -> Parts:
     return (kept | y.is_(0) & x.nan).choose(x, real), y.is_(0).choose(y, imag)
 
 
-def _cosh(z: Parts) -> Parts:
+def cosh(z: Parts) -> Parts:
+    """Compute the hyperbolic cosine."""
     x, y = z
     s, c, scale = _scaled_hyperbolic(x)
     real, imag = c * (y.of("cos") * scale), s * (y.of("sin") * scale)
@@ -334,7 +315,8 @@ def _cosh(z: Parts) -> Parts:
     return (x.infinite & y.not_finite).choose(abs(x), real), gone.choose(zero, imag)
 
 
-def _tanh(z: Parts) -> Parts:
+def tanh(z: Parts) -> Parts:
+    """Compute the hyperbolic tangent."""
     x, y = z
     t = y.of("tan")
     beta = 1 + t * t
@@ -351,44 +333,26 @@ def _tanh(z: Parts) -> Parts:
     return real, y.is_(0).choose(y, imag)
 
 
-def sinh(b: KernelBuilder, x: Pair) -> Pair:
-    """Compute the hyperbolic sine."""
-    return _pair(_sinh(_parts(b, x)))
+def sin(z: Parts) -> Parts:
+    """Compute the sine as -i sinh(i z)."""
+    return _times_minus_i(sinh(_times_i(z)))
 
 
-def cosh(b: KernelBuilder, x: Pair) -> Pair:
-    """Compute the hyperbolic cosine."""
-    return _pair(_cosh(_parts(b, x)))
+def cos(z: Parts) -> Parts:
+    """Compute the cosine as cosh(i z)."""
+    return cosh(_times_i(z))
 
 
-def tanh(b: KernelBuilder, x: Pair) -> Pair:
-    """Compute the hyperbolic tangent."""
-    return _pair(_tanh(_parts(b, x)))
-
-
-def sin(b: KernelBuilder, x: Pair) -> Pair:
-    """Compute the sine as -i sinh(i x)."""
-    return _pair(_times_minus_i(_sinh(_times_i(_parts(b, x)))))
-
-
-def cos(b: KernelBuilder, x: Pair) -> Pair:
-    """Compute the cosine as cosh(i x)."""
-    return _pair(_cosh(_times_i(_parts(b, x))))
-
-
-def tan(b: KernelBuilder, x: Pair) -> Pair:
-    """Compute the tangent as -i tanh(i x)."""
-    return _pair(_times_minus_i(_tanh(_times_i(_parts(b, x)))))
+def tan(z: Parts) -> Parts:
+    """Compute the tangent as -i tanh(i z)."""
+    return _times_minus_i(tanh(_times_i(z)))
 
 
 # -- their inverses ---------------------------------------------------------------------------
 
 
 def _is_big(z: Parts) -> Real:
-    """Return whether a number is so large that adding 1 to its square has no effect.
-
-    Infinities are large.
-    """
+    """Return whether a number is so large (or infinite) that adding 1 to its square has no effect."""
     limit = float(z[0].limits.max) ** 0.5 / 4
     return (abs(z[0]) > limit) | (abs(z[1]) > limit)
 
@@ -400,10 +364,11 @@ def _log_big(z: Parts) -> Real:
 
 def _roots(z: Parts) -> tuple[Parts, Parts]:
     """Return sqrt(1 - z) and sqrt(1 + z)."""
-    return _sqrt((1 - z[0], -z[1])), _sqrt((1 + z[0], z[1]))
+    return sqrt((1 - z[0], -z[1])), sqrt((1 + z[0], z[1]))
 
 
-def _arcsin(z: Parts) -> Parts:
+def arcsin(z: Parts) -> Parts:
+    """Compute the inverse sine."""
     x, y = z
     below, above = _roots(z)
     real = x.of("arctan2", below[0] * above[0] - below[1] * above[1])
@@ -413,7 +378,8 @@ def _arcsin(z: Parts) -> Parts:
     return real, big.choose(_log_big(z), imag).signed(y)
 
 
-def _arccos(z: Parts) -> Parts:
+def arccos(z: Parts) -> Parts:
+    """Compute the inverse cosine."""
     x, y = z
     below, above = _roots(z)
     real = 2 * below[0].of("arctan2", above[0])
@@ -423,7 +389,8 @@ def _arccos(z: Parts) -> Parts:
     return real, big.choose(-_log_big(z).signed(y), imag)
 
 
-def _arctanh(z: Parts) -> Parts:
+def arctanh(z: Parts) -> Parts:
+    """Compute the inverse hyperbolic tangent."""
     x, y = abs(z[0]), z[1]
     gap = 1 - x
     real = 0.25 * (4 * x / (gap * gap + y * y)).of("log1p")
@@ -440,33 +407,17 @@ def _arctanh(z: Parts) -> Parts:
     return real.signed(z[0]), imag
 
 
-def arcsin(b: KernelBuilder, x: Pair) -> Pair:
-    """Compute the inverse sine."""
-    return _pair(_arcsin(_parts(b, x)))
+def arctan(z: Parts) -> Parts:
+    """Compute the inverse tangent as -i arctanh(i z)."""
+    return _times_minus_i(arctanh(_times_i(z)))
 
 
-def arccos(b: KernelBuilder, x: Pair) -> Pair:
-    """Compute the inverse cosine."""
-    return _pair(_arccos(_parts(b, x)))
+def arcsinh(z: Parts) -> Parts:
+    """Compute the inverse hyperbolic sine as -i arcsin(i z)."""
+    return _times_minus_i(arcsin(_times_i(z)))
 
 
-def arctan(b: KernelBuilder, x: Pair) -> Pair:
-    """Compute the inverse tangent as -i arctanh(i x)."""
-    return _pair(_times_minus_i(_arctanh(_times_i(_parts(b, x)))))
-
-
-def arcsinh(b: KernelBuilder, x: Pair) -> Pair:
-    """Compute the inverse hyperbolic sine as -i arcsin(i x)."""
-    return _pair(_times_minus_i(_arcsin(_times_i(_parts(b, x)))))
-
-
-def arccosh(b: KernelBuilder, x: Pair) -> Pair:
-    """Compute the inverse hyperbolic cosine as i arccos(x) or -i arccos(x), with a non-negative real part."""
-    z = _parts(b, x)
-    real, imag = _arccos(z)
-    return _pair((abs(imag), real.signed(z[1])))
-
-
-def arctanh(b: KernelBuilder, x: Pair) -> Pair:
-    """Compute the inverse hyperbolic tangent."""
-    return _pair(_arctanh(_parts(b, x)))
+def arccosh(z: Parts) -> Parts:
+    """Compute the inverse hyperbolic cosine as i arccos(z) or -i arccos(z), with a non-negative real part."""
+    real, imag = arccos(z)
+    return abs(imag), real.signed(z[1])

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from typing import TYPE_CHECKING, TypeAlias
 
 import numpy as np
@@ -22,14 +23,9 @@ def _test(b: KernelBuilder, name: str, x: Value, y: Value) -> Value:
     return b.op(name, x, y, dtype=np.bool_)
 
 
-def add(b: KernelBuilder, x: Pair, y: Pair) -> Pair:
-    """Compute x + y."""
-    return b.op("add", x[0], y[0]), b.op("add", x[1], y[1])
-
-
-def subtract(b: KernelBuilder, x: Pair, y: Pair) -> Pair:
-    """Compute x - y."""
-    return b.op("subtract", x[0], y[0]), b.op("subtract", x[1], y[1])
+def by_parts(name: str) -> Callable[..., Pair]:
+    """Return a function that applies the op `name` to the real parts and to the imaginary parts."""
+    return lambda b, *operands: (b.op(name, *(x[0] for x in operands)), b.op(name, *(x[1] for x in operands)))
 
 
 def multiply(b: KernelBuilder, x: Pair, y: Pair) -> Pair:
@@ -57,16 +53,6 @@ def divide(b: KernelBuilder, x: Pair, y: Pair) -> Pair:
     imag = b.op("multiply", pick(straight, swapped), scale)
     zero_real, zero_imag = b.op("divide", x[0], b.op("absolute", y[0])), b.op("divide", x[1], b.op("absolute", y[0]))
     return b.op("where", both_zero, zero_real, real), b.op("where", both_zero, zero_imag, imag)
-
-
-def negative(b: KernelBuilder, x: Pair) -> Pair:
-    """Compute -x."""
-    return b.op("negative", x[0]), b.op("negative", x[1])
-
-
-def same(b: KernelBuilder, x: Pair) -> Pair:
-    """Return x itself."""
-    return x
 
 
 def conjugate(b: KernelBuilder, x: Pair) -> Pair:
@@ -117,44 +103,18 @@ def sign(b: KernelBuilder, x: Pair) -> Pair:
     return part(x[0], x[1]), part(x[1], x[0])
 
 
-def equal(b: KernelBuilder, x: Pair, y: Pair) -> Value:
-    """Return whether x and y are equal in both parts."""
-    return b.op("bitwise_and", _test(b, "equal", x[0], y[0]), _test(b, "equal", x[1], y[1]))
-
-
-def not_equal(b: KernelBuilder, x: Pair, y: Pair) -> Value:
-    """Return whether x and y differ in at least one part."""
-    return b.op("bitwise_or", _test(b, "not_equal", x[0], y[0]), _test(b, "not_equal", x[1], y[1]))
-
-
-def _ordered(b: KernelBuilder, x: Pair, y: Pair, strict: str, last: str) -> Value:
+def compare(name: str, b: KernelBuilder, x: Pair, y: Pair) -> Value:
+    """Compare x and y by the comparison op `name`, in lexicographic order."""
+    if name in ("equal", "not_equal"):
+        joined = "bitwise_and" if name == "equal" else "bitwise_or"
+        return b.op(joined, _test(b, name, x[0], y[0]), _test(b, name, x[1], y[1]))
     # a number with a NaN part is neither less nor greater than another number, whatever its other part is
     numbers = b.op("bitwise_or", _test(b, "less_equal", x[1], y[1]), _test(b, "greater", x[1], y[1]))
     return b.op(
         "bitwise_or",
-        b.op("bitwise_and", _test(b, strict, x[0], y[0]), numbers),
-        b.op("bitwise_and", _test(b, "equal", x[0], y[0]), _test(b, last, x[1], y[1])),
+        b.op("bitwise_and", _test(b, name.removesuffix("_equal"), x[0], y[0]), numbers),
+        b.op("bitwise_and", _test(b, "equal", x[0], y[0]), _test(b, name, x[1], y[1])),
     )
-
-
-def less(b: KernelBuilder, x: Pair, y: Pair) -> Value:
-    """Return whether x < y in lexicographic order."""
-    return _ordered(b, x, y, "less", "less")
-
-
-def less_equal(b: KernelBuilder, x: Pair, y: Pair) -> Value:
-    """Return whether x <= y in lexicographic order."""
-    return _ordered(b, x, y, "less", "less_equal")
-
-
-def greater(b: KernelBuilder, x: Pair, y: Pair) -> Value:
-    """Return whether x > y in lexicographic order."""
-    return _ordered(b, x, y, "greater", "greater")
-
-
-def greater_equal(b: KernelBuilder, x: Pair, y: Pair) -> Value:
-    """Return whether x >= y in lexicographic order."""
-    return _ordered(b, x, y, "greater", "greater_equal")
 
 
 def isnan(b: KernelBuilder, x: Pair) -> Value:
@@ -172,29 +132,12 @@ def isfinite(b: KernelBuilder, x: Pair) -> Value:
     return b.op("bitwise_and", b.op("isfinite", x[0], dtype=np.bool_), b.op("isfinite", x[1], dtype=np.bool_))
 
 
-def _choose(b: KernelBuilder, x: Pair, y: Pair, first: Value) -> Pair:
-    pick = b.op("bitwise_or", first, isnan(b, x))
-    return b.op("where", pick, x[0], y[0]), b.op("where", pick, x[1], y[1])
+def extreme(order: str, b: KernelBuilder, x: Pair, y: Pair, *, ignores_nan: bool = False) -> Pair:
+    """Return x if the comparison op `order` holds for x and y, otherwise y.
 
-
-def minimum(b: KernelBuilder, x: Pair, y: Pair) -> Pair:
-    """Return the lexicographic minimum, or NaN if either number is NaN."""
-    return _choose(b, x, y, less_equal(b, x, y))
-
-
-def maximum(b: KernelBuilder, x: Pair, y: Pair) -> Pair:
-    """Return the lexicographic maximum, or NaN if either number is NaN."""
-    return _choose(b, x, y, greater_equal(b, x, y))
-
-
-def fmin(b: KernelBuilder, x: Pair, y: Pair) -> Pair:
-    """Return the lexicographic minimum, or the other number if one number is NaN."""
-    return where(b, b.op("bitwise_or", less_equal(b, x, y), isnan(b, y)), x, y)
-
-
-def fmax(b: KernelBuilder, x: Pair, y: Pair) -> Pair:
-    """Return the lexicographic maximum, or the other number if one number is NaN."""
-    return where(b, b.op("bitwise_or", greater_equal(b, x, y), isnan(b, y)), x, y)
+    If one number is NaN, the result is NaN or, with `ignores_nan`, the other number.
+    """
+    return where(b, b.op("bitwise_or", compare(order, b, x, y), isnan(b, y if ignores_nan else x)), x, y)
 
 
 def where(b: KernelBuilder, condition: Value, x: Pair, y: Pair) -> Pair:
@@ -206,38 +149,3 @@ def nonzero(b: KernelBuilder, x: Pair) -> Value:
     """Return whether the real or the imaginary part of x is not 0."""
     zero = _c(b, 0, x[0])
     return b.op("bitwise_or", _test(b, "not_equal", x[0], zero), _test(b, "not_equal", x[1], zero))
-
-
-def logical_and(b: KernelBuilder, x: Pair, y: Pair) -> Value:
-    """Return whether both numbers are nonzero."""
-    return b.op("bitwise_and", nonzero(b, x), nonzero(b, y))
-
-
-def logical_or(b: KernelBuilder, x: Pair, y: Pair) -> Value:
-    """Return whether at least one number is nonzero."""
-    return b.op("bitwise_or", nonzero(b, x), nonzero(b, y))
-
-
-def logical_xor(b: KernelBuilder, x: Pair, y: Pair) -> Value:
-    """Return whether exactly one number is nonzero."""
-    return b.op("bitwise_xor", nonzero(b, x), nonzero(b, y))
-
-
-def logical_not(b: KernelBuilder, x: Pair) -> Value:
-    """Return whether the number is 0."""
-    return b.op("bitwise_xor", nonzero(b, x), b.constant(True, np.bool_))
-
-
-def rint(b: KernelBuilder, x: Pair) -> Pair:
-    """Round both parts to the nearest integer."""
-    return b.op("rint", x[0]), b.op("rint", x[1])
-
-
-def real(b: KernelBuilder, x: Pair) -> Value:
-    """Return the real part."""
-    return x[0]
-
-
-def imag(b: KernelBuilder, x: Pair) -> Value:
-    """Return the imaginary part."""
-    return x[1]

@@ -52,10 +52,11 @@ class NeedsCodeError(Exception):
 class _Value:
     """An array that stands for a kernel's value while an op is computed by simpler ops."""
 
-    __slots__ = ("array", "type")
+    __slots__ = ("array", "dtype", "type")
 
-    def __init__(self, type: np.dtype, array: Any) -> None:
-        self.type, self.array = type, array
+    def __init__(self, dtype: np.dtype, array: Any) -> None:
+        self.type = self.dtype = dtype
+        self.array = array
 
 
 class _OnArrays:
