@@ -64,10 +64,7 @@ _SCOPES = ("block", "device", "system")
 # (operation, attribute) -> allowed values. The first value is the default; a first value of None means that the
 # attribute is required.
 CHOICES: dict[tuple[str, str], tuple[object, ...]] = {
-    ("thread_index", "axis"): (0, 1, 2),
-    ("block_index", "axis"): (0, 1, 2),
-    ("block_size", "axis"): (0, 1, 2),
-    ("grid_size", "axis"): (0, 1, 2),
+    **{(name, "axis"): (0, 1, 2) for name in ("thread_index", "block_index", "block_size", "grid_size")},
     ("atomic", "kind"): (None, *_REDUCTIONS, *("subtract", "fmin", "fmax", "exchange", "increment", "decrement")),
     ("atomic", "scope"): ("device", "block", "system"),
     ("atomic", "order"): ("monotonic", "acq_rel"),
@@ -149,10 +146,7 @@ def signature_of(operation: Operation) -> tuple[str, str] | None:
 
 
 def signature_fault(kernel: Kernel, operation: Operation) -> str:
-    """Return an error message if an operation violates its signature, otherwise "".
-
-    The rules are about operands, results and attributes.
-    """
+    """Return an error message if the operands, results or attributes of an operation are invalid, otherwise ""."""
     signature = signature_of(operation)
     if signature is not None:
         takes, gives = (words.split() for words in signature)
@@ -208,10 +202,7 @@ _REGISTERS = {"h": "hH", "r": "iI", "l": "lLqQ", "f": "f", "d": "d"}
 
 
 def assembly_fault(operation: Operation) -> str:
-    """Return an error message if inline assembly is invalid, otherwise "".
-
-    LLVM would end the process for most of these faults.
-    """
+    """Return an error message if LLVM would end the process for an operation's inline assembly, otherwise ""."""
     template, constraints = operation.attributes["template"], operation.attributes["constraints"]
     given = [text for text in constraints.split(",") if text and text != "~{memory}"]
     values = (*operation.results, *operation.operands)

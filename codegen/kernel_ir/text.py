@@ -83,10 +83,7 @@ def _show_attributes(attributes: dict[str, Any]) -> str:
 
 
 def _flat(attributes: dict[str, Any]) -> dict[str, Any]:
-    """Return the attributes of a kernel as a flat dict that includes the fields of its schedule.
-
-    A schedule contributes its class name and the fields that differ from their defaults.
-    """
+    """Return a kernel's attributes, with the class name and the changed fields of its schedule."""
     decision = attributes.get("schedule")
     if decision is None:
         return attributes
@@ -169,8 +166,3 @@ def print_operations(kernel: Kernel) -> dict[Operation, str]:
     printer = _Printer(kernel)
     printer.bodies(kernel)
     return {operation: printer.lines[line_number].strip() for operation, line_number in printer.line_numbers.items()}
-
-
-def print_operation(kernel: Kernel, operation: Operation) -> str:
-    """Return the line of one operation in the kernel's text."""
-    return print_operations(kernel)[operation]

@@ -7,7 +7,7 @@ kernel, the operation in the kernel's text, and the rule.
 from __future__ import annotations
 
 import re
-from collections.abc import Callable
+from collections.abc import Callable, Iterable
 from typing import NoReturn
 
 import numpy as np
@@ -25,8 +25,8 @@ from weft.codegen.kernel_ir.operation import (
     Value,
 )
 from weft.codegen.kernel_ir.signatures import KINDS, SIGNATURES, assembly_fault, attribute_fault, signature_fault
-from weft.codegen.kernel_ir.text import print_operation, show_type
-from weft.codegen.ops import accumulators, find_op, resolve_dtypes
+from weft.codegen.kernel_ir.text import print_operations, show_type
+from weft.codegen.ops import accumulators, find_op, is_reduction, resolve_dtypes
 
 # Loop roles allowed at each level. At the threaded level, parallel loops and reductions are already distributed over
 # threads.
@@ -34,24 +34,6 @@ ROLES = {"logical": ("parallel", "reduce", "scan", "serial"), "threaded": ("scan
 # Opcodes allowed at the logical level.
 LOGICAL = frozenset(
     {"constant", "cast", "load", "store", "for", "if", "yield", "atomic", "transposed", "fetch", "local"}
-)
-REDUCTIONS = frozenset(
-    {
-        "add",
-        "multiply",
-        "minimum",
-        "maximum",
-        "fmin",
-        "fmax",
-        "logical_xor",
-        "logical_and",
-        "logical_or",
-        "bitwise_and",
-        "bitwise_or",
-        "bitwise_xor",
-        "argmin",
-        "argmax",
-    }
 )
 BOOL = np.dtype(bool)
 
@@ -74,16 +56,14 @@ def verify_kernel(kernel: Kernel) -> None:
     if kernel.level not in ROLES:
         verifier.fail(None, f"the level must be one of {', '.join(ROLES)}, not {kernel.level}")
     for parameter in kernel.parameters:
-        if not parameter.value.name.isidentifier():
-            verifier.fail(None, f"the name of a parameter must be an identifier, not {parameter.value.name!r}")
+        name, kind = parameter.value.name, parameter.value.type
+        if not name.isidentifier():
+            verifier.fail(None, f"the name of a parameter must be an identifier, not {name!r}")
         verifier.define(None, (parameter.value,))
-        kind = parameter.value.type
         inside = isinstance(kind, Pointer) and kind.space == "parameter"
         if inside != bool(parameter.by_value) or (inside and parameter.writable):
-            verifier.fail(
-                None,
-                f"%{parameter.value.name} must be read-only and have a size in bytes if and only if it is passed by value",
-            )
+            rule = "must be read-only and have a size in bytes if and only if it is passed by value"
+            verifier.fail(None, f"%{name} {rule}")
     verifier.block(kernel.body, False)
     for number, function in enumerate(kernel.functions):
         if not function.name.isidentifier() or function.name in (kernel.name, *verifier.functions):
@@ -128,9 +108,8 @@ class _Verifier:
     def fail(self, operation: Operation | None, rule: str) -> NoReturn:
         if operation is None:
             raise InvalidKernelError(f"kernel {self.kernel.name}: {rule}")
-        types = ", ".join(show_type(v.type) for v in operation.operands)
-        text = print_operation(self.kernel, operation)
-        raise InvalidKernelError(f"kernel {self.kernel.name}: {rule}, in '{text}' on ({types})")
+        text, types = print_operations(self.kernel)[operation], _show(v.type for v in operation.operands)
+        raise InvalidKernelError(f"kernel {self.kernel.name}: {rule}, in '{text}' on {types}")
 
     def require(self, condition: bool, operation: Operation, rule: str) -> None:
         """Raise an error that names `operation` and `rule` unless `condition` holds."""
@@ -156,7 +135,7 @@ class _Verifier:
         if end is None or end.opcode != "yield":
             self.fail(None, f"function {function.name} must end with a yield")
         if tuple(v.type for v in end.operands) != function.results:
-            self.fail(end, f"function {function.name} must yield ({', '.join(map(show_type, function.results))})")
+            self.fail(end, f"function {function.name} must yield {_show(function.results)}")
 
     def calls(self) -> None:
         """Check that every call names an existing function and matches its signature."""
@@ -166,13 +145,10 @@ class _Verifier:
                 self.fail(o, f"the called function {o.attributes.get('function')!r} must exist")
             if [v.type for v in o.operands] != [v.type for v in found.parameters]:
                 self.fail(
-                    o,
-                    f"the operands of a call of {found.name} must be ({', '.join(show_type(v.type) for v in found.parameters)})",
+                    o, f"the operands of a call of {found.name} must be {_show(v.type for v in found.parameters)}"
                 )
             if tuple(v.type for v in o.results) != found.results:
-                self.fail(
-                    o, f"the results of a call of {found.name} must be ({', '.join(map(show_type, found.results))})"
-                )
+                self.fail(o, f"the results of a call of {found.name} must be {_show(found.results)}")
 
     # -- blocks ---------------------------------------------------------------------------
 
@@ -188,33 +164,28 @@ class _Verifier:
             if operation.opcode == "yield":
                 self.require(ends, operation, "a yield must be inside a region")
                 last = operation
-                continue
-            if operation.opcode == "leave":
+            elif operation.opcode == "leave":
                 self.leave(operation)
                 last = operation
-                continue
-            self.operation(operation)
-            self.define(operation, operation.results)
+            else:
+                self.operation(operation)
+                self.define(operation, operation.results)
         for part in parts_of(self.kernel, block):
             self._parallel_alone(part)
         return last
 
     def _parallel_alone(self, operations: list[Operation]) -> None:
-        """Reject stores, atomics, branches and other loops in the same block as a parallel loop.
-
-        Blocks of a parallel loop run concurrently.
-        """
+        """Reject stores, atomics, branches and loops beside a parallel loop, whose blocks run concurrently."""
         loops = [o for o in operations if o.opcode == "for" and o.attributes.get("role") == "parallel"]
         if loops and any(o.regions or o.opcode in ("store", "atomic") for o in operations if o is not loops[0]):
-            self.fail(
-                loops[0], "a parallel loop must be the only operation of its block with regions, stores or atomics"
-            )
+            rule = "a parallel loop must be the only operation of its block with regions, stores or atomics"
+            self.fail(loops[0], rule)
 
     def region(self, o: Operation, number: int, parameters: list[Type], yields: list[Type]) -> None:
         """Check the parameters, operations and yields of a region."""
         region = o.regions[number]
         if [v.type for v in region.parameters] != parameters:
-            self.fail(o, f"the parameters of its region must be ({', '.join(show_type(t) for t in parameters)})")
+            self.fail(o, f"the parameters of its region must be {_show(parameters)}")
         self.visible.append(set())
         self.define(o, region.parameters)
         end = self.block(region, True)
@@ -222,7 +193,7 @@ class _Verifier:
         if end is None:
             self.fail(o, "a region must end with a yield or leave")
         if end.opcode == "yield" and [v.type for v in end.operands] != yields:
-            self.fail(o, f"its region must yield ({', '.join(show_type(t) for t in yields)})")
+            self.fail(o, f"its region must yield {_show(yields)}")
 
     # -- operations -----------------------------------------------------------------------
 
@@ -255,13 +226,6 @@ class _Verifier:
         if kind == self.kernel.index_dtype and value == 0:
             self.zeros.add(o.results[0])
 
-    def cast(self, o: Operation) -> None:
-        self.require(
-            all(isinstance(v.type, np.dtype) for v in (*o.operands, *o.results)),
-            o,
-            "the operand and the result of a cast must be scalars",
-        )
-
     def access(self, o: Operation) -> None:
         pointer = o.operands[0]
         kind = pointer.type
@@ -273,20 +237,17 @@ class _Verifier:
 
     def atomic(self, o: Operation) -> None:
         self.access(o)
-        kind = o.operands[0].type
-        assert isinstance(kind, Pointer)
-        self.require(kind.space in ("global", "shared"), o, "an atomic must access global or shared memory")
+        kind, dtype = o.operands[0].type, o.operands[0].element
+        self.require(kind.space in ("global", "shared"), o, "an atomic must access global or shared memory")  # type: ignore[union-attr]
         name = o.attributes.get("kind", "exchange")  # compare-and-swap is treated as an exchange
-        self.require(kind.dtype.kind in KINDS[name], o, f"an atomic of kind {name} must not access {kind.dtype}")
+        self.require(dtype.kind in KINDS[name], o, f"an atomic of kind {name} must not access {dtype}")
 
     def warp_reduce(self, o: Operation) -> None:
-        kind, name = o.operands[1].type, o.attributes["kind"]
-        assert isinstance(kind, np.dtype)
+        kind, name = o.operands[1].dtype, o.attributes["kind"]
         self.require(dtype_kind(kind) in KINDS[name], o, f"a warp must not reduce {kind} with {name}")
 
     def match(self, o: Operation) -> None:
-        kind = o.operands[1].type
-        assert isinstance(kind, np.dtype)
+        kind = o.operands[1].dtype
         self.require(dtype_kind(kind) in "iuf", o, f"the operand must be a number, not {kind}")
 
     def derived(self, o: Operation) -> None:
@@ -302,11 +263,7 @@ class _Verifier:
 
     def scope(self, o: Operation) -> None:
         label = o.attributes.get("label")
-        self.require(
-            (len(o.operands), len(o.results), len(o.regions)) == (0, 0, 1),
-            o,
-            "a scope must have one region, and no operands or results",
-        )
+        self.has_only_a_region(o)
         self.require(isinstance(label, str) and label != "", o, "the label of a scope must be a non-empty string")
         self.require(label not in self.labels, o, f"nested scopes must not have the same label, {label}")
         self.labels.append(str(label))
@@ -314,17 +271,16 @@ class _Verifier:
         self.labels.pop()
 
     def repeat(self, o: Operation) -> None:
-        self.require(
-            (len(o.operands), len(o.results), len(o.regions)) == (0, 0, 1),
-            o,
-            "a repeat must have one region, and no operands or results",
-        )
+        self.has_only_a_region(o)
         self.region(o, 0, [], [])
 
+    def has_only_a_region(self, o: Operation) -> None:
+        counts = len(o.operands), len(o.results), len(o.regions)
+        self.require(counts == (0, 0, 1), o, f"a {o.opcode} must have one region, and no operands or results")
+
     def leave(self, o: Operation) -> None:
-        self.require(
-            not o.operands and not o.results and not o.regions, o, "a leave must not have operands, results or regions"
-        )
+        plain = not (o.operands or o.results or o.regions)
+        self.require(plain, o, "a leave must not have operands, results or regions")
         self.require(self.kernel.level == "threaded", o, "a leave must be in a kernel of the threaded level")
         label = o.attributes.get("label")
         self.require(label in self.labels, o, f"an enclosing scope must have the label {label}")
@@ -340,35 +296,29 @@ class _Verifier:
             self.region(o, number, [], [v.type for v in o.results])
 
     def numbers(self, o: Operation) -> None:
-        """Raise an error if a control-flow operation returns a pointer instead of a number.
-
-        Integers that contain addresses are allowed.
-        """
+        """Require that a control-flow operation returns no pointers (but allow integers that contain addresses)."""
         self.require(not any(isinstance(v.type, Pointer) for v in o.results), o, "its results must be numbers or bools")
 
     def loop(self, o: Operation) -> None:
         self.numbers(o)
         role, carried = o.attributes.get("role"), [v.type for v in o.results]
-        roles = ROLES[self.kernel.level]
-        self.require(
-            role in roles, o, f"the role of a loop at the {self.kernel.level} level must be one of {', '.join(roles)}"
-        )
+        level, roles = self.kernel.level, ROLES[self.kernel.level]
+        self.require(role in roles, o, f"the role of a loop at the {level} level must be one of {', '.join(roles)}")
         lanes, index = o.attributes.get("lanes", 0), self.kernel.index_dtype
         # a vectorized reduction also takes the accumulators' identities, and has a region that combines two sets of
         # accumulators
         times = 2 if lanes and carried else 1
         expected = [index, index, *carried * times] + [index] * bool(o.attributes.get("step_from"))
         if [v.type for v in o.operands] != expected:
-            self.fail(o, f"its operands must be ({', '.join(show_type(t) for t in expected)})")
+            self.fail(o, f"its operands must be {_show(expected)}")
         step = o.attributes.get("step", 1)
         self.require(isinstance(step, int) and step > 0, o, "its step must be a positive integer")
         self.require(isinstance(lanes, int) and lanes >= 0, o, "its lanes must be a non-negative integer")
         self.require(len(o.regions) == times, o, f"it must have {times} regions")
         if role == "parallel":
             self.require(not carried, o, "a parallel loop must not carry values between iterations")
-            self.require(
-                set(self.roles) <= {"parallel"}, o, "a parallel loop must not be inside a loop of another role"
-            )
+            outermost = set(self.roles) <= {"parallel"}
+            self.require(outermost, o, "a parallel loop must not be inside a loop of another role")
             self.require(o.operands[0] in self.zeros, o, "a parallel loop must start at the constant 0")
         self.combine(o, carried)
         self.roles.append(str(role))
@@ -380,7 +330,7 @@ class _Verifier:
     def combine(self, o: Operation, carried: list[Type]) -> None:
         names = o.attributes.get("combine", ())
         for name in names:
-            self.require(name in REDUCTIONS, o, f"its reductions must exist, but {name} does not")
+            self.require(is_reduction(name), o, f"its reductions must exist, but {name} does not")
         if o.attributes["role"] != "reduce":
             self.require(not names, o, "a loop must have the role reduce to combine values")
         elif sum(accumulators(name) for name in names) != len(carried):
@@ -402,11 +352,8 @@ class _Verifier:
         self.require(isinstance(size, int) and size > 0, o, "its size must be a positive integer")
 
     def dynamic(self, o: Operation) -> None:
-        self.require(
-            o.results[0].type == Pointer(np.dtype(np.uint8), "shared"),
-            o,
-            "its result must point to bytes in shared memory",
-        )
+        is_bytes = o.results[0].type == Pointer(np.dtype(np.uint8), "shared")
+        self.require(is_bytes, o, "its result must point to bytes in shared memory")
 
     def table(self, o: Operation) -> None:
         kind, values = o.results[0].type, o.attributes.get("values")
@@ -420,11 +367,8 @@ class _Verifier:
         if not all(isinstance(v.type, np.dtype) for v in o.operands) or o.results or o.regions:
             self.fail(o, "its operands must be scalars, and it must not have results or regions")
         count = len(o.operands)
-        self.require(
-            len(pieces) == count + 1 and all(isinstance(p, str) for p in pieces),
-            o,
-            f"its pieces must be {count + 1} strings",
-        )
+        texts = len(pieces) == count + 1 and all(isinstance(p, str) for p in pieces)
+        self.require(texts, o, f"its pieces must be {count + 1} strings")
         self.require(len(formats) in (0, count), o, f"it must have no formats or {count} formats")
         for text, value in zip(formats, o.operands, strict=False):
             letters = "eEfFgG" if dtype_kind(value.type) == "f" else "dixXo"  # type: ignore[arg-type]
@@ -437,21 +381,14 @@ class _Verifier:
             numbers = numbers[1:]
         plain = all(isinstance(v.type, np.dtype) and v.type.kind in "biuf" for v in numbers)
         self.require(plain, o, "its operands must be numbers, after at most one pointer")
-        self.require(
-            isinstance(width, int) and width >= 3 + len(numbers),
-            o,
-            "the attribute trace of the kernel must be the width of its events",
-        )
-        self.require(
-            [v.type for v in o.results] == [BOOL] and not o.regions,
-            o,
-            "its result must be a bool, and it must not have regions",
-        )
+        fits = isinstance(width, int) and width >= 3 + len(numbers)
+        self.require(fits, o, "the attribute trace of the kernel must be the width of its events")
+        is_bool = [v.type for v in o.results] == [BOOL] and not o.regions
+        self.require(is_bool, o, "its result must be a bool, and it must not have regions")
         for key, least in (("site", 0), ("align", 1)):
             value = o.attributes.get(key, least)
-            self.require(
-                isinstance(value, int) and value >= least, o, f"its {key} must be an integer of at least {least}"
-            )
+            good = isinstance(value, int) and value >= least
+            self.require(good, o, f"its {key} must be an integer of at least {least}")
 
     def external(self, o: Operation) -> None:
         symbol = o.attributes.get("symbol")
@@ -490,6 +427,10 @@ class _Verifier:
             self.fail(o, f"the dtypes must be ({', '.join(d.name for d in loop)}) -> {given.name}")
 
 
+def _show(types: Iterable[Type]) -> str:
+    return f"({', '.join(map(show_type, types))})"
+
+
 def _is_own_loop(name: str, kinds: tuple[object, ...], result: object) -> bool:
     # NumPy's loops use other dtypes here, but the operation on the bits is the same
     return name in ("ldexp", "_population") and result == kinds[0]
@@ -498,7 +439,6 @@ def _is_own_loop(name: str, kinds: tuple[object, ...], result: object) -> bool:
 _RULES: dict[str, Callable[[_Verifier, Operation], None]] = {
     **dict.fromkeys(SIGNATURES, _Verifier.nothing),
     "constant": _Verifier.constant,
-    "cast": _Verifier.cast,
     "load": _Verifier.access,
     "transposed": _Verifier.tile,
     "store": _Verifier.access,
