@@ -10,10 +10,10 @@ from __future__ import annotations
 import numpy as np
 
 from weft.codegen.kernel_ir.builder import KernelBuilder
-from weft.codegen.kernel_ir.operation import STRUCTURAL, Block, Kernel, Operation, Pointer, Value
-from weft.codegen.ops import SUM_LANES, accumulators, combine_accumulators, find_op
+from weft.codegen.kernel_ir.operation import STRUCTURAL, Block, Kernel, Operation, Pointer, Value, program_order
+from weft.codegen.ops import SUM_LANES, combine_all, find_op
 from weft.codegen.passes.expand_bfloat16 import expand_bfloat16
-from weft.codegen.passes.index_steps import index_steps, program_order
+from weft.codegen.passes.index_steps import index_steps
 from weft.codegen.passes.inline_rows import has_control_flow, inline_rows
 from weft.codegen.passes.reduction_identities import reduction_identities, rounds
 from weft.codegen.passes.rewrite import Rewriter
@@ -28,7 +28,7 @@ def choose_lanes(kernel: Kernel, target: Target) -> Kernel:
     state which reductions use lanes. If such a reduction has to run element by element, its elements are still
     distributed over the lanes (``apart``).
     """
-    kernel = Rewriter(kernel, lambda b, operation, operands: None).run()
+    kernel = Rewriter(kernel).run()
     loops = _loops(kernel.body)
     able = {op for op, _ in loops if _can_have_lanes(op)}
     reductions = [op for op, _ in loops if rounds(op) and not any(o.opcode == "for" and rounds(o) for o in _inside(op))]
@@ -69,8 +69,7 @@ def maskable(loop: Operation) -> bool:
             return False
         if operation.opcode in ("load", "store"):
             pointer, index = operation.operands[:2]
-            assert isinstance(pointer.type, Pointer)
-            if pointer.type.dtype.itemsize < 4 and steps.get(index, 0) not in (0, 1):
+            if pointer.element.itemsize < 4 and steps.get(index, 0) not in (0, 1):
                 return False
     return True
 
@@ -212,28 +211,13 @@ def _mark(kernel: Kernel, operation: Operation, lanes: int, **attributes: bool) 
     ]
     first = tuple(builder.fresh(v.type) for v in carried)
     second = tuple(builder.fresh(v.type) for v in carried)
-    combine = Block((*first, *second))
-    builder.blocks.append(combine)
-    results: list[Value] = []
-    for name in names:
-        width = slice(len(results), len(results) + accumulators(name))
-        results.extend(combine_accumulators(builder, name, first[width], second[width]))
-    combine.operations.append(Operation("yield", tuple(results)))
-    block = _enclosing_block(kernel.body, operation)
+    with builder.region((*first, *second)) as combine:
+        builder.yield_(*combine_all(builder, names, first, second))
+    block = next(block for block in kernel.blocks() if operation in block.operations)
     at = block.operations.index(operation)
     block.operations[at:at] = before.operations
     operation.operands = (*operation.operands, *identities)
     operation.regions = (*operation.regions, combine)
-
-
-def _enclosing_block(body: Block, wanted: Operation) -> Block:
-    stack = [body]
-    while stack:
-        block = stack.pop()
-        if any(operation is wanted for operation in block.operations):
-            return block
-        stack.extend(region for operation in block.operations for region in operation.regions)
-    raise AssertionError
 
 
 def find_reduction_lanes(kernel: Kernel, target: Target) -> tuple[int, bool] | None:

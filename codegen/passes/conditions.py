@@ -13,8 +13,7 @@ from dataclasses import dataclass
 
 import numpy as np
 
-from weft.codegen.kernel_ir.operation import Kernel, Operation, Pointer, Value
-from weft.codegen.passes.index_steps import program_order
+from weft.codegen.kernel_ir.operation import Kernel, Operation, Pointer, Value, program_order
 from weft.codegen.passes.split_at_barriers import is_pure
 
 # An inequality that holds: whether it is strict, and the numbers of the smaller and the larger value.
@@ -114,10 +113,7 @@ class Implications:
     # -- values ---------------------------------------------------------------------------------
 
     def content(self, value: Value) -> Content:
-        """Return the value that a load reads.
-
-        The result is a `Merge` if the value depends on a branch or is unknown.
-        """
+        """Return the value that a load reads, or a `Merge` if it depends on a branch or is unknown."""
         found: Content = value
         while isinstance(found, Value) and found in self._loaded:
             found = self._loaded[found]
@@ -158,10 +154,7 @@ class Implications:
         return (content, list(steps)) if isinstance(content, Value) and steps else None
 
     def _begins_with(self, value: Value, start: Merge) -> bool:
-        """Return whether `value` equals the contents `start` of a variable at the start of an iteration.
-
-        The loop may also be an inner loop.
-        """
+        """Return whether `value` equals the contents `start` of a variable at the start of a (possibly inner) loop."""
         content = self.content(value)
         while isinstance(content, Merge) and content is not start and content.before is not None:
             content = content.before
@@ -293,10 +286,7 @@ class FactWalk:
         raise NotImplementedError
 
     def block(self, operations: Iterable[Operation], facts: Facts | None) -> Facts | None:
-        """Process operations, and return the inequalities that hold after them.
-
-        Return None if execution does not reach their end.
-        """
+        """Process operations, and return the inequalities that hold after them, or None if their end is not reached."""
         for o in operations:
             if facts is None:
                 return None
@@ -330,10 +320,7 @@ class FactWalk:
 
 
 def _joined(ends: Iterable[Facts | None]) -> Facts | None:
-    """Return the facts that hold where several paths join.
-
-    A path that does not reach this point is None.
-    """
+    """Return the facts that hold where several paths join, of which those that are not reached are None."""
     reached = [end for end in ends if end is not None]
     return frozenset.intersection(*reached) if reached else None
 

@@ -8,10 +8,11 @@ Invariant: the writes keep their order, and no memory that is read ahead is writ
 
 from __future__ import annotations
 
-from weft.codegen.kernel_ir.builder import KernelBuilder
+from dataclasses import dataclass
+
 from weft.codegen.kernel_ir.operation import Kernel, Operation, Pointer, Value
 from weft.codegen.passes.inline_rows import has_control_flow
-from weft.codegen.passes.rewrite import Replaced, Rewriter
+from weft.codegen.passes.rewrite import Copier, Replaced, Rewriter
 
 # Number of elements of a block; and the minimum number of operations, besides loads and index arithmetic, for which a
 # split is worthwhile.
@@ -31,7 +32,7 @@ def cut_scatters(kernel: Kernel) -> Kernel:
     inside = (inner for outer in shared for inner in outer.regions[0].operations)
     found = next((s for o in inside if (s := _Scatter.find(o)) is not None), None)
     unwritten = {p.value for p in kernel.parameters if p.noalias and not p.writable}
-    if found is None or not found.reads_only(unwritten):
+    if found is None or any(o.opcode == "load" and o.operands[0] not in unwritten for o in found.ahead):
         return kernel
     return _Cutter(kernel, found).run()
 
@@ -49,21 +50,21 @@ def serialize_inner_loops(kernel: Kernel) -> Kernel:
     return kernel
 
 
+@dataclass(frozen=True)
 class _Scatter:
-    """A serial loop whose last operation stores or updates an array element."""
+    """A serial loop whose last operation stores or updates an array element.
 
-    def __init__(self, loop: Operation, ahead: list[Operation], writes: list[Operation], kept: list[Value]) -> None:
-        self.loop = loop
-        self.ahead = ahead
-        self.writes = writes
-        self.kept = kept
+    It computes the values in `kept` by the operations `ahead`, and writes them by the operations `writes`.
+    """
+
+    loop: Operation
+    ahead: list[Operation]
+    writes: list[Operation]
+    kept: list[Value]
 
     @classmethod
     def find(cls, loop: Operation) -> _Scatter | None:
-        """Return the description of a scatter loop, or None for other loops.
-
-        Return None for other loops, and if the values are cheap to compute.
-        """
+        """Return the description of a scatter loop, or None for other loops and for values that are cheap to compute."""
         if loop.opcode != "for" or loop.attributes["role"] != "serial" or loop.results:
             return None
         if loop.attributes.get("step", 1) != 1 or "step_from" in loop.attributes:
@@ -74,7 +75,8 @@ class _Scatter:
         pointer, index, value = body[-1].operands
         old = [o for o in body if o.opcode == "load" and o.operands == (pointer, index)]
         updates = [o for o in body if value in o.results and any(v in o.operands for each in old for v in each.results)]
-        if old and (len(old) > 1 or not updates or _users(body, old[0].results[0]) != updates):
+        users = [o for o in body if old and old[0].results[0] in o.operands]
+        if old and (len(old) > 1 or not updates or users != updates):
             return None
         writes = [*old, *updates, body[-1]] if old else [body[-1]]
         ahead = [o for o in body if o not in writes]
@@ -85,16 +87,12 @@ class _Scatter:
         work = sum(o.opcode not in _EASY for o in ahead)
         return cls(loop, ahead, writes, kept) if work >= LEAST_WORK and kept else None
 
-    def reads_only(self, pointers: set[Value]) -> bool:
-        """Return whether the loop loads only from `pointers` before the scattered write."""
-        return all(o.operands[0] in pointers for o in self.ahead if o.opcode == "load")
-
 
 class _Cutter(Rewriter):
     """Rewriter that copies a kernel and splits its scatter loop into blocks."""
 
     def __init__(self, kernel: Kernel, scatter: _Scatter) -> None:
-        super().__init__(kernel, lambda b, operation, operands: None)
+        super().__init__(kernel)
         self.scatter = scatter
 
     def structured(self, operation: Operation, operands: list[Replaced]) -> None:
@@ -111,7 +109,7 @@ class _Cutter(Rewriter):
             end = b.op("minimum", b.op("add", blocks.index, b.constant(BLOCK)), stop)
             with b.loop(end, "parallel", start=blocks.index) as first:
                 known = {index: first.index}
-                _copy(b, scatter.ahead, known)
+                Copier(b, known).copy(scatter.ahead)
                 at = b.op("subtract", first.index, blocks.index)
                 for pointer, value in zip(memory, scatter.kept, strict=True):
                     b.store(pointer, at, known[value])
@@ -120,19 +118,4 @@ class _Cutter(Rewriter):
                 known = {index: second.index}
                 for pointer, value in zip(memory, scatter.kept, strict=True):
                     known[value] = b.load(pointer, at)
-                _copy(b, scatter.writes, known)
-
-
-def _users(body: list[Operation], value: Value) -> list[Operation]:
-    return [o for o in body if value in o.operands]
-
-
-def _copy(b: KernelBuilder, operations: list[Operation], known: dict[Value, Value]) -> None:
-    """Copy operations, with operands replaced according to the mapping `known`."""
-    for o in operations:
-        operands = tuple(known.get(v, v) for v in o.operands)
-        results = b.emit(o.opcode, operands, tuple(v.type for v in o.results), **o.attributes)
-        known.update(zip(o.results, results, strict=True))
-
-
-__all__ = ["cut_scatters", "serialize_inner_loops"]
+                Copier(b, known).copy(scatter.writes)

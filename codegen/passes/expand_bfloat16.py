@@ -14,9 +14,9 @@ import numpy as np
 
 from weft.codegen.kernel_ir.builder import KernelBuilder
 from weft.codegen.kernel_ir.dtypes import is_bfloat16
-from weft.codegen.kernel_ir.operation import STRUCTURAL, Kernel, Operation, Pointer, Type, Value
+from weft.codegen.kernel_ir.operation import STRUCTURAL, Kernel, Operation, Parameter, Pointer, Type, Value
 from weft.codegen.ops import find_op
-from weft.codegen.passes.rewrite import Rewriter
+from weft.codegen.passes.rewrite import Rewriter, changes
 
 _BITS, _VALUE = np.dtype(np.uint16), np.dtype(np.float32)
 # Ops whose float32 result is a bfloat16 value if their operands are.
@@ -41,25 +41,25 @@ def _retype(type: Type) -> tuple[Type, ...]:
 
 def expand_bfloat16(kernel: Kernel) -> Kernel:
     """Return the kernel with bfloat16 replaced, or the kernel itself if it has no bfloat16."""
-    values = [p.value for p in kernel.parameters] + [v for o in kernel.walk() for v in (*o.results, *o.operands)]
-    values += [v for f in kernel.functions for v in f.parameters]
-    if not any(_retype(v.type) != (v.type,) for v in values):
+    if not changes(kernel, _retype):
         return kernel
     for operation in kernel.walk():
         combined = operation.attributes.get("combine", ())
         assert set(combined) <= _REDUCTIONS or not any(_is_brain(v.type) for v in operation.results), (
             "sums run in float32"
         )
-    rewriter = Rewriter(kernel, _expand, _retype)
-    b = rewriter.builder
-    for parameter in kernel.parameters:
-        old = parameter.value
-        scalar = _is_brain(old.type)
-        (kind,) = (_BITS,) if scalar else _retype(old.type)
-        value = old if kind == old.type else Value(old.name, kind)
-        b.kernel.parameters.append(replace(parameter, value=value))
-        rewriter.map[old] = b.op("_bfloat16_value", value, dtype=_VALUE) if scalar else value
-    return rewriter.run()
+    return _Expander(kernel, _expand, _retype).run()
+
+
+class _Expander(Rewriter):
+    def parameter(self, parameter: Parameter) -> None:
+        """Add a parameter to the new kernel. A bfloat16 number is passed as its bits."""
+        if not _is_brain(parameter.value.type):
+            super().parameter(parameter)
+            return
+        bits = Value(parameter.value.name, _BITS)
+        self.builder.kernel.parameters.append(replace(parameter, value=bits))
+        self.map[parameter.value] = self.builder.op("_bfloat16_value", bits, dtype=_VALUE)
 
 
 def _round(b: KernelBuilder, value: Value) -> Value:

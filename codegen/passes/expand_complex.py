@@ -6,7 +6,6 @@ parameter or pointer of the kernel is complex.
 
 from __future__ import annotations
 
-from dataclasses import replace
 from typing import Any
 
 import numpy as np
@@ -14,7 +13,7 @@ import numpy as np
 from weft.codegen.kernel_ir.builder import KernelBuilder
 from weft.codegen.kernel_ir.operation import Kernel, Operation, Pointer, Type, Value
 from weft.codegen.ops import accumulators, find_op, pairs
-from weft.codegen.passes.rewrite import Rewriter
+from weft.codegen.passes.rewrite import Rewriter, changes
 
 
 def is_complex(value: Value) -> bool:
@@ -23,36 +22,17 @@ def is_complex(value: Value) -> bool:
 
 
 def retype(type: Type) -> tuple[Type, ...]:
-    """Return the types that replace a type in expanded kernels: two real types for a complex type.
-
-    Other types are unchanged.
-    """
+    """Return the types that replace a type in expanded kernels: two real types for a complex type, or itself."""
     if isinstance(type, Pointer):
         return (Pointer(part_of(type.dtype), type.space) if type.dtype.kind == "c" else type,)
     return (part_of(type),) * 2 if type.kind == "c" else (type,)
 
 
 def expand_complex(kernel: Kernel) -> Kernel:
-    """Return the kernel with complex values replaced by pairs.
-
-    A kernel without complex values is returned unchanged.
-    """
-    values = [p.value for p in kernel.parameters] + [v for o in kernel.walk() for v in (*o.results, *o.operands)]
-    values += [v for f in kernel.functions for v in f.parameters]
-    if all(retype(v.type) == (v.type,) for v in values):
+    """Return the kernel with complex values replaced by pairs, or the kernel itself if it has none."""
+    if not changes(kernel, retype):
         return kernel
-    rewriter = Rewriter(kernel, _expand, retype)
-    for parameter in kernel.parameters:
-        kind, *more = retype(parameter.value.type)
-        new = parameter
-        if more:
-            raise AssertionError("complex numbers are passed as constants or through memory")
-        if kind != parameter.value.type:
-            value = Value(parameter.value.name, kind)
-            new = replace(parameter, value=value)
-        rewriter.builder.kernel.parameters.append(new)
-        rewriter.map[parameter.value] = new.value
-    expanded = rewriter.run()
+    expanded = Rewriter(kernel, _expand, retype).run()
     for operation in expanded.walk():
         names = operation.attributes.get("combine", ())
         if names and sum(accumulators(name) for name in names) != len(operation.results):
@@ -73,12 +53,12 @@ def _expand(b: KernelBuilder, operation: Operation, operands: list[Any]) -> list
     attributes, results = operation.attributes, operation.results
     match operation.opcode:
         case "constant":
-            value, part = attributes["value"], part_of(results[0].type)  # type: ignore[arg-type]
+            value, part = attributes["value"], part_of(results[0].dtype)
             return [(b.constant(value.real, part), b.constant(value.imag, part))]
         case "cast":
             return [_cast(b, operands[0], results[0].type)]
         case "load" if is_complex(results[0]):
-            notes = _of_parts(attributes, part_of(results[0].type))  # type: ignore[arg-type]
+            notes = _of_parts(attributes, part_of(results[0].dtype))
             indices = zip(_indices(b, operands[1]), notes, strict=True)
             return [tuple(b.load(operands[0], at, **note) for at, note in indices)]
         case "store" if isinstance(operands[2], tuple):
@@ -122,10 +102,7 @@ def _of_parts(attributes: dict[str, Any], part: np.dtype) -> tuple[dict[str, Any
 
 
 def _print(b: KernelBuilder, operation: Operation, operands: list[Any]) -> list[Any]:
-    """Emit a `print` of a complex number in the form ``(1+2j)``.
-
-    The format applies to both parts.
-    """
+    """Emit a `print` of a complex number in the form ``(1+2j)``, with the format for both parts."""
     pieces, formats = [operation.attributes["pieces"][0]], []
     given = operation.attributes.get("formats", ()) or ("",) * len(operands)
     for text, form, value in zip(operation.attributes["pieces"][1:], given, operands, strict=True):

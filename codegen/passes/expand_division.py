@@ -59,7 +59,7 @@ def expand_division(kernel: Kernel) -> Kernel:
     }
     integers = _casts_from(kernel, "bui")
     narrow = integers | _casts_from(kernel, "f") | {v for v, number in constants.items() if _is_moderate(number)}
-    groups = {group[0]: group for block in _blocks(kernel) for group in _groups(block, constants, narrow)}
+    groups = {group[0]: group for block in kernel.blocks() for group in _groups(block, constants, narrow)}
     if not groups:
         return kernel
     made: dict[Operation, Value] = {}
@@ -86,17 +86,8 @@ def expand_division(kernel: Kernel) -> Kernel:
     return rewriter.run()
 
 
-def _blocks(kernel: Kernel) -> Iterator[Block]:
-    yield kernel.body
-    yield from (function.body for function in kernel.functions)
-    yield from (region for o in kernel.walk() for region in o.regions)
-
-
 def _casts_from(kernel: Kernel, kinds: str) -> set[Value]:
-    """Return the float32 values that were cast from 8-bit or 16-bit dtypes of certain kinds.
-
-    Narrow dtypes have at most 16 bits.
-    """
+    """Return the float32 values that were cast from dtypes of certain kinds with at most 16 bits."""
     casts = [o for o in kernel.walk() if o.opcode == "cast" and o.results[0].type == _FLOAT32]
     before = [(o, o.operands[0].type) for o in casts]
     return {o.results[0] for o, type in before if type.kind in kinds and type.itemsize <= _FLOAT16.itemsize}  # type: ignore[union-attr]
@@ -112,10 +103,7 @@ def _is_narrow(o: Operation, narrow: set[Value]) -> bool:
 
 
 def _groups(block: Block, constants: dict[Value, float], narrow: set[Value]) -> Iterator[list[Operation]]:
-    """Yield groups of consecutive quotients or roots that do not depend on each other.
-
-    Each float16 quotient or root is its own group.
-    """
+    """Yield groups of consecutive independent quotients or roots; each one of float16 is its own group."""
     group: list[Operation] = []
     for o in block.operations:
         alone = _is_expanded(o, constants) and _is_narrow(o, narrow)
@@ -257,10 +245,7 @@ class _Writer:
         return self.b.cast(self.fma(wide, high, self.b.op("multiply", wide, low)), _FLOAT32)
 
     def wide_reciprocal(self, b: Value) -> tuple[Value, Value]:
-        """Return 1/b as the sum of two float64 numbers of the same sign.
-
-        An infinite dividend then gives an infinite quotient.
-        """
+        """Return 1/b as the sum of two float64 of the same sign, so that an infinite dividend gives infinity."""
         known = self.constants.get(b)
         wide = self.b.cast(b, _FLOAT64)
         if known is not None:
@@ -304,9 +289,7 @@ class _Writer:
 
     def narrow_root(self, x: Value) -> Value:
         """Return the square root of a float16 value."""
-        own = self.b.op(
-            "bitwise_or", self.test("equal", x, self.float32(0)), self.test("equal", x, self.float32(np.inf))
-        )
+        own = self.is_own_root(x)
         return self.b.op("where", own, x, self.root(x))
 
     def scaled_root(self, x: Value) -> Value:
@@ -315,18 +298,17 @@ class _Writer:
         up = self.b.op("where", small, self.float32(2.0**100), one)
         down = self.b.op("where", small, self.float32(2.0**-50), one)
         root = self.b.op("multiply", self.root(self.b.op("multiply", x, up)), down)
-        own = self.b.op(
-            "bitwise_or", self.test("equal", x, self.float32(0)), self.test("equal", x, self.float32(np.inf))
-        )
-        return self.b.op("where", own, x, root)
+        return self.b.op("where", self.is_own_root(x), x, root)
+
+    def is_own_root(self, x: Value) -> Value:
+        """Return whether `x` is 0 or infinite."""
+        zero, infinite = (self.test("equal", x, self.float32(v)) for v in (0, np.inf))
+        return self.b.op("bitwise_or", zero, infinite)
 
     # -- loops ----------------------------------------------------------------------------------
 
     def in_loop(self, given: Sequence[tuple[Value, ...]], one: Callable[..., Value]) -> Sequence[Value]:
-        """Emit a loop that calls `one` for each item.
-
-        A loop is smaller than unrolled code, and this code seldom runs.
-        """
+        """Emit a loop that calls `one` for each item, since code that seldom runs should be small."""
         if len(given) == 1:
             return [one(*given[0])]
         flat, width = [v for values in given for v in values], len(given[0])

@@ -12,6 +12,7 @@ import numpy as np
 from weft.codegen.kernel_ir.builder import KernelBuilder
 from weft.codegen.kernel_ir.operation import STRUCTURAL, Kernel, Operation, Value
 from weft.codegen.ops import find_op
+from weft.codegen.ops.arithmetic import test
 from weft.codegen.passes.rewrite import Rewriter
 
 # Ops that only move bits and need no wider arithmetic.
@@ -48,24 +49,21 @@ def _next_half(b: KernelBuilder, x: Value, y: Value) -> Value:
     def number(value: float) -> Value:
         return b.constant(value, np.float32)
 
-    def test(name: str, first: Value, second: Value) -> Value:
-        return b.op(name, first, second, dtype=np.bool_)
-
     def step(value: Value, by: Value) -> Value:
         return b.op("where", outwards, b.op("add", value, by), b.op("subtract", value, by))
 
     size = b.op("absolute", x)
-    outwards = test("equal", test("less", x, y), test("less", number(0), x))
+    outwards = test(b, "equal", test(b, "less", x, y), test(b, "less", number(0), x))
     bits = b.op("_reinterpret", size, dtype=np.uint32)
     large = step(bits, b.constant(1 << 13, np.uint32))
     moved = b.op("_reinterpret", large, dtype=np.float32)
-    small = test("less_equal", size, number(2.0**-14))
+    small = test(b, "less_equal", size, number(2.0**-14))
     moved = b.op("where", small, step(size, number(2.0**-24)), moved)
-    moved = b.op("where", test("equal", size, number(np.inf)), number(65504), moved)
+    moved = b.op("where", test(b, "equal", size, number(np.inf)), number(65504), moved)
     moved = b.op("copysign", moved, x)
-    moved = b.op("where", test("equal", x, number(0)), b.op("copysign", number(2.0**-24), y), moved)
-    moved = b.op("where", test("equal", x, y), y, moved)
-    numbers = b.op("bitwise_and", test("equal", x, x), test("equal", y, y))
+    moved = b.op("where", test(b, "equal", x, number(0)), b.op("copysign", number(2.0**-24), y), moved)
+    moved = b.op("where", test(b, "equal", x, y), y, moved)
+    numbers = b.op("bitwise_and", test(b, "equal", x, x), test(b, "equal", y, y))
     return b.op("where", numbers, moved, number(np.nan))
 
 
@@ -78,8 +76,7 @@ def _expand(b: KernelBuilder, operation: Operation, operands: list[Any]) -> list
     if operation.opcode in STRUCTURAL:
         return None
     definition = find_op(operation.opcode)
-    result = operation.results[0].type
-    assert isinstance(result, np.dtype)
+    result = operation.results[0].dtype
     halves = [v.type.char == "e" for v in operands]
     if any(halves) and definition.name not in _MOVES:
         wide = [b.cast(v, np.float32) if h else v for v, h in zip(operands, halves, strict=True)]

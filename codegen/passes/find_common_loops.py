@@ -9,9 +9,8 @@ from __future__ import annotations
 
 import numpy as np
 
-from weft.codegen.kernel_ir.operation import STRUCTURAL, Kernel, Operation
+from weft.codegen.kernel_ir.operation import STRUCTURAL, Kernel, Operation, program_order
 from weft.codegen.passes.find_uniform import Uniformity
-from weft.codegen.passes.index_steps import program_order
 from weft.codegen.passes.thread_steps import ThreadSteps
 
 _INSIDE = frozenset(

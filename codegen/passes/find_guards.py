@@ -11,9 +11,8 @@ from collections.abc import Iterator
 from dataclasses import dataclass, field
 from itertools import count
 
-from weft.codegen.kernel_ir.operation import Block, Kernel, Operation, Pointer, Value
+from weft.codegen.kernel_ir.operation import Block, Kernel, Operation, Pointer, Value, program_order
 from weft.codegen.passes.conditions import INEQUALITIES, NOTHING, Fact, Facts, FactWalk, Implications
-from weft.codegen.passes.index_steps import program_order
 from weft.codegen.passes.linear_index import LinearIndex
 from weft.codegen.passes.split_at_barriers import BarrierSplit, Run, is_pure
 
@@ -66,9 +65,7 @@ class ThreadMultiples:
 
 @dataclass
 class RunGuards:
-    """The bounds on the threads of a run, and the comparisons that the bounds decide.
-
-    A run is the code between two barriers.
+    """The bounds on the threads of a run (code between barriers), and the comparisons that the bounds decide.
 
     If `multiples` is set, only these threads within the bounds have work. `entered` states whether all these threads
     take the branch that contains the run.
@@ -81,9 +78,7 @@ class RunGuards:
 
 
 class GuardFinder:
-    """Finder of the guards that restrict which threads have work in each run of a kernel.
-
-    A run is the code between two barriers.
+    """Finder of the guards that restrict which threads have work in each run (code between barriers) of a kernel.
 
     Parameters
     ----------

@@ -7,8 +7,7 @@ then need not end at the end of a block. Invariant: no thread waits for another,
 
 from __future__ import annotations
 
-from weft.codegen.kernel_ir.operation import SYNCHRONIZATION, Kernel, Operation, Value
-from weft.codegen.passes.index_steps import program_order
+from weft.codegen.kernel_ir.operation import SYNCHRONIZATION, Kernel, Operation, Value, program_order
 
 _OF_BLOCK = SYNCHRONIZATION | {"shared", "dynamic_shared", "lane_index", "trace"}
 # Operations with which a thread may wait for a thread of another block.
@@ -42,10 +41,7 @@ class _Positions:
                 self.users.setdefault(value, []).append(o)
 
     def are_complete(self) -> bool:
-        """Return whether each index is used only in sums of block start and thread index.
-
-        Such a sum is the position of a thread in the grid.
-        """
+        """Return whether each index is used only in the sum of block start and thread index, the grid position."""
         for o in self.operations:
             if o.opcode in ("thread_index", "block_index") and o.attributes.get("axis", 0) == self.axis:
                 for use, value in self.uses(o.results[0]):
@@ -56,10 +52,7 @@ class _Positions:
         return True
 
     def uses(self, value: Value) -> list[tuple[Operation, Value]]:
-        """Return the operations that use a value, either directly or after a cast to more bits.
-
-        Each operation is in a pair with the operand that it uses.
-        """
+        """Return the operations that use a value, possibly after a cast to more bits, with the operand used."""
         found = []
         for use in self.users.get(value, ()):
             if use.opcode == "cast" and _is_wider(use):

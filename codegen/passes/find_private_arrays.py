@@ -14,18 +14,9 @@ import numpy as np
 
 from weft.codegen.kernel_ir.operation import Kernel, Operation, Pointer, Value, program_order
 
-# Kind of atomic -> the atomic that combines a private copy with the array, and its identity, from the dtype's limits.
-COMBINED = {
-    "add": "add",
-    "subtract": "add",
-    "bitwise_or": "bitwise_or",
-    "bitwise_xor": "bitwise_xor",
-    "bitwise_and": "bitwise_and",
-    "minimum": "minimum",
-    "maximum": "maximum",
-    "fmin": "fmin",
-    "fmax": "fmax",
-}
+_ALIKE = ("add", "bitwise_or", "bitwise_xor", "bitwise_and", "minimum", "maximum", "fmin", "fmax")
+# Kind of atomic -> the kind that combines a private copy with the array.
+COMBINED = {**{kind: kind for kind in _ALIKE}, "subtract": "add"}
 # Operations with which a kernel may access an array other than through the array's pointer.
 _OPAQUE = frozenset({"pointer", "call", "external", "assembly", "trace"})
 
@@ -120,7 +111,7 @@ def _atomics(pointer: Value, uses: dict[Value, list[Operation]]) -> list[Operati
             else:
                 return []
     kinds = {(o.attributes["kind"], o.attributes.get("order", "monotonic")) for o in found}
-    dtype = pointer.type.dtype  # type: ignore[union-attr]
+    dtype = pointer.element
     if len(kinds) != 1 or dtype.kind not in "iuf":
         return []
     kind, order = kinds.pop()
@@ -128,16 +119,13 @@ def _atomics(pointer: Value, uses: dict[Value, list[Operation]]) -> list[Operati
 
 
 def _describe(bounds: ArrayBounds, atomic: Operation, others: tuple[ArrayBounds, ...]) -> PrivateArray:
-    dtype = bounds.pointer.type.dtype  # type: ignore[union-attr]
+    dtype = bounds.pointer.element
     combine = COMBINED[atomic.attributes["kind"]]
     return PrivateArray(bounds, dtype, combine, _identity(combine, dtype), others)
 
 
 def _identity(combine: str, dtype: np.dtype) -> int:
-    """Return the bits of the value that leaves an element unchanged in an atomic operation.
-
-    For floats, this is -0.0, an infinity or NaN.
-    """
+    """Return the bits of the value that leaves an element unchanged (for floats -0.0, an infinity or NaN)."""
     if dtype.kind == "f":
         floats = {"add": -0.0, "minimum": np.inf, "maximum": -np.inf}
         return int(np.array(floats.get(combine, np.nan), dtype).view(f"i{dtype.itemsize}"))

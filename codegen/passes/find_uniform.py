@@ -12,8 +12,7 @@ from __future__ import annotations
 from collections.abc import Iterable
 from dataclasses import dataclass, field
 
-from weft.codegen.kernel_ir.operation import SYNCHRONIZATION, Block, Kernel, Operation, Value
-from weft.codegen.passes.index_steps import program_order
+from weft.codegen.kernel_ir.operation import SYNCHRONIZATION, Block, Kernel, Operation, Value, program_order
 
 # Operations whose results differ between threads even for uniform operands.
 _OWN = frozenset({"thread_index", "lane_index", "atomic", "atomic_cas", "call", "clock", "assembly", *SYNCHRONIZATION})
@@ -121,10 +120,7 @@ def _find_common_branches(body: Block) -> dict[Value, frozenset[Operation]]:
 
 
 def variables_read_first(block: Block, found: dict[Block, set[Value]]) -> set[Value]:
-    """Return the variables that a block may load before it stores to them.
-
-    The pointers of all regions are added to `found`.
-    """
+    """Return the variables that a block may load before it stores to them, and add those of all regions to `found`."""
     written: set[Value] = set()
     read = found[block] = set()
     for o in block.operations:
@@ -156,10 +152,7 @@ class _Walk:
         return gone
 
     def after_exit(self, gone: dict[str, Operation], apart: Causes, late: bool) -> tuple[Causes, bool]:
-        """Return the causes of divergence among the remaining threads after some threads have left.
-
-        Also return whether any thread has left the kernel.
-        """
+        """Return the causes of divergence after some threads have left, and whether any has left the kernel."""
         elsewhere = tuple(o for label, o in gone.items() if label != self.found.exit and o not in apart)
         return (*apart, *elsewhere), late or self.found.exit in gone
 
@@ -204,10 +197,7 @@ class _Walk:
         return {}
 
     def repeated_region(self, region: Block, apart: Causes, late: bool) -> dict[str, Operation]:
-        """Analyze the region of a loop.
-
-        Threads that leave during an iteration are missing in the next iteration.
-        """
+        """Analyze the region of a loop, in which threads that leave are missing in the next iteration."""
         gone = self.block(region, apart, late)
         if gone:
             inner, has_left = self.after_exit(gone, apart, late)

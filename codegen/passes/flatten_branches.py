@@ -12,7 +12,7 @@ from dataclasses import dataclass, field
 import numpy as np
 
 from weft.codegen.kernel_ir.builder import KernelBuilder
-from weft.codegen.kernel_ir.operation import STRUCTURAL, Block, Function, Operation, Pointer, Value
+from weft.codegen.kernel_ir.operation import STRUCTURAL, Block, Function, Operation, Value
 
 BOOL = np.dtype(bool)
 # Where a path is taken: everywhere, nowhere, or where a value is true.
@@ -84,15 +84,11 @@ class _Flattener:
         pointer = self.slot(operation)
         found = self.slots[pointer]
         if found is None:
-            assert isinstance(pointer.type, Pointer)
-            found = self.builder.constant(0, pointer.type.dtype)
+            found = self.builder.constant(0, pointer.element)
         return found
 
     def assign(self, operation: Operation, active: Mask) -> None:
-        """Assign a value to a variable in the lanes of the mask `active`.
-
-        The first assignment sets all lanes.
-        """
+        """Assign a value to a variable in the lanes of the mask `active`, or in all lanes the first time."""
         pointer = self.slot(operation)
         value, old = self.map[operation.operands[2]], self.slots[pointer]
         if isinstance(active, Value) and old is not None:

@@ -10,15 +10,13 @@ from __future__ import annotations
 from typing import Any
 
 from weft.codegen.kernel_ir.builder import KernelBuilder
-from weft.codegen.kernel_ir.operation import Block, Kernel, Operation, Value
+from weft.codegen.kernel_ir.operation import Kernel, Operation, Value
+from weft.codegen.passes.find_uniform import variables_read_first
 from weft.codegen.passes.rewrite import Rewriter
 
 
 def forward_variables(kernel: Kernel) -> Kernel:
-    """Replace the loads of each variable that has a single store by the stored value.
-
-    The store must come before all loads.
-    """
+    """Replace all loads of each variable that has a single, earlier store by the stored value."""
     stored = _stored_once(kernel)
     if not stored:
         return kernel
@@ -33,10 +31,7 @@ def forward_variables(kernel: Kernel) -> Kernel:
 
 
 def _stored_once(kernel: Kernel) -> dict[Value, Value]:
-    """Return the variables that have a single store before all loads, with the stored values.
-
-    Variables with other uses are excluded.
-    """
+    """Return the variables that are only loaded, after a single store, with the stored values."""
     variables: dict[Value, list[Value]] = {}
     for o in kernel.walk():
         if o.opcode == "local" and o.attributes["count"] == 1:
@@ -48,18 +43,6 @@ def _stored_once(kernel: Kernel) -> dict[Value, Value]:
         if o.opcode == "store" and o.operands[0] in variables:
             variables[o.operands[0]].append(o.operands[2])
     candidates = {variable: values[0] for variable, values in variables.items() if len(values) == 1}
-    for body in (kernel.body, *(function.body for function in kernel.functions)):
-        _drop_early(body, set(), candidates)
-    return candidates
-
-
-def _drop_early(block: Block, written: set[Value], candidates: dict[Value, Value]) -> None:
-    """Remove from `candidates` the variables that may be loaded before they are stored."""
-    written = set(written)
-    for o in block.operations:
-        if o.opcode == "load" and o.operands[0] in candidates and o.operands[0] not in written:
-            del candidates[o.operands[0]]
-        if o.opcode == "store":
-            written.add(o.operands[0])
-        for region in o.regions:
-            _drop_early(region, written, candidates)
+    bodies = (kernel.body, *(function.body for function in kernel.functions))
+    early = set().union(*(variables_read_first(body, {}) for body in bodies))
+    return {variable: value for variable, value in candidates.items() if variable not in early}

@@ -17,7 +17,7 @@ def index_steps(operations: Iterable[Operation], index: Value) -> dict[Value, in
     steps: dict[Value, int | None] = {index: 1}
     constants: dict[Value, int] = {}
     for operation in program_order(operations):
-        if operation.opcode == "constant" and operation.results[0].type.kind in "iu":  # type: ignore[union-attr]
+        if operation.opcode == "constant" and operation.results[0].dtype.kind in "iu":
             constants[operation.results[0]] = int(operation.attributes["value"])
         if operation.opcode in ("if", "for"):
             # the results of the regions may also depend on the index
@@ -62,7 +62,7 @@ def constant_offsets(operations: Iterable[Operation]) -> dict[Value, tuple[Value
     constants: dict[Value, int] = {}
     found: dict[Value, tuple[Value, int]] = {}
     for operation in operations:
-        if operation.opcode == "constant" and operation.results[0].type.kind in "iu":  # type: ignore[union-attr]
+        if operation.opcode == "constant" and operation.results[0].dtype.kind in "iu":
             constants[operation.results[0]] = int(operation.attributes["value"])
         elif operation.opcode == "add":
             for base, offset in (operation.operands, operation.operands[::-1]):
@@ -75,7 +75,7 @@ def constant_offsets(operations: Iterable[Operation]) -> dict[Value, tuple[Value
 def is_linear(value: Value, index: Value, made: dict[Value, Operation]) -> bool:
     """Return whether a value is linear in an index, computed in integers that are wide enough not to wrap."""
     maker = made.get(value)
-    kind, width = value.type, index.type.itemsize  # type: ignore[union-attr]
+    kind, width = value.type, index.dtype.itemsize
     if isinstance(kind, Pointer) or kind.kind not in "iu" or kind.itemsize < width:
         return False
     if maker is None:

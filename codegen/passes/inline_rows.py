@@ -9,9 +9,9 @@ from __future__ import annotations
 from typing import Any
 
 from weft.codegen.kernel_ir.builder import KernelBuilder
-from weft.codegen.kernel_ir.operation import STRUCTURAL, Block, Kernel, Operation, Value
+from weft.codegen.kernel_ir.operation import STRUCTURAL, Kernel, Operation, Value
 from weft.codegen.ops import find_op
-from weft.codegen.passes.rewrite import Rewriter
+from weft.codegen.passes.rewrite import Copier, Rewriter
 
 
 def has_control_flow(operation: Operation) -> bool:
@@ -47,43 +47,20 @@ def inline_rows(kernel: Kernel, straight: bool) -> Kernel:
             return None
         count += 1
         function = find_op(operation.opcode).body
-        copier = _Copier(b, dict(zip(function.parameters, operands, strict=True)), f"_{count}")
-        return list(copier.block(function.body))
+        inliner = _Inliner(b, dict(zip(function.parameters, operands, strict=True)), f"_{count}")
+        return list(inliner.copy(function.body.operations))
 
     return Rewriter(kernel, rule).run()
 
 
-class _Copier:
-    def __init__(self, builder: KernelBuilder, values: dict[Value, Value], suffix: str) -> None:
-        self.builder = builder
-        self.map = values
-        self.suffix = suffix  # makes the labels of the copy unique
+class _Inliner(Copier):
+    """Copier of a function's body, which adds a suffix to labels to make them unique."""
 
-    def block(self, block: Block) -> tuple[Value, ...]:
-        """Copy a block's operations into the builder's current block, and return the values that the block yields."""
-        for operation in block.operations:
-            if operation.opcode == "yield":
-                return tuple(self.map[v] for v in operation.operands)
-            self.operation(operation)
-        return ()
+    def __init__(self, builder: KernelBuilder, values: dict[Value, Value], suffix: str) -> None:
+        super().__init__(builder, values)
+        self.suffix = suffix
 
     def operation(self, operation: Operation) -> None:
-        attributes = dict(operation.attributes)
-        if "label" in attributes:
-            attributes["label"] += self.suffix
-        regions = []
-        for region in operation.regions:
-            parameters = tuple(self.builder.fresh(v.type) for v in region.parameters)
-            self.map.update(zip(region.parameters, parameters, strict=True))
-            copied = Block(parameters)
-            self.builder.blocks.append(copied)
-            yielded = self.block(region)
-            if not self.builder.ended:
-                copied.operations.append(Operation("yield", yielded))
-            self.builder.blocks.pop()
-            regions.append(copied)
-        operands = [self.map[v] for v in operation.operands]
-        results = self.builder.emit(
-            operation.opcode, operands, [v.type for v in operation.results], tuple(regions), **attributes
-        )
-        self.map.update(zip(operation.results, results, strict=True))
+        """Copy an operation, with a new label if it has one."""
+        label = operation.attributes.get("label")
+        self.emit_copy(operation, **({} if label is None else {"label": label + self.suffix}))

@@ -12,9 +12,8 @@ from collections.abc import Iterator, Mapping
 from dataclasses import dataclass, replace
 
 from weft.codegen.kernel_ir.builder import KernelBuilder
-from weft.codegen.kernel_ir.operation import STRUCTURAL, Block, Kernel, Operation, Pointer, Type, Value
+from weft.codegen.kernel_ir.operation import STRUCTURAL, Block, Kernel, Operation, Pointer, Type, Value, program_order
 from weft.codegen.ops import find_op
-from weft.codegen.passes.index_steps import program_order
 
 # Maximum number of bytes of a kept row: together with the row that it is computed from, it fits in a core's caches.
 ROOM = 64 << 10
@@ -43,7 +42,7 @@ def describe_rows(kernel: Kernel, sizes: Mapping[str, int]) -> Kernel:
     """Set the ``kept`` attribute of a kernel in which several loops over the same short row compute the same values."""
     room: dict[str, int] = {}
     for row in _rows(kernel):
-        points = ROOM // sum(_itemsize(value) for value in row.kept)
+        points = ROOM // sum(value.dtype.itemsize for value in row.kept)
         if row.length in sizes and sizes[row.length] <= points:
             room[row.length] = min(points, room.get(row.length, points))
     known = tuple(x for name in sorted(room) for x in (name, room[name]))
@@ -100,10 +99,7 @@ def loops_over_same_row(kernel: Kernel, block: Block) -> list[list[Operation]]:
 
 
 def _worth_keeping(loops: list[Operation], numbers: Mapping[Value, object]) -> dict[Value, list[Value]]:
-    """Return the values that cost more to compute than to load.
-
-    Each value is mapped to the values of later loops that recompute it.
-    """
+    """Map each value that costs more to compute than to load to the values of later loops that recompute it."""
     first: dict[object, Value] = {}
     found: dict[Value, list[Value]] = {}
     for loop in loops:
@@ -116,11 +112,6 @@ def _worth_keeping(loops: list[Operation], numbers: Mapping[Value, object]) -> d
         for v in made:
             first.setdefault(numbers[v], v)
     return found
-
-
-def _itemsize(value: Value) -> int:
-    assert not isinstance(value.type, Pointer)
-    return value.type.itemsize
 
 
 def _is_plain(kind: Type) -> bool:
@@ -159,10 +150,7 @@ def _used_beside(body: Block, known: set[Value]) -> list[Value]:
 
 
 def cost_of(operation: Operation) -> int:
-    """Return the approximate number of instructions of an operation.
-
-    It is 0 for memory accesses and control flow.
-    """
+    """Return the approximate number of instructions of an operation, or 0 for memory accesses and control flow."""
     return find_op(operation.opcode).cost if operation.opcode not in STRUCTURAL else 0
 
 
@@ -181,8 +169,7 @@ def _cost(value: Value, made: Mapping[Value, Operation]) -> int:
 
 def _keep(builder: KernelBuilder, row: _Row, value: Value, again: list[Value], count: int) -> None:
     """Store a value after its first computation, and load it in the later loops."""
-    assert not isinstance(value.type, Pointer)
-    memory = builder.fresh(Pointer(value.type, "local"))
+    memory = builder.fresh(Pointer(value.dtype, "local"))
     row.block.operations.insert(0, Operation("local", (), (memory,), {"count": count, "align": LINE}))
     for loop in row.loops:
         body = loop.regions[0]

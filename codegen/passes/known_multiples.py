@@ -9,9 +9,9 @@ from __future__ import annotations
 
 from collections.abc import Iterator, Mapping, Sequence
 
-from weft.codegen.kernel_ir.operation import Kernel, Operation, Pointer, Value
+from weft.codegen.kernel_ir.operation import Kernel, Operation, Value, program_order
 from weft.codegen.machines import GPU
-from weft.codegen.passes.index_steps import constant_offsets, index_steps, program_order
+from weft.codegen.passes.index_steps import constant_offsets, index_steps
 
 Names = frozenset[str]
 NONE: Names = frozenset()
@@ -52,7 +52,7 @@ class Multiples:
         if name is not None:
             return frozenset({name}) if self._sizes is None else None if self._sizes[name] % divisor else NONE
         match o.opcode if o is not None else "":
-            case "constant" if o.results[0].type.kind in "iu":  # type: ignore[union-attr]
+            case "constant" if o.results[0].dtype.kind in "iu":  # type: ignore[union-attr]
                 return None if int(o.attributes["value"]) % divisor else NONE  # type: ignore[union-attr]
             case "add" | "subtract" | "minimum" | "maximum":
                 return _union(self.needed(v, divisor, index) for v in o.operands)  # type: ignore[union-attr]
@@ -93,8 +93,7 @@ def _walked(
             base, offset = offsets.get(o.operands[1], (o.operands[1], 0))
             kinds.setdefault((o.operands[0], base, step), set()).add(offset)
     for (pointer, base, step), found in kinds.items():
-        assert isinstance(pointer.type, Pointer)
-        wanted = min(GPU.vector_bytes, lanes * pointer.type.dtype.itemsize)
+        wanted = min(GPU.vector_bytes, lanes * pointer.element.itemsize)
         yield pointer.name, base, found.issuperset(range(step)) and align[pointer] % wanted == 0
 
 
@@ -140,6 +139,3 @@ def aligned_vectors(
     if not good or wanted is None:
         return (), ()
     return tuple(sorted(good)), tuple(sorted(wanted.union(*good.values())))
-
-
-__all__ = ["Multiples", "aligned_vectors"]

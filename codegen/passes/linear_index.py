@@ -8,8 +8,8 @@ from __future__ import annotations
 
 import numpy as np
 
-from weft.codegen.kernel_ir.operation import STRUCTURAL, Kernel, Operation, Pointer, Value
-from weft.codegen.passes.index_steps import program_order
+from weft.codegen.kernel_ir.operation import STRUCTURAL, Kernel, Operation, Pointer, Value, program_order
+from weft.codegen.passes.conditions import is_signed
 from weft.codegen.passes.split_at_barriers import is_pure
 
 LONGEST_BLOCK, LONGEST_GRID = 1 << 10, 1 << 41  # threads along an axis
@@ -46,7 +46,7 @@ class LinearIndex:
             if self._is_position(value, maker):
                 self._positions.add(value)
             self._cost(value)
-            if _is_signed(value):
+            if is_signed(value):
                 self.largest(value)
 
     def axes(self, value: Value) -> frozenset[int] | None:
@@ -91,8 +91,8 @@ class LinearIndex:
                 return 1, True
             case "cast":
                 found = self.step(operands[0], axis)
-                widens = value.type.itemsize > operands[0].type.itemsize  # type: ignore[union-attr]
-                if found is None or not _is_signed(operands[0]) or (widens and not found[1]):
+                widens = value.dtype.itemsize > operands[0].dtype.itemsize
+                if found is None or not is_signed(operands[0]) or (widens and not found[1]):
                     return None
                 return found[0], found[1] and self.largest(operands[0]) <= limit(value)
             case "add" | "subtract":
@@ -137,7 +137,7 @@ class LinearIndex:
                 axis = maker.attributes.get("axis", 0)
                 whole = maker.opcode == "thread_index" and axis == self.merged
                 found = min(found, LONGEST_GRID - 1 if whole else _LARGEST[maker.opcode][axis])
-            elif maker is not None and maker.opcode == "cast" and _is_signed(maker.operands[0]):
+            elif maker is not None and maker.opcode == "cast" and is_signed(maker.operands[0]):
                 source = self.largest(maker.operands[0])
                 found = source if source <= limit(value) else found
             elif maker is not None and maker.opcode in ("add", "subtract", "multiply"):
@@ -155,9 +155,9 @@ class LinearIndex:
         return value in self._positions
 
     def _is_position(self, value: Value, maker: Operation) -> bool:
-        if not _is_signed(value) or maker.opcode in _LARGEST:
+        if not is_signed(value) or maker.opcode in _LARGEST:
             return maker.opcode in _LARGEST
-        wide = value.type.itemsize >= self.index_dtype.itemsize  # type: ignore[union-attr]
+        wide = value.dtype.itemsize >= self.index_dtype.itemsize
         return maker.opcode in ("add", "multiply", "cast") and wide and self._positions.issuperset(maker.operands)
 
 
@@ -168,10 +168,6 @@ def _is_computable(o: Operation, value: Value) -> bool:
     return is_pure(o) and (o.opcode not in STRUCTURAL or o.opcode in _LARGEST or o.opcode in ("constant", "cast"))
 
 
-def _is_signed(value: Value) -> bool:
-    return isinstance(value.type, np.dtype) and value.type.kind == "i"
-
-
 def is_integer(value: Value) -> bool:
     """Return whether a value is a signed or unsigned integer."""
     return isinstance(value.type, np.dtype) and value.type.kind in "iu"
@@ -179,5 +175,4 @@ def is_integer(value: Value) -> bool:
 
 def limit(value: Value) -> int:
     """Return the largest integer that a value's type can represent."""
-    assert isinstance(value.type, np.dtype)
-    return int(np.iinfo(value.type).max)
+    return int(np.iinfo(value.dtype).max)

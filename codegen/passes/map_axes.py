@@ -24,7 +24,8 @@ from __future__ import annotations
 from typing import Any
 
 from weft.codegen.kernel_ir.operation import Kernel
-from weft.codegen.schedules.table import write_schedule
+from weft.codegen.schedules.nest import find_nest
+from weft.codegen.schedules.table import ANY_SIZES, SCHEDULES, choose_schedule
 from weft.codegen.target import Target
 
 
@@ -40,8 +41,13 @@ def launch_data(threaded: Kernel) -> dict[str, Any]:
 def map_axes(kernel: Kernel, target: Target) -> Kernel:
     """Lower a logical kernel to a threaded kernel, which contains the code of one GPU thread.
 
+    If the kernel has no chosen schedule, a schedule that needs no sizes is used.
+
     Raises ValueError for other targets, and for a kernel that is already threaded.
     """
     if target.kind != "cuda" or kernel.level != "logical":
         raise ValueError(f"map_axes maps logical kernels for GPUs, not {kernel.level} ones for {target.name}")
-    return write_schedule(kernel, target)
+    decision = kernel.attributes.get("schedule") or choose_schedule(kernel, {}, False, ANY_SIZES)
+    schedule = next(each for each in SCHEDULES if each.__name__ == type(decision).__module__)
+    threaded: Kernel = schedule.write(kernel, find_nest(kernel), decision, target)
+    return threaded

@@ -13,19 +13,11 @@ from dataclasses import replace
 
 import numpy as np
 
-from weft.codegen.kernel_ir.operation import Block, Kernel, Parameter, Pointer, Value
-from weft.codegen.passes.rewrite import Rewriter
+from weft.codegen.kernel_ir.builder import KernelBuilder
+from weft.codegen.kernel_ir.operation import Kernel, Parameter, Pointer, Value
+from weft.codegen.passes.rewrite import Copier
 
 COUNTER = "counter"
-
-
-class _Renaming(Rewriter):
-    """Rewriter that copies a kernel and gives all values new names."""
-
-    def renew(self, values: tuple[Value, ...]) -> tuple[Value, ...]:
-        new = tuple(self.builder.fresh(value.type) for value in values)
-        self.map.update(zip(values, new, strict=True))
-        return new
 
 
 def merge_kernels(first: Kernel, second: Kernel, same: Mapping[str, str]) -> Kernel:
@@ -45,16 +37,7 @@ def merge_kernels(first: Kernel, second: Kernel, same: Mapping[str, str]) -> Ker
             values[p.value] = Value(f"{p.value.name}b", p.value.type)
             renamed.append(replace(p, value=values[p.value]))
     counter = Parameter(Value(COUNTER, Pointer(np.dtype(np.uint32))), writable=True, noalias=True, align=4)
-    operations = [o for o in first.body.operations if o.opcode != "yield"]
-    both = Kernel(
-        "merged",
-        [*first.parameters, *renamed, counter],
-        Block(),
-        first.index_dtype,
-        "logical",
-        {**first.attributes, "merged": True},
-    )
-    both.body.operations = [*operations, *second.body.operations]
-    rewriter = _Renaming(both, lambda b, operation, operands: None)
-    rewriter.map.update(values)
-    return rewriter.run()
+    builder = KernelBuilder("merged", first.index_dtype, **first.attributes, merged=True)
+    builder.kernel.parameters = [*first.parameters, *renamed, counter]
+    Copier(builder, values).copy([*first.body.operations, *second.body.operations])
+    return builder.finish()

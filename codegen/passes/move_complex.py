@@ -7,7 +7,6 @@ of complex64 values, if it only loads, chooses and stores them. Invariant: the b
 
 from __future__ import annotations
 
-from dataclasses import replace
 from typing import Any
 
 import numpy as np
@@ -28,13 +27,7 @@ def move_complex(kernel: Kernel) -> Kernel:
         return kernel
     if any(not (o.regions or o.opcode in _MOVES) for o in kernel.walk() if _COMPLEX in _types_of(o)):
         return kernel
-    rewriter = Rewriter(kernel, _rewrite, _retype)
-    for parameter in kernel.parameters:
-        (kind,) = _retype(parameter.value.type)
-        value = parameter.value if kind == parameter.value.type else Value(parameter.value.name, kind)
-        rewriter.builder.kernel.parameters.append(replace(parameter, value=value))
-        rewriter.map[parameter.value] = value
-    return rewriter.run()
+    return Rewriter(kernel, _rewrite, _retype).run()
 
 
 def _types_of(operation: Operation) -> list[Type]:

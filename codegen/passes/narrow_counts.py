@@ -26,10 +26,7 @@ def narrow_counts(kernel: Kernel) -> Kernel:
 
 
 def _find_counts(loop: Operation) -> dict[int, tuple[Operation, Value]]:
-    """Return the sums of conditions in a loop, by their positions among the carried values.
-
-    Each is returned as its addition and the condition.
-    """
+    """Map the positions of a loop's sums of conditions, among its carried values, to the addition and the condition."""
     names = loop.attributes.get("combine", ())
     if loop.opcode != "for" or loop.attributes["role"] != "reduce" or any(accumulators(name) != 1 for name in names):
         return {}

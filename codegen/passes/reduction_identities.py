@@ -7,7 +7,7 @@ from typing import Any
 
 import numpy as np
 
-from weft.codegen.kernel_ir.operation import Operation, Type
+from weft.codegen.kernel_ir.operation import Operation
 from weft.codegen.ops import accumulators, identity_of
 
 # Reductions whose order changes no bit.
@@ -22,7 +22,7 @@ def rounds(loop: Operation) -> bool:
     )
 
 
-def reduction_identities(combine: Sequence[str], types: Sequence[Type]) -> list[Any]:
+def reduction_identities(combine: Sequence[str], types: Sequence[Any]) -> list[Any]:
     """Return the identities of all accumulators of the reductions in `combine`, as NumPy scalars.
 
     Combining a value with the identity changes no bit.
@@ -33,10 +33,8 @@ def reduction_identities(combine: Sequence[str], types: Sequence[Type]) -> list[
     found: list[Any] = []
     for name in combine:
         dtype = types[len(found)]
-        assert isinstance(dtype, np.dtype)
         if accumulators(name) == 2:
             index = types[len(found) + 1]
-            assert isinstance(index, np.dtype)
             found.append(identity_of(name, dtype))
             found.append(index.type(np.iinfo(index).max))
         elif name == "add" and dtype.kind == "f":

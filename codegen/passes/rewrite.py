@@ -1,4 +1,4 @@
-"""Base class of passes that replace operations, which rebuilds a kernel block by block.
+"""Base classes of passes: one replaces operations of a kernel, the other copies operations with new names.
 
 In: a kernel, and a function that gets each operation with its operands already replaced. Out: a new kernel. The old
 kernel is unchanged. Operations for which the function returns None are copied.
@@ -6,28 +6,42 @@ kernel is unchanged. Operations for which the function returns None are copied.
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Iterable
+from dataclasses import replace
 from typing import Any
 
 from weft.codegen.kernel_ir.builder import KernelBuilder
-from weft.codegen.kernel_ir.operation import Block, Function, Kernel, Operation, Type, Value
+from weft.codegen.kernel_ir.operation import Block, Function, Kernel, Operation, Parameter, Type, Value
 
 # The replacement of a value: a value, or two parts for a complex value.
 Replaced = Any
 Rule = Callable[[KernelBuilder, Operation, list[Replaced]], list[Replaced] | None]
+# Maps a type to the types of the values that replace a value of this type.
+Retype = Callable[[Type], tuple[Type, ...]]
 
 
 def _as_it_is(type: Type) -> tuple[Type, ...]:
     return (type,)
 
 
+def _copied(builder: KernelBuilder, operation: Operation, operands: list[Replaced]) -> None:
+    """Replace no operation."""
+
+
+def changes(kernel: Kernel, retype: Retype) -> bool:
+    """Return whether `retype` changes the type of any value of a kernel."""
+    values = [p.value for p in kernel.parameters] + [v for o in kernel.walk() for v in (*o.results, *o.operands)]
+    values += [v for f in kernel.functions for v in f.parameters]
+    return any(retype(v.type) != (v.type,) for v in values)
+
+
 class Rewriter:
     """The state of a rewriting pass over one kernel."""
 
-    def __init__(self, kernel: Kernel, rule: Rule, retype: Callable[[Type], tuple[Type, ...]] = _as_it_is) -> None:
+    def __init__(self, kernel: Kernel, rule: Rule = _copied, retype: Retype = _as_it_is) -> None:
         self.old = kernel
         self.rule = rule
-        self.retype = retype  # maps a type to the types of the values that replace a value of this type
+        self.retype = retype
         self.builder = KernelBuilder(kernel.name, kernel.index_dtype)
         self.builder.after(kernel)
         self.builder.kernel.level = kernel.level
@@ -35,18 +49,23 @@ class Rewriter:
         self.map: dict[Value, Replaced] = {}
 
     def run(self) -> Kernel:
-        """Rebuild the kernel and return it.
-
-        Parameters stay, unless a rule has replaced them.
-        """
+        """Rebuild the kernel and return it."""
         for parameter in self.old.parameters:
-            if parameter.value not in self.map:
-                self.builder.kernel.parameters.append(parameter)
-                self.map[parameter.value] = parameter.value
-        self.body(self.old.body)
+            self.parameter(parameter)
+        self.body(self.old.body.operations)
         for function in self.old.functions:
             self.function(function)
         return self.builder.finish()
+
+    def parameter(self, parameter: Parameter) -> None:
+        """Add a parameter to the new kernel, with the type that `retype` returns."""
+        value = parameter.value
+        kind, *more = self.retype(value.type)
+        assert not more, "complex numbers are passed as constants or through memory"
+        if kind != value.type:
+            parameter = replace(parameter, value=Value(value.name, kind))
+        self.builder.kernel.parameters.append(parameter)
+        self.map[value] = parameter.value
 
     def function(self, function: Function) -> None:
         """Rewrite a function of the kernel."""
@@ -55,12 +74,12 @@ class Rewriter:
         body = Block()
         self.builder.kernel.functions.append(Function(function.name, parameters, body, results))
         outer, self.builder.blocks = self.builder.blocks, [body]
-        self.body(function.body)
+        self.body(function.body.operations)
         self.builder.blocks = outer
 
-    def body(self, block: Block) -> None:
-        """Rewrite the operations of a block into the builder's current block."""
-        for operation in block.operations:
+    def body(self, operations: Iterable[Operation]) -> None:
+        """Rewrite operations into the builder's current block."""
+        for operation in operations:
             operands = [self.map[v] for v in operation.operands]
             if operation.regions:
                 self.structured(operation, operands)
@@ -75,34 +94,20 @@ class Rewriter:
                 for value, new in zip(operation.results, replaced, strict=True):
                     self.map[value] = new
 
-    def copy(self, operation: Operation, operands: list[Replaced]) -> None:
-        """Copy an operation, with new operands."""
-        results = self.renew(operation.results)
-        self.builder.block.operations.append(
-            Operation(operation.opcode, tuple(_flatten(operands)), results, operation.attributes)
-        )
-
     def structured(self, operation: Operation, operands: list[Replaced]) -> None:
-        """Rewrite an operation that contains blocks of other operations, such as a loop.
+        """Rewrite an operation with regions, such as a loop. Subclasses override this method to replace operations."""
+        self.copy(operation, operands)
 
-        One result may become several values.
-        """
+    def copy(self, operation: Operation, operands: list[Replaced]) -> None:
+        """Copy an operation, with new operands and rewritten regions. One result may become several values."""
         regions = []
         for region in operation.regions:
-            block = Block(self.renew(region.parameters))
-            self.builder.blocks.append(block)
-            self.body(region)
-            self.builder.blocks.pop()
+            with self.builder.region(self.renew(region.parameters)) as block:
+                self.body(region.operations)
             regions.append(block)
-        self.builder.block.operations.append(
-            Operation(
-                operation.opcode,
-                tuple(_flatten(operands)),
-                self.renew(operation.results),
-                operation.attributes,
-                tuple(regions),
-            )
-        )
+        results = self.renew(operation.results)
+        copied = Operation(operation.opcode, tuple(_flatten(operands)), results, operation.attributes, tuple(regions))
+        self.builder.block.operations.append(copied)
 
     def renew(self, values: tuple[Value, ...]) -> tuple[Value, ...]:
         """Return new values that replace `values`, with the types that `retype` returns."""
@@ -121,6 +126,52 @@ def _flatten(values: list[Replaced]) -> list[Value]:
     for value in values:
         flat.extend(value) if isinstance(value, tuple) else flat.append(value)
     return flat
+
+
+class Copier:
+    """Writer of copies of operations, which have new results.
+
+    The copies are appended to the builder's current block. `map` maps values to their copies. All other values are used
+    as they are.
+    """
+
+    def __init__(self, builder: KernelBuilder, map: dict[Value, Value]) -> None:
+        self.builder = builder
+        self.map = map
+
+    def new(self, value: Value) -> Value:
+        """Return the copy of a value, or the value itself if it has no copy."""
+        return self.map.get(value, value)
+
+    def copy(self, operations: Iterable[Operation]) -> tuple[Value, ...]:
+        """Copy operations, and return the copies of the operands of the final `yield`."""
+        for operation in operations:
+            if operation.opcode == "yield":
+                return tuple(map(self.new, operation.operands))
+            self.operation(operation)
+        return ()
+
+    def operation(self, operation: Operation) -> None:
+        """Copy an operation. Subclasses override this method to replace operations."""
+        self.emit_copy(operation)
+
+    def emit_copy(self, operation: Operation, operands: Iterable[Value] | None = None, **attributes: Any) -> None:
+        """Copy an operation and its regions, optionally with other operands or attributes."""
+        given = tuple(map(self.new, operation.operands) if operands is None else operands)
+        regions = tuple(map(self.region, operation.regions))
+        types = [v.type for v in operation.results]
+        made = self.builder.emit(operation.opcode, given, types, regions, **{**operation.attributes, **attributes})
+        self.map.update(zip(operation.results, made, strict=True))
+
+    def region(self, region: Block) -> Block:
+        """Copy a region with its parameters, and return the copy."""
+        parameters = tuple(self.builder.fresh(v.type) for v in region.parameters)
+        self.map.update(zip(region.parameters, parameters, strict=True))
+        with self.builder.region(parameters) as block:
+            ends = self.copy(region.operations)
+            if not self.builder.ended:
+                block.operations.append(Operation("yield", ends))
+        return block
 
 
 def copy_of(builder: KernelBuilder, value: Value, made: dict[Value, Operation], known: dict[Value, Value]) -> Value:

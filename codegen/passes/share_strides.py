@@ -203,10 +203,7 @@ class _Finder:
         return None
 
     def is_counter(self, variable: Value, first: Operation, scope: Operation, inside: list[Operation]) -> bool:
-        """Return whether a variable has no uses except loads and stores.
-
-        Each load must be in the loop, or between `first` and the loop.
-        """
+        """Return whether a variable is only loaded and stored, with each load in the loop or between it and `first`."""
         around = set(inside)
         for o in self.uses[variable]:
             if o.opcode not in ("load", "store") or o.operands[0] is not variable:
@@ -362,9 +359,7 @@ class _Sharer(Rewriter):
             super().structured(operation, operands)
             return
         (repeat,) = (o for o in operation.regions[0].operations if o.opcode == "repeat")
-        kind = loop.variable.type
-        assert isinstance(kind, Pointer)
-        (counter,) = b.emit("local", (), (kind,), count=1)
+        counter = b.local(loop.variable.element)
         first = self.value_of_first_thread(loop.start)
         b.store(counter, b.constant(0), first)
         distance = self.distance_to_first(loop.start)
@@ -380,16 +375,9 @@ class _Sharer(Rewriter):
 
     def emit_loop(self, label: str, emit: Callable[[str], None]) -> None:
         """Emit a loop that the threads run together, with iterations emitted by `emit`."""
-        b, outer = self.builder, dict(self.map)
-        body, around = Block(), Block()
-        b.blocks.append(body)
-        emit(label)
-        b.emit("yield")
-        b.blocks[-1:] = [around]
-        b.emit("repeat", (), (), (body,), in_step=True)
-        b.emit("yield")
-        b.blocks.pop()
-        b.emit("scope", (), (), (around,), label=label)
+        outer = dict(self.map)
+        with self.builder.scope(label), self.builder.repeat(in_step=True):
+            emit(label)
         self.map = outer
 
     def emit_iteration(self, label: str, loop: StridedLoop, repeat: Operation, counter: Value, distance: Value) -> None:
@@ -400,13 +388,8 @@ class _Sharer(Rewriter):
         b = self.builder
         count, stop, step = self.state(loop, repeat, counter)
         self.leave_if(b.op("greater_equal", count, stop, dtype=bool), label)
-        inside = b.op("less", distance, b.op("subtract", stop, count), dtype=bool)
-        works, rests = Block(), Block()
-        rests.operations.append(Operation("yield"))
-        b.blocks.append(works)
-        self.emit_work(loop, repeat, b.op("add", count, distance))
-        b.blocks.pop()
-        b.emit("if", (inside,), (), (works, rests))
+        with b.if_(b.op("less", distance, b.op("subtract", stop, count), dtype=bool)):
+            self.emit_work(loop, repeat, b.op("add", count, distance))
         b.store(counter, b.constant(0), b.op("add", count, step))
 
     def emit_full_iterations(
@@ -451,21 +434,14 @@ class _Sharer(Rewriter):
 
     def leave_if(self, condition: Value, label: str) -> None:
         """Emit the exit test of a loop."""
-        ends, stays = Block(), Block()
-        ends.operations.append(Operation("leave", attributes={"label": label}))
-        stays.operations.append(Operation("yield"))
-        self.builder.emit("if", (condition,), (), (ends, stays))
+        with self.builder.if_(condition):
+            self.builder.leave(label)
 
     def emit_work(self, loop: StridedLoop, repeat: Operation, index: Value, straight: bool = False) -> None:
-        """Emit the work of a thread in one iteration.
-
-        With `straight`, further operations follow in the same block.
-        """
+        """Emit the work of a thread in one iteration, which ends the block unless it is `straight`."""
         self.indices[loop.variable] = index
-        rest = Block()
         end = ("yield",) if straight else ()
-        rest.operations = [o for o in repeat.regions[0].operations if o is not loop.test and o.opcode not in end]
-        self.body(rest)
+        self.body(o for o in repeat.regions[0].operations if o is not loop.test and o.opcode not in end)
         del self.indices[loop.variable]
 
     def renew(self, values: tuple[Value, ...]) -> tuple[Value, ...]:
@@ -491,10 +467,7 @@ class _Sharer(Rewriter):
         return self.value_of_thread(value, last)
 
     def value_of_thread(self, value: Value, number: Callable[[Operation], Value]) -> Value:
-        """Emit code that computes, in every thread, another thread's value of `value`.
-
-        `number` emits that thread's thread and block indices.
-        """
+        """Emit code that computes the value of `value` in the thread whose indices `number` emits."""
         if value not in self.uniform.varying:
             return self.map[value]  # type: ignore[no-any-return]
         maker = self.makers[value]

@@ -12,11 +12,10 @@ from __future__ import annotations
 from collections.abc import Iterable, Iterator
 from dataclasses import dataclass, field, replace
 
-from weft.codegen.kernel_ir.operation import STRUCTURAL, SYNCHRONIZATION, Block, Kernel, Operation, Value
+from weft.codegen.kernel_ir.operation import STRUCTURAL, SYNCHRONIZATION, Block, Kernel, Operation, Value, program_order
 from weft.codegen.ops import find_op
 from weft.codegen.passes.find_common_loops import find_common_loops
 from weft.codegen.passes.find_uniform import Uniformity, find_uniform
-from weft.codegen.passes.index_steps import program_order
 from weft.codegen.passes.thread_steps import innermost_axis
 
 # Synchronization points at which runs can be split. Warp operations qualify only if their mask names all lanes.
@@ -129,10 +128,7 @@ class BarrierSplit:
         return list(found)
 
     def begins_with_store(self, run: Run, root: Value) -> bool:
-        """Return whether a run (code between barriers) never reads the previous value of a variable.
-
-        Its first access is then an unconditional store, or there is none.
-        """
+        """Return whether a run first stores to a variable unconditionally, or does not access the variable."""
         if run not in self._first:
             first = self._first[run] = {}
             for o in run.operations:
@@ -143,10 +139,7 @@ class BarrierSplit:
 
 
 def split_at_barriers(kernel: Kernel) -> BarrierSplit | None:
-    """Split a kernel into steps at its synchronization points.
-
-    Return None if threads may diverge at a synchronization point.
-    """
+    """Split a kernel at its synchronization points, or return None if threads may diverge at one of them."""
     uniform = of_block = find_uniform(kernel)
     if kernel.attributes.get("in_step") == "grid":
         of_block = find_uniform(replace(kernel, attributes={**kernel.attributes, "in_step": "block"}))
@@ -202,10 +195,7 @@ def _is_full(mask: Value, kernel: Kernel) -> bool:
 
 
 class _Splitter:
-    """The algorithm that splits a kernel into steps.
-
-    It marks the operations that execute once for all threads, and divides the others into runs.
-    """
+    """The algorithm that marks the operations that execute once for all threads, and divides the others into runs."""
 
     def __init__(self, kernel: Kernel, uniform: Uniformity, axis: int) -> None:
         self.kernel = kernel
@@ -283,10 +273,7 @@ class _Splitter:
         return all(cause in self.made.in_step and cause in inside for cause in self.uniform.apart.get(o, ()))
 
     def mark_enclosing(self, around: tuple[Operation, ...]) -> None:
-        """Mark the loops and branches around an operation that is executed once for all threads.
-
-        They must also be executed once.
-        """
+        """Mark the loops and branches around an operation that is executed once, which must be executed once too."""
         for o in around:
             if o in self.once:
                 continue
@@ -411,10 +398,7 @@ class _Splitter:
         self.made.steps[block] = steps
 
     def find_strict(self) -> None:
-        """Find the synchronization points that lie in branches and that all lanes of a warp must reach together.
-
-        That is, all lanes must arrive if any lane does.
-        """
+        """Find the synchronization points in branches that all lanes of a warp must reach if any lane does."""
         order = list(program_order(self.kernel.body.operations))
         last = max((k for k, o in enumerate(order) if o.opcode in SYNCHRONIZATION), default=-1)
         for o, branch in self.made.branches.items():
@@ -457,10 +441,7 @@ class _Flow:
         self.costs: dict[Value, int | None] = {}
 
     def find(self, values: Iterable[Value]) -> None:
-        """Find the values and the memory that are used on both sides of a barrier.
-
-        `values` are all values in program order.
-        """
+        """Find the values (given in program order) and the memory that are used on both sides of a barrier."""
         for value in values:  # in program order, so that chains of any length take no recursion
             self.cost(value)
         for run in self.made.runs():

@@ -10,14 +10,13 @@ choice has the result that its branch had.
 
 from __future__ import annotations
 
-from collections.abc import Sequence
 from typing import Any
 
 import numpy as np
 
 from weft.codegen.kernel_ir.builder import KernelBuilder
-from weft.codegen.kernel_ir.operation import Block, Kernel, Operation, Value
-from weft.codegen.passes.index_steps import program_order
+from weft.codegen.kernel_ir.operation import Block, Kernel, Operation, Value, program_order
+from weft.codegen.passes.rewrite import Copier
 
 # Maximum number of operations in a loop body that is duplicated, and in all copies together: compile time grows with
 # them.
@@ -39,42 +38,32 @@ def split_borders(kernel: Kernel) -> Kernel:
     return _Splitter(kernel).run()
 
 
-class _Splitter:
-    """Rewriter that splits a loop with index tests into several loops with shorter ranges."""
+class _Splitter(Copier):
+    """Copier that splits a loop with index tests into several loops with shorter ranges."""
 
     def __init__(self, kernel: Kernel) -> None:
-        self.kernel = kernel
-        self.builder = KernelBuilder(kernel.name, kernel.index_dtype)
+        super().__init__(KernelBuilder(kernel.name, kernel.index_dtype), {})
         self.builder.after(kernel)
+        self.kernel = kernel
         self.made = {v: o for o in kernel.walk() for v in o.results}
-        self.map: dict[Value, Value] = {}
         self.known: dict[Value, bool] = {}  # condition -> whether it holds in the code being copied
         self.split = True  # whether loops are split: not inside a loop that could not be split
 
     def run(self) -> Kernel:
         """Split the kernel's loops and return the kernel."""
-        self.block(self.kernel.body)
+        self.copy(self.kernel.body.operations)
         self.kernel.body = self.builder.kernel.body
         return self.kernel
 
-    # -- copies -----------------------------------------------------------------------------------
-
-    def block(self, block: Block) -> tuple[Value, ...]:
-        """Copy a block's operations into the current block, and return the values that the copied block yields."""
-        for operation in block.operations:
-            if operation.opcode == "yield":
-                return tuple(map(self.new, operation.operands))
-            if operation.opcode == "if" and (holds := self.holds(operation.operands[0])) is not None:
-                self.map.update(zip(operation.results, self.block(operation.regions[not holds]), strict=True))
-            elif operation.opcode == "for" and self.split and (likely := self.likely(operation)):
-                self.loop(operation, likely)
-            else:
-                self.copy(operation)
-        return ()
-
-    def new(self, value: Value) -> Value:
-        """Return the copy of a value, or the value itself if it has no copy."""
-        return self.map.get(value, value)
+    def operation(self, operation: Operation) -> None:
+        """Copy an operation, replace a decided branch by its region, or split a loop."""
+        if operation.opcode == "if" and (holds := self.holds(operation.operands[0])) is not None:
+            ends = self.copy(operation.regions[not holds].operations)
+            self.map.update(zip(operation.results, ends, strict=True))
+        elif operation.opcode == "for" and self.split and (likely := self.likely(operation)):
+            self.loop(operation, likely)
+        else:
+            self.emit_copy(operation)
 
     def holds(self, value: Value) -> bool | None:
         """Return whether a condition holds, or None if this is unknown."""
@@ -84,31 +73,6 @@ class _Splitter:
             first, second = map(self.holds, made.operands)
             return False if first is False or second is False else first and second
         return found
-
-    def copy(self, operation: Operation, operands: tuple[Value, ...] | None = None, **attributes: Any) -> None:
-        """Copy an operation with new results, and optionally with other operands."""
-        regions = []
-        for region in operation.regions:
-            parameters = tuple(self.builder.fresh(v.type) for v in region.parameters)
-            self.map.update(zip(region.parameters, parameters, strict=True))
-            regions.append(self.region(region, parameters))
-        types = [v.type for v in operation.results]
-        operands = tuple(map(self.new, operation.operands)) if operands is None else operands
-        made = self.builder.emit(
-            operation.opcode, operands, types, tuple(regions), **{**operation.attributes, **attributes}
-        )
-        self.map.update(zip(operation.results, made, strict=True))
-
-    def region(self, region: Block, parameters: tuple[Value, ...] = ()) -> Block:
-        """Copy a region's operations into a new block, and return the block."""
-        block = Block(parameters)
-        self.builder.blocks.append(block)
-        ends = self.block(region)
-        block.operations.append(Operation("yield", ends))
-        self.builder.blocks.pop()
-        return block
-
-    # -- loops ------------------------------------------------------------------------------------
 
     def likely(self, loop: Operation) -> dict[Value, bool]:
         """Return the comparisons of a loop's index in branch conditions, with the usual result of each.
@@ -134,10 +98,7 @@ class _Splitter:
         return found
 
     def tests(self, condition: Value) -> list[Value]:
-        """Return the index comparisons that a condition combines with AND.
-
-        The result is empty if the condition has other operands.
-        """
+        """Return the index comparisons that a condition combines with AND, or an empty list for other conditions."""
         made = self.made.get(condition)
         if made is None:
             return []
@@ -154,28 +115,22 @@ class _Splitter:
         elif [o.opcode for o in self.kernel.body.operations].count("for") == 1:
             self.split_in_blocks(operation, likely)
         else:
-            self.copy(operation)
+            self.emit_copy(operation)
 
     def split_by_branch(self, operation: Operation, likely: dict[Value, bool]) -> None:
         """Rewrite an outer loop, so that a branch on the index selects one of two bodies."""
-        (region,) = operation.regions
-        parameters = tuple(self.builder.fresh(v.type) for v in region.parameters)
-        self.map.update(zip(region.parameters, parameters, strict=True))
-        body = Block(parameters)
-        self.builder.blocks.append(body)
-        low, high = self.bounds(likely)
-        index = self.new(region.parameters[0])
-        condition = self.is_inside(index, self.builder.op("add", index, self.builder.constant(1)), low, high)
-        outside, self.known = self.known, {**self.known, **likely}
-        middle = self.region(region)
-        self.known, self.split = outside, False
-        border = self.region(region)
-        self.split = True
-        self.builder.emit("if", (condition,), (), (middle, border))
-        body.operations.append(Operation("yield", ()))
-        self.builder.blocks.pop()
-        start, stop = map(self.new, operation.operands)
-        self.builder.emit("for", (start, stop), (), (body,), **operation.attributes)
+        b, (region,), (start, stop) = self.builder, operation.regions, map(self.new, operation.operands)
+        with b.loop(stop, start=start, **operation.attributes) as loop:
+            self.map[region.parameters[0]] = loop.index
+            low, high = self.bounds(likely)
+            condition = self.is_inside(loop.index, b.op("add", loop.index, b.constant(1)), low, high)
+            with b.if_(condition):
+                outside, self.known = self.known, {**self.known, **likely}
+                self.copy(region.operations)
+            with b.else_():
+                self.known, self.split = outside, False
+                self.copy(region.operations)
+                self.split = True
 
     def split_in_blocks(self, operation: Operation, likely: dict[Value, bool]) -> None:
         """Rewrite an innermost loop as two loops: over blocks of indices, and over the indices of a block.
@@ -183,21 +138,17 @@ class _Splitter:
         A block in which all comparisons are constant has no choices. Threads divide the blocks.
         """
         b, (start, stop) = self.builder, map(self.new, operation.operands)
-        first = b.fresh(operation.regions[0].parameters[0].type)
-        body = Block((first,))
-        b.blocks.append(body)
-        last = b.op("add", first, b.op("minimum", b.op("subtract", stop, first), b.constant(BLOCK)))
-        if len(likely) <= TESTS and self.length_of_copies(operation, likely) <= MOST:
-            self.copy_by_results(operation, first, last, likely)
-        else:
-            low, high = self.bounds(likely)
-            with b.if_(self.is_inside(first, last, low, high)):
-                self.copy_knowing(likely, operation, (first, last))
-            with b.else_():
-                self.copy(operation, (first, last), role="serial")
-        body.operations.append(Operation("yield", ()))
-        b.blocks.pop()
-        b.emit("for", (start, stop), (), (body,), role="parallel", step=BLOCK)
+        with b.loop(stop, "parallel", start=start, step=BLOCK) as blocks:
+            first = blocks.index
+            last = b.op("add", first, b.op("minimum", b.op("subtract", stop, first), b.constant(BLOCK)))
+            if len(likely) <= TESTS and self.length_of_copies(operation, likely) <= MOST:
+                self.copy_by_results(operation, first, last, likely)
+            else:
+                low, high = self.bounds(likely)
+                with b.if_(self.is_inside(first, last, low, high)):
+                    self.copy_knowing(likely, operation, (first, last))
+                with b.else_():
+                    self.emit_copy(operation, (first, last), role="serial")
         self.kernel.attributes = {**self.kernel.attributes, "grain": BLOCK}
 
     def length_of_copies(self, operation: Operation, likely: dict[Value, bool]) -> int:
@@ -243,7 +194,7 @@ class _Splitter:
         """Emit copies of a loop, and tests that select a copy without branches that are constant for a block."""
         test = self.open_test(operation.regions[0], likely)
         if test is None:
-            self.copy(operation, (first, last), role="serial")
+            self.emit_copy(operation, (first, last), role="serial")
             return
         b, from_there = self.builder, self.made[test].opcode == "greater_equal"
         bound = self.bound(self.made[test].operands[1])
@@ -258,7 +209,7 @@ class _Splitter:
                 self.copy_by_results(operation, first, last, likely)
             with b.else_():
                 self.known = outside
-                self.copy(operation, (first, last), role="serial")
+                self.emit_copy(operation, (first, last), role="serial")
         self.known = outside
 
     def split_in_ranges(self, operation: Operation, likely: dict[Value, bool]) -> None:
@@ -277,42 +228,29 @@ class _Splitter:
                 if one is not other:
                     self.copy_knowing(known, operation, (one, other))
             return
+        # the start, the stop, the known results of comparisons, and the attributes of each range
         pieces: list[Any] = [(start, begin, {}, {"lanes": 0, "rolled": True})] if low is not None else []
         pieces.append((begin, end, likely, {}))
         pieces += [(end, stop, {}, {"lanes": 0, "rolled": True})] if high is not None else []
         length = b.op("subtract", stop, start)
         border = b.op("subtract", length, b.op("subtract", end, begin))
         short = b.op("less_equal", border, b.op("right_shift", length, b.constant(BORDER)), dtype=np.bool_)
-        split = self.copies_over_ranges(operation, pieces)
-        whole = self.copies_over_ranges(operation, [(start, stop, {}, {})])
-        b.emit("if", (short,), (), (split, whole))
-
-    def copies_over_ranges(self, operation: Operation, pieces: Sequence[Any]) -> Block:
-        """Return a block with one copy of a loop for each range in `pieces`.
-
-        Each range has a start, a stop, the known results of comparisons, and attributes.
-        """
-        block = Block(())
-        self.builder.blocks.append(block)
-        for one, other, known, attributes in pieces:
-            self.copy_knowing(known, operation, (one, other), **attributes)
-        block.operations.append(Operation("yield", ()))
-        self.builder.blocks.pop()
-        return block
+        with b.if_(short):
+            for one, other, known, attributes in pieces:
+                self.copy_knowing(known, operation, (one, other), **attributes)
+        with b.else_():
+            self.copy_knowing({}, operation, (start, stop))
 
     def copy_knowing(
         self, known: dict[Value, bool], operation: Operation, bounds: tuple[Value, Value], **attributes: Any
     ) -> None:
         """Copy a loop with other bounds, given the results `known` of comparisons within these bounds."""
         outside, self.known = self.known, {**self.known, **known}
-        self.copy(operation, bounds, role="serial", **attributes)
+        self.emit_copy(operation, bounds, role="serial", **attributes)
         self.known = outside
 
     def bounds(self, likely: dict[Value, bool]) -> tuple[Value | None, Value | None]:
-        """Return the bounds of the range of indices for which all comparisons have their usual results.
-
-        None means unbounded.
-        """
+        """Return the bounds (None: unbounded) of the indices for which all comparisons have their usual results."""
         b, low, high = self.builder, None, None
         for test, holds in likely.items():
             from_there = self.made[test].opcode == "greater_equal"
@@ -325,10 +263,7 @@ class _Splitter:
         return low, high
 
     def is_inside(self, first: Value, last: Value, low: Value | None, high: Value | None) -> Value:
-        """Return whether the range from `first` to `last` is inside the range from `low` to `high`.
-
-        The ends `last` and `high` are exclusive.
-        """
+        """Return whether indices from `first` are at least `low`, and those below `last` are below `high`."""
         b = self.builder
         tests = [b.op("greater_equal", first, low, dtype=np.bool_)] if low is not None else []
         tests += [b.op("less_equal", last, high, dtype=np.bool_)] if high is not None else []

@@ -9,8 +9,7 @@ from __future__ import annotations
 
 from typing import Any
 
-from weft.codegen.kernel_ir.operation import SYNCHRONIZATION, Block, Kernel, Operation, Pointer
-from weft.codegen.passes.index_steps import program_order
+from weft.codegen.kernel_ir.operation import SYNCHRONIZATION, Kernel, Operation, Pointer, program_order
 from weft.codegen.passes.rewrite import Rewriter
 
 
@@ -28,27 +27,21 @@ def _has_results_to_store(operation: Operation) -> bool:
 class _Storer(Rewriter):
     """Rewriter that passes the results of branches through variables."""
 
-    def __init__(self, kernel: Kernel) -> None:
-        super().__init__(kernel, lambda builder, operation, operands: None)
-
     def structured(self, operation: Operation, operands: list[Any]) -> None:
         """Rewrite a branch, so that its regions store the results in variables."""
         if not _has_results_to_store(operation):
             super().structured(operation, operands)
             return
         b = self.builder
-        variables = [b.emit("local", (), (Pointer(v.type, "local"),), count=1)[0] for v in operation.results]  # type: ignore[arg-type]
+        variables = [b.local(v.dtype) for v in operation.results]
         start = b.constant(0)
         regions = []
         for region in operation.regions:
-            block = Block()
-            b.blocks.append(block)
-            self.body(region)
-            if block.operations[-1].opcode == "yield":  # otherwise it leaves, and has no results
-                for variable, value in zip(variables, block.operations.pop().operands, strict=True):
-                    b.store(variable, start, value)
-                block.operations.append(Operation("yield"))
-            b.blocks.pop()
+            with b.region() as block:
+                self.body(region.operations)
+                if block.operations[-1].opcode == "yield":  # otherwise it leaves, and has no results
+                    for variable, value in zip(variables, block.operations.pop().operands, strict=True):
+                        b.store(variable, start, value)
             regions.append(block)
         b.emit("if", tuple(operands), (), tuple(regions), **operation.attributes)
         for value, variable in zip(operation.results, variables, strict=True):

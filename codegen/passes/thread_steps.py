@@ -13,11 +13,8 @@ from __future__ import annotations
 from collections.abc import Iterable
 from typing import Literal
 
-import numpy as np
-
-from weft.codegen.kernel_ir.operation import SYNCHRONIZATION, Kernel, Operation, Pointer, Value
+from weft.codegen.kernel_ir.operation import SYNCHRONIZATION, Kernel, Operation, Pointer, Value, program_order
 from weft.codegen.passes.find_uniform import Uniformity
-from weft.codegen.passes.index_steps import program_order
 
 # A number of elements (bytes for pointers); "symbolic": a multiple of a value known only at run time; "data": depends
 # on the contents of memory; "bent": piecewise 1; None: unknown.
@@ -38,11 +35,11 @@ class ThreadSteps:
         self.counts: dict[Value, int] = {}  # elements of each `local`
         operations = list(program_order(kernel.body.operations))
         # a value loaded from memory may be one that was stored there
-        self.stored = {_element(o.operands[0]) for o in operations if o.opcode == "store"}
+        self.stored = {o.operands[0].element for o in operations if o.opcode == "store"}
         for o in operations:
             if o.opcode == "local":
                 self.counts[o.results[0]] = o.attributes["count"]
-            if o.opcode == "constant" and o.results[0].type.kind in "iu":  # type: ignore[union-attr]
+            if o.opcode == "constant" and o.results[0].dtype.kind in "iu":
                 self.constants[o.results[0]] = int(o.attributes["value"])
             if o.opcode == "for":
                 bounds = (o.operands[0], *o.operands[2 + len(o.results) :])
@@ -64,12 +61,12 @@ class ThreadSteps:
             return 0
         match o.opcode:
             case "cast":
-                return self.of(o.operands[0]) if o.operands[0].type.kind in "iu" else None  # type: ignore[union-attr]
+                return self.of(o.operands[0]) if o.operands[0].dtype.kind in "iu" else None
             case "add" | "subtract":
                 return self._sum(o)
             case "multiply":
                 return self._product(o)
-            case "load" if o.operands[0] not in self.uniform.roots and _element(o.operands[0]) not in self.stored:
+            case "load" if o.operands[0] not in self.uniform.roots and o.operands[0].element not in self.stored:
                 return "data"
             case name if name in _BENT:
                 return "bent" if {self.of(v) for v in o.operands} <= {0, 1} else None
@@ -109,7 +106,7 @@ class ThreadSteps:
         """Return the distance in bytes between the addresses that adjacent threads access."""
         first, second = self.of(pointer), self.of(index)
         if isinstance(second, int):
-            second *= _element(pointer).itemsize
+            second *= pointer.element.itemsize
         if isinstance(first, int) and isinstance(second, int):
             return first + second
         return _joined(first, second)
@@ -120,7 +117,7 @@ class ThreadSteps:
         A stride of one element is "contiguous".
         """
         accesses = [o for o in operations if o.opcode in _ACCESSES and o.operands[0] not in self.uniform.roots]
-        found = [(self._moved(*o.operands[:2]), _element(o.operands[0]).itemsize) for o in accesses]
+        found = [(self._moved(*o.operands[:2]), o.operands[0].element.itemsize) for o in accesses]
         return ["contiguous" if step == size else step for step, size in found]
 
     def have_simple_strides(self, operations: Iterable[Operation], kept: Iterable[Value]) -> bool:
@@ -139,7 +136,7 @@ class ThreadSteps:
                     return False
                 continue
             step = self._moved(o.operands[0], o.operands[1])
-            if step is None or (isinstance(step, int) and abs(step) not in (0, _element(o.operands[0]).itemsize)):
+            if step is None or (isinstance(step, int) and abs(step) not in (0, o.operands[0].element.itemsize)):
                 return False
         return True
 
@@ -158,16 +155,8 @@ def innermost_axis(kernel: Kernel, uniform: Uniformity) -> int:
 
 
 def _joined(x: Step, y: Step) -> Step:
-    """Return the stride of a sum of two indices, given the stride of each index.
-
-    At most one of the strides is constant.
-    """
+    """Return the stride of a sum of two indices, given the stride of each index, at most one of them constant."""
     if x == 0 or y == 0:
         return y if x == 0 else x
     known = [step for step in (x, y) if not isinstance(step, int)]
     return known[0] if len(known) == 1 and known[0] in ("symbolic", "data") else None
-
-
-def _element(pointer: Value) -> np.dtype:
-    assert isinstance(pointer.type, Pointer)
-    return pointer.type.dtype

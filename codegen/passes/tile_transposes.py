@@ -45,7 +45,7 @@ def tile_transposes(kernel: Kernel) -> Kernel:
         loads = _strided_loads(kernel, outer, inner) if inner is not None else []
         if inner is None or not loads:
             continue
-        size = tile_size([load.results[0].type.itemsize for load in loads])  # type: ignore[union-attr]
+        size = tile_size([load.results[0].dtype.itemsize for load in loads])
         at = block.operations.index(outer)
         block.operations[at : at + 1] = _Tiling(kernel, outer, inner, loads, size).build()
         if block is kernel.body:
@@ -92,7 +92,7 @@ def _strided_loads(kernel: Kernel, outer: Operation, inner: Operation) -> list[O
         for o in inner.regions[0].operations
         if o.opcode == "load"
         and o.operands[0] in unwritten
-        and o.results[0].type.kind != "c"  # type: ignore[union-attr]
+        and o.results[0].dtype.kind != "c"
         and along.get(o.operands[1]) == 1
         and steps.get(o.operands[1], 0) not in SHORT_STEPS
         and is_linear(o.operands[1], index, made)
@@ -136,8 +136,7 @@ class _Tiling:
             first = self._copied(where, dict(zip(index, (top, left), strict=True)))
             second = self._copied(where, dict(zip(index, (top, b.op("add", left, b.constant(1))), strict=True)))
             stride = b.op("subtract", second, first)
-            assert isinstance(pointer.type, Pointer)
-            kind = Pointer(pointer.type.dtype, "local")
+            kind = Pointer(pointer.element, "local")
             operands = (pointer, first, stride, height, width, count)
             tiles += b.emit("transposed", operands, (kind,), size=self.size)
         return tiles
@@ -156,29 +155,18 @@ class _Tiling:
         """Write the loops over the rows of a tile, with transposed operands loaded from tiles."""
         b = self.builder
         row, column = self.outer.regions[0].parameters[0], self.inner.regions[0].parameters[0]
-        block = Block((row,))
-        b.blocks.append(block)
-        for operation in self.outer.regions[0].operations[:-2]:
-            block.operations.append(operation)
-        line = b.op("multiply", b.op("subtract", row, top), b.constant(self.size))
-        line = b.op("subtract", line, left)
-        body = Block((column,))
-        b.blocks.append(body)
-        where = b.op("add", line, column)
         tile_of = dict(zip(self.loads, tiles, strict=True))
-        later = {row: b.op("add", row, b.constant(AHEAD))}
-        for load in self._along():
-            b.emit("fetch", (load.operands[0], self._copied(load.operands[1], {**later, column: column})), ())
-        for operation in self.inner.regions[0].operations:
-            if operation in tile_of:
-                load = Operation("load", (tile_of[operation], where), operation.results, operation.attributes)
-                body.operations.append(load)
-            else:
-                body.operations.append(operation)
-        b.blocks.pop()
-        serial = {**self.inner.attributes, "role": "serial"}
-        block.operations.append(Operation("for", (left, beyond), (), serial, (body,)))
-        block.operations.append(Operation("yield"))
-        b.blocks.pop()
-        attributes = {**self.outer.attributes, "role": "serial"}
-        b.block.operations.append(Operation("for", (top, below), (), attributes, (block,)))
+        with b.region((row,)) as block:
+            block.operations += self.outer.regions[0].operations[:-2]
+            line = b.op("multiply", b.op("subtract", row, top), b.constant(self.size))
+            line = b.op("subtract", line, left)
+            with b.region((column,)) as body:
+                where = b.op("add", line, column)
+                later = {row: b.op("add", row, b.constant(AHEAD))}
+                for load in self._along():
+                    b.emit("fetch", (load.operands[0], self._copied(load.operands[1], {**later, column: column})), ())
+                for o in self.inner.regions[0].operations:
+                    copy = Operation("load", (tile_of[o], where), o.results, o.attributes) if o in tile_of else o
+                    body.operations.append(copy)
+            b.emit("for", (left, beyond), (), (body,), **{**self.inner.attributes, "role": "serial"})
+        b.emit("for", (top, below), (), (block,), **{**self.outer.attributes, "role": "serial"})

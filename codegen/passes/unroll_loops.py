@@ -15,6 +15,7 @@ from dataclasses import replace
 
 from weft.codegen.kernel_ir.builder import KernelBuilder
 from weft.codegen.kernel_ir.operation import Block, Kernel, Operation, Value, program_order
+from weft.codegen.passes.rewrite import Copier
 
 # Maximum lengths of short loops. A kernel is compiled for each short length. On a GPU, several threads read longer
 # rows.
@@ -52,10 +53,7 @@ def _inside(block: Block, outer: Operation | None = None) -> Iterator[tuple[Oper
 
 
 def _is_dense(outer: Operation, loop: Operation, sizes: Mapping[str, int]) -> bool:
-    """Return whether successive iterations of `outer` access adjacent memory.
-
-    Vectors can then span both loops.
-    """
+    """Return whether successive iterations of `outer` access adjacent memory, so that vectors can span both loops."""
     index, extent = outer.regions[0].parameters[0], sizes[loop.operands[1].name]
     products = [o for o in program_order(outer.regions[0].operations) if o.opcode == "multiply" and index in o.operands]
     strides = [v for o in products for v in o.operands if v is not index]
@@ -79,73 +77,45 @@ def unroll_loops(kernel: Kernel, on_gpu: bool = False) -> Kernel:
     return _Unroller(kernel, values, _limits(on_gpu)[1]).run()
 
 
-class _Unroller:
-    """Unroller of a kernel's loops, given the values of some parameters."""
+class _Unroller(Copier):
+    """Copier of a kernel that unrolls its loops, given the values of some parameters."""
 
     def __init__(self, kernel: Kernel, values: Mapping[str, int], roles: Container[str]) -> None:
+        builder = KernelBuilder(kernel.name, kernel.index_dtype)
+        builder.after(kernel)
+        super().__init__(builder, {})
         self.kernel = kernel
         self.roles = roles
-        self.builder = KernelBuilder(kernel.name, kernel.index_dtype)
-        self.builder.after(kernel)
-        self.known: dict[Value, int] = {}
-        self.map: dict[Value, Value] = {}
-        for p in kernel.parameters:
-            if p.value.name in values:
-                self.known[p.value] = values[p.value.name]
+        self.known = {p.value: values[p.value.name] for p in kernel.parameters if p.value.name in values}
 
     def run(self) -> Kernel:
         """Unroll the loops, and return the new kernel."""
-        self.block(self.kernel.body)
+        self.copy(self.kernel.body.operations)
         return replace(self.kernel, body=self.builder.kernel.body)
-
-    def block(self, block: Block) -> tuple[Value, ...]:
-        """Copy a block's operations into the builder's current block, and return the values that the block yields."""
-        for operation in block.operations:
-            operands = tuple(self.new(v) for v in operation.operands)
-            if operation.opcode == "yield":
-                return operands
-            if len(self.builder.blocks) > 1 and _is_short(operation, self.known, self.roles):
-                self.unrolled(operation, operands)
-            else:
-                self.copied(operation, operands)
-        return ()
 
     def new(self, value: Value) -> Value:
         """Return the copy of a value, or a new constant if the value is a known parameter."""
-        return self.builder.constant(self.known[value]) if value in self.known else self.map.get(value, value)
+        return self.builder.constant(self.known[value]) if value in self.known else super().new(value)
 
-    def unrolled(self, operation: Operation, operands: tuple[Value, ...]) -> None:
-        """Emit the iterations of a loop one after another, without a loop.
+    def operation(self, operation: Operation) -> None:
+        """Copy an operation, or emit the iterations of a short loop one after another.
 
         The stores of a parallel loop come last, since no iteration reads what another iteration writes.
         """
+        if len(self.builder.blocks) == 1 or not _is_short(operation, self.known, self.roles):
+            self.emit_copy(operation)
+            return
         (region,) = operation.regions
         index, *names = region.parameters
-        carried, made = operands[2:], self.builder.block.operations
+        carried, made = tuple(map(self.new, operation.operands))[2:], self.builder.block.operations
         before = len(made)
         for k in range(self.known[operation.operands[1]]):
             self.map[index] = self.builder.constant(k)
             self.map.update(zip(names, carried, strict=True))
-            carried = self.block(region)
+            carried = self.copy(region.operations)
         self.map.update(zip(operation.results, carried, strict=True))
         inner = list(program_order(region.operations))
         stores = [o for o in inner if o.opcode == "store"]
         if stores and all(o in region.operations for o in stores):
             if all(o.opcode != "load" for o in inner[inner.index(stores[0]) :]):
                 made[before:] = sorted(made[before:], key=lambda o: o.opcode == "store")
-
-    def copied(self, operation: Operation, operands: tuple[Value, ...]) -> None:
-        """Copy an operation with new results, because its block may be copied several times."""
-        regions = []
-        for region in operation.regions:
-            parameters = tuple(self.builder.fresh(v.type) for v in region.parameters)
-            self.map.update(zip(region.parameters, parameters, strict=True))
-            block = Block(parameters)
-            self.builder.blocks.append(block)
-            ends = self.block(region)
-            block.operations.append(Operation("yield", ends))
-            self.builder.blocks.pop()
-            regions.append(block)
-        types = [v.type for v in operation.results]
-        results = self.builder.emit(operation.opcode, operands, types, tuple(regions), **operation.attributes)
-        self.map.update(zip(operation.results, results, strict=True))

@@ -77,10 +77,7 @@ class _Signs(FactWalk):
         return any(self.is_at_least(form, least) for found in sums for form in self.forms(found) for least in bounds)
 
     def forms(self, found: Sum) -> Iterator[Sum]:
-        """Yield lower bounds of a sum, in which loop variables are replaced by their initial values.
-
-        The first bound is the sum itself.
-        """
+        """Yield a sum, and lower bounds in which its loop variables are replaced by their initial values."""
         for _ in range(_NESTED):
             yield found
             lower: Sum = {}, found[1]
@@ -97,16 +94,13 @@ class _Signs(FactWalk):
         if found is None or not is_signed(value):
             return None
         start, steps = found
-        width = value.type.itemsize  # type: ignore[union-attr]
+        width = value.dtype.itemsize
         # an int64 that overflows is no valid index; an int8 or int16 may be
         grows = width >= 4 and all(self.is_positive(step, width == 8) for step in steps)
         return self.terms(start, exact=True) if grows else None
 
     def is_positive(self, step: Value, wide: bool) -> bool:
-        """Return whether the step of a loop is known to be positive and small.
-
-        An int32 step must be 1.
-        """
+        """Return whether the step of a loop is known to be positive and small (1 for an int32 step)."""
         maker = self.conditions.makers.get(step)
         if maker is not None and maker.opcode == "constant":
             return 0 < int(maker.attributes["value"]) <= (_LARGEST_STEP if wide else 1)
@@ -160,7 +154,7 @@ class _Signs(FactWalk):
 
     def splits(self, o: Operation, exact: bool) -> bool:
         """Return whether a linear sum may contain the operands of an operation instead of its result."""
-        return self.index.fits(o) or (not exact and o.results[0].type.itemsize == 8)  # type: ignore[union-attr]
+        return self.index.fits(o) or (not exact and o.results[0].dtype.itemsize == 8)
 
 
 def _combined(x: Sum, y: Sum, factor: int) -> Sum:

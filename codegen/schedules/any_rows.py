@@ -20,7 +20,7 @@ from weft.codegen.machines import GPU
 from weft.codegen.passes.known_multiples import aligned_vectors
 from weft.codegen.schedules.decision import Decision
 from weft.codegen.schedules.nest import Nest, prefers_columns
-from weft.codegen.schedules.reductions import ROW_ELEMENTS, identities, shuffled
+from weft.codegen.schedules.reductions import ROW_ELEMENTS, identities, reduce_warp
 from weft.codegen.schedules.rows import (
     BLOCK_LENGTH,
     LEAST_LENGTH,
@@ -35,7 +35,6 @@ from weft.codegen.schedules.rows import (
     RowWriter,
     find_row,
     has_registers,
-    reduce_warp,
     share_by_warps,
 )
 from weft.codegen.schedules.writer import ThreadWriter
@@ -62,10 +61,7 @@ class AnyRows(Decision):
 
 
 def fits(kernel: Kernel, nest: Nest, sizes: Mapping[str, int], exact: bool) -> AnyRows | None:
-    """Return the parameters of this schedule for a row reduction, or None for other kernels.
-
-    If `exact` is true, return None.
-    """
+    """Return the parameters of this schedule for a row reduction, or None for other kernels and if `exact`."""
     if exact:
         return None
     row = find_row(nest)
@@ -111,9 +107,7 @@ def write(kernel: Kernel, nest: Nest, decision: AnyRows, target: Target) -> Kern
                 write_row(0, whole=whole)
                 return
             most = w.compute("multiply", threads, MANY * row.lanes())
-            keeps = w.builder.op(
-                "bitwise_and", w.test("greater", length, WARP_LENGTH), w.test("less_equal", length, most)
-            )
+            keeps = w.both(w.test("greater", length, WARP_LENGTH), w.test("less_equal", length, most))
             w.choose_version(keeps, lambda: write_row(MANY, whole=whole), lambda: write_row(0, whole=whole))
 
         def long() -> None:
@@ -140,10 +134,7 @@ def _threads_shift(w: ThreadWriter, length: Value) -> Value:
 
 @dataclass(frozen=True, slots=True)
 class RowTeam:
-    """The threads that share a row.
-
-    `active` is false for threads beyond the last row.
-    """
+    """The threads that share a row. `active` is false for threads beyond the last row."""
 
     size: Value
     slot: Value
@@ -182,7 +173,7 @@ class AnyRowWriter(RowWriter):
         return self.w.compute("multiply", self.team.size, count * self.lanes)
 
     def _is_first(self) -> Value:
-        return self.w.builder.op("bitwise_and", self.team.active, super()._is_first())
+        return self.w.both(self.team.active, super()._is_first())
 
     def _synchronize(self) -> None:
         self.w.barrier()
@@ -198,11 +189,7 @@ class AnyRowWriter(RowWriter):
             values = reduce_warp(w, combine, values, GPU.warp // 2)
             several = w.test("greater", self.team.size, GPU.warp)
             return list(w.select(several, lambda: self._combine_warps(combine, values), lambda: values))
-        mask = SHORT_THREADS // 2
-        while mask:
-            values = shuffled(w, combine, values, mask, lambda mask: w.test("greater", self.team.size, mask))
-            mask //= 2
-        return values
+        return reduce_warp(w, combine, values, SHORT_THREADS // 2, lambda mask: w.test("greater", self.team.size, mask))
 
     def _combine_warps(self, combine: Sequence[str], values: list[Value]) -> list[Value]:
         """Combine the partial results of the warps that share a row, and give all of them the total."""

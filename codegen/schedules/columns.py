@@ -16,15 +16,16 @@ from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any
 
-from weft.codegen.kernel_ir.operation import Kernel, Operation, Value
+from weft.codegen.kernel_ir.operation import Kernel, Operation, Value, program_order
 from weft.codegen.machines import GPU
-from weft.codegen.passes.index_steps import index_steps, program_order
+from weft.codegen.ops import combine_all
+from weft.codegen.passes.index_steps import index_steps
 from weft.codegen.passes.known_multiples import aligned_vectors
 from weft.codegen.passes.reduction_identities import rounds
 from weft.codegen.schedules.decision import Decision
 from weft.codegen.schedules.lanes import Slot, lanes_of
 from weft.codegen.schedules.nest import Nest, is_spread, prefers_columns
-from weft.codegen.schedules.reductions import by_halves, combine_all, shuffled
+from weft.codegen.schedules.reductions import by_halves, shuffled
 from weft.codegen.schedules.rows import REGISTER_AIMS, RowFacts, RowNest, RowWriter, find_row, flat
 from weft.codegen.schedules.writer import ThreadWriter
 from weft.codegen.target import Target
@@ -57,7 +58,7 @@ def fits(kernel: Kernel, nest: Nest, sizes: Mapping[str, int], exact: bool) -> C
     if row is None:
         return None
     widest = _columns_of(row, nest.levels[-1].index)
-    values = sum(v.type.itemsize for o in row.loops for v in o.results)  # type: ignore[union-attr, misc]
+    values = sum(v.dtype.itemsize for o in row.loops for v in o.results)
     loop_bodies, extent = [(list(program_order(nest.operations)), nest.levels[-1].index)], nest.levels[-1].extent
     side, lanes, whole = 0, widest, False
     any_side = not exact and values * GPU.warps * GPU.warp * widest <= SHARED_BYTES
@@ -194,10 +195,7 @@ class ColumnWriter(RowWriter):
         self.columns = Slot([], [])
 
     def set_columns(self, first: Value, count: Value) -> None:
-        """Set this thread's columns to the `lanes` columns that start at `first`.
-
-        Columns from `count` on are not valid.
-        """
+        """Set this thread's columns to the `lanes` columns from `first` on, which are valid below `count`."""
         self.columns = self.writer.slot_within(None, first, count, whole=self.known.whole)
         self.writer.begin([self.columns], self.index)
 
@@ -212,14 +210,11 @@ class ColumnWriter(RowWriter):
             self._points(part)
 
     def _points(self, operations: Sequence[Operation]) -> None:
-        """Emit operations for each column of the thread.
-
-        Operations with the same result for all columns are emitted once.
-        """
+        """Emit operations for each column of the thread, or once if all columns have the same result."""
         for o in operations:
             if o.opcode == "store" or any(v in self.columns.values[0] for v in o.operands):
                 self.writer.copy([o], [self.columns], self.index, self.steps)
-            elif o.opcode != "yield":
+            else:
                 self.writer.point(o)
 
     # -- loops over rows ----------------------------------------------------------------------------
@@ -227,7 +222,7 @@ class ColumnWriter(RowWriter):
     def _finish(self, loop: Operation, combine: Sequence[str], accumulators: list[list[Value]]) -> None:
         for lane, total in enumerate(self._combine_column_threads(combine, accumulators)):
             before = [self.writer.value(self.columns, lane, v) for v in loop.operands[2:]]
-            found = combine_all(self.w, combine, before, total)
+            found = combine_all(self.w.builder, combine, before, total)
             self.columns.values[lane].update(zip(loop.results, found, strict=True))
 
     def _tiles(self, loop: Operation, accumulators: list[list[Value]]) -> list[list[Value]]:
@@ -270,7 +265,7 @@ class ColumnWriter(RowWriter):
         """Return the elements of a row in this thread's columns, as a `Slot`."""
         valid: list[Value | None] = list(self.columns.valid)
         if inside is not None:
-            valid = [inside if v is None else self.w.builder.op("bitwise_and", v, inside) for v in valid]
+            valid = [inside if v is None else self.w.both(v, inside) for v in valid]
         index = loop.regions[0].parameters[0]
         values = [{**known, index: row} for known in self.columns.values]
         return Slot(self.columns.indices, valid, values)
@@ -289,10 +284,10 @@ class ColumnWriter(RowWriter):
             mask //= 2
         warp, lane = w.split(w.thread, GPU.warp)
         width = (self.side if isinstance(self.side, int) else GPU.warp) * self.lanes
-        shared = [w.shared_array(v.type, GPU.warps * width) for v in values[0]]  # type: ignore[arg-type]
+        shared = [w.shared_array(v.dtype, GPU.warps * width) for v in values[0]]
         own = w.compute("multiply", w.compute("bitwise_and", lane, w.compute("subtract", self.side, 1)), self.lanes)
         numbers = [w.number(column) for column in range(self.lanes)]
-        notes = [{"align": min(16, self.lanes * v.type.itemsize)} for v in values[0]]  # type: ignore[union-attr]
+        notes = [{"align": min(16, self.lanes * v.dtype.itemsize)} for v in values[0]]
         with w.when(w.test("less", lane, self.side)):
             index = w.compute("add", w.compute("multiply", warp, width), own)
             for k, pointer in enumerate(shared):
@@ -308,7 +303,7 @@ class ColumnWriter(RowWriter):
         found = [list(zip(*(read(warp, k) for k in range(len(shared))), strict=True)) for warp in range(GPU.warps)]
 
         def together(upper: Any, lower: Any) -> list[tuple[Value, ...]]:
-            return [tuple(combine_all(w, combine, *pair)) for pair in zip(upper, lower, strict=True)]
+            return [tuple(combine_all(w.builder, combine, *pair)) for pair in zip(upper, lower, strict=True)]
 
         return [list(column) for column in by_halves(found, together)]
 

@@ -5,9 +5,9 @@ from __future__ import annotations
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
 
-from weft.codegen.kernel_ir.operation import Kernel, Operation, Pointer, Value
+from weft.codegen.kernel_ir.operation import Kernel, Operation, Value, program_order
 from weft.codegen.machines import GPU
-from weft.codegen.passes.index_steps import index_steps, program_order
+from weft.codegen.passes.index_steps import index_steps
 from weft.codegen.passes.inline_rows import has_control_flow
 from weft.codegen.passes.known_multiples import aligned_vectors
 from weft.codegen.schedules.decision import AnySizesDecision
@@ -59,7 +59,6 @@ def _write_loop(
     slots = _vectors_a_thread(nest, lanes, target)
     count = w.compute("right_shift", extent, lanes.bit_length() - 1)
     own = w.compute("add", w.compute("multiply", w.block, w.threads * slots), w.thread)
-    operations = [o for o in nest.item if o.opcode != "yield"]
 
     def vectors_from_own() -> None:
         writer = LaneWriter(w, lanes, vectors, strided=True)
@@ -70,7 +69,7 @@ def _write_loop(
             made.append(writer.slot(w.compute("multiply", vector, lanes), [valid] * lanes))
             made[-1].beyond = True
         writer.begin(made, level.index)
-        writer.copy(operations, made, level.index)
+        writer.copy(nest.item, made, level.index)
 
     if decision.full:
         vectors_from_own()
@@ -81,15 +80,12 @@ def _write_loop(
         rest = w.compute("bitwise_and", extent, lanes - 1)
         with w.when(w.test("less", own, rest)):
             w.map[level.index] = w.compute("add", w.compute("subtract", extent, rest), own)
-            w.copy(operations)
+            w.copy(nest.item)
     return w.finish("elements", w.threads * lanes * slots, every=True)
 
 
 def _vectors_a_thread(nest: Nest, lanes: int, target: Target) -> int:
-    """Return the number of vectors that each thread processes.
-
-    The number is 2 if one vector would be too little work and two fit into registers, otherwise 1.
-    """
+    """Return the number of vectors of a thread: two if one would be too little work and two fit into registers."""
     steps = index_steps(nest.item, nest.levels[0].index)
     if any((steps.get(o.operands[1]) or 1) > 1 for o in nest.item if o.opcode == "load"):
         return 1  # (the second vectors would be read in parts, each under its own condition)
@@ -150,7 +146,7 @@ def along_row(nest: Nest) -> int:
         return GPU.block
     inner, outer = (index_steps(nest.operations, level.index) for level in nest.levels[:-3:-1])
     sizes = [
-        operation.operands[0].type.dtype.itemsize  # type: ignore[union-attr]
+        operation.operands[0].element.itemsize
         for operation in nest.operations
         if operation.opcode in ("load", "store")
         and outer.get(operation.operands[1], 0) in (1, -1)
@@ -201,17 +197,13 @@ def vector_lanes(kernel: Kernel, nest: Nest) -> tuple[int, tuple[str, ...]]:
 
 
 def pays(operations: Iterable[Operation], index: Value, vectors: Sequence[str]) -> bool:
-    """Return whether vector accesses move at least half of the bytes.
-
-    Return False if a store with a constant nonzero stride is not a vector access.
-    """
+    """Return whether vectors move at least half of the bytes and all stores with a constant nonzero stride."""
     steps = index_steps(operations, index)
     balance = 0
     for o in operations:
         step = steps.get(o.operands[1], 0) if o.opcode in ("load", "store") else 0
         if step != 0:
-            assert isinstance(o.operands[0].type, Pointer)
-            size, wide = o.operands[0].type.dtype.itemsize, o.operands[0].name in vectors
+            size, wide = o.operands[0].element.itemsize, o.operands[0].name in vectors
             balance += size if wide else -size
             if o.opcode == "store" and step is not None and not wide:
                 return False

@@ -17,9 +17,9 @@ from typing import Any
 
 import numpy as np
 
-from weft.codegen.kernel_ir.operation import Operation, Pointer, Value
+from weft.codegen.kernel_ir.operation import Operation, Value, program_order
 from weft.codegen.machines import GPU
-from weft.codegen.passes.index_steps import index_steps, program_order
+from weft.codegen.passes.index_steps import index_steps
 from weft.codegen.schedules.writer import ThreadWriter
 
 
@@ -62,10 +62,7 @@ class LaneWriter:
 
     @contextmanager
     def scope(self) -> Iterator[None]:
-        """Context manager that forgets, on exit, the values that were memoized in its ``with`` block.
-
-        It also forgets all loads from memory that the kernel may write.
-        """
+        """Context manager that forgets, on exit, values memoized within it and all loads of memory that may change."""
         memo, self.memo = self.memo, dict(self.memo)
         yield
         self.memo = {key: found for key, found in memo.items() if self._kept(key)}
@@ -74,10 +71,7 @@ class LaneWriter:
         return not (isinstance(key, tuple) and key[0] == "load" and key[1] not in self.steady)
 
     def slot(self, first: Value, valid: Sequence[Value | None] | None = None, last: Value | None = None) -> Slot:
-        """Return the elements that begin at `first`, as a `Slot`.
-
-        If `last` is given, no lane has a greater index.
-        """
+        """Return the elements that begin at `first` as a `Slot`, with no index above `last` if that is given."""
         indices = [first]
         for lane in range(1, self.lanes):
             indices.append(self.once("add", first, self.w.number(lane)))
@@ -164,10 +158,7 @@ class LaneWriter:
         self.memo = {key: found for key, found in self.memo.items() if self._kept(key)}
 
     def point(self, operation: Operation) -> None:
-        """Emit an operation whose result is the same for all elements of a thread.
-
-        The operation must not be a store.
-        """
+        """Emit an operation, not a store, whose result is the same for all elements of a thread."""
         w = self.w
         if operation.opcode == "constant":
             w.copy([operation])
@@ -198,10 +189,7 @@ class LaneWriter:
             self._copy_run(run, slots)
 
     def _runs(self, operations: list[Operation]) -> Iterator[list[Operation]]:
-        """Yield groups of consecutive operations that are copied together.
-
-        A new group begins at a load that may read memory stored in the current group.
-        """
+        """Yield groups of operations to copy together, each of which loads no memory that the group has stored."""
         run: list[Operation] = []
         stored = False
         for operation in operations:
@@ -237,10 +225,7 @@ class LaneWriter:
             self._remember(stores[-1], slot)  # (earlier stores may have been overwritten)
 
     def value(self, slot: Slot, lane: int, value: Value) -> Value:
-        """Return the copy of a logical kernel's value for one lane of a slot.
-
-        The logical kernel is the kernel before the mapping to threads.
-        """
+        """Return the copy of a value of the logical kernel for one lane of a slot."""
         found = slot.values[lane].get(value)
         return found if found is not None else self.w.map[value]
 
@@ -258,7 +243,7 @@ class LaneWriter:
                 continue
             operands = tuple(self.value(slot, lane, v) for v in operation.operands)
             if operation.opcode == "atomic":  # equal atomics all take effect, and their old values are unused
-                with self._where(slot.valid[lane]):
+                with self.w.when(slot.valid[lane]):
                     types = tuple(v.type for v in operation.results)
                     self.w.builder.emit("atomic", operands, types, **operation.attributes)
                 continue
@@ -266,10 +251,7 @@ class LaneWriter:
             values.update(zip(operation.results, made, strict=True))
 
     def _choose(self, operation: Operation, values: dict[Value, Value], valid: Value | None) -> Sequence[Value]:
-        """Emit an `if` that only selects between values, for one lane.
-
-        Invalid lanes get zeros.
-        """
+        """Emit an `if` that only selects between values, for one lane, which gets zeros if it is invalid."""
         w, outside = self.w, self.w.map
         w.map = {**outside, **values}
 
@@ -283,10 +265,7 @@ class LaneWriter:
         return found
 
     def _is_safe(self, pointer: Value, slot: Slot, valid: Value | None) -> bool:
-        """Return whether a lane without a valid element may still load from `pointer`.
-
-        The memory must exist and not change.
-        """
+        """Return whether an invalid lane may load from `pointer`: the memory exists and does not change."""
         return valid is None or (pointer in self.steady and not slot.beyond)
 
     def _guarded(
@@ -298,11 +277,8 @@ class LaneWriter:
         """
         if operation.opcode != "load" or valid is None or self._is_safe(operands[0], slot, valid):
             return self._once(operation, operands)
-        w, kind, key = (
-            self.w,
-            operation.results[0].type,
-            ("load", operands[0], *self._base_and_offset(operands[1]), valid),
-        )
+        w, kind = self.w, operation.results[0].type
+        key = ("load", operands[0], *self._base_and_offset(operands[1]), valid)
         found = self.memo.get(key)
         if found is None:
             found = self.memo[key] = w.select(
@@ -320,12 +296,8 @@ class LaneWriter:
         return step if wide else 0
 
     def _align(self, pointer: Value, at: int) -> int:
-        """Return the alignment in bytes of an element in a vector.
-
-        It is `at` elements after the start of the vector.
-        """
-        assert isinstance(pointer.type, Pointer)
-        size = pointer.type.dtype.itemsize
+        """Return the alignment in bytes of the element that is `at` elements after the start of a vector."""
+        size = pointer.element.itemsize
         return math.gcd(at * size, GPU.vector_bytes, size * self.lanes)
 
     def _wide(self, operation: Operation, slot: Slot) -> tuple[Value, int, list[int]]:
@@ -360,7 +332,7 @@ class LaneWriter:
     def _stores(self, operations: Sequence[Operation], slot: Slot) -> None:
         """Emit the stores for all valid lanes of a slot."""
         if all(valid is slot.valid[0] for valid in slot.valid):
-            with self._where(slot.valid[0]):
+            with self.w.when(slot.valid[0]):
                 for operation in operations:
                     self._store(operation, slot, [None] * self.lanes)
         else:
@@ -372,13 +344,13 @@ class LaneWriter:
         target, values = self.w.map[pointer], [self.value(slot, lane, value) for lane in range(self.lanes)]
         if self._wide_step(operation):
             start, begin, offsets = self._wide(operation, slot)
-            with self._where(valid[0]):
+            with self.w.when(valid[0]):
                 address = self.w.builder.offset(target, start)
                 for at, stored in zip(offsets, values, strict=True):
                     self.w.builder.store(address, self.w.number(begin + at), stored, align=self._align(pointer, at))
             return
         for lane, stored in enumerate(values):
-            with self._where(valid[lane]):
+            with self.w.when(valid[lane]):
                 self.w.builder.store(target, self.value(slot, lane, index), stored)
 
     def _remember(self, operation: Operation, slot: Slot) -> None:
@@ -393,17 +365,8 @@ class LaneWriter:
                 self.memo["load", target, start, begin + at, slot.valid[0]] = (stored,)
             return
         for lane, stored in enumerate(values):
-            self.memo["load", target, *self._base_and_offset(self.value(slot, lane, index)), slot.valid[lane]] = (
-                stored,
-            )
-
-    @contextmanager
-    def _where(self, condition: Value | None) -> Iterator[None]:
-        if condition is None:
-            yield
-            return
-        with self.w.when(condition):
-            yield
+            start, begin = self._base_and_offset(self.value(slot, lane, index))
+            self.memo["load", target, start, begin, slot.valid[lane]] = (stored,)
 
 
 def lanes_of(operations: Iterable[Operation], index: Value) -> int:
@@ -412,7 +375,7 @@ def lanes_of(operations: Iterable[Operation], index: Value) -> int:
     steps = index_steps(operations, index)
     widest = max(
         (
-            o.operands[0].type.dtype.itemsize  # type: ignore[union-attr]
+            o.operands[0].element.itemsize
             for o in operations
             if o.opcode in ("load", "store") and steps.get(o.operands[1], 0) != 0
         ),

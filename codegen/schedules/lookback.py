@@ -101,20 +101,14 @@ def _words_of_value(op: ScanOp) -> int:
 
 
 def _descriptors_of_row(tiles: int) -> int:
-    """Return the number of look-back values for a row.
-
-    There is one per tile, per group of tiles, and per group of groups.
-    """
+    """Return the number of look-back values for a row: one per tile, per group, and per group of groups."""
     groups = -(-tiles // GPU.warp)
     return tiles + groups + -(-groups // GPU.warp)
 
 
 @dataclass(frozen=True, slots=True)
 class LookbackScan(Decision):
-    """The parameters of the GPU schedule in which several blocks scan a row together.
-
-    The alignment is the only parameter.
-    """
+    """The parameters (only the alignment) of the GPU schedule in which several blocks scan a row together."""
 
     keeps_alignment: ClassVar[bool] = True
 
@@ -200,7 +194,7 @@ class _TileWriter:
         begin = w.compute("add", start, w.compute("multiply", tile, TILE))
         self.whole = w.test("less_equal", begin, w.compute("subtract", self.stop, TILE))
         if multiples:
-            self.whole = w.builder.op("bitwise_and", self.whole, w.are_multiples(multiples, LANES))
+            self.whole = w.both(self.whole, w.are_multiples(multiples, LANES))
         own = w.compute("multiply", warp, SLOTS * LANES * GPU.warp)
         self.first = w.compute("add", w.compute("add", begin, own), w.compute("multiply", lane, LANES))
         loaded: set[Value] = set()
@@ -231,10 +225,7 @@ class _TileWriter:
         return [self.writer.slot_within(None, first, self.stop) for first in firsts]
 
     def read(self, scanners: Sequence[TileScanner]) -> list[list[list[Value]]]:
-        """Read the tile, and return the input values of the scans.
-
-        They are indexed by scan, group of elements and lane.
-        """
+        """Read the tile, and return the input values of the scans, by scan, group of elements and lane."""
 
         def branch(whole: bool) -> list[Value]:
             with self.accesses(whole):
@@ -308,10 +299,7 @@ class _Descriptors:
             b.store(self.descriptors, word_index, word, volatile=True)
 
     def read(self, condition: Value, index: Value, otherwise: Value) -> Value:
-        """Wait until a value is published, and return the value.
-
-        If `condition` does not hold, return `otherwise` immediately.
-        """
+        """Wait until a value is published, and return it, or return `otherwise` at once unless `condition` holds."""
         w, b = self.w, self.w.builder
         b.store(self.value, w.number(0), otherwise)
         with w.when(condition):
@@ -378,7 +366,7 @@ def _look_back(notes: _Descriptors, scanner: TileScanner, position: _TilePositio
         w.test("less", position.lane, position.in_group), w.compute("add", position.of_tiles, number), scanner.identity
     )
     tiles = scanner.reduce_lanes(value)
-    ends_group = _both(w, position.first, w.test("equal", position.in_group, last))
+    ends_group = w.both(position.first, w.test("equal", position.in_group, last))
     group = scanner.combine(tiles, own)
     with w.when(ends_group):
         notes.publish(w.compute("add", position.of_groups, position.group), group)
@@ -389,20 +377,12 @@ def _look_back(notes: _Descriptors, scanner: TileScanner, position: _TilePositio
     number = w.choose(
         is_last, w.compute("add", position.of_wholes, position.whole), w.compute("add", position.of_groups, number)
     )
-    wanted = _either(w, w.test("less", position.lane, position.in_whole), _both(w, is_last, inside))
+    wanted = w.builder.op("bitwise_or", w.test("less", position.lane, position.in_whole), w.both(is_last, inside))
     value = notes.read(wanted, number, scanner.identity)
-    start = scanner.choose(inside, scanner.from_lane(value, GPU.warp - 1), initial)
-    groups = scanner.combine(start, scanner.reduce_lanes(scanner.choose(is_last, scanner.identity, value)))
+    start = w.choose(inside, scanner.from_lane(value, GPU.warp - 1), initial)
+    groups = scanner.combine(start, scanner.reduce_lanes(w.choose(is_last, scanner.identity, value)))
     following = w.compute("add", position.whole, 1)
-    ends_whole = _both(w, w.test("equal", position.in_whole, last), w.test("less", following, position.wholes))
-    with w.when(_both(w, ends_group, ends_whole)):
+    ends_whole = w.both(w.test("equal", position.in_whole, last), w.test("less", following, position.wholes))
+    with w.when(w.both(ends_group, ends_whole)):
         notes.publish(w.compute("add", position.of_wholes, following), scanner.combine(groups, group))
     return scanner.combine(groups, tiles)
-
-
-def _both(w: ThreadWriter, x: Value, y: Value) -> Value:
-    return w.builder.op("bitwise_and", x, y)
-
-
-def _either(w: ThreadWriter, x: Value, y: Value) -> Value:
-    return w.builder.op("bitwise_or", x, y)

@@ -10,10 +10,8 @@ from collections.abc import Iterable, Mapping
 from dataclasses import dataclass
 from math import prod
 
-import numpy as np
-
-from weft.codegen.kernel_ir.operation import Block, Kernel, Operation, Pointer, Value
-from weft.codegen.passes.index_steps import index_steps, program_order
+from weft.codegen.kernel_ir.operation import Block, Kernel, Operation, Pointer, Value, program_order
+from weft.codegen.passes.index_steps import index_steps
 
 
 @dataclass(frozen=True, slots=True)
@@ -67,20 +65,21 @@ def find_nest(kernel: Kernel) -> Nest:
     """
     outside = {p.value for p in kernel.parameters}
     levels: list[Level] = []
+    zeros = {o.results[0] for o in kernel.walk() if o.opcode == "constant" and o.attributes["value"] == 0}
     block: Block = kernel.body
     while True:
         operations = _without_yield(block)
         if not levels:
             outside.update(v for o in operations for v in o.results)
         *before, last = operations or [Operation("yield")]
-        zeros = _zeros(kernel)
         nests = (
             last.opcode == "for"
             and last.attributes["role"] == "parallel"
             and not last.results
             and last.operands[0] in zeros
             and last.operands[1] in outside
-            and not any(o.regions or o.opcode in ("store", "atomic") for o in before)
+            and not has_regions(before)
+            and not has_stores(before)
         )
         if not nests:
             return Nest(tuple(levels), tuple(operations))
@@ -90,10 +89,6 @@ def find_nest(kernel: Kernel) -> Nest:
 
 def _without_yield(block: Block) -> list[Operation]:
     return [o for o in block.operations if o.opcode != "yield"]
-
-
-def _zeros(kernel: Kernel) -> set[Value]:
-    return {o.results[0] for o in kernel.walk() if o.opcode == "constant" and o.attributes["value"] == 0}
 
 
 def has_stores(operations: Iterable[Operation]) -> bool:
@@ -131,7 +126,8 @@ def reduction_chain(loop: Operation) -> list[Operation]:
             and inner.operands[2:] == region.parameters[1:]
             and region.operations[-1].operands == inner.results
             and not any(v in inside for v in inner.operands[:2])
-            and not any(o.regions or o.opcode in ("store", "atomic") for o in operations[:-1])
+            and not has_regions(operations[:-1])
+            and not has_stores(operations[:-1])
         )
         if not straight:
             return chain
@@ -159,7 +155,7 @@ def prefers_columns(nest: Nest, loops: list[Operation]) -> bool:
                 pointer, index = operation.operands[:2]
                 if all(steps.get(index, 0) == 0 for steps in domain):
                     continue  # the same for every item, and therefore cached
-                weight = pointer.type.dtype.itemsize  # type: ignore[union-attr]
+                weight = pointer.element.itemsize
                 columns += weight * (along.get(index, 0) in (1, -1) and across.get(index, 0) not in (1, -1))
                 rows += weight * (across.get(index, 0) in (1, -1))
     return columns > rows
@@ -188,5 +184,4 @@ def pressure(operations: Iterable[Operation]) -> int:
 
 
 def _registers(value: Value) -> int:
-    assert isinstance(value.type, np.dtype)
-    return max(1, value.type.itemsize // 4)
+    return max(1, value.dtype.itemsize // 4)

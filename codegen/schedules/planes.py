@@ -16,7 +16,7 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from math import prod
 
-from weft.codegen.kernel_ir.operation import Kernel, Operation, Value, program_order
+from weft.codegen.kernel_ir.operation import Kernel, Value, program_order
 from weft.codegen.machines import GPU
 from weft.codegen.passes.inline_rows import has_control_flow
 from weft.codegen.passes.known_multiples import aligned_vectors
@@ -50,7 +50,7 @@ def fits(kernel: Kernel, nest: Nest, sizes: Mapping[str, int], exact: bool) -> R
     """Return the parameters of this schedule for a pointwise kernel, or None if another schedule is better."""
     if len(nest.levels) < 2 or has_regions(nest.item) or any(has_control_flow(o) for o in nest.operations):
         return None
-    operations = _operations(nest)
+    operations = nest.operations
     index = nest.levels[-1].index
     length = sizes[nest.levels[-1].extent.name]
     rows = prod(sizes[level.extent.name] for level in nest.levels[:-1])
@@ -84,13 +84,9 @@ def _row_thread_counts(count: int) -> list[int]:
 
 def _rows_a_thread(nest: Nest, lanes: int) -> int:
     deep = ROWS if len(nest.levels) == 2 else 1
-    while deep > 1 and deep * lanes * pressure(_operations(nest)) > 2 * GPU.registers:
+    while deep > 1 and deep * lanes * pressure(nest.operations) > 2 * GPU.registers:
         deep //= 2
     return deep
-
-
-def _operations(nest: Nest) -> list[Operation]:
-    return [o for o in nest.operations if o.opcode != "yield"]
 
 
 def write(kernel: Kernel, nest: Nest, decision: RowPlanes, target: Target) -> Kernel:
@@ -114,7 +110,7 @@ def write(kernel: Kernel, nest: Nest, decision: RowPlanes, target: Target) -> Ke
         plane = _Plane(w, lanes, deep, vectors)
         fits_in = w.test("less_equal", plane.tall, plane.rows)
         aligned = w.are_multiples(multiples, lanes) if multiples else fits_in
-        w.choose_version(w.builder.op("bitwise_and", fits_in, aligned), plane.tiles, single.tiles)
+        w.choose_version(w.both(fits_in, aligned), plane.tiles, single.tiles)
     else:
         single.tiles()
     return w.finish("planes", GPU.block * lanes * deep)
@@ -176,10 +172,7 @@ class _Plane:
         return w.compute("add", w.compute("right_shift", w.compute("subtract", extent, 1), shift), 1)
 
     def tile(self, number: Value, across: Value | int) -> None:
-        """Emit the code for this thread's part of tile `number`.
-
-        Each row of tiles has `across` tiles.
-        """
+        """Emit the code for this thread's part of tile `number`, where each row of tiles has `across` tiles."""
         w, nest = self.w, self.w.nest
         vertical, horizontal = w.split(number, across)
         right = w.compute("bitwise_and", w.thread, w.compute("subtract", w.compute("left_shift", 1, self.shift), 1))
@@ -200,14 +193,14 @@ class _Plane:
         slots: list[Slot] = []
         for row, there in rows:
             tests = [each for each in (inside, there) if each is not None]
-            valid = w.builder.op("bitwise_and", *tests) if len(tests) == 2 else tests[0] if tests else None
+            valid = w.both(*tests) if len(tests) == 2 else tests[0] if tests else None
             slot = writer.slot(start, [valid] * self.lanes)
             writer.begin([slot], nest.levels[-1].index)
             w.bind(nest.levels[:-1], row)
             for values in slot.values:
                 values.update((outer.index, w.map[outer.index]) for outer in nest.levels[:-1])
             slots.append(slot)
-        writer.copy(_operations(nest), slots, nest.levels[-1].index)
+        writer.copy(nest.operations, slots, nest.levels[-1].index)
 
     def _positions(
         self, begin: Value, offset: Value, further: Sequence[Value], bounds: tuple[Value, Value, int, bool]

@@ -17,10 +17,9 @@ from typing import Any
 
 import numpy as np
 
-from weft.codegen.kernel_ir.operation import Block, Kernel, Operation, Value
+from weft.codegen.kernel_ir.operation import Block, Kernel, Operation, Value, program_order
 from weft.codegen.machines import GPU
-from weft.codegen.ops import accumulators, combine_accumulators
-from weft.codegen.passes.index_steps import program_order
+from weft.codegen.ops import combine_all
 from weft.codegen.passes.reduction_identities import reduction_identities
 from weft.codegen.schedules.decision import AnySizesDecision
 from weft.codegen.schedules.nest import (
@@ -72,7 +71,7 @@ class Team:
         Threads beyond the last point are never first.
         """
         assert self.active is not None
-        return w.builder.op("bitwise_and", self.active, w.test("equal", self.part, 0))
+        return w.both(self.active, w.test("equal", self.part, 0))
 
 
 def split_item(nest: Nest) -> tuple[list[Operation], list[Operation]] | None:
@@ -128,9 +127,8 @@ def _make_team(w: ThreadWriter, items: Value, loops: Sequence[Operation], column
     count = GPU.block if columns else GPU.warps
     for loop in loops:
         for k, value in enumerate(loop.results):
-            assert isinstance(value.type, np.dtype)
-            if (k, value.type) not in shared:
-                shared[k, value.type] = w.shared_array(value.type, count)
+            if (k, value.dtype) not in shared:
+                shared[k, value.dtype] = w.shared_array(value.dtype, count)
     if columns:
         together = w.power_of_two(items, GPU.warp)
         size = w.quotient(w.number(GPU.block), together)
@@ -218,7 +216,7 @@ def _distribute_loop(w: ThreadWriter, team: Team, loop: Operation) -> None:
         return
     total = _combine_columns(w, team, combine, found) if team.columns else _combine_rows(w, team, combine, found)
     before = [w.map[v] for v in loop.operands[2:]]
-    w.map.update(zip(loop.results, combine_all(w, combine, before, total), strict=True))
+    w.map.update(zip(loop.results, combine_all(w.builder, combine, before, total), strict=True))
 
 
 def _divide_threads(w: ThreadWriter, team: Team, extents: Sequence[Value]) -> tuple[list[Value], list[Value]]:
@@ -297,17 +295,6 @@ def _unrolled(
 # -- combination across threads -------------------------------------------------------------------
 
 
-def combine_all(
-    w: ThreadWriter, combine: Sequence[str], first: Sequence[Value], second: Sequence[Value]
-) -> list[Value]:
-    """Combine two sets of accumulators of the reductions in `combine`."""
-    results: list[Value] = []
-    for name in combine:
-        width = slice(len(results), len(results) + accumulators(name))
-        results.extend(combine_accumulators(w.builder, name, tuple(first[width]), tuple(second[width])))
-    return results
-
-
 def by_halves(parts: list[Any], combine: Callable[[Any, Any], Any]) -> Any:
     """Combine the first half of the parts with the second half, repeatedly, until one part is left."""
     while len(parts) > 1:
@@ -323,30 +310,19 @@ def identities(w: ThreadWriter, combine: Sequence[str], values: Sequence[Value])
 
 
 def _combine_rows(w: ThreadWriter, team: Team, combine: Sequence[str], found: Sequence[Value]) -> list[Value]:
-    """Combine the values of adjacent threads that share a reduction, mainly by shuffles.
-
-    All threads of the item get the result.
-    """
-    values = list(found)
-    mask = GPU.warp // 2
-    while mask:
-        values = shuffled(w, combine, values, mask, lambda mask: w.test("greater", team.size, mask))
-        mask //= 2
+    """Combine the values of adjacent threads that share a reduction, and give all threads of the item the result."""
+    values = reduce_warp(w, combine, found, GPU.warp // 2, lambda mask: w.test("greater", team.size, mask))
 
     def across_warps() -> list[Value]:
         warp, lane = w.split(w.thread, GPU.warp)
         w.barrier()
         with w.when(w.test("equal", lane, 0)):
             for k, value in enumerate(values):
-                w.builder.store(team.shared[k, value.type], warp, value)  # type: ignore[index]
+                w.builder.store(team.shared[k, value.dtype], warp, value)
         w.barrier()
         which = w.split(lane, GPU.warps)[1]
-        parts = [w.builder.load(team.shared[k, v.type], which) for k, v in enumerate(values)]  # type: ignore[index]
-        distance = GPU.warps // 2
-        while distance:
-            parts = shuffled(w, combine, parts, distance)
-            distance //= 2
-        return parts
+        parts = [w.builder.load(team.shared[k, v.dtype], which) for k, v in enumerate(values)]
+        return reduce_warp(w, combine, parts, GPU.warps // 2)
 
     return list(w.select(w.test("greater", team.size, GPU.warp), across_warps, lambda: values))
 
@@ -358,28 +334,40 @@ def shuffled(
     mask: int,
     within: Callable[[int], Value] | None = None,
 ) -> list[Value]:
-    """Combine accumulators with those of the lane at XOR distance `mask`.
-
-    Lanes that ``within(mask)`` excludes stay unchanged.
-    """
+    """Combine accumulators with those of the lane at XOR distance `mask`, except in lanes outside ``within(mask)``."""
     others = [w.builder.emit("shuffle_xor", (v,), (v.type,), mask=mask)[0] for v in values]
-    found = combine_all(w, combine, values, others)
+    found = combine_all(w.builder, combine, values, others)
     if within is None:
         return found
     there = within(mask)
     return [w.builder.op("where", there, new, old) for new, old in zip(found, values, strict=True)]
 
 
+def reduce_warp(
+    w: ThreadWriter,
+    combine: Sequence[str],
+    values: Sequence[Value],
+    mask: int,
+    within: Callable[[int], Value] | None = None,
+) -> list[Value]:
+    """Combine the lanes of a warp by `shuffled`, with the XOR distances `mask`, `mask`/2, ..., 1."""
+    found = list(values)
+    while mask:
+        found = shuffled(w, combine, found, mask, within)
+        mask //= 2
+    return found
+
+
 def _combine_columns(w: ThreadWriter, team: Team, combine: Sequence[str], found: Sequence[Value]) -> list[Value]:
     """Combine the partial results of threads that share columns, until one thread per column is left."""
-    shared = [team.shared[k, v.type] for k, v in enumerate(found)]  # type: ignore[index]
+    shared = [team.shared[k, v.dtype] for k, v in enumerate(found)]
 
     def step(distance: int) -> None:
         with w.when(w.test("less", w.thread, distance)):
             other = w.compute("add", w.thread, distance)
             mine = [w.builder.load(pointer, w.thread) for pointer in shared]
             theirs = [w.builder.load(pointer, other) for pointer in shared]
-            for pointer, value in zip(shared, combine_all(w, combine, mine, theirs), strict=True):
+            for pointer, value in zip(shared, combine_all(w.builder, combine, mine, theirs), strict=True):
                 w.builder.store(pointer, w.thread, value)
         w.barrier()
 

@@ -19,16 +19,16 @@ from typing import Any
 
 import numpy as np
 
-from weft.codegen.kernel_ir.operation import Kernel, Operation, Value
+from weft.codegen.kernel_ir.operation import Kernel, Operation, Value, program_order
 from weft.codegen.machines import GPU
-from weft.codegen.passes.index_steps import program_order
+from weft.codegen.ops import combine_all
 from weft.codegen.passes.inline_rows import has_control_flow
 from weft.codegen.passes.known_multiples import aligned_vectors
 from weft.codegen.passes.reduction_identities import rounds
 from weft.codegen.schedules.decision import Decision
 from weft.codegen.schedules.lanes import LaneWriter, Slot, lanes_of
 from weft.codegen.schedules.nest import Nest, has_regions, is_spread, reduction_chain
-from weft.codegen.schedules.reductions import by_halves, combine_all, identities, shuffled, split_item
+from weft.codegen.schedules.reductions import by_halves, identities, reduce_warp, split_item
 from weft.codegen.schedules.writer import ThreadWriter
 from weft.codegen.target import Target
 
@@ -148,10 +148,7 @@ def fits(kernel: Kernel, nest: Nest, sizes: Mapping[str, int], exact: bool) -> E
 
 
 def decide(kind: type[EachRow], kernel: Kernel, row: RowNest, sizes: Mapping[str, int], registers: int) -> EachRow:
-    """Return the parameters of this schedule for the row length in `sizes`.
-
-    A thread keeps its part of the row in registers if the part fits.
-    """
+    """Return the parameters for the row length in `sizes`, with the row in registers if it fits."""
     length = sizes[row.stop.name]
     threads, whole = threads_of(length), length % row.lanes() == 0
     vectors, _ = aligned_vectors(kernel, row.loop_bodies(), sizes, row.lanes(), row.stop, exact=True)
@@ -173,15 +170,12 @@ MOST_LENGTH = 2**31 - 2**16  # a tile beyond the last tile still has a valid ind
 
 def _kept(row: RowNest) -> int:
     """Return the number of 32-bit registers per element that a thread needs to keep a row in registers."""
-    kept = {o.operands[0]: max(1, o.results[0].type.itemsize // 4) for o in row.loads()}  # type: ignore[union-attr]
+    kept = {o.operands[0]: max(1, o.results[0].dtype.itemsize // 4) for o in row.loads()}
     return max(1, sum(kept.values()))
 
 
 def vectors_kept(row: RowNest, length: int, threads: int, registers: int = GPU.kept_registers) -> int:
-    """Return the number of a row's vectors that each thread keeps in registers.
-
-    The number is a power of two, or 0 if the row does not fit.
-    """
+    """Return how many of a row's vectors a thread keeps in registers: a power of two, or 0 if they do not fit."""
     slots = 1
     while has_registers(row, slots, registers):
         if length <= slots * threads * row.lanes():
@@ -248,10 +242,7 @@ class RowFacts:
 
 
 class RowWriter:
-    """Writer of the code for one row, which `threads` threads share.
-
-    `part` is the index of this thread among them.
-    """
+    """Writer of the code for one row, which `threads` threads share. `part` is the index of this thread among them."""
 
     all_reduce = True  # whether all loops that load contribute to the row's reductions
 
@@ -336,9 +327,9 @@ class RowWriter:
     def _finish(self, loop: Operation, combine: Sequence[str], accumulators: list[list[Value]]) -> None:
         """Combine the accumulators of all lanes and threads with the loop's initial values."""
         w = self.w
-        total = self._combine_threads(combine, by_halves(accumulators, partial(combine_all, w, combine)))
+        total = self._combine_threads(combine, by_halves(accumulators, partial(combine_all, w.builder, combine)))
         before = [w.map[v] for v in loop.operands[2:]]
-        w.map.update(zip(loop.results, combine_all(w, combine, before, total), strict=True))
+        w.map.update(zip(loop.results, combine_all(w.builder, combine, before, total), strict=True))
 
     def _emit_iteration(
         self, loop: Operation, slots: Sequence[Slot], accumulators: list[list[Value]]
@@ -417,10 +408,7 @@ class RowWriter:
         return length
 
     def _tiles(self, loop: Operation, accumulators: list[list[Value]]) -> list[list[Value]]:
-        """Emit a loop over the row, with whole tiles first and then the remainder.
-
-        With one element per vector, one loop covers both.
-        """
+        """Emit loops over the whole tiles of the row and its remainder, or one loop if vectors have one element."""
         w = self.w
         loads = len({(o.operands[0]) for o in program_order([loop]) if o.opcode == "load"})
         alone = self.lanes == 1
@@ -464,10 +452,7 @@ class RowWriter:
         return self._nested(w.select(w.test("greater", rest, 0), left, lambda: whole))
 
     def _nested(self, values: Sequence[Value]) -> list[list[Value]]:
-        """Split a flat list of accumulators into one list for each vector lane.
-
-        An empty list stays empty.
-        """
+        """Split a flat list of accumulators, unless it is empty, into one list for each vector lane."""
         width = len(values) // self.lanes
         return [list(values[k * width : (k + 1) * width]) for k in range(self.lanes)] if width else []
 
@@ -485,7 +470,7 @@ class RowWriter:
             _, which = w.split(w.thread, warps)
             return reduce_warp(w, combine, [w.builder.load(pointer, which) for pointer in shared], warps // 2)
         found = [[w.builder.load(pointer, w.number(k)) for pointer in shared] for k in range(warps)]
-        whole: list[Value] = by_halves(found, partial(combine_all, w, combine))
+        whole: list[Value] = by_halves(found, partial(combine_all, w.builder, combine))
         return whole
 
 
@@ -495,25 +480,11 @@ def flat(accumulators: Iterable[Iterable[Value]]) -> list[Value]:
 
 
 def share_by_warps(w: ThreadWriter, values: list[Value], count: int) -> tuple[Value, list[Value]]:
-    """Store each warp's values in shared memory, and return this thread's lane and the shared arrays.
-
-    The first lane of each warp stores its values.
-    """
+    """Store the values of each warp's first lane in shared memory, and return this thread's lane and the arrays."""
     warp, lane = w.split(w.thread, GPU.warp)
-    shared = [w.shared_array(v.type, count) for v in values]  # type: ignore[arg-type]
+    shared = [w.shared_array(v.dtype, count) for v in values]
     with w.when(w.test("equal", lane, 0)):
         for pointer, value in zip(shared, values, strict=True):
             w.builder.store(pointer, warp, value)
     w.barrier()
     return lane, shared
-
-
-def reduce_warp(w: ThreadWriter, combine: Sequence[str], values: list[Value], mask: int) -> list[Value]:
-    """Combine the lanes of a warp by butterfly shuffles.
-
-    The XOR distances are `mask`, `mask`/2, ..., 1.
-    """
-    while mask:
-        values = shuffled(w, combine, values, mask)
-        mask //= 2
-    return values

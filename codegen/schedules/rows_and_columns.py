@@ -13,9 +13,8 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any
 
-from weft.codegen.kernel_ir.operation import Kernel, Operation, Value
+from weft.codegen.kernel_ir.operation import Kernel, Operation, Value, program_order
 from weft.codegen.machines import GPU
-from weft.codegen.passes.index_steps import program_order
 from weft.codegen.schedules.lanes import Slot
 from weft.codegen.schedules.nest import Nest, is_spread
 from weft.codegen.schedules.rows import EachRow, RowFacts, RowNest, RowWriter, decide, write_items

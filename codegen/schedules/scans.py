@@ -15,11 +15,11 @@ from dataclasses import dataclass
 
 import numpy as np
 
-from weft.codegen.kernel_ir.operation import Kernel, Operation, Value
+from weft.codegen.kernel_ir.operation import Kernel, Operation, Value, program_order
 from weft.codegen.machines import GPU
 from weft.codegen.ops import accumulators
 from weft.codegen.passes.choose_lanes import chooses
-from weft.codegen.passes.index_steps import index_steps, program_order
+from weft.codegen.passes.index_steps import index_steps
 from weft.codegen.passes.inline_rows import has_control_flow
 from weft.codegen.passes.known_multiples import aligned_vectors
 from weft.codegen.passes.reduction_identities import reduction_identities
@@ -52,9 +52,7 @@ class ScanOp:
     @property
     def type(self) -> np.dtype:
         """The dtype of the scan's running value."""
-        kind = self.operation.results[0].type
-        assert isinstance(kind, np.dtype)
-        return kind
+        return self.operation.results[0].dtype
 
 
 @dataclass(frozen=True, slots=True)
@@ -75,7 +73,7 @@ class Scan:
 
 def find_scan(nest: Nest) -> Scan | None:
     """Return the scans of a kernel, or None if they are in different loops or depend on each other."""
-    *prologue, loop = [o for o in nest.item if o.opcode != "yield"] or [Operation("yield")]
+    *prologue, loop = nest.item or (Operation("yield"),)
     if loop.opcode != "for" or loop.attributes["role"] != "scan" or not loop.results:
         return None
     *body, end = loop.regions[0].operations
@@ -180,10 +178,7 @@ def _write_rows(w: ThreadWriter) -> None:
 
 
 def _write_row(w: ThreadWriter, scan: Scan, vectors: Sequence[str], *, whole: bool) -> None:
-    """Emit the scan of a row by one block, tile by tile.
-
-    With `whole`, all vectors are complete.
-    """
+    """Emit the scan of a row by one block, tile by tile. With `whole`, all vectors are complete."""
     nest = w.nest
     w.bind(nest.levels, w.block)
     writer = LaneWriter(w, LANES, vectors)
@@ -243,10 +238,6 @@ class TileScanner:
         """Combine two adjacent values."""
         return self.w.builder.op(self.of.operation.opcode, x, y, dtype=self.of.type)
 
-    def choose(self, condition: Value, yes: Value, no: Value) -> Value:
-        """Select one of two values."""
-        return self.w.builder.op("where", condition, yes, no)
-
     def from_lane(self, value: Value, lane: int, mode: str = "idx") -> Value:
         """Return the value of another lane.
 
@@ -258,14 +249,11 @@ class TileScanner:
         return w.builder.emit("shuffle", operands, (value.type,), mode=mode)[0]
 
     def values(self, writer: LaneWriter, slot: Slot) -> list[Value]:
-        """Return the input of the scan for each element of a vector.
-
-        It is the identity for elements beyond the row.
-        """
+        """Return the input of the scan for each element of a vector: the identity for elements beyond the row."""
         found = []
         for lane, valid in enumerate(slot.valid):
             value = writer.value(slot, lane, self.of.value)
-            found.append(value if valid is None else self.choose(valid, value, self.identity))
+            found.append(value if valid is None else self.w.choose(valid, value, self.identity))
         return found
 
     def scan_warps(self, slots: Sequence[Sequence[Value]]) -> None:
@@ -281,10 +269,10 @@ class TileScanner:
             distance = 1
             while distance < GPU.warp:
                 inside = w.test("greater_equal", self.lane, distance)
-                mine = self.choose(inside, self.combine(self.from_lane(mine, distance, "up"), mine), mine)
+                mine = self.w.choose(inside, self.combine(self.from_lane(mine, distance, "up"), mine), mine)
                 distance *= 2
             first = w.test("equal", self.lane, 0)
-            start = self.choose(first, self.identity, self.from_lane(mine, 1, "up"))
+            start = self.w.choose(first, self.identity, self.from_lane(mine, 1, "up"))
             self.slots.append((start if carried is None else self.combine(carried, start), prefixes))
             if len(self.slots) < len(slots):
                 mine = self.from_lane(mine, GPU.warp - 1)
@@ -294,22 +282,16 @@ class TileScanner:
             w.builder.store(self.held, self.warp, carried)
 
     def warp_totals(self) -> tuple[Value, Value]:
-        """Return two totals: that of all previous warps, and that of all warps.
-
-        Call this method after a barrier.
-        """
+        """Return the total of all previous warps and that of all warps, which are known after a barrier."""
         w = self.w
         start, whole = self.identity, w.builder.load(self.held, w.number(0))
         for k in range(1, GPU.warps):
-            start = self.choose(w.test("greater_equal", self.warp, k), whole, start)
+            start = self.w.choose(w.test("greater_equal", self.warp, k), whole, start)
             whole = self.combine(whole, w.builder.load(self.held, w.number(k)))
         return start, whole
 
     def reduce_lanes(self, value: Value) -> Value:
-        """Reduce a value over the lanes of a warp by butterfly shuffles.
-
-        All lanes get the result.
-        """
+        """Reduce a value over the lanes of a warp by butterfly shuffles, and give all lanes the result."""
         distance = GPU.warp // 2
         while distance:
             value = self.combine(value, self.from_lane(value, distance, "xor"))

@@ -93,8 +93,8 @@ def _elements(w: ThreadWriter, nest: Nest, atomic: Operation, held: Value) -> No
     (level,) = nest.levels
     lanes, vectors = vector_lanes(w.builder.kernel, nest)
     extent = w.map[level.extent]
-    dtype = held.type.dtype  # type: ignore[union-attr]
-    before = [o for o in nest.item if o is not atomic and o.opcode != "yield"]
+    dtype = held.element
+    before = [o for o in nest.item if o is not atomic]
 
     def accumulate(index: Value, value: Value) -> None:
         kept = value if value.type == dtype else w.number(1, dtype)
@@ -118,12 +118,7 @@ def _elements(w: ThreadWriter, nest: Nest, atomic: Operation, held: Value) -> No
 
 
 def _accumulator_dtype(kernel: Kernel, atomic: Operation) -> np.dtype:
-    """Return the dtype of the accumulators in shared memory.
-
-    Counts need only 32 bits, which are faster.
-    """
+    """Return the dtype of the accumulators in shared memory: 32 bits, which are faster, suffice for counts."""
     value = atomic.operands[2]
     ones = any(o.opcode == "constant" and o.results[0] is value and o.attributes["value"] == 1 for o in kernel.walk())
-    kind = value.type
-    assert isinstance(kind, np.dtype)
-    return _COUNT if ones and atomic.attributes["kind"] == "add" else kind
+    return _COUNT if ones and atomic.attributes["kind"] == "add" else value.dtype

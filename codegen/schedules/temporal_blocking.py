@@ -15,8 +15,7 @@ from collections.abc import Mapping
 from dataclasses import dataclass
 from math import prod
 
-from weft.codegen.kernel_ir.operation import Block, Kernel, Operation, Pointer, Value
-from weft.codegen.passes.index_steps import program_order
+from weft.codegen.kernel_ir.operation import Block, Kernel, Operation, Value, program_order
 from weft.codegen.schedules.decision import Decision
 from weft.codegen.schedules.nest import Nest
 from weft.codegen.schedules.writer import ThreadWriter
@@ -63,8 +62,7 @@ class _StepWriter:
         """Copy the operations outside of tiles, and distribute the elements of each tile over threads."""
         for o in operations:
             if o.opcode == "local":
-                assert isinstance(o.results[0].type, Pointer)
-                self.w.map[o.results[0]] = self.w.shared_array(o.results[0].type.dtype, o.attributes["count"])
+                self.w.map[o.results[0]] = self.w.shared_array(o.results[0].element, o.attributes["count"])
             elif o.opcode == "for" and o.attributes["role"] == "reduce":
                 self._tile(o)
                 self.w.barrier()

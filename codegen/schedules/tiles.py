@@ -43,7 +43,7 @@ def find_transposed_loads(kernel: Kernel, nest: Nest) -> TransposedLoads | None:
     if len(nest.levels) < 2 or has_regions(nest.item) or any(has_control_flow(o) for o in nest.item):
         return None
     rows, columns = nest.levels[-2].index, nest.levels[-1].index
-    operations = [o for o in (*nest.levels[-1].before, *nest.item) if o.opcode != "yield"]
+    operations = [*nest.levels[-1].before, *nest.item]
     down, along = index_steps(operations, rows), index_steps(operations, columns)
     steady = {p.value for p in kernel.parameters if p.noalias and not p.writable}
     loads = [
@@ -53,7 +53,7 @@ def find_transposed_loads(kernel: Kernel, nest: Nest) -> TransposedLoads | None:
         and o.operands[0] in steady
         and down.get(o.operands[1], 0) == 1
         and along.get(o.operands[1], 0) not in (0, 1, -1)
-        and o.results[0].type.itemsize in SIDES  # type: ignore[union-attr]
+        and o.results[0].dtype.itemsize in SIDES
     ]
     stores = [o for o in operations if o.opcode == "store"]
     if not loads or any(o.opcode == "atomic" for o in operations):
@@ -80,7 +80,7 @@ def fits(kernel: Kernel, nest: Nest, sizes: Mapping[str, int], exact: bool) -> T
     if crossing is None:
         return None
     height, width = (sizes[level.extent.name] for level in nest.levels[-2:])
-    widest = max(o.results[0].type.itemsize for o in crossing.loads)  # type: ignore[union-attr]
+    widest = max(o.results[0].dtype.itemsize for o in crossing.loads)
     side = SIDES[widest]
     if min(height, width) < SINGLE_SIDE // 2:
         return None
@@ -108,7 +108,7 @@ def write(kernel: Kernel, nest: Nest, decision: TransposedTiles, target: Target)
     side, lanes, whole = decision.side, decision.lanes, decision.whole
     # without a limit, the assembler starts all loads before the barrier, with registers that other blocks need
     w.builder.kernel.attributes["register_aims"] = REGISTER_AIMS
-    held = [w.shared_array(o.results[0].type, side * (side + 1)) for o in crossing.loads]  # type: ignore[arg-type]
+    held = [w.shared_array(o.results[0].dtype, side * (side + 1)) for o in crossing.loads]
     w.choose_aligned(
         decision.multiples,
         lanes,
@@ -119,10 +119,7 @@ def write(kernel: Kernel, nest: Nest, decision: TransposedTiles, target: Target)
 
 
 class _Tile:
-    """Writer of the tiles that one block computes.
-
-    `held` are the arrays in shared memory, one per transposed load.
-    """
+    """Writer of the tiles of one block. `held` are the arrays in shared memory, one per transposed load."""
 
     def __init__(
         self,
@@ -216,7 +213,7 @@ class _Tile:
                 inside = w.test("less", position, count)
                 position = w.compute("minimum", position, w.compute("subtract", count, 1))
                 last = w.compute("subtract", length, self.lanes)
-                valid = w.builder.op("bitwise_and", inside, w.test("less", begin, length))
+                valid = w.both(inside, w.test("less", begin, length))
                 slot = writer.slot(w.compute("minimum", begin, last), [valid] * self.lanes)
             writer.begin([slot], along)
             for values in slot.values:

@@ -6,15 +6,16 @@ tiles count iterations instead of adding the size of the grid.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Iterator, Sequence
-from contextlib import contextmanager
+from collections.abc import Callable, Iterator, Sequence
+from contextlib import contextmanager, nullcontext
 from typing import Any
 
 import numpy as np
 
 from weft.codegen.kernel_ir.builder import KernelBuilder
-from weft.codegen.kernel_ir.operation import Block, Kernel, Operation, Pointer, Value
+from weft.codegen.kernel_ir.operation import Kernel, Operation, Pointer, Value
 from weft.codegen.passes.index_steps import constant_offsets
+from weft.codegen.passes.rewrite import Copier
 from weft.codegen.schedules.nest import Level, Nest
 from weft.runtime import RowLimits
 
@@ -22,7 +23,7 @@ from weft.runtime import RowLimits
 _EVALUATED = ("add", "subtract", "multiply", "left_shift", "right_shift", "minimum", "maximum")
 
 
-class ThreadWriter:
+class ThreadWriter(Copier):
     """Writer of a threaded kernel, the code of one GPU thread.
 
     Parameters
@@ -35,13 +36,11 @@ class ThreadWriter:
     """
 
     def __init__(self, kernel: Kernel, nest: Nest, threads: int) -> None:
+        builder = KernelBuilder(kernel.name, kernel.index_dtype, "threaded", **kernel.attributes)
+        super().__init__(builder, {p.value: p.value for p in kernel.parameters})
+        self.builder.kernel.parameters = list(kernel.parameters)
         self.nest = nest
         self.threads = threads
-        self.builder = KernelBuilder(kernel.name, kernel.index_dtype)
-        self.builder.kernel.parameters = list(kernel.parameters)
-        self.builder.kernel.level = "threaded"
-        self.builder.kernel.attributes = dict(kernel.attributes)
-        self.map: dict[Value, Value] = {p.value: p.value for p in kernel.parameters}
         self.constants: dict[Value, int] = {}
         given = kernel.attributes.get("exact", ())
         self.exact: dict[str, int] = dict(zip(given[::2], given[1::2], strict=True))
@@ -68,7 +67,7 @@ class ThreadWriter:
         """Return a constant index, which is emitted at the start of the kernel."""
         with self.builder.at(0):
             found = self.builder.constant(value, dtype)
-        if dtype is None:
+        if found.type == self.builder.kernel.index_dtype:
             self.constants[found] = int(value)
         return found
 
@@ -77,10 +76,7 @@ class ThreadWriter:
         return self.number(x) if isinstance(x, int) else x
 
     def compute(self, name: str, x: Value | int, y: Value | int) -> Value:
-        """Emit a scalar operation on two indices, and return its result.
-
-        Common ops on two constants are evaluated immediately.
-        """
+        """Emit a scalar operation on two indices, or evaluate it now if both are constants, and return the result."""
         x, y = self.value(x), self.value(y)
         if x in self.constants and y in self.constants and name in _EVALUATED:
             return self.number(int(getattr(np, name)(self.constants[x], self.constants[y])))
@@ -93,6 +89,10 @@ class ThreadWriter:
     def test(self, name: str, x: Value | int, y: Value | int) -> Value:
         """Emit a comparison of two indices, and return its result."""
         return self.builder.op(name, self.value(x), self.value(y), dtype=np.bool_)
+
+    def both(self, x: Value, y: Value) -> Value:
+        """Return whether two conditions hold."""
+        return self.builder.op("bitwise_and", x, y)
 
     def choose(self, condition: Value, yes: Value | int, no: Value | int) -> Value:
         """Select one of two indices."""
@@ -108,17 +108,11 @@ class ThreadWriter:
         return quotient, self.compute("subtract", x, self.compute("multiply", quotient, y))
 
     def split_at(self, x: Value, shift: Value, power: Value) -> tuple[Value, Value]:
-        """Return ``x//power`` and ``x % power`` for the power of two `power`.
-
-        `shift` is the base-2 logarithm of `power`.
-        """
+        """Return ``x//power`` and ``x % power`` for the power of two `power`, whose base-2 logarithm is `shift`."""
         return self.compute("right_shift", x, shift), self.compute("bitwise_and", x, self.compute("subtract", power, 1))
 
     def parts(self, x: Value, y: Value | int) -> Value:
-        """Return the number of parts of length `y` that cover `x` elements: ceil(x / y), or 0 for x <= 0.
-
-        The computation does not overflow.
-        """
+        """Return ceil(x / y), or 0 for x <= 0, computed without overflow: the number of parts of length `y`."""
         some = self.test("greater", x, 0)
         more = self.compute("add", self.quotient(self.compute("subtract", x, 1), y), 1)
         return self.choose(some, more, 0)
@@ -144,16 +138,10 @@ class ThreadWriter:
     # -- structure ------------------------------------------------------------------------
 
     @contextmanager
-    def when(self, condition: Value) -> Iterator[None]:
-        """Emit an ``if`` whose body consists of the operations emitted within the ``with`` block."""
-        then = Block()
-        self.builder.blocks.append(then)
-        yield
-        self.builder.blocks.pop()
-        then.operations.append(Operation("yield"))
-        otherwise = Block()
-        otherwise.operations.append(Operation("yield"))
-        self.builder.emit("if", (condition,), (), (then, otherwise))
+    def when(self, condition: Value | None) -> Iterator[None]:
+        """Emit an ``if`` around the operations emitted within the ``with`` block, unless the condition is None."""
+        with nullcontext() if condition is None else self.builder.if_(condition):
+            yield
 
     def select(
         self, condition: Value, yes: Callable[[], Sequence[Value]], no: Callable[[], Sequence[Value]]
@@ -162,11 +150,9 @@ class ThreadWriter:
         regions = []
         given: Sequence[Value] = ()
         for make in (yes, no):
-            region = Block()
-            self.builder.blocks.append(region)
-            given = make()
-            self.builder.blocks.pop()
-            region.operations.append(Operation("yield", tuple(given)))
+            with self.builder.region() as region:
+                given = make()
+                self.builder.yield_(*given)
             regions.append(region)
         return self.builder.emit("if", (condition,), [v.type for v in given], tuple(regions))
 
@@ -177,16 +163,13 @@ class ThreadWriter:
         """
         outside = self.map
 
-        def form(write: Callable[[], None]) -> Callable[[], Sequence[Value]]:
-            def run() -> Sequence[Value]:
-                self.map = dict(outside)
-                write()
-                self.map = outside
-                return ()
+        def version(write: Callable[[], None]) -> Sequence[Value]:
+            self.map = dict(outside)
+            write()
+            self.map = outside
+            return ()
 
-            return run
-
-        self.select(condition, form(yes), form(no))
+        self.select(condition, lambda: version(yes), lambda: version(no))
 
     def choose_aligned(
         self, names: Sequence[str], lanes: int, whole: Callable[[], None], single: Callable[[], None]
@@ -202,10 +185,7 @@ class ThreadWriter:
             whole()
 
     def are_multiples(self, names: Sequence[str], lanes: int) -> Value:
-        """Emit a test of whether the parameters in `names` are all multiples of `lanes`.
-
-        `lanes` is a power of two.
-        """
+        """Emit a test of whether the parameters in `names` are all multiples of the power of two `lanes`."""
         sizes = [self.map[p.value] for p in self.builder.kernel.parameters if p.value.name in names]
         bits = sizes[0]
         for size in sizes[1:]:
@@ -220,10 +200,7 @@ class ThreadWriter:
 
     @contextmanager
     def tiles(self, count: Value) -> Iterator[Value]:
-        """Emit a grid-stride loop over `count` tiles.
-
-        Yield the number of the tile.
-        """
+        """Emit a grid-stride loop over `count` tiles, and yield the number of the tile."""
         mine = self.parts(self.compute("subtract", count, self.block), self.grid)
         with self.loop(mine) as iteration:
             yield self.compute("add", self.block, self.compute("multiply", iteration, self.grid))
@@ -255,39 +232,16 @@ class ThreadWriter:
         for level in levels:
             self.copy(level.before)
 
-    def copy(self, operations: Iterable[Operation]) -> tuple[Value, ...]:
-        """Copy operations and their regions as serial code, and return the operands of the final `yield`."""
-        for operation in operations:
-            operands = tuple(self.map[v] for v in operation.operands)
-            if operation.opcode == "yield":
-                return operands
-            if operation.opcode == "constant":
-                with self.builder.at(0):
-                    found = self.builder.constant(operation.attributes["value"], operation.results[0].type)
-                self.map[operation.results[0]] = found
-                if found.type == self.builder.kernel.index_dtype:
-                    self.constants[found] = int(operation.attributes["value"])
-                continue
-            attributes = dict(operation.attributes)
-            if operation.opcode == "for":
-                attributes |= {"role": "scan" if attributes["role"] == "scan" else "serial", "combine": ()}
-                attributes.pop("lanes", None)
-            regions = tuple(self._region(region) for region in operation.regions)
-            results = self.builder.emit(
-                operation.opcode, operands, [v.type for v in operation.results], regions, **attributes
-            )
-            self.map.update(zip(operation.results, results, strict=True))
-        return ()
-
-    def _region(self, region: Block) -> Block:
-        parameters = tuple(self.builder.fresh(v.type) for v in region.parameters)
-        self.map.update(zip(region.parameters, parameters, strict=True))
-        copied = Block(parameters)
-        self.builder.blocks.append(copied)
-        yielded = self.copy(region.operations)
-        self.builder.blocks.pop()
-        copied.operations.append(Operation("yield", yielded))
-        return copied
+    def operation(self, operation: Operation) -> None:
+        """Copy an operation and its regions as serial code, with constants at the start of the kernel."""
+        match operation.opcode:
+            case "constant":
+                self.map[operation.results[0]] = self.number(operation.attributes["value"], operation.results[0].type)
+            case "for":
+                role = "scan" if operation.attributes["role"] == "scan" else "serial"
+                self.emit_copy(operation, role=role, combine=())
+            case _:
+                self.emit_copy(operation)
 
     def finish(
         self,
