@@ -36,7 +36,7 @@ def _ffs(b: KernelBuilder, x: Value) -> Value:
 
 def _of_pi(quarter: int, b: KernelBuilder, x: Value) -> Value:
     """Expand ``sin(pi * (x + quarter / 2))`` into simpler operations, with exact argument reduction."""
-    half, quad = b.constant(0.5, x.type), b.constant(4, x.type)
+    operand, half, quad = x, b.constant(0.5, x.type), b.constant(4, x.type)
     whole = b.op("rint", b.op("multiply", x, half))  # turns
     x = b.op("subtract", x, b.op("add", whole, whole))
     halves = b.op("rint", b.op("add", x, x))
@@ -48,7 +48,9 @@ def _of_pi(quarter: int, b: KernelBuilder, x: Value) -> Value:
     odd = b.op("bitwise_or", test(b, "equal", quadrant, one(b, x)), test(b, "equal", quadrant, b.constant(3, x.type)))
     value = select(b, odd, b.op("cos", angle), b.op("sin", angle))
     low = test(b, "less", quadrant, b.constant(2, x.type))
-    return select(b, low, value, b.op("negative", value))
+    found = select(b, low, value, b.op("negative", value))
+    # the reduction loses the sign of zero, which a sine keeps
+    return found if quarter else select(b, test(b, "equal", operand, zero(b, operand)), operand, found)
 
 
 def _of_pi_reference(quarter: int, x: np.ndarray) -> Any:
@@ -58,7 +60,8 @@ def _of_pi_reference(quarter: int, x: np.ndarray) -> Any:
     angle = (wide - halves / 2) * np.longdouble("3.14159265358979323846264338327950288")
     quadrant = np.mod(np.mod(halves, 4) + quarter, 4)
     value = np.where(quadrant % 2 == 1, np.cos(angle), np.sin(angle))
-    return np.where(quadrant < 2, value, -value).astype(np.asarray(x).dtype)
+    value = np.where(quadrant < 2, value, -value)
+    return np.where((wide == 0) & (quarter == 0), wide, value).astype(np.asarray(x).dtype)
 
 
 _BITS = tuple(f"{c}->{c}" for c in INTEGERS)

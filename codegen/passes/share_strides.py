@@ -409,7 +409,8 @@ class _Sharer(Rewriter):
         """
         b = self.builder
         count, stop, step = self.state(loop, repeat, counter)
-        left = b.op("subtract", b.op("subtract", b.op("subtract", stop, count), longest), b.constant(1, count.type))
+        ahead = b.op("subtract", b.op("maximum", stop, count), count)  # (a stop far below 0 must not overflow)
+        left = b.op("subtract", b.op("subtract", ahead, longest), b.constant(1, count.type))
         self.cut = cut
         together = 1 if cut is not None else _TOGETHER
         if cut is not None:

@@ -25,6 +25,7 @@ def test_half_turns_are_exact() -> None:
     assert list(np.asarray(wf.sinpi(wf.asarray(x)))) == [0, 1, 0, -1, 0, -1, 0, 0, 1, 0]
     assert list(np.asarray(wf.cospi(wf.asarray(x)))) == [1, 0, -1, 0, 1, 0, 1, 1, 0, 1]
     assert math.isnan(wf.sinpi(wf.asarray(np.array([np.inf])))[0])
+    assert list(np.signbit(wf.sinpi(wf.asarray(np.array([0.0, -0.0]))))) == [False, True]
 
 
 @pytest.mark.parametrize("name", [*BITS, *FLOATS])

@@ -460,6 +460,19 @@ def test_results_are_those_of_threads_alone(function: Callable[..., None], eleme
         assert np.array_equal(out, alone(function, grid, block, x)), (grid, block)
 
 
+def test_a_stop_far_below_zero_runs_no_iteration() -> None:
+    @cuda.jit
+    def sums(x, n, o):
+        total = 0.0
+        for i in range(cuda.grid(1), n, cuda.gridsize(1)):
+            total += x[i]
+        o[cuda.grid(1)] = total
+
+    out = np.ones(64)
+    sums[2, 32](np.ones(1000), np.int64(-(2**63)), out)
+    assert not out.any()
+
+
 def test_a_thread_may_wait_for_the_end_of_another() -> None:
     out = np.zeros(1)
     cuda.jit(waits)[1, 4](np.zeros(40), out)
