@@ -1,15 +1,15 @@
 """Reading of LLVM text from files ``NAME.ll`` next to the Python modules that use them.
 
-In: the Python file, the name, and the constants. Out: the text with each ``${CONSTANT}`` replaced. Invariant: the
-given constants are exactly those that the text names.
+In: the Python file, the name, and the constants. Out: the text with each ``${CONSTANT}`` replaced.
 """
 
 from __future__ import annotations
 
 import os
+from collections.abc import Mapping
 
 
-def read_llvm(beside: str, name: str, **constants: int | str) -> str:
+def read_llvm(beside: str, name: str, known: Mapping[str, object] | None = None, /, **constants: int | str) -> str:
     """Return the LLVM text of a file, with the named constants replaced by values.
 
     Parameters
@@ -18,19 +18,22 @@ def read_llvm(beside: str, name: str, **constants: int | str) -> str:
         The path of the Python file (``__file__``) in whose folder the text lies.
     name : str
         The text's file name, without ``.ll``.
+    known : mapping of str to object, optional
+        Values of further constants, such as the ``globals()`` of a module that defines a layout.
     **constants : int or str
-        The value of each ``${CONSTANT}`` in the text.
+        The value of each ``${CONSTANT}`` in the text that is not in `known`.
 
     Raises
     ------
     ValueError
-        If a constant of the text is not given, or a given constant does not occur in the text.
+        If a constant of the text is not given, or one of `constants` does not occur in the text.
     """
     with open(os.path.join(os.path.dirname(beside), f"{name}.ll"), encoding="utf-8") as file:
         # (importing `string.Template` would take longer than reading the text)
         first, *parts = file.read().split("${")
     pairs = [part.split("}", 1) for part in parts]
-    wrong = constants.keys() ^ {constant for constant, _ in pairs}
+    wanted, given = {constant for constant, _ in pairs}, {**(known or {}), **constants}
+    wrong = (wanted - given.keys()) | (constants.keys() - wanted)
     if wrong:
         raise ValueError(f"{name}.ll and its constants do not agree about {', '.join(sorted(wrong))}")
-    return first + "".join([f"{constants[constant]}{rest}" for constant, rest in pairs])
+    return first + "".join([f"{given[constant]}{rest}" for constant, rest in pairs])

@@ -40,10 +40,7 @@ class _Work(Generic[Result]):
             self._ended.release()
 
     def wait(self) -> Result:
-        """Return the result of the call, or raise its exception.
-
-        Ctrl-C interrupts the wait, but not the call.
-        """
+        """Return the result of the call, or raise its exception. Ctrl-C interrupts the wait, but not the call."""
         if not self._begun.locked():
             try:
                 _thread.start_new_thread(self._run, ())
@@ -91,9 +88,7 @@ def _exit() -> None:
 
 
 def uninterruptible(work: Callable[[], Result], name: Hashable) -> Result:
-    """Call `work` without interruption by Ctrl-C, and return its result.
-
-    Ctrl-C only interrupts the wait for the result.
+    """Call `work` without interruption by Ctrl-C, which only interrupts the wait for the result.
 
     If work of the same `name` is still running after an interrupt, this function waits for its result instead.
     """
@@ -107,5 +102,4 @@ def uninterruptible(work: Callable[[], Result], name: Hashable) -> Result:
         raise
 
 
-if hasattr(os, "register_at_fork"):
-    os.register_at_fork(after_in_child=_left.clear)  # the child does not have its threads
+os.register_at_fork(after_in_child=_left.clear)  # the child does not have its threads

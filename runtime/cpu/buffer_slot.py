@@ -9,8 +9,7 @@ from __future__ import annotations
 import ctypes
 from collections.abc import Mapping
 
-from weft.runtime.cpu.loader import link_symbols
-from weft.runtime.cpu.native import TYPE, immortal, native_object, python_function, words_with_code
+from weft.runtime.cpu.native import TYPE, immortal, link_native, python_function, words_with_code
 from weft.runtime.llvm_files import read_llvm
 
 _NAME, _TABLE_NAME = "weft_get_buffer", "weft_buffers"
@@ -44,9 +43,8 @@ def put_buffer(kind: type, slots: Mapping[str, int], device: object, counter: in
     """
     if _TABLE[-1]:  # (already installed)
         return
-    code = native_object(_NAME, _text(slots), (_TABLE_NAME,))
-    memory, (address,) = link_symbols(code.code, {_TABLE_NAME: ctypes.addressof(_TABLE)}, (_NAME,))
-    immortal((memory, kind, device))
+    (address,) = link_native(_text(slots), {_TABLE_NAME: ctypes.addressof(_TABLE)}, (_NAME,))
+    immortal((kind, device))
     slot = ctypes.c_void_p.from_address(ctypes.c_int64.from_address(id(kind) + _AS_BUFFER).value)
     functions = map(python_function, _FUNCTIONS)
     _TABLE[:] = [id(kind), id(device), id(True), counter, *functions, slot.value or 0]  # type: ignore[assignment]

@@ -23,7 +23,7 @@ _RELOCATION = struct.Struct("<QQq")
 _OBJECT, _X86_64 = 1, 62  # kinds of file and machine
 _BITS, _SYMBOLS, _RELOCATIONS, _UNWINDING = 1, 2, 4, 0x70000001  # kinds of section
 _WRITTEN, _LOADED, _THREAD_LOCAL = 1, 2, 0x400  # flags of a section
-_OUTSIDE, _RESERVED = 0, 0xFF00  # section numbers of a symbol: undefined, and the first reserved number
+_OUTSIDE = 0  # section number of an undefined symbol
 # Relocations: an address; a distance; a distance to a function that may be external; distances to a slot that holds an
 # address.
 _ADDRESS, _DISTANCE, _CALL = 1, 2, 4
@@ -62,10 +62,7 @@ class Symbol(NamedTuple):
 
 @dataclass(frozen=True, eq=False, repr=False)
 class Image:
-    """Linked code in memory, with the addresses of its symbols.
-
-    Deleting this object frees the memory.
-    """
+    """Linked code in memory, which is freed with this object, and the addresses of its symbols."""
 
     memory: mmap.mmap
     symbols: Mapping[str, int]

@@ -40,50 +40,22 @@ TAKES = ("PyObject_Init", "PyObject_GC_Track", "PyList_SetItem", "Py_IncRef")
 
 @cache
 def keep_text(free_list: int) -> str:
-    """Return the LLVM text of a function that puts a deleted buffer on its free list.
-
-    The function is ``void keep(buffer)``.
+    """Return the LLVM text of ``void keep(buffer)``, which puts a deleted buffer on its free list.
 
     A buffer stores its free list at offset `free_list`.
     """
-    return read_llvm(
-        __file__,
-        "free_lists",
-        KEEP=KEEP,
-        FREE_LIST=free_list,
-        TYPE=TYPE,
-        PAIR=PAIR,
-        KEPT=KEPT,
-        MOST=MOST,
-        TOP=TOP,
-        SIZE=SIZE,
-        STORE=STORE,
-        COUNTED=COUNTED,
-        CLOSED=CLOSED,
-        WEAK=WEAK,
-        UNWRITTEN=UNWRITTEN,
-        ORIGIN=ORIGIN,
-        OWNER=OWNER,
-        EXPECTED=EXPECTED,
-        SLOTS=SLOTS,
-        LISTS=LISTS,
-        **{name: HEAD + k for k, name in enumerate(_CALLED)},
-    )
+    called = {name: HEAD + k for k, name in enumerate(_CALLED)}
+    return read_llvm(__file__, "free_lists", globals(), FREE_LIST=free_list, TYPE=TYPE, **called)
 
 
 def _field(t: Text, thing: str, store: str, which: int) -> str:
-    """Emit code that computes the address of a buffer's field.
-
-    The offset of the field is in word `which` of `store`.
-    """
+    """Emit code that computes the address of a buffer's field, whose offset is in word `which` of `store`."""
     return t.new(f"getelementptr i8, ptr {thing}, i64 {t.load(store, which)}")
 
 
 @cache
 def take_text() -> str:
-    """Return the LLVM text of the builtin that takes buffers from free lists.
-
-    The builtin is called as ``call(record address, table)``.
+    """Return the LLVM text of the builtin ``call(record address, table)``, which takes buffers from free lists.
 
     The builtin puts a buffer into the table for each request, and returns the number of requests whose free list is
     empty.

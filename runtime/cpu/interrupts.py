@@ -11,16 +11,15 @@ library are not released.
 from __future__ import annotations
 
 import ctypes
-import sys
 import threading
 from array import array
 from collections.abc import Callable
 from functools import cache
 from typing import Any, NamedTuple
 
-from weft.runtime.cpu.fault_words import END, KEY, NEXT, RAISED, SHARED, STOP
-from weft.runtime.cpu.loader import ENTRY, link_symbols
-from weft.runtime.cpu.native import immortal, native_object, python_function
+from weft.runtime.cpu import fault_words
+from weft.runtime.cpu.loader import ENTRY, external_addresses
+from weft.runtime.cpu.native import immortal, link_native, python_function
 from weft.runtime.failures import try_compiling
 from weft.runtime.llvm_files import read_llvm
 
@@ -52,53 +51,30 @@ class Guard(NamedTuple):
 @cache
 def guard() -> Guard | None:
     """Return the native functions that make kernels interruptible, or None if this system cannot use them."""
-    libc = ctypes.CDLL(None)
-    if sys.platform != "linux" or not all(hasattr(libc, name) for name in _C):
-        return None
-    outside = {name: ctypes.cast(getattr(libc, name), ctypes.c_void_p).value or 0 for name in _C}
-    outside |= {name: python_function(name) for name in _PYTHON}
     key = ctypes.c_uint()
-    if libc.pthread_key_create(ctypes.byref(key), None):
+    if ctypes.CDLL(None).pthread_key_create(ctypes.byref(key), None):
         return None
-    names = (GUARD, ASKED, TICK)
 
-    def link() -> Any:
-        return link_symbols(native_object(GUARD, text(), tuple(outside)).code, outside, names)
+    def link() -> list[int]:
+        outside = external_addresses(_C) | {name: python_function(name) for name in _PYTHON}
+        return link_native(text(), outside, (GUARD, ASKED, TICK))
 
     linked = try_compiling("native code for interrupts", "Ctrl-C does not end kernels", link)
     if linked is None:
         return None
-    memory, (entry, asked, tick) = linked
-    words = array("q", (threading.main_thread().ident or 0, 0, key.value))
-    immortal(memory)
-    immortal(words)
+    entry, asked, tick = linked
+    words = immortal(array("q", (threading.main_thread().ident or 0, 0, key.value)))
     return Guard(ENTRY(entry), entry, asked, tick, words.buffer_info()[0])
 
 
 def raise_again(words: array[int]) -> None:
-    """Raise the exception that stopped a kernel.
-
-    `words` are the words of the failure record.
-    """
+    """Raise the exception that stopped a kernel, from the words of the failure record."""
     restore: Any = ctypes.pythonapi.PyErr_Restore
     restore.argtypes = (ctypes.c_void_p,) * 3
     restore.restype = None
-    restore(*(word or None for word in words[RAISED:END]))
+    restore(*(word or None for word in words[fault_words.TYPE : fault_words.END]))
 
 
 def text() -> str:
     """Return the LLVM text of the native functions."""
-    return read_llvm(
-        __file__,
-        "interrupts",
-        CLOCK=CLOCK,
-        INTERVAL=INTERVAL,
-        JUMP_BUFFER_BYTES=JUMP_BUFFER_BYTES,
-        SHARED=SHARED,
-        STOP=STOP,
-        KEY=KEY,
-        NEXT=NEXT,
-        TYPE=RAISED,
-        VALUE=RAISED + 1,
-        TRACEBACK=RAISED + 2,
-    )
+    return read_llvm(__file__, "interrupts", {**vars(fault_words), **globals()})

@@ -33,6 +33,4 @@ def load_llvm() -> None:
             raise MemoryError("the address space that is left has no room for LLVM, which compiles kernels") from error
         raise
     call_at_exit(lock.__enter__)
-    if hasattr(os, "register_at_fork"):
-        leave = lock.__exit__
-        os.register_at_fork(before=lock.__enter__, after_in_parent=leave, after_in_child=leave)
+    os.register_at_fork(before=lock.__enter__, after_in_parent=lock.__exit__, after_in_child=lock.__exit__)

@@ -7,7 +7,8 @@ from __future__ import annotations
 
 import ctypes
 from collections.abc import Callable, Mapping, Sequence
-from functools import cache, lru_cache
+from contextlib import suppress
+from functools import cache
 from importlib import import_module
 from typing import Any
 
@@ -28,23 +29,13 @@ def _load(module: str) -> Any:
     return import_module(f"weft.runtime.cpu.{module}")
 
 
-def _math_library() -> ctypes.CDLL:
-    try:
-        return ctypes.CDLL("libm.so.6")
-    except OSError:  # not glibc: searching for the library starts a process
-        from ctypes.util import find_library
-
-        return ctypes.CDLL(find_library("m") or None)
-
-
-@lru_cache(maxsize=1)
-def _libraries() -> tuple[ctypes.CDLL, ...]:
-    found = [_math_library()]
-    try:
-        found.append(ctypes.CDLL("libmvec.so.1"))
-    except OSError:
-        return tuple(found)
-    return tuple(found)
+@cache
+def _libraries() -> list[ctypes.CDLL]:
+    found = []
+    for name in ("libm.so.6", "libmvec.so.1"):
+        with suppress(OSError):  # (other C libraries than glibc have neither)
+            found.append(ctypes.CDLL(name))
+    return [*found, ctypes.CDLL(None)]
 
 
 @cache
@@ -65,10 +56,7 @@ def _functions_of_llvms_own() -> dict[str, int]:
 
 
 def external_addresses(symbols: Sequence[str]) -> dict[str, int]:
-    """Return the addresses of external symbols.
-
-    Raises CompileError if a symbol is undefined.
-    """
+    """Return the addresses of external symbols. Raises CompileError if one is undefined."""
     outside = {symbol: _address(symbol) for symbol in symbols}
     missing = [symbol for symbol, address in outside.items() if not address]
     if missing:
@@ -91,24 +79,6 @@ class HostFunction:
     `trace` is the number of words per event of an instrumented kernel, and `traced` describes its instrumented sites.
     """
 
-    __slots__ = (
-        "address",
-        "call",
-        "cooperative",
-        "cost",
-        "grain",
-        "loops",
-        "name",
-        "parallel",
-        "private",
-        "schedule",
-        "sites",
-        "spans",
-        "strided",
-        "trace",
-        "traced",
-    )
-
     def __init__(self, call: Callable[[int, int, int], None], address: int, code: ObjectCode) -> None:
         self.call = call
         self.address = address
@@ -128,10 +98,7 @@ class HostFunction:
 
 
 def load_object(code: ObjectCode) -> HostFunction:
-    """Link and load an object file, and return its kernel.
-
-    Raises CompileError if the machine lacks a symbol that the file needs.
-    """
+    """Link and load an object file, and return its kernel. Raises CompileError if a symbol is missing."""
     memory, (address,) = link_symbols(code.code, external_addresses(code.symbols), (code.entry,))
     call = ENTRY(address)
     call.memory = memory  # type: ignore[attr-defined]

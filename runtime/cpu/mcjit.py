@@ -28,16 +28,3 @@ def link(code: bytes, outside: Mapping[str, int], names: Sequence[str]) -> tuple
         engine.add_object_file(llvm.ObjectFileRef.from_data(code))
         engine.finalize_object()
         return engine, [engine.get_function_address(name) for name in names]
-
-
-def compile_text(text: str) -> bytes:
-    """Compile LLVM text to an object file for any processor of this machine's architecture."""
-    with _lock:
-        llvm.initialize_native_target()
-        llvm.initialize_native_asmprinter()
-        module = llvm.parse_assembly(text)
-        module.triple = llvm.get_process_triple()
-        module.verify()
-        machine = llvm.Target.from_default_triple().create_target_machine(opt=0, reloc="pic", codemodel="default")
-        data: bytes = machine.emit_object(module)
-        return data

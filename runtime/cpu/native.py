@@ -11,7 +11,7 @@ import ctypes
 import platform
 import sys
 from array import array
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import replace
 from functools import cache, partial
 from importlib import import_module
@@ -22,7 +22,7 @@ import numpy as np
 from weft.runtime.background import submit
 from weft.runtime.cache import disk_cache, key_material
 from weft.runtime.cpu.llvm_library import load_llvm
-from weft.runtime.cpu.loader import load_object
+from weft.runtime.cpu.loader import link_symbols, load_object
 from weft.runtime.device import Registered
 from weft.runtime.errors import CompileError
 from weft.runtime.object_code import ObjectCode
@@ -76,10 +76,7 @@ class NativeFunction(NamedTuple):
 
 @cache
 def obtain_native(entry: str, text: str) -> NativeFunction:
-    """Return the native function `entry` of an LLVM text.
-
-    Raises CompileError if the text does not compile.
-    """
+    """Return the native function `entry` of an LLVM text. Raises CompileError if the text does not compile."""
     return _load(native_object(entry, text))
 
 
@@ -133,6 +130,17 @@ def optimized_object(
     if cache is not None:
         cache.put(key, code)
     return code
+
+
+def link_native(text: str, outside: Mapping[str, int], names: Sequence[str]) -> list[int]:
+    """Return the addresses of functions of an LLVM text. `outside` are the addresses of its external symbols.
+
+    Raises CompileError if the text cannot be compiled.
+    """
+    code = native_object(names[0], text, tuple(outside))
+    memory, addresses = link_symbols(code.code, outside, names)
+    immortal(memory)
+    return addresses
 
 
 def is_kept(text: str) -> bool:
@@ -381,10 +389,7 @@ class Text:
         self.lines.append(f"{name}:")
 
     def at(self, base: str, word: int | str) -> str:
-        """Emit code that computes the address of word `word` (64 bits) of the array at `base`.
-
-        Return the name of the result.
-        """
+        """Emit code that computes the address of word `word` (64 bits) at `base`, and return its LLVM name."""
         return self.new(f"getelementptr i64, ptr {base}, i64 {word}")
 
     def load(self, base: str, word: int | str, kind: str = "i64") -> str:
@@ -427,10 +432,7 @@ class Text:
         return f"%{name}.k"
 
     def end_loop(self, name: str, reached: bool = False) -> None:
-        """End a loop.
-
-        If `reached` is true, the last block of the loop already branches to ``NAME.end``.
-        """
+        """End a loop. If `reached` is true, its last block already branches to ``NAME.end``."""
         if not reached:
             self.do(f"br label %{name}.end")
         self.label(f"{name}.end")
@@ -438,10 +440,7 @@ class Text:
         self.jump(name, f"{name}.done")
 
     def item(self, known: dict[str, str], table: str, index: str, name: str) -> str:
-        """Emit a load of item `index` of a list.
-
-        If the index is out of range at run time, the code branches to ``raise``.
-        """
+        """Emit a load of item `index` of a list, which branches to ``raise`` if the index is out of range."""
         found = self.new(f"call ptr {known['PyList_GetItem']}(ptr {table}, i64 {index})")
         self.leave_if(f"icmp eq ptr {found}, null", "raise", name)
         return found

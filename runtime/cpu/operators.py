@@ -14,7 +14,6 @@ from typing import Any
 
 import numpy as np
 
-from weft.runtime.cpu.loader import link_symbols
 from weft.runtime.cpu.native import (
     HEADER,
     TUPLE_ITEMS,
@@ -22,7 +21,7 @@ from weft.runtime.cpu.native import (
     TYPE,
     Builtin,
     immortal,
-    native_object,
+    link_native,
     python_function,
     words_with_code,
 )
@@ -89,10 +88,7 @@ def put_operators(kind: type, methods: Mapping[str, Builtin], delete: Callable[.
 
 
 def put_call(kind: type, builtin: Builtin) -> None:
-    """Set the ``__call__`` method of a class to a native function.
-
-    Raises CompileError if native code cannot be compiled.
-    """
+    """Make a native function the ``__call__`` method of a class. Raises CompileError if it does not compile."""
     _put(kind, _CALL, ("__call__",), np.ufunc, [builtin.address, id(builtin.table), id(builtin.call), 0])
 
 
@@ -111,9 +107,7 @@ def _put(kind: type, way: int, names: tuple[str, ...], like: type, words: list[i
 @cache
 def _find_operator() -> Callable[[int], int]:
     """Return a native function that maps an operator's number to the address of the operator's code."""
-    code = native_object(_NAME, _text(), (_TABLE_NAME,))
-    memory, (address,) = link_symbols(code.code, {_TABLE_NAME: ctypes.addressof(_TABLE)}, (_NAME,))
-    immortal(memory)
+    (address,) = link_native(_text(), {_TABLE_NAME: ctypes.addressof(_TABLE)}, (_NAME,))
     _TABLE[1 : _FIRST - 1] = [ctypes.c_int64(python_function(name)) for name in _FUNCTIONS.values()]
     return ctypes.CFUNCTYPE(ctypes.c_int64, ctypes.c_int64)(address)  # type: ignore[return-value]
 

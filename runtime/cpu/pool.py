@@ -17,9 +17,9 @@ from time import perf_counter
 from typing import Any, NamedTuple
 
 from weft.runtime.cpu import pool_code
-from weft.runtime.cpu.loader import ENTRY, HostFunction, link_symbols
+from weft.runtime.cpu.loader import ENTRY, HostFunction, external_addresses
+from weft.runtime.cpu.native import immortal, link_native
 from weft.runtime.cpu.processors import MOST_MOVED, processor
-from weft.runtime.errors import CompileError
 
 # Minimum number of elements for which another thread pays off.
 GRAIN = 1 << 15
@@ -40,16 +40,7 @@ ALONE = 50_000
 # Number of spin iterations that are timed, and maximum number of spin iterations.
 MEASURED, MOST_SPINS = 1000, 100_000
 
-_RUN = ctypes.CFUNCTYPE(
-    None,
-    ctypes.c_void_p,
-    ctypes.c_void_p,
-    ctypes.c_void_p,
-    ctypes.c_int64,
-    ctypes.c_int64,
-    ctypes.c_int64,
-    ctypes.c_int64,
-)
+_RUN = ctypes.CFUNCTYPE(None, *[ctypes.c_void_p] * 3, *[ctypes.c_int64] * 4)
 _PAUSE = ctypes.CFUNCTYPE(None, ctypes.c_int64)
 # Synchronous signals, which must reach the thread that caused them.
 _OF_THE_THREAD = {signal.SIGSEGV, signal.SIGBUS, signal.SIGFPE, signal.SIGILL}
@@ -73,10 +64,7 @@ class _Code(NamedTuple):
 
 
 class Workers:
-    """The pool of worker threads of this process.
-
-    A forked child gets its own pool.
-    """
+    """The pool of worker threads of this process. A forked child gets its own pool."""
 
     def __init__(self) -> None:
         self._count = 0
@@ -120,16 +108,13 @@ class Workers:
                 self.leave()
 
     def while_waiting(self, tick: int) -> None:
-        """Set the native function that threads call periodically while they wait for workers.
-
-        The arguments of the function are the job's entry and slots.
-        """
+        """Set the native function that threads call periodically, with the job's entry and slots, while they wait."""
         self._tick = tick
         if self._address:
             ctypes.c_int64.from_address(self._address + pool_code.TICK).value = tick
 
     def enter(self, parts: int) -> int:
-        """Reserve the pool for the calling thread until `leave` is called, and return the pool's address.
+        """Reserve the pool until `leave` is called, and return its address.
 
         Return 0 for a pool of one thread, or if another thread has reserved the pool.
         """
@@ -189,15 +174,8 @@ class Workers:
 @cache
 def _code() -> _Code:
     """Return the native functions of the pool."""
-    libc = ctypes.CDLL(None)
-    outside = {}
-    for symbol in pool_code.SYMBOLS:
-        if not hasattr(libc, symbol):
-            raise CompileError(f"this machine's C library has no {symbol}")
-        outside[symbol] = ctypes.cast(getattr(libc, symbol), ctypes.c_void_p).value or 0
-    names = (pool_code.RUN, pool_code.THREAD, pool_code.COPY, pool_code.PAUSE)
-    memory, (run, thread, copy, pause) = link_symbols(pool_code.object_code().code, outside, names)
-    _make_immortal(memory)
+    outside = external_addresses(pool_code.SYMBOLS)
+    run, thread, copy, pause = link_native(pool_code.text(), outside, pool_code.ENTRIES)
     return _Code(_RUN(run), run, thread, Entry(ENTRY(copy), copy), _PAUSE(pause))
 
 
@@ -216,7 +194,7 @@ def _fresh_memory() -> int:
     """Allocate the memory of a pool that has no threads yet, and return its address."""
     size = pool_code.LINES + pool_code.MOST_PARTS * pool_code.LINE
     raw = ctypes.create_string_buffer(size + pool_code.LINE)
-    _make_immortal(raw)
+    immortal(raw)  # (workers may use it even during interpreter shutdown)
     address = -(-ctypes.addressof(raw) // pool_code.LINE) * pool_code.LINE
     libc = ctypes.CDLL(None)
     libc.pthread_mutex_init(ctypes.c_void_p(address + pool_code.MUTEX), None)
@@ -228,21 +206,13 @@ def _fresh_memory() -> int:
 
 @cache
 def _count_spins() -> int:
-    """Return the number of iterations that a worker waits in a spin loop before it sleeps.
-
-    An iteration takes 5 to 50 ns, depending on the machine.
-    """
+    """Return the number of iterations, of 5 to 50 ns each, that a worker waits in a spin loop before it sleeps."""
     times = []
     for _ in range(3):
         begin = perf_counter()
         _code().pause(MEASURED)
         times.append(perf_counter() - begin)
     return max(MEASURED, min(MOST_SPINS, round(LOOKING / min(times) * MEASURED)))
-
-
-def _make_immortal(what: object) -> None:
-    """Keep an object alive even during interpreter shutdown, because workers may still use it."""
-    ctypes.pythonapi.Py_IncRef(ctypes.py_object(what))
 
 
 def split_address() -> int:
@@ -267,5 +237,4 @@ def _after_fork() -> None:
     _workers = Workers()
 
 
-if hasattr(os, "register_at_fork"):
-    os.register_at_fork(after_in_child=_after_fork)
+os.register_at_fork(after_in_child=_after_fork)

@@ -2,22 +2,18 @@
 
 The threads wait for jobs and run parts of kernels. They never enter the interpreter.
 
-In: the structure defined below, which `pool` fills. Out: an object file with `RUN`, `THREAD`, `COPY` and `PAUSE`,
-from the disk cache or compiled by LLVM. Invariant: a worker reads a job only while it is registered and the job is
-open. When `RUN` returns, the job is closed and no worker is registered.
+In: the structure defined below, which `pool` fills. Out: LLVM text with the functions `ENTRIES`: run a job, serve as a
+worker, copy bytes, pause. Invariant: a worker reads a job only while it is registered and the job is open. When a job
+has run, the job is closed and no worker is registered.
 """
 
 from __future__ import annotations
 
 import platform
-from importlib import import_module
 
-from weft.runtime.cache import disk_cache, key_material
-from weft.runtime.cpu.llvm_library import load_llvm
 from weft.runtime.llvm_files import read_llvm
-from weft.runtime.object_code import ObjectCode
 
-RUN, THREAD, COPY, PAUSE = "weft_pool_run", "weft_pool_thread", "weft_pool_copy", "weft_pool_pause"
+ENTRIES = ("weft_pool_run", "weft_pool_thread", "weft_pool_copy", "weft_pool_pause")
 
 # Byte offsets in a pool's memory. Words that different threads write at the same time are on different cache lines.
 # (the number of the open job or 0; the number of workers in that job; the number of sleeping workers; whether a thread
@@ -44,51 +40,14 @@ NAP = 50_000_000  # nanoseconds between two calls to that function
 CLOCK = 1  # the C library's monotonic clock
 
 
-def _spin_hint() -> tuple[str, str]:
-    """Return the LLVM declaration and call of the processor's spin-wait hint, such as ``pause`` on x86."""
-    match platform.machine().lower():
-        case "x86_64" | "amd64":
-            return "declare void @llvm.x86.sse2.pause()", "call void @llvm.x86.sse2.pause()"
-        case "aarch64" | "arm64":
-            return "declare void @llvm.aarch64.hint(i32)", "call void @llvm.aarch64.hint(i32 1)"
-        case _:
-            return "", ""
+# The declaration and the call of the processor's spin-wait hint.
+_HINTS = {
+    "x86_64": ("declare void @llvm.x86.sse2.pause()", "call void @llvm.x86.sse2.pause()"),
+    "aarch64": ("declare void @llvm.aarch64.hint(i32)", "call void @llvm.aarch64.hint(i32 1)"),
+}
 
 
 def text() -> str:
     """Return the LLVM text of the native functions of the thread pool."""
-    hint, spin = _spin_hint()
-    return read_llvm(
-        __file__,
-        "pool",
-        HINT=hint,
-        SPIN=spin,
-        INSIDE=INSIDE,
-        SLEEPERS=SLEEPERS,
-        WAITING=WAITING,
-        SPINS=SPINS,
-        TICK=TICK,
-        JOB=JOB,
-        MUTEX=MUTEX,
-        START=START,
-        DONE=DONE,
-        LINES=LINES,
-        LINE=LINE,
-        NAP=NAP,
-        WAKE=WAKE,
-        CLOCK=CLOCK,
-    )
-
-
-def object_code() -> ObjectCode:
-    """Return the object code of the thread pool's native functions for this machine."""
-    source, cache = text(), disk_cache()
-    key = key_material("worker threads", f"{platform.machine()} {platform.system()}\n{source}")
-    found = cache.get(key) if cache is not None else None
-    if found is None:
-        load_llvm()
-        data = import_module("weft.runtime.cpu.mcjit").compile_text(source)
-        found = ObjectCode("object", RUN, data, "host", (), SYMBOLS)
-        if cache is not None:
-            cache.put(key, found)
-    return found
+    hint, spin = _HINTS.get(platform.machine(), ("", ""))
+    return read_llvm(__file__, "pool", globals(), HINT=hint, SPIN=spin)

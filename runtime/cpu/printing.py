@@ -13,9 +13,8 @@ from functools import lru_cache
 
 import numpy as np
 
-from weft.runtime.cpu.fault_words import NEXT, RAISED, SHARED, STOP
-from weft.runtime.cpu.loader import link_symbols
-from weft.runtime.cpu.native import immortal, native_object, python_function
+from weft.runtime.cpu import fault_words
+from weft.runtime.cpu.native import immortal, link_native, python_function
 from weft.runtime.llvm_files import read_llvm
 
 PRINT = "weft_print"
@@ -59,11 +58,8 @@ def _link() -> ctypes.c_void_p:
     A Python function cannot handle them itself: a signal handler may raise an exception before its first statement.
     """
     outside = {"print_line": id(immortal(print_line))} | {name: python_function(name) for name in _PYTHON}
-    words = {"STOP": STOP, "SHARED": SHARED, "NEXT": NEXT}
-    raised = {"TYPE": RAISED, "VALUE": RAISED + 1, "TRACEBACK": RAISED + 2}
-    code = native_object(PRINT, read_llvm(__file__, "printing", **words, **raised), tuple(outside)).code
-    memory, (address,) = link_symbols(code, outside, (PRINT,))
-    immortal(memory)
+    text = read_llvm(__file__, "printing", vars(fault_words))
+    (address,) = link_native(text, outside, (PRINT,))
     return ctypes.c_void_p(address)
 
 

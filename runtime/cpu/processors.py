@@ -28,11 +28,5 @@ def move_away(here: int, threads: Sequence[int]) -> None:
                 os.sched_setaffinity(number, others)
 
 
-def _find_processor() -> Callable[[], int]:
-    libc = ctypes.CDLL(None)
-    known = hasattr(libc, "sched_getcpu") and hasattr(libc, "pthread_setaffinity_np")
-    return libc.sched_getcpu if known and hasattr(os, "sched_getaffinity") else lambda: -1
-
-
 # Returns the number of the processor on which the calling thread runs, or -1 if it is unknown.
-processor = _find_processor()
+processor: Callable[[], int] = ctypes.CDLL(None).sched_getcpu

@@ -58,10 +58,7 @@ class _Job:
             call()
 
     def finish(self) -> None:
-        """Run calls in the calling thread until the queue is empty, and then wait for the workers.
-
-        Raises the exception of a call that failed.
-        """
+        """Run calls in this thread until the queue is empty, wait for the workers, and raise the first exception."""
         stopped: BaseException | None = None
         try:
             self._run()
@@ -114,10 +111,7 @@ _workers = _Workers()
 
 
 def run_calls(calls: Sequence[Callable[[], None]], threads: int) -> None:
-    """Run all calls on at most `threads` threads, including the calling thread.
-
-    Raises the exception of a call that failed.
-    """
+    """Run all calls on at most `threads` threads, including this one. Raises the exception of a call that failed."""
     if threads < 2 or len(calls) < 2:
         for call in calls:
             call()
@@ -128,9 +122,7 @@ def run_calls(calls: Sequence[Callable[[], None]], threads: int) -> None:
 
 
 def divide_axis(length: int, nbytes: int, threads: int, each: int = 4) -> list[slice]:
-    """Divide an axis of an array into blocks for several threads, and return one slice per block.
-
-    The axis has `length` elements, and the array has `nbytes` bytes.
+    """Divide an axis of an array of `nbytes` bytes into blocks, and return one slice per block.
 
     There are `each` blocks per thread, unless the blocks would be too small.
     """
@@ -146,5 +138,4 @@ def _after_fork() -> None:
     _workers = _Workers()
 
 
-if hasattr(os, "register_at_fork"):
-    os.register_at_fork(after_in_child=_after_fork)
+os.register_at_fork(after_in_child=_after_fork)

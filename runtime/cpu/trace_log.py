@@ -19,7 +19,7 @@ WORDS = 1 << 17
 LOG = (ctypes.c_int64 * (2 + WORDS))()
 _words: np.ndarray = np.frombuffer(memoryview(LOG), np.int64)
 _lock = threading.Lock()
-StreamOperand = Callable[[list[list[int]]], None]
+Reader = Callable[[list[list[int]]], None]
 
 
 class _Trace:
@@ -27,7 +27,7 @@ class _Trace:
 
     __slots__ = ("error", "reader", "width")
 
-    def __init__(self, width: int, reader: StreamOperand) -> None:
+    def __init__(self, width: int, reader: Reader) -> None:
         self.width = width
         self.reader = reader
         self.error: BaseException | None = None
@@ -56,7 +56,7 @@ FULL = ctypes.CFUNCTYPE(None)(_full)
 
 
 @contextmanager
-def tracing(width: int, reader: StreamOperand) -> Iterator[None]:
+def tracing(width: int, reader: Reader) -> Iterator[None]:
     """Context manager that passes the events of a kernel launch to `reader`.
 
     All events have been read at the end of the block.

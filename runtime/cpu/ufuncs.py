@@ -49,16 +49,13 @@ _FLAGS = {
         "declare i64 @llvm.aarch64.get.fpsr()\ndeclare void @llvm.aarch64.set.fpsr(i64)",
     ),
 }
-_MACHINES = {"AMD64": "x86_64", "arm64": "aarch64"}
 
 
 def make_map_ufunc(name: str, entry: HostFunction, dtypes: Sequence[np.dtype]) -> Any:
     """Return an elementwise ufunc with one inner loop, which calls a compiled kernel.
 
-    The last dtype is that of the result, and the others are those of the operands.
-
-    `entry` processes contiguous operands. The slots of `entry` are the operands' addresses and the number of elements.
-    Raises CompileError if the loop cannot be compiled.
+    `entry` processes contiguous operands. Its slots are the operands' addresses and the number of elements. The last
+    dtype is that of the result. Raises CompileError if the loop cannot be compiled.
     """
     shifts = [dtype.itemsize.bit_length() - 1 for dtype in dtypes]
     data = array("q", [entry.address, len(dtypes), *shifts])
@@ -94,9 +91,9 @@ def _make(
 
 
 def find_inner_loop(ufunc: np.ufunc, dtype: np.dtype) -> tuple[int, int, np.dtype] | None:
-    """Return the inner loop of a ufunc for operands of the dtype `dtype`, or None if there is none.
+    """Return the inner loop of a ufunc for operands of a dtype, or None if there is none.
 
-    The inner loop is described by the address of the loop, the address of its data, and the dtype of its result.
+    The result is the address of the loop, the address of its data, and the dtype of its result.
     """
     index, result = _loop_numbers(ufunc).get(dtype.char * ufunc.nin, (-1, ""))
     if index < 0 or ufunc.nout != 1:
@@ -117,10 +114,7 @@ def _loop_numbers(ufunc: np.ufunc) -> dict[str, tuple[int, str]]:
 
 
 def numpy_function(name: str, index: int) -> int:
-    """Return the address of a function of NumPy's C API.
-
-    `name` is the name of the API, and `index` the function's index.
-    """
+    """Return the address of function number `index` of the NumPy C API called `name`."""
     check_objects()
     capsule = getattr(np._core._multiarray_umath, name, None)  # type: ignore[attr-defined]
     if capsule is None:
@@ -149,22 +143,18 @@ def _begin(t: Text, entry: str, slots: int) -> None:
     t.label("entry")
     t.do("%flags = alloca i64, align 16")
     t.do(f"%slots = alloca [{slots} x i64], align 16")
-    save, _, _ = _flags()
-    if save:
-        t.do(save)
-
-
-def _flags() -> tuple[str, str, str]:
-    machine = platform.machine()
-    return _FLAGS.get(_MACHINES.get(machine, machine), ("", "", ""))
+    t.do(_flags()[0])
 
 
 def _end(t: Text) -> str:
     _, restore, declared = _flags()
-    if restore:
-        t.do(restore)
+    t.do(restore)
     t.do("ret void")
     return f"{declared}\n{t.end()}"
+
+
+def _flags() -> tuple[str, str, str]:
+    return _FLAGS.get(platform.machine(), ("", "", ""))
 
 
 def _map_text(entry: str) -> str:
@@ -208,10 +198,7 @@ def _map_text(entry: str) -> str:
 
 
 def _in_blocks(t: Text, count: str, length: str, last: str, shifts: str) -> None:
-    """Emit a loop that calls the kernel once for each block of elements.
-
-    Strided operands are copied first.
-    """
+    """Emit a loop that calls the kernel once for each block of elements. Strided operands are copied first."""
     number = t.begin_loop("block", t.new(f"sdiv i64 {t.new(f'add i64 {length}, {BLOCK - 1}')}, {BLOCK}"))
     begin = t.new(f"mul i64 {number}, {BLOCK}")
     left = t.new(f"sub i64 {length}, {begin}")
@@ -257,10 +244,7 @@ def _copy(
 
 
 def _reduction_text(entry: str, inputs: int) -> str:
-    """Return the LLVM text of the inner loop of a reduction, which calls the kernel once per row.
-
-    The kernel reads a row of each of `inputs` arrays.
-    """
+    """Return the LLVM text of a reduction's inner loop, which calls the kernel once per row of `inputs` arrays."""
     t = Text()
     _begin(t, entry, MOST_SLOTS)
     k = t.begin_loop("copy", t.load("%data", SLOTS))

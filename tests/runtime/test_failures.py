@@ -70,7 +70,7 @@ def list_buffers(monkeypatch: pytest.MonkeyPatch) -> None:
 
 
 def guard_kernels(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(interrupts, "native_object", fail)
+    monkeypatch.setattr(interrupts, "link_native", fail)
     assert interrupts.guard.__wrapped__() is None
 
 
