@@ -125,10 +125,7 @@ class Pool(Counted):
         return block
 
     def _fresh(self, size: int) -> HostBlock | None:
-        """Allocate a block from the system, or return None if that fails.
-
-        It fails without memory, and at the limit of the pool.
-        """
+        """Allocate a block from the system, or return None without memory and at the limit of the pool."""
         if self.limit is not None and self.made + size > self.limit:
             return None
         try:
@@ -181,9 +178,7 @@ def _from_system(size: int) -> HostBlock:
 
 
 def keep_freed_memory() -> None:
-    """Make the C library keep the memory of freed arrays for reuse.
-
-    This applies to arrays of less than 32 MB.
+    """Make the C library keep the memory of freed arrays of less than 32 MB for reuse.
 
     glibc does so once a program has freed a block of that size. Until then, NumPy results of a few hundred kilobytes
     may be mapped anew at each call, which takes ten times as long as the computation.
@@ -202,10 +197,8 @@ def _next_colour() -> int:
 
 
 def _mapped(size: int) -> mmap.mmap:
-    if not hasattr(mmap, "MAP_PRIVATE"):
-        return mmap.mmap(-1, size)
     # the default mapping, which is shared with children, has no huge pages
     mapped = mmap.mmap(-1, size, flags=mmap.MAP_PRIVATE | mmap.MAP_ANONYMOUS)
-    if hasattr(mmap, "MADV_HUGEPAGE"):
+    with suppress(OSError):  # (a kernel may be built without huge pages)
         mapped.madvise(mmap.MADV_HUGEPAGE)
     return mapped

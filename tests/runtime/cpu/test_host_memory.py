@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import ctypes
+import mmap
 import random
 import subprocess
 import sys
@@ -102,6 +103,11 @@ def test_what_dies_while_python_ends_gives_nothing_back() -> None:
     run = [sys.executable, "-c"]
     assert subprocess.run([*run, code], capture_output=True, text=True, check=True).stdout == ""
     assert subprocess.run([*run, dropped], capture_output=True, text=True, check=True).stdout == "given back\n"
+
+
+def test_large_blocks_on_a_kernel_without_huge_pages(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(mmap, "MADV_HUGEPAGE", 12345)
+    assert Pool().allocate(2 * HUGE).size == 2 * HUGE
 
 
 @pytest.mark.skipif(not sys.platform.startswith("linux"), reason="reads Linux's list of mappings")
