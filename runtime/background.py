@@ -21,7 +21,7 @@ from importlib import import_module
 from typing import Any
 
 from weft.runtime.failures import report_failure
-from weft.runtime.settings import override, overrides, setting, thread_count
+from weft.runtime.settings import OVERRIDES, override, setting, thread_count
 from weft.runtime.worker_process import WorkerProcess, can_start, serve, start_detached
 
 HELLO, FAREWELL = b"hello", b"farewell"
@@ -62,10 +62,7 @@ class Request:
         return self.state != "waiting"
 
     def finish(self, state: str, result: object = None) -> None:
-        """Record the outcome of a request, and call `then` if the request succeeded.
-
-        The outcome is a state and a result. The request succeeded if the state is "done".
-        """
+        """Record the state and the result of a request, and call `then` if the state is "done"."""
         self.state, self.result, self.data = state, result, b""
         if state == "done" and self._then is not None:
             try:
@@ -87,10 +84,7 @@ class _Second:
 
     @classmethod
     def finish_sent(cls, state: str, result: object = None) -> None:
-        """Record the outcome of the request that the second process is working on.
-
-        The outcome is a state and a result.
-        """
+        """Record the state and the result of the request that the second process is working on."""
         if cls.sent is not None:
             request, cls.sent = cls.sent, None
             request.finish(state, result)
@@ -124,7 +118,7 @@ def submit(
     """
     if not setting("background") or not can_start():
         return None
-    settings = overrides() | {"threads": thread_count(), "background": False}
+    settings = OVERRIDES | {"threads": thread_count(), "background": False}
     request = Request(pickle.dumps((function, settings, arguments)), then)
     with _Second.lock:
         if sum(map(len, _Second.queues)) >= MOST_WAITING or not (
@@ -231,8 +225,7 @@ def _after_fork() -> None:
     _Second.lose()
 
 
-if hasattr(os, "register_at_fork"):
-    os.register_at_fork(after_in_child=_after_fork)
+os.register_at_fork(after_in_child=_after_fork)
 
 
 # -- in the second process ----------------------------------------------------------------------

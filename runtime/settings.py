@@ -9,6 +9,7 @@ import os
 from array import array
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
+from threading import RLock
 from time import monotonic
 from typing import Any, NamedTuple
 
@@ -240,26 +241,32 @@ def environment() -> dict[str, str]:
     return dict(os.environ)
 
 
-def overrides() -> dict[str, Any]:
-    """Return a dict from the names of the currently overridden settings to their values."""
-    return dict(OVERRIDES)
+# The values of each ``with`` block of `override`. Blocks of several threads need not end in the order of their begins.
+_blocks: list[dict[str, Any]] = []
+_lock = RLock()
 
 
 @contextmanager
 def override(**values: Any) -> Iterator[None]:
-    """Context manager that replaces the values of settings within a ``with`` block."""
+    """Context manager that replaces the values of settings within a ``with`` block, in all threads."""
     unknown = set(values) - set(_by_name)
     if unknown:
         raise SettingError(f"no setting is called {', '.join(sorted(unknown))}")
-    before = dict(OVERRIDES)
-    OVERRIDES.update(values)
-    reset_immediate()
+    with _lock:
+        _blocks.append(values)
+        OVERRIDES.update(values)
+        reset_immediate()
     try:
         yield
     finally:
-        OVERRIDES.clear()
-        OVERRIDES.update(before)
-        reset_immediate()
+        with _lock:
+            _blocks[:] = [block for block in _blocks if block is not values]
+            for name in values:
+                if others := [block[name] for block in _blocks if name in block]:
+                    OVERRIDES[name] = others[-1]
+                else:
+                    del OVERRIDES[name]
+            reset_immediate()
 
 
 # Number of cores of this process, and the time until which this number is valid. (A query takes 10 us while other
@@ -273,7 +280,7 @@ def usable_cores() -> int:
     global _cores
     count, until = _cores
     if (now := monotonic()) >= until:
-        count = len(os.sched_getaffinity(0)) if hasattr(os, "sched_getaffinity") else os.cpu_count() or 1
+        count = len(os.sched_getaffinity(0))
         _cores = count, now + BELIEVED
     return count
 

@@ -9,7 +9,7 @@ import pytest
 
 import weft as wf
 from weft.codegen.obtain import CodeCache
-from weft.runtime import SettingError, get_device, override, probe, set_variables, setting
+from weft.runtime import OVERRIDES, SettingError, get_device, override, probe, set_variables, setting
 
 
 def test_a_bad_value_names_its_variable(monkeypatch: pytest.MonkeyPatch) -> None:
@@ -34,6 +34,15 @@ def test_override() -> None:
         assert setting("threads") == 3
     with pytest.raises(SettingError), override(no_such=1):
         pass
+
+
+def test_overrides_of_two_threads_that_overlap() -> None:
+    first, second = override(threads=3, strict=False), override(threads=5)
+    with first:
+        second.__enter__()
+    assert setting("threads") == 5
+    second.__exit__(None, None, None)
+    assert "threads" not in OVERRIDES
 
 
 def test_devices() -> None:
