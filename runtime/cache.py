@@ -15,17 +15,14 @@ import stat
 import struct
 import time
 from dataclasses import asdict
-from functools import cached_property, lru_cache
+from functools import cache
 from importlib.machinery import PathFinder
 from importlib.util import find_spec
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 from weft.runtime.errors import CacheWarning, warn_user
 from weft.runtime.object_code import ObjectCode
 from weft.runtime.settings import setting
-
-if TYPE_CHECKING:
-    from pathlib import Path  # (importing it takes 3 ms)
 
 MAGIC = b"weft\x00\x01"
 # Increased when the format of entries changes.
@@ -58,34 +55,27 @@ class DiskCache:
     """A disk cache: a folder of entries with a total size of at most `limit` bytes."""
 
     def __init__(self, folder: str | os.PathLike[str], limit: int) -> None:
-        self._folder = os.fspath(folder)
+        self.folder = os.fspath(folder)
         self.limit = limit
         self.usable = self._prepare()
         self._room = 0  # bytes to write before the folder is scanned again
         self._warned = False
 
-    @cached_property
-    def folder(self) -> Path:
-        """The folder that contains the entries."""
-        from pathlib import Path
-
-        return Path(self._folder)
-
     def _make_folder(self) -> None:
-        os.makedirs(os.path.dirname(self._folder) or ".", exist_ok=True)
+        os.makedirs(os.path.dirname(self.folder) or ".", exist_ok=True)
         with contextlib.suppress(FileExistsError):
-            os.mkdir(self._folder, 0o700)
+            os.mkdir(self.folder, 0o700)
 
     def _prepare(self) -> bool:
         try:
             self._make_folder()
-            found = os.stat(os.path.join(self._folder, ""))
+            found = os.stat(os.path.join(self.folder, ""))
         except OSError as error:
-            warn_user(f"no disk cache: {self._folder}: {error.strerror}; {REMEDY}", CacheWarning)
+            warn_user(f"no disk cache: {self.folder}: {error.strerror}; {REMEDY}", CacheWarning)
             return False
-        if hasattr(os, "getuid") and (found.st_uid != os.getuid() or found.st_mode & (stat.S_IWGRP | stat.S_IWOTH)):
+        if found.st_uid != os.getuid() or found.st_mode & (stat.S_IWGRP | stat.S_IWOTH):
             warn_user(
-                f"no disk cache: {self._folder} belongs to another user or others may write to it; {REMEDY}",
+                f"no disk cache: {self.folder} belongs to another user or others may write to it; {REMEDY}",
                 CacheWarning,
             )
             return False
@@ -95,7 +85,7 @@ class DiskCache:
         return self._file(hashlib.sha256(key).hexdigest())
 
     def _file(self, digest: str) -> str:
-        return os.path.join(self._folder, digest + ".weft")
+        return os.path.join(self.folder, digest + ".weft")
 
     def _warn(self, text: str) -> None:
         if not self._warned:
@@ -111,10 +101,7 @@ class DiskCache:
         return self.usable and os.path.exists(self._path(key))
 
     def find(self, digest: str) -> ObjectCode | None:
-        """Return the object code for the key with the given hexadecimal SHA-256 digest.
-
-        Return None if there is no entry.
-        """
+        """Return the object code for the key with the given hexadecimal SHA-256 digest, or None if there is none."""
         if not self.usable:
             return None
         path = self._file(digest)
@@ -180,7 +167,7 @@ class DiskCache:
         entry = header + key + payload
         try:
             self._make_folder()  # another process may have removed it
-            handle, name = tempfile.mkstemp(dir=self._folder, prefix="new-")
+            handle, name = tempfile.mkstemp(dir=self.folder, prefix="new-")
             try:
                 with os.fdopen(handle, "wb") as file:
                     # (waiting for the disk takes milliseconds, and a lost write is detected by the digest)
@@ -193,13 +180,13 @@ class DiskCache:
             if self._room < 0:
                 self._evict()
         except OSError as error:
-            self._warn(f"cannot write to the disk cache {self._folder}: {error}; {REMEDY}")
+            self._warn(f"cannot write to the disk cache {self.folder}: {error}; {REMEDY}")
 
     def _files(self, begin: str, end: str) -> list[tuple[float, int, str]]:
         """Return the modification times, sizes and paths of the files with a given prefix and suffix."""
         found = []
         try:
-            with os.scandir(self._folder) as files:
+            with os.scandir(self.folder) as files:
                 for file in files:
                     if file.name.startswith(begin) and file.name.endswith(end):
                         with contextlib.suppress(OSError):  # another process removed it
@@ -209,7 +196,7 @@ class DiskCache:
         return sorted(found)
 
     def _entries(self) -> list[tuple[float, int, str]]:
-        return self._files("", ".weft")
+        return self._files("", ".weft") if self.usable else []
 
     def _evict(self) -> None:
         """Remove the least recently used entries if the total size is above the limit.
@@ -235,9 +222,9 @@ class DiskCache:
 
     def info(self) -> dict[str, Any]:
         """Return the folder, the number of entries, the size in bytes, and the maximum size of the cache."""
-        entries = self._entries() if self.usable else []
+        entries = self._entries()
         return {
-            "folder": self._folder,
+            "folder": self.folder,
             "entries": len(entries),
             "bytes": sum(size for _, size, _ in entries),
             "limit": self.limit,
@@ -245,7 +232,7 @@ class DiskCache:
 
     def clear(self) -> int:
         """Remove all entries, and return the number of removed entries."""
-        entries = self._entries() if self.usable else []
+        entries = self._entries()
         for _, _, path in entries:
             self._remove(path)
         if self.usable:
@@ -253,11 +240,10 @@ class DiskCache:
         return len(entries)
 
 
-@lru_cache(maxsize=1)
+@cache
 def _versions() -> str:
-    return ", ".join(
-        f"{name} {_version(name)}" for name in ("llvmlite", "numpy")
-    )  # (the digest of the generator's source covers weft)
+    # (the digest of the generator's source covers weft)
+    return ", ".join(f"{name} {_version(name)}" for name in ("llvmlite", "numpy"))
 
 
 def _version(name: str) -> str:
@@ -265,9 +251,7 @@ def _version(name: str) -> str:
 
     Loading importlib.metadata would take 20 ms.
     """
-    spec = PathFinder.find_spec(name)  # (a package on the path needs none of the other finders)
-    if spec is None:
-        spec = find_spec(name)
+    spec = PathFinder.find_spec(name) or find_spec(name)  # (a package on the path needs none of the other finders)
     if spec is None or spec.origin is None:
         return "missing"
     begin, end = f"{name}-", ".dist-info"
@@ -284,10 +268,7 @@ def _version(name: str) -> str:
 
 
 def key_material(target: Any, text: str) -> bytes:
-    """Return the disk cache key of a kernel's `text` compiled for `target`.
-
-    The key consists of the kernel's text, the target, and the versions of the code generator.
-    """
+    """Return the disk cache key of a kernel's `text` compiled for `target` by this version of the code generator."""
     return f"{_versions()}, schema {SCHEMA}\n{target!r}\n{text}".encode()
 
 

@@ -6,6 +6,7 @@ the cache folder. Invariant: with WEFT_STRICT=1 the error is raised instead.
 
 from __future__ import annotations
 
+import os
 from collections.abc import Callable
 from typing import TypeVar
 
@@ -28,13 +29,15 @@ def write_report(kind: str, text: str) -> str:
     cache = _find_lazy("disk_cache")()
     if cache is None:
         return ""
-    path = cache.folder / "reports" / f"{kind}-{_find_lazy('sha256')(text.encode()).hexdigest()[:12]}.txt"
+    digest = _find_lazy("sha256")(text.encode()).hexdigest()[:12]
+    path = os.path.join(cache.folder, "reports", f"{kind}-{digest}.txt")
     try:
-        path.parent.mkdir(mode=0o700, exist_ok=True)
-        path.write_text(text + "\n")
+        os.makedirs(os.path.dirname(path), mode=0o700, exist_ok=True)
+        with open(path, "w", encoding="utf-8") as file:
+            file.write(f"{text}\n")
     except OSError:
         return ""
-    return str(path)
+    return path
 
 
 def report_failure(form: str, instead: str, error: Exception, program: str = "") -> None:
@@ -64,9 +67,7 @@ def report_failure(form: str, instead: str, error: Exception, program: str = "")
 
 
 def try_compiling(form: str, instead: str, make: Callable[[], _T]) -> _T | None:
-    """Return the result of `make`, or warn and return None if the call fails.
-
-    The warning is issued once per `form` (see `report_failure`).
+    """Return the result of `make`, or None if it fails, with one warning per `form` (see `report_failure`).
 
     Raises MemoryError if there is not enough memory.
     """

@@ -9,6 +9,7 @@ from __future__ import annotations
 import warnings
 from typing import Any
 
+from weft.runtime.allocation_report import source_line
 from weft.runtime.device import Device
 from weft.runtime.errors import HostFallbackWarning
 from weft.runtime.settings import setting
@@ -21,14 +22,6 @@ LIMIT = 10_000
 def is_gpu(device: Device) -> bool:
     """Return whether a device is a GPU or an emulated GPU."""
     return device.name.partition(":")[0] in ("cuda", "simt")
-
-
-# What is wrong, by whether the operation draws random numbers.
-_COMPUTED = (
-    "{operation} has no implementation for {device}: {nbytes:,} bytes are copied between the device and the host, where "
-    "NumPy computes the result"
-)
-_DRAWN = "{operation} draws these numbers on the host: {nbytes:,} bytes are copied to {device}"
 
 
 def report_fallback(device: Device, operation: str, nbytes: int, location: Any, draws: bool = False) -> None:
@@ -53,15 +46,20 @@ def report_fallback(device: Device, operation: str, nbytes: int, location: Any, 
     rule = setting("host_fallback")
     if rule == "ignore":
         return
-    message = (_DRAWN if draws else _COMPUTED).format(operation=operation, device=device.name, nbytes=nbytes)
+    if draws:
+        message = f"{operation} draws these numbers on the host: {nbytes:,} bytes are copied to {device.name}"
+    else:
+        message = (
+            f"{operation} has no implementation for {device.name}: {nbytes:,} bytes are copied between the device and the "
+            "host, where NumPy computes the result"
+        )
     message += " (WEFT_HOST_FALLBACK=ignore silences this, raise makes it an error)"
     if rule == "raise":
         raise HostFallbackWarning(message)
-    code, offset = location[-2:]
-    line = next((n for start, end, n in code.co_lines() if start <= offset < end and n), code.co_firstlineno)
-    key = code.co_filename, line, operation
+    file, line = source_line(location)
+    key = file, line, operation
     if key not in _reported:
         if len(_reported) >= LIMIT:
             _reported.clear()
         _reported.add(key)
-        warnings.warn_explicit(message, HostFallbackWarning, code.co_filename, line)
+        warnings.warn_explicit(message, HostFallbackWarning, file, line)

@@ -166,7 +166,7 @@ def test_a_plan_whose_kernel_is_gone_is_made_anew(monkeypatch: pytest.MonkeyPatc
         first = np.array(chain(*arrays()))
         cache = disk_cache()
         assert cache is not None
-        for path in cache.folder.glob("*.weft"):
+        for path in Path(cache.folder).glob("*.weft"):
             code = cache.find(path.stem)
             if code is not None and code.kind == "object":
                 path.unlink()
@@ -182,7 +182,7 @@ def test_a_damaged_plan_is_removed_and_made_anew(monkeypatch: pytest.MonkeyPatch
         first = np.array(chain(*arrays()))
         cache = disk_cache()
         assert cache is not None
-        for path in cache.folder.glob("*.weft"):
+        for path in Path(cache.folder).glob("*.weft"):
             code = cache.find(path.stem)
             if code is not None and code.kind == "plan":
                 path.write_bytes(path.read_bytes()[:-1] + b"!")
