@@ -8,9 +8,9 @@ from __future__ import annotations
 
 import ctypes
 from collections.abc import Callable
-from functools import cache
+from functools import cache, cached_property
 from importlib import import_module
-from typing import Any, NamedTuple, Protocol
+from typing import Any, NamedTuple
 
 import numpy as np
 
@@ -31,33 +31,6 @@ class State(NamedTuple):
     state: int
     increment: int
     half: tuple[int, int]
-
-
-class Engine(Protocol):
-    """Protocol for the algorithm of a NumPy bit generator.
-
-    The class of the bit generator is `kind`.
-    """
-
-    kind: type[Any]
-
-    def text(self) -> str:
-        """Return the LLVM text of this bit generator's algorithm."""
-
-    def distances(self) -> np.ndarray:
-        """Return the table with which native code skips steps of the generator."""
-
-    def load(self, generator: np.random.BitGenerator) -> State | None:
-        """Return the state of a NumPy generator, or None if native code does not support its state."""
-
-    def store(self, generator: np.random.BitGenerator, state: State) -> None:
-        """Set the state of a NumPy generator."""
-
-    def jump(self, state: int, increment: int, steps: int) -> int:
-        """Return the state of the generator after `steps` more steps."""
-
-    def output(self, state: int, increment: int) -> int:
-        """Return the 64-bit output that the generator gives in the state `state`."""
 
 
 class Congruential:
@@ -84,32 +57,33 @@ class Congruential:
         self._texts = {"OUTPUT": text, "OUTPUTS": texts}
         self._output = output
         self._inverse = pow(multiplier, -1, 1 << 128)
-        self._known: bool | None = None
-        self._distances: np.ndarray | None = None
 
     def text(self) -> str:
+        """Return the LLVM text of this bit generator's algorithm."""
         return read_llvm(
             __file__, "congruential", MULTIPLIER=self.multiplier, LANES=LANES, DISTANCES=BLOCK + LANES, **self._texts
         )
 
+    @cached_property
     def distances(self) -> np.ndarray:
-        """Return a table of the sums 1 + a + ... + a**(n - 1), where a is the multiplier.
+        """The table with which native code skips steps of the generator.
 
-        The rows contain the low and the high words.
+        It contains the sums 1 + a + ... + a**(n - 1), where a is the multiplier, as a row of low and a row of high words.
         """
-        if self._distances is None:
-            words = np.empty((2, BLOCK + LANES), np.uint64)
-            distance = 0
-            for n in range(BLOCK + LANES):
-                distance = (distance * self.multiplier + 1) & _MASK
-                words[0, n], words[1, n] = distance & _WORD, distance >> 64
-            self._distances = words
-        return self._distances
+        words = np.empty((2, BLOCK + LANES), np.uint64)
+        distance = 0
+        for n in range(BLOCK + LANES):
+            distance = (distance * self.multiplier + 1) & _MASK
+            words[:, n] = distance & _WORD, distance >> 64
+        return words
+
+    @cached_property
+    def _is_known(self) -> bool:
+        return _has_known_layout(self.kind)
 
     def load(self, generator: np.random.BitGenerator) -> State | None:
-        if self._known is None:
-            self._known = _has_known_layout(self.kind)
-        if not self._known:
+        """Return the state of a NumPy generator, or None if native code does not support its state."""
+        if not self._is_known:
             return None
         numbers = ctypes.string_at(_state_address(generator), 32)
         state, increment = (int.from_bytes(part, "little") for part in (numbers[:16], numbers[16:]))
@@ -119,6 +93,7 @@ class Congruential:
         return State(state, increment, (has, half))
 
     def store(self, generator: np.random.BitGenerator, state: State) -> None:
+        """Set the state of a NumPy generator."""
         number = self.jump(state.state, state.increment, 1) if self.before else state.state
         numbers = number.to_bytes(16, "little") + state.increment.to_bytes(16, "little")
         ctypes.memmove(_state_address(generator), numbers, 32)
@@ -137,14 +112,12 @@ class Congruential:
         return (product * state + total) & _MASK
 
     def output(self, state: int, increment: int) -> int:
+        """Return the 64-bit output that the generator gives in the state `state`."""
         return self._output(state & _WORD, state >> 64)
 
 
 def _state_address(generator: Any) -> int:
-    """Return the address of the 128-bit state of a congruential generator.
-
-    The increment follows the state.
-    """
+    """Return the address of the 128-bit state of a congruential generator. The increment follows the state."""
     return ctypes.c_int64.from_address(generator.ctypes.state_address).value
 
 
@@ -172,6 +145,7 @@ class Philox:
     """
 
     kind: type[Any] = np.random.Philox
+    distances = np.zeros(1, np.uint64)  # (native code skips steps without a table)
     rounds = 10
     factors = 0xD2E7470EE14C6C93, 0xCA5A826395121157
     weyl = 0x9E3779B97F4A7C15, 0xBB67AE8584CAA73B
@@ -180,13 +154,6 @@ class Philox:
         first, second = self.weyl
         numbers = {"FIRST": self.factors[0], "SECOND": self.factors[1], "FIRST_WEYL": first, "SECOND_WEYL": second}
         return read_llvm(__file__, "philox", ROUNDS=self.rounds, BLOCK=BLOCK, ROOM=BLOCK + LANES, **numbers)
-
-    def __init__(self) -> None:
-        self._distances = np.zeros(1, np.uint64)
-
-    def distances(self) -> np.ndarray:
-        """Return a table that native code never reads, since Philox skips steps without a table."""
-        return self._distances
 
     def load(self, generator: Any) -> State | None:
         found = generator.state
@@ -262,12 +229,12 @@ def _dxsm_output(low: int, high: int) -> int:
     return (folded ^ folded >> 48) * (low | 1) & _WORD
 
 
+Engine = Congruential | Philox
+
+
 @cache
 def engines() -> tuple[Engine, ...]:
-    """Return the bit generator algorithms that native code supports.
-
-    A stream refers to an algorithm by the index in this tuple.
-    """
+    """Return the bit generator algorithms that native code supports. Streams refer to them by index."""
     vector = f"<{LANES} x i64>"
     return (
         Congruential(np.random.PCG64, 0x2360ED051FC65DA44385DF649FCCF645, False, _PCG64, _PCG64_VECTOR, _pcg64_output),

@@ -39,6 +39,14 @@ class Draw(NamedTuple):
     parameters: tuple[float, ...] = ()
 
 
+def _scale(scale: Any) -> float | None:
+    return 1.0 if type(scale) in _NUMBERS and copysign(1.0, scale) > 0 else None
+
+
+def _width(low: Any, high: Any) -> Any:
+    return high - low if type(low) in _NUMBERS and type(high) in _NUMBERS else None
+
+
 # Functions with the parameters of a method. They return the size, the scale, the location and the parameters of the draw.
 _Read = tuple[Any, Any, Any, tuple[Any, ...]]
 
@@ -47,29 +55,9 @@ def _standard(size: Any = None) -> _Read:
     return size, 1.0, -0.0, ()
 
 
-def _normal(loc: Any = 0.0, scale: Any = 1.0, size: Any = None) -> _Read:
-    return size, scale, loc, ()
-
-
-def _uniform(low: Any = 0.0, high: Any = 1.0, size: Any = None) -> _Read:
-    return size, (high - low if type(low) in _NUMBERS and type(high) in _NUMBERS else None), low, ()
-
-
-def _exponential(scale: Any = 1.0, size: Any = None) -> _Read:
-    return size, scale, -0.0, ()
-
-
-def _lognormal(mean: Any = 0.0, sigma: Any = 1.0, size: Any = None) -> _Read:
-    return size, sigma, mean, ()
-
-
 def _shape(a: Any, size: Any = None) -> _Read:
     # (a shape has to be positive; a scale of the draw may be 0)
     return size, 1.0 if type(a) in _NUMBERS and a > 0 else None, -0.0, (a,)
-
-
-def _rayleigh(scale: Any = 1.0, size: Any = None) -> _Read:
-    return size, _scale(scale), -0.0, (scale,)
 
 
 def _location(loc: Any = 0.0, scale: Any = 1.0, size: Any = None) -> _Read:
@@ -81,23 +69,19 @@ def _triangular(left: Any, mode: Any, right: Any, size: Any = None) -> _Read:
     return size, 1.0 if ordered else None, -0.0, (left, mode, right)
 
 
-def _scale(scale: Any) -> float | None:
-    return 1.0 if type(scale) in _NUMBERS and copysign(1.0, scale) > 0 else None
-
-
 # A method that draws standard numbers, or computes with them, and a function that reads its arguments.
 _DRAWS: dict[str, tuple[str, Callable[..., _Read]]] = {
     "random": ("random", _standard),
-    "uniform": ("random", _uniform),
+    "uniform": ("random", lambda low=0.0, high=1.0, size=None: (size, _width(low, high), low, ())),
     "standard_normal": ("standard_normal", _standard),
-    "normal": ("standard_normal", _normal),
+    "normal": ("standard_normal", lambda loc=0.0, scale=1.0, size=None: (size, scale, loc, ())),
     "standard_exponential": ("standard_exponential", _standard),
-    "exponential": ("standard_exponential", _exponential),
-    "lognormal": ("lognormal", _lognormal),
+    "exponential": ("standard_exponential", lambda scale=1.0, size=None: (size, scale, -0.0, ())),
+    "lognormal": ("lognormal", lambda mean=0.0, sigma=1.0, size=None: (size, sigma, mean, ())),
     "weibull": ("weibull", _shape),
     "pareto": ("pareto", _shape),
     "power": ("power", _shape),
-    "rayleigh": ("rayleigh", _rayleigh),
+    "rayleigh": ("rayleigh", lambda scale=1.0, size=None: (size, _scale(scale), -0.0, (scale,))),
     "laplace": ("laplace", _location),
     "gumbel": ("gumbel", _location),
     "logistic": ("logistic", _location),
@@ -185,10 +169,7 @@ def _read_integers(arguments: tuple[Any, ...], options: dict[str, Any]) -> Draw 
 
 
 def _read_choice(arguments: tuple[Any, ...], options: dict[str, Any]) -> Draw | None:
-    """Convert a call of ``choice`` to a draw of integers, or return None if NumPy must execute the call.
-
-    The call must choose from an integer range with replacement.
-    """
+    """Convert a choice from an integer range with replacement to a draw of integers, or return None for NumPy."""
     given = {**dict(zip(("a", "size"), arguments, strict=False)), **options}
     if len(arguments) > 2 or given.keys() != {"a", "size"} or type(given["a"]) is not int or given["a"] < 1:
         return None
@@ -207,9 +188,7 @@ def draw_bytes(generator: np.random.Generator, length: int) -> bytes:
 def draw_into(values: np.ndarray, generator: np.random.Generator, name: str, draw: Draw, location: Any = None) -> bool:
     """Fill a C-contiguous array with random numbers, or return False if NumPy must draw them.
 
-    In this case, the generator is unchanged.
-
-    `location` is the user's call site, for profiles.
+    In this case, the generator is unchanged. `location` is the user's call site, for profiles.
     """
     if engine_of(generator.bit_generator) is None:
         return False
@@ -235,10 +214,7 @@ def fill_with_draw(values: np.ndarray, generator: np.random.Generator, draw: Dra
 def draw_many(
     generator: np.random.Generator, name: str, arguments: tuple[Any, ...], options: dict[str, Any]
 ) -> np.ndarray | None:
-    """Return the result of a call to a generator's method, or None if NumPy must execute the call.
-
-    The parameters are those of `read_draw`.
-    """
+    """Return the result of a method of a generator, as in `read_draw`, or None if NumPy must execute the call."""
     draw = read_draw(name, arguments, options)
     if draw is None:
         return None

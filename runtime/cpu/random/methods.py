@@ -38,18 +38,12 @@ class Drawing(NamedTuple):
 
     @property
     def reads_halves(self) -> bool:
-        """Whether an element needs at most half of an output of the bit generator.
-
-        An unused half is consumed first.
-        """
+        """Whether an element needs at most half of an output. An unused half is consumed first."""
         return 0 < self.bits < 64
 
 
 def integers_of(bits: int, dtype: np.dtype) -> str:
-    """Return the name of the native method that draws bounded integers of a dtype.
-
-    The method reads words of `bits` bits.
-    """
+    """Return the name of the native method that draws bounded integers of a dtype from words of `bits` bits."""
     return f"integers {bits}/{8 * dtype.itemsize}"
 
 
@@ -71,10 +65,7 @@ NAMES = {method.number: name for name, method in METHODS.items()}
 
 
 class Transform(NamedTuple):
-    """A distribution whose random numbers are computed from those of a standard distribution.
-
-    The distribution consists of its number in native code, a method, and parameters.
-    """
+    """A distribution computed from a standard one: its number in native code, a method, and parameters."""
 
     number: int
     method: str

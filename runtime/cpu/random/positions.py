@@ -49,9 +49,7 @@ class Position(NamedTuple):
 
 
 def take_position(generator: Any, count: int, width: int) -> Position | None:
-    """Advance a generator by `count` draws, and return the position of the first draw.
-
-    Each draw uses `width` bits.
+    """Advance a generator by `count` draws of `width` bits each, and return the position of the first draw.
 
     Return None if NumPy has to draw.
     """
@@ -124,10 +122,7 @@ def take_integers(generator: Any, name: str, count: int, most: int, loc: int) ->
 
 
 def _rejected_words(engine: Engine, begin: State, stream: np.ndarray, method: Drawing, threshold: int) -> list[int]:
-    """Return the positions of the random words that are rejected when bounded integers are drawn.
-
-    The result is computed from the stream's index.
-    """
+    """Return the positions of the words that a draw of bounded integers rejects, from the stream's index."""
     size, limit = np.uint64(int(stream[4]) + 1), np.uint64(threshold)
     kind, per_block, found = np.dtype(f"u{method.bits // 8}"), BLOCK * 64 // method.bits, []
     mask = np.uint64((1 << method.bits) - 1)
@@ -149,9 +144,7 @@ def _rejected_words(engine: Engine, begin: State, stream: np.ndarray, method: Dr
 
 @cache
 def position_tables(number: int) -> np.ndarray:
-    """Return the tables from which kernels compute a generator's states.
-
-    The result is empty if none are needed.
+    """Return the tables from which kernels compute a generator's states, which are empty if none are needed.
 
     With the multiplier a, state(n) = state + distance(n) * difference, where distance(n) = 1 + a + ... + a**(n - 1). And
     distance(n + k) = distance(n) + a**n * distance(k). The rows are the low and the high words of distance(k) for k less
@@ -168,13 +161,5 @@ def position_tables(number: int) -> np.ndarray:
     for _ in range(STRIDE - 1):
         far.append((far[-1] + powers[-1] * distance) % modulus)
         powers.append(powers[-1] * step % modulus)
-    rows = [[word(x) for x in column] for column in (near, powers, far) for word in (_low, _high)]
-    return np.array(rows, np.uint64)
-
-
-def _low(x: int) -> int:
-    return x & _WORD
-
-
-def _high(x: int) -> int:
-    return x >> 64
+    columns = near, powers, far
+    return np.array([[x >> shift & _WORD for x in column] for column in columns for shift in (0, 64)], np.uint64)

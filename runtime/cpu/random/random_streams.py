@@ -213,7 +213,7 @@ def _index(code: Code, engine: Engine, words: np.ndarray, count: int) -> tuple[n
 
     Return the stream's words, the state behind its elements, and the half of a step that is left.
     """
-    tables = ziggurats().ctypes.data, engine.distances().ctypes.data
+    tables = ziggurats().ctypes.data, engine.distances.ctypes.data
     slots = array("q", [0, words.ctypes.data, *tables, 0, 0, 0, 0])
     begin, blocks = 0, int(words[7])
     while True:
@@ -294,7 +294,7 @@ def is_ready() -> bool:
 
 
 def _fill(code: Code, words: np.ndarray, values: np.ndarray) -> None:
-    tables = ziggurats().ctypes.data, engines()[int(words[18])].distances().ctypes.data
+    tables = ziggurats().ctypes.data, engines()[int(words[18])].distances.ctypes.data
     slots = array("q", [values.ctypes.data, words.ctypes.data, *tables])
     address, count = slots.buffer_info()[0], values.size
     threads = thread_count() if count >= SHARED_FROM else 1
@@ -316,11 +316,9 @@ class StreamOperand(NamedTuple):
 def launch_with_streams(
     device: Any, function: HostFunction, parallel: tuple[int, ...], slots: array[int], readers: Sequence[StreamOperand]
 ) -> bool:
-    """Run a kernel that draws random numbers block by block, or return False if that is not possible.
+    """Run a kernel that draws random numbers block by block, so that the numbers are never stored as a whole array.
 
-    The numbers are never stored as a whole array.
-
-    If False is returned, the kernel has not run.
+    Return False, without having run the kernel, if that is not possible.
     """
     most = max(reader.each for reader in readers)
     if most > MOST_AT_ONCE or not parallel:
@@ -336,7 +334,7 @@ def launch_with_streams(
     for reader, own in zip(readers, codes, strict=True):
         if own is None:
             return False
-        tables = engines()[int(reader.words[18])].distances()
+        tables = engines()[int(reader.words[18])].distances
         streams += [
             reader.argument,
             reader.each,

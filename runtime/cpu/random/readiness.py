@@ -15,8 +15,8 @@ from weft.runtime.failures import report_failure
 
 Code = TypeVar("Code")
 
-# Number of elements that NumPy draws in the time that compiling a method takes.
-COMPILED_FROM = 4_000_000
+# Number of elements that NumPy draws in the time that compiling a method takes (a power of two).
+COMPILED_FROM = 1 << 22
 
 
 class Readiness(Generic[Code]):
@@ -50,9 +50,9 @@ class Readiness(Generic[Code]):
         with self._lock:
             before, now = self._drawn, self._drawn + count
             self._drawn = now
-            # (The disk cache may contain code of other processes. It is queried at the first draw, and later whenever
-            # the number of elements drawn has doubled.)
-            if (before and now < COMPILED_FROM) or (before and now.bit_length() == before.bit_length()):
+            # (The disk cache may contain code of other processes. It is queried at the first draw, and from
+            # `COMPILED_FROM` elements on whenever the number of elements drawn has doubled.)
+            if before and (now < COMPILED_FROM or now.bit_length() == before.bit_length()):
                 return None
             try:
                 code = self._obtain(now >= COMPILED_FROM)

@@ -65,7 +65,7 @@ def test_any_part_of_a_stream(method: str, kind: Any) -> None:
     assert same_state(ours, theirs)
     values = np.zeros(count, expected.dtype)
     number = KINDS.index(kind)
-    tables = random_streams.ziggurats().ctypes.data, engines()[number].distances().ctypes.data
+    tables = random_streams.ziggurats().ctypes.data, engines()[number].distances.ctypes.data
     slots = np.array([values.ctypes.data, words.ctypes.data, *tables], np.int64)
     rng = np.random.default_rng(1)
     for first in (0, 1, 2, 3, 1023, 1024, count - 1, *rng.integers(0, count, 40).tolist()):
