@@ -61,10 +61,7 @@ class Buffer:
 
 
 class ReleasedBuffer(Buffer):
-    """A buffer whose memory was released while arrays still used it.
-
-    Reading the address raises ValueError.
-    """
+    """A buffer whose memory was released while arrays still used it. Reading the address raises ValueError."""
 
     __slots__ = ()
 
@@ -109,8 +106,16 @@ class BufferRequests:
         self.words: array[int] | None = None
 
 
-class OptionalServices(Protocol):
-    """Default implementations of device methods that some devices do not support.
+@runtime_checkable
+class Device(Services, Protocol):
+    """The base class of all devices.
+
+    Devices are identified by name: a device compares equal to its name, since the device of a NumPy array is the string
+    "cpu".
+
+    `arguments` is the packed argument list of a launch, with one 64-bit item per kernel parameter: an address, an
+    integer, or the bits of a float in the low bytes. Host entries and the driver use the same layout. A plan prepares
+    the argument list once, and then changes only addresses.
 
     Attributes
     ----------
@@ -120,9 +125,94 @@ class OptionalServices(Protocol):
         The device's libraries of dense linear algebra and Fourier transforms.
     """
 
+    name: str  # "cpu", "cuda:0", "null"
+    memory: MemoryCount
+    small_on_host: bool  # whether small arrays stay in host memory until a kernel needs them
+    # whether the result of every op has the same bits as in host code; otherwise only exact results have
+    host_math: bool
     memory_on_host: bool = False
     solver: Any = None
     fourier: Any = None
+
+    def __repr__(self) -> str:
+        return f"<device {self.name}>"
+
+    def __eq__(self, other: object) -> bool:
+        return other is self or (isinstance(other, str) and other == self.name)
+
+    def __hash__(self) -> int:
+        return hash(self.name)
+
+    @property
+    def target(self) -> Any:
+        """The code generation target for the device, which the runtime does not interpret."""
+
+    def allocate(self, nbytes: int) -> Buffer:
+        """Allocate uninitialized memory.
+
+        If there is not enough memory, caches are freed before a second try. Raises `OutOfMemoryError` if the second try
+        fails.
+        """
+
+    def allocate_into(self, table: list[Any], requests: BufferRequests) -> None:
+        """Allocate the buffers of `requests`, and store them in `table`.
+
+        Before the call, an entry contains None, or a buffer to reuse.
+        """
+
+    def completion_counter(self) -> Buffer:
+        """Return a 32-bit counter of the completed blocks of a launch, which is 0 before and after each launch.
+
+        Each thread or stream has its own counter.
+        """
+
+    def lookback_descriptors(self, nbytes: int) -> Buffer:
+        """Return memory, zeroed at first, in which the blocks of a scan exchange their totals.
+
+        Only the calling thread or its stream uses the memory. Successive launches reuse the memory, and each launch
+        leaves it ready for the next launch.
+        """
+
+    def upload(self, values: np.ndarray) -> Buffer:
+        """Return a new buffer with a copy of `values` in C order."""
+
+    def download(self, buffer: Buffer, dtype: np.dtype, shape: tuple[int, ...]) -> np.ndarray:
+        """Return the leading elements of `buffer` as a read-only NumPy array.
+
+        If the device's memory is host memory, the elements are not copied.
+        """
+
+    def copy(self, source: Buffer, destination: Buffer, nbytes: int) -> None:
+        """Copy the leading bytes of a buffer to another buffer on this device."""
+
+    def fetch(self, buffer: Buffer) -> Buffer:
+        """Copy another device's buffer to this device, and return the copy."""
+
+    def load(self, code: ObjectCode) -> Any:
+        """Check that all symbols of object code exist, load it, and return the kernel as `launch` expects it."""
+
+    def launch(self, function: Any, parallel: tuple[int, ...], work: int, arguments: array[int]) -> None:
+        """Start a fused kernel.
+
+        `parallel` are the extents of the kernel's parallel loops, outermost first. If `parallel` is empty, the body
+        runs once. `work` is the total number of elements that the kernel processes, and `arguments` are its arguments.
+        """
+
+    def launch_grid(
+        self,
+        function: Any,
+        grid: tuple[int, int, int],
+        block: tuple[int, int, int],
+        shared_bytes: int,
+        arguments: array[int],
+        stream: Any = None,
+    ) -> None:
+        """Start a user-written kernel with the given grid, block and dynamic shared memory."""
+
+    def synchronize(self) -> None:
+        """Wait until all work of this process on the device has ended, and raise errors of failed launches."""
+
+    # -- services that only some devices have
 
     def view_memory(self, buffer: Buffer, dtype: np.dtype, shape: tuple[int, ...]) -> np.ndarray:
         """Return the leading elements of a buffer as a writable array, without a copy.
@@ -132,19 +222,13 @@ class OptionalServices(Protocol):
         raise TypeError(f"the host cannot access the memory of {self}")
 
     def prepare(self, launches: Sequence[Launch]) -> PreparedLaunches | None:
-        """Prepare a plan's kernels so that they can be started together.
-
-        Return None if they must be started one by one with `launch`.
-        """
+        """Prepare a plan's kernels so that they start together, or return None if `launch` must start each."""
         return None
 
     def prepare_grid(
         self, function: Any, grid: tuple[int, int, int], block: tuple[int, int, int], shared_bytes: int, count: int
     ) -> Any:
-        """Prepare a user-written kernel with `count` arguments for repeated launches.
-
-        None means that `launch_grid` starts each launch.
-        """
+        """Prepare a user-written kernel with `count` arguments, or return None if `launch_grid` must start it."""
         return None
 
     def multiply(self, out: Buffer, left: Operand, right: Operand, dtype: np.dtype) -> bool:
@@ -160,142 +244,8 @@ class OptionalServices(Protocol):
         return None
 
 
-class Named(OptionalServices):
-    """Base class of devices, which are identified by name.
-
-    A device compares equal to its name, since the device of a NumPy array is the string "cpu".
-    """
-
-    name: str
-
-    def __repr__(self) -> str:
-        return f"<device {self.name}>"
-
-    def __eq__(self, other: object) -> bool:
-        return other is self or (isinstance(other, str) and other == self.name)
-
-    def __hash__(self) -> int:
-        return hash(self.name)
-
-
-@runtime_checkable
-class Device(Services, OptionalServices, Protocol):
-    """The protocol that all devices implement.
-
-    `arguments` is the packed argument list of a launch, with one 64-bit item per kernel parameter: an address, an
-    integer, or the bits of a float in the low bytes. Host entries and the driver use the same layout. A plan prepares
-    the argument list once, and then changes only addresses.
-    """
-
-    name: str  # "cpu", "cuda:0", "null"
-    small_on_host: bool  # whether small arrays stay in host memory until a kernel needs them
-    # whether the result of every op has the same bits as in host code; otherwise only exact results have
-    host_math: bool
-
-    @property
-    def memory(self) -> MemoryCount:
-        """The memory pool's counters."""
-        ...
-
-    @property
-    def target(self) -> Any:
-        """The code generation target for the device.
-
-        The runtime does not interpret the target.
-        """
-        ...
-
-    def allocate(self, nbytes: int) -> Buffer:
-        """Allocate uninitialized memory.
-
-        If there is not enough memory, caches are freed before a second try. Raises `OutOfMemoryError` if the second try
-        fails.
-        """
-        ...
-
-    def allocate_into(self, table: list[Any], requests: BufferRequests) -> None:
-        """Allocate the buffers of `requests`, and store them in `table`.
-
-        Before the call, an entry contains None, or a buffer to reuse.
-        """
-        ...
-
-    def completion_counter(self) -> Buffer:
-        """Return a 32-bit counter of the completed blocks of a launch.
-
-        The counter is 0 before and after each launch.
-
-        Each thread or stream has its own counter.
-        """
-        ...
-
-    def lookback_descriptors(self, nbytes: int) -> Buffer:
-        """Return memory, zeroed at first, in which the blocks of a scan exchange their totals.
-
-        Only the calling thread or its stream uses the memory. At first, the memory is zero. Successive launches reuse
-        the memory, and each launch leaves it ready for the next launch.
-        """
-        ...
-
-    def upload(self, values: np.ndarray) -> Buffer:
-        """Return a new buffer with a copy of `values` in C order."""
-        ...
-
-    def download(self, buffer: Buffer, dtype: np.dtype, shape: tuple[int, ...]) -> np.ndarray:
-        """Return the leading elements of `buffer` as a read-only NumPy array.
-
-        If the device's memory is host memory, the elements are not copied.
-        """
-        ...
-
-    def copy(self, source: Buffer, destination: Buffer, nbytes: int) -> None:
-        """Copy the leading bytes of a buffer to another buffer on this device."""
-        ...
-
-    def fetch(self, buffer: Buffer) -> Buffer:
-        """Copy another device's buffer to this device, and return the copy."""
-        ...
-
-    def load(self, code: ObjectCode) -> Any:
-        """Load object code, and return the kernel as `launch` expects it.
-
-        All symbols are checked before.
-        """
-        ...
-
-    def launch(self, function: Any, parallel: tuple[int, ...], work: int, arguments: array[int]) -> None:
-        """Start a fused kernel.
-
-        `parallel` are the extents of the kernel's parallel loops, outermost first. If `parallel` is empty, the body
-        runs once. `work` is the total number of elements that the kernel processes, and `arguments` are its arguments.
-        """
-        ...
-
-    def launch_grid(
-        self,
-        function: Any,
-        grid: tuple[int, int, int],
-        block: tuple[int, int, int],
-        shared_bytes: int,
-        arguments: array[int],
-        stream: Any = None,
-    ) -> None:
-        """Start a user-written kernel with the given grid, block and dynamic shared memory."""
-        ...
-
-    def synchronize(self) -> None:
-        """Wait until all work of this process on the device has ended.
-
-        Errors of failed launches are raised.
-        """
-        ...
-
-
 class Registered:
-    """Functions of higher layers that devices call.
-
-    They are registered when the layers are imported.
-    """
+    """Functions of higher layers that devices call. They are registered when the layers are imported."""
 
     # the module with the function `resolve_target`
     target_module = ""

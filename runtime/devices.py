@@ -31,9 +31,8 @@ _stack = _Stack()
 def get_device(name: str | Device) -> Device:
     """Return the device with a name such as "cpu", "cuda:1", "simt" or "null:sm_90".
 
-    Further names are "cuda", "simt:sm_90", "simt::sanitized" and "null".
-
-    Raises DeviceNotFoundError with the missing part and a remedy.
+    Further names are "cuda", "simt:sm_90", "simt::sanitized" and "null". Raises DeviceNotFoundError with the missing
+    part and a remedy.
     """
     if not isinstance(name, str):
         return name
@@ -49,10 +48,7 @@ def get_device(name: str | Device) -> Device:
 
 
 def _made(what: str, *given: Any) -> Any:
-    """Call a class or a function of a module that is imported on first use.
-
-    Modules of unused devices are thus never loaded.
-    """
+    """Call a class or a function of a module, which is imported only if its device is used."""
     module, _, name = what.rpartition(".")
     return getattr(import_module(f"weft.runtime.{module}"), name)(*given)
 
@@ -150,10 +146,7 @@ def set_default_device(name: str | Device | None) -> None:
 
 
 def select_device(name: str | Device | None) -> None:
-    """Set the default device of the calling thread, or reset it if `name` is None.
-
-    With None, the process's default applies again.
-    """
+    """Set the default device of the calling thread. With None, the process's default applies again."""
     _stack.selected = None if name is None else get_device(name)
 
 

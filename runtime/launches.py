@@ -52,4 +52,3 @@ class PreparedLaunches(Protocol):
         The last item of the table is the number of launches that were already started when an interrupt occurred. A
         synchronous device updates this number, and starts only the remaining launches.
         """
-        ...

@@ -40,10 +40,7 @@ def lazy_names(namespace: dict[str, Any], modules: dict[str, str]) -> Callable[[
 
 
 class _Unquoted(str):
-    """An annotation that signatures show without quotes.
-
-    It is in a module with ``from __future__ import annotations``.
-    """
+    """An annotation from a module with postponed annotations, which signatures show without quotes."""
 
     __slots__ = ()
 
@@ -52,10 +49,7 @@ class _Unquoted(str):
 
 
 def unquote_annotations(function: Any) -> Any:
-    """Make `inspect.signature` and `help` show the annotations of a function without quotes.
-
-    Return the function.
-    """
+    """Return a function whose annotations `inspect.signature` and `help` show without quotes."""
     inner = function
     while (wrapped := getattr(inner, "__wrapped__", None)) is not None:
         inner = wrapped

@@ -69,11 +69,9 @@ class Listener(Protocol):
 
     def launch(self, device: Any, note: LaunchNote, start: Callable[[], None]) -> None:
         """Call `start`, which launches the kernel, and possibly measure the time."""
-        ...
 
     def built(self, note: BuildNote) -> None:
         """Receive the description of a finished compilation, or of compiled code that was loaded."""
-        ...
 
 
 class Listening:
@@ -101,10 +99,7 @@ def kernel_number(digest: str) -> int:
 
 
 def launch_heard(device: Any, note: LaunchNote, start: Callable[[], None]) -> None:
-    """Launch a kernel through the active listeners.
-
-    Each listener calls the next, and the last launches the kernel.
-    """
+    """Launch a kernel through the active listeners, each of which calls the next."""
     for listener in reversed(Listening.listeners):
         start = partial(listener.launch, device, note, start)
     start()
@@ -129,10 +124,7 @@ def building(name: str, target: str, stage: Literal["compile", "load"], key: int
 
 
 class _Progress:
-    """A line on the terminal that appears while a long compilation runs.
-
-    The line counts seconds, and disappears at the end of the compilation.
-    """
+    """A line on the terminal that counts the seconds of a long compilation, and disappears at its end."""
 
     def __init__(self, name: str, target: str) -> None:
         self._text = f"weft: compiling {name} for {target}"

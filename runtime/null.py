@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from array import array
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
@@ -44,31 +43,24 @@ class NullDevice(SynchronousDevice):
         """Return a buffer without memory."""
         return Buffer(self, 0, nbytes)
 
-    def completion_counter(self) -> Buffer:
-        """Return a placeholder: a buffer without memory."""
-        return Buffer(self, 0, 4)
+    lookback_descriptors = allocate
 
-    def lookback_descriptors(self, nbytes: int) -> Buffer:
-        """Return a buffer without memory."""
-        return Buffer(self, 0, nbytes)
+    def completion_counter(self) -> Buffer:
+        return self.allocate(4)
 
     def upload(self, values: np.ndarray) -> Buffer:
-        """Return a buffer without memory, which does not store the elements."""
-        return Buffer(self, 0, values.nbytes)
+        return self.allocate(values.nbytes)
 
     def download(self, buffer: Buffer, dtype: np.dtype, shape: tuple[int, ...]) -> np.ndarray:
-        """Return an array of zeros."""
         return np.zeros(shape, dtype)
 
     def copy(self, source: Buffer, destination: Buffer, nbytes: int) -> None:
         """Do nothing, since buffers have no memory."""
 
     def fetch(self, buffer: Buffer) -> Buffer:
-        """Return a buffer without memory."""
-        return Buffer(self, 0, buffer.nbytes)
+        return self.allocate(buffer.nbytes)
 
     def read(self, address: int, values: np.ndarray, stream: Stream | None = None) -> None:
-        """Fill the host array with zeros."""
         values.fill(0)
 
     def write(self, address: int, values: np.ndarray, stream: Stream | None = None) -> None:
@@ -78,21 +70,8 @@ class NullDevice(SynchronousDevice):
         """Return the object code unchanged."""
         return code
 
-    def launch(self, function: Any, parallel: tuple[int, ...], work: int, arguments: array[int]) -> None:
+    def launch(self, *arguments: Any, **options: Any) -> None:
         """Count a launch, without running the kernel."""
         self.launched += 1
 
-    def launch_grid(
-        self,
-        function: Any,
-        grid: tuple[int, int, int],
-        block: tuple[int, int, int],
-        shared_bytes: int,
-        arguments: array[int],
-        stream: Stream | None = None,
-    ) -> None:
-        """Count a launch, without running the kernel."""
-        self.launched += 1
-
-    def synchronize(self) -> None:
-        """Return immediately, since no work is ever pending."""
+    launch_grid = launch

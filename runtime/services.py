@@ -24,42 +24,31 @@ class Stream(Protocol):
 
     def query(self) -> bool:
         """Return whether all work in the stream has ended."""
-        ...
 
     def synchronize(self) -> None:
         """Wait until all work in the stream has ended."""
-        ...
 
-    def wait(self, event: Event) -> None:
+    def wait(self, event: Any) -> None:
         """Make later work in this stream wait for `event`."""
-        ...
 
     def add_callback(self, function: Callable[[], object]) -> None:
         """Call `function` in some thread when the work submitted so far has ended."""
-        ...
 
 
 class Event(Protocol):
     """A point in the work of a stream."""
 
-    def record(self, stream: Stream | None = None) -> None:
-        """Set the event to the current end of `stream`.
-
-        None means the stream of the calling thread.
-        """
-        ...
+    def record(self, stream: Any = None) -> None:
+        """Set the event to the current end of `stream`, or of the calling thread's stream."""
 
     def query(self) -> bool:
         """Return whether all work before the event has ended."""
-        ...
 
     def synchronize(self) -> None:
         """Wait for the event."""
-        ...
 
-    def elapsed(self, earlier: Event) -> float:
+    def elapsed(self, earlier: Any) -> float:
         """Return the milliseconds from the event `earlier` to this event."""
-        ...
 
 
 class HostMemory:
@@ -115,21 +104,17 @@ class MemoryCount(Protocol):
     @property
     def kept(self) -> int:
         """The total size of free blocks in bytes."""
-        ...
 
     @property
     def peak(self) -> int:
         """The maximum number of bytes that arrays have used at the same time."""
-        ...
 
     @property
     def held(self) -> int:
         """The number of bytes that arrays use."""
-        ...
 
     def empty(self) -> int:
         """Free the unused blocks, and return their size in bytes."""
-        ...
 
 
 class Services(Protocol):
@@ -142,102 +127,70 @@ class Services(Protocol):
 
         The handle 0 is the device's own stream.
         """
-        ...
 
     @property
     def current_stream(self) -> Stream:
         """The stream of the calling thread."""
-        ...
 
-    def working_in(self, stream: Stream | None) -> AbstractContextManager[None]:
+    def working_in(self, stream: Any) -> AbstractContextManager[None]:
         """Submit the calling thread's work to `stream` within the ``with`` block."""
-        ...
 
-    def claim(self, buffer: Any, stream: Stream | None = None, written: bool = False) -> None:
-        """Make a stream wait for other streams' work on a buffer.
-
-        This method must be called before the stream uses the buffer.
+    def claim(self, buffer: Any, stream: Any = None, written: bool = False) -> None:
+        """Make a stream wait for other streams' work on a buffer, before the stream uses the buffer.
 
         None is the stream of the calling thread.
         """
-        ...
 
     def create_event(self, timing: bool = True) -> Event:
-        """Return a new event, with or without timing.
-
-        Without `timing`, the event is cheaper, but `elapsed` cannot be used.
-        """
-        ...
+        """Return a new event. Without `timing`, the event is cheaper, but `elapsed` cannot be used."""
 
     def delay(self) -> None:
-        """Keep the calling thread's stream busy, so that the host can submit more work in the meantime.
+        """Keep the calling thread's stream busy while the host submits more work, unless the stream is already busy.
 
-        A stream that is already busy is not delayed.
-
-        The times of events around the work then do not include the time in which the host submits the work.
+        The times of events around the work then do not include the time of its submission.
         """
-        ...
 
     def facts(self) -> DeviceFacts:
         """Return the properties of the device."""
-        ...
 
     def memory_info(self) -> tuple[int, int]:
         """Return the free and the total memory in bytes."""
-        ...
 
     def host_memory(self, nbytes: int, kind: HostKind) -> HostMemory:
         """Allocate host memory of the given kind, such as pinned memory.
 
         The kinds are "pinned" for fast copies, "mapped" into the device's address space, and "managed".
         """
-        ...
 
     def pin(self, values: np.ndarray) -> HostMemory:
         """Register existing host memory with the device until the result is deleted."""
-        ...
 
     def read(self, address: int, values: np.ndarray, stream: Stream | None = None) -> None:
-        """Copy from device memory to a contiguous host array.
-
-        With a stream, the call may return before the copy ends.
-        """
-        ...
+        """Copy from device memory to a contiguous host array. With a stream, the copy may end later."""
 
     def write(self, address: int, values: np.ndarray, stream: Stream | None = None) -> None:
-        """Copy from a contiguous host array to device memory.
-
-        With a stream, the call may return before the copy ends.
-        """
-        ...
+        """Copy from a contiguous host array to device memory. With a stream, the copy may end later."""
 
     def share(self, nbytes: int) -> tuple[Any, bytes]:
         """Allocate a buffer that other processes can open, and return the buffer and its handle."""
-        ...
 
     def open_shared(self, handle: bytes, nbytes: int) -> Any:
         """Open a buffer that another process shares."""
-        ...
 
     def texture(self, values: np.ndarray, filter: str, address: str, normalized: bool) -> Any:
         """Return a texture object for an array, or None if kernels on this device read the array directly."""
-        ...
 
     def active_blocks(self, function: Any, threads: int, shared_bytes: int) -> int:
         """Return the number of a kernel's blocks that one multiprocessor can run concurrently."""
-        ...
 
     def best_block(self, function: Any, shared_bytes: int = 0, limit: int = 0) -> tuple[int, int]:
-        """Return the grid size and the block size that give a kernel its maximum occupancy.
+        """Return the grid and the block size that give a kernel its maximum occupancy.
 
         `limit` is the maximum number of threads per block (0: none).
         """
-        ...
 
     def profile(self, on: bool) -> None:
         """Start or stop an attached profiler."""
-        ...
 
     def reset(self) -> None:
         """Wait for all work, and free the memory that no array uses."""
-        ...

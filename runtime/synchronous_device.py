@@ -19,7 +19,7 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
-from weft.runtime.device import Buffer, BufferRequests, Named
+from weft.runtime.device import Buffer, BufferRequests, Device
 from weft.runtime.errors import warn_user
 from weft.runtime.services import DeviceFacts, HostKind, HostMemory
 from weft.runtime.settings import usable_cores
@@ -42,7 +42,6 @@ class DoneStream:
         self.handle = self.number = handle
 
     def query(self) -> bool:
-        """Return True, since all work in the stream has ended."""
         return True
 
     def synchronize(self) -> None:
@@ -52,7 +51,6 @@ class DoneStream:
         """Return immediately, since all recorded events have already happened."""
 
     def add_callback(self, function: Callable[[], object]) -> None:
-        """Call `function` immediately."""
         function()
 
 
@@ -65,7 +63,6 @@ class ClockEvent:
         self._at: int | None = None
 
     def record(self, stream: Stream | None = None) -> None:
-        """Set the event to the current time."""
         self._at = time.perf_counter_ns()
 
     def query(self) -> bool:
@@ -88,12 +85,7 @@ class ClockEvent:
 
 
 class SharedFile:
-    """A memory-mapped file that is removed together with this object.
-
-    Only the process that created the file removes it.
-    """
-
-    __slots__ = ("_mine", "_raw", "address", "path")
+    """A memory-mapped file, which the process that created it removes together with this object."""
 
     def __init__(self, path: str, nbytes: int, mine: bool) -> None:
         with open(path, "r+b") as file:
@@ -101,10 +93,10 @@ class SharedFile:
         self._raw = (ctypes.c_char * len(mapped)).from_buffer(mapped)
         self.address = ctypes.addressof(self._raw)
         self.path = path
-        self._mine = mine
+        self._creator = os.getpid() if mine else 0
 
     def __del__(self) -> None:
-        if getattr(self, "_mine", False):
+        if getattr(self, "_creator", 0) == os.getpid():  # (not in a forked child)
             with suppress(FileNotFoundError):
                 os.unlink(self.path)
 
@@ -116,25 +108,21 @@ class NoMemory:
     limit: int | None = None
 
     def empty(self) -> int:
-        """Return 0, since there are no free blocks."""
         return 0
 
 
-class SynchronousDevice(Named):
+class SynchronousDevice(Device):
     """Base class of devices whose methods return after all work has ended."""
 
-    memory: Any  # as `MemoryCount`
     small_on_host = host_math = True
     streaming = False  # streams hold no work to wait for
 
     def allocate_into(self, table: list[Any], requests: BufferRequests) -> None:
-        """Allocate the buffers of `requests`, and store them in `table`."""
         for slot, nbytes in zip(requests.slots, requests.sizes, strict=True):
-            table[slot] = self.allocate(nbytes)  # type: ignore[attr-defined]
+            table[slot] = self.allocate(nbytes)
 
     @property
     def current_stream(self) -> DoneStream:
-        """The device's own stream."""
         return DoneStream(0)
 
     @contextmanager
@@ -155,18 +143,15 @@ class SynchronousDevice(Named):
     _streams = 2  # CUDA's handles 1 and 2 are its default streams
 
     def create_event(self, timing: bool = True) -> ClockEvent:
-        """Return a new event of the host's clock."""
         return ClockEvent(timing)
 
     def delay(self) -> None:
         """Do nothing, since all work ends before its submission returns."""
 
     def facts(self) -> DeviceFacts:
-        """Return the properties of the device."""
         return _facts(self.name)
 
     def memory_info(self) -> tuple[int, int]:
-        """Return the free and the total memory of the machine in bytes."""
         return machine_memory()
 
     def host_memory(self, nbytes: int, kind: HostKind) -> HostMemory:
@@ -183,11 +168,9 @@ class SynchronousDevice(Named):
         """Return None, since kernels read the elements directly."""
 
     def read(self, address: int, values: np.ndarray, stream: Stream | None = None) -> None:
-        """Copy from device memory to a contiguous host array."""
         ctypes.memmove(values.ctypes.data, address, values.nbytes)
 
     def write(self, address: int, values: np.ndarray, stream: Stream | None = None) -> None:
-        """Copy from a contiguous host array to device memory."""
         ctypes.memmove(address, values.ctypes.data, values.nbytes)
 
     def share(self, nbytes: int) -> tuple[Buffer, bytes]:
@@ -199,7 +182,7 @@ class SynchronousDevice(Named):
         os.truncate(number, max(nbytes, 1))
         os.close(number)
         file = SharedFile(path, nbytes, mine=True)
-        return self._over(file, nbytes), path.encode()
+        return Buffer(self, file.address, nbytes, file), path.encode()
 
     def open_shared(self, handle: bytes, nbytes: int) -> Buffer:
         """Open the shared buffer with the given handle.
@@ -209,11 +192,8 @@ class SynchronousDevice(Named):
         path = bytes(handle).rstrip(b"\0").decode()
         if not os.path.isfile(path) or os.path.getsize(path) < nbytes:
             raise ValueError(f"no shared array of {nbytes} bytes at {path!r}: its process has ended, or deleted it")
-        return self._over(SharedFile(path, nbytes, mine=False), nbytes)
-
-    def _over(self, file: SharedFile, nbytes: int) -> Buffer:
-        device: Any = self
-        return Buffer(device, file.address, nbytes, file)
+        file = SharedFile(path, nbytes, mine=False)
+        return Buffer(self, file.address, nbytes, file)
 
     def active_blocks(self, function: Any, threads: int, shared_bytes: int) -> int:
         """Return 1, since each core runs one block at a time."""
@@ -228,8 +208,10 @@ class SynchronousDevice(Named):
         warn_user("profiling is for a GPU; on this device it does nothing")
 
     def reset(self) -> None:
-        """Free the memory that no array uses."""
         self.memory.empty()
+
+    def synchronize(self) -> None:
+        """Return immediately, since no work is ever pending."""
 
 
 def _processor_name() -> str:
@@ -249,6 +231,18 @@ def _facts(name: str) -> DeviceFacts:
     of_machine = uuid.uuid5(uuid.NAMESPACE_DNS, f"{platform.node()}/{name}")
     title = f"CPU: {_processor_name()}" if name == "cpu" else name
     return DeviceFacts(0, title, f"CPU-{of_machine}", CAPABILITY, _attributes())
+
+
+# Properties of the emulated GPU that it has, and those that it does not have.
+_PRESENT = (
+    "INTEGRATED CAN_MAP_HOST_MEMORY ASYNC_ENGINE_COUNT UNIFIED_ADDRESSING GLOBAL_L1_CACHE_SUPPORTED "
+    "LOCAL_L1_CACHE_SUPPORTED MANAGED_MEMORY HOST_NATIVE_ATOMIC_SUPPORTED PAGEABLE_MEMORY_ACCESS "
+    "CONCURRENT_MANAGED_ACCESS COMPUTE_PREEMPTION_SUPPORTED COOPERATIVE_LAUNCH MEMORY_POOLS_SUPPORTED"
+)
+_ABSENT = (
+    "KERNEL_EXEC_TIMEOUT COMPUTE_MODE CONCURRENT_KERNELS ECC_ENABLED PCI_BUS_ID PCI_DEVICE_ID PCI_DOMAIN_ID TCC_DRIVER "
+    "STREAM_PRIORITIES_SUPPORTED MULTI_GPU_BOARD COOPERATIVE_MULTI_DEVICE_LAUNCH CLUSTER_LAUNCH"
+)
 
 
 def _attributes() -> dict[str, int]:
@@ -276,34 +270,11 @@ def _attributes() -> dict[str, int]:
         "MEMORY_CLOCK_RATE": 1_000_000,
         "GLOBAL_MEMORY_BUS_WIDTH": 64,
         "L2_CACHE_SIZE": 1 << 20,
-        "KERNEL_EXEC_TIMEOUT": 0,
-        "INTEGRATED": 1,
-        "CAN_MAP_HOST_MEMORY": 1,
-        "COMPUTE_MODE": 0,
-        "CONCURRENT_KERNELS": 0,
-        "ECC_ENABLED": 0,
-        "PCI_BUS_ID": 0,
-        "PCI_DEVICE_ID": 0,
-        "PCI_DOMAIN_ID": 0,
-        "TCC_DRIVER": 0,
-        "ASYNC_ENGINE_COUNT": 1,
-        "UNIFIED_ADDRESSING": 1,
         "COMPUTE_CAPABILITY_MAJOR": CAPABILITY[0],
         "COMPUTE_CAPABILITY_MINOR": CAPABILITY[1],
-        "STREAM_PRIORITIES_SUPPORTED": 0,
-        "GLOBAL_L1_CACHE_SUPPORTED": 1,
-        "LOCAL_L1_CACHE_SUPPORTED": 1,
-        "MANAGED_MEMORY": 1,
-        "MULTI_GPU_BOARD": 0,
-        "HOST_NATIVE_ATOMIC_SUPPORTED": 1,
         "SINGLE_TO_DOUBLE_PRECISION_PERF_RATIO": 2,
-        "PAGEABLE_MEMORY_ACCESS": 1,
-        "CONCURRENT_MANAGED_ACCESS": 1,
-        "COMPUTE_PREEMPTION_SUPPORTED": 1,
-        "COOPERATIVE_LAUNCH": 1,
-        "COOPERATIVE_MULTI_DEVICE_LAUNCH": 0,
-        "CLUSTER_LAUNCH": 0,
-        "MEMORY_POOLS_SUPPORTED": 1,
+        **dict.fromkeys(_PRESENT.split(), 1),
+        **dict.fromkeys(_ABSENT.split(), 0),
     }
 
 

@@ -29,10 +29,7 @@ _START = "import os, sys; os.closerange(3, 65536); sys.path[:0] = [{root!r}]; sy
 
 
 def can_start() -> bool:
-    """Return whether this process may start a second Python process.
-
-    Workers of `multiprocessing` may not.
-    """
+    """Return whether this process may start a second Python process: a worker of `multiprocessing` may not."""
     processes = sys.modules.get("multiprocessing.process")
     worker = processes is not None and processes.parent_process() is not None
     return bool(sys.executable) and not getattr(sys, "frozen", False) and os.path.exists(SHELL) and not worker
@@ -54,10 +51,7 @@ def _spawn(module: str, requests: int, answers: int) -> int:
 
 
 def start_detached(module: str, requests: Sequence[bytes]) -> None:
-    """Start a process for requests whose answers are discarded.
-
-    Do nothing if no process can start.
-    """
+    """Start a process, if possible, for requests whose answers are discarded."""
     with suppress(OSError), open(os.memfd_create("requests"), "w+b") as file, open(os.devnull, "wb") as answers:
         file.write(b"".join(map(_packed, requests)))
         file.seek(0)
@@ -95,10 +89,7 @@ class WorkerProcess:
             os.close(answers)
 
     def send(self, request: bytes) -> None:
-        """Send a request to the process, which should be idle.
-
-        If the process is busy, sending a large request blocks until the process reads it.
-        """
+        """Send a request to the process. If it is busy, a large request blocks until the process reads it."""
         data = memoryview(_packed(request))
         try:
             with suppress(OSError):  # (the process has ended: `receive` reads its last messages)
@@ -130,10 +121,7 @@ class WorkerProcess:
                     return
 
     def close(self) -> None:
-        """Close the connection.
-
-        The process ends after its current request.
-        """
+        """Close the connection. The process ends after its current request."""
         self.ended = True
         for handle in (self._requests, self._answers):
             os.close(handle)
@@ -152,9 +140,7 @@ def _split(data: bytes) -> tuple[list[bytes], bytes]:
 
 
 def serve(answer: Callable[[bytes], bytes], hello: bytes, farewell: bytes, idle: float) -> None:
-    """Answer requests until the first process ends or sends none for `idle` seconds.
-
-    This function runs in the second process.
+    """Answer requests in the second process until the first one ends or sends none for `idle` seconds.
 
     The first message that this process sends is `hello`, and the last is `farewell` if it ends by itself.
     """

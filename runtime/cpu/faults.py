@@ -31,10 +31,7 @@ class FaultRecord:
             self._words[fault_words.POLL], self._words[fault_words.SHARED] = found.asked, found.shared
 
     def check(self, function: HostFunction, grid: tuple[int, int, int], block: tuple[int, int, int]) -> None:
-        """Raise KernelFault if the kernel has reported a failure.
-
-        If a signal handler's exception stopped the kernel, raise that exception.
-        """
+        """Raise the signal handler's exception that stopped the kernel, or KernelFault if it has reported a failure."""
         if self._words[fault_words.STOP]:
             interrupts.raise_again(self._words)
         if not self._words[0]:

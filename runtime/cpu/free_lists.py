@@ -172,10 +172,7 @@ class FreeLists:
 
 
 def make_free_lists(base: type, pool: Counted, expected: Mapping[str, object]) -> FreeLists | None:
-    """Return the free lists of a pool, or None if native code cannot be compiled.
-
-    See `FreeLists`.
-    """
+    """Return the `FreeLists` of a pool, or None if native code cannot be compiled."""
     instead = "Python allocates buffers one by one, which is slower"
     return try_compiling("native code for free lists", instead, lambda: FreeLists(base, pool, expected))
 
@@ -183,10 +180,7 @@ def make_free_lists(base: type, pool: Counted, expected: Mapping[str, object]) -
 def allocate_for_plan(
     device: Any, table: list[Any], requests: BufferRequests, size_of: Callable[[int], int | None]
 ) -> None:
-    """Allocate the buffers of a plan one by one, without free lists.
-
-    In a later run, the plan's requests are prepared for the free lists.
-
+    """Allocate the buffers of a plan one by one, and prepare its later requests for the free lists.
 
     `size_of` maps requested bytes to a block size, or to None for requests that free lists do not serve.
     """

@@ -8,7 +8,6 @@ from __future__ import annotations
 
 from array import array
 from math import prod
-from typing import Any
 
 from weft.runtime.cpu import interrupts
 from weft.runtime.cpu.faults import FaultRecord
@@ -58,10 +57,7 @@ def guarded(function: HostFunction, arguments: list[int], fault: FaultRecord) ->
 
 
 def hidden_slots(grid: Triple, block: Triple, shared_bytes: int, fault: FaultRecord) -> list[int]:
-    """Return the arguments that follow the user's arguments in a user-written kernel.
-
-    They include the grid size and the block size.
-    """
+    """Return the arguments that follow the user's arguments in a user-written kernel, such as the grid size."""
     return [*grid, *block, shared_bytes, fault.address]
 
 
@@ -72,30 +68,13 @@ class PreparedGrid:
 
     Parameters
     ----------
-    device : CpuDevice
     function : HostFunction
     grid, block : (int, int, int)
     shared_bytes, count : int
     """
 
-    __slots__ = (
-        "_block",
-        "_call",
-        "_count",
-        "_device",
-        "_function",
-        "_grid",
-        "_parts",
-        "_shared",
-        "_spare",
-        "_threads",
-        "_wide",
-    )
-
-    def __init__(
-        self, device: Any, function: HostFunction, grid: Triple, block: Triple, shared_bytes: int, count: int
-    ) -> None:
-        self._device, self._function = device, function
+    def __init__(self, function: HostFunction, grid: Triple, block: Triple, shared_bytes: int, count: int) -> None:
+        self._function = function
         self._grid, self._block, self._shared, self._count = grid, block, shared_bytes, count
         self._call = runner().call  # type: ignore[union-attr]
         self._wide = divide_blocks(function, prod(grid), block, 2)[0] > 1

@@ -25,10 +25,7 @@ from weft.runtime.synchronous_device import SynchronousDevice
 
 
 class CpuDevice(SynchronousDevice):
-    """The CPU as a device, whose methods return after all work is complete.
-
-    Short kernels run in the calling thread, and long ones on all cores.
-    """
+    """The CPU as a device. Short kernels run in the calling thread, and long ones on all cores."""
 
     name = "cpu"
 
@@ -39,11 +36,9 @@ class CpuDevice(SynchronousDevice):
 
     @property
     def target(self) -> Any:
-        """The code generation target for this machine."""
         return Registered.resolve_target("host")
 
     def allocate(self, nbytes: int) -> Buffer:
-        """Allocate uninitialized memory."""
         # a buffer without elements has an address too: a load before an empty loop reads from it
         free_lists = self.memory.free_lists
         if free_lists is None:
@@ -57,82 +52,66 @@ class CpuDevice(SynchronousDevice):
         return found
 
     def allocate_into(self, table: list[Any], requests: BufferRequests) -> None:
-        """Allocate the buffers of `requests`, and store them in `table`."""
         call = requests.call
         if call is None or call(requests.address, table):
             allocate_for_plan(self, table, requests, lambda nbytes: size_class(nbytes or 1))
 
     def completion_counter(self) -> Buffer:
-        """Return the completion counter of the calling thread.
-
-        The counter is reset to zero, since a failed launch may have changed it.
-        """
-        found: Buffer | None = getattr(self._own, "completion_counter", None)
-        if found is None:
-            found = self._own.completion_counter = self.allocate(np.dtype(np.uint32).itemsize)
-        _view(found, np.dtype(np.uint32), (1,))[0] = 0
-        return found
+        return self._zeros("completion_counter", 4)
 
     def lookback_descriptors(self, nbytes: int) -> Buffer:
-        """Return zeroed memory for the look-back descriptors of the calling thread.
+        return self._zeros("lookback_descriptors", nbytes)
 
-        The memory is reset to zero, since a failed launch may have changed it.
-        """
-        found: Buffer | None = getattr(self._own, "lookback_descriptors", None)
+    def _zeros(self, name: str, nbytes: int) -> Buffer:
+        """Return memory of the calling thread, set to zero because a failed launch may have changed it."""
+        found: Buffer | None = getattr(self._own, name, None)
         if found is None or found.nbytes < nbytes:
-            found = self._own.lookback_descriptors = self.allocate(nbytes)
-        _view(found, np.dtype(np.uint8), (nbytes,))[:] = 0
+            found = self.allocate(nbytes)
+            setattr(self._own, name, found)
+        self.view_memory(found, np.dtype(np.uint8), (nbytes,))[:] = 0
         return found
 
     def upload(self, values: np.ndarray) -> Buffer:
-        """Return a buffer with a copy of `values` in C order."""
         buffer = self.allocate(values.nbytes)
         if values.nbytes:
-            np.copyto(_view(buffer, values.dtype, values.shape), values)
+            np.copyto(self.view_memory(buffer, values.dtype, values.shape), values)
         return buffer
 
     def download(self, buffer: Buffer, dtype: np.dtype, shape: tuple[int, ...]) -> np.ndarray:
-        """Return the elements of a buffer as a read-only array, without a copy.
-
-        The array keeps the buffer alive.
-        """
+        """Return the elements of a buffer as a read-only array, without a copy. The array keeps the buffer alive."""
         if not prod(shape):
             return np.empty(shape, dtype)
-        values = _view(buffer, dtype, shape)
+        values = self.view_memory(buffer, dtype, shape)
         values.flags.writeable = False
         return values
 
     memory_on_host = True
 
     def view_memory(self, buffer: Buffer, dtype: np.dtype, shape: tuple[int, ...]) -> np.ndarray:
-        """Return the leading elements of a buffer as a writable array, without a copy."""
-        return _view(buffer, dtype, shape)
+        found = np.asarray(_Exposed(buffer, np.dtype(dtype), shape))
+        # the interface describes only NumPy's own dtypes
+        return found if dtype.kind != "V" else found.view(dtype)
 
     def copy(self, source: Buffer, destination: Buffer, nbytes: int) -> None:
-        """Copy the leading bytes of a buffer to another buffer."""
         threads = thread_count() if nbytes >= 2 * COPY_GRAIN else 1  # (the query takes longer than a short copy)
         copy_bytes(source.address, destination.address, nbytes, threads)
 
     def fetch(self, buffer: Buffer) -> Buffer:
-        """Copy another device's buffer to host memory, and return the copy."""
         own = self.allocate(buffer.nbytes)
         if buffer.nbytes:
             buffer.device.claim(buffer)
-            buffer.device.read(buffer.address, _view(own, np.dtype(np.uint8), (buffer.nbytes,)))
+            buffer.device.read(buffer.address, self.view_memory(own, np.dtype(np.uint8), (buffer.nbytes,)))
         return own
 
     def load(self, code: ObjectCode) -> HostFunction:
-        """Link and load object code, and return its kernel."""
         return load_object(code)
 
     def launch(self, function: HostFunction, parallel: tuple[int, ...], work: int, arguments: array[int]) -> None:
-        """Run a kernel to completion."""
         threads = thread_count() if work >= 2 * elements_of(function) else 1
         launch(function, *divide(function, parallel, work, threads), arguments)
 
     def prepare(self, launches: Sequence[Launch]) -> HostLaunches | None:
-        """Prepare the kernels of a plan, so that one native call runs all of them."""
-        return HostLaunches(self, launches)
+        return HostLaunches(launches)
 
     def launch_grid(
         self,
@@ -143,9 +122,7 @@ class CpuDevice(SynchronousDevice):
         arguments: array[int],
         stream: object = None,
     ) -> None:
-        """Run a user-written kernel to completion on all cores.
-
-        The stream is ignored.
+        """Run a user-written kernel to completion on all cores. The stream is ignored.
 
         Raises `KernelFault` if threads wait for each other forever.
         """
@@ -166,13 +143,9 @@ class CpuDevice(SynchronousDevice):
     def prepare_grid(
         self, function: HostFunction, grid: Triple, block: Triple, shared_bytes: int, count: int
     ) -> PreparedGrid | None:
-        """Prepare a user-written kernel for repeated launches with `count` arguments."""
         if not prod(grid) or runner() is None:
             return None
-        return PreparedGrid(self, function, grid, block, shared_bytes, count)
-
-    def synchronize(self) -> None:
-        """Return immediately, since no work is ever pending."""
+        return PreparedGrid(function, grid, block, shared_bytes, count)
 
 
 class _Exposed:
@@ -183,9 +156,3 @@ class _Exposed:
     def __init__(self, buffer: Buffer, dtype: np.dtype, shape: tuple[int, ...]) -> None:
         self._buffer = buffer
         self.__array_interface__ = {"data": (buffer.address, False), "shape": shape, "typestr": dtype.str, "version": 3}
-
-
-def _view(buffer: Buffer, dtype: np.dtype, shape: tuple[int, ...]) -> np.ndarray:
-    found = np.asarray(_Exposed(buffer, np.dtype(dtype), shape))
-    # the interface describes only NumPy's own dtypes
-    return found if dtype.kind != "V" else found.view(dtype)

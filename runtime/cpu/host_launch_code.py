@@ -9,6 +9,7 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from functools import cache
+from itertools import chain
 
 from weft.runtime.cpu.free_lists import kind_words
 from weft.runtime.cpu.host_memory import HostBuffer
@@ -18,8 +19,8 @@ from weft.runtime.cpu.native import KIND, Builtin, Text
 KERNELS, SLOTS, LETS_GO, HEAD = range(4)
 # Words of a kernel: its entry; extent of its outermost loop; chunk size; number of threads; nanoseconds that one thread
 # runs alone while the others sleep; number of arguments; number of arguments that are addresses, and that are scalars,
-# from the table. The arguments, the addresses and the scalars follow.
-ENTRY, EXTENT, CHUNK, PARTS, ALONE, SIZE, ADDRESSES, NUMBERS, KERNEL = range(9)
+# from the table; number of words. The arguments, the addresses and the scalars follow.
+ENTRY, EXTENT, CHUNK, PARTS, ALONE, SIZE, ADDRESSES, NUMBERS, LENGTH, KERNEL = range(10)
 # Words of an address: index of the argument, index in the table, offset. Words of a scalar: index of the argument,
 # index in the table.
 ADDRESS, NUMBER = 3, 2
@@ -38,16 +39,13 @@ def kernel_words(
     numbers: Sequence[tuple[int, int]],
 ) -> list[int]:
     """Return the 64-bit words that describe one kernel in a launch record."""
-    words = [entry, extent, chunk, parts, alone, len(slots), len(patches), len(numbers), *slots]
-    for row in (*patches, *numbers):
-        words += row
-    return words
+    behind = [*slots, *chain(*patches, *numbers)]
+    length = KERNEL + len(behind)
+    return [entry, extent, chunk, parts, alone, len(slots), len(patches), len(numbers), length, *behind]
 
 
 def native_runner(split: int) -> Builtin:
-    """Return the builtin that runs the kernels of a launch record.
-
-    The builtin is called as ``call(record address, table, pool)``.
+    """Return the builtin ``call(record address, table, pool)``, which runs the kernels of a launch record.
 
     Long kernels run on the pool at the address `pool`, or in this thread if `pool` is 0. `split` is the address of the
     pool's function that runs a job. Raises CompileError if the function cannot be compiled.
@@ -102,11 +100,14 @@ def _rewind(t: Text, cursor: str, first: str, out: str, arguments: str) -> None:
     t.do(f"store ptr {arguments}, ptr {out}")
 
 
-def _read_arguments(t: Text, known: dict[str, str], table: str, cursor: str, out: str) -> None:
-    """Emit code that reads a kernel's arguments from the launch record and the table.
+def _advance(t: Text, kernel: str, own: str, cursor: str, out: str) -> None:
+    """Emit code that advances to the next kernel and to its arguments."""
+    t.do(f"store ptr {t.at(kernel, t.load(kernel, LENGTH))}, ptr {cursor}")
+    t.do(f"store ptr {t.at(own, t.load(kernel, SIZE))}, ptr {out}")
 
-    The code then advances to the next kernel.
-    """
+
+def _read_arguments(t: Text, known: dict[str, str], table: str, cursor: str, out: str) -> None:
+    """Emit code that reads a kernel's arguments from the launch record and the table, and advances."""
     kernel, own = t.load(cursor, 0, "ptr"), t.load(out, 0, "ptr")
     size, slots = t.load(kernel, SIZE), t.at(kernel, KERNEL)
     k = t.begin_loop("copy", size)
@@ -124,15 +125,11 @@ def _read_arguments(t: Text, known: dict[str, str], table: str, cursor: str, out
     item = t.item(known, table, t.load(row, 1), "number.read")
     t.store(t.new(f"call i64 {known['PyLong_AsLongLong']}(ptr {item})"), own, t.load(row, 0))
     t.end_loop("number")
-    t.do(f"store ptr {t.at(others, t.new(f'mul i64 {numbers}, {NUMBER}'))}, ptr {cursor}")
-    t.do(f"store ptr {t.at(own, size)}, ptr {out}")
+    _advance(t, kernel, own, cursor, out)
 
 
 def _run_kernel(t: Text, known: dict[str, str], pool: str, cursor: str, out: str) -> None:
-    """Emit code that runs a kernel in this thread or in the thread pool.
-
-    The code then advances to the next kernel.
-    """
+    """Emit code that runs a kernel in this thread or in the thread pool, and advances."""
     kernel, own = t.load(cursor, 0, "ptr"), t.load(out, 0, "ptr")
     entry = t.load(kernel, ENTRY, "ptr")
     extent, chunk, parts, alone = (t.load(kernel, word) for word in (EXTENT, CHUNK, PARTS, ALONE))
@@ -145,8 +142,4 @@ def _run_kernel(t: Text, known: dict[str, str], pool: str, cursor: str, out: str
     t.jump("ran", "alone")
     t.do(f"call void {entry}(ptr {own}, i64 0, i64 {extent})")
     t.begin_block("ran")
-    size, addresses, numbers = (t.load(kernel, word) for word in (SIZE, ADDRESSES, NUMBERS))
-    rows = t.at(t.at(kernel, KERNEL), size)
-    others = t.at(rows, t.new(f"mul i64 {addresses}, {ADDRESS}"))
-    t.do(f"store ptr {t.at(others, t.new(f'mul i64 {numbers}, {NUMBER}'))}, ptr {cursor}")
-    t.do(f"store ptr {t.at(own, size)}, ptr {out}")
+    _advance(t, kernel, own, cursor, out)

@@ -37,12 +37,9 @@ def elements_of(function: HostFunction) -> int:
 
 
 def chunk_of(extent: int, parts: int, work: int, grain: int, least: int = GRAIN) -> int:
-    """Return the number of loop indices that a thread takes at a time.
+    """Return the number of loop indices, a multiple of `grain`, that each of `parts` threads takes at a time.
 
-    `parts` threads share the loop.
-
-    The chunk size is a multiple of `grain`. All indices together have `work` elements, and a chunk has at least `least`
-    elements.
+    All indices together have `work` elements, and a chunk has at least `least` elements.
     """
     chunk = max(-(-least * extent // work), extent // (parts * CHUNKS), 1)
     unit = max(grain, ROUND if chunk >= 4 * ROUND else 1)
@@ -94,14 +91,10 @@ class HostLaunches:
 
     Parameters
     ----------
-    device : CpuDevice
     launches : sequence of Launch
     """
 
-    __slots__ = ("_call", "_device", "_launches", "_long", "_records", "_runs", "_threads")
-
-    def __init__(self, device: Any, launches: Sequence[Launch]) -> None:
-        self._device = device
+    def __init__(self, launches: Sequence[Launch]) -> None:
         self._launches = tuple(launches)
         self._long = any(k.work >= 2 * elements_of(k.function) and k.function.parallel for k in launches)
         self._runs = 0
@@ -128,10 +121,7 @@ class HostLaunches:
         return tuple((words.buffer_info()[0], count, words) for count, words in zip(behind, made, strict=True))
 
     def run(self, table: list[Any]) -> None:
-        """Run the kernels on the buffers in a table.
-
-        The table's last item is the number of kernels to skip.
-        """
+        """Run the kernels on the buffers in a table, whose last item is the number of kernels to skip."""
         if table[-1]:
             self._run_singly(table)
             return
@@ -182,9 +172,6 @@ def _words(launches: list[Launch], threads: int) -> list[int]:
 
 @cache
 def runner() -> Builtin | None:
-    """Return the native function that runs launch records, or None if it cannot be compiled.
-
-    The function is created once per process.
-    """
+    """Return the native function that runs launch records, or None if it cannot be compiled."""
     instead = "Python starts kernels one by one, which is slower"
     return try_compiling("native code for launches", instead, lambda: launch_code.native_runner(split_address()))

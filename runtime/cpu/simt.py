@@ -52,10 +52,7 @@ class SimtDevice(CpuDevice):
         """Return None, so that kernels are launched one by one and can be checked."""
 
     def launch(self, function: HostFunction, parallel: tuple[int, ...], work: int, arguments: array[int]) -> None:
-        """Run a kernel to completion.
-
-        Each block processes `per_block` points of the kernel's parallel loops.
-        """
+        """Run a kernel to completion. Each block processes `per_block` points of the kernel's parallel loops."""
         blocks = function.schedule.blocks(parallel, work)
         grid = (min(blocks, self.most_blocks) if function.schedule.repeats else blocks, 1, 1)
         block = (function.schedule.threads, 1, 1)

@@ -23,7 +23,7 @@ from weft.runtime.cuda.driver import Driver
 from weft.runtime.cuda.staging import Staging
 from weft.runtime.cuda.streams import CudaEvent, CudaStream, StreamOrder
 from weft.runtime.cuda.textures import TextureObject
-from weft.runtime.device import Buffer, Named
+from weft.runtime.device import Buffer, Device
 from weft.runtime.errors import CompileError, CudaError
 from weft.runtime.listening import LaunchNote, Listening, launch_heard
 from weft.runtime.services import DeviceFacts, HostKind, HostMemory
@@ -90,7 +90,7 @@ class Attributes(Mapping[str, int]):
         return sum(1 for _ in self)
 
 
-class GpuServices(Named):
+class GpuServices(Device):
     """The services of a GPU besides memory allocation and kernels."""
 
     capability: tuple[int, int]
@@ -99,14 +99,14 @@ class GpuServices(Named):
     _staging: Staging
     streaming = False  # whether the user has created a stream: until then, memory need not be claimed
 
-    def create_stream(self, handle: int | None = None, owner: object = None) -> CudaStream:
+    def create_stream(self, handle: int | None = None, owner: object = None) -> CudaStream:  # type: ignore[override]
         """Return a new stream, or wrap an existing CUDA stream and keep its `owner` alive."""
         stream = self._order.create(handle, owner)
         self.streaming = self.streaming or not stream.is_main
         return stream
 
     @property
-    def current_stream(self) -> CudaStream:
+    def current_stream(self) -> CudaStream:  # type: ignore[override]
         """The stream of the calling thread."""
         return self._order.current
 

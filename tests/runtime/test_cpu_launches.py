@@ -15,7 +15,6 @@ from weft.runtime import override
 from weft.runtime.cpu import host_launches as module
 from weft.runtime.cpu.host_launches import LET_GO, HostLaunches, divide
 from weft.runtime.cpu.pool import GRAIN
-from weft.runtime.devices import get_device
 from weft.runtime.launches import Launch
 
 _ENTRY = ctypes.CFUNCTYPE(None, ctypes.c_void_p, ctypes.c_int64, ctypes.c_int64)
@@ -50,7 +49,7 @@ def _at(address: int) -> Any:
 
 def _thrice(launches: list[Launch], table: list[Any]) -> None:
     """Run launches one at a time, and then twice by the native function."""
-    prepared = HostLaunches(get_device("cpu"), launches)
+    prepared = HostLaunches(launches)
     for _ in range(3):
         prepared.run([*table, 0])
 
@@ -71,7 +70,6 @@ def test_each_kernel_gets_its_own_arguments_in_order() -> None:
 def test_the_table_may_change_from_run_to_run() -> None:
     seen: list[int] = []
     prepared = HostLaunches(
-        get_device("cpu"),
         [_launch(lambda slots, *_: seen.extend(slots), [0, 0], patches=[(0, 0, 1)], scalars=[(1, 1)])],
     )
     for k in range(4):
@@ -90,7 +88,7 @@ def test_more_arguments_than_one_record_takes(monkeypatch: pytest.MonkeyPatch) -
 def test_what_is_missing_is_told_before_anything_runs() -> None:
     seen: list[Any] = []
     launches = [_launch(lambda *given: seen.append(given), [0], patches=[(0, k, 0)]) for k in range(2)]
-    prepared = HostLaunches(get_device("cpu"), launches)
+    prepared = HostLaunches(launches)
     prepared.run([_at(1), _at(2), 0])
     seen.clear()
     for table, error in (
@@ -116,7 +114,7 @@ def test_long_kernels_are_divided(threads: int) -> None:
 
     launch = _launch(note, [0], scalars=[(0, 0)], extent=extent, work=8 * GRAIN, parallel=True)
     with override(threads=threads):
-        prepared = HostLaunches(get_device("cpu"), [launch])
+        prepared = HostLaunches([launch])
         for _ in range(3):
             seen.clear()
             prepared.run([42, 0])
@@ -153,10 +151,10 @@ def test_who_comes_while_the_pool_is_busy_runs_alone() -> None:
     held = _launch(slow, [], extent=2, work=4 * GRAIN, parallel=True)
     other = _launch(lambda _, *range_: parts.append(range_), [], extent=100, work=4 * GRAIN, parallel=True)  # type: ignore[arg-type, misc]
     with override(threads=2):
-        prepared = HostLaunches(get_device("cpu"), [other])
+        prepared = HostLaunches([other])
         prepared.run([0])
         prepared.run([0])
-        thread = threading.Thread(target=HostLaunches(get_device("cpu"), [held]).run, args=([0],))
+        thread = threading.Thread(target=HostLaunches([held]).run, args=([0],))
         thread.start()
         assert inside.wait(20)
         parts.clear()
@@ -172,7 +170,7 @@ def test_the_interpreter_goes_on_while_long_kernels_run() -> None:
     poll = ctypes.CDLL(None).poll  # poll(NULL, 0, milliseconds) has the signature of a kernel
     address = ctypes.cast(poll, ctypes.c_void_p).value
     function: Any = SimpleNamespace(call=lambda *given: None, address=address, parallel=False, grain=1, cost=0)
-    prepared = HostLaunches(get_device("cpu"), [Launch(function, (milliseconds,), LET_GO, array("q"), [], [], 0, None)])
+    prepared = HostLaunches([Launch(function, (milliseconds,), LET_GO, array("q"), [], [], 0, None)])
     prepared.run([0])
     steps, done = [], threading.Event()
 
@@ -200,7 +198,7 @@ def test_without_the_native_function_kernels_run_one_by_one(monkeypatch: pytest.
 def test_the_last_item_of_the_table_counts_what_was_started() -> None:
     seen: list[int] = []
     launches = [_launch(lambda slots, *_: seen.extend(slots), [k]) for k in range(3)]
-    prepared = HostLaunches(get_device("cpu"), launches)
+    prepared = HostLaunches(launches)
     for done in (0, 0, 1, 2, 3):
         table = [done]
         prepared.run(table)

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import os
+
 import numpy as np
 import pytest
 
@@ -30,6 +32,20 @@ def test_the_host_accesses_the_memory_of_host_devices(name: str) -> None:
         assert device.memory_on_host
         device.view_memory(buffer, np.dtype(float), (4,))[1] = 7
         assert device.download(buffer, np.dtype(float), (4,)).tolist() == [0, 7, 2, 3]
+
+
+def test_a_forked_child_does_not_remove_a_shared_file() -> None:
+    device = get_device("cpu")
+    buffer, handle = device.share(16)
+    child = os.fork()
+    if not child:
+        del buffer
+        os._exit(0)
+    os.waitpid(child, 0)
+    assert device.open_shared(handle, 16).nbytes == 16
+    del buffer
+    with pytest.raises(ValueError, match="no shared array of 16 bytes"):
+        device.open_shared(handle, 16)
 
 
 def test_a_gpu_has_all_services_but_view_memory() -> None:
