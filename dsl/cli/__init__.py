@@ -81,10 +81,7 @@ def _execute(options: Any, program: Sequence[str]) -> int:
 
 
 def _misplaced(program: MainProgram) -> list[str]:
-    """Return the options after the program's name that were probably meant for weft.
-
-    An option is probably meant for weft if it does not occur in the program's source text.
-    """
+    """Return the options after the program's name that were probably meant for weft: its source lacks them."""
     source = program.source
     return [] if source is None else [w for w in OPTIONS if w in program.arguments[1:] and w.encode() not in source]
 

@@ -39,9 +39,7 @@ class Advice:
 def advise(measured: Measured) -> list[Advice]:
     """Return the slow lines of a program with advice, slowest first.
 
-    Lines with an avoidable cost are also returned.
-
-    Fast lines are included if they slow down other lines, by reading values or by widening float32.
+    Fast lines are included if they have an avoidable cost, such as reading values or widening float32.
     """
     lines = measured.profile.lines
     seconds = dict(measured.host)
@@ -75,10 +73,7 @@ def _mistakes(measured: Measured, line: Line) -> list[str]:
 
 
 def _host_calls(one: LineTime, least: float) -> list[str]:
-    """Return sentences about a line's calls of slow NumPy functions on the host.
-
-    Only functions that take at least `least` seconds are included.
-    """
+    """Return sentences about a line's NumPy functions that take at least `least` seconds on the host."""
     found = []
     for kernel in one.kernels:
         name = kernel.note.name.removesuffix(" on the host")

@@ -13,6 +13,7 @@ import contextlib
 import io
 import json
 import math
+import os
 import pickle
 import subprocess
 import sys
@@ -20,6 +21,8 @@ import textwrap
 import time
 from collections.abc import Iterator
 from dataclasses import dataclass, field
+from functools import wraps
+from inspect import signature
 from pathlib import Path
 from typing import Any
 
@@ -40,10 +43,13 @@ from weft.runtime import counted, override, setting
 
 @dataclass
 class Outcome:
-    """The result of one run of the script."""
+    """The result of one run of the script.
 
-    seconds: float
-    status: int
+    The times exclude the startup of the interpreter and the imports of NumPy and weft.
+    """
+
+    seconds: float = math.nan
+    status: int = 0
     printed: str = ""
     arrays: dict[str, np.ndarray] = field(default_factory=dict)
     kernels: int = 0
@@ -83,7 +89,7 @@ def execute(program: MainProgram) -> tuple[int, dict[str, Any]]:
 
 
 def _results_in(names: dict[str, Any]) -> dict[str, Any]:
-    """Return the arrays and numbers among global variables, and those in lists, tuples and dictionaries.
+    """Return the arrays and numbers among global variables and in their lists, tuples and dictionaries.
 
     A list of Python numbers is one result.
     """
@@ -130,18 +136,21 @@ def _record_saved_arrays(saved: dict[str, np.ndarray]) -> Iterator[None]:
     originals = {name: getattr(np, name) for name in ("save", "savetxt", "savez", "savez_compressed")}
 
     def watcher(name: str) -> Any:
-        def save(file: Any, values: Any, *arguments: Any, **options: Any) -> Any:
-            saved[Path(str(file)).name] = np.array(values)
-            return originals[name](file, values, *arguments, **options)
+        @wraps(originals[name])
+        def save(*arguments: Any, **options: Any) -> Any:
+            with contextlib.suppress(TypeError):  # (wrong arguments, for which NumPy raises an error)
+                given = signature(originals[name]).bind(*arguments, **options).arguments
+                file, values, *_ = given.values()
+                arrays = {"": values}
+                if name.startswith("savez"):
+                    arrays = {f" arr_{k}": each for k, each in enumerate(given.get("args", ()))}
+                    arrays |= {f" {key}": each for key, each in given.get("kwds", {}).items()}
+                # (the text of an object contains its address)
+                path = file if isinstance(file, (str, os.PathLike)) else getattr(file, "name", type(file).__name__)
+                saved.update({f"{Path(str(path)).name}{key}": np.array(each) for key, each in arrays.items()})
+            return originals[name](*arguments, **options)
 
-        def save_archive(file: Any, *arrays: Any, allow_pickle: bool = True, **named: Any) -> Any:
-            for key, values in (*((f"arr_{k}", values) for k, values in enumerate(arrays)), *named.items()):
-                saved[f"{Path(str(file)).name} {key}"] = np.array(values)
-            return originals[name](file, *arrays, allow_pickle=allow_pickle, **named)
-
-        function = save_archive if name.startswith("savez") else save
-        function.__name__ = name
-        return function
+        return save
 
     scripts = script_module("numpy")
 
@@ -164,38 +173,23 @@ def _progress(text: str) -> None:
         print(f"\r\033[K{text}", end="" if text else "\r", file=sys.stderr, flush=True)
 
 
-@dataclass(frozen=True)
-class FirstRun:
-    """Measurements of a program's first run on weft, in a new process.
-
-    The times exclude the startup of the interpreter and the imports of NumPy and weft.
-    """
-
-    seconds: float = float("nan")
-    found: bool = False  # whether plans were read from disk, and nothing was compiled
-    host: str = ""
-
-
-def _in_new_process(program: MainProgram) -> FirstRun:
+def _in_new_process(program: MainProgram) -> Outcome:
     """Run the program on weft in a new process, and return the measurements of this first run."""
     command = [sys.executable, "-c", f"from {__name__} import time_program; time_program()"]
     done = subprocess.run(
         command, input=pickle.dumps(program), stdout=subprocess.PIPE, stderr=subprocess.DEVNULL, check=False
     )
-    return FirstRun(**json.loads(done.stdout)) if done.returncode == 0 else FirstRun()
+    return Outcome(**json.loads(done.stdout)) if done.returncode == 0 else Outcome()
 
 
 def time_program() -> None:
     """Read a program from standard input, run it, and print the measurements of this first run as JSON."""
     found = _outcome(pickle.load(sys.stdin.buffer), True, {})
-    print(json.dumps({name: getattr(found, name) for name in FirstRun.__dataclass_fields__}))
+    print(json.dumps({"seconds": found.seconds, "found": found.found, "host": found.host}))
 
 
 def _under_numpy(program: MainProgram) -> tuple[float, float]:
-    """Run the program twice under NumPy, in a new process, and return both times in seconds.
-
-    The process does not import weft.
-    """
+    """Run the program twice under NumPy, in a process without weft, and return both times in seconds."""
     command = [sys.executable, main_program.__file__]
     fields = json.dumps([program.option, program.text, program.arguments]).encode()
     done = subprocess.run(command, input=fields, stdout=subprocess.PIPE, stderr=subprocess.DEVNULL, check=False)
@@ -204,10 +198,7 @@ def _under_numpy(program: MainProgram) -> tuple[float, float]:
 
 
 def compare(program: MainProgram) -> int:
-    """Run a program under NumPy and on weft, print the differences, and return the exit status.
-
-    The status is 1 if a result differs.
-    """
+    """Run a program under NumPy and on weft, print the differences, and return the status: 1 for differences."""
     if program.option == "-":
         print(
             "weft run: --compare runs the program several times, so the program cannot be read from standard input",
@@ -216,13 +207,13 @@ def compare(program: MainProgram) -> int:
         return 2
     outcomes: dict[str, Outcome] = {}
     saved: dict[str, np.ndarray] = {}
-    firsts: list[FirstRun] = []
+    firsts: list[Outcome] = []
     with _record_saved_arrays(saved):
         for name, on_weft in (("NumPy, first", False), ("NumPy", False), ("weft", True)):
             if on_weft:  # (cold runs are in new processes, whose memory and processor caches are cold)
                 _progress(f"running {program.text}: NumPy, in a new process ...")
                 numpy_cold, numpy_warm = _under_numpy(program)
-                firsts.append(FirstRun(numpy_cold))
+                firsts.append(Outcome(numpy_cold))
                 if not math.isnan(numpy_warm):
                     outcomes["NumPy"].seconds = numpy_warm
                 _progress(f"running {program.text}: weft, cold ...")
@@ -248,12 +239,9 @@ def compare(program: MainProgram) -> int:
 
 
 def _print_report(
-    program: MainProgram, rows: list[Row], firsts: list[FirstRun], reference: Outcome, ours: Outcome
+    program: MainProgram, rows: list[Row], firsts: list[Outcome], reference: Outcome, ours: Outcome
 ) -> None:
-    """Print the report of ``weft run --compare``.
-
-    It contains the differences, the times, the largest fused kernel, and why weft is not faster.
-    """
+    """Print the report of ``weft run --compare``: differences, times, the largest kernel, and reasons."""
     numbers = [row for row in rows if row[1].endswith("[] equal")]
     rows = [row for row in rows if row not in numbers]
     if numbers:
@@ -285,9 +273,7 @@ def _run_until_warm(program: MainProgram, last: Outcome, saved: dict[str, np.nda
 
 @contextlib.contextmanager
 def compiled_first() -> Iterator[None]:
-    """Within a ``with`` block, compile kernels before their first use instead of in the background.
-
-    The user's setting `interpret` has precedence.
+    """Within a ``with`` block, compile kernels before their first use, unless `interpret` is set.
 
     Compilation in the background would require repeated runs of the program until the second process has compiled its
     kernels.
@@ -296,11 +282,8 @@ def compiled_first() -> Iterator[None]:
         yield
 
 
-def _time_table(firsts: list[FirstRun], numpy_warm: float, warm: float) -> list[str]:
-    """Return the lines of a table of the cold, new-process and warm times of NumPy and weft.
-
-    `firsts` contains the measurements of first runs in new processes.
-    """
+def _time_table(firsts: list[Outcome], numpy_warm: float, warm: float) -> list[str]:
+    """Return a table of NumPy's and weft's times as lines. `firsts` are first runs in new processes."""
     numpy_cold, cold, new = (run.seconds for run in firsts)
     found = ", which found its kernels on disk" if firsts[1].found else ""
     meaning = (

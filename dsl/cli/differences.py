@@ -61,11 +61,10 @@ class ResultComparison:
         shape = f"{wanted.dtype}{list(wanted.shape)}"
         if wanted.shape != found.shape or wanted.dtype != found.dtype:
             return f"{shape} against {found.dtype}{list(found.shape)}", False
-        if wanted.dtype.kind not in "biufc":
-            same = bool((wanted == found).all())
-            return f"{shape} {'equal' if same else 'different'}", same
-        if np.array_equal(wanted, found, equal_nan=wanted.dtype.kind in "fc"):
+        if np.array_equal(wanted, found, equal_nan=wanted.dtype.kind in "fcmM"):
             return f"{shape} equal", True
+        if wanted.dtype.kind not in "biufc":
+            return f"{shape} different", False
         wide, other = wanted.astype(complex), found.astype(complex)
         if not np.array_equal(np.isfinite(wide), np.isfinite(other)):
             return f"{shape} infinite or NaN at different elements", False
@@ -74,11 +73,13 @@ class ResultComparison:
         precision = float(np.finfo(wanted.dtype).eps) if wanted.dtype.kind in "fc" else 0.0
         limit = OF_ITSELF * precision * largest
         text = f"{shape} largest difference {difference:.3g} ({difference / largest if largest else difference:.2g} of the largest value)"
+        if not precision:
+            return text, False
         if difference <= limit:
             return text, True
-        if precision and (scale := self._rounded_scale(difference, precision)) is not None:
+        if (scale := self._rounded_scale(difference, precision)) is not None:
             return f"{text}; rounding errors (the arrays have values up to {scale:.2g})", True
-        if precision and 0 < wide.ndim <= 2 and _differs_in_sign(wide, other, limit):
+        if 0 < wide.ndim <= 2 and _differs_in_sign(wide, other, limit):
             return f"{shape} {SIGNS}", True
         return text, False
 
@@ -135,9 +136,6 @@ def _differs_in_sign(wanted: np.ndarray, found: np.ndarray, limit: float) -> boo
 
 
 def scales_of(arrays: Arrays, printed: str) -> tuple[float, ...]:
-    """Return the largest finite magnitude of each array of floats.
-
-    If there are no such arrays, return the magnitudes of the printed numbers.
-    """
+    """Return the largest finite magnitude of each array of floats, or of the printed numbers without arrays."""
     large = [np.abs(a[np.isfinite(a)]).max(initial=0) for a in arrays.values() if a.dtype.kind in "fc" and a.size > 1]
     return tuple(sorted({float(one) for one in large or [abs(float(text)) for text in NUMBER.findall(printed)]}))

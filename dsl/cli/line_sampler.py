@@ -109,10 +109,7 @@ class LineSampler:
 
 
 def _package_of(innermost: FrameType, program: FrameType) -> str:
-    """Return the package in which the time is spent, or "" for the program's own code.
-
-    It is the package of the innermost frame outside the standard library.
-    """
+    """Return the package of the innermost frame outside the standard library, or "" for the program itself."""
     frame: FrameType | None = innermost
     while frame is not None and frame is not program:
         name: str = frame.f_globals.get("__name__", "").partition(".")[0]

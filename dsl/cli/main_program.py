@@ -37,10 +37,7 @@ class MainProgram:
 
     @staticmethod
     def parse(words: Sequence[str]) -> MainProgram:
-        """Parse a program's command line, which starts with the program's name.
-
-        An empty list means standard input.
-        """
+        """Parse a command line that starts with the program's name. An empty list means standard input."""
         first, *rest = words or ("",)
         if first in ("", "-"):
             return MainProgram("-", "", [first, *rest])

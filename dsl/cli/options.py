@@ -6,36 +6,21 @@
 from __future__ import annotations
 
 import argparse
-from typing import Any
 
 from weft.dsl.cli.reports import installed_version
 
 
-class _Parser(argparse.ArgumentParser):
-    """A parser that does not accept abbreviated options.
-
-    The program's name is found before the options are parsed, by the full names of the options.
-    """
-
-    def __init__(self, **options: Any) -> None:
-        super().__init__(allow_abbrev=False, **options)
-
-
-class _Version(argparse.Action):
-    """Argument action that prints the installed version."""
-
-    def __call__(self, parser: argparse.ArgumentParser, *_: Any) -> None:
-        print(f"weft {installed_version('weft')}")
-        parser.exit()
-
-
 def make_parser() -> argparse.ArgumentParser:
     """Return the parser for the command line."""
-    parser = _Parser(prog="weft", description="Write NumPy, get fused kernels.")
-    parser.add_argument("--version", action=_Version, nargs=0, default=argparse.SUPPRESS, help="print the version")
+    # (no abbreviations: the program's name is found before the options are parsed, by the full names of the options)
+    parser = argparse.ArgumentParser(prog="weft", description="Write NumPy, get fused kernels.", allow_abbrev=False)
+    parser.add_argument(
+        "--version", action="version", version=f"weft {installed_version('weft')}", help="print the version"
+    )
     commands = parser.add_subparsers(dest="command", required=True)
     running = commands.add_parser(
         "run",
+        allow_abbrev=False,
         help="run an unmodified NumPy script on weft",
         usage="weft run [options] (SCRIPT | -m MODULE | -c CODE | -) [arguments]",
     )
@@ -50,16 +35,17 @@ def make_parser() -> argparse.ArgumentParser:
     running.add_argument(
         "--verify", action="store_true", help="also interpret each compiled program, and compare the results bit by bit"
     )
-    running.add_argument("--device", default="", help='the device, such as "cpu" or "cuda:0"')
     explaining = commands.add_parser(
         "explain",
+        allow_abbrev=False,
         help="write an HTML page that shows the time, the bytes moved and the kernels of each line of a script",
         usage="weft explain [options] (SCRIPT | -m MODULE | -c CODE) [arguments]",
     )
     explaining.add_argument(
         "-o", "--output", default="", metavar="FILE", help="name of the HTML file (default: SCRIPT-weft.html)"
     )
-    explaining.add_argument("--device", default="", help='the device, such as "cpu" or "cuda:0"')
+    for command in (running, explaining):
+        command.add_argument("--device", default="", help='the device, such as "cpu" or "cuda:0"')
     commands.add_parser("info", help="print the versions of packages, the devices, and the CUDA components found")
     commands.add_parser("doctor", help="compile a kernel for every target, and run a kernel on every device")
     caching = commands.add_parser("cache", help="show or clear the disk cache of compiled kernels")

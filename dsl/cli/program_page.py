@@ -8,10 +8,10 @@ from __future__ import annotations
 import linecache
 import platform
 from html import escape
-from importlib.metadata import version
 from typing import TYPE_CHECKING
 
 from weft.dsl.cli.advice import advise
+from weft.dsl.cli.reports import installed_version
 from weft.dsl.profile import SHOWN
 from weft.dsl.source_table import HOST_COLOUR, KERNEL_COLOUR, SourceLine, line_id, show_table, source_tables
 from weft.fusion import show_seconds
@@ -69,7 +69,7 @@ def _summary(measured: Measured) -> str:
         f"<p>A warm run took {show_seconds(profile.seconds)}: {show_seconds(sum(one.seconds for one in lines))} in "
         f"{counted(len(profile.launches), 'launch', 'launches')} of kernels and library functions, and "
         f"{show_seconds(sum(measured.host.values()))} on the host. The first run took "
-        f"{show_seconds(measured.first)} and compiled {counted(measured.compilations, 'kernel')}.</p><p>weft {version('weft')}, Python {platform.python_version()}, device "
+        f"{show_seconds(measured.first)} and compiled {counted(measured.compilations, 'kernel')}.</p><p>weft {installed_version('weft')}, Python {platform.python_version()}, device "
         f"{escape(device)}.</p>"
     )
 

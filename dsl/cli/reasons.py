@@ -8,7 +8,7 @@ from collections import Counter
 from collections.abc import Callable, Iterator
 from functools import wraps
 from types import FrameType
-from typing import Any, Protocol
+from typing import TYPE_CHECKING, Any
 
 from weft.dsl.arrays.array import Array
 from weft.dsl.cli.advice import SMALL, name_package, remedy_for
@@ -17,6 +17,9 @@ from weft.dsl.immediate import at_call
 from weft.dsl.script.redirect import is_program
 from weft.dsl.tracebacks import is_hidden
 from weft.runtime import setting, show_file
+
+if TYPE_CHECKING:
+    from weft.dsl.cli.compare import Outcome
 
 # The functions that evaluate pending arrays because their elements are needed on the host.
 _READING: tuple[tuple[Any, str], ...] = (
@@ -30,20 +33,10 @@ _MUCH = 0.1  # minimum fraction of the host time at a line that is named
 _SHORT = 0.02  # seconds; a shorter program has little to gain
 
 
-class Counts(Protocol):
-    """Protocol for the counters and times of one run of a program."""
-
-    seconds: float
-    settled: bool
-    kernels: int
-    bytes: int
-    outside: float
-
-
-def explain_speed(run: Callable[[], Any], counts: Counts, numpy_seconds: float) -> list[str]:
+def explain_speed(run: Callable[[], Any], counts: Outcome, numpy_seconds: float) -> list[str]:
     """Return sentences that explain why a program is not faster on weft than under NumPy.
 
-    `counts` are the statistics of a warm run. The program runs once more to count its reads of array values.
+    `counts` is the outcome of a warm run. The program runs once more to count its reads of array values.
     """
     if not counts.kernels:
         most = setting("immediate")
@@ -126,10 +119,7 @@ def count_reads() -> Iterator[Counter[tuple[str, int]]]:
 
 
 def _is_pending(value: Any) -> bool:
-    """Return whether reading a value may evaluate pending operations.
-
-    The value is an array, a storage or a list of storages.
-    """
+    """Return whether reading an array, a storage or a list of storages may evaluate pending operations."""
     if isinstance(value, list):
         return any(storage.buffer is None for storage in value)
     return value._device is None if hasattr(value, "_device") else value.buffer is None

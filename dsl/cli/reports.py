@@ -43,10 +43,7 @@ def installed_version(name: str) -> str:
 
 
 def _describe_gpu_package(newer: str, older: str) -> str:
-    """Return a line of text about a package that only GPUs need.
-
-    `newer` and `older` are the names of the package.
-    """
+    """Return a line of text about a package that only GPUs need, called `newer` or `older`."""
     for name in (newer, older):
         if (found := installed_version(name)) != "not installed":
             return f"{name} {found}"
@@ -88,10 +85,7 @@ def cache(action: str) -> str:
 
 
 def doctor() -> int:
-    """Check that kernels compile for every target and run on every device.
-
-    Return 1 on failure, else 0.
-    """
+    """Check that kernels compile for every target and run on every device. Return 1 on failure, else 0."""
     broken, missing, without = 0, "", list[str]()
     values = np.linspace(0.1, 3, 1001).astype(np.float32)
 

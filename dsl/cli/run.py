@@ -53,10 +53,7 @@ def explain(program: MainProgram, output: str, device: str) -> int:
 
 
 def _is_ready(command: str, program: MainProgram, device: str) -> bool:
-    """Make `device` the default device, and return whether the program and the device exist.
-
-    If one of them does not exist, print an error.
-    """
+    """Make `device` the default device, or print an error and return False if it or the program is missing."""
     if not program.option and not os.path.exists(program.text):
         print(f"weft {command}: there is no file {program.text}", file=sys.stderr)
         return False

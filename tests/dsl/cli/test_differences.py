@@ -36,6 +36,12 @@ def test_not_a_number_and_infinity_are_differences() -> None:
     assert _verdict([1.0, np.nan], [1.0 + 1e-15, np.nan])[1] and not _verdict([1.0], [1.0, 1.0])[1]
 
 
+def test_large_integers_and_missing_times() -> None:
+    assert not _verdict([2**60], [2**60 + 1])[1] and _verdict([2**60], [2**60])[1]
+    times = np.array(["2020-01-01", "NaT"], "datetime64[D]")
+    assert _verdict(times, times.copy()) == ("datetime64[D][2] equal", True) and not _verdict(times, times[::-1])[1]
+
+
 def test_what_differs_under_numpy_is_not_judged() -> None:
     judge = ResultComparison({"x": np.asarray(5.0)}, "took 5 s\nsum 1\n", (1.0,))
     assert _verdict(4.0, 6.0, judge)[1]

@@ -32,9 +32,8 @@ SMALL = {
 }
 
 
-def _in_this_process(program: MainProgram) -> compare.FirstRun:
-    found = compare._outcome(program, True, {})
-    return compare.FirstRun(found.seconds, found.found, found.host)
+def _in_this_process(program: MainProgram) -> compare.Outcome:
+    return compare._outcome(program, True, {})
 
 
 @pytest.mark.parametrize("name", SMALL)
@@ -76,7 +75,7 @@ def test_saved_arrays_are_compared(
     (tmp_path / "script.py").write_text(SAVING)
     assert main(["run", "--compare", "script.py"]) == 0
     said = capsys.readouterr().out
-    for name in ("a.npy", "b.txt", "c.npz arr_0", "c.npz named", "d.npz only"):
+    for name in ("a.npy", "b.txt", "c.npz arr_0", "c.npz named", "d.npz only", "e.npy", "StringIO"):
         assert any(line.startswith(f"saved {name} ") and line.endswith("equal") for line in said.splitlines()), said
     assert np.load("c.npz")["named"].tolist() == [1, 1, 1]
     scripts = vars(script_module("numpy"))
@@ -113,12 +112,15 @@ def test_operations_of_one_line_are_named_once(
 
 
 SAVING = """
+import io
 import numpy as np
 x = np.ones(3)
 np.save("a.npy", x)
 np.savetxt("b.txt", x)
 np.savez("c.npz", x, named=x)
 np.savez_compressed("d.npz", only=x)
+np.save(file="e.npy", arr=x)
+np.savetxt(io.StringIO(), X=x)
 """
 
 
