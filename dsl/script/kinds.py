@@ -37,14 +37,8 @@ def is_computed(name: str, kind: MemoryEffect) -> bool:
 # Functions that create the same elements as weft's, at most as many as the product of the sizes and numbers passed (for
 # `indices`, as many for each axis).
 ALIKE = frozenset({"zeros", "ones", "empty", "full", "arange", "linspace", "repeat", "tile", "indices"})
-
-
 _CODES = "?bBhHiIlLqQefdgFDGSUV"
-
-
 NUMBERS = frozenset({bool, int, float, complex, *(np.dtype(code).type for code in "?bBhHiIlLqQefdgFDG")})
-
-
 # Types of arguments that are passed to NumPy's functions unchanged.
 PLAIN = NUMBERS | {NoneType, EllipsisType, slice, str, bytes, type, *(type(np.dtype(code)) for code in _CODES)}
 

@@ -14,13 +14,12 @@ from typing import Any
 import numpy as np
 
 from weft.dsl.immediate.callers import CALLERS, SHIFT, SLOTS
-from weft.runtime import Builtin, Text, python_function
+from weft.runtime import TYPE, Builtin, Text, python_function
 
 NAME = "weft_callers"
 _FUNCTIONS = ("PyObject_Vectorcall", "PyEval_GetGlobals", "PyUnicode_AsUTF8AndSize", "PyErr_Clear", "Py_IncRef")
 _WORDS = ("callers", "kind", "str", "first", "slow")
 _IMPORT, _CLASS = 0, 1
-_TYPE = 8  # offset of an object's type
 _MODULE = "numpy"
 
 
@@ -34,9 +33,7 @@ def native_import(imported: Callable[..., Any], slow: Callable[..., Any]) -> Cal
 
 
 def native_class(slow: Callable[..., Any]) -> Callable[..., Any]:
-    """Return a getter for `Array.__class__` that returns `numpy.ndarray` to libraries.
-
-    In other code, the result is the real type.
+    """Return a getter for `Array.__class__` that returns `numpy.ndarray` to libraries, and otherwise the real type.
 
     The getter calls `slow` for unknown callers. Raises CompileError if it cannot be compiled.
     """
@@ -51,10 +48,7 @@ def _make(kind: int, first: Any, slow: Callable[..., Any], name: str) -> Callabl
 
 @cache
 def _text() -> str:
-    """Return the LLVM IR of the native code for imports and `Array.__class__`.
-
-    The function is ``call(self, ...)``.
-    """
+    """Return the LLVM IR of ``call(self, ...)``, the native code for imports and `Array.__class__`."""
     t = Text()
     known = t.begin_builtin(NAME, (*_FUNCTIONS, *_WORDS))
     first, slow, callers = known["first"], known["slow"], known["callers"]
@@ -62,7 +56,7 @@ def _text() -> str:
     t.enter_if("icmp eq ptr %names, null", "unnamed", "slow")
     t.enter_if("icmp sge i64 %count, 1", "some", "slow")
     given = t.load("%given", 0, "ptr")
-    type_at = t.new(f"getelementptr i8, ptr {given}, i64 {_TYPE}")
+    type_at = t.new(f"getelementptr i8, ptr {given}, i64 {TYPE}")
     kind = t.load(type_at, 0, "ptr")
     t.enter_if(f"icmp eq ptr {known['kind']}, inttoptr (i64 {_CLASS} to ptr)", "alone", "name")
     t.branch("icmp eq i64 %count, 1", "caller", "slow")

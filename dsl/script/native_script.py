@@ -102,10 +102,7 @@ _WORDS = ("function", "numpys.method", "own", "method", "slow", "limit", "kind",
 
 
 def check() -> bool:
-    """Compile the native code as a test, and return True.
-
-    Raises CompileError on failure.
-    """
+    """Compile the native code as a test, and return True. Raises CompileError on failure."""
     make_native(len, len, len, MemoryEffect.COMPUTE)
     native_callers.native_class(len)
     return True
@@ -114,10 +111,7 @@ def check() -> bool:
 def make_native(
     wrapped: Callable[..., Any], own: Callable[..., Any], slow: Callable[..., Any], kind: MemoryEffect
 ) -> Any:
-    """Return native code that replaces a script's function.
-
-    Raises CompileError if it cannot be compiled.
-    """
+    """Return native code that replaces a script's function. Raises CompileError if it does not compile."""
     name = getattr(wrapped, "__name__", "")
     numpys, most = METHODS_OF_FUNCTIONS.get(wrapped, (wrapped, 0))
     if isinstance(own, UFunc):  # Python calls its method faster than the object itself
@@ -142,10 +136,7 @@ def make_native(
 
 @cache
 def native_text() -> str:
-    """Return the LLVM IR of the native code for a script's function.
-
-    The function is ``call(self, ...)``.
-    """
+    """Return the LLVM IR of ``call(self, ...)``, the native code for a script's function."""
     names = (*_FUNCTIONS, *_OBJECTS, *_WORDS)
     numbers = {name: k for k, name in enumerate(Text().begin_builtin(NAME, names))}
     words = {name.upper().replace(".", "_"): numbers[name] for name in (*names, *_IN_EVERY_TABLE)}

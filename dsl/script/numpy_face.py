@@ -8,7 +8,6 @@ and its writes to arguments are written back.
 from __future__ import annotations
 
 import types
-from collections.abc import Mapping
 from functools import cache, wraps
 from importlib import import_module
 from typing import Any
@@ -105,22 +104,16 @@ class ndarray(np.ndarray, metaclass=_NdarrayMeta):
 OWN_TYPES.add(ndarray)
 
 
-def own_names_of(module: str) -> Mapping[str, Any]:
-    """Return the mapping from the names in a NumPy module to weft's functions."""
-    return OWN_IN.get(module, {})
-
-
 class NumpyModule(types.ModuleType):
     """A NumPy module whose functions take and return weft arrays."""
 
-    def __init__(self, wrapped: types.ModuleType, own: Mapping[str, Any], plain: Mapping[str, Any]) -> None:
+    def __init__(self, name: str) -> None:
+        wrapped = import_module(name)
         super().__init__(wrapped.__name__, wrapped.__doc__)
-        self.__dict__.update(plain)
-        self.__dict__["_wrapped"] = wrapped
-        self.__dict__["_own"] = own
-        self.__dict__["__file__"] = getattr(wrapped, "__file__", None)
-        if hasattr(wrapped, "__path__"):
-            self.__dict__["__path__"] = wrapped.__path__
+        plain = vars(wrapped) if name == "numpy.typing" else plain_names(name)
+        copied = {"__file__", "__path__", *plain} & set(dir(wrapped))
+        self.__dict__.update({key: getattr(wrapped, key) for key in copied})
+        self.__dict__.update(_wrapped=wrapped, _own=OWN_IN.get(name, {}))
 
     def __getattr__(self, name: str) -> Any:
         try:
@@ -173,14 +166,7 @@ def plain_names(module: str) -> frozenset[str]:
 @cache
 def submodule(name: str) -> NumpyModule:
     """Return weft's version of `numpy` or of one of its submodules."""
-    module = import_module(name)
-    own = own_names_of(name)
-    plain = (
-        vars(module)
-        if name == "numpy.typing"
-        else {n: getattr(module, n) for n in plain_names(name) if hasattr(module, n)}
-    )
-    return NumpyModule(module, own, plain)
+    return NumpyModule(name)
 
 
 NUMPY = submodule("numpy")

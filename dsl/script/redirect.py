@@ -42,10 +42,7 @@ _LOADED = "__weft_loaded__"  # a global name in modules that `isolated` loaded, 
 
 
 def redirect(*folders: str) -> None:
-    """Redirect NumPy imports in `__main__` and in the modules of the given folders.
-
-    Imports in child processes are also redirected.
-    """
+    """Redirect NumPy imports in `__main__`, in the modules of the given folders, and in child processes."""
     _folders.update(os.path.join(folder, "") for folder in folders)
     _known.clear()
     callers.set_program_test(is_program if _folders else None)
@@ -144,10 +141,7 @@ _getters: list[Any] = [_seen_class]
 
 
 def _is_loading(frame: types.FrameType | None) -> bool:
-    """Return whether an import is in progress.
-
-    Modules may then lack names that native code needs.
-    """
+    """Return whether an import is in progress, so that modules may lack names that native code needs."""
     # (This loop is a hundred times as fast as the search of all modules, which finds imports of other threads.)
     while frame is not None:
         if frame.f_code.co_filename == _IMPORTER:
@@ -181,10 +175,7 @@ script_function.when_native.append(install_native)
 
 
 def _import_for_caller(name: str, globals: Any = None, locals: Any = None, fromlist: Any = (), level: int = 0) -> Any:
-    """Import a module, or weft's version of NumPy if a program on weft imports NumPy.
-
-    If the module is NumPy and the caller is the program, return weft's version.
-    """
+    """Import a module, or weft's version of NumPy if a program on weft imports NumPy."""
     frame = sys._getframe(1)
     if not str(name).startswith("numpy"):
         return _import(name, globals, locals, fromlist, level)
@@ -195,10 +186,7 @@ def _import_for_caller(name: str, globals: Any = None, locals: Any = None, froml
 
 
 def _imported(frame: types.FrameType) -> str:
-    """Return the name of the module that a frame imports.
-
-    It is "numpy" for a call of ``__import__``.
-    """
+    """Return the name of the module that a frame imports, or "numpy" for a call of ``__import__``."""
     code, at = frame.f_code.co_code, frame.f_lasti
     if code[at] != _IMPORT_NAME:
         return "numpy"
@@ -274,10 +262,7 @@ def isolated(folder: str | Path, to_weft: bool) -> Iterator[None]:
 
 
 def load_program(path: Path, name: str, to_weft: bool = True) -> dict[str, Any]:
-    """Execute a Python file on weft or on NumPy, and return its global variables.
-
-    Functions defined by the file keep using the same library.
-    """
+    """Execute a Python file on weft or NumPy, which its functions keep using, and return its global variables."""
     path = path.resolve()
     if to_weft:
         array.show_class(_getters[-1])

@@ -49,10 +49,7 @@ _SAME = frozenset({"asarray", "asanyarray", "ascontiguousarray", "asfortranarray
 
 
 def _are_small(values: Iterable[Any], most: int = 0) -> bool:
-    """Return whether all values are small arrays, scalars, or short sequences of them.
-
-    Arrays of up to `most` elements are small, too.
-    """
+    """Return whether all values are scalars, arrays of few or at most `most` elements, or short sequences of them."""
     for value in values:
         kind = type(value)
         if kind is np.ndarray:
@@ -105,9 +102,7 @@ def _starts_with_array(arguments: tuple[Any, ...]) -> bool:
 def _stacker(function: Callable[..., Any], decide: Callable[..., Any]) -> Callable[..., Any]:
     """Return a version of a function such as `vstack` that joins small weft arrays immediately.
 
-    Other calls are passed to `decide`.
-
-    A result with few elements is a NumPy array, like the result of any function that creates an array.
+    Other calls are passed to `decide`. A result with few elements is a NumPy array, as of any creation function.
     """
 
     def stack(*arguments: Any, **options: Any) -> Any:
@@ -124,10 +119,7 @@ def _stacker(function: Callable[..., Any], decide: Callable[..., Any]) -> Callab
 
 
 def _made_elements(name: str, arguments: tuple[Any, ...], options: dict[str, Any]) -> float:
-    """Estimate the number of elements of the array that a creation function would create.
-
-    The estimate is 0 for invalid arguments.
-    """
+    """Estimate the number of elements that a creation function would create, or 0 for invalid arguments."""
     try:
         return _LENGTHS[name](*arguments, **options) if name in _LENGTHS else _by_lengths(arguments, options)
     except (TypeError, ValueError, IndexError, ZeroDivisionError, OverflowError):
@@ -331,10 +323,7 @@ def _creator(wrapped: Callable[..., Any], decide: Callable[..., Any]) -> Callabl
 
 
 def _decider(wrapped: Callable[..., Any], own: Callable[..., Any], kind: MemoryEffect) -> Callable[..., Any]:
-    """Return a function as `choose` does, but one that handles arguments of any type.
-
-    This function is slower.
-    """
+    """Return a function as `choose` does, but a slower one that handles arguments of any type."""
     name = getattr(wrapped, "__name__", "function")
     inputs = wrapped.nin if isinstance(wrapped, np.ufunc) else None
     computes = is_computed(name, kind)
@@ -422,10 +411,7 @@ def install_native_code() -> None:
 
 
 def replace_own(new: Mapping[Callable[..., Any], Callable[..., Any]]) -> None:
-    """Replace weft's functions in scripts by equivalent ones.
-
-    `new` maps old functions to new functions.
-    """
+    """Replace weft's functions in scripts by equivalent ones, according to a mapping from old to new functions."""
     for made in _made:
         if made.own in new:
             made.own = new[made.own]

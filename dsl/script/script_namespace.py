@@ -19,10 +19,11 @@ import weft.runtime as runtime
 from weft.dsl.arrays.array import Array
 from weft.dsl.arrays.on_host import ALONE, WrappedFunction, adopt_array, call_numpy, from_host_if_large, to_host
 from weft.dsl.arrays.random_arrays import draw_array, note_draw
+from weft.dsl.functions.own_names import OWN_IN
 from weft.dsl.immediate.at_call import MISSED, to_host_if_small
 from weft.dsl.immediate.host_values import values_of
 from weft.dsl.script.kinds import MemoryEffect
-from weft.dsl.script.numpy_face import own_names_of, plain_names
+from weft.dsl.script.numpy_face import plain_names
 from weft.dsl.script.script_function import ScriptFunction
 from weft.runtime import FIXED, IMMEDIATE, LEAST
 
@@ -36,7 +37,8 @@ def script_module(name: str) -> types.ModuleType:
 
     The result is a plain module, because the interpreter finds attributes of plain modules fastest.
     """
-    wrapped, own = import_module(name), own_names_of(name)
+    wrapped = import_module(name)
+    own: Mapping[str, Any] = OWN_IN.get(name, {})
     made = types.ModuleType(wrapped.__name__, wrapped.__doc__)
     names = made.__dict__
     names.update({key: getattr(wrapped, key) for key in ("__file__", "__path__") if hasattr(wrapped, key)})
@@ -102,10 +104,7 @@ def _find_others(known: frozenset[str], names: dict[str, Any]) -> Callable[[str]
 
 
 def _find(module: str, name: str, theirs: Any, own: Mapping[str, Any]) -> Any:
-    """Return the object that a name in a script's version of a NumPy module refers to.
-
-    `theirs` is NumPy's object.
-    """
+    """Return the object that a name refers to in a script's NumPy module. `theirs` is NumPy's object."""
     if isinstance(theirs, types.ModuleType):
         return script_module(theirs.__name__) if theirs.__name__.startswith("numpy") else theirs
     if name in plain_names(module) or module == "numpy.typing":
@@ -164,10 +163,7 @@ _WRITING = frozenset({"permuted", "random", "standard_exponential", "standard_ga
 
 
 def _drawing(base: type, name: str) -> Any:
-    """Return the version of a random generator's method for scripts.
-
-    If a script calls the method, a large result is a weft array.
-    """
+    """Return the version of a random generator's method that returns large results to scripts as weft arrays."""
     draw = getattr(base, name)
     has_native = base is np.random.Generator
     last_is_size = name not in ("rand", "randn")  # (if the arguments are numbers)
@@ -220,10 +216,7 @@ def _draw_bytes(self: np.random.Generator, length: int) -> bytes:
 
 
 def _make_generator(base: type, draws: str) -> type:
-    """Return a subclass of a NumPy generator class for scripts.
-
-    NumPy's own generators count as instances.
-    """
+    """Return a subclass of a NumPy generator class for scripts. NumPy's own generators count as instances."""
 
     class Meta(type(base)):  # type: ignore[misc]
         def __instancecheck__(cls, value: object) -> bool:
