@@ -11,7 +11,7 @@ import sys
 import threading
 import time
 from collections.abc import Callable, Iterator
-from contextlib import contextmanager
+from contextlib import contextmanager, suppress
 from functools import partial
 from typing import Any, Literal, NamedTuple, Protocol
 
@@ -131,7 +131,8 @@ class _Progress:
         self._begin = time.perf_counter()
         self._done = threading.Event()
         self._thread = threading.Thread(target=self._show, name="weft-progress", daemon=True)
-        self._thread.start()
+        with suppress(RuntimeError):  # (no thread starts while the interpreter shuts down)
+            self._thread.start()
 
     def _show(self) -> None:
         pause, width = PATIENCE, 0
@@ -148,4 +149,5 @@ class _Progress:
     def end(self) -> None:
         """Erase the progress line."""
         self._done.set()
-        self._thread.join()
+        if self._thread.ident is not None:
+            self._thread.join()

@@ -344,6 +344,17 @@ def test_a_long_compilation_is_shown_on_a_terminal(
         assert text.endswith("\r"), "the line is taken away"
 
 
+def test_a_compilation_while_no_thread_can_start(monkeypatch: pytest.MonkeyPatch) -> None:
+    def refuse(thread: threading.Thread) -> None:
+        raise RuntimeError("can't create new thread at interpreter shutdown")
+
+    monkeypatch.setattr(threading.Thread, "start", refuse)
+    monkeypatch.setattr(sys, "stderr", Terminal())
+    with override(progress=True), sound.building("softmax", "sm_90", "compile", 0):
+        compiled = True
+    assert compiled
+
+
 @pytest.mark.cpu
 def test_counters_that_are_reset_within_a_profile_are_not_negative() -> None:
     with override(interpret="never"):
