@@ -353,9 +353,7 @@ def _decider(wrapped: Callable[..., Any], own: Callable[..., Any], kind: MemoryE
             return (wrapped if kind is MemoryEffect.WRITE and type(target) is np.ndarray else own)(
                 *arguments, **options
             )
-        if type(target) is np.ndarray:
-            return wrapped(*arguments, **options)
-        if kind is MemoryEffect.VIEW:
+        if type(target) is np.ndarray or kind is MemoryEffect.VIEW:
             return wrapped(*arguments, **options)
         if name in _SAME and type(arguments[0]) is np.ndarray and arguments[0].size <= IMMEDIATE[FIXED]:
             return wrapped(*arguments, **options)
