@@ -27,9 +27,10 @@ from weft.dsl.immediate.at_call import BASIC, COMMON, Implementation, implementa
 from weft.dsl.immediate.callers import CALLERS
 from weft.dsl.immediate.inner_loops import store_numpy_loops
 from weft.dsl.immediate.native_elements import put_elements_first
-from weft.dsl.immediate.native_immediate_text import FUNCTIONS, NAME, SHARED, immediate_text
+from weft.dsl.immediate.native_immediate_text import NAME, immediate_text
 from weft.dsl.immediate.native_loops import DOT, MODES, put_loops_first
 from weft.dsl.immediate.native_operands_text import EXACT_TYPES, Alone, Mode
+from weft.dsl.immediate.native_tables import FUNCTIONS, SHARED
 from weft.dsl.immediate.small_work import (
     BROADCASTING,
     COPYING,

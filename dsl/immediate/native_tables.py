@@ -1,0 +1,111 @@
+"""Functions, objects and tables that the native code for small arrays uses.
+
+Out: names of functions of Python's C interface, and objects by name. The addresses of both are words of each `Builtin`.
+"""
+
+from __future__ import annotations
+
+from types import EllipsisType, NoneType
+from typing import Any
+
+import numpy as np
+
+from weft.dsl.arrays.array import Array
+from weft.dsl.immediate.at_call import CODES, NUMBERS, finish, from_numpy_result, seen, types_of
+from weft.dsl.immediate.callers import is_library
+from weft.dsl.immediate.small_work import is_alone
+from weft.fusion import ALONE, Storage
+from weft.runtime import Buffer, Listening, get_device
+
+FUNCTIONS = (
+    "PyObject_Vectorcall",
+    "PyObject_GetItem",
+    "PyObject_SetItem",
+    "PyDict_GetItemWithError",
+    "PyTuple_New",
+    "PyType_GenericAlloc",
+    "PyUnicode_Compare",
+    "Py_IncRef",
+    "PySequence_Size",
+    "PyTuple_GetItem",
+    "PyList_GetItem",
+    "PyList_New",
+    "PyList_SetItem",
+    "PyList_AsTuple",
+    "PyEval_GetGlobals",
+    "PyEval_GetFrame",
+    "PyFrame_GetCode",
+    "PyFrame_GetLasti",
+    "PyLong_FromVoidPtr",
+    "PyTuple_Pack",
+    "PyObject_IsTrue",
+)
+# The type number of a NumPy scalar's dtype, -1 for weak scalars, and an unused number for other types (axes are a
+# tuple).
+_PLAIN = dict.fromkeys((*NUMBERS, NoneType, EllipsisType, slice, tuple), 63) | dict.fromkeys((bool, int, float), -1)
+_PLAIN |= {np.dtype(code).type: np.dtype(code).num for code in "?bBhHiIlLqQfdFD"}
+_WHOLE: dict[type, bool] = dict.fromkeys((bool, int, *(np.dtype(code).type for code in "?bBhHiIlLqQ")), True)
+_REALS: dict[type, bool] = {**_WHOLE, **dict.fromkeys((float, np.float32, np.float64), True)}
+
+
+def _casts() -> dict[Any, int]:
+    """Return the set of dtypes from which NumPy casts with weft's results and without warnings, for each name of a dtype."""
+    found: dict[Any, int] = {}
+    for code in CODES:
+        kind = np.dtype(code)
+        sources = {each for each in CODES if np.can_cast(each, kind)} | set("?bBhHiIlLqQ")  # (integers wrap)
+        if kind.kind == "b":
+            sources |= set("fd")
+        names = kind.type, kind, kind.name, kind.char, kind.str[1:]
+        found |= dict.fromkeys(names, types_of(sources))
+    return found | {each: found[np.dtype(each)] for each in (bool, int, float, complex)}
+
+
+_CASTS = _casts()
+SHARED: dict[str, Any] = {
+    "Array": Array,
+    "ndarray": np.ndarray,
+    "tuple": tuple,
+    "list": list,
+    "float": float,
+    "int": int,
+    "str": str,
+    "float32": np.float32,
+    "float64": np.float64,
+    "slice": slice,
+    "None": None,
+    "Ellipsis": ...,
+    "plain": _PLAIN,
+    "numbers": dict.fromkeys(NUMBERS, True),
+    "real": _REALS,
+    "whole": _WHOLE,
+    "casts": _CASTS,
+    "kinds of dtypes": dict.fromkeys(map(type, _CASTS), True),
+    "options": dict.fromkeys(
+        "assume_unique axes axis axis1 axis2 ddof decimals equal_nan indexing invert k keepdims kind minlength mode n offset "
+        "ord return_counts return_index return_inverse rtol atol side".split(),
+        True,
+    ),
+    "array": np.array,
+    "from_numpy_result": from_numpy_result,
+    "finish": finish,
+    "seen": seen,
+    "call": "__call__",
+    "out": "out",
+    "immediate": "immediate",
+    "dot": np.dot,
+    "matmul": np.matmul,
+    "Listening": Listening,
+    "listeners": "listeners",
+    "host_math": "host_math",
+    "True": True,
+    "two": 2,
+    "Storage": Storage,
+    "Buffer": Buffer,
+    "cpu": get_device("cpu"),
+    "nbytes": "nbytes",
+    "shape": "shape",
+    "is_library": is_library,
+    "is_alone": is_alone,
+    "sites alone": ALONE,
+}
