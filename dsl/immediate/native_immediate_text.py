@@ -239,15 +239,7 @@ class _Immediate(ResultText):
         )
         self._count_read()
         self._check(result, "called", "leave")
-        # (If an extreme is zero, a large array may have zeros of both signs, of which a kernel chooses another.)
-        large = t.new(f"and i1 {beyond}, {t.new(f'icmp ne i64 {self._exact}, 0')}")
-        t.enter_if(f"icmp eq i1 {large}, 1", "called.large", "called.well")
-        kinds = [t.new(f"icmp eq ptr {self._type(result)}, {known[each]}") for each in ("float32", "float64")]
-        t.enter_if(f"or i1 {kinds[0]}, {kinds[1]}", "called.float", "called.well")
-        nonzero = t.new(f"call i32 {known['PyObject_IsTrue']}(ptr {result})")
-        t.enter_if(f"icmp eq i32 {nonzero}, 0", "called.zero", "called.well")
-        self._decrement_reference(result)
-        t.jump("give.up", "called.well")
+        self._check_zero(result, beyond)
         in_place = t.new(f"icmp eq i64 {self._mode}, {Mode.IN_PLACE}")
         t.enter_if(f"or i1 {in_place}, {self._has_out}", "written", "result")
         self._decrement_reference(result)
@@ -263,6 +255,21 @@ class _Immediate(ResultText):
         self._return(itself)
         t.label("result")
         self._take_result(result)
+
+    def _check_zero(self, result: str, beyond: str) -> None:
+        """Emit a branch to ``give.up`` if an extreme of a large array is a float zero.
+
+        The array may have zeros of both signs, of which a kernel chooses another.
+        """
+        t, known = self._t, self._known
+        large = t.new(f"and i1 {beyond}, {t.new(f'icmp ne i64 {self._exact}, 0')}")
+        t.enter_if(f"icmp eq i1 {large}, 1", "called.large", "called.well")
+        kinds = [t.new(f"icmp eq ptr {self._type(result)}, {known[each]}") for each in ("float32", "float64")]
+        t.enter_if(f"or i1 {kinds[0]}, {kinds[1]}", "called.float", "called.well")
+        nonzero = t.new(f"call i32 {known['PyObject_IsTrue']}(ptr {result})")
+        t.enter_if(f"icmp eq i32 {nonzero}, 0", "called.zero", "called.well")
+        self._decrement_reference(result)
+        t.jump("give.up", "called.well")
 
     def _choose_method(self, function: str) -> str:
         """Emit code that chooses between a NumPy function and the equivalent method of the first operand."""
