@@ -353,7 +353,8 @@ def wrap(storage: Storage, window: View | None = None, kind: type[Array] = Array
 
 def wrap_view(storage: Storage, window: View, kind: type[Array] = Array) -> Array:
     """Return an array over the part of a storage that a view selects, which may be all of it."""
-    return wrap(storage, None if window == whole(storage) else window, kind)
+    is_whole = not window[2] and window[0] == storage.shape and window == whole(storage)
+    return wrap(storage, None if is_whole else window, kind)
 
 
 def adopt_new(values: np.ndarray, device: Device) -> Array:

@@ -11,6 +11,7 @@ import gc
 from collections.abc import Callable
 from functools import wraps
 from sys import getrefcount
+from types import NoneType
 from typing import Any
 
 from weft.dsl.arrays.array import Array, ReadOnly, Scalar, View, expr_of, is_writable, record, wrap, wrap_view
@@ -20,6 +21,7 @@ from weft.dsl.immediate.host_values import overlaps
 from weft.fusion import contiguous_strides
 
 LIMIT = 20_000
+_BOUNDS = frozenset({int, NoneType})  # types of the bounds of basic slices
 
 # Memoized views (None for the view of a whole storage) and element offsets of indices.
 VIEWS: dict[Any, View | int | None] = {}
@@ -38,7 +40,7 @@ def key_of(array: Array, index: Any) -> Any:
             key += (kind, item)
         elif kind is slice:
             key += (slice, item.start, item.stop, item.step)
-            if not all(bound is None or type(bound) is int for bound in key[-3:]):
+            if not _BOUNDS.issuperset(map(type, key[-3:])):
                 return None
         else:
             return None
