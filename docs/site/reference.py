@@ -26,13 +26,12 @@ GROUPS = {
     ),
     "shapes": (
         "Changing shapes and joining arrays",
-        "manipulation joining bits append atleast_1d atleast_2d atleast_3d block column_stack dsplit dstack fliplr flipud "
+        "manipulation joining bits atleast_1d atleast_2d atleast_3d block column_stack dsplit dstack fliplr flipud "
         "hsplit hstack insert matrix_transpose resize rollaxis trim_zeros unstack vsplit vstack",
     ),
     "reductions": (
         "Sums, means and other reductions",
-        "reductions nan_statistics allclose apply_over_axes array_equal array_equiv corrcoef cov cumulative_prod "
-        "cumulative_sum nanargmax nanargmin",
+        "reductions nan_statistics allclose apply_over_axes array_equal array_equiv corrcoef cov cumulative_prod nanargmax nanargmin",
     ),
     "order": (
         "Sorting, searching and sets",
@@ -42,7 +41,7 @@ GROUPS = {
     "selecting": ("Selecting elements", "selection along_axis indexing extract fill_diagonal piecewise put select"),
     "algebra": (
         "Products and calculus",
-        "linear calculus signals diff matvec outer poly polyadd polyder polyfit polyint polymul polysub polyval trapezoid unwrap "
+        "linear calculus signals diff matvec poly polyadd polyder polyfit polyint polymul polysub polyval trapezoid unwrap "
         "vecdot vecmat",
     ),
     "attributes": (

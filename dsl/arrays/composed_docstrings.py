@@ -130,13 +130,6 @@ _CALLS = {
         "[2, 3, 4]",
         "array([ 2,  6, 24])",
     ),
-    "cumulative_sum": (
-        "Return the cumulative sum of the elements along an axis",
-        "[1, 2, 3], include_initial=True",
-        "array([0, 1, 3, 6])",
-    ),
-    "append": ("Return a copy of an array with values appended", "[1, 2], [[3], [4]]", "array([1, 2, 3, 4])"),
-    "extract": ("Return the elements at which a condition is true", "[True, False, True], [1, 2, 3]", "array([1, 3])"),
     "isfortran": (
         "Return whether an array is Fortran contiguous and not C contiguous",
         "wf.ones((2, 3)).T",
@@ -146,11 +139,6 @@ _CALLS = {
         "Return a view with the last two axes exchanged",
         "wf.asarray([[1, 2], [3, 4]])",
         "array([[1, 3],\n       [2, 4]])",
-    ),
-    "outer": (
-        "Return the products of all pairs of elements of two vectors",
-        "[1, 2], [10, 20, 30]",
-        "array([[10, 20, 30],\n       [20, 40, 60]])",
     ),
     "histogram_bin_edges": ("Return the edges of the bins of a histogram", "[0, 1, 4], bins=2", "array([0., 2., 4.])"),
     "i0": (
@@ -287,10 +275,6 @@ _SESSIONS = {
     "iterable": (
         "Return whether a value can be iterated over, like `numpy.iterable`.",
         ">>> wf.iterable(wf.arange(3)), wf.iterable(3)\n(True, False)",
-    ),
-    "isscalar": (
-        "Return whether a value is a scalar, like `numpy.isscalar`. A 0-d array is not a scalar.",
-        ">>> wf.isscalar(3.0), wf.isscalar(wf.asarray(3.0))\n(True, False)",
     ),
     "svdvals": (
         "Return the singular values of a matrix, like `numpy.linalg.svdvals`.",

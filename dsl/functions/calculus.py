@@ -16,16 +16,18 @@ from weft.dsl.arrays.memoized import memoized
 from weft.dsl.arrays.memory_order import memory_order, permuted, unpermuted
 from weft.dsl.arrays.results import as_array
 from weft.dsl.arrays.scatter import is_gpu
+from weft.dsl.arrays.validation import normalize_axis
 from weft.dsl.functions.histograms import FEW, rank
 from weft.dsl.functions.joining import concatenate, stack
 from weft.dsl.functions.manipulation import moveaxis, ravel
+from weft.dsl.functions.reductions import accumulate
 from weft.dsl.functions.selection import where
 from weft.dsl.functions.sorting import on_host
-from weft.fusion import cast
+from weft.fusion import cast, constant
 from weft.runtime import device
 
 if TYPE_CHECKING:
-    from weft.dsl.arrays.annotations import ArrayLike
+    from weft.dsl.arrays.annotations import ArrayLike, DTypeLike, Output
 
 _INT64 = np.dtype(np.int64)
 
@@ -142,3 +144,38 @@ def interp(
         found = where(values < marks[0], heights[0] if left is None else float(left), found)
         found = where(values > marks[n - 1], heights[n - 1] if right is None else float(right), found)
         return where(values != values, values, found)
+
+
+def cumulative_sum(
+    x: ArrayLike,
+    /,
+    *,
+    axis: int | None = None,
+    dtype: DTypeLike | None = None,
+    out: Output | None = None,
+    include_initial: bool = False,
+) -> Any:
+    """Return the cumulative sum along an axis, as the array API standard defines it.
+
+    Examples
+    --------
+    >>> wf.cumulative_sum([1, 2, 3], include_initial=True)
+    array([0, 1, 3, 6])
+    """
+    values = as_array(x)
+    if axis is None:
+        values = values if values.ndim else values.reshape(1)  # type: ignore[attr-defined]
+        if values.ndim != 1:
+            raise ValueError("For arrays which have more than one dimension ``axis`` argument is required.")
+        axis = 0
+    if not include_initial:
+        return accumulate("add", values, axis, dtype, out)
+    axis_number = normalize_axis(axis, values.ndim)
+    if out is not None:
+        lead: tuple[Any, ...] = (slice(None),) * axis_number
+        accumulate("add", values, axis_number, dtype, out[(*lead, slice(1, None))])
+        out[(*lead, 0)] = 0
+        return out
+    found = accumulate("add", values, axis_number, dtype)
+    first = record(constant(0, found.dtype, (*values.shape[:axis_number], 1, *values.shape[axis_number + 1 :])))
+    return concatenate([first, found], axis_number)

@@ -6,6 +6,7 @@ import operator
 from collections.abc import Callable
 from contextlib import AbstractContextManager, nullcontext
 from math import prod
+from types import NoneType
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
@@ -27,6 +28,7 @@ from weft.dsl.arrays.memory_order import copy_in_order, in_order, memory_axes, r
 from weft.dsl.arrays.on_host import to_host
 from weft.dsl.arrays.shared_arrays import import_memory, share_buffer
 from weft.dsl.arrays.validation import (
+    MOST_ELEMENTS,
     as_dtype,
     as_shape,
     check_new_order,
@@ -90,9 +92,7 @@ def asarray(
         result = copy_in_order(values, order) if copy else values
     elif isinstance(values, (list, tuple)) and any(issubclass(kind, Array) for kind in types_in(values)):
         stacked = stack_small(values)
-        if stacked is None:
-            stacked = in_order(np.stack([asarray(v) for v in values]), "C")  # type: ignore[arg-type]
-        result = stacked
+        result = in_order(_stack[0]([asarray(v) for v in values]), "C") if stacked is None else stacked
     elif hasattr(values, "__cuda_array_interface__"):
         result = convert(values)
     else:
@@ -124,6 +124,17 @@ def _converted(values: np.ndarray, order: str) -> Array:
     """Convert a NumPy array to a weft array with the memory order `order`."""
     axes = memory_axes(values, order)
     return convert(values) if axes is None else unpermuted(convert(values.transpose(axes)), axes)
+
+
+_stack: list[Callable[[list[Array]], Array]] = []
+
+
+def set_stack(stack: Callable[[list[Array]], Array]) -> None:
+    """Set the function that stacks arrays.
+
+    This module cannot import the function without an import cycle.
+    """
+    _stack[:] = [stack]
 
 
 def array(
@@ -407,9 +418,12 @@ def arange(
     """
     if start is stop is None:
         raise TypeError("arange() requires stop to be specified.")
-    given = [to_host(v) if isinstance(v, Array) else v for v in (start, stop, step)]
-    # (beside signed integers, an array of uint64 makes the result a float)
-    known = [v.item() if isinstance(v, (np.ndarray, np.integer)) and v.dtype != np.uint64 else v for v in given]
+    given: Any = (start, stop, step)
+    known = given
+    if not {int, NoneType}.issuperset(map(type, given)):
+        given = [to_host(v) if isinstance(v, Array) else v for v in given]
+        # (beside signed integers, an array of uint64 makes the result a float)
+        known = [v.item() if isinstance(v, (np.ndarray, np.integer)) and v.dtype != np.uint64 else v for v in given]
     first, last, stride = (0, known[0], known[2]) if known[1] is None else known
     stride = 1 if stride is None else stride
     with device_context(device):
@@ -425,9 +439,11 @@ def arange(
         made = make_small(np.arange, count, first, last, stride, kind)
         if made is not None:
             return made
+        if count > MOST_ELEMENTS:
+            as_shape(count)  # raises ValueError
         begin()
         current_epoch()
-        node = iota(as_shape(count), 0, kind)
+        node = iota((count,), 0, kind)
         if stride != 1:
             if count > 1:
                 kind.type(first + stride)  # (NumPy raises OverflowError if the second element is out of range)

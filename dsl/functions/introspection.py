@@ -61,6 +61,19 @@ def min_scalar_type(a: ArrayLike, /) -> np.dtype:
     return np.min_scalar_type(stand_in(a) if np.ndim(a) else to_host(a))
 
 
+def isscalar(element: Any) -> bool:
+    """Return whether a value is a scalar, like `numpy.isscalar`.
+
+    A 0-d array is not a scalar.
+
+    Examples
+    --------
+    >>> wf.isscalar(3.0), wf.isscalar(wf.asarray(3.0))
+    (True, False)
+    """
+    return np.isscalar(element)
+
+
 def _extent(array: Array, address: int) -> np.ndarray:
     """Return a NumPy array with the shape and strides of `array`, whose storage is at `address`, to compare memory."""
     (shape, strides, offset), width = array._view or whole(array._storage), array.itemsize

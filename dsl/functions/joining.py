@@ -21,7 +21,7 @@ from weft.dsl.arrays.memory_order import memory_order, permuted, unpermuted
 from weft.dsl.arrays.results import to_python
 from weft.dsl.arrays.validation import as_dtype, normalize_axis
 from weft.dsl.arrays.windows import is_c_ordered
-from weft.dsl.functions.creation import asarray, empty
+from weft.dsl.functions.creation import asarray, empty, set_stack
 from weft.dsl.functions.manipulation import expand_dims, ravel, reshape
 from weft.dsl.immediate.host_values import values_of
 from weft.fusion import Expr, contiguous_strides, evaluate, operand, update, view
@@ -178,6 +178,9 @@ def stack(
         raise ValueError("all input arrays must have the same shape")
     axis_number = normalize_axis(axis, found[0].ndim + 1)
     return concatenate([expand_dims(a, axis_number) for a in found], axis_number, out, dtype, casting)
+
+
+set_stack(stack)
 
 
 def row_stack(tup: Sequence[ArrayLike], *, dtype: DTypeLike | None = None, casting: str = "same_kind") -> Array:

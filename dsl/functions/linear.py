@@ -158,6 +158,20 @@ def inner(a: ArrayLike, b: Any) -> Any:
 
 
 @memoized
+def outer(a: ArrayLike, b: ArrayLike, out: Output | None = None) -> Any:
+    """Return the products of all pairs of elements of two vectors.
+
+    Examples
+    --------
+    >>> wf.outer([1, 2], [10, 20, 30])
+    array([[10, 20, 30],
+           [20, 40, 60]])
+    """
+    product = asarray(a).reshape(-1, 1) * asarray(b).reshape(1, -1)
+    return product if out is None else return_result("multiply", expr_of(product), out)
+
+
+@memoized
 def tensordot(a: ArrayLike, b: Any, axes: Any = 2) -> Any:
     """Return the sums of products of two arrays over pairs of axes, like `numpy.tensordot`.
 

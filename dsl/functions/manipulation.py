@@ -428,6 +428,11 @@ def sliding_window_view(
     return found if writeable else _read_only(found)
 
 
+def linalg_trace(x: ArrayLike, /, *, offset: int = 0, dtype: DTypeLike | None = None) -> Any:
+    """Return the sum of a diagonal of each matrix in the last two axes, like `numpy.linalg.trace`."""
+    return trace(x, offset, -2, -1, dtype)
+
+
 def as_strided(
     x: ArrayLike,
     shape: ShapeLike | None = None,

@@ -49,7 +49,7 @@ _MODULES = {
     + (" row_stack" if NUMPY_VERSION < (2, 5) else ""),
     "functions.reductions": "sum max min all any count_nonzero mean var std argmax argmin cumsum cumprod ptp "
     "average prod=prod_ amax=max amin=min",
-    "functions.linear": "dot einsum inner kron matmul tensordot vdot",
+    "functions.linear": "dot einsum inner kron matmul outer tensordot vdot",
     "arrays.standard": "__array_api_version__=API_VERSION __array_namespace_info__=NamespaceInfo from_dlpack",
     "arrays.indexing": "nonzero",
     "functions.histograms": "bincount digitize histogram histogram2d searchsorted",
@@ -57,13 +57,13 @@ _MODULES = {
     "functions.quantiles": "median nanmedian nanpercentile nanquantile percentile quantile",
     "functions.sets": "isin setdiff1d unique",
     "functions.along_axis": "put_along_axis take_along_axis",
-    "functions.selection": "where clip take compress delete choose isclose nan_to_num place putmask select",
+    "functions.selection": "append where clip take compress delete choose extract isclose nan_to_num place putmask select",
     "functions.nan_statistics": "nancumprod nancumsum nanmax nanmean nanmin nanprod nanstd nansum nanvar",
-    "functions.calculus": "cross ediff1d gradient interp",
+    "functions.calculus": "cross cumulative_sum ediff1d gradient interp",
     "functions.signals": "convolve correlate ravel_multi_index unravel_index",
     "arrays.methods": "round=round_ around=round_",
     "functions.attribute_functions": "astype copyto",
-    "functions.introspection": "broadcast may_share_memory min_scalar_type shares_memory size "
+    "functions.introspection": "broadcast isscalar may_share_memory min_scalar_type shares_memory size "
     + _made_by(
         of_stand_ins="can_cast common_type diag_indices_from einsum_path iscomplexobj isrealobj mintypecode result_type "
         "tril_indices_from triu_indices_from"
@@ -71,15 +71,15 @@ _MODULES = {
     "functions.several_outputs": "divmod=divmod_ fix frexp matvec modf spacing vecdot vecmat",
     "functions.bits": "packbits unpackbits",
     "functions.compositions": _made_by(
-        compose="allclose append apply_over_axes argwhere array_equal array_equiv asarray_chkfinite atleast_1d atleast_2d "
-        "atleast_3d block cumulative_prod cumulative_sum diagflat dsplit extract fill_diagonal flatnonzero fliplr flipud "
-        "fromfunction histogramdd hsplit imag iscomplex isfortran isneginf isposinf isreal isscalar iterable ix_ "
+        compose="allclose apply_over_axes argwhere array_equal array_equiv asarray_chkfinite atleast_1d atleast_2d "
+        "atleast_3d block cumulative_prod diagflat dsplit fill_diagonal flatnonzero fliplr flipud "
+        "fromfunction histogramdd hsplit imag iscomplex isfortran isneginf isposinf isreal iterable ix_ "
         "matrix_transpose meshgrid ndim piecewise polyadd polyder polyfit polymul polysub polyval put real real_if_close "
         "require resize rollaxis shape trim_zeros unique_all unique_counts unique_inverse unique_values unstack unwrap vsplit",
         compose_on_gpu="corrcoef cov histogram_bin_edges i0 insert intersect1d nanargmax nanargmin poly polyint setxor1d "
         "sort_complex union1d vander",
         compose_index="c_ mgrid ogrid r_",
-        compose_memoized="angle diff outer trapezoid",
+        compose_memoized="angle diff trapezoid",
         compose_stack="column_stack dstack hstack vstack",
     ),
     "script.numpy_face": "ndarray",
@@ -91,9 +91,10 @@ _SUBMODULES = {
     "numpy.linalg": {
         "functions.compositions": _made_by(
             compose="cross diagonal matmul matrix_norm matrix_power matrix_transpose multi_dot norm outer svdvals tensordot "
-            "trace vecdot vector_norm",
+            "vecdot vector_norm",
             compose_on_gpu="matrix_rank tensorinv",
         ),
+        "functions.manipulation": "trace=linalg_trace",
         "functions.decompositions": "cholesky cond det eigh eigvalsh inv lstsq pinv qr slogdet solve svd tensorsolve",
     },
     "numpy.fft": {
@@ -111,7 +112,7 @@ _SUBMODULES = {
 # bits.
 _NEVER_AT_ONCE = {name.rpartition(":")[2] for name in _MODULES["functions.introspection"].split()}.union(
     "angle array asarray asanyarray ascontiguousarray asfortranarray astype arange choose copy empty empty_like eye "
-    "fromfunction full full_like i0 identity imag indices isfortran isscalar iterable linspace nan_to_num ndim ones "
+    "fromfunction full full_like i0 identity imag indices isfortran iterable linspace nan_to_num ndim ones "
     "ones_like real shape tri zeros zeros_like".split()
 )
 

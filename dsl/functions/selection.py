@@ -20,6 +20,7 @@ from weft.dsl.arrays.scatter import is_gpu
 from weft.dsl.arrays.ufunc import UFUNCS
 from weft.dsl.arrays.validation import NUMPY_VERSION, normalize_axis, warn_deprecation
 from weft.dsl.functions.creation import arange, asarray
+from weft.dsl.functions.joining import concatenate
 from weft.dsl.functions.manipulation import broadcast_to, ravel
 from weft.dsl.functions.sorting import on_host
 from weft.dsl.immediate.at_call import MISSED, call_small
@@ -266,6 +267,19 @@ def isclose(
     return found | ((x != x) & (y != y)) if equal_nan else found
 
 
+def extract(condition: ArrayLike, arr: ArrayLike) -> Any:
+    """Return the elements at which a condition is true, like `numpy.extract`.
+
+    Examples
+    --------
+    >>> x = wf.arange(6)
+    >>> wf.extract(x % 2 == 0, x)
+    array([0, 2, 4])
+    """
+    test = ravel(as_array(condition))
+    return ravel(as_array(arr))[nonzero(test)[0]]  # type: ignore[index]
+
+
 def compress(condition: ArrayLike, a: ArrayLike, axis: int | None = None, out: Output | None = None) -> Any:
     """Return the slices along an axis at which a 1-D condition is true, like `numpy.compress`.
 
@@ -282,6 +296,18 @@ def compress(condition: ArrayLike, a: ArrayLike, axis: int | None = None, out: O
         array, axis = ravel(array), 0
     axis_number = normalize_axis(axis, array.ndim)
     return array[(slice(None),) * axis_number + (nonzero(test)[0],)]  # type: ignore[index]
+
+
+def append(arr: ArrayLike, values: ArrayLike, axis: int | None = None) -> Any:
+    """Return a copy of an array with values appended, like `numpy.append`.
+
+    Examples
+    --------
+    >>> wf.append([1, 2], [[3], [4]])
+    array([1, 2, 3, 4])
+    """
+    parts = [as_array(arr), as_array(values)]
+    return concatenate([ravel(p) for p in parts]) if axis is None else concatenate(parts, axis=axis)
 
 
 def delete(arr: ArrayLike, obj: Any, axis: int | None = None) -> Any:
