@@ -89,14 +89,14 @@ def _box_operands(node: Expr) -> tuple[Expr, ...] | None:
     return tuple(box.operands[1] for box in boxes)
 
 
-# Minimum length of rows of complex numbers for which a kernel that selects a box for each element is faster.
-FEW = 32
+# Minimum average length of the runs that a copy by NumPy's inner loop writes.
+LONG = 512
 # Minimum length of rows of bools for which NumPy's search along the rows is faster than a kernel's.
 ROW = 512
 
 
 def _is_copied(node: Expr, boxes: list[Expr]) -> bool:
-    """Return whether NumPy assembles an array from boxes faster than a kernel."""
+    """Return whether NumPy assembles an array from boxes faster than a kernel: complex numbers in long runs."""
     runs = 0  # contiguous runs of memory that are written
     for box in boxes:
         shape, strides, _ = box.attrs
@@ -106,9 +106,7 @@ def _is_copied(node: Expr, boxes: list[Expr]) -> bool:
                 break
             run *= n
         runs += prod(shape) // run
-    if node.dtype.kind == "c":
-        return bool(2 * runs <= node.size) and (len(node.shape) == 1 or bool(node.shape[-1] < FEW))
-    return bool(LONG * runs <= node.size) and bool(node.dtype.itemsize == 1)
+    return node.dtype.kind == "c" and bool(LONG * runs <= node.size)
 
 
 def _box_bounds(box: Expr) -> tuple[tuple[int, int], ...] | None:
@@ -184,10 +182,6 @@ def _is_long_inner_axis(value: Expr, axis: int) -> bool:
         return False
     strides = value.attrs[0] if value.kind == "view" else contiguous_strides(value.shape)
     return all(n == 1 or abs(strides[axis]) <= abs(s) for n, s in zip(value.shape, strides, strict=True))
-
-
-# Minimum length of a run for which a call to NumPy's inner loop is worthwhile.
-LONG = 64
 
 
 def _find_extreme(node: Expr, out: np.ndarray, values: Arrays, threads: int) -> None:

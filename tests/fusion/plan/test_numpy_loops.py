@@ -114,7 +114,7 @@ def test_positions_of_extremes_that_are_alike(op: str, shape: tuple[int, ...]) -
 
 @pytest.mark.usefixtures("cold_cache")
 def test_a_lone_copy_compiles_nothing() -> None:
-    x = wf.asarray(values((1000, 333), "uint8"))
+    x = wf.asarray(values((1000, 333), "complex64"))
     wf.evaluate(x)
     reset_statistics()
     wf.evaluate(wf.roll(x, 3))
@@ -153,12 +153,10 @@ def test_a_plan_with_a_loop_is_found_for_other_sizes() -> None:
 @pytest.mark.parametrize(
     ("shape", "dtype", "by_numpy"),
     [
-        ((200_000,), "uint8", True),
-        ((3000, 100), "uint8", True),
-        ((70_000, 3), "uint8", False),  # (runs are short)
+        ((200_000,), "uint8", False),
         ((200_000,), "complex64", True),
-        ((50_000, 8), "complex128", True),
-        ((3000, 100), "complex64", False),
+        ((100, 3000), "complex64", True),
+        ((50_000, 8), "complex128", False),  # (runs are short)
         ((200_000,), "float32", False),
         ((3000, 100), "float64", False),
     ],
