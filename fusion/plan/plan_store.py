@@ -45,8 +45,9 @@ def read(form: Any, device: Device) -> list[PlanRecord]:
     if cache is None or not (device.streaming or is_host_described()):
         return []
     key = store_key(form, device)
+    entry = cache.find(hashlib.sha256(key).hexdigest()) if key is not None else None
     found = []
-    for text in reversed(_texts(cache, key)) if key is not None else ():
+    for text in reversed(_texts(entry)):
         try:
             record = PlanRecord.from_text(text, partial(find_function, device))
         except (ValueError, TypeError, KeyError):
@@ -65,7 +66,8 @@ def add_record(form: Any, device: Device, record: PlanRecord, nodes: Sequence[Ex
     text = record.as_text(nodes)
     if len(text) > MOST_BYTES:
         return
-    texts = [*(one for one in _texts(cache, key) if one != text), text][-MOST_RECORDS:]
+    there = _texts(cache.find(hashlib.sha256(key).hexdigest()))
+    texts = [*(one for one in there if one != text), text][-MOST_RECORDS:]
     while sum(map(len, texts)) > MOST_BYTES:
         texts.pop(0)
     cache.put(key, ObjectCode("plan", "", "\n".join(texts).encode("ascii"), device.target.name, ()))
@@ -92,9 +94,8 @@ def _entry_of_lost_seconds(form: Any, device: Device) -> tuple[DiskCache | None,
     return (None, b"") if key is None else (cache, key + b" lost")
 
 
-def _texts(cache: DiskCache, key: bytes) -> list[str]:
-    """Return the records of a form as text, oldest first."""
-    entry = cache.find(hashlib.sha256(key).hexdigest())
+def _texts(entry: ObjectCode | None) -> list[str]:
+    """Return the records of a cache entry as text, oldest first."""
     return entry.code.decode("ascii").split("\n") if entry is not None and entry.kind == "plan" else []
 
 
