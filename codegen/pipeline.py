@@ -66,10 +66,6 @@ def _trace_schedule(kernel: Kernel, target: Target) -> Kernel:
     return trace_schedule(kernel) if target.sanitized and "scheme" in kernel.attributes else kernel
 
 
-def _target(target: Target) -> tuple[Target]:
-    return (target,)
-
-
 PREPARE = (
     Pass(inline_rows, "Inline user functions without control flow.", lambda target: (True,)),
     Pass(expand_bfloat16, "Compute bfloat16 in float32, so that later passes need not support it."),
@@ -86,7 +82,7 @@ LOOPS = (
         "Split a scatter loop into blocks, whose values are computed in vectors and then written in order.",
     ),
     Pass(narrow_counts, "Sum conditions in 32 bits if no sum can overflow."),
-    Pass(choose_lanes, "Mark the loops that run in vectors.", _target),
+    Pass(choose_lanes, "Mark the loops that run in vectors.", lambda target: (target,)),
     Pass(serialize_inner_loops, "Make the blocks of scatter loops serial, after vector lanes have been chosen."),
     Pass(keep_rows, "Store values that several loops over the same row compute."),
     Pass(fetch_rows, "Prefetch the next row while the current row is computed."),
@@ -116,7 +112,7 @@ INSTRUCTIONS = (
     Pass(
         _expand_warp_reduce,
         "Replace warp reductions with shuffles, and expand the ops that combine their values.",
-        _target,
+        lambda target: (target,),
         fused=False,
     ),
     Pass(
@@ -129,7 +125,7 @@ SANITIZE = (
     Pass(
         _trace_schedule,
         "Report each access and barrier of a fused kernel to the sanitizer.",
-        _target,
+        lambda target: (target,),
         fused=False,
     ),
 )

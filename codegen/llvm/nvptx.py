@@ -183,13 +183,8 @@ def _emit(kernel: Kernel, target: Target) -> tuple[str, Kernel, bool]:
     return text, ready, bool(dialect.symbols)
 
 
-def _build(kernel: Kernel, target: Target) -> tuple[Kernel, llvm.ModuleRef, str]:
-    """Return a kernel after all passes, its optimized LLVM module, and its PTX.
-
-    The last line of the PTX lists the limits on the number of registers per thread that the PTX assembler tries.
-    """
+def _optimized(text: str, target: Target, with_library: bool) -> tuple[llvm.ModuleRef, llvm.TargetMachine]:
     _initialize()
-    text, ready, with_library = _emit(kernel, target)
     machine = llvm.Target.from_triple(CUDA_TRIPLE).create_target_machine(
         cpu=target.arch, features=target.features, opt=3
     )
@@ -205,6 +200,16 @@ def _build(kernel: Kernel, target: Target) -> tuple[Kernel, llvm.ModuleRef, str]
     options.loop_vectorization = False
     builder = llvm.create_pass_builder(machine, options)
     builder.getModulePassManager().run(module, builder)
+    return module, machine
+
+
+def _build(kernel: Kernel, target: Target) -> tuple[Kernel, llvm.ModuleRef, str]:
+    """Return a kernel after all passes, its optimized LLVM module, and its PTX.
+
+    The last line of the PTX lists the limits on the number of registers per thread that the PTX assembler tries.
+    """
+    text, ready, with_library = _emit(kernel, target)
+    module, machine = _optimized(text, target, with_library)
     aims = ready.attributes.get("register_aims", ())
     note = f"{REGISTER_AIMS}{' '.join(map(str, aims))}\n" if aims else ""
     return ready, module, machine.emit_assembly(module) + note
