@@ -1,4 +1,4 @@
-"""Some of the fused programs at sizes from a thousand bytes to a billion bytes.
+"""Some of the programs in `fused.py`, with arrays of a thousand bytes to a billion bytes.
 
 The sizes show the effects of launches, caches and memory.
 

@@ -384,7 +384,7 @@ def _count_call() -> None:
 
 
 def install_native_after(calls: int) -> None:
-    """Install native code for the functions of scripts after enough calls in Python."""
+    """Install native code for the functions of scripts if it is due after `calls` calls of the Python functions."""
     if calls >= ENOUGH and _native_script().replacement.is_due(calls):
         install_native_code()
 

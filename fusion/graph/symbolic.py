@@ -274,7 +274,7 @@ class _Writer:
         return self.put(("number", value))
 
     def inverse(self, index: int) -> int:
-        """Write 1 / x as a float, even for an integer x."""
+        """Append an instruction that computes 1 / x for the value x at `index`, as a float, and return its index."""
         return self.put(("divide", self.number(1), index))
 
     def compose(self, name: str, x: int) -> int:

@@ -15,7 +15,7 @@ pytestmark = pytest.mark.filterwarnings("ignore::RuntimeWarning")
 
 
 def sample(dtype: str) -> np.ndarray:
-    """Return rows with and without NaNs, a row of NaNs only, and a row that ends in infinity."""
+    """Return four random rows. For float dtypes, one contains infinity, one contains some NaNs and one only NaNs."""
     x = (RNG.standard_normal((4, 33)) * 50).astype(dtype)
     if dtype[0] == "f":
         x[1, ::3], x[2], x[0, 3] = np.nan, np.nan, np.inf
