@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from contextlib import suppress
 from typing import Any
 
 import numpy as np
@@ -74,13 +75,12 @@ def return_result(name: str, node: Expr, out: Any, where: Any = True, casting: s
 
 def value_operand(value: object, dtype: np.dtype) -> tuple[Expr, type | None]:
     """Return the value of an assignment like `as_operand`, after NumPy has converted text and objects to `dtype`."""
-    try:
+    with suppress(UnsupportedDtypeError):
         node, weak = as_operand(value)
-    except UnsupportedDtypeError:
-        return as_operand(np.array(value, dtype))
-    if weak is complex and dtype.kind != "c":
-        raise TypeError("float() argument must be a string or a real number, not 'complex'")
-    return node, weak
+        if weak is complex and dtype.kind != "c":
+            raise TypeError("float() argument must be a string or a real number, not 'complex'")
+        return node, weak
+    return as_operand(np.array(value, dtype))  # (outside the block, so that NumPy's error has no context)
 
 
 def check_cast(name: str, source: np.dtype, target: np.dtype, casting: str = "same_kind") -> None:
