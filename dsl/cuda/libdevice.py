@@ -36,7 +36,7 @@ def _add(name: str, signature: str, host: Host, doc: str, **options: Any) -> Non
 
 
 def _add_both(name: str, signature: str, host: Host, doc: str, **options: Any) -> None:
-    """Add a float64 function, and the float32 function with an f appended to its name."""
+    """Add a float64 function and its float32 version. An f is appended to the name of the float32 version."""
     _add(name, signature, host, doc, **options)
     _add(f"{name}f", signature.replace("d", "f"), host, doc, **options)
 
@@ -163,9 +163,10 @@ _ARITHMETIC = (
 def _add_directions(
     name: str, signature: str, nearest: Host, form: Callable[[Any], Host], doc: str, **options: Any
 ) -> None:
-    """Add a function that rounds to nearest, and a version of it for each direction of rounding.
+    """Add a version of a function that rounds to nearest, and a version for each other rounding direction.
 
-    `form` takes the function that rounds in a direction, and returns a host form.
+    `nearest` is the host form of the first. `form` returns the host form of another version, given a function that
+    rounds in its direction.
     """
     _add(f"{name}_rn", signature, nearest, f"{doc}, rounded to nearest", **options)
     for direction, choose, words in _DIRECTIONS:

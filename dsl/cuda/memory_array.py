@@ -40,7 +40,7 @@ class DeviceAddress(ctypes.c_void_p):
 
 
 class DeviceArrayMethods:
-    """The methods of Numba's device arrays that `Array` and `MemoryArray` share."""
+    """Methods of Numba's device arrays, shared by `Array` and `MemoryArray`."""
 
     __slots__ = ()
 

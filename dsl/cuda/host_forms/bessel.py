@@ -123,9 +123,9 @@ def _far(x: float, order: int) -> Any:
 
 
 def _from_4(x: float, middle: tuple[float, ...], order: int, kind: int) -> Any:
-    """Compute a Bessel function of order 0 or 1 for x >= 4, or NaN for NaN.
+    """Compute a Bessel function of order 0 or 1 for x >= 4. The result for NaN is NaN.
 
-    `middle` is its series for 4 <= x < 8. `kind` is 0 for J and 1 for Y.
+    `middle` is the function's series for 4 <= x < 8. `kind` is 0 for J and 1 for Y.
     """
     if x < 8:
         result = _sum(middle, x * 0.5 - 3)

@@ -236,10 +236,10 @@ def integer_single(x: int) -> tuple[np.float32, float]:
 
 
 def rounded(error: Callable[..., Any], choose: Callable[..., Any]) -> Callable[..., Any]:
-    """Return a function that rounds its result with the function `choose`.
+    """Return a function that computes a result with `error` and rounds it with `choose`.
 
-    `error` computes the result rounded to nearest and its error. `choose` rounds the result in the wanted
-    direction.
+    `error` returns the result rounded to nearest, and a number with the sign of the rounding error. From these,
+    `choose` computes the result rounded in another direction.
     """
 
     def apply(*operands: float) -> float:

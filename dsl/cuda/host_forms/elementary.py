@@ -18,7 +18,7 @@ WHOLE = 2.0**52
 
 
 def reciprocal_of(function: Callable[..., Any]) -> Callable[..., Any]:
-    """Return a function that computes the reciprocal of a function."""
+    """Return a function that computes ``1 / function(...)``."""
 
     def apply(*operands: Any) -> Any:
         return 1 / function(*operands)

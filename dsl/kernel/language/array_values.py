@@ -330,7 +330,10 @@ def check_equal(c: Compiler, first: Extent, second: Extent, message: str) -> Non
 
 
 def aligned(array: ArrayValue, index: tuple[Any, ...]) -> tuple[Any, ...]:
-    """Return the index into `array` for an index into the broadcast result: 0 for axes of length 1."""
+    """Convert an index into a broadcast result to an index into the operand `array`.
+
+    The index along an axis of length 1 is 0.
+    """
     own = index[len(index) - array.ndim :] if array.ndim else ()
     return tuple(Constant(0) if isinstance(n, int) and n == 1 else k for n, k in zip(array.shape, own, strict=True))
 

@@ -116,7 +116,10 @@ def _call_object(call: Invocation, held: object, arguments: list[Any], keywords:
 
 
 def _bind(c: Compiler, held: object, signature: inspect.Signature, /, *arguments: Any, **keywords: Any) -> Any:
-    """Return the arguments of a call to `held` by parameter, or raise KernelTypeError if they do not fit."""
+    """Bind the arguments of a call to the parameters of `signature`, and return the `BoundArguments`.
+
+    Raises KernelTypeError if they do not fit. The message names `held`, the function that is called.
+    """
     try:
         return signature.bind(*arguments, **keywords)
     except TypeError as error:

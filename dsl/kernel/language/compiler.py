@@ -156,7 +156,10 @@ class Compiler(Variables):
         self.stack: list[Any] = []  # the functions that are being inlined
 
     def occurrence(self, path: tuple[Any, ...], node: ast.AST) -> int:
-        """Return how many times this run has already compiled the call `node`, as in an unrolled loop."""
+        """Count a compilation of the call `node`, and return how many times this run had compiled the call before.
+
+        A call in an unrolled loop is compiled once per iteration.
+        """
         key = (path, id(node))
         count = self.occurrences.get(key, 0)
         self.occurrences[key] = count + 1
@@ -380,7 +383,7 @@ class Compiler(Variables):
         return self.errors
 
     def hide(self, name: str, dtype: np.dtype, what: tuple[Any, ...]) -> Value:
-        """Add a hidden pointer parameter to the kernel. `what` tells a launch which argument to pass."""
+        """Add a hidden pointer parameter to the kernel, and return it. `what` tells a launch which argument to pass."""
         self.hidden.append(what)
         return self.builder.pointer(f"{name}{len(self.hidden)}", dtype, writable=True, align=dtype.itemsize)
 

@@ -14,9 +14,11 @@ from weft.runtime import Device, counted
 
 
 def reduce_function(held: Any, *arguments: Any) -> Any:
-    """Implement ``__reduce__`` for a decorated function: by name if it can be imported under its name.
+    """Implement ``__reduce__`` for a decorated function.
 
-    cloudpickle sends functions of ``__main__`` by value, because the other process has another ``__main__``.
+    A function that can be imported by its name is pickled as this name, and any other function as its type and
+    `arguments`. cloudpickle sends functions of ``__main__`` by value, because the other process has another
+    ``__main__``.
     """
     elsewhere = held.__module__ == "__main__" and "cloudpickle" in sys.modules
     found: Any = sys.modules.get(held.__module__)

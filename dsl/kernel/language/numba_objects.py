@@ -14,7 +14,10 @@ from weft.dsl.kernel.language import types
 
 
 def from_numba(value: Any) -> Any:
-    """Convert Numba's types, signatures and functions to those of weft or Python, and return others unchanged."""
+    """Convert a type, signature or function of Numba to that of weft or Python.
+
+    Return other values unchanged.
+    """
     kind = type(value)
     if not kind.__module__.startswith("numba."):
         return value

@@ -64,7 +64,7 @@ def _combine_tests(frame: FunctionFrame, name: str, tests: list[Callable[[], Tru
 def _parts(
     frame: FunctionFrame, pattern: ast.MatchSequence | ast.MatchClass, subject: Any
 ) -> list[tuple[ast.pattern, Any]] | None:
-    """Return the patterns inside a pattern, with the parts of `subject` that they are matched with.
+    """Return the subpatterns of a pattern, each in a pair with the part of `subject` that it has to match.
 
     Return None if `subject` cannot match, because it has another class or length.
     """

@@ -153,6 +153,6 @@ def result_values(c: Compiler, result: Variable) -> list[Any]:
 
 
 def _rebuild(c: Compiler, result: Variable, results: list[Any]) -> Any:
-    """Return the result of a call as a value, and remove its IR values from `results`."""
+    """Return the result of a call, built from IR values at the start of `results`. These are removed."""
     own = [results.pop(0) for _ in slot_dtypes(result.kind)]
     return c.assembled(result, own, lambda part: _rebuild(c, part, results))

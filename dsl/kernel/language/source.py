@@ -60,7 +60,10 @@ class Source:
 
 
 def source_of(function: FunctionType) -> Source:
-    """Return the source of a function, or raise KernelSyntaxError if it cannot be read."""
+    """Return the source of a function, which is decompiled if there is no source text.
+
+    Raises KernelSyntaxError if the function cannot be decompiled, or is a coroutine.
+    """
     linecache.lazycache(function.__code__.co_filename, function.__globals__)
     return _source(function.__code__)
 

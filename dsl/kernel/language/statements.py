@@ -112,7 +112,7 @@ def _annotated(frame: FunctionFrame, node: ast.AnnAssign) -> None:
 
 
 def _augmented(frame: FunctionFrame, node: ast.AugAssign) -> None:
-    """Compile ``target += value``, which evaluates the owner and the index of a target once."""
+    """Compile ``target += value``. The owner and the index of the target are evaluated only once."""
     c, target = frame.compiler, node.target
     store: Callable[[Any], None] = partial(bind, frame, target)
     match target:
@@ -287,7 +287,7 @@ def _counted(frame: FunctionFrame, node: ast.For, items: Range) -> None:
 
 
 def _has_own_target(frame: FunctionFrame, node: ast.For) -> bool:
-    """Return whether the variables that a loop assigns to its target are used in the loop only."""
+    """Return whether the variables in the target of a loop are used only inside the loop."""
     webs, inside = frame.source.webs.of, {id(part) for part in ast.walk(node)}
     numbers = {webs.get(id(part)) for part in ast.walk(node.target)} - {None}
     return not any(webs.get(id(n)) in numbers for n in own_nodes(frame.source.tree) if id(n) not in inside)
@@ -347,7 +347,7 @@ def _match(frame: FunctionFrame, node: ast.Match) -> bool:
 
 
 def _case(frame: FunctionFrame, case: ast.match_case, subject: Any, label: str) -> bool:
-    """Compile the guard and body of a `case`, and return whether execution can reach the end of the `match`."""
+    """Compile the guard and body of a `case`, and return whether execution can reach the end of the body."""
     c = frame.compiler
     patterns.bind_pattern(frame, case.pattern, subject)
     truth = True if case.guard is None else c.truth(evaluate(frame, case.guard))

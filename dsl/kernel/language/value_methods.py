@@ -53,7 +53,7 @@ def call_method(call: Invocation, owner: object, name: str, arguments: list[Any]
 
 
 def check_constructor(c: Compiler, maker: type) -> None:
-    """Raise KernelTypeError if the constructor of a named tuple or dataclass runs code of the class."""
+    """Raise KernelTypeError if the class of a named tuple or dataclass has a ``__post_init__`` method."""
     if hasattr(maker, "__post_init__"):
         c.fail(f"{maker.__name__} has a method __post_init__, which a kernel cannot run: make the object outside")
 

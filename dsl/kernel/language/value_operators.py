@@ -108,7 +108,7 @@ def is_vector(value: object) -> bool:
 
 
 def componentwise(c: Compiler, name: str, *operands: Any) -> TupleValue:
-    """Apply an op to each component of vectors, with scalars broadcast."""
+    """Apply the op `name` to the operands, component by component. Scalars are broadcast."""
     vectors = [o for o in operands if isinstance(o, TupleValue)]
     count = len(vectors[0].items)
     if any(len(v.items) != count for v in vectors):
@@ -168,7 +168,7 @@ def compare(frame: FunctionFrame, node: ast.AST, operator: ast.cmpop, left: Any,
 
 
 def _is_same(c: Compiler, left: Any, right: Any) -> Constant | ScalarValue:
-    """Compile ``left is right``. At run time, a bool or an enumeration member is a number."""
+    """Compile ``left is right``. Run-time bools and enumeration members are numbers, so their values are compared."""
     if isinstance(left, Constant) and isinstance(right, Constant) and left.value is right.value:
         return Constant(True)
     for one, other in ((left, right), (right, left)):

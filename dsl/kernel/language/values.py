@@ -400,7 +400,10 @@ def number_kind(value: Any) -> ScalarKind:
 
 
 def join(first: Kind, second: Kind, numba: bool = False) -> Kind | None:
-    """Return the kind of a variable for values of two kinds, or None. With `numba`, Python numbers are not weak."""
+    """Return the kind of a variable that holds values of two kinds, or None if no kind can represent both.
+
+    With `numba`, Python numbers are not weak.
+    """
     if first == second:
         return first
     if isinstance(first, ArrayKind) and isinstance(second, ArrayKind):

@@ -165,7 +165,10 @@ class Variables:
         variable.blocks = blocks
 
     def _succeed(self, variable: Variable, value: object) -> None:
-        """Assign a value to a new variable, which replaces a variable that is never read again."""
+        """Assign a value that does not fit the kind of `variable` to a new variable, `variable.later`.
+
+        All later uses in this run refer to the new variable.
+        """
         if variable.later is None:
             variable.later = Variable(variable.name)
             raise Restart  # a variable that a loop reads before its first assignment must be compiled again
@@ -271,7 +274,10 @@ class Variables:
                 variable.held = (value, tuple(self.builder.blocks))
 
     def _slot_values(self, kind: Kind | None, value: Any) -> list[Value]:
-        """Return the numbers that represent a value of a variable of kind `kind`, without those of its parts."""
+        """Return the numbers that represent a value in a variable of kind `kind`.
+
+        The numbers of the variable's parts, such as the items of a tuple, are not included.
+        """
         b = self.builder
         match kind:
             case ScalarKind(dtype=dtype):
@@ -322,7 +328,7 @@ class Variables:
         )
 
     def assembled(self, variable: Variable, numbers: list[Value], load_part: Callable[[Variable], Any]) -> Any:
-        """Return the value of a variable that numbers represent, as returned by `_slot_values`.
+        """Return the value of a variable, built from its `numbers` as returned by `_slot_values`.
 
         `load_part` returns the value of an item of a tuple, or of an optional value.
         """
@@ -358,12 +364,15 @@ class Variables:
         return ArrayValue(pointer, kind.dtype, shape, strides, kind.space, kind.writable, name, kind.packed)
 
     def at_top(self) -> AbstractContextManager[None]:
-        """Return a context manager that inserts operations at the start of the kernel."""
+        """Return a context manager in which emitted operations are inserted at the start of the kernel."""
         return self.builder.at(0)
 
 
 def slot_dtypes(kind: Kind | None) -> list[np.dtype]:
-    """Return the dtypes of the numbers that represent a value of kind `kind`, without those of its parts."""
+    """Return the dtypes of the numbers that represent a value in a variable of kind `kind`.
+
+    The numbers of the variable's parts, such as the items of a tuple, are not included.
+    """
     match kind:
         case ScalarKind(dtype=dtype):
             return [dtype]

@@ -174,7 +174,11 @@ def parts_of(value: object) -> tuple[Any, tuple[str, ...], tuple[Any, ...]] | No
 
 
 def map_leaves(function: Callable[[Any], Any], value: Any) -> Any:
-    """Apply a function to an argument, or to the items of a tuple, dataclass or vector, recursively."""
+    """Return the result of applying a function to an argument.
+
+    For a tuple, dataclass or vector, apply the function to the items recursively, and return a copy with the results.
+    If no item changes, return the argument itself.
+    """
     parts = parts_of(value)
     if parts is None:
         return function(value)

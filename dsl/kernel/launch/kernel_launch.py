@@ -363,7 +363,7 @@ def _make_queue(device: Device) -> Buffer:
 
 
 def _launch_children(parent: DispatchedLaunch, queue: Buffer, sites: list[Any]) -> None:
-    """Launch the kernels that a kernel has recorded.
+    """Execute the kernel launches that the threads of `parent` have recorded in `queue`.
 
     Raises LaunchError for an invalid grid or block size, or for too many launches.
     """

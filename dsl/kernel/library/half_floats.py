@@ -1,7 +1,8 @@
 """Functions on float16 and bfloat16 numbers, in the kernel language.
 
-In: float16 or float32 numbers, or bfloat16 numbers as 16 bits (uint16). Out: numbers of the same type. Invariant: a result is rounded once.
-By default, it is rounded from a float32 result with the op table's accuracy; docstrings state exceptions.
+In: float16 or float32 numbers, or bfloat16 numbers as 16 bits (uint16). Out: numbers of the same type. Invariant: a
+result is rounded once. By default, it is rounded from a float32 result with the op table's accuracy; docstrings state
+exceptions.
 """
 
 from __future__ import annotations
@@ -85,7 +86,7 @@ def _fused(x: Any, y: Any, z: Any) -> Any:
 
 
 def _on_floats(function: Callable[..., Any]) -> Callable[..., Any]:
-    """Adapt a float32 function to bfloat16 bits, with a result that is not a bfloat16."""
+    """Return a version of a float32 function that takes bfloat16 bits. Its result is not converted."""
 
     def on_bits(*bits: Any) -> Any:
         return function(*[bfloat16_to_float(x) for x in bits])
@@ -94,7 +95,7 @@ def _on_floats(function: Callable[..., Any]) -> Callable[..., Any]:
 
 
 def _rounded(function: Callable[..., Any]) -> Callable[..., Any]:
-    """Adapt a float32 function to bfloat16 bits."""
+    """Return a version of a float32 function that takes bfloat16 bits and returns bfloat16 bits."""
 
     def on_bits(*bits: Any) -> Any:
         return float_to_bfloat16(function(*[bfloat16_to_float(x) for x in bits]))
@@ -124,7 +125,7 @@ def _unordered(function: Callable[..., Any]) -> Callable[..., Any]:
 
 
 def _saturated(function: Callable[..., Any]) -> Callable[..., Any]:
-    """Clamp the bfloat16 results of a function to [0, 1], with 0 for NaN."""
+    """Return a version of a function whose bfloat16 result is clamped to [0, 1]. A NaN result becomes 0."""
 
     def on_bits(*bits: Any) -> Any:
         result = bfloat16_to_float(function(*bits))

@@ -67,11 +67,11 @@ class Report(ThreadAccess):
     kind : str
         One of `FindingKind`.
     array : str
-        The array's name in that line, empty for barriers.
+        The array's name in the source line. Empty for barriers.
     index : tuple of int
         The index as written, possibly negative. Empty if there is none.
     other : ThreadAccess or None
-        The operation of the other thread of a race, or of two threads at different barriers.
+        The operation of the other thread, if two threads are in a race or wait at different barriers.
     count : int
         Number of occurrences.
     """
@@ -242,10 +242,10 @@ class SanitizedLaunch(DispatchedLaunch):
 
 @contextmanager
 def detecting(detector: Detector, kernel: str, grid: Triple, block: Triple) -> Iterator[None]:
-    """Within a ``with`` block, which runs a kernel, let `detector` receive its events.
+    """Context manager for a launch of a kernel whose events `detector` receives.
 
-    Raises SanitizerError if the detector finds errors. Python's garbage collector is disabled, because it would take
-    long to scan all recorded accesses.
+    Raises SanitizerError at the end if the detector has found errors. Until then, Python's garbage collector is
+    disabled, because it would take long to scan all recorded accesses.
     """
     collects = gc.isenabled()
     gc.disable()
@@ -305,7 +305,7 @@ def _fused_site(name: str, number: int, facts: tuple[Any, ...]) -> Site:
 
 @contextmanager
 def check_launch(function: Any) -> Iterator[Callable[[list[list[int]]], None]]:
-    """Context manager that checks one launch of a fused kernel, and yields a function that receives its events.
+    """Context manager that checks one launch of a fused kernel, and yields a function that receives the events.
 
     The ``simt::sanitized`` device checks GPU schedules in this way. The locations in a `SanitizerError` are operations
     of the kernel's IR (line 1 is the first instrumented operation).

@@ -114,9 +114,10 @@ class Conditions:
         return False
 
     def _choice(self, number: int, block: CodeBlock) -> bool:
-        """Merge the blocks of ``a if c else b``, or return False if they have another form.
+        """Merge the blocks of ``a if c else b`` and return True, or return False if they have another form.
 
-        The expression is a value, or the test of a branch. In a branch, both tests lead to the same two blocks.
+        The expression is a value, or the test of a branch. In the latter case, the block of `a` and the block of `b`
+        branch to the same two blocks.
         """
         if not self._branch(block):
             return False

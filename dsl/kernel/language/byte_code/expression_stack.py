@@ -117,7 +117,7 @@ def is_pure(body: list[CodeInstruction], make: Callable[[Definition, list[ast.ex
 
 
 def operator_of(symbol: str) -> Any:
-    """Return the syntax tree of a binary operator or a comparison, such as ``+`` or ``not in``."""
+    """Return the AST node of a binary operator or a comparison operator, such as ``+`` or ``not in``."""
     found: Any = ast.parse(f"x {symbol} y", mode="eval").body
     return found.op if isinstance(found, ast.BinOp) else found.ops[0]
 
@@ -339,7 +339,10 @@ class ExpressionStack:
             self._push(UnpackedItem(whole, targets, k))
 
     def _bind(self, target: Any, value: Any) -> None:
-        """Assign a value that was on the stack to `target`, a syntax tree."""
+        """Decompile an assignment of `value`, which was popped from the stack, to the syntax tree `target`.
+
+        The assignment becomes a statement, a `NamedExpr`, or the target of a loop or of an unpacking.
+        """
         self._at(target)
         if any(other is value for other in self.stack):  # `(target := value)`, or the first of several targets
             named = self._at(ast.NamedExpr(target, getattr(value, "root", value)))

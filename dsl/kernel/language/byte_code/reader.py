@@ -96,7 +96,10 @@ def _inner(definition: Definition) -> Tree:
 
 
 def _annotate(tree: ast.FunctionDef, found: dict[Any, ast.expr]) -> None:
-    """Set the annotations of a function's parameters, and of its result, which has the key "return"."""
+    """Set the annotations of a function's parameters and result, and remove them from `found`.
+
+    `found` maps names of parameters to annotations. The key of the result's annotation is "return".
+    """
     tree.returns = found.pop("return", None)
     for argument in parameters_of(tree):
         argument.annotation = found.pop(argument.arg, None)
@@ -132,7 +135,10 @@ def _lambda(tree: ast.FunctionDef) -> ast.Lambda:
 
 
 def _expression(body: list[ast.stmt], line: int) -> ast.expr:
-    """Convert the body of a lambda to an expression, if every path through the body ends with `return`."""
+    """Convert the body of a lambda, which consists of `if` and `return` statements, to an expression.
+
+    Raises Unreadable if the body contains other statements.
+    """
     match body:
         case [ast.Return(value=value)]:
             return ast.copy_location(ast.Constant(None), body[0]) if value is None else value
@@ -179,7 +185,10 @@ def _generator(tree: Tree, iterable: ast.expr) -> ast.GeneratorExp:
 
 
 def _compile(tree: Tree, code: CodeType) -> CodeType:
-    """Compile a function's syntax tree inside another function that binds its free variables, and return its code."""
+    """Compile the syntax tree of a function, and return the code object of the function.
+
+    The function is compiled inside another function that binds its free variables.
+    """
     body: list[ast.stmt]
     if isinstance(tree, ast.Lambda):
         body = [ast.Return(tree)]
