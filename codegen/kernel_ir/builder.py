@@ -232,7 +232,7 @@ class KernelBuilder:
             self.blocks.pop()
 
     def _end(self, values: tuple[Value, ...] = ()) -> None:
-        """End the open block with a `yield` of `values`, unless it has ended."""
+        """End the open block with a `yield` of `values`, unless the block has already ended."""
         if not self.ended:
             self.block.operations.append(Operation("yield", values))
 

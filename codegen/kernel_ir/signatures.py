@@ -202,7 +202,10 @@ _REGISTERS = {"h": "hH", "r": "iI", "l": "lLqQ", "f": "f", "d": "d"}
 
 
 def assembly_fault(operation: Operation) -> str:
-    """Return an error message if LLVM would end the process for an operation's inline assembly, otherwise ""."""
+    """Return an error message if an operation's inline assembly is invalid, otherwise "".
+
+    LLVM would end the process if it compiled invalid inline assembly.
+    """
     template, constraints = operation.attributes["template"], operation.attributes["constraints"]
     given = [text for text in constraints.split(",") if text and text != "~{memory}"]
     values = (*operation.results, *operation.operands)

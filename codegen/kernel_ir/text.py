@@ -83,7 +83,10 @@ def _show_attributes(attributes: dict[str, Any]) -> str:
 
 
 def _flat(attributes: dict[str, Any]) -> dict[str, Any]:
-    """Return a kernel's attributes, with the class name and the changed fields of its schedule."""
+    """Return a kernel's attributes as they are printed.
+
+    The schedule is replaced by the name of its class, and its fields that differ from their defaults are added.
+    """
     decision = attributes.get("schedule")
     if decision is None:
         return attributes

@@ -175,7 +175,10 @@ class _Verifier:
         return last
 
     def _parallel_alone(self, operations: list[Operation]) -> None:
-        """Reject stores, atomics, branches and loops beside a parallel loop, whose blocks run concurrently."""
+        """Reject stores, atomics and operations with regions in the same block as a parallel loop.
+
+        The iterations of a parallel loop run concurrently.
+        """
         loops = [o for o in operations if o.opcode == "for" and o.attributes.get("role") == "parallel"]
         if loops and any(o.regions or o.opcode in ("store", "atomic") for o in operations if o is not loops[0]):
             rule = "a parallel loop must be the only operation of its block with regions, stores or atomics"

@@ -13,7 +13,7 @@ REGISTER = 64  # bytes of a vector from which elements are extracted
 
 
 def array_alignment(dtype: np.dtype, count: int) -> int:
-    """Return the alignment of an array in generated code: 16 bytes if it can be loaded as vectors."""
+    """Return the alignment of an array in generated code: 16 bytes, or the item size for a single element."""
     return dtype.itemsize if count == 1 else 16
 
 
@@ -91,7 +91,7 @@ class MemoryEmitter(StreamEmitter):
         return self.concatenated(parts, memory, count)
 
     def concatenated(self, parts: list[str], kind: str, count: int) -> str:
-        """Concatenate vectors of `count` elements each. Their number must be a power of two."""
+        """Concatenate vectors of `count` elements each. The number of vectors must be a power of two."""
         while len(parts) > 1:
             parts = [
                 self.shuffled(wide(kind, count), range(2 * count), left, right)
@@ -125,10 +125,10 @@ class MemoryEmitter(StreamEmitter):
     def _masked_access(
         self, pointer: Value, index: Value, lanes: int, row: str, apart: str
     ) -> tuple[str, str, str, str]:
-        """Return the LLVM intrinsic for a masked load or store of a vector, and its address.
+        """Return the LLVM intrinsic for a masked load or store of a vector, and the address of the access.
 
-        The access is contiguous, a gather or a scatter. The result consists of the intrinsic's name, its type suffix,
-        and the type and the text of the address.
+        The intrinsic's name is `row` for a contiguous access, and `apart` for a gather or scatter. The result consists
+        of this name, its type suffix, and the type and the text of the address.
         """
         item, memory = self.environment[index], memory_type(self.element_type(pointer))
         where = self.where(pointer)
@@ -219,7 +219,7 @@ class MemoryEmitter(StreamEmitter):
     # -- pointers -----------------------------------------------------------------------------
 
     def local(self, operation: Operation) -> None:
-        """Emit an allocation of local memory in the function's frame, which all iterations of a loop use."""
+        """Emit an allocation of local memory in the function's frame. All iterations of a loop use the same memory."""
         (result,) = operation.results
         dtype, count = self.element_type(result), operation.attributes["count"]
         kind = memory_type(dtype)

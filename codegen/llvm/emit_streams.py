@@ -28,7 +28,10 @@ class StreamEmitter(Writer):
 
     @property
     def streams(self) -> bool:
-        """Whether the kernel uses prefetches and non-temporal stores: it accesses more memory than the caches hold."""
+        """Whether the kernel uses prefetches and non-temporal stores.
+
+        The ``streams`` attribute marks kernels that access more memory than the caches hold.
+        """
         return self.kernel.level == "logical" and bool(self.kernel.attributes.get("streams"))
 
     def fetch_ahead(self, operation: Operation, address: str, nbytes: int) -> None:
@@ -158,7 +161,10 @@ class StreamEmitter(Writer):
 
 
 def _widest_stores(body: Block, lanes: int) -> list[Operation]:
-    """Return the contiguous stores with the largest elements if their vectors fill cache lines, otherwise none."""
+    """Return the contiguous stores to global memory that have the largest elements.
+
+    Return [] if a vector of these elements does not fill whole cache lines.
+    """
     steps = index_steps(body.operations, body.parameters[0])
     found = [o for o in body.operations if o.opcode == "store" and steps.get(o.operands[1]) == 1 and _is_global(o)]
     sizes = [o.operands[0].type.dtype.itemsize for o in found]  # type: ignore[union-attr]

@@ -73,7 +73,7 @@ def suffix(type_name: str, lanes: int) -> str:
 
 
 def struct_type(kinds: list[str]) -> str:
-    """Return the LLVM type of several results: void, the type of the only result, or a struct."""
+    """Return one LLVM type for a list of result types: void for none, the type itself for one, otherwise a struct."""
     return "void" if not kinds else kinds[0] if len(kinds) == 1 else "{ " + ", ".join(kinds) + " }"
 
 
@@ -110,7 +110,7 @@ _FLOATS = re.compile(r"(%v\d+ = (?:fadd|fsub|fmul|fdiv|fneg|call(?= (?:float|dou
 
 
 def with_float_flags(text: str, flags: str) -> str:
-    """Add fast-math flags to the float instructions in `text`, except in the formulas of elementary functions."""
+    """Return `text` with fast-math flags on its float instructions, except in formulas of elementary functions."""
     return _FLOATS.sub(rf"\1 {flags}", text)
 
 
@@ -199,12 +199,12 @@ class Writer:
         self.declarations.setdefault(symbol, f"declare {result} @{symbol}({', '.join(parameters)})")
 
     def call(self, symbol: str, result: str, arguments: list[tuple[str, str]]) -> str:
-        """Declare an external function, call it, and return the name of its result, or "" for the type void."""
+        """Declare an external function and emit a call. Return the name of the result, or "" for the type void."""
         self.declare(symbol, result, [kind for kind, _ in arguments])
         return self.append(result, f"call {result} @{symbol}({', '.join(f'{k} {v}' for k, v in arguments)})")
 
     def append(self, kind: str, text: str) -> str:
-        """Append an instruction of a type, and return the name of its result, or "" for the type void."""
+        """Append an instruction with a result of type `kind`, and return the name of the result ("" for void)."""
         if kind != "void":
             return self.line(text)
         self.do(text)
@@ -217,7 +217,10 @@ class Writer:
 
     @contextmanager
     def when(self, condition: str, note: str = "") -> Iterator[None]:
-        """Context manager that emits a branch: its body runs if the i1 `condition` holds. `note` is its metadata."""
+        """Context manager that emits a branch around the code emitted in its body.
+
+        The code runs if the i1 `condition` holds. `note` is the metadata of the branch instruction.
+        """
         number = self.fresh_number()
         self.do(f"br i1 {condition}, label %when{number}, label %done{number}{note}")
         self.start_label(f"when{number}")
@@ -243,7 +246,7 @@ class Writer:
         return name
 
     def variable(self, kind: str, initial: str) -> str:
-        """Allocate an integer in the frame of the open function, and set it to an initial value."""
+        """Allocate an integer in the open function's frame, set it to an initial value, and return its address."""
         align = max(int(kind[1:]) // 8, 1)
         address = self.alloca(kind, align)
         self.do(f"store {kind} {initial}, ptr {address}, align {align}")
@@ -286,7 +289,10 @@ class Writer:
         return self.line(f"shufflevector {vector} {first}, {vector} poison, <{lanes} x i32> zeroinitializer")
 
     def shuffled(self, vector: str, order: Iterable[int], first: str, second: str = "poison") -> str:
-        """Return a vector of elements of one or two vectors of the LLVM type `vector`, given by their positions."""
+        """Emit a shuffle, and return the vector of the elements at the positions `order` of one or two vectors.
+
+        Positions count through `first`, then through `second`. Both vectors have the LLVM type `vector`.
+        """
         positions = [f"i32 {k}" for k in order]
         kind = f"<{len(positions)} x i32>"
         return self.line(f"shufflevector {vector} {first}, {vector} {second}, {kind} <{', '.join(positions)}>")
@@ -300,7 +306,7 @@ class Writer:
         self.environment[operation.results[0]] = item
 
     def set_results(self, operation: Operation, kind: str, text: str) -> None:
-        """Record the results of an operation, given their common type (see `struct_type`) and its text."""
+        """Record the results of an operation, which `text` holds as one value of type `kind` (see `struct_type`)."""
         if len(operation.results) == 1:
             self.set(operation, Item(text))
             return
@@ -308,7 +314,10 @@ class Writer:
             self.environment[value] = Item(self.line(f"extractvalue {kind} {text}, {k}"))
 
     def packed(self, parts: list[tuple[str, str]]) -> str:
-        """Return the text of several results of given types as one value (see `struct_type`), "" for no results."""
+        """Combine results into one value (see `struct_type`), and return its text, or "" for no results.
+
+        `parts` are the types and texts of the results.
+        """
         if len(parts) < 2:
             return parts[0][1] if parts else ""
         whole, text = struct_type([kind for kind, _ in parts]), "poison"
@@ -325,7 +334,7 @@ class Writer:
         return self.line(f"bitcast {scalar_type(dtype)} {text} to i{bit_width(dtype)}") if dtype.kind == "f" else text
 
     def from_integer(self, text: str, dtype: np.dtype) -> str:
-        """Return the value of dtype `dtype` whose bits are an integer, as the inverse of `as_integer`."""
+        """Return the value of dtype `dtype` that has the bits of an integer: the inverse of `as_integer`."""
         return self.line(f"bitcast i{bit_width(dtype)} {text} to {scalar_type(dtype)}") if dtype.kind == "f" else text
 
     def widened(self, text: str, word: str = "sext") -> str:

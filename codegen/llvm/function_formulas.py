@@ -180,7 +180,7 @@ class _Text:
         return 1.5 * 2.0**self.format.fraction + self.format.bias
 
     def split(self, x: str) -> tuple[str, str]:
-        """Split x into n ln(2) + r, where n is an integer, and return the encoding of n (n + anchor), and r."""
+        """Split x into n ln(2) + r for an integer n. Return n + anchor, which encodes n, and r."""
         anchored = self.fma(x, self.number(1 / math.log(2)), self.number(self.anchor))
         n = self.op("fsub", anchored, self.number(self.anchor))
         r = self.fma(n, self.number(-self.format.ln2_high), x)
@@ -210,7 +210,7 @@ class _Text:
     # -- logarithms ------------------------------------------------------------------------------
 
     def parts(self, x: str) -> tuple[str, str]:
-        """Split x > 0 into 2**e (1 + f), 1 + f between sqrt(1/2) and sqrt(2). Return e and f as floats."""
+        """Split x > 0 into 2**e (1 + f), with 1 + f between sqrt(1/2) and sqrt(2). Return e and f as floats."""
         form = self.format
         small = self.test("olt", x, 2.0 ** (1 - form.bias))
         normal = self.select(small, self.op("fmul", x, self.number(2.0**form.lift)), x)
@@ -318,5 +318,5 @@ def formula(writer: Writer, target: Target, name: str, dtype: np.dtype, operands
 
 
 def has_fma(target: Target) -> bool:
-    """Return whether the target has a fused multiply-add instruction, as 64-bit ARM always has."""
+    """Return whether the target has a fused multiply-add instruction. Every 64-bit ARM target has one."""
     return "+fma" in target.features.split(",") or target.triple.startswith(("aarch64", "arm64"))

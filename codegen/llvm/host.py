@@ -55,7 +55,10 @@ class HostText:
 
 
 def emit_host(kernel: Kernel, target: Target) -> HostText:
-    """Emit the LLVM text of a kernel for the host, as threads for explicit kernels and GPU schedules."""
+    """Emit the LLVM text of a kernel for the host.
+
+    User-written kernels and kernels with a GPU schedule run their GPU threads on the host.
+    """
     ready = run_passes(kernel, target)
     launch = _launch(ready, _cost(kernel))
     if ready.level == "logical":
@@ -77,7 +80,10 @@ def _cost(kernel: Kernel) -> int:
 
 
 def _launch(ready: Kernel, cost: int) -> dict[str, Any]:
-    """Return the launch parameters of a kernel, which runs chunks of its outermost loop, or thread blocks."""
+    """Return the launch parameters of a kernel.
+
+    A logical kernel runs in chunks of its outermost loop, and a threaded kernel in thread blocks.
+    """
     if ready.level == "logical":
         outer = any(o.opcode == "for" and o.attributes["role"] == "parallel" for o in ready.body.operations)
         spans = [[k, *span] for k, span in find_spans(ready).items()]
@@ -99,7 +105,7 @@ def _depends_on_order(o: Operation) -> bool:
 
 
 def _effort(target: Target) -> int:
-    """Return LLVM's optimization level, which is low for GPU schedules on the host, since they are for tests."""
+    """Return LLVM's optimization level. It is 0 for GPU schedules on the host, since only tests use them."""
     return 2 if target.schedule is None else 0
 
 

@@ -118,7 +118,10 @@ def _float_loop(emitter: Emitter, kind: str, dtype: np.dtype, address: str, valu
 
 
 def combine(emitter: Emitter, kind: str, dtype: np.dtype, x: str, y: str) -> str:
-    """Combine two values as an atomic or a reduction does. For float16, the computation is in float32."""
+    """Emit code that combines two values by the op `kind` of an atomic or a reduction, and return the result.
+
+    Values of float16 are combined in float32.
+    """
     if dtype.char == "e":
         single = np.dtype(np.float32)
         x, y = (emitter.convert(text, dtype, single, 0) for text in (x, y))

@@ -64,9 +64,10 @@ def thread_range(
 def first_multiple(
     emitter: Writer, start: str, stop: str, multiples: ThreadMultiples, compute: Callable[[Value], str]
 ) -> tuple[str, str]:
-    """Emit code that computes the first thread index at which a number is a multiple of a divisor, and their distance.
+    """Emit code that finds the thread indices at which a number is a multiple of a divisor.
 
-    The indices are in the index dtype, and less than `stop`. `compute` emits the computation of a value for thread 0 of
+    Return the first such index from `start` on, and the distance between such indices, in the index dtype. If there is
+    no such index before `stop`, the first result is `stop`. `compute` emits the computation of a value for thread 0 of
     the axis, and returns its text.
     """
     start, stop = (emitter.widened(text, "zext nneg") for text in (start, stop))

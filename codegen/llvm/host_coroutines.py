@@ -130,7 +130,10 @@ class CoroutineDialect(GridDialect):
         return emitter.line(f"load i64, ptr {self.field_address(emitter, self.warp, lane, Field.COPY)}, align 8")
 
     def members(self, emitter: Emitter) -> str:
-        """Emit a load of the mask of the lanes, or of the number of the threads, that reached a synchronization point."""
+        """Emit a load of the participants of a synchronization point.
+
+        They are a mask of lanes for a warp operation, and a number of threads for a barrier.
+        """
         return self.field(emitter, Field.MEMBERS)
 
     # -- results of synchronization points ------------------------------------------------------

@@ -57,7 +57,7 @@ class HostDialect:
             emitter.environment[parameter.value] = Item(text)
 
     def math(self, emitter: Emitter, name: str, dtype: np.dtype, operands: list[str], lanes: int) -> str:
-        """Emit a C library function as an inline formula, or as calls to libmvec (vectors) or libm (lanes)."""
+        """Emit a C library function as an inline formula, as calls to libmvec, or as one call to libm per lane."""
         written = formula(emitter, self.target, name, dtype, operands, lanes)
         if written is not None:
             return written

@@ -44,7 +44,7 @@ def count_result(emitter: Emitter, kind: str, votes: str, members: Callable[[], 
 
 
 def vote_result(emitter: Emitter, kind: str, ballot: str, members: Callable[[], str]) -> str:
-    """Emit the result of a warp vote, such as the ballot, whose bit k is the vote of lane k.
+    """Emit the result of a warp vote. Bit k of `ballot` is the vote of lane k.
 
     `members` emits the mask of the lanes that vote.
     """
@@ -64,7 +64,7 @@ def reduce_warp(
     read: Callable[[int], str],
     lanes: AbstractContextManager[tuple[str, str]],
 ) -> str:
-    """Emit a reduction over the lanes of a warp. A complete warp is reduced by halves, others in lane order.
+    """Emit a reduction over the lanes of a warp: by halves for a complete warp, otherwise in lane order.
 
     Parameters
     ----------

@@ -72,7 +72,7 @@ class GridDialect(HostDialect):
         self.shared_bytes = self.read_slot(emitter, first + 6)
 
     def poll_interrupts(self, emitter: Emitter) -> None:
-        """Enable interrupt polls in the loops of a user-written kernel that are emitted after this call.
+        """Enable interrupt polls in all loops emitted after this call, if the kernel is user-written.
 
         Functions that the kernel calls contain no polls.
         """
@@ -177,7 +177,9 @@ class GridDialect(HostDialect):
         return True
 
     def position(self, emitter: Emitter, operation: Operation) -> bool:
-        """Emit a position or an extent along an axis of the grid with no-wrap flags: LLVM knows that addresses grow with x.
+        """Emit the computation of a position or an extent along an axis of the grid, with no-wrap flags.
+
+        The flags tell LLVM that addresses grow with x.
 
         Return False for other operations, which may overflow.
         """

@@ -72,7 +72,7 @@ class InterruptPolls(NoPolls):
 
 
 def _iterations(o: Operation) -> int:
-    """Return the maximum number of iterations of an operation's loops, or more than `SHORT` if it is unknown."""
+    """Return the maximum number of iterations of an operation's loops. If it is unknown, return more than `SHORT`."""
     if o.opcode in SYNCHRONIZATION or o.opcode == "for":
         return SHORT + 1
     inside = sum(_iterations(inner) for region in o.regions for inner in region.operations)

@@ -181,9 +181,12 @@ class SplitEmitter(BarrierEmitter):
 
     @contextmanager
     def each_thread(self, independent: bool, guards: RunGuards, taken: tuple[str, str] | None = None) -> Iterator[None]:
-        """Emit loops over the threads of a block, or of several blocks that run together, and set `linear`.
+        """Context manager that emits loops over the threads of a block, or of several blocks that run together.
 
-        Threads outside the bounds of `guards`, or outside the range `taken` of the threads in step, are skipped.
+        `linear` is set to the number of the current thread.
+
+        Threads outside the bounds of `guards`, or outside the range `taken` of threads that take the branch, are
+        skipped.
         """
         with self.next_block(self.merges) if self.grid_in_step else nullcontext("") as block:
             before = self.threads_before(block) if block else ""
@@ -309,7 +312,7 @@ class SplitEmitter(BarrierEmitter):
             super().operation(operation)
 
     def repeat_while_any(self, operation: Operation) -> None:
-        """Emit a `repeat` loop with synchronization points, which ends when all its threads have left the kernel."""
+        """Emit a `repeat` loop with synchronization points. It ends when all threads in the loop have left the kernel."""
         number = self.fresh_number()
         branch = self.split.branches[operation]
         self.do(f"br label %again{number}")
@@ -361,7 +364,7 @@ class SplitEmitter(BarrierEmitter):
         self.settled, self.vectorizes = {}, False
 
     def emit_thread(self, run: Run, guards: RunGuards, done: str) -> None:
-        """Emit the code of one thread between two barriers, which ends at the label `done`."""
+        """Emit the code that one thread executes between two barriers. The code ends at the label `done`."""
         self.here = set()
         masks = [(self.gone, "eq")] if self.gone and run.late else []
         if run.branch is not None and not guards.entered:

@@ -63,7 +63,7 @@ class ArrayEmitter(Emitter):
         return name
 
     def array_of(self, value: Value, bytes_each: int) -> str:
-        """Return the array of a value or variable, which is reserved on first use."""
+        """Return the array that holds a value or variable of each thread. Reserve the array on first use."""
         if value not in self.kept:
             self.kept[value] = self.array(bytes_each)
         return self.kept[value]
@@ -132,7 +132,7 @@ class ArrayEmitter(Emitter):
         return self.line(f"getelementptr inbounds {kind}, ptr {array}, i64 {index}")
 
     def load_value(self, value: Value, array: str, number: str = "") -> str:
-        """Load the element of `array` that contains a value of a thread, by default of the current thread."""
+        """Load a value of a thread, by default the current thread, from the thread's element of `array`."""
         kind, size = memory_of(value)
         text = self.line(f"load {kind}, ptr {self.slot(array, kind, number)}, align {size}{NOTE}")
         return text if isinstance(value.type, Pointer) else self.as_value(text, value.type, 0)

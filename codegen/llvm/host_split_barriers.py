@@ -168,7 +168,10 @@ class BarrierEmitter(ArrayEmitter):
         self.set(operation, Item(count))
 
     def load_ballot(self, operation: Operation, thread: str) -> tuple[str, str]:
-        """Emit code that determines whether a thread votes true, and whether it votes, as 0 or 1 (i32)."""
+        """Emit code that determines whether a thread votes true, and whether it votes at all.
+
+        Both results are 0 or 1 (i32).
+        """
         vote = self.load_byte(self.contributions[operation], thread)
         takes_part = self.line(f"zext i1 {self.participates(operation, thread)} to i32")
         return self.line(f"and i32 {self.line(f'zext i8 {vote} to i32')}, {takes_part}"), takes_part
@@ -179,7 +182,7 @@ class BarrierEmitter(ArrayEmitter):
         self.do(f"store i32 {self.line(f'add i32 {before}, {by}')}, ptr {address}, align 4")
 
     def result_arrays(self, operation: Operation, sizes: tuple[int, ...]) -> list[str]:
-        """Return the arrays for the results of a synchronization point, which are reserved by the first call.
+        """Return the arrays for the results of a synchronization point. The first call reserves them.
 
         `sizes` are the bytes per element of each array.
         """
@@ -228,7 +231,10 @@ class BarrierEmitter(ArrayEmitter):
             self.do(f"store {kind} {text}, ptr {self.slot(array, kind, warp)}, align {size}")
 
     def warps_at(self, operation: Operation) -> tuple[str, str]:
-        """Emit code that finds the first warp with threads at a synchronization point, and the end of the range."""
+        """Emit code that finds the range of warps with threads at a synchronization point.
+
+        Return the number of the first warp, and the number after the last one.
+        """
         branch = self.split.branches[operation]
         first, end = self.ranges[branch] if branch is not None else ("0", self.threads)
         start = first if first == "0" else self.line(f"lshr i64 {first}, 5")
@@ -268,7 +274,7 @@ class BarrierEmitter(ArrayEmitter):
         return vote_result(self, operation.attributes["kind"], ballot, lambda: self.load_of_warp(members, "i32", 4))
 
     def load_shuffle(self, operation: Operation) -> str:
-        """Load another lane's value for the current thread, or its own value if that lane is inactive."""
+        """Load another lane's value for the current thread, or the thread's own value if that lane is inactive."""
         if operation.opcode == "shuffle_xor":
             value, other = operation.operands[0], str(operation.attributes["mask"])
         else:
@@ -305,10 +311,10 @@ class BarrierEmitter(ArrayEmitter):
     ) -> str:
         """Load the value of the lane at `distance` (i32, the same for all lanes) above or below the thread's own lane.
 
-        `source_lane` states whether there is such a lane in the group, its number, and the number of the current lane.
-        `partial` states whether the current lane may not participate. The addresses of adjacent threads are adjacent,
-        so that LLVM uses vector loads. Values of threads that do not exist are loaded from the padding of the arrays,
-        and not used.
+        If there is no such lane, load the thread's own value. `source_lane` consists of whether the group has such a
+        lane, the number of that lane, and the number of the current lane. `partial` states whether some lanes may not
+        participate. The addresses of adjacent threads are adjacent, so that LLVM uses vector loads. Values of threads
+        that do not exist are loaded from the padding of the arrays, and not used.
         """
         inside, source, lane = source_lane
         kind, mode = self.type_of(value.type), operation.attributes.get("mode", "xor")

@@ -19,7 +19,10 @@ def _is_float(value: Value) -> bool:
 
 
 def _join_parts(real: Any, imag: Any) -> Any:
-    """Return a complex number with exact, possibly infinite parts, unlike ``real + 1j * imag``."""
+    """Return the complex numbers with the given real and imaginary parts.
+
+    For infinite parts, ``real + 1j * imag`` would contain NaN.
+    """
     real, imag = np.broadcast_arrays(real, imag)
     joined = np.empty(real.shape, np.result_type(real, np.complex64))
     joined.real, joined.imag = real, imag
@@ -107,7 +110,7 @@ def remainder(b: KernelBuilder, x: Value, y: Value) -> Value:
 
 
 def fmod(b: KernelBuilder, x: Value, y: Value) -> Value | None:
-    """Return C's remainder of integers, which has the sign of the dividend, or None for floats."""
+    """Return the remainder of integers as in C, with the sign of the dividend. Return None for floats."""
     if _is_float(x):
         return None
     divisor, bad = _safe_divisor(b, x, y)
@@ -137,7 +140,10 @@ def _float_divmod(b: KernelBuilder, x: Value, y: Value) -> tuple[Value, Value]:
 
 
 def power(b: KernelBuilder, x: Value, y: Value) -> Value | None:
-    """Return the power of integers by repeated squaring with wraparound, or None for floats, which have a lowering."""
+    """Return the power of integers, computed by repeated squaring with wraparound.
+
+    Return None for floats, for which the op has a lowering.
+    """
     if _is_float(x):
         return None
     bits = b.constant(x.dtype.itemsize * 8)

@@ -94,7 +94,7 @@ def _lgamma(x: float) -> float:
 
 
 def _ldexp(b: KernelBuilder, x: Value, exponent: Value) -> Value:
-    """Return x * 2**exponent, by three multiplications with powers of two, at most one of which rounds."""
+    """Return x * 2**exponent, computed by three multiplications. At most one of them rounds."""
     n = b.cast(exponent, np.int64)
     limits = np.finfo(x.dtype)
     # a multiplication that another one follows keeps all bits of a result that is not 0

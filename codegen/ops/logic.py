@@ -99,7 +99,10 @@ def _signbit(b: KernelBuilder, x: Value) -> Value:
 
 
 def _mixed(name: str, b: KernelBuilder, x: Value, y: Value) -> Value | None:
-    """Expand a comparison between int64 and uint64 into operations that give the exact result, as in NumPy."""
+    """Expand a comparison between int64 and uint64 into operations that give the exact result, as in NumPy.
+
+    Return None for other operands.
+    """
     if x.type == y.type or {_kind(x), _kind(y)} != {"i", "u"}:
         return None
     signed, other = (x, y) if _kind(x) == "i" else (y, x)
@@ -117,7 +120,7 @@ def _mixed(name: str, b: KernelBuilder, x: Value, y: Value) -> Value | None:
 
 
 def _comparison(name: str, dunder: str, doc: str) -> OpDef:
-    """Return the comparison op with the operator `dunder`, which is also the name of LLVM's predicate."""
+    """Return the comparison op with the operator `dunder`, which is also LLVM's predicate without its prefix."""
     signed, unsigned = (dunder, dunder) if dunder in ("eq", "ne") else (f"s{dunder}", f"u{dunder}")
     floats = "une" if dunder == "ne" else f"o{dunder}"  # comparisons with NaN are false, except `not_equal`
     return OpDef(

@@ -162,7 +162,7 @@ def identity_of(op: str | OpDef, dtype: Any) -> Any:
 
 
 def is_reduction(name: str) -> bool:
-    """Return whether reductions with the op `name` exist: argmin, argmax, and the ops that have an identity."""
+    """Return whether the op `name` can be used in reductions: argmin, argmax and all ops with an identity can."""
     op = _ALIASES.get(POSITIONS.get(name, name))
     return op is not None and op.identity is not None
 

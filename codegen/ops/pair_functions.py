@@ -110,7 +110,7 @@ class Real:
         return ~(abs(self) < math.inf)
 
     def choose(self, yes: Real | float, no: Real | float) -> Real:
-        """Return `yes` if this bool is true, otherwise `no`, of which at most one is a constant."""
+        """Return `yes` if this bool is true, otherwise `no`. At most one of them is a Python number."""
         like = yes if isinstance(yes, Real) else no
         assert isinstance(like, Real)
         return Real(self.b, self.b.op("where", self.value, like.like(yes).value, like.like(no).value))
@@ -129,7 +129,7 @@ Parts = tuple[Real, Real]
 
 
 def on_pairs(function: Callable[..., Parts]) -> Callable[..., Pair]:
-    """Return a function of this module in the form of `OpDef.on_pairs`."""
+    """Convert a function of this module to the signature of `OpDef.on_pairs`."""
 
     def run(b: KernelBuilder, *operands: Pair) -> Pair:
         real, imag = function(*((Real(b, x[0]), Real(b, x[1])) for x in operands))
@@ -159,7 +159,10 @@ def _times_minus_i(z: Parts) -> Parts:
 
 
 def _overflow_bound(x: Real) -> float:
-    """Return a number c just below the overflow threshold of exp, above which exp(x) is exp(x - c) * exp(c)."""
+    """Return a number c just below the overflow threshold of exp.
+
+    For x > c, exp(x) is computed as exp(x - c) * exp(c).
+    """
     return float(math.floor(math.log(x.limits.max))) - 8
 
 
@@ -289,7 +292,7 @@ def power(base: Parts, exponent: Parts) -> Parts:
 
 
 def _scaled_hyperbolic(x: Real) -> tuple[Real, Real, Real]:
-    """Return sinh and cosh divided by a scale factor, and the factor, which is 1 except near overflow."""
+    """Return sinh(x) / scale, cosh(x) / scale and scale. The scale is 1 except near overflow."""
     far = abs(x) > _overflow_bound(x)
     large = 0.5 * (abs(x) - _overflow_bound(x)).of("exp")
     scale = far.choose(x.like(math.exp(_overflow_bound(x))), 1.0)

@@ -48,7 +48,10 @@ class _Number:
         return _Number(self.b.constant(number, self.value.type), self.b)
 
     def of(self, name: str, *others: _Number | float, dtype: type | None = None) -> _Number:
-        """Apply the op `name` to this number and `others`. `dtype` is the dtype of the result, if it is another."""
+        """Apply the op `name` to this number and `others`.
+
+        `dtype` is the dtype of the result if it differs from this number's dtype.
+        """
         operands = [self.value, *(x.value if isinstance(x, _Number) else self.like(x).value for x in others)]
         if self.b is None:
             return _Number(getattr(np, _UFUNCS.get(name, name))(*operands))
@@ -154,7 +157,7 @@ def _philox_reference(low: np.ndarray, high: np.ndarray, key_low: Any, key_high:
 
 
 def _op(name: str, loop: str, doc: str, formula: Callable[..., _Number], cost: int) -> OpDef:
-    """Return the op that computes `formula`, with one loop."""
+    """Return the op that computes `formula` for the types in `loop`, such as ``QQ->Q``."""
     return OpDef(
         name,
         loop.index("-"),

@@ -113,7 +113,10 @@ class Implications:
     # -- values ---------------------------------------------------------------------------------
 
     def content(self, value: Value) -> Content:
-        """Return the value that a load reads, or a `Merge` if it depends on a branch or is unknown."""
+        """Return the contents of the variable from which `value` was loaded, or `value` itself if it was not loaded.
+
+        Contents that depend on a branch, or are unknown, are a `Merge`.
+        """
         found: Content = value
         while isinstance(found, Value) and found in self._loaded:
             found = self._loaded[found]
@@ -154,7 +157,10 @@ class Implications:
         return (content, list(steps)) if isinstance(content, Value) and steps else None
 
     def _begins_with(self, value: Value, start: Merge) -> bool:
-        """Return whether `value` equals the contents `start` of a variable at the start of a (possibly inner) loop."""
+        """Return whether `value` is `start`, the contents of a variable at the start of an iteration.
+
+        The contents at the start of an inner loop's iteration also count, if they were `start` before the inner loop.
+        """
         content = self.content(value)
         while isinstance(content, Merge) and content is not start and content.before is not None:
             content = content.before
@@ -320,7 +326,10 @@ class FactWalk:
 
 
 def _joined(ends: Iterable[Facts | None]) -> Facts | None:
-    """Return the facts that hold where several paths join, of which those that are not reached are None."""
+    """Return the facts that hold where several paths join, or None if no path gets there.
+
+    `ends` are the facts at the ends of the paths, None for an end that is not reached.
+    """
     reached = [end for end in ends if end is not None]
     return frozenset.intersection(*reached) if reached else None
 

@@ -64,7 +64,7 @@ class _Scatter:
 
     @classmethod
     def find(cls, loop: Operation) -> _Scatter | None:
-        """Return the description of a scatter loop, or None for other loops and for values that are cheap to compute."""
+        """Return the description of a scatter loop, or None for other loops and if the values are cheap to compute."""
         if loop.opcode != "for" or loop.attributes["role"] != "serial" or loop.results:
             return None
         if loop.attributes.get("step", 1) != 1 or "step_from" in loop.attributes:

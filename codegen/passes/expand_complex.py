@@ -22,7 +22,10 @@ def is_complex(value: Value) -> bool:
 
 
 def retype(type: Type) -> tuple[Type, ...]:
-    """Return the types that replace a type in expanded kernels: two real types for a complex type, or itself."""
+    """Return the types that replace `type` in expanded kernels.
+
+    A complex type becomes two real types. A pointer to complex numbers becomes a pointer to real numbers.
+    """
     if isinstance(type, Pointer):
         return (Pointer(part_of(type.dtype), type.space) if type.dtype.kind == "c" else type,)
     return (part_of(type),) * 2 if type.kind == "c" else (type,)
@@ -102,7 +105,7 @@ def _of_parts(attributes: dict[str, Any], part: np.dtype) -> tuple[dict[str, Any
 
 
 def _print(b: KernelBuilder, operation: Operation, operands: list[Any]) -> list[Any]:
-    """Emit a `print` of a complex number in the form ``(1+2j)``, with the format for both parts."""
+    """Emit a `print` of complex numbers in the form ``(1+2j)``. Both parts have the format of the number."""
     pieces, formats = [operation.attributes["pieces"][0]], []
     given = operation.attributes.get("formats", ()) or ("",) * len(operands)
     for text, form, value in zip(operation.attributes["pieces"][1:], given, operands, strict=True):

@@ -87,7 +87,7 @@ def expand_division(kernel: Kernel) -> Kernel:
 
 
 def _casts_from(kernel: Kernel, kinds: str) -> set[Value]:
-    """Return the float32 values that were cast from dtypes of certain kinds with at most 16 bits."""
+    """Return the float32 values that were cast from dtypes of at most 16 bits whose kind is in `kinds`."""
     casts = [o for o in kernel.walk() if o.opcode == "cast" and o.results[0].type == _FLOAT32]
     before = [(o, o.operands[0].type) for o in casts]
     return {o.results[0] for o, type in before if type.kind in kinds and type.itemsize <= _FLOAT16.itemsize}  # type: ignore[union-attr]
@@ -103,7 +103,10 @@ def _is_narrow(o: Operation, narrow: set[Value]) -> bool:
 
 
 def _groups(block: Block, constants: dict[Value, float], narrow: set[Value]) -> Iterator[list[Operation]]:
-    """Yield groups of consecutive independent quotients or roots; each one of float16 is its own group."""
+    """Yield groups of consecutive independent quotients or roots.
+
+    Each operation whose operands are all `narrow` (such as float16) is a group of its own.
+    """
     group: list[Operation] = []
     for o in block.operations:
         alone = _is_expanded(o, constants) and _is_narrow(o, narrow)
@@ -245,7 +248,10 @@ class _Writer:
         return self.b.cast(self.fma(wide, high, self.b.op("multiply", wide, low)), _FLOAT32)
 
     def wide_reciprocal(self, b: Value) -> tuple[Value, Value]:
-        """Return 1/b as the sum of two float64 of the same sign, so that an infinite dividend gives infinity."""
+        """Return two float64 numbers whose sum is 1/b.
+
+        They have the same sign, so that an infinite dividend gives infinity.
+        """
         known = self.constants.get(b)
         wide = self.b.cast(b, _FLOAT64)
         if known is not None:
@@ -301,14 +307,17 @@ class _Writer:
         return self.b.op("where", self.is_own_root(x), x, root)
 
     def is_own_root(self, x: Value) -> Value:
-        """Return whether `x` is 0 or infinite."""
+        """Return whether `x` is 0 or positive infinity, which equal their square roots."""
         zero, infinite = (self.test("equal", x, self.float32(v)) for v in (0, np.inf))
         return self.b.op("bitwise_or", zero, infinite)
 
     # -- loops ----------------------------------------------------------------------------------
 
     def in_loop(self, given: Sequence[tuple[Value, ...]], one: Callable[..., Value]) -> Sequence[Value]:
-        """Emit a loop that calls `one` for each item, since code that seldom runs should be small."""
+        """Emit a loop that applies `one` to each item, and return the results.
+
+        This code seldom runs, and a loop keeps it small.
+        """
         if len(given) == 1:
             return [one(*given[0])]
         flat, width = [v for values in given for v in values], len(given[0])

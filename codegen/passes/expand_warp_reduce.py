@@ -62,7 +62,7 @@ def _by_halves(b: KernelBuilder, mask: Value, value: Value, kind: str) -> Value:
 
 
 def _upwards(b: KernelBuilder, mask: Value, value: Value, kind: str) -> Value:
-    """Emit a reduction over the lanes of a mask, in lane order, which gives all lanes the result."""
+    """Emit a reduction over the lanes in `mask`, in lane order. All lanes receive the result."""
     nothing = b.constant(0, np.uint32)
     with b.loop(b.constant(32), "serial", initial=(value, b.constant(True, np.bool_))) as loop:
         reduced, first = loop.carried

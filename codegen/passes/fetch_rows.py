@@ -37,7 +37,7 @@ def _arithmetic(loop: Operation) -> int:
 def _fetch(
     builder: KernelBuilder, row: Value, outer: Block, first: Operation, busy: Operation, unwritten: set[Value]
 ) -> None:
-    """Emit prefetches in the loop `busy` of the elements that the loop `first` will load for the next row."""
+    """Emit, in the loop `busy`, prefetches of the elements that the loop `first` will load for the next row."""
     body, later = first.regions[0], busy.regions[0]
     steps = index_steps(body.operations, body.parameters[0])
     made = {v: o for block in (outer, body) for o in block.operations for v in o.results}

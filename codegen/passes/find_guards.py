@@ -67,8 +67,8 @@ class ThreadMultiples:
 class RunGuards:
     """The bounds on the threads of a run (code between barriers), and the comparisons that the bounds decide.
 
-    If `multiples` is set, only these threads within the bounds have work. `entered` states whether all these threads
-    take the branch that contains the run.
+    If `multiples` is set, only the threads that it describes, within the bounds, have work. `entered` states whether
+    all threads with work take the branch that contains the run.
     """
 
     bounds: list[Bound] = field(default_factory=list)

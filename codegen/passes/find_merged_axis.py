@@ -41,7 +41,10 @@ class _Positions:
                 self.users.setdefault(value, []).append(o)
 
     def are_complete(self) -> bool:
-        """Return whether each index is used only in the sum of block start and thread index, the grid position."""
+        """Return whether all thread and block indices are used only to compute grid positions.
+
+        A grid position is the start of the block plus the thread index.
+        """
         for o in self.operations:
             if o.opcode in ("thread_index", "block_index") and o.attributes.get("axis", 0) == self.axis:
                 for use, value in self.uses(o.results[0]):
@@ -52,7 +55,7 @@ class _Positions:
         return True
 
     def uses(self, value: Value) -> list[tuple[Operation, Value]]:
-        """Return the operations that use a value, possibly after a cast to more bits, with the operand used."""
+        """Return the operations that use a value or a widening cast of it, each with the operand that it uses."""
         found = []
         for use in self.users.get(value, ()):
             if use.opcode == "cast" and _is_wider(use):

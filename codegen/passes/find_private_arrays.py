@@ -125,7 +125,10 @@ def _describe(bounds: ArrayBounds, atomic: Operation, others: tuple[ArrayBounds,
 
 
 def _identity(combine: str, dtype: np.dtype) -> int:
-    """Return the bits of the value that leaves an element unchanged (for floats -0.0, an infinity or NaN)."""
+    """Return, as an integer, the bits of the identity of `combine`, which leaves every element unchanged.
+
+    For floats, the identity is -0.0, an infinity or NaN.
+    """
     if dtype.kind == "f":
         floats = {"add": -0.0, "minimum": np.inf, "maximum": -np.inf}
         return int(np.array(floats.get(combine, np.nan), dtype).view(f"i{dtype.itemsize}"))

@@ -120,7 +120,10 @@ def _find_common_branches(body: Block) -> dict[Value, frozenset[Operation]]:
 
 
 def variables_read_first(block: Block, found: dict[Block, set[Value]]) -> set[Value]:
-    """Return the variables that a block may load before it stores to them, and add those of all regions to `found`."""
+    """Return the variables that a block may load before it stores to them.
+
+    Add the variables of this block, and of each block inside it, to `found`.
+    """
     written: set[Value] = set()
     read = found[block] = set()
     for o in block.operations:
@@ -152,7 +155,7 @@ class _Walk:
         return gone
 
     def after_exit(self, gone: dict[str, Operation], apart: Causes, late: bool) -> tuple[Causes, bool]:
-        """Return the causes of divergence after some threads have left, and whether any has left the kernel."""
+        """Return the causes of divergence after some threads have left, and whether any thread has left the kernel."""
         elsewhere = tuple(o for label, o in gone.items() if label != self.found.exit and o not in apart)
         return (*apart, *elsewhere), late or self.found.exit in gone
 
@@ -197,7 +200,7 @@ class _Walk:
         return {}
 
     def repeated_region(self, region: Block, apart: Causes, late: bool) -> dict[str, Operation]:
-        """Analyze the region of a loop, in which threads that leave are missing in the next iteration."""
+        """Analyze the region of a loop. Threads that leave the loop are missing in its next iteration."""
         gone = self.block(region, apart, late)
         if gone:
             inner, has_left = self.after_exit(gone, apart, late)

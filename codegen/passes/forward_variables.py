@@ -16,7 +16,7 @@ from weft.codegen.passes.rewrite import Rewriter
 
 
 def forward_variables(kernel: Kernel) -> Kernel:
-    """Replace all loads of each variable that has a single, earlier store by the stored value."""
+    """Replace the loads of each variable whose only store precedes all loads by the stored value."""
     stored = _stored_once(kernel)
     if not stored:
         return kernel
@@ -31,7 +31,7 @@ def forward_variables(kernel: Kernel) -> Kernel:
 
 
 def _stored_once(kernel: Kernel) -> dict[Value, Value]:
-    """Return the variables that are only loaded, after a single store, with the stored values."""
+    """Map each variable whose only store precedes all loads to the stored value."""
     variables: dict[Value, list[Value]] = {}
     for o in kernel.walk():
         if o.opcode == "local" and o.attributes["count"] == 1:

@@ -61,6 +61,6 @@ class _Inliner(Copier):
         self.suffix = suffix
 
     def operation(self, operation: Operation) -> None:
-        """Copy an operation, with a new label if it has one."""
+        """Copy an operation, and add the suffix to its label if it has one."""
         label = operation.attributes.get("label")
         self.emit_copy(operation, **({} if label is None else {"label": label + self.suffix}))

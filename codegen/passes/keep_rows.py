@@ -99,7 +99,10 @@ def loops_over_same_row(kernel: Kernel, block: Block) -> list[list[Operation]]:
 
 
 def _worth_keeping(loops: list[Operation], numbers: Mapping[Value, object]) -> dict[Value, list[Value]]:
-    """Map each value that costs more to compute than to load to the values of later loops that recompute it."""
+    """Return the values worth keeping, each with the values of later loops that recompute it.
+
+    These values cost more to compute than to load.
+    """
     first: dict[object, Value] = {}
     found: dict[Value, list[Value]] = {}
     for loop in loops:

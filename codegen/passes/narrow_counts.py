@@ -26,7 +26,10 @@ def narrow_counts(kernel: Kernel) -> Kernel:
 
 
 def _find_counts(loop: Operation) -> dict[int, tuple[Operation, Value]]:
-    """Map the positions of a loop's sums of conditions, among its carried values, to the addition and the condition."""
+    """Find the sums of conditions among a loop's carried values.
+
+    Return a map from the position of each sum among these values to its addition and its condition.
+    """
     names = loop.attributes.get("combine", ())
     if loop.opcode != "for" or loop.attributes["role"] != "reduce" or any(accumulators(name) != 1 for name in names):
         return {}

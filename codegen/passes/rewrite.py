@@ -1,4 +1,4 @@
-"""Base classes of passes: one replaces operations of a kernel, the other copies operations with new names.
+"""Base classes of passes: `Rewriter` replaces operations of a kernel, `Copier` copies operations.
 
 In: a kernel, and a function that gets each operation with its operands already replaced. Out: a new kernel. The old
 kernel is unchanged. Operations for which the function returns None are copied.
@@ -25,7 +25,7 @@ def _as_it_is(type: Type) -> tuple[Type, ...]:
 
 
 def _copied(builder: KernelBuilder, operation: Operation, operands: list[Replaced]) -> None:
-    """Replace no operation."""
+    """Return None for every operation, so that each one is copied."""
 
 
 def changes(kernel: Kernel, retype: Retype) -> bool:
@@ -129,7 +129,7 @@ def _flatten(values: list[Replaced]) -> list[Value]:
 
 
 class Copier:
-    """Writer of copies of operations, which have new results.
+    """Copier of operations. Each copy has new results.
 
     The copies are appended to the builder's current block. `map` maps values to their copies. All other values are used
     as they are.

@@ -203,7 +203,10 @@ class _Finder:
         return None
 
     def is_counter(self, variable: Value, first: Operation, scope: Operation, inside: list[Operation]) -> bool:
-        """Return whether a variable is only loaded and stored, with each load in the loop or between it and `first`."""
+        """Return whether a variable is only loaded and stored.
+
+        Each load must be in the loop, or between `first` and the loop.
+        """
         around = set(inside)
         for o in self.uses[variable]:
             if o.opcode not in ("load", "store") or o.operands[0] is not variable:
@@ -439,7 +442,7 @@ class _Sharer(Rewriter):
             self.builder.leave(label)
 
     def emit_work(self, loop: StridedLoop, repeat: Operation, index: Value, straight: bool = False) -> None:
-        """Emit the work of a thread in one iteration, which ends the block unless it is `straight`."""
+        """Emit a thread's work in one iteration. The final `yield` is omitted if `straight` is true."""
         self.indices[loop.variable] = index
         end = ("yield",) if straight else ()
         self.body(o for o in repeat.regions[0].operations if o is not loop.test and o.opcode not in end)
@@ -468,7 +471,7 @@ class _Sharer(Rewriter):
         return self.value_of_thread(value, last)
 
     def value_of_thread(self, value: Value, number: Callable[[Operation], Value]) -> Value:
-        """Emit code that computes the value of `value` in the thread whose indices `number` emits."""
+        """Emit code that computes another thread's value of `value`. `number` emits that thread's indices."""
         if value not in self.uniform.varying:
             return self.map[value]  # type: ignore[no-any-return]
         maker = self.makers[value]
