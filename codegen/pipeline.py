@@ -49,7 +49,7 @@ class Pass:
         return self.function.__name__.lstrip("_")
 
     def run(self, kernel: Kernel, target: Target) -> Kernel:
-        """Return the kernel after the pass."""
+        """Apply the pass to a kernel, and return the resulting kernel."""
         return self.function(kernel, *self.arguments(target))
 
 

@@ -145,7 +145,7 @@ class Device(Services, Protocol):
 
     @property
     def target(self) -> Any:
-        """The code generation target for the device, which the runtime does not interpret."""
+        """The device's code generation target. The runtime does not interpret the target."""
 
     def allocate(self, nbytes: int) -> Buffer:
         """Allocate uninitialized memory.
@@ -161,9 +161,9 @@ class Device(Services, Protocol):
         """
 
     def completion_counter(self) -> Buffer:
-        """Return a 32-bit counter of the completed blocks of a launch, which is 0 before and after each launch.
+        """Return a 32-bit counter of the completed blocks of a launch.
 
-        Each thread or stream has its own counter.
+        The counter is 0 before and after each launch. Each thread or stream has its own counter.
         """
 
     def lookback_descriptors(self, nbytes: int) -> Buffer:
@@ -189,7 +189,7 @@ class Device(Services, Protocol):
         """Copy another device's buffer to this device, and return the copy."""
 
     def load(self, code: ObjectCode) -> Any:
-        """Check that all symbols of object code exist, load it, and return the kernel as `launch` expects it."""
+        """Load object code, after checking that all of its symbols exist. Return the kernel as `launch` expects it."""
 
     def launch(self, function: Any, parallel: tuple[int, ...], work: int, arguments: array[int]) -> None:
         """Start a fused kernel.
@@ -222,7 +222,7 @@ class Device(Services, Protocol):
         raise TypeError(f"the host cannot access the memory of {self}")
 
     def prepare(self, launches: Sequence[Launch]) -> PreparedLaunches | None:
-        """Prepare a plan's kernels so that they start together, or return None if `launch` must start each."""
+        """Prepare a plan's kernels so that they start together, or return None if `launch` must start them singly."""
         return None
 
     def prepare_grid(
@@ -240,7 +240,10 @@ class Device(Services, Protocol):
         return None
 
     def exported_stream(self) -> int | None:
-        """Return the CUDA handle of the stream in which other libraries may use the device's memory, or None."""
+        """Return the CUDA handle of the stream in which other libraries may use the device's memory.
+
+        Return None if the device is not a GPU.
+        """
         return None
 
 

@@ -48,7 +48,7 @@ def get_device(name: str | Device) -> Device:
 
 
 def _made(what: str, *given: Any) -> Any:
-    """Call a class or a function of a module, which is imported only if its device is used."""
+    """Call the class or function `what` of a module. The module is imported only if its device is used."""
     module, _, name = what.rpartition(".")
     return getattr(import_module(f"weft.runtime.{module}"), name)(*given)
 

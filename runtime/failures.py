@@ -67,8 +67,9 @@ def report_failure(form: str, instead: str, error: Exception, program: str = "")
 
 
 def try_compiling(form: str, instead: str, make: Callable[[], _T]) -> _T | None:
-    """Return the result of `make`, or None if it fails, with one warning per `form` (see `report_failure`).
+    """Return the result of `make`, or None if `make` fails.
 
+    The first failure of each `form` is reported, and WEFT_STRICT=1 raises all errors (see `report_failure`).
     Raises MemoryError if there is not enough memory.
     """
     try:

@@ -40,7 +40,7 @@ def lazy_names(namespace: dict[str, Any], modules: dict[str, str]) -> Callable[[
 
 
 class _Unquoted(str):
-    """An annotation from a module with postponed annotations, which signatures show without quotes."""
+    """The text of a postponed annotation. Signatures show this text without quotes."""
 
     __slots__ = ()
 
@@ -49,7 +49,7 @@ class _Unquoted(str):
 
 
 def unquote_annotations(function: Any) -> Any:
-    """Return a function whose annotations `inspect.signature` and `help` show without quotes."""
+    """Make `inspect.signature` and `help` show a function's annotations without quotes, and return the function."""
     inner = function
     while (wrapped := getattr(inner, "__wrapped__", None)) is not None:
         inner = wrapped

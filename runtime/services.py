@@ -166,10 +166,10 @@ class Services(Protocol):
         """Register existing host memory with the device until the result is deleted."""
 
     def read(self, address: int, values: np.ndarray, stream: Stream | None = None) -> None:
-        """Copy from device memory to a contiguous host array. With a stream, the copy may end later."""
+        """Copy from device memory to a contiguous host array. With a stream, the copy may end after the call."""
 
     def write(self, address: int, values: np.ndarray, stream: Stream | None = None) -> None:
-        """Copy from a contiguous host array to device memory. With a stream, the copy may end later."""
+        """Copy from a contiguous host array to device memory. With a stream, the copy may end after the call."""
 
     def share(self, nbytes: int) -> tuple[Any, bytes]:
         """Allocate a buffer that other processes can open, and return the buffer and its handle."""

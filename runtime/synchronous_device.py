@@ -85,7 +85,7 @@ class ClockEvent:
 
 
 class SharedFile:
-    """A memory-mapped file, which the process that created it removes together with this object."""
+    """A memory-mapped file. In the process that created the file, the file is removed together with this object."""
 
     def __init__(self, path: str, nbytes: int, mine: bool) -> None:
         with open(path, "r+b") as file:

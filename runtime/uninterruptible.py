@@ -90,7 +90,8 @@ def _exit() -> None:
 def uninterruptible(work: Callable[[], Result], name: Hashable) -> Result:
     """Call `work` without interruption by Ctrl-C, which only interrupts the wait for the result.
 
-    If work of the same `name` is still running after an interrupt, this function waits for its result instead.
+    If work of the same `name` is still running after an interrupt, this function waits for that result instead of
+    calling `work`.
     """
     if _exiting or threading.get_ident() != threading.main_thread().ident:
         return work()  # Python handles signals only in the main thread

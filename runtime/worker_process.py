@@ -1,8 +1,8 @@
 """A second Python process that answers requests from this process.
 
-In: requests, as bytes. Out: answers, as bytes, in the order of the requests. Invariant: no call waits for the second
-process. The second process survives Ctrl-C, it ends when this process has ended and its current request is finished,
-and functions that wait for any child, such as ``os.wait``, do not find it.
+In: requests, as bytes. Out: answers, as bytes, in the order of the requests. Invariant: no call waits for an
+answer. The second process survives Ctrl-C. It ends when this process has ended and the current request is finished.
+Functions that wait for any child, such as ``os.wait``, do not find it.
 """
 
 from __future__ import annotations
@@ -51,7 +51,7 @@ def _spawn(module: str, requests: int, answers: int) -> int:
 
 
 def start_detached(module: str, requests: Sequence[bytes]) -> None:
-    """Start a process, if possible, for requests whose answers are discarded."""
+    """Start a process that answers `requests`, if possible. The answers are discarded."""
     with suppress(OSError), open(os.memfd_create("requests"), "w+b") as file, open(os.devnull, "wb") as answers:
         file.write(b"".join(map(_packed, requests)))
         file.seek(0)
@@ -140,7 +140,7 @@ def _split(data: bytes) -> tuple[list[bytes], bytes]:
 
 
 def serve(answer: Callable[[bytes], bytes], hello: bytes, farewell: bytes, idle: float) -> None:
-    """Answer requests in the second process until the first one ends or sends none for `idle` seconds.
+    """Answer requests in the second process until the first process ends or sends no request for `idle` seconds.
 
     The first message that this process sends is `hello`, and the last is `farewell` if it ends by itself.
     """

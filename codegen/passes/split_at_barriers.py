@@ -128,7 +128,10 @@ class BarrierSplit:
         return list(found)
 
     def begins_with_store(self, run: Run, root: Value) -> bool:
-        """Return whether a run first stores to a variable unconditionally, or does not access the variable."""
+        """Return whether a run's first access to the variable `root` is an unconditional store.
+
+        Also return True if the run does not access the variable.
+        """
         if run not in self._first:
             first = self._first[run] = {}
             for o in run.operations:
@@ -273,7 +276,7 @@ class _Splitter:
         return all(cause in self.made.in_step and cause in inside for cause in self.uniform.apart.get(o, ()))
 
     def mark_enclosing(self, around: tuple[Operation, ...]) -> None:
-        """Mark the loops and branches around an operation that is executed once, which must be executed once too."""
+        """Mark the loops and branches around an operation as executed once, since the operation is executed once."""
         for o in around:
             if o in self.once:
                 continue
@@ -398,7 +401,7 @@ class _Splitter:
         self.made.steps[block] = steps
 
     def find_strict(self) -> None:
-        """Find the synchronization points in branches that all lanes of a warp must reach if any lane does."""
+        """Find those synchronization points in branches that all lanes of a warp must reach if any lane does."""
         order = list(program_order(self.kernel.body.operations))
         last = max((k for k, o in enumerate(order) if o.opcode in SYNCHRONIZATION), default=-1)
         for o, branch in self.made.branches.items():
@@ -441,7 +444,10 @@ class _Flow:
         self.costs: dict[Value, int | None] = {}
 
     def find(self, values: Iterable[Value]) -> None:
-        """Find the values (given in program order) and the memory that are used on both sides of a barrier."""
+        """Find the values and the memory that are used on both sides of a barrier.
+
+        `values` is in program order.
+        """
         for value in values:  # in program order, so that chains of any length take no recursion
             self.cost(value)
         for run in self.made.runs():

@@ -56,7 +56,7 @@ class _Splitter(Copier):
         return self.kernel
 
     def operation(self, operation: Operation) -> None:
-        """Copy an operation, replace a decided branch by its region, or split a loop."""
+        """Copy an operation, split a loop, or replace a branch with a known condition by the region it executes."""
         if operation.opcode == "if" and (holds := self.holds(operation.operands[0])) is not None:
             ends = self.copy(operation.regions[not holds].operations)
             self.map.update(zip(operation.results, ends, strict=True))
@@ -98,7 +98,10 @@ class _Splitter(Copier):
         return found
 
     def tests(self, condition: Value) -> list[Value]:
-        """Return the index comparisons that a condition combines with AND, or an empty list for other conditions."""
+        """Return the comparisons of which a condition consists, without the other terms of the condition.
+
+        These are the condition itself, or the comparisons that the condition combines with AND.
+        """
         made = self.made.get(condition)
         if made is None:
             return []
@@ -250,7 +253,10 @@ class _Splitter(Copier):
         self.known = outside
 
     def bounds(self, likely: dict[Value, bool]) -> tuple[Value | None, Value | None]:
-        """Return the bounds (None: unbounded) of the indices for which all comparisons have their usual results."""
+        """Return the range of the indices for which all comparisons have their usual results.
+
+        The upper bound is exclusive. A bound is None if the range has no such bound.
+        """
         b, low, high = self.builder, None, None
         for test, holds in likely.items():
             from_there = self.made[test].opcode == "greater_equal"
@@ -263,7 +269,10 @@ class _Splitter(Copier):
         return low, high
 
     def is_inside(self, first: Value, last: Value, low: Value | None, high: Value | None) -> Value:
-        """Return whether indices from `first` are at least `low`, and those below `last` are below `high`."""
+        """Return whether the range from `first` to `last` is inside the range from `low` to `high`.
+
+        The upper bounds are exclusive. A bound that is None is not tested.
+        """
         b = self.builder
         tests = [b.op("greater_equal", first, low, dtype=np.bool_)] if low is not None else []
         tests += [b.op("less_equal", last, high, dtype=np.bool_)] if high is not None else []

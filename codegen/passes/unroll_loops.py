@@ -78,7 +78,7 @@ def unroll_loops(kernel: Kernel, on_gpu: bool = False) -> Kernel:
 
 
 class _Unroller(Copier):
-    """Copier of a kernel that unrolls its loops, given the values of some parameters."""
+    """Copier that unrolls the short loops of a kernel, given the values of some parameters."""
 
     def __init__(self, kernel: Kernel, values: Mapping[str, int], roles: Container[str]) -> None:
         builder = KernelBuilder(kernel.name, kernel.index_dtype)

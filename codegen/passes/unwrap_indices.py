@@ -77,7 +77,10 @@ class _Signs(FactWalk):
         return any(self.is_at_least(form, least) for found in sums for form in self.forms(found) for least in bounds)
 
     def forms(self, found: Sum) -> Iterator[Sum]:
-        """Yield a sum, and lower bounds in which its loop variables are replaced by their initial values."""
+        """Yield a sum, and then lower bounds of this sum.
+
+        In the lower bounds, loop variables are replaced by their initial values.
+        """
         for _ in range(_NESTED):
             yield found
             lower: Sum = {}, found[1]
@@ -100,7 +103,10 @@ class _Signs(FactWalk):
         return self.terms(start, exact=True) if grows else None
 
     def is_positive(self, step: Value, wide: bool) -> bool:
-        """Return whether the step of a loop is known to be positive and small (1 for an int32 step)."""
+        """Return whether the step of a loop is known to be positive and small.
+
+        A small int32 step is 1. `wide` is true for int64 steps.
+        """
         maker = self.conditions.makers.get(step)
         if maker is not None and maker.opcode == "constant":
             return 0 < int(maker.attributes["value"]) <= (_LARGEST_STEP if wide else 1)

@@ -61,7 +61,10 @@ class AnyRows(Decision):
 
 
 def fits(kernel: Kernel, nest: Nest, sizes: Mapping[str, int], exact: bool) -> AnyRows | None:
-    """Return the parameters of this schedule for a row reduction, or None for other kernels and if `exact`."""
+    """Return the parameters of this schedule for a row reduction, or None if the schedule does not apply.
+
+    It does not apply to code for exact sizes (`exact`), to other kernels, or to very long or very many rows.
+    """
     if exact:
         return None
     row = find_row(nest)
@@ -134,7 +137,10 @@ def _threads_shift(w: ThreadWriter, length: Value) -> Value:
 
 @dataclass(frozen=True, slots=True)
 class RowTeam:
-    """The threads that share a row. `active` is false for threads beyond the last row."""
+    """The threads that share a row: their number `size`, and the number `slot` of their row among the block's rows.
+
+    `active` is false for threads beyond the last row. `length` is the length of a row.
+    """
 
     size: Value
     slot: Value

@@ -195,7 +195,7 @@ class ColumnWriter(RowWriter):
         self.columns = Slot([], [])
 
     def set_columns(self, first: Value, count: Value) -> None:
-        """Set this thread's columns to the `lanes` columns from `first` on, which are valid below `count`."""
+        """Assign `lanes` columns to this thread, beginning at `first`. Columns from `count` on are invalid."""
         self.columns = self.writer.slot_within(None, first, count, whole=self.known.whole)
         self.writer.begin([self.columns], self.index)
 
@@ -210,7 +210,7 @@ class ColumnWriter(RowWriter):
             self._points(part)
 
     def _points(self, operations: Sequence[Operation]) -> None:
-        """Emit operations for each column of the thread, or once if all columns have the same result."""
+        """Emit each operation for every column of the thread, or once if the result is the same for all columns."""
         for o in operations:
             if o.opcode == "store" or any(v in self.columns.values[0] for v in o.operands):
                 self.writer.copy([o], [self.columns], self.index, self.steps)

@@ -85,7 +85,10 @@ def _write_loop(
 
 
 def _vectors_a_thread(nest: Nest, lanes: int, target: Target) -> int:
-    """Return the number of vectors of a thread: two if one would be too little work and two fit into registers."""
+    """Return the number of vectors that each thread processes, one or two.
+
+    There are two if one vector is too little work, two fit into registers, and no load has a stride above 1.
+    """
     steps = index_steps(nest.item, nest.levels[0].index)
     if any((steps.get(o.operands[1]) or 1) > 1 for o in nest.item if o.opcode == "load"):
         return 1  # (the second vectors would be read in parts, each under its own condition)
@@ -197,7 +200,10 @@ def vector_lanes(kernel: Kernel, nest: Nest) -> tuple[int, tuple[str, ...]]:
 
 
 def pays(operations: Iterable[Operation], index: Value, vectors: Sequence[str]) -> bool:
-    """Return whether vectors move at least half of the bytes and all stores with a constant nonzero stride."""
+    """Return whether vector accesses are worthwhile.
+
+    They must move at least half of the bytes. Each store whose stride is a nonzero constant must be a vector store.
+    """
     steps = index_steps(operations, index)
     balance = 0
     for o in operations:

@@ -62,7 +62,10 @@ class LaneWriter:
 
     @contextmanager
     def scope(self) -> Iterator[None]:
-        """Context manager that forgets, on exit, values memoized within it and all loads of memory that may change."""
+        """Context manager that forgets memoized values on exit.
+
+        It forgets the values memoized within the ``with`` block, and all loads from memory that may change.
+        """
         memo, self.memo = self.memo, dict(self.memo)
         yield
         self.memo = {key: found for key, found in memo.items() if self._kept(key)}
@@ -71,7 +74,7 @@ class LaneWriter:
         return not (isinstance(key, tuple) and key[0] == "load" and key[1] not in self.steady)
 
     def slot(self, first: Value, valid: Sequence[Value | None] | None = None, last: Value | None = None) -> Slot:
-        """Return the elements that begin at `first` as a `Slot`, with no index above `last` if that is given."""
+        """Return a `Slot` of the elements from `first` on. Indices above `last`, if given, are replaced by `last`."""
         indices = [first]
         for lane in range(1, self.lanes):
             indices.append(self.once("add", first, self.w.number(lane)))
@@ -158,7 +161,7 @@ class LaneWriter:
         self.memo = {key: found for key, found in self.memo.items() if self._kept(key)}
 
     def point(self, operation: Operation) -> None:
-        """Emit an operation, not a store, whose result is the same for all elements of a thread."""
+        """Emit an operation whose result is the same for all elements of a thread. The operation is not a store."""
         w = self.w
         if operation.opcode == "constant":
             w.copy([operation])
@@ -189,7 +192,7 @@ class LaneWriter:
             self._copy_run(run, slots)
 
     def _runs(self, operations: list[Operation]) -> Iterator[list[Operation]]:
-        """Yield groups of operations to copy together, each of which loads no memory that the group has stored."""
+        """Yield groups of operations to copy together. Within a group, no load follows a store to the same memory."""
         run: list[Operation] = []
         stored = False
         for operation in operations:
@@ -251,7 +254,7 @@ class LaneWriter:
             values.update(zip(operation.results, made, strict=True))
 
     def _choose(self, operation: Operation, values: dict[Value, Value], valid: Value | None) -> Sequence[Value]:
-        """Emit an `if` that only selects between values, for one lane, which gets zeros if it is invalid."""
+        """Emit, for one lane, an `if` that only selects between values. An invalid lane gets zeros."""
         w, outside = self.w, self.w.map
         w.map = {**outside, **values}
 

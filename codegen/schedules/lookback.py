@@ -108,7 +108,10 @@ def _descriptors_of_row(tiles: int) -> int:
 
 @dataclass(frozen=True, slots=True)
 class LookbackScan(Decision):
-    """The parameters (only the alignment) of the GPU schedule in which several blocks scan a row together."""
+    """The parameters of the GPU schedule in which several blocks scan a row together.
+
+    They are only `vectors` and `multiples`.
+    """
 
     keeps_alignment: ClassVar[bool] = True
 
@@ -225,7 +228,7 @@ class _TileWriter:
         return [self.writer.slot_within(None, first, self.stop) for first in firsts]
 
     def read(self, scanners: Sequence[TileScanner]) -> list[list[list[Value]]]:
-        """Read the tile, and return the input values of the scans, by scan, group of elements and lane."""
+        """Read the tile, and return the scans' input values, indexed by scan, slot and lane."""
 
         def branch(whole: bool) -> list[Value]:
             with self.accesses(whole):
@@ -299,7 +302,10 @@ class _Descriptors:
             b.store(self.descriptors, word_index, word, volatile=True)
 
     def read(self, condition: Value, index: Value, otherwise: Value) -> Value:
-        """Wait until a value is published, and return it, or return `otherwise` at once unless `condition` holds."""
+        """Wait until value number `index` is published, and return this value.
+
+        If `condition` does not hold, return `otherwise` without waiting.
+        """
         w, b = self.w, self.w.builder
         b.store(self.value, w.number(0), otherwise)
         with w.when(condition):

@@ -310,7 +310,7 @@ def identities(w: ThreadWriter, combine: Sequence[str], values: Sequence[Value])
 
 
 def _combine_rows(w: ThreadWriter, team: Team, combine: Sequence[str], found: Sequence[Value]) -> list[Value]:
-    """Combine the values of adjacent threads that share a reduction, and give all threads of the item the result."""
+    """Combine the values of the adjacent threads that share a reduction. All of these threads get the result."""
     values = reduce_warp(w, combine, found, GPU.warp // 2, lambda mask: w.test("greater", team.size, mask))
 
     def across_warps() -> list[Value]:
@@ -334,7 +334,10 @@ def shuffled(
     mask: int,
     within: Callable[[int], Value] | None = None,
 ) -> list[Value]:
-    """Combine accumulators with those of the lane at XOR distance `mask`, except in lanes outside ``within(mask)``."""
+    """Combine a lane's accumulators with those of the lane at XOR distance `mask`.
+
+    Lanes for which ``within(mask)`` is false keep their accumulators.
+    """
     others = [w.builder.emit("shuffle_xor", (v,), (v.type,), mask=mask)[0] for v in values]
     found = combine_all(w.builder, combine, values, others)
     if within is None:

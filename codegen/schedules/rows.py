@@ -148,7 +148,7 @@ def fits(kernel: Kernel, nest: Nest, sizes: Mapping[str, int], exact: bool) -> E
 
 
 def decide(kind: type[EachRow], kernel: Kernel, row: RowNest, sizes: Mapping[str, int], registers: int) -> EachRow:
-    """Return the parameters for the row length in `sizes`, with the row in registers if it fits."""
+    """Return the parameters for rows of the length in `sizes`. A row that fits into registers is kept there."""
     length = sizes[row.stop.name]
     threads, whole = threads_of(length), length % row.lanes() == 0
     vectors, _ = aligned_vectors(kernel, row.loop_bodies(), sizes, row.lanes(), row.stop, exact=True)
@@ -408,7 +408,10 @@ class RowWriter:
         return length
 
     def _tiles(self, loop: Operation, accumulators: list[list[Value]]) -> list[list[Value]]:
-        """Emit loops over the whole tiles of the row and its remainder, or one loop if vectors have one element."""
+        """Emit a loop over the whole tiles of the row, and code for the remainder of the row.
+
+        If vectors have one element, the loop includes the remainder.
+        """
         w = self.w
         loads = len({(o.operands[0]) for o in program_order([loop]) if o.opcode == "load"})
         alone = self.lanes == 1
@@ -452,7 +455,7 @@ class RowWriter:
         return self._nested(w.select(w.test("greater", rest, 0), left, lambda: whole))
 
     def _nested(self, values: Sequence[Value]) -> list[list[Value]]:
-        """Split a flat list of accumulators, unless it is empty, into one list for each vector lane."""
+        """Split a flat list of accumulators into one list per vector lane. An empty list stays empty."""
         width = len(values) // self.lanes
         return [list(values[k * width : (k + 1) * width]) for k in range(self.lanes)] if width else []
 

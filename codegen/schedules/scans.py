@@ -282,7 +282,10 @@ class TileScanner:
             w.builder.store(self.held, self.warp, carried)
 
     def warp_totals(self) -> tuple[Value, Value]:
-        """Return the total of all previous warps and that of all warps, which are known after a barrier."""
+        """Return the total of all previous warps, and the total of all warps.
+
+        Both are known only after a barrier.
+        """
         w = self.w
         start, whole = self.identity, w.builder.load(self.held, w.number(0))
         for k in range(1, GPU.warps):

@@ -91,7 +91,7 @@ class ThreadWriter(Copier):
         return self.builder.op(name, self.value(x), self.value(y), dtype=np.bool_)
 
     def both(self, x: Value, y: Value) -> Value:
-        """Return whether two conditions hold."""
+        """Return the logical AND of two conditions."""
         return self.builder.op("bitwise_and", x, y)
 
     def choose(self, condition: Value, yes: Value | int, no: Value | int) -> Value:
@@ -112,7 +112,10 @@ class ThreadWriter(Copier):
         return self.compute("right_shift", x, shift), self.compute("bitwise_and", x, self.compute("subtract", power, 1))
 
     def parts(self, x: Value, y: Value | int) -> Value:
-        """Return ceil(x / y), or 0 for x <= 0, computed without overflow: the number of parts of length `y`."""
+        """Return the number of parts of length `y` that cover the length `x`, which is ceil(x / y), or 0 for x <= 0.
+
+        The computation does not overflow.
+        """
         some = self.test("greater", x, 0)
         more = self.compute("add", self.quotient(self.compute("subtract", x, 1), y), 1)
         return self.choose(some, more, 0)

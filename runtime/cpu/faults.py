@@ -31,7 +31,10 @@ class FaultRecord:
             self._words[fault_words.POLL], self._words[fault_words.SHARED] = found.asked, found.shared
 
     def check(self, function: HostFunction, grid: tuple[int, int, int], block: tuple[int, int, int]) -> None:
-        """Raise the signal handler's exception that stopped the kernel, or KernelFault if it has reported a failure."""
+        """Raise KernelFault if the kernel has reported a failure.
+
+        If an exception from a signal handler stopped the kernel, raise that exception instead.
+        """
         if self._words[fault_words.STOP]:
             interrupts.raise_again(self._words)
         if not self._words[0]:

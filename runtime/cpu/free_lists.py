@@ -180,7 +180,9 @@ def make_free_lists(base: type, pool: Counted, expected: Mapping[str, object]) -
 def allocate_for_plan(
     device: Any, table: list[Any], requests: BufferRequests, size_of: Callable[[int], int | None]
 ) -> None:
-    """Allocate the buffers of a plan one by one, and prepare its later requests for the free lists.
+    """Allocate the buffers of a plan one by one.
+
+    After several runs, prepare the plan's requests so that later runs take buffers from the free lists.
 
     `size_of` maps requested bytes to a block size, or to None for requests that free lists do not serve.
     """

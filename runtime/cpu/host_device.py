@@ -63,7 +63,10 @@ class CpuDevice(SynchronousDevice):
         return self._zeros("lookback_descriptors", nbytes)
 
     def _zeros(self, name: str, nbytes: int) -> Buffer:
-        """Return memory of the calling thread, set to zero because a failed launch may have changed it."""
+        """Return zeroed memory that belongs to the calling thread.
+
+        Each call sets the memory to zero, because a failed launch may have changed it.
+        """
         found: Buffer | None = getattr(self._own, name, None)
         if found is None or found.nbytes < nbytes:
             found = self.allocate(nbytes)

@@ -107,7 +107,10 @@ def _advance(t: Text, kernel: str, own: str, cursor: str, out: str) -> None:
 
 
 def _read_arguments(t: Text, known: dict[str, str], table: str, cursor: str, out: str) -> None:
-    """Emit code that reads a kernel's arguments from the launch record and the table, and advances."""
+    """Emit code that reads a kernel's arguments from the launch record and the table.
+
+    The code then advances to the next kernel.
+    """
     kernel, own = t.load(cursor, 0, "ptr"), t.load(out, 0, "ptr")
     size, slots = t.load(kernel, SIZE), t.at(kernel, KERNEL)
     k = t.begin_loop("copy", size)
@@ -129,7 +132,7 @@ def _read_arguments(t: Text, known: dict[str, str], table: str, cursor: str, out
 
 
 def _run_kernel(t: Text, known: dict[str, str], pool: str, cursor: str, out: str) -> None:
-    """Emit code that runs a kernel in this thread or in the thread pool, and advances."""
+    """Emit code that runs a kernel in this thread or in the thread pool, and advances to the next kernel."""
     kernel, own = t.load(cursor, 0, "ptr"), t.load(out, 0, "ptr")
     entry = t.load(kernel, ENTRY, "ptr")
     extent, chunk, parts, alone = (t.load(kernel, word) for word in (EXTENT, CHUNK, PARTS, ALONE))

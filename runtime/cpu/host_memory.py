@@ -125,7 +125,10 @@ class Pool(Counted):
         return block
 
     def _fresh(self, size: int) -> HostBlock | None:
-        """Allocate a block from the system, or return None without memory and at the limit of the pool."""
+        """Allocate a block from the system.
+
+        Return None if there is not enough memory, or if the pool would exceed its limit.
+        """
         if self.limit is not None and self.made + size > self.limit:
             return None
         try:

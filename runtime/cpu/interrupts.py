@@ -68,7 +68,7 @@ def guard() -> Guard | None:
 
 
 def raise_again(words: array[int]) -> None:
-    """Raise the exception that stopped a kernel, from the words of the failure record."""
+    """Raise the exception that stopped a kernel. The failure record `words` contains the exception."""
     restore: Any = ctypes.pythonapi.PyErr_Restore
     restore.argtypes = (ctypes.c_void_p,) * 3
     restore.restype = None

@@ -389,7 +389,10 @@ class Text:
         self.lines.append(f"{name}:")
 
     def at(self, base: str, word: int | str) -> str:
-        """Emit code that computes the address of word `word` (64 bits) at `base`, and return its LLVM name."""
+        """Emit code that computes the address of a 64-bit word, and return the LLVM name of the address.
+
+        `word` is the index of the word in the words at `base`.
+        """
         return self.new(f"getelementptr i64, ptr {base}, i64 {word}")
 
     def load(self, base: str, word: int | str, kind: str = "i64") -> str:
@@ -440,7 +443,7 @@ class Text:
         self.jump(name, f"{name}.done")
 
     def item(self, known: dict[str, str], table: str, index: str, name: str) -> str:
-        """Emit a load of item `index` of a list, which branches to ``raise`` if the index is out of range."""
+        """Emit a load of item `index` of a list. The code branches to ``raise`` if the index is out of range."""
         found = self.new(f"call ptr {known['PyList_GetItem']}(ptr {table}, i64 {index})")
         self.leave_if(f"icmp eq ptr {found}, null", "raise", name)
         return found

@@ -88,7 +88,10 @@ def put_operators(kind: type, methods: Mapping[str, Builtin], delete: Callable[.
 
 
 def put_call(kind: type, builtin: Builtin) -> None:
-    """Make a native function the ``__call__`` method of a class. Raises CompileError if it does not compile."""
+    """Make a native function the ``__call__`` method of a class.
+
+    Raises CompileError if native code cannot be compiled.
+    """
     _put(kind, _CALL, ("__call__",), np.ufunc, [builtin.address, id(builtin.table), id(builtin.call), 0])
 
 

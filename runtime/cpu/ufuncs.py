@@ -114,7 +114,7 @@ def _loop_numbers(ufunc: np.ufunc) -> dict[str, tuple[int, str]]:
 
 
 def numpy_function(name: str, index: int) -> int:
-    """Return the address of function number `index` of the NumPy C API called `name`."""
+    """Return the address of function number `index` in the table `name` of NumPy's C API."""
     check_objects()
     capsule = getattr(np._core._multiarray_umath, name, None)  # type: ignore[attr-defined]
     if capsule is None:
@@ -244,7 +244,7 @@ def _copy(
 
 
 def _reduction_text(entry: str, inputs: int) -> str:
-    """Return the LLVM text of a reduction's inner loop, which calls the kernel once per row of `inputs` arrays."""
+    """Return the LLVM text of the inner loop of a reduction of `inputs` arrays. It calls the kernel once per row."""
     t = Text()
     _begin(t, entry, MOST_SLOTS)
     k = t.begin_loop("copy", t.load("%data", SLOTS))

@@ -137,7 +137,7 @@ class GpuServices(Device):
         return CudaEvent(self._driver, self._order, timing)
 
     def delay(self) -> None:
-        """Keep the calling thread's stream busy, unless it is, so that the host can submit work in the meantime."""
+        """Keep the calling thread's stream busy while the host submits more work, unless the stream is already busy."""
         stream, function = self._order.current, _sleep_function()
         if function and stream.query():
             self._driver.call("cuLaunchHostFunc", stream.queue, self._driver.table.CUhostFn(function), DELAY)

@@ -158,7 +158,7 @@ class PoolBlock(Buffer):
 
     @property
     def is_multi_stream(self) -> bool:
-        """Return whether a stream has used the block that is neither its origin nor the device's own stream.
+        """Return whether any stream, other than the origin stream and the device's own stream, has used the block.
 
         Every stream waits for the device's own stream.
         """
@@ -375,7 +375,10 @@ class MemoryPool(Counted):
             self._driver.quietly("cuMemFreeAsync", address, stream.queue)
 
     def _inherit(self, free: FreeList) -> None:
-        """Give the free blocks of a destroyed stream to the device's own stream, which has waited for it."""
+        """Give the free blocks of a destroyed stream to the device's own stream.
+
+        The device's own stream has already waited for the destroyed stream.
+        """
         with self._lock:
             for address, size in free.drain():
                 self._order.own.free.put(address, size)

@@ -83,7 +83,7 @@ def assemble(ptx: bytes, arch: str, links: tuple[str, ...] = ()) -> ObjectCode:
 
 
 def _with_limits(ptx: bytes) -> Iterator[bytes]:
-    """Yield copies of the PTX with the register limits in its comments, and one copy without a limit."""
+    """Yield one copy of the PTX for each register limit that a comment in the PTX lists, and one without a limit."""
     note = re.search(rb"^%s([\d ]+)$" % REGISTER_AIMS.encode(), ptx, re.MULTILINE)
     if note is not None:
         for limit in note[1].split():

@@ -77,7 +77,7 @@ class Staging:
         self._lock = threading.Lock()  # protects the blocks of pinned memory
 
     def _next_piece(self) -> PinnedBlock | None:
-        """Return the next block of pinned memory, after waiting for its last use, or None without pinned memory."""
+        """Wait for the last use of the next block of pinned memory, and return the block, or None if there is none."""
         if self._pieces is None:
             try:
                 self._pieces = [PinnedBlock(self._driver, PIECE) for _ in range(PIECES)]
@@ -126,7 +126,7 @@ class Staging:
                 self._arrive(piece, offset, start, size)
 
     def move(self, name: str, to: int, source: int, nbytes: int, stream: CudaStream | None) -> None:
-        """Enqueue a copy by a driver function in a stream. None is the stream of the calling thread."""
+        """Enqueue a copy by the driver function `name` in a stream. None is the stream of the calling thread."""
         with self._order.lock:
             self._driver.call(name, to, source, nbytes, self._order.enter(stream))
 

@@ -131,7 +131,10 @@ class CudaStream:
         return _number(self.queue)
 
     def mark(self) -> CudaEvent:
-        """Record an event at the current end of the stream, and return the event, which the stream reuses."""
+        """Record the stream's event at the current end of the stream, and return the event.
+
+        The next call records the same event again.
+        """
         if self._mark is None:
             self._mark = CudaEvent(self._order.driver, None, timing=False)
         self._mark.record(self)
@@ -246,7 +249,7 @@ class StreamOrder:
 
     @property
     def beside(self) -> CudaStream:
-        """The stream, without implicit dependencies, for copies that need not wait for other work on the device."""
+        """The stream for copies that need not wait for other work on the device. It has no implicit dependencies."""
         if self._beside is None:
             self._beside = self.create(None)
         return self._beside

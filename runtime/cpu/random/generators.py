@@ -169,7 +169,10 @@ def _read_integers(arguments: tuple[Any, ...], options: dict[str, Any]) -> Draw 
 
 
 def _read_choice(arguments: tuple[Any, ...], options: dict[str, Any]) -> Draw | None:
-    """Convert a choice from an integer range with replacement to a draw of integers, or return None for NumPy."""
+    """Convert a choice from an integer range, with replacement, to a draw of integers.
+
+    Return None if NumPy must execute the call.
+    """
     given = {**dict(zip(("a", "size"), arguments, strict=False)), **options}
     if len(arguments) > 2 or given.keys() != {"a", "size"} or type(given["a"]) is not int or given["a"] < 1:
         return None
@@ -214,7 +217,10 @@ def fill_with_draw(values: np.ndarray, generator: np.random.Generator, draw: Dra
 def draw_many(
     generator: np.random.Generator, name: str, arguments: tuple[Any, ...], options: dict[str, Any]
 ) -> np.ndarray | None:
-    """Return the result of a method of a generator, as in `read_draw`, or None if NumPy must execute the call."""
+    """Return the result of calling the method `name` of a generator, or None if NumPy must execute the call.
+
+    The parameters are as in `read_draw`.
+    """
     draw = read_draw(name, arguments, options)
     if draw is None:
         return None

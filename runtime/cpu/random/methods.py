@@ -38,7 +38,10 @@ class Drawing(NamedTuple):
 
     @property
     def reads_halves(self) -> bool:
-        """Whether an element needs at most half of an output. An unused half is consumed first."""
+        """Whether an element needs at most half of an output.
+
+        The unused half of an earlier output is consumed first.
+        """
         return 0 < self.bits < 64
 
 
@@ -65,7 +68,10 @@ NAMES = {method.number: name for name, method in METHODS.items()}
 
 
 class Transform(NamedTuple):
-    """A distribution computed from a standard one: its number in native code, a method, and parameters."""
+    """A distribution that is computed from the numbers that a method in `METHODS` draws.
+
+    `number` is the distribution's number in native code. `example` contains parameters for a test of this code.
+    """
 
     number: int
     method: str

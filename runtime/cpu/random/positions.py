@@ -122,7 +122,10 @@ def take_integers(generator: Any, name: str, count: int, most: int, loc: int) ->
 
 
 def _rejected_words(engine: Engine, begin: State, stream: np.ndarray, method: Drawing, threshold: int) -> list[int]:
-    """Return the positions of the words that a draw of bounded integers rejects, from the stream's index."""
+    """Return the positions of the words that a draw of bounded integers rejects.
+
+    The records in `stream` show which blocks contain rejected words. Only these blocks are generated again.
+    """
     size, limit = np.uint64(int(stream[4]) + 1), np.uint64(threshold)
     kind, per_block, found = np.dtype(f"u{method.bits // 8}"), BLOCK * 64 // method.bits, []
     mask = np.uint64((1 << method.bits) - 1)
@@ -144,7 +147,7 @@ def _rejected_words(engine: Engine, begin: State, stream: np.ndarray, method: Dr
 
 @cache
 def position_tables(number: int) -> np.ndarray:
-    """Return the tables from which kernels compute a generator's states, which are empty if none are needed.
+    """Return the tables from which kernels compute a generator's states, or an empty array if none are needed.
 
     With the multiplier a, state(n) = state + distance(n) * difference, where distance(n) = 1 + a + ... + a**(n - 1). And
     distance(n + k) = distance(n) + a**n * distance(k). The rows are the low and the high words of distance(k) for k less

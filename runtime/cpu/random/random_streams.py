@@ -316,7 +316,7 @@ class StreamOperand(NamedTuple):
 def launch_with_streams(
     device: Any, function: HostFunction, parallel: tuple[int, ...], slots: array[int], readers: Sequence[StreamOperand]
 ) -> bool:
-    """Run a kernel that draws random numbers block by block, so that the numbers are never stored as a whole array.
+    """Run a kernel that reads random numbers. They are drawn block by block, and are never stored as a whole array.
 
     Return False, without having run the kernel, if that is not possible.
     """
