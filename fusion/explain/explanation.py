@@ -232,7 +232,10 @@ def schedules_of(storages: Iterable[Storage], target: Target | None = None) -> l
 
 
 def explain_storages(storages: Iterable[Storage], timed: bool = True) -> Explanation:
-    """Return the description of an evaluation of `storages`, with expected times on a measured device if `timed`."""
+    """Return the description of an evaluation of `storages`.
+
+    With `timed`, it includes expected times, for which the speed of the device is measured.
+    """
     storages = list(storages)
     notes: list[KernelNote] = []
     least = 0
@@ -329,7 +332,10 @@ def explain_schedule(
 
 
 def _with_draws(note: KernelNote, group: Group, drawn: dict[Expr, KernelNote]) -> KernelNote:
-    """Add the random number streams that a kernel draws itself to its description, given the calls in `drawn`."""
+    """Return a copy of `note` with the random number streams that its kernel draws itself.
+
+    `drawn` maps each such stream to the description of the call that the kernel replaces.
+    """
     calls = [(node, drawn[node]) for node in inputs_of(group) if node in drawn]
     if not calls:
         return note

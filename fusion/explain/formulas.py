@@ -95,7 +95,7 @@ def formulas_of(placed: Placed, group: Group, names: Names, in_place: Collection
 
 
 def _loop_names(placed: Placed, group: Group) -> str:
-    """Return text such as " along k" that names a reduction's loops, or "" if it has all loops of the kernel."""
+    """Return text such as " along k" with a reduction's loops, or "" if they are all of the kernel's inner loops."""
     own = {placed.loops[k] for k, loop in enumerate(placed.task.loops) if loop.role != "parallel"}
     if own == {k for k, loop in enumerate(group.loops) if loop.role != "parallel"}:
         return ""
@@ -103,7 +103,7 @@ def _loop_names(placed: Placed, group: Group) -> str:
 
 
 class FormulaWriter:
-    """Writer of formulas for a task's instructions; `lines` are those of values that are used several times."""
+    """Writer of formulas for a task's instructions. `lines` define names for values that are used several times."""
 
     def __init__(self, placed: Placed, group: Group, names: Names) -> None:
         self.placed = placed

@@ -50,7 +50,10 @@ def work_of(group: Group) -> int:
 
 
 def _instructions(group: Group) -> list[tuple[int, Instruction]]:
-    """Return the kernel's instructions with their costs; an instruction that tasks of a stage share is counted once."""
+    """Return the cost and the instruction of each operation of a kernel, without casts.
+
+    Equal operations of tasks of the same stage are counted once.
+    """
     found: dict[object, tuple[int, Instruction]] = {}
     for p in group.placed:
         numbers: list[object] = []

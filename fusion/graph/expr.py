@@ -119,7 +119,10 @@ CODES_LIMIT = 20_000
 
 
 def keep_code(code: CodeType) -> CodeType | None:
-    """Keep a code object alive, so that its id is not reused, and return the first equal one (None: at the limit)."""
+    """Keep a code object alive, so that its id is not reused.
+
+    Return the first code object that equals it, or None if `CODES_LIMIT` is reached.
+    """
     known = _codes.get(id(code))
     if known is None:
         if len(_codes) >= CODES_LIMIT:
@@ -275,7 +278,10 @@ def map_(
 
 
 def with_operand(node: Expr, which: int, operand: Expr) -> Expr:
-    """Return a copy of an elementwise operation with another operand, of the same shape and loop dtype."""
+    """Return a copy of an elementwise operation with `operand` in place of operand `which`.
+
+    `operand` must have the shape of the operand that it replaces, and the dtype that the loop takes.
+    """
     operands = (*node.operands[:which], operand, *node.operands[which + 1 :])
     return intern("map", node.op, operands, node.attrs, node.shape, node.dtype, node.location)
 

@@ -18,7 +18,7 @@ _DEPTH = 12  # maximum depth of operations that are analyzed
 
 
 def range_of(node: Expr, depth: int = _DEPTH) -> Range:
-    """Return bounds of the values of an integer or bool expression, those of its dtype if no others are known."""
+    """Return bounds of the values of an integer or bool expression: those of its dtype if nothing else is known."""
     if node.dtype.kind == "b":
         return 0, 1
     limits = np.iinfo(node.dtype)
@@ -56,14 +56,17 @@ def _narrower_range(node: Expr, depth: int) -> Range | None:
 
 
 def _range_after_cast(node: Expr, low: float, high: float) -> Range:
-    """Return the range of a cast of floats from `low` to `high` to an integer: it saturates, and NaN becomes 0."""
+    """Return the range of the integers to which floats from `low` to `high` are cast.
+
+    The cast saturates, and it converts NaN to 0.
+    """
     limits = np.iinfo(node.dtype)
     least, most = (int(min(max(bound, limits.min), limits.max)) for bound in (low, high))
     return min(least, 0), max(most, 0)
 
 
 def _float_range(node: Expr, depth: int) -> tuple[float, float]:
-    """Return bounds of the values of a float expression, which are infinite unless constants clip the values.
+    """Return bounds of the values of a float expression. They are finite only if the values are constant or clipped.
 
     Elements may also be NaN.
     """

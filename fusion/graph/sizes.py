@@ -43,7 +43,7 @@ _OPPOSITE = {"<": ">=", "<=": ">", "==": "!="}
 
 
 def _operator_methods(op: str) -> tuple[Callable[[Size, Any], Any], Callable[[Size, Any], Any]]:
-    """Return the methods of `Size` for an operator, with the size on the left and on the right."""
+    """Return two methods of `Size` for an operator: one for a size on the left, and one for a size on the right."""
 
     def left(self: Size, other: int | Size) -> Any:
         return self.trace.compute(op, self, other)

@@ -10,7 +10,9 @@ import weft.runtime as runtime
 
 
 class Statistics:
-    """Counters since the start of the process or the last reset, which `statistics` and `seconds_spent` describe.
+    """Counters since the start of the process or since the last reset.
+
+    `statistics` and `seconds_spent` describe most counters.
 
     `unknown` counts the programs that had neither a plan nor an interpreter program in memory.
     """

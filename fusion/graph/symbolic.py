@@ -142,7 +142,10 @@ def convert_sympy(symbols: Sequence[Any], expression: Any, wrt: Sequence[Any] = 
 
 
 def _expressions(given: object) -> tuple[tuple[int, ...] | None, list[Any]]:
-    """Return the sympy expressions to compute, evaluated, and their shape if they form a matrix or array."""
+    """Return the shape of a matrix or array (None for other inputs), and the sympy expressions to compute.
+
+    Sums, products, integrals, derivatives, substitutions and limits in these expressions are evaluated.
+    """
     sympy = load_sympy()
     shape = None
     if isinstance(given, sympy.MatrixExpr):
@@ -316,7 +319,7 @@ class _Writer:
         return index
 
     def power(self, node: Any, invert: bool = False) -> int:
-        """Write a power as products (integer exponents), ``sqrt`` (the exponent 1/2), or a call of ``power``.
+        """Write a power as products (small integer exponents), ``sqrt``, ``exp``, or a call of ``power``.
 
         With `invert`, write the reciprocal.
         """

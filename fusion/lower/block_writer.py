@@ -193,7 +193,7 @@ class BlockWriter(BlockedStepsWriter):
         return self.pointer(node, 0, writable=True), self.address(form, node)[0]
 
     def _set_indices_in_box(self, number: int) -> list[Value]:
-        """Set the loop indices to the current point, clamped to the box of a step, and return the thread's point."""
+        """Set the loop indices to the thread's point, clamped to the box of a step, and return the unclamped point."""
         b, step = self.builder, self.blocked.steps[number]
         self.number = number
         coordinates = [self._coordinate(axis, step.lag) for axis in range(self.blocked.axes)]
@@ -206,7 +206,10 @@ class BlockWriter(BlockedStepsWriter):
         return coordinates
 
     def _step_in_place(self, number: int) -> None:
-        """Emit a time step that writes to the array that it reads, only inside its box: others may write outside."""
+        """Emit an in-place time step.
+
+        It stores only inside the step's box, whereas other steps may also store outside theirs.
+        """
         b, blocked = self.builder, self.blocked
         coordinates = self._set_indices_in_box(number)
         (statement,) = blocked.steps[number].statements
@@ -298,7 +301,10 @@ class BlockWriter(BlockedStepsWriter):
         return self._numbered(("load", source, index), 1 + self.blocked.axes, lambda: self.builder.load(source, index))
 
     def _read_offset(self, node: Expr, form: Affine) -> IntVector | None:
-        """Return the offset, from a step's points, at which it reads a value along all axes, otherwise None."""
+        """Return the offset from a step's points at which the step reads `node` from a ring buffer.
+
+        Return None unless `node` is in a ring buffer and the step reads it along all axes.
+        """
         step, strides, walked = self.blocked.steps[self.number], contiguous_strides(node.shape), dict(form[1])
         if self.blocked.owner.get(node, node) not in self.rings or len(walked) != sum(
             walked.get(a) == s for a, s in enumerate(strides)
@@ -309,7 +315,10 @@ class BlockWriter(BlockedStepsWriter):
         return self._ring_offset(node, unflatten(form[0], node.shape))
 
     def _ring_offset(self, node: Expr, first: IntVector) -> IntVector | None:
-        """Return the offset of a read from element `first` on, or None if it is too large for a ring buffer."""
+        """Return the offset from a step's points of a read that starts at element `first` of `node`.
+
+        Return None if the offset is too large for a ring buffer.
+        """
         here = self.blocked.steps[self.number].origin
         if node in self.blocked.boxes:
             writer, start = self.blocked.boxes[node]
@@ -330,7 +339,10 @@ class BlockWriter(BlockedStepsWriter):
             self.ring_stores.append((self.rings[node][0], self._ring_index(node, 0, 0), value))
 
     def _ring_index(self, node: Expr, behind: int, beside: int) -> Value:
-        """Return the ring index of the element `beside` elements after a point, stored `behind` iterations ago."""
+        """Return the index of an element in the ring buffer of `node`.
+
+        The element was stored `behind` iterations ago, `beside` elements after the current point.
+        """
         b, (rows, *_) = self.builder, self.blocked.rings[node]
         total: Value | None = None
         if self.blocked.rows and rows > 1:

@@ -62,7 +62,10 @@ class BlockedStepsWriter(KernelWriter):
         return self.finish()
 
     def _make_rings(self) -> None:
-        """Allocate the ring buffers, in adjacent parts of one array for the repetitions of a step in a loop."""
+        """Allocate the ring buffers.
+
+        If a loop repeats a step, the ring buffers of the repetitions are adjacent parts of one array.
+        """
         blocked, rolled = self.blocked, self.blocked.rolled
         # key of an array -> the rings that share the array, and their positions in it
         arrays: dict[object, dict[Expr, int]] = {}
@@ -245,7 +248,10 @@ class BlockedStepsWriter(KernelWriter):
             )
 
     def _innermost_loop(self, step: Step, low: Value, high: Value, *, copying: bool) -> None:
-        """Emit the innermost loop of a time step, which computes its values, or copies previous ones if `copying`."""
+        """Emit the innermost loop of a time step.
+
+        The loop computes the values of the step or, with `copying`, copies elements of the previous version.
+        """
         depth = len(self.indices)
         with self.builder.loop(high, "reduce", start=low) as loop:
             self.indices.append(loop.index)

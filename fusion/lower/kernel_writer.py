@@ -64,7 +64,7 @@ class Lowered:
 
 
 def across(holds: bool) -> dict[str, Any]:
-    """Return loop attributes that make each vector lane reduce its own elements in order if `holds`, otherwise {}."""
+    """Return loop attributes that make each vector lane reduce its own elements in order, or {} unless `holds`."""
     return {"across": True} if holds else {}
 
 
@@ -324,7 +324,7 @@ class KernelWriter:
         return [self.builder.constant(start, kind)] * self.sums(placed)
 
     def sums(self, placed: Placed) -> int:
-        """Return the number of sums that a reduction computes."""
+        """Return the number of accumulators of a reduction that is neither argmin nor argmax."""
         return 1
 
     def combined(self, placed: Placed, carried: tuple[Value, ...]) -> tuple[Value, ...]:

@@ -78,7 +78,10 @@ class FinishWriter(SplitWriter):
     def partial_reductions(
         self, reductions: list[Placed], split: Split, at: int, like: Sequence[Value], where: Value
     ) -> list[Value]:
-        """Emit loads of one block's partial results for all `reductions`, in the scratch buffers from `at` on."""
+        """Emit code that loads and combines the `apart` partial results of one block for all `reductions`.
+
+        The results are in consecutive scratch buffers, of which the first is number `at`.
+        """
         if self.apart == 1:
             return super().partial_reductions(reductions, split, at, like, where)
         b = self.builder
@@ -237,7 +240,10 @@ class RowColumnWriter(SplitWriter):
         return following
 
     def _finish_row(self, values: tuple[Value, ...]) -> None:
-        """Store a row's result, or a part of it if rows are split, and compute the values that depend on the result."""
+        """Store a row's result, and compute the values that depend on it.
+
+        If rows are split, only store a partial result.
+        """
         if self.along.blocks != 1:
             where = self._scratch_offset(self.along, self.cut - 1, self.indices[self.row])
             for k, value in enumerate(values):

@@ -95,7 +95,7 @@ class SplitWriter(KernelWriter):
         return self._write(placed.task.body[len(made) :], made, placed)
 
     def sums(self, placed: Placed) -> int:
-        """Return the number of sums that a reduction computes: several for some shifted moments."""
+        """Return the number of accumulators of a reduction, which is greater than 1 for some shifted moments."""
         return len(_moment_of(placed).terms) if placed.stage == 3 else 1
 
     def combined(self, placed: Placed, carried: tuple[Value, ...]) -> tuple[Value, ...]:
@@ -204,7 +204,9 @@ class SplitWriter(KernelWriter):
     def _combine_partials(
         self, reductions: list[Placed], split: Split, at: int, first: list[Placed] | None = None
     ) -> None:
-        """Emit a loop that combines in order the partial results of all blocks, in the scratch buffers from `at` on.
+        """Emit a loop that combines the partial results of all blocks in order.
+
+        The results are in consecutive scratch buffers, of which the first is number `at`.
 
         With `first`, moments are converted to a common shift.
         """
@@ -230,7 +232,10 @@ class SplitWriter(KernelWriter):
     def partial_reductions(
         self, reductions: list[Placed], split: Split, at: int, like: Sequence[Value], where: Value
     ) -> list[Value]:
-        """Emit loads of one block's partial results for all `reductions`, in the scratch buffers from `at` on."""
+        """Emit loads of one block's partial results for all `reductions`.
+
+        The results are in consecutive scratch buffers, of which the first is number `at`.
+        """
         return [self.partial(split, at + k, v, where) for k, v in enumerate(like)]
 
     def partial(self, split: Split, number: int, like: Value, where: Value) -> Value:

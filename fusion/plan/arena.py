@@ -84,8 +84,8 @@ def arrange_memory(steps: list[Any], epoch_slots: int, table_size: int, outputs:
     """Move all memory allocations to the front of a plan, and return the steps and the new size of its buffer table.
 
     `steps` are kernels (with their `patches`), calls, donations, pairs ``(slot, nbytes)`` that allocate memory, and slots
-    whose memory is released. Slots below `epoch_slots` have memory before the plan runs, and `outputs` are those of the
-    plan's results.
+    whose memory is released. Slots below `epoch_slots` have memory before the plan runs, and `outputs` are the slots
+    of the plan's results.
     """
     owner = list(range(table_size))  # slot -> the slot that owns its memory
     size: dict[int, int] = {}

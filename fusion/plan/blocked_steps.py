@@ -161,7 +161,10 @@ def read_statement(placed: Placed) -> Statement | None:
 
 
 def read_offset(statement: Statement, node: Expr, form: Affine | None) -> IntVector | None:
-    """Return the first element of `node` that a statement reads, or None unless it reads along all axes."""
+    """Return the coordinates of the first element of `node` that a statement reads.
+
+    Return None unless the statement reads, at each point, the element of `node` at a constant offset from the point.
+    """
     if form is None or len(node.shape) != len(statement.extents) or form[0] < 0:
         return None
     strides = contiguous_strides(node.shape)

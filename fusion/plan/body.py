@@ -64,7 +64,10 @@ class Instruction:
 
 @dataclass(frozen=True, slots=True)
 class Branch:
-    """One branch of a selection: its instructions, numbered from those before the choice on, and its result."""
+    """One branch of a selection: its instructions, and the number of the instruction that computes its result.
+
+    The numbers continue those of the instructions before the selection.
+    """
 
     instructions: tuple[Instruction, ...]
     result: int
@@ -164,7 +167,7 @@ class BodyBuilder:
         return [self._test(op, form, bound) for op, edge, bound in tests if 0 < edge < extent]
 
     def choose(self, conditions: list[int], value: int, otherwise: int) -> int:
-        """Emit a selection of `value` if all conditions hold, otherwise of `otherwise`; both have the root's dtype."""
+        """Emit a selection: `value` if all conditions hold, otherwise `otherwise`. Both have the root's dtype."""
         kinds = (_BOOL, self.root.dtype, self.root.dtype)
         node = intern("map", "where", (), kinds, (), self.root.dtype)
         return self._emit(Instruction("map", node, ZERO, (self._all(conditions), value, otherwise)))
@@ -316,7 +319,7 @@ class BodyBuilder:
         return form[0] + max(low, least), form[0] + min(high, most)
 
     def divide(self, form: Affine, divisor: int) -> Affine:
-        """Return ``form`` divided by ``divisor``, rounded down; terms that are its multiples are divided exactly."""
+        """Return ``form // divisor``. Terms of `form` that are multiples of the divisor are divided exactly."""
         if divisor == 1:
             return form
         whole, start = divmod(form[0], divisor)
@@ -455,7 +458,10 @@ class BodyBuilder:
         return holds
 
     def _branch(self, node: Expr, at: Coordinates, conditions: list[tuple[str, Affine, int]]) -> Branch:
-        """Return a branch that computes an element of `node`; the conditions bound the branch's index arithmetic."""
+        """Return a branch that computes an element of `node`.
+
+        The branch runs if `conditions` hold, which therefore bound the values of its index arithmetic.
+        """
         side = copy(self)
         side.body, side.known, side.facts = list(self.body), dict(self.known), dict(self.facts)
         side.ranges, side.divided = dict(self.ranges), dict(self.divided)

@@ -77,7 +77,10 @@ class Grouping:
         self._note(new, task.node, reads, needs)
 
     def _group_with_shift(self, task: Task, reason: str) -> Group | None:
-        """Return a new group that computes a shift and the sum of a shifted moment, or None if one kernel cannot."""
+        """Return a new group that computes both the shift and the shifted moment.
+
+        Return None if one kernel cannot compute both.
+        """
         group = Group(len(self.groups), reason=reason)
         centre, own = with_own_shift(task)
         start_group(group, centre)
@@ -258,7 +261,10 @@ class Grouping:
 
 
 def is_split_moment(task: Task, machine: Machine) -> bool:
-    """Return whether a task is a shifted moment that is split into blocks, in a kernel with its shift's reduction."""
+    """Return whether a task is a shifted moment whose sum is split into blocks.
+
+    The kernel of such a task must also compute the reduction for the shift.
+    """
     return task.shifted is not None and order_alone(task, machine).block_length > 0
 
 
@@ -339,7 +345,7 @@ def set_loop_roles(group: Group, placed: Placed) -> None:
 
 
 def _hints(produced: list[tuple[Expr, Affine | None]], stored: dict[Expr, Placed]) -> dict[int, int]:
-    """Return the pairs of loops of a task and of the group that follow from the task's reads of the group's values."""
+    """Map loops of a task to loops of a group, as implied by the task's reads of values of the group."""
     hints: dict[int, int] = {}
     for node, index in produced:
         producer = stored[node]
@@ -360,9 +366,9 @@ def _pair_loops(
     hints: dict[int, int],
     loops: dict[int, int],
 ) -> bool:
-    """Pair the loops of a task with loops of the group of the same extents, those in `hints` first.
+    """Pair the loops of a task with loops of a group that have the same extents.
 
-    Pairs are added to `loops`. Return whether all loops have a pair.
+    Loops in `hints` must be paired as `hints` states. Pairs are added to `loops`. Return whether all loops have a pair.
     """
     if len(own) != len(theirs):
         return False

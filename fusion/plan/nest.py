@@ -123,7 +123,7 @@ MOST_STEP = 4
 
 
 def reduces_across(group: Group, nest: Nest) -> bool:
-    """Return whether the lanes of a CPU vector should compute different results of a reduction, not one result."""
+    """Return whether a CPU vector's lanes should compute different results of a reduction, not parts of one result."""
     last = len(nest.outer) + len(nest.inner) - 1
     reads = [dict(nest.rewrite(form)[1]) for node, form, _ in _distinct_accesses(group) if isinstance(node, Expr)]
 
@@ -135,7 +135,7 @@ def reduces_across(group: Group, nest: Nest) -> bool:
 
 
 def _stride_score(step: int) -> int:
-    """Return a score from -1 to 2: high for strides of whole vectors, then partial vectors, then single elements."""
+    """Return the score of a stride: 2 for contiguous elements, 1 for small positive strides, and -1 for others."""
     return 2 if step in (1, -1) else 1 if 0 < step <= MOST_STEP else -1
 
 

@@ -96,7 +96,10 @@ ROW = 512
 
 
 def _is_copied(node: Expr, boxes: list[Expr]) -> bool:
-    """Return whether NumPy assembles an array from boxes faster than a kernel: complex numbers in long runs."""
+    """Return whether NumPy assembles an array from boxes faster than a kernel.
+
+    This is the case for complex numbers if the contiguous runs of memory are long.
+    """
     runs = 0  # contiguous runs of memory that are written
     for box in boxes:
         shape, strides, _ = box.attrs

@@ -84,7 +84,7 @@ class PlanRecord:
     # -- text -----------------------------------------------------------------------------
 
     def as_text(self, nodes: Sequence[Expr]) -> str:
-        """Return the plan record as a line of text, given the nodes of a graph of the form."""
+        """Return the plan record as a line of text, given the nodes of a graph with the plan's structure."""
         numbers = _number_locations(nodes)
         kernels = []
         for _, name, digest, exact, facts, _ in self._kernels:

@@ -38,7 +38,10 @@ def open_store(device: Device) -> DiskCache | None:
 
 
 def read(form: Any, device: Device) -> list[PlanRecord]:
-    """Return the plan records for a graph structure whose kernels are on disk from the disk cache, newest first."""
+    """Return the plan records in the disk cache for a graph structure, newest first.
+
+    Records without all their kernels on disk are omitted.
+    """
     # (a machine whose CPU description is not on disk has no plans there, and asking LLVM takes longer than most first
     # runs)
     cache = open_store(device)
@@ -125,7 +128,10 @@ _PLAIN = frozenset(
 
 
 def _key_text(form: Any) -> str | None:
-    """Return the key of a graph structure as text, which is the same in all processes, or None if a part has no name."""
+    """Return a text of a graph structure's key that is the same in all processes.
+
+    Return None if a part of the key, such as a user function, has no such text.
+    """
     device, parts, *rest = form
     lines = [device, repr(rest)]
     for kind, op, operands, attrs, shape, dtype in parts:
@@ -148,7 +154,10 @@ def _dtype_name(dtype: np.dtype) -> str:
 
 
 def _spell_function(function: Any) -> str | None:
-    """Return the name of a function of this package, or a dataclass with its values, or None for other functions."""
+    """Return the name of a function of this package. For a callable dataclass, append its values.
+
+    Return None for other functions.
+    """
     named = function if type(function) is FunctionType else type(function)
     module, name = named.__module__, named.__name__
     if not module.startswith("weft.") or getattr(sys.modules.get(module), name, None) is not named:

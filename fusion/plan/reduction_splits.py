@@ -46,7 +46,10 @@ def block_length(group: Group, nest: Nest, machine: Machine) -> int:
 
 
 def order_alone(task: Task, machine: Machine) -> ReductionOrder:
-    """Return the order in which `task` reduces elements in its own kernel, which kernels of several tasks keep."""
+    """Return the order in which `task` reduces elements in its own kernel.
+
+    Kernels that compute several tasks use the same order.
+    """
     if task.order is None:
         alone = Group(0)
         start_group(alone, task)

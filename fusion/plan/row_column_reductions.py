@@ -38,7 +38,7 @@ GPU_COLUMN = 32
 
 @dataclass(slots=True)
 class RowsAndColumns(Group):
-    """A group of two reductions of the same elements, one along rows and one along columns."""
+    """A group of reductions of the same elements, some along rows and some along columns."""
 
     # the reductions along rows and the reductions along columns, with the loops of the merged group
     rows: Group = field(default_factory=lambda: Group(0))
@@ -77,7 +77,10 @@ def merge_pair(one: Group, other: Group, machine: Machine) -> RowsAndColumns | N
 
 
 def _same_loops(one: Group, other: Group) -> dict[int, int] | None:
-    """Return the mapping of the second group's loops to the first's, from a common value, or None if they differ."""
+    """Return a mapping from the second group's loops to the first's, or None if the loops differ.
+
+    The mapping follows from the indices of a value that both groups access.
+    """
     if len(one.loops) != len(other.loops):
         return None
     for node, theirs in _forms(other):
@@ -291,7 +294,10 @@ def merge_rows_and_columns(schedule: Schedule, machine: Machine) -> Schedule:
 
 
 def _shares_enough_reads(one: Group, other: Group, machine: Machine) -> bool:
-    """Return whether groups share enough reads, also of each other's values, for merging to pay."""
+    """Return whether merging two groups into one kernel is worthwhile.
+
+    They must be small enough for one kernel, and share enough reads. Reads by `other` of values of `one` count too.
+    """
     if len(one.buffers() | other.buffers()) > MAX_BUFFERS or one.instructions + other.instructions > MOST_INSTRUCTIONS:
         return False
     sizes = bytes_read(one)

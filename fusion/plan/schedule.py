@@ -66,7 +66,9 @@ def finish_schedule(outputs: Sequence[Expr], groups: list[Group], in_place: set[
 
 
 def find_donors(schedule: Schedule, kept: Collection[Expr]) -> None:
-    """Find the inputs whose memory each result may reuse if nothing else refers to the input when the plan runs.
+    """For each result, find the inputs whose memory it may reuse.
+
+    An input is reused only if nothing else refers to it when the plan runs.
 
     An assignment of a whole array (``x += y``) then runs in place, as in NumPy, in two thirds of the time that it takes
     with new memory. `kept` are other live expressions that will be evaluated later from the same leaves.
@@ -149,7 +151,10 @@ def _reads(step: Step) -> list[Expr]:
 
 
 def _order(steps: list[Step], precious: Collection[Expr]) -> tuple[list[tuple[Step, set[Expr]]], set[Expr]]:
-    """Order tasks so that values are read before they are overwritten, and return the values written in place."""
+    """Order tasks so that values are read before they are overwritten.
+
+    Return the ordered tasks, each with the readers after which it must run, and the values written in place.
+    """
     number = {node: k for k, (node, _) in enumerate(steps)}
     reads = [set(_reads(step)) for step in steps]
     readers: defaultdict[Expr, set[int]] = defaultdict(set)
@@ -290,7 +295,10 @@ def _reads_of(group: Group, values: set[Expr]) -> dict[Expr, Reads]:
 
 
 def _can_donate(writer: Placed, group: Group, taken: Expr, accesses: Reads) -> bool:
-    """Return whether only the iteration that writes an element of a result reads the element of the operand `taken`."""
+    """Return whether a result can use the memory of the operand `taken`.
+
+    Both must have the same size, and each element of `taken` may be read only in the iteration that overwrites it.
+    """
     node = writer.task.node
     if writer.task.kind != "map" or node in group.private or node in group.over:
         return False

@@ -59,7 +59,7 @@ def _differences(task: Task) -> list[int]:
 def _find_shift(
     task: Task, function: str, at: int, find: Callable[[Expr], Task | None]
 ) -> tuple[Task, Expr | None] | None:
-    """Return the reduction for the shift, the value of instruction `at`, and the divisor of a mean.
+    """Return the reduction from which instruction `at` obtains the shift, and the divisor (None for a maximum).
 
     Return None if the shift is neither a mean nor a maximum.
     """
@@ -149,7 +149,10 @@ class _Numbers:
 
 
 def with_own_shift(task: Task) -> tuple[Task, Task]:
-    """Split a task into its shift's reduction and its sum, for a shift in memory or that another kernel computes."""
+    """Split a shifted moment into two tasks for one kernel: a new reduction for the shift, and the sum.
+
+    The kernel then depends neither on a shift in memory nor on the kernel that computes the original shift.
+    """
     shifted = task.shifted
     assert shifted is not None
     old = shifted.centre.node

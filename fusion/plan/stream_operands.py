@@ -18,7 +18,10 @@ MOST_READERS = 2
 
 
 def read_streams(steps: list[Any], kept: set[int]) -> list[Any]:
-    """Let kernels generate random number streams that are not results (`kept`), and return the remaining steps."""
+    """Let kernels generate random number streams, and return the remaining steps.
+
+    Streams in the slots `kept`, which are results of the plan, stay in memory.
+    """
     for call in [step for step in steps if isinstance(step, HostCall) and is_stream(step.node)]:
         ((words, operand, _),) = call.operands
         readers = _readers(steps, call) if call.out not in kept and operand.kind == "leaf" else []
@@ -37,7 +40,10 @@ def _is_memory(step: Any, slot: int) -> bool:
 
 
 def _readers(steps: list[Any], call: HostCall) -> list[tuple[KernelLaunch, int]]:
-    """Return the kernels that can generate a stream, with its arguments, or [] if the stream must be in memory."""
+    """Return the kernels that can generate a stream, each with the number of the argument for the stream.
+
+    Return [] if the stream must be in memory.
+    """
     found: list[tuple[KernelLaunch, int]] = []
     for step in steps:
         if isinstance(step, KernelLaunch):

@@ -210,7 +210,7 @@ def _candidates(axes: int) -> list[IntVector]:
 
 
 def find_rolled(blocked: BlockedSteps) -> Rolled | None:
-    """Return the first run of periodic time steps, of the shortest period, that a loop can replace, or None."""
+    """Return the first run of periodic time steps that a loop can replace, or None. Shorter periods take precedence."""
     steps = blocked.steps
     signatures = [_signature(blocked, number) for number in range(len(steps))]
     for period in range(1, min(MOST_PERIOD, len(steps) // 3) + 1):
@@ -286,7 +286,10 @@ def _signature(blocked: BlockedSteps, number: int) -> object:
 
 
 def _rings(blocked: BlockedSteps, step: Step) -> object:
-    """Return a key of a step's origin and its ring buffers, those of other steps by the distance to the step."""
+    """Return a key of a step's origin and its ring buffers.
+
+    A ring buffer that belongs to another step is identified by the distance to that step.
+    """
     found: list[object] = []
     for s in step.statements:
         node = s.task.node

@@ -72,7 +72,10 @@ def taken_by_value(group: Group) -> list[Expr]:
 
 
 def _elements(node: Expr, forms: set[Affine | None], extents: list[int]) -> int:
-    """Return the number of elements of `node` that a group reads, at most those from the first to the last index."""
+    """Return an upper bound on the number of elements of `node` that a group reads.
+
+    The bound is at most the number of elements from the first index to the last.
+    """
     total, low, high = 0, node.size, 0
     for form in forms:
         if form is None:

@@ -57,7 +57,9 @@ def evaluate(storages: list[Storage], aside: bool = False) -> None:
 
 
 def fill_memory(storage: Storage) -> bool:
-    """Write a pending constant or uninitialized array to CPU memory without a plan, or return False for other values.
+    """Allocate CPU memory for a pending constant or uninitialized array, and fill it with the constant, without a plan.
+
+    Return False if this was not done, for example for other values.
 
     Programs often create an array of zeros and then fill it row by row. Each row is a small operation if the array has
     memory.

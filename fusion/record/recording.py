@@ -104,7 +104,7 @@ def _evaluate_aside(expr: Expr, epoch: Epoch) -> Buffer:
 
 
 def write_view(storage: Storage, owner: SharedMemory, value: Expr, view: tuple[Any, Any, int]) -> None:
-    """Write a value to a view of shared memory, and only to its elements, immediately."""
+    """Immediately write a value to a view of shared memory. Memory between the elements of the view is not written."""
     buffer = _evaluate_aside(cast(value, storage.dtype), current_epoch(storage.device))
     found = storage.device.download(buffer, storage.dtype, value.shape)
     shape, strides, offset = view

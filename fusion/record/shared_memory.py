@@ -45,10 +45,10 @@ _shared: WeakKeyDictionary[Storage, tuple[Buffer, ref[SharedMemory] | SharedMemo
 
 
 def export_memory(storage: Storage, values: np.ndarray) -> np.ndarray:
-    """Share the memory of an evaluated storage, which `values` is a C-contiguous array over, with other code.
+    """Share the memory of an evaluated storage with other code, and return an array over this memory.
 
-    The memory stays shared while other code has arrays whose base is the result. This takes a fraction of the time of
-    `share`.
+    `values` is a C-contiguous array over the memory. The memory stays shared while other code has arrays whose base is
+    the result. This takes a fraction of the time of `share`.
     """
     exporter = np.frombuffer(memoryview(values), np.uint8)  # type: ignore[arg-type]
     storage.exporter = exporter, 0

@@ -155,7 +155,7 @@ def _make_specialized(key: object, epoch: Epoch, versions: list[Expr], wanted: t
 
 
 def _keep(key: object, versions: list[Expr], graph: LiveGraph, plan: Plan) -> Plan:
-    """Fill in what a new plan needs to run, with the recorded versions as its outputs, and cache the plan."""
+    """Set the remaining fields of a new plan, with the recorded versions as outputs, cache the plan, and return it."""
     plan.blank = [None] * (plan.table_size - plan.slots) + [0]
     plan.asks_more = bool(plan.scalars or plan.values) or plan.counter is not None or plan.descriptors is not None
     slot_of = dict(plan.outputs)
@@ -295,7 +295,7 @@ def _check_slots(plan: Plan, epoch: Epoch) -> None:
 
 
 def _table(plan: Plan, slots: list[Any], missing: int) -> list[Any]:
-    """Return the buffer table for a run whose epoch has `missing` fewer slots than that of the plan's creation."""
+    """Return the buffer table for a run whose epoch has `missing` slots fewer than `plan.slots`."""
     return [*slots[: plan.slots], *[None] * missing, *plan.blank]
 
 
@@ -315,7 +315,7 @@ def _fill_table(table: list[Any], plan: Plan, epoch: Epoch) -> None:
 
 
 def _run_step(step: Step, table: list[Any], device: Device) -> None:
-    """Run a step, or the rest of a step that was interrupted: only kernels must not run twice."""
+    """Run a step, or the rest of a step that was interrupted. Kernels must not run twice, but other steps may."""
     if isinstance(step, Batch):
         _launch_batch(step, table, device)
     elif isinstance(step, KernelLaunch):
@@ -393,7 +393,7 @@ def _wait_for_inputs(table: list[Any], device: Device) -> None:
 
 
 def _donate(step: Donation, table: list[Any], device: Device) -> int:
-    """Provide the memory for a result, and return the slot of an epoch's memory that was donated, or -1."""
+    """Provide the memory for a result. Return the epoch's slot whose memory was donated, or -1 if there is none."""
     if step.how == "fill":
         source, target = table[step.source], table[step.slot]
         first, behind = step.except_for

@@ -220,7 +220,7 @@ class ExpandedOp:
 
 
 def can_expand(op: str, loop: Loop, dtype: np.dtype, simple: Callable[[str, Loop, np.dtype], Any]) -> bool:
-    """Return whether simpler ops can compute an op, which depends only on the dtypes."""
+    """Return whether simpler ops can compute an op with these dtypes."""
     try:
         with np.errstate(all="ignore"):
             _OnArrays(simple).op(op, *[_Value(kind, np.ones(1, kind)) for kind in loop], dtype=dtype)

@@ -95,7 +95,10 @@ def is_ready(op: str, loop: tuple[np.dtype, ...], dtype: np.dtype) -> bool:
 
 
 def substitute(op: str, loop: tuple[np.dtype, ...], dtype: np.dtype) -> Primitive:
-    """Return the reference function of an op, whose bits may differ, for programs that cannot be compiled."""
+    """Return the reference function of an op, for programs that cannot be compiled.
+
+    The bits of its results may differ from those of compiled plans.
+    """
     definition = None if op == "cast" else find_op(op)
     if definition is not None and definition.reference is None and not definition.ufunc:
         raise NeedsKernelError

@@ -41,7 +41,7 @@ class NeedsKernelError(Exception):
 
 
 def reduce_values(op: str, values: np.ndarray, axes: tuple[int, ...], dtype: np.dtype, keepdims: bool = False) -> Any:
-    """Return an array reduced with an op over `axes`, with the bits of a plan for an array with this memory layout.
+    """Return `values` reduced over `axes`, with the same bits as from a plan for an array with this memory layout.
 
     `op` has an identity, or is "argmax" or "argmin". `axes` are sorted and not negative. `dtype` is the dtype of the
     result and of the accumulators.

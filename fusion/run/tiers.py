@@ -198,7 +198,7 @@ def try_interpreting(
 def _should_interpret(
     form: FormCost, losing: float, kind: plan_cache.Form, graph: LiveGraph, wanted: tuple[int, ...] | None, epoch: Epoch
 ) -> bool:
-    """Return whether to interpret, despite a loss of `losing` seconds, or request the compilation if it is due."""
+    """Return whether to interpret, despite an expected loss of `losing` seconds. If compilation is due, request it."""
     if form.broken or setting("interpret") == "always":
         return True
     if losing >= form.price + _Rate.start:
@@ -235,7 +235,7 @@ def _key_for_any_offsets(kind: plan_cache.Form) -> object:
 
 
 def reinterpret(key: object, epoch: Epoch, versions: list[Expr], assign_results: Any) -> bool:
-    """Interpret a graph that was interpreted before, unless compilation is cheaper now, and return whether it was."""
+    """Interpret a graph again, unless compilation is now cheaper. Return whether the graph was interpreted."""
     found = _programs.get(key)
     return (
         found is not None

@@ -111,7 +111,7 @@ class ValueFrame:
         return value
 
     def copied(self, step: ValueStep) -> Any:
-        """Return the previous version's memory if nothing else needs it, otherwise a copy, for an update to change."""
+        """Return an array for an update to change: the previous version if nothing else needs it, otherwise a copy."""
         previous = step.operands[0]
         array, owner = self.values[previous], self.owner[previous]
         if owner >= 0 and self.left[previous] == 1 and self.inside[owner] == 1 and array.flags.c_contiguous:
@@ -183,7 +183,10 @@ class ValueFrame:
     # -- results --------------------------------------------------------------------------------
 
     def table(self) -> list[Any]:
-        """Return the C-contiguous and unshared output buffers of a program, by output number."""
+        """Return a list with the buffer of each output of the program, at the number of the output's value.
+
+        Each computed output is C-contiguous and has a buffer of its own.
+        """
         found: list[Any] = [None] * len(self.values)
         taken: set[int] = set()
         for node, number in self.program.outputs:

@@ -53,7 +53,7 @@ class Cluster(NamedTuple):
 
 
 def find_inlined(order: list[Expr], users: dict[Expr, list[Expr]], outputs: set[Expr]) -> set[Expr]:
-    """Return the elementwise values that only elementwise operations of one cluster, of the same shape, use.
+    """Return the elementwise values that are used only by operations of one cluster, all of the same shape.
 
     They are computed in this cluster block by block, without a separate array.
     """

@@ -52,7 +52,7 @@ def run_view(frame: ValueFrame, values: list[Any], step: ValueStep) -> Any:
 
 
 def run_update(frame: ValueFrame, values: list[Any], step: ValueStep) -> Any:
-    """Replace elements of the previous version, in its memory if nothing else needs it, and return the array."""
+    """Replace elements of the previous version, or of a copy if its memory is still needed, and return the array."""
     # Invariant: these lines may run twice, since an interrupt may occur anywhere
     value = frame.apart(step.operands[1], step.operands[0])
     out = frame.overwritten(step)
@@ -111,7 +111,10 @@ def _flat_position(terms: Any, indices: list[Any], shape: tuple[int, ...], of: t
 
 
 def _positions(terms: Any, indices: list[Any], shape: tuple[int, ...]) -> Iterator[Any]:
-    """Yield, for each dimension, the indices of all elements of a gather or scatter, which broadcast to `shape`."""
+    """Yield an array of indices for each dimension of the indexed array of a gather or scatter.
+
+    The arrays of indices broadcast to `shape`.
+    """
     for first, steps, which in terms:
         total: Any = np.int64(first)
         for axis, step in steps:

@@ -45,7 +45,7 @@ class Program:
     nodes: list[Expr] = field(default_factory=list, repr=False)  # of the graph's form
 
     def moved(self, nodes: list[Expr]) -> Program:
-        """Return this program for a graph of the same form, lengths and constants, but other offsets."""
+        """Return a copy of this program for a graph that differs only in the offsets of its views."""
         new = dict(zip(self.nodes, nodes, strict=True))
         steps = [ValueStep(new[each.node], each.number, each.operands, each.run, each.detail) for each in self.steps]
         outputs = [(new[node], number) for node, number in self.outputs]
@@ -55,7 +55,7 @@ class Program:
 
 @dataclass(slots=True, eq=False, repr=False)
 class ReductionOrders:
-    """The orders in which a plan would reduce elements; `rules` is the result of `stored` once it was needed."""
+    """The orders in which a plan would reduce elements. `rules` caches the result of `stored`."""
 
     order: list[Expr]
     outputs: list[Expr]
@@ -148,7 +148,10 @@ def _without_intermediates(
 
 
 def _split_tail(order: list[Expr], users: dict[Expr, list[Expr]]) -> tuple[list[Expr], list[Expr]]:
-    """Split nodes into final updates, used only as results or previous versions of such updates, and all others."""
+    """Separate final updates from all other nodes, and return the other nodes first.
+
+    A final update is used only as a result and as the previous version of other final updates.
+    """
     tail: set[Expr] = set()
     for node in reversed(order):
         if node.kind == "update" and all(u in tail and u.operands[0] is node for u in users[node]):

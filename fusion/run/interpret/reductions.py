@@ -100,7 +100,10 @@ def _is_cut(operand: Expr, node: Expr, tree: Any) -> bool:
 
 
 def may_be_shifted(node: Expr, origins: Any) -> bool:
-    """Return whether a node sums squares or exponentials of x minus its mean or maximum, maybe as a shifted moment."""
+    """Return whether a plan may compute a node as a shifted moment.
+
+    Such a node is a sum of squares or exponentials of differences from a mean or a maximum.
+    """
     (operand,) = node.operands
     if node.op != "add" or operand.kind != "map" or operand.op not in _SHIFTED:
         return False
