@@ -52,3 +52,12 @@ def test_a_gpu_has_all_services_but_view_memory() -> None:
     device = RunningDevice(RunningStandIn(1 << 20))
     assert not device.memory_on_host
     assert device.solver is not None and device.fourier is not None and device.exported_stream() is not None
+
+
+@pytest.mark.parametrize("wrong", [3, None, np.float32])
+def test_what_names_no_device(wrong: object) -> None:
+    with pytest.raises(TypeError, match="a device or its name is expected"):
+        get_device(wrong)  # type: ignore[arg-type]
+    if wrong is not None:
+        with pytest.raises(TypeError, match="a device or its name is expected"):
+            wf.set_default_device(wrong)  # type: ignore[arg-type]
