@@ -24,7 +24,11 @@ __getattr__ = lazy_names(globals(), {"weft.dsl.functions.symbolic": "lambdify", 
 
 
 def find_name(name: str) -> Any:
-    """Return weft's object of that name, or NumPy's, adapted to weft arrays, or raise AttributeError."""
+    """Return the object called `name` in weft's namespace.
+
+    The object is weft's own or, if there is none, NumPy's, adapted to weft arrays. Raises AttributeError if neither
+    exists.
+    """
     if name in OWN:
         return OWN[name]
     if name.startswith("_"):

@@ -83,7 +83,7 @@ class _RegisteringLoader:
 
 
 class _Finder:
-    """Import finder for modules with which weft arrays must be registered and, under pytest, weft's own modules."""
+    """Import finder for modules with which weft arrays must be registered and, under pytest, for weft's own modules."""
 
     def find_spec(self, fullname: str, path: Sequence[str] | None, target: Any = None) -> ModuleSpec | None:
         own = fullname.startswith("weft.") and "_pytest" in sys.modules

@@ -40,7 +40,10 @@ _WITH_STATE = (np.ndarray, list, dict, set, bytearray, np.random.Generator, np.r
 
 
 def load_ipython_extension(shell: Any) -> None:
-    """Define ``%%weft``, and hide weft's frames in tracebacks: IPython's function for ``%load_ext weft``."""
+    """Define the cell magic ``%%weft``, and hide weft's frames in tracebacks.
+
+    IPython calls this function for ``%load_ext weft``.
+    """
     hide_in_ipython()
 
     def weft(line: str, cell: str | None = None) -> None:
@@ -171,7 +174,10 @@ class CellRun:
 
 
 def _compare(shell: Any, cell: str) -> None:
-    """Run a cell under NumPy and on weft, on copies of its variables, then normally, and print the differences."""
+    """Run a cell under NumPy and on weft, and print the times and the differences.
+
+    These runs use copies of the cell's variables. Then, the cell runs once on weft with the variables themselves.
+    """
     runs = [_run_hidden(shell, cell, on_weft) for on_weft in (False, True)]
     with compiled_first():
         runs.append(_run_until_warm(shell, cell))

@@ -106,7 +106,7 @@ def register_shards(module: ModuleType) -> None:
 
 
 def _exchange(owner: Any, name: str, make: Callable[[Any], Any]) -> None:
-    """Replace an attribute by the result of `make`, if there is one."""
+    """Replace an attribute, if it exists, by the result of calling `make` with the attribute's value."""
     if (found := getattr(owner, name, None)) is not None:
         setattr(owner, name, make(found))
 
@@ -313,7 +313,7 @@ class _Factors(_Wrapped):
 
 
 def register_namespace(module: ModuleType) -> None:
-    """Make array-api-compat return weft's namespace for weft arrays, also together with NumPy arrays.
+    """Make array-api-compat return weft's namespace for weft arrays, even if some arguments are NumPy arrays.
 
     The package and its copies raise an error for arrays of different libraries. Weft's functions also accept NumPy arrays.
     """

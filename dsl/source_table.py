@@ -110,7 +110,10 @@ def _bar(one: SourceLine, longest: float) -> str:
 
 
 def show_table(rows: Sequence[Sequence[str]], anchors: Sequence[str] = ()) -> str:
-    """Return an HTML table of texts with a header row, in which each other row has the HTML id in `anchors`."""
+    """Return an HTML table of texts, in which the first row is the header.
+
+    `anchors` are the HTML ids of the other rows.
+    """
 
     def row(cells: Sequence[str], tag: str, own: str = "") -> str:
         return f"<tr{own}>" + "".join(f"<{tag}>{escape(text)}</{tag}>" for text in cells) + "</tr>"

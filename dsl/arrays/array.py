@@ -352,7 +352,10 @@ def wrap(storage: Storage, window: View | None = None, kind: type[Array] = Array
 
 
 def wrap_view(storage: Storage, window: View, kind: type[Array] = Array) -> Array:
-    """Return an array over the part of a storage that a view selects, which may be all of it."""
+    """Return an array over the part of a storage that a view selects.
+
+    If the view covers the whole storage, the array's `_view` is None.
+    """
     is_whole = not window[2] and window[0] == storage.shape and window == whole(storage)
     return wrap(storage, None if is_whole else window, kind)
 
@@ -586,7 +589,7 @@ def user_location(depth: int = 2) -> tuple[CodeType, int]:
 
 
 def operator_location() -> Location:
-    """Return the call site of an operator, followed by the user's call site if the operator is in weft's code."""
+    """Return the call site of an operator. If that call site is in weft's code, the user's call site follows."""
     frame = sys._getframe(2)
     where = frame.f_code, frame.f_lasti
     return (*where, *user_location(3)) if frame.f_globals.get("__name__", "").startswith("weft.") else where

@@ -68,7 +68,10 @@ _native_installer: list[Callable[[int], None]] = []
 
 
 def set_native_installer(installer: Callable[[int], None]) -> None:
-    """Set the function that installs the machine code for memoized operations after a number of memo hits."""
+    """Set the function that installs the machine code for memoized operations.
+
+    The argument of the installer is the number of memo hits in Python so far.
+    """
     _native_installer[:] = [installer]
 
 
@@ -202,10 +205,11 @@ _ARRAYS_AND_SEQUENCES = {Array, Part, ReadOnly, Scalar, list, tuple}
 
 
 def device_of(operands: Iterable[Any], op: str = "") -> Device | None:
-    """Return the device of the first weft array among operands and in lists and tuples, or None if there is no array.
+    """Return the device of the first weft array among the operands, or None if there is no array.
 
-    A `Scalar` counts as a number: the device of a `Scalar` is returned only if there are no other arrays. Raises
-    DeviceMismatchError for arrays on different devices if the name of an operation is given.
+    Lists and tuples are searched, too. A `Scalar` counts as a number: the device of a `Scalar` is returned only if
+    there are no other arrays. If the name of an operation is given, arrays on different devices raise
+    DeviceMismatchError.
     """
     arrays = list(arrays_in(operands))
     devices = dict.fromkeys([each.device for each in arrays if type(each) is not Scalar])

@@ -378,7 +378,7 @@ def add_example(text: str, session: str) -> str:
 
 
 def describe_function(name: str, rows: dict[str, tuple[str, str, str]] = FUNCTIONS) -> str:
-    """Return the docstring of a function, by default one in `FUNCTIONS`."""
+    """Return the docstring of the function `name`, generated from its entry in `rows`."""
     summary, operands, result = rows[name]
     return add_example(f"{summary}, like `numpy.{name}`.", f">>> wf.{name}({operands})\n{result}")
 

@@ -83,7 +83,7 @@ class Flat:
 
 
 def _unravel(index: int, shape: tuple[int, ...]) -> tuple[int, ...]:
-    """Return the n-dimensional index of an element from its index in C order."""
+    """Return the n-dimensional index of an element, given its flat index in C order."""
     found: list[int] = []
     for n in shape[:0:-1]:
         index, last = divmod(index, n or 1)
@@ -101,7 +101,7 @@ for _name in ("__eq__", "__ne__", "__lt__", "__le__", "__gt__", "__ge__"):
 
 @on_operands_device
 def _assign(array: Array, key: Any, value: Any) -> None:
-    """Execute ``array.flat[key] = value``, where values are repeated as often as needed, and excess values ignored."""
+    """Execute ``array.flat[key] = value``. Too few values are repeated, and excess values are ignored."""
     flat = array.reshape(-1)
     if np.ndim(value) and (key is Ellipsis or isinstance(key, slice) or np.ndim(key)):
         values = manipulation.ravel(value)
@@ -119,7 +119,10 @@ def _assign(array: Array, key: Any, value: Any) -> None:
 
 
 def _flat_key(key: Any, size: int) -> Any:
-    """Convert an index of `Array.flat` to one of a 1-D array of `size` elements, with NumPy's errors and warnings."""
+    """Convert an index of `Array.flat` to an index of a 1-D array of `size` elements.
+
+    Invalid indices cause NumPy's errors and warnings.
+    """
     if isinstance(key, tuple) and len(key) < 2:
         key = key[0] if key else Ellipsis
     if key is Ellipsis or isinstance(key, slice) or (isinstance(key, int) and not isinstance(key, bool)):

@@ -300,7 +300,10 @@ def _is_large_mask(key: object) -> bool:
 
 
 def _view_or_offset(array: Array, key: object) -> Any:
-    """Return the view that a basic index selects, or the offset of a single element, or ``...`` for other indices."""
+    """Return the view that a basic index selects, or the element's offset if the index selects a single element.
+
+    Return ``...`` for other indices, and for 0-d arrays.
+    """
     named = key_of(array, key) if array.shape else None
     if named is None:
         return ...
@@ -313,7 +316,10 @@ def _view_or_offset(array: Array, key: object) -> Any:
 
 
 def _shown(array: Array, index: Index) -> Array:
-    """Return the view of an array (or of the elements of a `Part`) that the basic part of an index selects."""
+    """Return the view that the basic part of an index selects.
+
+    For a `Part`, the view refers to the part's own storage, not to that of the complex array.
+    """
     if type(array) is Part:
         return wrap_view(array._storage, (tuple(index.shape), tuple(index.strides), index.offset))
     return window(array, tuple(index.shape), tuple(index.strides), index.offset)

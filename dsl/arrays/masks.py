@@ -60,7 +60,7 @@ MOST_LOOKED_AT = 64
 
 
 def assign_masked(array: Array, mask: Any, value: Any, where: Location) -> bool:
-    """Execute ``array[mask] = value`` immediately or record it, or return False if neither is possible."""
+    """Execute ``array[mask] = value`` immediately, or record it. Return False if neither is possible, else True."""
     if type(value) is Array and type(mask) is Array and mask.shape == array.shape and value.size > 1:
         node = assign_selection(array, mask, value)
         if node is not None:
@@ -103,7 +103,10 @@ def _justifies_scan(array: Array, mask: Any, values: int) -> bool:
 
 
 def _distribute(test: Expr, values: Expr) -> Expr:
-    """Assign packed values, in order, to the elements at which a mask is true; other elements are arbitrary."""
+    """Return an expression that has the packed values, in order, where a mask is true.
+
+    The other elements of the expression are arbitrary.
+    """
     counts = _counts(test)
     kind = counts.dtype
     first = map_("subtract", [counts, constant(1, kind)])
@@ -127,7 +130,10 @@ def _count(mask: Array) -> int:
 
 
 def select(array: Array, mask: Array) -> Array | None:
-    """Return ``array[mask]`` for a CPU array, pending or computed on all threads, or None for other arrays."""
+    """Return ``array[mask]`` on the CPU, as a pending selection or computed on all threads.
+
+    Return None for arrays on other devices, and for masks whose shape does not match the array's leading axes.
+    """
     device, own = array.device, mask.shape
     if device.name != "cpu" or mask.device is not device or not own or own != array.shape[: len(own)]:
         return None
@@ -151,7 +157,10 @@ def select(array: Array, mask: Array) -> Array | None:
 
 @cache
 class _Copier:
-    """A function that copies the items that a mask selects: NumPy's until a compiled loop would have saved time."""
+    """A function that copies the items that a mask selects.
+
+    NumPy copies the items until it has spent the time that the compilation of a loop takes. Then, a loop is compiled.
+    """
 
     def __init__(self, width: int) -> None:
         self._kind = _KINDS.get(width)
@@ -178,7 +187,7 @@ class _Copier:
 
 
 def copy_masked(values: np.ndarray, mask: np.ndarray, out: np.ndarray) -> None:
-    """Copy to `out` the items of `values` that a 1-D mask selects, of which `out` has exactly as many."""
+    """Fill `out` with the items of `values` that a 1-D mask selects. Their number is the length of `out`."""
     _Copier(out.strides[0])(values, mask, out)
 
 

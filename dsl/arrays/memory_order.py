@@ -87,7 +87,7 @@ def resolve_order(order: str, source: object) -> str:
 
 
 def memory_axes(source: Any, order: str) -> tuple[int, ...] | None:
-    """Return the axes of a new array from outermost to innermost, or None for C order."""
+    """Return the axes of a new array from outermost to innermost in memory, or None for C order."""
     rank = source.ndim
     if order == "C" or rank < 2:
         return None
@@ -107,7 +107,7 @@ def copy_in_order(values: Array, order: str) -> Array:
 
 
 def in_order(values: Array, order: str | None, source: object = None) -> Array:
-    """Return an array in a memory order ("A" and "K" request that of the source), copied if necessary."""
+    """Return an array in a memory order, copied if necessary. "A" and "K" request the memory order of `source`."""
     order = check_order(order)
     if values.ndim < 2:
         return values if order in "AK" or is_c_ordered(values) else values.copy()
@@ -118,7 +118,7 @@ def in_order(values: Array, order: str | None, source: object = None) -> Array:
 
 
 def in_requested_order(found: Any, order: str, operands: Iterable[Any]) -> Any:
-    """Return a result in the memory order that a call requests, where "A" requests the order of the operands."""
+    """Return a result in the memory order that a call requests. "A" requests the order of the operands."""
     if (order := check_order(order)) == "A":
         arrays = [value for value in operands if isinstance(value, Array) and value.ndim > 1]
         order = "F" if arrays and all(is_c_ordered(a.T) and not is_c_ordered(a) for a in arrays) else "C"

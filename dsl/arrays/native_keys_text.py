@@ -65,7 +65,10 @@ WITH_NUMBER = 9
 
 
 class KeyText(ObjectText):
-    """Emitter of code that builds memo keys of recorded operations, or branches to ``slow`` if Python must do so."""
+    """Emitter of code that builds memo keys of recorded operations.
+
+    The code branches to ``slow`` if only Python can build the key.
+    """
 
     _first: str  # the first argument
     _own: str  # ... its type
@@ -135,7 +138,10 @@ class KeyText(ObjectText):
         self._t.store(count, self._left, 0)
 
     def _describe_all(self) -> None:
-        """Emit code that appends all arguments to the memo key, as `memoized.describe` does, up to ``described``."""
+        """Emit code that appends all arguments to the memo key, as `memoized.describe` does.
+
+        The code ends with a branch to ``described``.
+        """
         t = self._t
         t.label("next")
         left = t.load(self._left, 0)
@@ -190,7 +196,7 @@ class KeyText(ObjectText):
         t.begin_block(f"{name}.complete")
 
     def _describe_number(self, thing: str) -> None:
-        """Emit code that appends a number, or another value that identifies itself, to the memo key."""
+        """Emit code that appends a number, or a value of a type in `_PLAIN`, to the memo key."""
         t = self._t
         t.label("numpy")
         t.do(f"store ptr {thing}, ptr {self._scalar}")
@@ -220,7 +226,7 @@ class KeyText(ObjectText):
         return value
 
     def _keep(self, name: str, label: str, value: str) -> str:
-        """Emit code that holds the reference to a new object, or leaves if the object could not be created."""
+        """Emit code that holds the reference to a new object, and branches to ``leave`` if its creation failed."""
         return self._check(self._hold(name, value), label, "leave")
 
     def _call_object(self, function: str, *arguments: str) -> str:

@@ -34,7 +34,7 @@ def install_native_after(hits: int) -> None:
 
 
 def install_native_code() -> None:
-    """Replace methods, ufuncs and functions with a `records` attribute by machine code.
+    """Replace ``__array_ufunc__``, and all methods and functions that have a `records` attribute, by machine code.
 
     If the code does not compile, they stay in Python, and a warning is issued (with ``WEFT_STRICT=1``, an error).
     """
@@ -77,7 +77,10 @@ def _install_functions() -> None:
 
 
 def _recorder(function: Callable[..., Any]) -> Callable[..., Any]:
-    """Return the machine code that records calls of a public function, or the function itself if there is none."""
+    """Return the machine code that records calls of a public function.
+
+    If the function has no `records` attribute, return the function itself.
+    """
     if (recorded := getattr(function, "records", None)) is None:
         return function
     op, way, _ = recorded
@@ -85,7 +88,10 @@ def _recorder(function: Callable[..., Any]) -> Callable[..., Any]:
 
 
 def make_recorder(op: str | None, way: int, does: int, function: Callable[..., Any]) -> Builtin:
-    """Return machine code that records memoized operations, and calls `function` for others, or raise CompileError."""
+    """Return machine code that records memoized operations, and calls `function` for all other operations.
+
+    Raises CompileError if the code does not compile.
+    """
     objects = (*SHARED.values(), op, way, does, function)
     name = function.__name__
     words = [*map(python_function, FUNCTIONS), *map(id, objects), IMMEDIATE.buffer_info()[0], immediate_bytes(name)]

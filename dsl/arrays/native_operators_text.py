@@ -68,7 +68,10 @@ class _Operator(KeyText):
         return t.end()
 
     def _leave_memory(self) -> None:
-        """Emit a branch to ``slow`` for a small array in CPU memory as the only argument: it may run immediately."""
+        """Emit a branch to ``slow`` if the only argument is a small array in CPU memory.
+
+        Python may execute the operation on such an array immediately.
+        """
         t, known = self._t, self._known
         t.enter_if("icmp eq i64 %count, 1", "alone.one", "record")
         t.enter_if("icmp eq ptr %names, null", "alone.first", "record")
@@ -88,7 +91,10 @@ class _Operator(KeyText):
         t.do("br label %record")
 
     def _leave_elements(self) -> None:
-        """Emit a branch to ``slow`` for writes to elements in memory and by index arrays, which may run immediately."""
+        """Emit a branch to ``slow`` for writes to single elements in memory, and for writes with index arrays.
+
+        Python may execute such writes immediately.
+        """
         t, known = self._t, self._known
         self._branch_on_type("set.own", self._own, {"Array": "set.array"})
         t.label("set.array")

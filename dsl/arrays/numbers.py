@@ -58,7 +58,10 @@ SLOTTED: dict[SlotKey, tuple[Expr, Any]] = {}
 
 
 def look_up_slotted(key: SlotKey, number: Any, epoch: Epoch) -> Expr | None:
-    """Append a number to the epoch's slots, and return the memoized expression of its operation, or None on a miss."""
+    """Return the memoized expression of an operation whose number is in a slot, or None on a miss.
+
+    On a hit, `number` is appended to the epoch's slots.
+    """
     found = SLOTTED.get(key)
     if found is None:
         return None
@@ -139,7 +142,10 @@ def bind_numbers(node: Expr, operands: tuple[Any, ...], location: Location, epoc
 
 
 def can_change(node: Expr, which: int, kind: type) -> bool:
-    """Return whether operand `which`, a Python scalar, can be a kernel argument, since it does not select the loop."""
+    """Return whether operand `which`, a Python scalar, can be a kernel argument.
+
+    This is impossible if the scalar's value selects the loop, or if some values raise errors.
+    """
     if dtype_kind(node.attrs[which]) not in "iuf":
         return False
     if node.op == "power" and dtype_kind(node.attrs[which]) != "f":
@@ -153,9 +159,9 @@ _COMPARISONS = frozenset({"less", "less_equal", "greater", "greater_equal", "equ
 
 
 def within_64_bits(op: str, value: object, operands: tuple[Any, ...]) -> Any:
-    """Return an operand, where a Python int that exceeds 64 bits becomes a float if NumPy converts it.
+    """Return an operand. A Python int that exceeds 64 bits is converted to a float if NumPy would convert it.
 
-    For loops of floats, the int becomes a float. In comparisons with integers, the int becomes an infinity. In other
+    In loops of floats, the int becomes a float. In comparisons with integers, the int becomes an infinity. In other
     cases, NumPy's error is raised.
     """
     if type(value) is not int or -(2**63) <= value < 2**63:

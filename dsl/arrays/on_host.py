@@ -147,10 +147,12 @@ _KEEPING = (keep_byte_order, keep)
 
 
 def adopt_array(made: np.ndarray, taken: Callable[[Any], Any]) -> Any:
-    """Convert a new NumPy array to a weft array: without a copy if it is large and on the CPU, otherwise by `taken`.
+    """Convert a new NumPy array to a weft array, without a copy if possible.
 
-    The caller must have the only reference to the array. Arrays that are not in C order keep their order. An array over a
-    writable buffer (`frombuffer`, `ctypeslib.as_array`) shares the buffer's memory. A read-only array remains read-only.
+    If the current device is the CPU, a large array is adopted without a copy. In most other cases, `taken` converts the
+    array. The caller must have the only reference to the array. Arrays that are not in C order keep their order. An
+    array over a writable buffer (`frombuffer`, `ctypeslib.as_array`) shares the buffer's memory. A read-only array
+    remains read-only.
     """
     device, flags, few = current_epoch().device, made.flags, is_few(made.size)
     if few and taken is not from_host:
@@ -246,7 +248,7 @@ def or_numpy(own: Callable[..., Any], numpys: Callable[..., Any]) -> Callable[..
 
 
 def _in_place_of(outs: tuple[Any, ...], result: object, taken: Callable[[Any], Any]) -> Any:
-    """Return a ufunc's results, converted by `taken`, or the weft arrays of `outs` in place of their NumPy views."""
+    """Return each result of a ufunc: the weft array in `outs` that received it, or the result converted by `taken`."""
     several = result if isinstance(result, tuple) else (result,)
     found = tuple(o if isinstance(o, Array) else taken(r) for o, r in zip(outs, several, strict=True))
     return found if isinstance(result, tuple) else found[0]

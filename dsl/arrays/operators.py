@@ -90,7 +90,7 @@ def _attempt(way: Implementation, array: Array, other: Any, reflected: bool) -> 
 
 
 def _attempt_scalar(way: Implementation, scalar: Scalar, other: Any, reflected: bool) -> Any:
-    """Execute a binary operator of a `Scalar` immediately, if the operands are evaluated."""
+    """Execute a binary operator of a `Scalar` immediately, or return `MISSED`, for example if an operand is pending."""
     number = number_of_scalar(scalar)
     if number is None:
         return MISSED
@@ -141,7 +141,7 @@ def _record_operation(op: str, way: int, first: Array, second: Any, where: Locat
 
 
 def compute_by_numpy(op: str, way: int, first: Array, second: Any) -> Any:
-    """Compute a binary operation with NumPy, because weft does not support the second operand's type, such as dates.
+    """Compute a binary operation with NumPy, if weft does not support the second operand's type, for example dates.
 
     Return NotImplemented if the type of the second operand handles the operation.
     """
@@ -223,7 +223,10 @@ def _record_in_place(op: str, target: Array, other: Any, where: Location, key: A
 
 
 def _foreign_in_place(op: str, target: Array, other: object) -> Any:
-    """Execute an in-place operator on a copy of the array by a foreign operand's ``__array_ufunc__``."""
+    """Call the ``__array_ufunc__`` method of a foreign operand to execute an in-place operator.
+
+    The method receives a copy of the array, and the result is copied back. Return NotImplemented if there is no method.
+    """
     if not callable(getattr(type(other), "__array_ufunc__", None)):
         return NotImplemented
     values = np.array(target.numpy())

@@ -48,7 +48,11 @@ class _Latest:
 
 
 def select_later(array: Array, mask: Array) -> Array | None:
-    """Return ``array[mask]`` as a pending selection (of an evaluated mask) if it is expected to be written back."""
+    """Return ``array[mask]`` as a pending selection, or None if the selection should be computed immediately.
+
+    A selection stays pending if selections at its source line are written back, and if the mask selects enough
+    elements. This test may evaluate the mask.
+    """
     found = _lines.get(site := site_of(user_location(2)))
     if found is None or recording.held or mask.shape != array.shape:
         if _Latest.mask() is not mask:
@@ -73,7 +77,11 @@ def elements_of(array: Array) -> np.ndarray:
 
 
 def assign_selection(array: Array, mask: Array, value: Array) -> Expr | None:
-    """Return the expression for ``array[mask] = value``, or None if `value` is not elementwise in such selections."""
+    """Return an expression in the array's shape that equals `value` at the elements that the mask selects.
+
+    This is possible if `value` is computed, element by element, from pending selections with this mask. Otherwise
+    return None, and let later selections at the source lines that used the mask stay pending.
+    """
     node, epoch = value._storage.expr, recording.epoch
     if epoch is not None and value._view is None and value._storage.epoch is epoch and node is not None:
         test = expr_of(mask)

@@ -74,7 +74,10 @@ def return_result(name: str, node: Expr, out: Any, where: Any = True, casting: s
 
 
 def value_operand(value: object, dtype: np.dtype) -> tuple[Expr, type | None]:
-    """Return the value of an assignment like `as_operand`, after NumPy has converted text and objects to `dtype`."""
+    """Return the value of an assignment as an operand, like `as_operand`.
+
+    NumPy first converts text and objects to `dtype`.
+    """
     with suppress(UnsupportedDtypeError):
         node, weak = as_operand(value)
         if weak is complex and dtype.kind != "c":

@@ -177,7 +177,10 @@ def scatter_assign(
     device: Device,
     location: Location | None = None,
 ) -> Expr:
-    """Assign `value` to the elements that `position` selects; the last value of a repeated index wins."""
+    """Return `previous` with `value` assigned to the elements that `position` selects.
+
+    For a repeated index, the last value is assigned.
+    """
     count = prod(shape)
     if not is_gpu(device) or count <= FEW or count >= 2**31 or previous.size > INDICES_PER_VALUE * count:
         return scatter(previous, value, [position], terms, shape, "", location)

@@ -84,7 +84,7 @@ def _over(array: Array, exporter: np.ndarray) -> np.ndarray:
 
 
 def _sharing_storage(array: Array) -> Storage:
-    """Return the storage whose memory an array shares: that of the complex array for a `Part`."""
+    """Return the storage whose memory an array shares. For a `Part`, this is the storage of the complex array."""
     return (array._owner if isinstance(array, Part) else array)._storage
 
 
@@ -233,7 +233,11 @@ def release_buffer(self: Array, view: memoryview, /) -> None:
 
 
 def _requested(array: Array, flags: int) -> np.ndarray:
-    """Return the array that answers a buffer request: in C order for a reader that does not support strides."""
+    """Return the NumPy array that answers a buffer request.
+
+    A reader that does not support strides gets an array in C order, copied if necessary. Raises BufferError for a
+    request to write to a read-only array.
+    """
     values = exported(array)
     if flags & _WRITABLE and not values.flags.writeable:
         raise BufferError("this array is read-only")

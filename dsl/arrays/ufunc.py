@@ -272,7 +272,7 @@ _SEGMENTED = frozenset({"add", "maximum", "minimum"})
 
 
 def _reduce_segments(op: str, values: Array, indices: Any, axis: int, dtype: Any) -> Any:
-    """Reduce the slices between increasing indices on a GPU, or return None if NumPy must do it."""
+    """Reduce the slices between increasing indices on a GPU, or return None if NumPy must reduce the slices."""
     begins = np.asarray(indices)
     if not is_gpu(values.device) or op not in _SEGMENTED or begins.ndim != 1 or begins.dtype.kind not in "iu":
         return None

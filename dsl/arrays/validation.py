@@ -99,7 +99,10 @@ def check_new_order(order: Any) -> str:
 
 
 def as_shape(shape: Any, most: int = MOST_ELEMENTS) -> tuple[int, ...]:
-    """Convert an int or a sequence of ints to a shape, or raise ValueError for negative lengths and large shapes."""
+    """Convert an int or a sequence of ints to a shape.
+
+    Raises ValueError for negative lengths and for more than `most` elements.
+    """
     if isinstance(shape, (int, np.integer)):
         shape = (shape,)
     elif shape is None:

@@ -96,12 +96,15 @@ def window(array: Array, shape: tuple[int, ...], strides: tuple[int, ...], offse
 
 
 def layout(array: Array) -> View:
-    """Return the layout to which `window` refers: the array's, or that of the complex array for a `Part`."""
+    """Return the layout of an array or, for a `Part`, of the complex array.
+
+    The strides and offsets that `window` receives refer to this layout.
+    """
     return array_layout(array._owner if type(array) is Part else array)
 
 
 def is_c_ordered(array: Array) -> bool:
-    """Return whether an array is empty or C-contiguous, where the strides of axes of length 1 are ignored."""
+    """Return whether an array is empty or C-contiguous. The strides of axes of length 1 are ignored."""
     if type(array) is Part:  # (its elements alternate with those of the other part)
         return array.size < 2
     if array._values is not None:

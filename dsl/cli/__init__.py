@@ -81,7 +81,10 @@ def _execute(options: Any, program: Sequence[str]) -> int:
 
 
 def _misplaced(program: MainProgram) -> list[str]:
-    """Return the options after the program's name that were probably meant for weft: its source lacks them."""
+    """Return the options that follow the program's name, but were probably meant for weft.
+
+    These are weft's options that do not occur in the program's source.
+    """
     source = program.source
     return [] if source is None else [w for w in OPTIONS if w in program.arguments[1:] and w.encode() not in source]
 

@@ -89,7 +89,7 @@ def execute(program: MainProgram) -> tuple[int, dict[str, Any]]:
 
 
 def _results_in(names: dict[str, Any]) -> dict[str, Any]:
-    """Return the arrays and numbers among global variables and in their lists, tuples and dictionaries.
+    """Return the global variables that are arrays or numbers, and such items of lists, tuples and dictionaries.
 
     A list of Python numbers is one result.
     """
@@ -198,7 +198,10 @@ def _under_numpy(program: MainProgram) -> tuple[float, float]:
 
 
 def compare(program: MainProgram) -> int:
-    """Run a program under NumPy and on weft, print the differences, and return the status: 1 for differences."""
+    """Run a program under NumPy and on weft, print the differences, and return the exit status.
+
+    The status is 1 if the results differ. If a run fails, the status is that of the run.
+    """
     if program.option == "-":
         print(
             "weft run: --compare runs the program several times, so the program cannot be read from standard input",
@@ -241,7 +244,10 @@ def compare(program: MainProgram) -> int:
 def _print_report(
     program: MainProgram, rows: list[Row], firsts: list[Outcome], reference: Outcome, ours: Outcome
 ) -> None:
-    """Print the report of ``weft run --compare``: differences, times, the largest kernel, and reasons."""
+    """Print the report of ``weft run --compare``.
+
+    The report contains the differences, the times, the largest kernel and, if weft is not faster, the reasons.
+    """
     numbers = [row for row in rows if row[1].endswith("[] equal")]
     rows = [row for row in rows if row not in numbers]
     if numbers:
@@ -273,7 +279,7 @@ def _run_until_warm(program: MainProgram, last: Outcome, saved: dict[str, np.nda
 
 @contextlib.contextmanager
 def compiled_first() -> Iterator[None]:
-    """Within a ``with`` block, compile kernels before their first use, unless `interpret` is set.
+    """Within a ``with`` block, compile kernels before their first use, if the `interpret` setting is "auto".
 
     Compilation in the background would require repeated runs of the program until the second process has compiled its
     kernels.
@@ -283,7 +289,10 @@ def compiled_first() -> Iterator[None]:
 
 
 def _time_table(firsts: list[Outcome], numpy_warm: float, warm: float) -> list[str]:
-    """Return a table of NumPy's and weft's times as lines. `firsts` are first runs in new processes."""
+    """Return a table of NumPy's and weft's times as lines of text.
+
+    `firsts` are three first runs, each in a new process: one under NumPy, and two on weft.
+    """
     numpy_cold, cold, new = (run.seconds for run in firsts)
     found = ", which found its kernels on disk" if firsts[1].found else ""
     meaning = (

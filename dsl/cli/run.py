@@ -53,7 +53,10 @@ def explain(program: MainProgram, output: str, device: str) -> int:
 
 
 def _is_ready(command: str, program: MainProgram, device: str) -> bool:
-    """Make `device` the default device, or print an error and return False if it or the program is missing."""
+    """Make `device` the default device, and return True.
+
+    If the device or the program is missing, print an error and return False.
+    """
     if not program.option and not os.path.exists(program.text):
         print(f"weft {command}: there is no file {program.text}", file=sys.stderr)
         return False

@@ -231,7 +231,7 @@ def full(
 
 
 def _make(value: Any, shape: ShapeLike, dtype: DTypeLike | None, order: str | None, device: Any) -> Array:
-    """Return an array filled with 0 or 1, or an uninitialized array if `value` is None."""
+    """Return an array filled with `value`, which is 0 or 1, or an uninitialized array if `value` is None."""
     if check_new_order(order) == "F":
         return _make(value, as_shape(shape)[::-1], dtype, None, device).T
     with device_context(device):

@@ -39,7 +39,7 @@ def _solver_of(*arrays: Any) -> Any | None:
 
 
 def _by_solver(square: bool = False) -> Callable[[Callable[..., Any]], Callable[..., Any]]:
-    """Return a decorator for a function that uses cuSOLVER, whose first argument is a matrix on a GPU.
+    """Return a decorator for a function that passes a matrix on a GPU, its first argument, to cuSOLVER.
 
     NumPy's function of the same name handles all other arguments, matrices that are not square if `square` is true, and
     arguments for which the function returns NotImplemented.

@@ -105,7 +105,10 @@ class HostSort:
 
 
 def run_in_blocks(function: Callable[[Any], Any], values: np.ndarray, axis: int) -> None:
-    """Call `function` on all threads with the indices of blocks of an array, which contain whole rows along `axis`."""
+    """Call `function` on all threads, each time with the index of one block of an array.
+
+    A block contains whole rows along `axis`.
+    """
     other = max((k for k in range(values.ndim) if k != axis), key=lambda k: values.shape[k], default=axis)
     blocks = _blocks(values, other) if other != axis else [slice(None)]
     _run([partial(function, (slice(None),) * other + (block,)) for block in blocks])

@@ -75,7 +75,10 @@ def isscalar(element: Any) -> bool:
 
 
 def _extent(array: Array, address: int) -> np.ndarray:
-    """Return a NumPy array with the shape and strides of `array`, whose storage is at `address`, to compare memory."""
+    """Return a NumPy array with the address range of `array`, whose storage starts at `address`.
+
+    The result serves only to test for shared memory, so its elements must not be read.
+    """
     (shape, strides, offset), width = array._view or whole(array._storage), array.itemsize
     interface = {
         "version": 3,

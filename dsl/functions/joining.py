@@ -148,7 +148,7 @@ def _check_alike(found: Sequence[Array], axis_number: int) -> None:
 
 
 def as_sequence(arrays: Any) -> Any:
-    """Return the arrays to stack, or raise NumPy's TypeError if they are not a sequence, as for a generator."""
+    """Return `arrays` unchanged, or raise NumPy's TypeError if it is a generator or another non-sequence."""
     if not hasattr(arrays, "__getitem__"):
         raise TypeError('arrays to stack must be passed as a "sequence" type such as list or tuple.')
     return arrays

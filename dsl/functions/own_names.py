@@ -29,9 +29,10 @@ from weft.runtime import IMMEDIATE, default_device, limit_on
 
 
 def _made_by(**makers: str) -> str:
-    """Return table entries for functions that weft makes from NumPy's functions, given their names by maker.
+    """Return table entries for the functions that weft makes from NumPy's functions.
 
-    A maker is a function of the table's module that takes NumPy's function.
+    A maker is a function of the table's module that takes NumPy's function. Each keyword argument names a maker, and
+    lists the functions that it makes.
     """
     return " ".join(f"{maker}:{name}" for maker, names in makers.items() for name in names.split())
 

@@ -76,7 +76,7 @@ def measure(rows: int, n: int, dtype: np.dtype, numbered: bool) -> Sizes:
 
 @dataclass(frozen=True, slots=True)
 class Rows:
-    """A sort of contiguous rows in device memory.
+    """A radix sort of contiguous rows in device memory.
 
     Attributes
     ----------

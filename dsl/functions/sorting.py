@@ -197,7 +197,7 @@ def lexsort(keys: Any, axis: int = -1) -> Any:
 
 
 def _partition(numbered: bool, a: Any, kth: Any, axis: Any, kind: str, order: str | None) -> Any:
-    """Partition an array by sorting it, or return the sorting indices if `numbered` is true."""
+    """Return a sorted array, which is a valid partition, or the sorting indices if `numbered` is true."""
     if order is not None or not is_sorted_here(a, axis):
         return on_host(np.argpartition if numbered else np.partition, a, kth, axis, kind, order)
     n = a.size if axis is None else a.shape[normalize_axis(axis, a.ndim)]

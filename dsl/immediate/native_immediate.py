@@ -105,7 +105,7 @@ def make_immediate(
 
 
 def _alone(mode: Mode, way: Implementation | None) -> Alone:
-    """Return what a function may do with larger arrays, if nothing fuses with it."""
+    """Return what a function may do immediately with larger arrays, if no other operation fuses with the function."""
     if mode is Mode.VIEW:
         return Alone.VIEW
     if mode in _COPIES and way is not None and getattr(way.function, "__name__", "") in COPYING:

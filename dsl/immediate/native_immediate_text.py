@@ -259,7 +259,7 @@ class _Immediate(ResultText):
     def _check_zero(self, result: str, beyond: str) -> None:
         """Emit a branch to ``give.up`` if an extreme of a large array is a float zero.
 
-        The array may have zeros of both signs, of which a kernel chooses another.
+        The array may contain zeros of both signs, and a kernel may return a zero of the other sign.
         """
         t, known = self._t, self._known
         large = t.new(f"and i1 {beyond}, {t.new(f'icmp ne i64 {self._exact}, 0')}")

@@ -61,7 +61,7 @@ class Mode(IntEnum):
 
 
 class Alone(IntEnum):
-    """What a function may do with an array of any or of medium size, if nothing fuses with it."""
+    """What a function may do immediately with a medium-sized array, if no other operation fuses with the function."""
 
     NOTHING = 0
     COMPUTE = 1  # compute an op on a medium-sized array
@@ -156,7 +156,7 @@ class OperandText(ObjectText):
         t.branch(f"icmp eq ptr {t.load(self._device, 0, 'ptr')}, null", "give.up", "taken")
 
     def _check_cast(self, dtype: str, kind: str) -> None:
-        """Emit a branch to ``give.up`` unless NumPy casts the first operand to a dtype as weft does."""
+        """Emit a branch to ``give.up`` unless NumPy's cast of the first operand to a dtype gives weft's result."""
         t, known = self._t, self._known
         for name, table, key in (("kind", "kinds of dtypes", kind), ("cast", "casts", dtype)):
             found = t.new(f"call ptr {known['PyDict_GetItemWithError']}(ptr {known[table]}, ptr {key})")
@@ -179,7 +179,7 @@ class OperandText(ObjectText):
         t.branch(f"icmp sgt i64 {size}, {self._larger(self._limit)}", "give.up", "operand.weak")
 
     def _larger(self, limit: str) -> str:
-        """Emit code that returns the larger of a limit and the number of elements of medium-sized operands."""
+        """Emit code that computes the larger of a limit and the number of elements of medium-sized operands."""
         t = self._t
         alone = t.load(self._alone, 0)
         return t.new(f"select i1 {t.new(f'icmp sgt i64 {alone}, {limit}')}, i64 {alone}, i64 {limit}")
@@ -439,9 +439,9 @@ class OperandText(ObjectText):
         t.jump(f"{name}.few", f"{name}.reduced")
 
     def _is_exact(self, name: str, values: str, number: str, size: str) -> None:
-        """Emit a branch to ``few`` if an array is within the larger limit of exact reductions, such as a maximum.
+        """Emit a branch to ``few`` if an array is within the limit of exact reductions, such as a maximum.
 
-        The limit applies to reductions of a whole contiguous array.
+        This limit is larger than the usual one, and applies to reductions of a whole contiguous array.
         """
         t = self._t
         t.store("0", self._many, 0)

@@ -49,7 +49,10 @@ _REALS: dict[type, bool] = {**_WHOLE, **dict.fromkeys((float, np.float32, np.flo
 
 
 def _casts() -> dict[Any, int]:
-    """Return the set of dtypes from which NumPy casts with weft's results and without warnings, for each name of a dtype."""
+    """Return, for each name of a dtype, the source dtypes for which NumPy's cast gives weft's result without a warning.
+
+    The source dtypes are a bit mask (see `types_of`).
+    """
     found: dict[Any, int] = {}
     for code in CODES:
         kind = np.dtype(code)

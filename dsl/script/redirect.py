@@ -141,7 +141,7 @@ _getters: list[Any] = [_seen_class]
 
 
 def _is_loading(frame: types.FrameType | None) -> bool:
-    """Return whether an import is in progress, so that modules may lack names that native code needs."""
+    """Return whether an import is in progress. During imports, modules may lack names that native code needs."""
     # (This loop is a hundred times as fast as the search of all modules, which finds imports of other threads.)
     while frame is not None:
         if frame.f_code.co_filename == _IMPORTER:
@@ -262,7 +262,10 @@ def isolated(folder: str | Path, to_weft: bool) -> Iterator[None]:
 
 
 def load_program(path: Path, name: str, to_weft: bool = True) -> dict[str, Any]:
-    """Execute a Python file on weft or NumPy, which its functions keep using, and return its global variables."""
+    """Execute a Python file on weft or NumPy, and return its global variables.
+
+    The functions of the file continue to use the same library.
+    """
     path = path.resolve()
     if to_weft:
         array.show_class(_getters[-1])

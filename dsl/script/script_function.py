@@ -49,7 +49,10 @@ _SAME = frozenset({"asarray", "asanyarray", "ascontiguousarray", "asfortranarray
 
 
 def _are_small(values: Iterable[Any], most: int = 0) -> bool:
-    """Return whether all values are scalars, arrays of few or at most `most` elements, or short sequences of them."""
+    """Return whether all values are scalars, small NumPy arrays, or short sequences of these.
+
+    An array is small if `is_few` is true for its size, or if it has at most `most` elements.
+    """
     for value in values:
         kind = type(value)
         if kind is np.ndarray:
@@ -119,7 +122,7 @@ def _stacker(function: Callable[..., Any], decide: Callable[..., Any]) -> Callab
 
 
 def _made_elements(name: str, arguments: tuple[Any, ...], options: dict[str, Any]) -> float:
-    """Estimate the number of elements that a creation function would create, or 0 for invalid arguments."""
+    """Return an estimate of the number of elements that a creation function creates, or 0 for invalid arguments."""
     try:
         return _LENGTHS[name](*arguments, **options) if name in _LENGTHS else _by_lengths(arguments, options)
     except (TypeError, ValueError, IndexError, ZeroDivisionError, OverflowError):
@@ -323,7 +326,7 @@ def _creator(wrapped: Callable[..., Any], decide: Callable[..., Any]) -> Callabl
 
 
 def _decider(wrapped: Callable[..., Any], own: Callable[..., Any], kind: MemoryEffect) -> Callable[..., Any]:
-    """Return a function as `choose` does, but a slower one that handles arguments of any type."""
+    """Return a slower version of the function that `choose` returns, for arguments of any type."""
     name = getattr(wrapped, "__name__", "function")
     inputs = wrapped.nin if isinstance(wrapped, np.ufunc) else None
     computes = is_computed(name, kind)
