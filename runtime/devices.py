@@ -50,7 +50,7 @@ def get_device(name: str | Device) -> Device:
 
 
 def _made(what: str, *given: Any) -> Any:
-    """Call the class or function `what` of a module. The module is imported only if its device is used."""
+    """Import the module in the dotted path `what` (below ``weft.runtime``), and call its class or function."""
     module, _, name = what.rpartition(".")
     return getattr(import_module(f"weft.runtime.{module}"), name)(*given)
 

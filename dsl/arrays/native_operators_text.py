@@ -1,4 +1,4 @@
-"""LLVM IR of the machine code that records memoized operations.
+"""LLVM IR of the builtin that records an operation if its key is in the memo.
 
 In: the layouts of arrays, storages, epochs and expressions. Out: the text of a builtin that looks up its key in the
 memo, then records, writes or shows. Invariant: for unsupported operations, the builtin calls the Python function.

@@ -169,7 +169,7 @@ class OperandText(ObjectText):
         self._t.store(self._t.new(f"or i64 {self._t.load(self._numbers, 0)}, {kind}"), self._numbers, 0)
 
     def _take_factor(self, positional: str, number: str) -> None:
-        """Emit code that takes a number into account as a factor of the result's size, for a function that grows arrays."""
+        """Emit code that multiplies the bound on the result's size by an integer argument of a function such as `tile`."""
         t = self._t
         t.enter_if(f"and i1 {self._grows}, {positional}", "operand.factor", "operand.weak")
         factor = t.new(f"call i64 {self._known['PyLong_AsLongLong']}(ptr {number})")

@@ -165,7 +165,7 @@ def _padded_size(arguments: Any) -> float:
 
 
 def einsum_products(arguments: Any) -> float:
-    """Return the number of products that `numpy.einsum` computes in a single loop over all operands.
+    """Return the product of the lengths of all subscripts: the number of products that `numpy.einsum` adds by default.
 
     Return infinity for arguments other than subscripts and arrays.
     """

@@ -78,7 +78,7 @@ class SymbolicProgram:
 
 @lru_cache(maxsize=1)
 def load_sympy() -> Any:
-    """Import sympy with Ctrl-C deferred, because a partially imported sympy would have wrong operators."""
+    """Import sympy with Ctrl-C deferred, because operators of a partially imported sympy would give wrong results."""
     return uninterruptible(lambda: import_module("sympy"), "sympy")
 
 

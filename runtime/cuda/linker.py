@@ -111,7 +111,7 @@ def _assemble(ptx: bytes, arch: str, links: tuple[str, ...]) -> ObjectCode:
 
 
 def read_resources(log: str) -> dict[str, int]:
-    """Return the registers, spills, stack bytes and shared bytes that the assembler's log reports."""
+    """Return the numbers of registers and of bytes of spills, stack and shared memory in the assembler's log."""
 
     def number(pattern: str) -> int:
         # both assembling and linking report it

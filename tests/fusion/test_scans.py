@@ -1,4 +1,4 @@
-"""Tests of scans that are fused with the operations before and after. On the CPU, scans have NumPy's bits."""
+"""Tests of scans that are fused with their producers and consumers. On the CPU, results are bit-identical to NumPy's."""
 
 from __future__ import annotations
 

@@ -274,7 +274,7 @@ class Variables:
                 variable.held = (value, tuple(self.builder.blocks))
 
     def _slot_values(self, kind: Kind | None, value: Any) -> list[Value]:
-        """Return the numbers that represent a value in a variable of kind `kind`.
+        """Return the IR values that a variable of kind `kind` stores to represent `value`.
 
         The numbers of the variable's parts, such as the items of a tuple, are not included.
         """

@@ -99,7 +99,7 @@ def _log(function: Any, seed: int) -> tuple[list[Any], Any]:
 
 
 def test_random_programs_run_alike() -> None:
-    """Test that functions read from byte code run like the originals.
+    """Test that functions reconstructed from byte code behave like the originals.
 
     Python 3.14 compiles `and` within `or` to jumps into the other operand, which are rejected if the value is used.
     """
