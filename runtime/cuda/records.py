@@ -52,7 +52,7 @@ class RecordedLaunch:
     grid, block : (int, int, int)
     shared_bytes : int
         Bytes of dynamic shared memory per block.
-    slots : array of int64
+    arguments : array of int64
         The arguments.
     patches : list of (argument, slot, byte offset)
         Arguments that are the address of the buffer at index `slot` of the table, plus an offset.
