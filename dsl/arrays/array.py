@@ -66,7 +66,7 @@ def show_class(function: Callable[[Any], type]) -> None:
 
 
 def class_for(value: object, depth: int) -> type:
-    """Return the class that ``isinstance`` reports for `value` to the code `depth` frames up the stack."""
+    """Return the value of `value.__class__` that the code `depth` frames up the stack reads."""
     function: Callable[..., type] = _seen_class.func
     return type(value) if function is type else function(value, depth + 1)
 
@@ -464,7 +464,7 @@ def expr_of(array: Array) -> Expr:
 
 
 def as_operand(value: Any) -> tuple[Expr, type | None]:
-    """Return an operand's expression, and its type if that is exactly int, float or complex, else None.
+    """Return an operand's expression, and the operand's type if it is exactly int, float or complex, else None.
 
     Raises TypeError for a value that is neither an array nor a number.
     """

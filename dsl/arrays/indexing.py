@@ -91,7 +91,7 @@ class IndexedAxis(NamedTuple):
 
 
 class Index:
-    """A parsed index: the layout of its slices and integers, and its index arrays."""
+    """A parsed index: the layout of the view that its slices and integers select, and its index arrays."""
 
     __slots__ = ("advanced", "axes", "offset", "separated", "shape", "strides", "whole_axes")
 
@@ -109,12 +109,12 @@ class Index:
 
     @property
     def is_element(self) -> bool:
-        """Return whether the index selects a single element, of which NumPy makes a scalar."""
+        """Return whether the index selects a single element, which NumPy returns as a scalar."""
         return not (self.shape or self.advanced or self.whole_axes)
 
 
 def _normalize(item: Any) -> Any:
-    """Return an item of an index, where an integer-like object becomes an int and a sequence becomes an array."""
+    """Convert an item of an index: an integer-like object to an int, and a sequence to an array."""
     if item is None or item is Ellipsis or isinstance(item, (slice, int, np.integer, np.bool_, Array, np.ndarray)):
         return item
     if hasattr(item, "__index__") and not np.ndim(item):  # (tensors of other libraries have the method too)
@@ -138,7 +138,7 @@ def _axes_of(item: Any) -> int:
 
 
 def _expand(items: list[Any], ndim: int) -> list[Any]:
-    """Return the normalized items of an index, with slices for the axes that it leaves out."""
+    """Complete the normalized items of an index with slices for the axes that the index omits."""
     used = sum(map(_axes_of, items))
     if sum(item is Ellipsis for item in items) > 1:
         raise IndexError("an index can only have a single ellipsis ('...')")
@@ -201,14 +201,14 @@ def _as_bound(value: object) -> Any:
 
 
 def _is_array_number(item: object) -> bool:
-    """Return whether an index item is a 0-d array (not a `Scalar`), for which NumPy makes a copy."""
+    """Return whether an index item is a 0-d array (not a `Scalar`). NumPy returns a copy for such an item."""
     return isinstance(item, (Array, np.ndarray)) and type(item) is not Scalar and not item.ndim
 
 
 def _advanced(
     index: Index, values: Array | np.ndarray, shape: tuple[int, ...], strides: tuple[int, ...], axis: int
 ) -> int:
-    """Append an index array or a mask to a parsed index, and return the axis after those that it indexes."""
+    """Append an index array or a mask for `axis` to a parsed index, and return the next axis to index."""
     if values.dtype == bool:
         for k, n in enumerate(values.shape):
             if n and n != shape[axis + k]:  # (NumPy accepts empty masks of any length)
@@ -332,7 +332,7 @@ def element(array: Array, offset: int) -> Array:
 
 
 class AxisLayout(NamedTuple):
-    """The shape of an indexing result, and the origin of its axes: slices or index arrays."""
+    """The shape of an indexing result, and the positions of the axes that slices and index arrays produce."""
 
     shape: tuple[int, ...]
     result_axes: tuple[int, ...]  # of the basic part's axes
@@ -361,7 +361,7 @@ def _shaped(node: Expr, plan: AxisLayout) -> Expr:
 
 
 def _flatten(index: Index, plan: AxisLayout) -> tuple[Expr, tuple[tuple[int, tuple[tuple[int, int], ...], int], ...]]:
-    """Return the positions that the index arrays select in the flattened storage, and the terms of the basic part."""
+    """Return the flat positions that the index arrays select, and a `gather` term with the slices' layout."""
     pairs = zip(plan.result_axes, index.strides, strict=True)
     terms = ((index.offset, tuple((axis, stride) for axis, stride in pairs if stride), 0),)
     return _shaped(flat_position(index.advanced), plan), terms
@@ -457,7 +457,7 @@ def _memoize_no_change(array: Array, key: object, value: object) -> None:
 
 
 def _set_key(array: Array, key: object, value: object, where: Location) -> Any:
-    """Return the memo key of ``array[key] = value``, or None if only Python can execute the assignment."""
+    """Return the memo key of ``array[key] = value``, or None if native code cannot execute the assignment."""
     epoch = current_epoch(array._storage.device)
     named: list[Any] = ["set", IN_PLACE, id(where[0]), where[1]]
     plain = (

@@ -343,7 +343,7 @@ def byteswap(self: Array, inplace: bool = False) -> Array:
 
 
 def _is_on_gpu(values: Array, kind: np.dtype) -> bool:
-    """Return whether an array's bytes are only in GPU memory, so that a kernel must reinterpret them."""
+    """Return whether a kernel must reinterpret an array's bytes as `kind`, because they are only in GPU memory."""
     plain = type(values) is not Scalar and values.size > 0 and "b" not in (values.dtype.kind, kind.kind)
     return plain and is_gpu(values.device) and values_of(values) is None
 

@@ -241,7 +241,7 @@ class KeyText(ObjectText):
         return self._t.new(f"call ptr (i64, ...) {self._known['PyTuple_Pack']}(i64 {len(items)}, {given})")
 
     def _load_context(self) -> str:
-        """Emit code that loads the call site and the recording, and return the list of pending storages."""
+        """Emit code that loads the call site and the recording, and return the LLVM name of the pending storages."""
         t, known = self._t, self._known
         frame = self._check(self._call("ptr", "PyEval_GetFrame", ""), "framed", "slow")
         code = self._hold("code", self._call("ptr", "PyFrame_GetCode", f"ptr {frame}"))
@@ -258,7 +258,7 @@ class KeyText(ObjectText):
         return pending
 
     def _operand(self, name: str, thing: str) -> str:
-        """Emit code that loads an operand's expression in the current recording, and return its LLVM name."""
+        """Emit code that loads an operand's expression in the current recording. Return the expression's LLVM name."""
         t, known = self._t, self._known
         epoch = t.load(self._held["epoch"], 0, "ptr")
         storage = self._check(self._field(thing, "Array._storage"), f"{name}.kept", "slow")

@@ -28,7 +28,7 @@ FORM, INSTEAD = "native code for recording", "operations are recorded by Python,
 
 
 def install_native_after(hits: int) -> None:
-    """Install the machine code for memoized operations after enough memo hits in Python."""
+    """Install the machine code for memoized operations if the number of memo hits in Python is large enough."""
     if _replacement.is_due(hits):
         install_native_code()
 

@@ -78,7 +78,7 @@ def look_up_slotted(key: SlotKey, number: Any, epoch: Epoch) -> Expr | None:
 
 
 def memoize_slotted(key: SlotKey, node: Expr, epoch: Epoch) -> None:
-    """Memoize an operation on a number that is a kernel argument in the recording's last slot."""
+    """Memoize an operation on a number if the number is the kernel argument in the recording's last slot."""
     if len(epoch.slots) == key.slot + 1:
         if len(SLOTTED) >= LIMIT:
             SLOTTED.clear()
@@ -113,7 +113,7 @@ def changes(number: Any, location: Location, op: str, which: int, epoch: Epoch) 
 
 
 def note_constant(key: object, code: CodeType, at: int, op: str, which: int) -> None:
-    """Note the memo key of an operation with a constant scalar, for later removal from the memo."""
+    """Store the memo key of an operation with a constant scalar, so that the key can be removed from the memo later."""
     call_site = _call_sites.get((id(code), at, op, which))
     if call_site is not None and len(call_site.keys) < MOST_KEYS:
         call_site.keys.append(key)

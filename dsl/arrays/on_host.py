@@ -261,7 +261,7 @@ def _public_module(function: Callable[..., Any]) -> str:
 
 
 def note_fallback(operation: str, *given: Any) -> None:
-    """Report that an operation runs on the host although it has operands in GPU memory."""
+    """Report an operation that runs on the host, if any of its operands are only in GPU memory."""
     far = [array for array in arrays_in(given) if runtime.is_gpu(array.device) and values_of(array) is None]
     if far:
         runtime.report_fallback(far[0].device, operation, sum(v.nbytes for v in far), user_location())

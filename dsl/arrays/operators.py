@@ -70,7 +70,7 @@ _WEAK = frozenset({bool, int, float, complex})
 
 
 def _attempt(way: Implementation, array: Array, other: Any, reflected: bool) -> Any:
-    """Execute a binary operator immediately, with special code for the most common operands."""
+    """Execute a binary operator immediately if possible, with a fast path for the most common operands."""
     values, device, kind = array._values, array._device, type(other)
     if device is not None and values is not None and type(array) is Array and values.size <= IMMEDIATE[0]:
         given = None

@@ -103,7 +103,7 @@ _ALONE = _count_alone()
 
 
 def take_part(array: Array, name: str) -> Array:
-    """Return the real or imaginary part of a complex array, as `name` selects."""
+    """Return the part `name` ("real" or "imag") of a complex array."""
     if type(array) is Scalar:
         start()
         return record(map_(name, [expr_of(array)]))

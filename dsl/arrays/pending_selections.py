@@ -68,7 +68,7 @@ def select_later(array: Array, mask: Array) -> Array | None:
 
 
 def elements_of(array: Array) -> np.ndarray:
-    """Return an array's elements as a NumPy array that must only be read."""
+    """Return an array's elements as a NumPy array that the caller must not modify."""
     values = values_of(array)
     if values is None:
         return array.numpy()

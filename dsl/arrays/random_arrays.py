@@ -1,4 +1,4 @@
-"""Arrays of random numbers with the same bits as those from NumPy's generators.
+"""Arrays of random numbers that are bit-identical to those of NumPy's generators.
 
 In: a `numpy.random.Generator`, the name of a method, and its arguments. Out: an array, and the generator in the state
 that NumPy's method leaves. Invariant: the generator's state changes at the call, even if the numbers of a large array

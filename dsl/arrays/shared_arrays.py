@@ -250,7 +250,7 @@ _BUFFER_OF_TYPE = 160  # offset of `tp_as_buffer` in a type object of CPython's 
 
 
 def _fill_buffer(array: Any, view: int, flags: int) -> int:
-    """Fill a ``Py_buffer`` structure in Python 3.11, or return -1 on failure."""
+    """Fill a ``Py_buffer`` structure for a buffer request in Python 3.11. Return 0, or -1 on failure."""
     try:
         return int(_GET(_requested(array, flags), view, flags))
     except BaseException as error:  # (an exception that leaves a callback is lost, and the result is undefined)

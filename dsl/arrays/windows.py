@@ -48,7 +48,7 @@ def key_of(array: Array, index: Any) -> Any:
 
 
 def memoize_view(key: object, found: View | int | None) -> None:
-    """Memoize the view or element offset for an index under `key`."""
+    """Memoize, under `key`, the view or the element offset that an index selects."""
     if len(VIEWS) >= LIMIT:
         VIEWS.clear()
     VIEWS[key] = found

@@ -122,7 +122,7 @@ def _limits(measured: Measured, line: Line, one: LineTime) -> list[str]:
 
 
 def name_package(package: str) -> str:
-    """Return a description of the code of `package`, where a line spends its host time."""
+    """Return the words for the code of `package` in a sentence about where a line spends its host time."""
     return {"": "Python", "weft": "weft's recording and planning"}.get(package, package)
 
 

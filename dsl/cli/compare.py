@@ -174,7 +174,7 @@ def _progress(text: str) -> None:
 
 
 def _in_new_process(program: MainProgram) -> Outcome:
-    """Run the program on weft in a new process, and return the measurements of this first run."""
+    """Run the program on weft once in a new process, and return the measurements."""
     command = [sys.executable, "-c", f"from {__name__} import time_program; time_program()"]
     done = subprocess.run(
         command, input=pickle.dumps(program), stdout=subprocess.PIPE, stderr=subprocess.DEVNULL, check=False
@@ -183,7 +183,7 @@ def _in_new_process(program: MainProgram) -> Outcome:
 
 
 def time_program() -> None:
-    """Read a program from standard input, run it, and print the measurements of this first run as JSON."""
+    """Read a program from standard input, run it once, and print the measurements as JSON."""
     found = _outcome(pickle.load(sys.stdin.buffer), True, {})
     print(json.dumps({"seconds": found.seconds, "found": found.found, "host": found.host}))
 

@@ -136,7 +136,7 @@ def _differs_in_sign(wanted: np.ndarray, found: np.ndarray, limit: float) -> boo
 
 
 def scales_of(arrays: Arrays, printed: str) -> tuple[float, ...]:
-    """Return the largest finite magnitude of each array of floats.
+    """Return the largest finite magnitudes of the arrays of two or more floats or complex numbers, in increasing order.
 
     If there are no such arrays, return the magnitudes of the printed numbers.
     """

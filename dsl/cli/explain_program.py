@@ -31,7 +31,7 @@ if TYPE_CHECKING:
 
 @dataclass
 class ShownPlan:
-    """A plan on the page of ``weft explain``, with the numbers and times of its kernels."""
+    """A plan on the page of ``weft explain``, with the numbers of its kernels and their total time."""
 
     plan: Explanation
     numbers: list[int]

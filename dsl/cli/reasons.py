@@ -92,7 +92,7 @@ def _explain_host(sampler: LineSampler, large: bool) -> str:
 
 @contextlib.contextmanager
 def count_reads() -> Iterator[Counter[tuple[str, int]]]:
-    """Within a ``with`` block, count how often each line of the program reads array values."""
+    """Within a ``with`` block, count how often each line of the program reads values of pending arrays."""
     reads: Counter[tuple[str, int]] = Counter()
 
     def counted(method: Callable[..., Any]) -> Callable[..., Any]:

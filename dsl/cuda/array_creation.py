@@ -99,7 +99,7 @@ def device_array(shape: Any, dtype: Any = np.float64, strides: Any = None, order
 def _without_arithmetic(dtype: np.dtype) -> bool:
     """Return whether only user-written kernels can compute with `dtype`.
 
-    These are records, dates and text.
+    This is true of records, dates and text.
     """
     return dtype.names is not None or dtype.kind in "mMSU"
 

@@ -32,9 +32,9 @@ _own_view = Array.view
 
 
 def _is_shared_here(array: Array, dtype: Any) -> bool:
-    """Return whether a view of `array` with dtype `dtype` can be an `Array`, which requires the CPU.
+    """Return whether a view of `array` with the dtype `dtype` can be an `Array`, not only a `MemoryArray`.
 
-    Otherwise the view is a `MemoryArray`.
+    This requires a nonempty array on the CPU, and a dtype that weft supports.
     """
     return array.device.name == "cpu" and bool(array.size) and is_supported(np.dtype(dtype))
 

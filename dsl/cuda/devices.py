@@ -225,7 +225,7 @@ _faces: dict[runtime.Device, Device] = {}
 
 
 def device_object(device: runtime.Device) -> Device:
-    """Return the `Device` object with Numba's interface for a device of weft's runtime."""
+    """Return the `Device` object, which has Numba's interface, for a device of weft's runtime."""
     found = _faces.get(device)
     if found is None:
         found = _faces[device] = Device(device)
@@ -505,7 +505,7 @@ def defer_cleanup() -> Iterator[None]:
 
 
 def profile_start() -> None:
-    """Tell an attached profiler to start collecting data, after all work that precedes the call.
+    """Wait for all earlier work, and tell an attached profiler to start collecting data.
 
     Examples
     --------
@@ -517,7 +517,7 @@ def profile_start() -> None:
 
 
 def profile_stop() -> None:
-    """Tell an attached profiler to stop collecting data, after all work that precedes the call.
+    """Wait for all earlier work, and tell an attached profiler to stop collecting data.
 
     Examples
     --------

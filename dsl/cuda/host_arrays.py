@@ -1,4 +1,4 @@
-"""Pinned, mapped and managed arrays, in host memory that is registered with a device.
+"""NumPy arrays in pinned, mapped or managed memory, which a device can access directly.
 
 In: shapes or NumPy arrays. Out: NumPy arrays, as `SharedArray` if the device accesses them too. Invariant: a kernel
 uses the memory of a whole `SharedArray` without copies. Wait for the kernel before reading it.
@@ -224,7 +224,7 @@ def _pin(arrays: tuple[np.ndarray, ...]) -> list[HostMemory]:
 
 
 def _release(held: list[HostMemory]) -> bool:
-    """Unregister host memory from the device, or return False if it was not registered."""
+    """Unregister host memory from the device, and return whether any of the memory was registered."""
     owners = [memory.owner for memory in held if hasattr(memory.owner, "release")]
     for owner in owners:  # (arrays over the memory may still exist, and would keep it registered)
         owner.release()

@@ -332,7 +332,7 @@ class MemoryArray(DeviceArrayMethods):
         return values if dtype is None else values.astype(dtype)
 
     def copy(self) -> Any:
-        """Copy the elements to an `Array`, or to a new `MemoryArray` for records."""
+        """Return a copy as an `Array`, or as a `MemoryArray` if the elements are records."""
         values = self.numpy()
         if self.dtype.names is None:
             return convert(values)

@@ -1,4 +1,4 @@
-"""Table of the submodules of `weft.cuda` by import name.
+"""Table that maps import names to the submodules of `weft.cuda`.
 
 In: the files of this folder and of the kernel language. Out: `MODULES`, a map from names to modules. Invariant: a
 listed module is the one that weft itself uses, or a namespace with the same objects.

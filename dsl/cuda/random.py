@@ -212,9 +212,9 @@ def _jump_images() -> np.ndarray:
 
 
 def _map(images: np.ndarray, words: np.ndarray) -> np.ndarray:
-    """Apply a linear map of bits to generator states.
+    """Apply a linear function of the bits of a state to each of the generator states `words`.
 
-    The map is given by the images of the states with a single set bit.
+    The array `images` contains the results of the function for the 128 states that have a single set bit.
 
     One table lookup maps each byte of a state.
     """

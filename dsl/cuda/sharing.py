@@ -57,7 +57,7 @@ class IpcArrayHandle:
 
     @property
     def size(self) -> int:
-        """Size of the array's elements in bytes."""
+        """Total size of the array's elements in bytes."""
         return prod(self.shape) * self.dtype.itemsize
 
     def __repr__(self) -> str:

@@ -77,10 +77,7 @@ def compose_stack(function: Callable[..., Any]) -> Callable[..., Any]:
 
 
 def compose_on_gpu(function: Callable[..., Any]) -> Callable[..., Any]:
-    """Return a function that calls weft's functions for GPU arrays, and NumPy's function for other arrays.
-
-    The function is a copy made by `compose`.
-    """
+    """Return a function that calls a copy made by `compose` for GPU arrays, and `function` for other arrays."""
     composed = compose(function)
 
     @wraps(composed)

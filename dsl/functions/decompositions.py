@@ -129,7 +129,7 @@ def _factored(x: Array, dtype: np.dtype) -> tuple[_Matrices, list[Buffer], list[
 
 
 def _solved(x: Array, right: _Matrices, turned: bool) -> None:
-    """Solve linear systems with the matrices `x`, overwriting the right-hand sides in the rows of `right`.
+    """Solve linear systems with the matrices `x`, and overwrite the right-hand sides in the rows of `right`.
 
     Raises LinAlgError for a singular matrix.
     """
@@ -180,7 +180,7 @@ def solve(a: Any, b: Any) -> Any:
 
 
 def _signed_diagonal(x: Array) -> tuple[Array, Array]:
-    """Return U's diagonal in the LU factorization of each matrix's transpose, and the permutation's sign."""
+    """Factor the transpose of each matrix as P L U, and return the diagonal of U and the sign of P."""
     own, pivots, _ = _factored(x, _common(x))
     n = x.shape[-1]
     host = np.empty((own.count, n), np.int64)

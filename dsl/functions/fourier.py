@@ -38,7 +38,7 @@ _NORMS = ("backward", "ortho", "forward")
 
 @dataclass(frozen=True, slots=True)
 class HostTransform:
-    """The host function of a recorded Fourier transform, which transforms blocks of rows on all threads."""
+    """The host function that computes a recorded Fourier transform with NumPy."""
 
     kind: str
     n: int
@@ -46,7 +46,7 @@ class HostTransform:
     norm: str
 
     def __call__(self, out: np.ndarray, values: np.ndarray) -> None:
-        """Transform `values` into `out` along an axis, in blocks on all threads."""
+        """Transform `values` along the axis in blocks on all threads, and write the result to `out`."""
         function = partial(getattr(np.fft, self.kind), n=self.n, axis=self.axis, norm=self.norm)
         run_in_blocks(lambda index: function(values[index], out=out[index]), out, self.axis)
 
@@ -62,7 +62,7 @@ class DeviceTransform:
     n: int
 
     def __call__(self, out: np.ndarray, values: np.ndarray) -> None:
-        """Transform `values` into `out` on the host, for interpreted plans."""
+        """Transform `values` on the host, and write the result to `out`. Interpreted plans call this method."""
         norm: Any = "forward" if self.kind[0] == "i" else "backward"
         getattr(np.fft, self.kind)(values, self.n, norm=norm, out=out)
 

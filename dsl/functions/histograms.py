@@ -196,7 +196,7 @@ def histogram2d(x: Any, y: Any, bins: Any = 10, range: Any = None, density: Any 
 
 
 def _bin_of(values: Expr, edges: np.ndarray, *, even: bool) -> tuple[Expr, Expr]:
-    """Return a mask of the values that lie within the edges, and the bin index of each value.
+    """Return a mask of the values between the first and the last edge, and the bin index of each value.
 
     A bin includes its lower edge. The last bin also includes its upper edge.
     """

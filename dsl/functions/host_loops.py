@@ -24,27 +24,27 @@ COUNTED = 256
 
 
 def reduce_on_host(op: str, node: Expr, axes: tuple[int, ...], keepdims: bool, location: Location) -> Expr:
-    """Record NumPy's maximum, minimum, `argmax` or `argmin` over axes, on the host."""
+    """Record a reduction that NumPy computes on the host: a maximum, minimum, `argmax` or `argmin`."""
     shape = tuple(1 if k in axes else n for k, n in enumerate(node.shape) if keepdims or k not in axes)
     dtype = np.dtype(np.int64) if op[:3] == "arg" else node.dtype
     return opaque(HostReduction(op, axes), [node], shape, dtype, op, location)
 
 
 def sort_on_host(node: Expr, axis: int, kind: str | None, numbered: bool, location: Location) -> Expr:
-    """Record NumPy's sort along an axis on the host, or NumPy's argsort if `numbered` is true."""
+    """Record a sort that NumPy computes on the host, or an argsort if `numbered` is true."""
     name, dtype = ("argsort", np.dtype(np.int64)) if numbered else ("sort", node.dtype)
     return opaque(HostSort(axis, kind, numbered), [node], node.shape, dtype, name, location)
 
 
 @dataclass(frozen=True, slots=True)
 class HostReduction:
-    """The host function of a recorded reduction, which calls NumPy."""
+    """The host function that computes a recorded reduction with NumPy."""
 
     op: str
     axes: tuple[int, ...]
 
     def __call__(self, out: np.ndarray, values: np.ndarray) -> None:
-        """Reduce `values` into `out`, in blocks on all threads."""
+        """Reduce `values` in blocks on all threads, and write the result to `out`."""
         op, axes = self.op, self.axes
         function: Any = getattr(np, op) if op[:3] == "arg" else getattr(np, op).reduce
         if len(axes) == values.ndim:
@@ -81,14 +81,14 @@ def _reduce_all(function: Callable[..., Any], op: str, values: np.ndarray) -> An
 
 @dataclass(frozen=True, slots=True)
 class HostSort:
-    """The host function of a recorded sort or argsort, which calls NumPy."""
+    """The host function that computes a recorded sort or argsort with NumPy."""
 
     axis: int
     kind: Any
     numbered: bool
 
     def __call__(self, out: np.ndarray, values: np.ndarray) -> None:
-        """Sort `values` along the axis into `out`, in blocks on all threads."""
+        """Sort `values` along the axis in blocks on all threads, and write the result to `out`."""
         axis, kind, numbered = self.axis, self.kind, self.numbered
         counted = not numbered and out.dtype.kind in "biu" and out.itemsize == 1 and out.shape[axis] >= COUNTED
         # (equal bytes are indistinguishable, and NumPy's stable sort is a radix sort)
@@ -124,7 +124,7 @@ def _blocks(values: np.ndarray, axis: int, each: int = 4) -> list[slice]:
 
 
 def opposite_of(values: ArrayLike) -> Callable[[Any], Any] | None:
-    """Return a function that reverses the sort order of a dtype's values, except that NaNs stay last.
+    """Return a function, such as `numpy.negative`, that reverses the sort order of values but keeps NaNs last.
 
     The function is its own inverse. Return None if there is no such function, as for text.
     """

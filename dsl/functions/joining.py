@@ -113,7 +113,7 @@ def _has_short_rows(found: Sequence[Array], axis_number: int, most: int = SHORT)
 
 
 def _join_many(found: Sequence[Array], axis_number: int, kind: np.dtype) -> Array:
-    """Concatenate very many arrays without a large plan.
+    """Concatenate very many arrays without recording all of them in one plan.
 
     NumPy joins them on the CPU. On a GPU, they are joined in groups.
     """
@@ -279,7 +279,7 @@ def roll(a: ArrayLike, shift: Any, axis: ShapeLike | None = None) -> Array:
 
 
 def _roll_flat(array: Array, shift: int, ndim: int) -> Array:
-    """Roll the first `ndim` axes of a noncontiguous array as a single axis.
+    """Roll a noncontiguous array as if its first `ndim` axes were a single axis.
 
     Each axis is rolled separately, so that kernels divide no index.
     """

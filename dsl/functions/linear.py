@@ -217,12 +217,12 @@ def tensordot(a: ArrayLike, b: Any, axes: Any = 2) -> Any:
 
 @dataclass(frozen=True, slots=True)
 class HostEinsum:
-    """The host function of a recorded Einstein summation, which calls NumPy."""
+    """The host function that computes a recorded Einstein summation with NumPy."""
 
     subscripts: str
 
     def __call__(self, out: np.ndarray, *operands: np.ndarray) -> None:
-        """Evaluate the summation over `operands` into `out`."""
+        """Evaluate the summation over `operands`, and write the result to `out`."""
         np.einsum(self.subscripts, *operands, out=out, optimize=True)
 
 
@@ -308,7 +308,7 @@ def _needed(letters: str, rest: list[str], result: str) -> str:
 
 
 def _next_pair(terms: list[str], result: str, sizes: dict[str, int]) -> tuple[int, ...]:
-    """Return the positions of the two operands to contract next, or (0,) for one operand.
+    """Return the positions of the two operands to contract next, or (0,) if only one operand is left.
 
     The pair has the smallest result relative to its operands, and among such pairs the least arithmetic.
     """
@@ -406,7 +406,10 @@ def _with_axes(array: Array, term: str, letters: str, sizes: dict[str, int]) -> 
 
 
 def _einsum_terms(subscripts: str, ranks: tuple[int, ...]) -> tuple[tuple[str, ...], str] | None:
-    """Return the subscripts of each operand and of the result, with ellipses replaced by letters."""
+    """Return the subscripts of each operand and of the result, with ellipses replaced by letters.
+
+    Return None if there are too few unused letters.
+    """
     given, arrow, result = subscripts.replace(" ", "").partition("->")
     terms = given.split(",")
     wide = [rank - len(term) + 3 if "..." in term else 0 for term, rank in zip(terms, ranks, strict=True)]

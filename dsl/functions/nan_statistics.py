@@ -85,7 +85,7 @@ def _variance(values: Array, axis: ShapeLike | None, ddof: Any, keepdims: bool) 
 
 
 def _spread(name: str, of_whole: Callable[..., Any], finish: Callable[[Any], Any]) -> Callable[..., Any]:
-    """Return a version of `nanvar` or `nanstd`, which applies `finish` to the variance.
+    """Return an implementation of `nanvar` or `nanstd` that applies `finish` to the variance.
 
     `of_whole` computes the statistic for dtypes that cannot hold NaN.
     """

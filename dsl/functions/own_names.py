@@ -1,4 +1,4 @@
-"""Table of weft's functions by NumPy's names.
+"""Table that maps the names of NumPy's functions to weft's implementations.
 
 A function's module is imported on first use.
 
@@ -298,7 +298,7 @@ def _described(own: Callable[..., Any], numpys: Callable[..., Any]) -> Callable[
 
 
 def _length_of(name: str, first: Any, second: Any = 0) -> int:
-    """Return the number of elements that a creation function would create, or -1 if it is not obvious."""
+    """Return the number of elements that a creation function would create, or -1 for uncommon arguments."""
     if name == "arange":
         whole = type(first) is int and type(second) is int
         return first or -1 if whole and not second else second - first if whole else -1
@@ -318,7 +318,7 @@ OWN_IN: dict[str, OwnNames] = {
 
 @cache
 def _origins() -> dict[Any, tuple[OwnNames, str]]:
-    """Map NumPy functions to the tables (`OwnNames`) and names of weft's implementations."""
+    """Map each NumPy function to the `OwnNames` table that contains weft's implementation, and its name there."""
     found: dict[Any, tuple[OwnNames, str]] = {}
     for module, own in reversed(OWN_IN.items()):
         numpys = import_module(module)

@@ -93,7 +93,7 @@ def scale(x: float, n: int) -> float:
 
 
 def exponent_of(x: float) -> np.int32:
-    """Compute `ilogb`: the exponent of 2 of a float, as an int32.
+    """Compute `ilogb`: the binary exponent of a float, as an int32.
 
     0 and NaN give the smallest int32, and infinity gives the largest.
     """
@@ -107,7 +107,7 @@ def exponent_of(x: float) -> np.int32:
 
 
 def float_exponent(x: float) -> float:
-    """Compute `logb`: the exponent of 2 of a float, as a float.
+    """Compute `logb`: the binary exponent of a float, as a float.
 
     The result is -inf for zero, and inf for infinity.
     """

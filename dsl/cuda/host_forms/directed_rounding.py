@@ -159,7 +159,7 @@ def sqrt_error(x: float) -> tuple[float, float]:
 
 
 def narrow_error(s: float, low: float) -> tuple[np.float32, float]:
-    """Round the sum s + low of two float64 numbers to float32, and return the result and the rounding error.
+    """Round the float64 number s to float32, and return the result and the error relative to s + low.
 
     |low| is at most half a unit in the last place of s.
     """
@@ -184,7 +184,7 @@ def multiply_error_single(x: float, y: float) -> tuple[np.float32, float]:
 
 
 def fma_error_single(x: float, y: float, z: float) -> tuple[np.float32, float]:
-    """Return x * y + z, rounded to float64 and then to float32, and the rounding error.
+    """Compute x * y + z, round it to float64 and then to float32, and return the result and the total error.
 
     Two roundings may not give the nearest float32.
     """
@@ -222,7 +222,7 @@ def wide_integer(x: int) -> tuple[float, float]:
 
 
 def wide_integer_single(x: int) -> tuple[np.float32, float]:
-    """Convert a 64-bit integer to float32, and return a float32 and the rounding error."""
+    """Convert a 64-bit integer to float64 and then to float32, and return the result and the total error."""
     s, low = wide_integer(x)
     return narrow_error(s, low)
 
