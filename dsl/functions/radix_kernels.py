@@ -121,9 +121,9 @@ def digit_of(order: BitOrder) -> Any:
 
 @device
 def count_in_warp(counters: Any, warp: Any, digit: Any) -> Any:
-    """Count the digits of a warp's threads in the warp's digit counters.
+    """Add one digit per lane of a warp to the warp's digit counters.
 
-    Return the number of the warp's earlier elements with this digit.
+    Return the number of the warp's earlier elements with this lane's digit.
     """
     peers = match_any_sync(FULL, digit)
     before = np.uint32(popc(peers & lanemask_lt()))
@@ -178,10 +178,9 @@ def sum_of_warps(counters: Any) -> Any:
 
 @device
 def position_warps(counters: Any, first: Any) -> None:
-    """Replace each warp's count of this thread's digit by a position in the sorted tile.
+    """Replace each warp's count of this thread's digit by the position of the warp's first element with this digit.
 
-    The position of a warp is that of the warp's first element with the digit. `first` is the position of the first
-    warp.
+    Positions are in the sorted tile. `first` is the position for the first warp.
     """
     position = first
     for k in range(WARPS):
@@ -192,7 +191,7 @@ def position_warps(counters: Any, first: Any) -> None:
 
 @cache
 def make_block_sort(order: BitOrder, items: int, carries: bool, numbered: bool) -> KernelDispatcher:
-    """Return a kernel in which each block sorts adjacent rows, in total up to ``THREADS * items`` elements.
+    """Return a kernel in which each block sorts adjacent rows of up to ``THREADS * items`` elements in total.
 
     The kernel's parameters are ``(source, out, n, per, passes)``: each block sorts `per` rows of `n` elements in
     `passes` passes, one per digit and, for several rows, a last one by row. If `carries` is true, indices move with the
@@ -320,7 +319,10 @@ def make_find_moving(order: BitOrder) -> KernelDispatcher:
 
 @device
 def look_back(descriptors: Any, tile: Any, within: Any, number: Any) -> Any:
-    """Return how often this thread's digit occurs in the preceding tiles of the row."""
+    """Return the position in the sorted row of the tile's first element with this thread's digit.
+
+    Return 0 for the first tile of a row, for which the position follows from the digit counts of the row.
+    """
     seen = np.uint32(0)
     other = tile
     looking = within > 0
@@ -336,7 +338,10 @@ def look_back(descriptors: Any, tile: Any, within: Any, number: Any) -> Any:
 
 @device
 def note(descriptors: Any, tile: Any, state: Any, count: Any) -> None:
-    """Publish the tile's count of this thread's digit, which the blocks of later tiles need."""
+    """Publish a number for this thread's digit, which the blocks of later tiles read.
+
+    `count` is the tile's count of the digit or the next tile's offset, as `state` indicates (`make_radix_pass`).
+    """
     atomic.exch(descriptors, (tile, threadIdx.x), np.uint64(state) << np.uint64(32) | np.uint64(count))
 
 

@@ -137,7 +137,7 @@ class Rows:
             kernel[rows * tiles, THREADS](source, *stages, counts, descriptors, taken, moving, tiles, number)
 
     def _stages(self, shape: tuple[int, ...]) -> tuple[Any, ...]:
-        """Return the arrays for elements and indices between the radix passes, and the result array.
+        """Return the arrays that hold elements and indices between the radix passes, and the result array.
 
         A buffer that no pass needs is an alias of the result's buffer.
         """
@@ -172,7 +172,7 @@ class RadixSort:
     numbered: bool
 
     def __call__(self, out: np.ndarray, values: np.ndarray) -> None:
-        """Sort `values` into `out` by NumPy on the host, for interpreted plans."""
+        """Write the sorted elements of `values`, or their indices, to `out` with NumPy, for interpreted plans."""
         out[...] = (
             host_argsort(values, -1, self.descending) if self.numbered else host_sort(values, -1, self.descending)
         )

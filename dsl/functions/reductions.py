@@ -127,7 +127,7 @@ def reduce(
 
 
 def _initial_value(initial: Any, kind: np.dtype) -> Expr:
-    """Return the initial value of a reduction as a constant of the reduction's dtype."""
+    """Return the initial value of a reduction as an expression of the reduction's dtype."""
     if isinstance(initial, Array) and not initial.shape:
         return cast(expr_of(initial), kind)
     value = np.zeros((), kind)
@@ -136,7 +136,7 @@ def _initial_value(initial: Any, kind: np.dtype) -> Expr:
 
 
 def _check_bits(op: str, dtype: np.dtype) -> None:
-    """Raise NumPy's TypeError for bitwise reductions of floats."""
+    """Raise NumPy's TypeError for bitwise reductions of floats and complex numbers."""
     if op[:7] == "bitwise" and dtype.kind in "fc":
         resolve_dtypes(find_op(op), (dtype, dtype))
 
@@ -224,7 +224,7 @@ def _find_complex(op: str, node: Expr, axes: tuple[int, ...], keepdims: bool) ->
 
 
 def named(name: str, function: Any) -> Any:
-    """Set the name and the docstring of a generated function, and memoize its results."""
+    """Set the name and the docstring of a generated function, and return a version that memoizes recorded results."""
     function.__name__ = function.__qualname__ = name
     function.__doc__ = describe_function(name)
     return memoized(function)

@@ -67,9 +67,9 @@ def _effective_bounds(low: Any, high: Any, dtype: np.dtype) -> tuple[Any, Any]:
 
 
 def _wrapped(number: Any, other: Any) -> Any:
-    """Convert a Python int to the integer dtype of `other`.
+    """Wrap a Python int that is out of range for the integer dtype of `other`, as `where` does before NumPy 2.5.
 
-    An int that is out of range wraps around, as in `where` before NumPy 2.5.
+    Other values are returned unchanged.
     """
     if NUMPY_VERSION >= (2, 5):
         return number
@@ -281,7 +281,7 @@ def extract(condition: ArrayLike, arr: ArrayLike) -> Any:
 
 
 def compress(condition: ArrayLike, a: ArrayLike, axis: int | None = None, out: Output | None = None) -> Any:
-    """Return the slices along an axis at which a 1-D condition is true, like `numpy.compress`.
+    """Return the slices along an axis for which a 1-D condition is true, like `numpy.compress`.
 
     Examples
     --------
@@ -330,7 +330,7 @@ def delete(arr: ArrayLike, obj: Any, axis: int | None = None) -> Any:
 
 
 def choose(a: ArrayLike, choices: Any, out: Output | None = None, mode: str = "raise") -> Any:
-    """Select each element from one of the arrays `choices`, as an index array specifies, like `numpy.choose`.
+    """Select each element from the array in `choices` that an index array specifies, like `numpy.choose`.
 
     Examples
     --------

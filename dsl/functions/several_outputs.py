@@ -44,7 +44,7 @@ class ComposedUfunc:
 
     @on_operands_device
     def __call__(self, *operands: Any, out: Output | None = None, **options: Any) -> Any:
-        """Compute the ufunc, with output arrays given in `out` or after the operands."""
+        """Apply the ufunc to operands, with output arrays in `out` or after the operands."""
         inputs, outputs = self.wrapped.nin, self.wrapped.nout
         if options.keys() == {"axis"} and self.wrapped is np.vecdot:
             axis, options = options["axis"], {}

@@ -1,4 +1,4 @@
-"""NumPy's sorting functions, by radix sort kernels on a GPU and by NumPy on the CPU.
+"""NumPy's sorting functions, computed by radix sort kernels on a GPU and by NumPy on the CPU.
 
 In: arrays. Out: recorded arrays. Invariant: sorts are stable on a GPU for every requested kind, and NaNs come last.
 NumPy handles arrays in host memory, with the widest vectors of the machine.
@@ -83,7 +83,7 @@ def _along_rows(node: Expr, order: Expr) -> Expr:
 
 
 def _lexical(keys: list[Expr], descending: bool, location: Location) -> Expr:
-    """Return the indices that sort by several keys, of which the last is the primary key."""
+    """Return the indices that sort the rows of several keys together, where the last key is the primary key."""
     order = _ordered(keys[0], descending, True, location)
     for key in keys[1:]:
         nearer = _ordered(_along_rows(key, order), descending, True, location)

@@ -98,7 +98,7 @@ class SymbolicFunction:
 
 
 def _steps_of(program: SymbolicProgram) -> list[tuple[Any, Any]]:
-    """Convert a program to a list of arguments, constants and function calls.
+    """Convert a symbolic program to a list of arguments, constants and function calls.
 
     Operations on constants are computed.
     """

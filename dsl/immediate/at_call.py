@@ -140,7 +140,7 @@ def attempt(way: Implementation, operands: Sequence[Any], default: Device | None
 
     Parameters
     ----------
-    way : Way
+    way : Implementation
     operands : sequence
     default : Device, optional
         The device of the result if no operand is a weft array, by default the default device.
@@ -197,7 +197,7 @@ def attempt(way: Implementation, operands: Sequence[Any], default: Device | None
 
 
 def _runs_alone(way: Implementation, value: Any, values: np.ndarray, limit: int) -> bool:
-    """Return whether NumPy runs an op on more than `limit` elements, because nothing fuses with the op."""
+    """Return whether NumPy should compute an op on more than `limit` elements, because nothing fuses with the op."""
     own = default_device() if type(value) is np.ndarray else value.device
     if own.name != "cpu" or not (way.types >> values.dtype.num) & 1:
         return False
@@ -281,7 +281,7 @@ def set_native_installer(installer: Callable[[int], None]) -> None:
 
 
 def note_call() -> None:
-    """Count a small operation in Python, and install native code after enough operations."""
+    """Count a small operation that was executed in Python, and install native code after enough of them."""
     if not (number := next(_calls)) % BETWEEN and number >= ENOUGH:
         _native_installer[0](number)
 

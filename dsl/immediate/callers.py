@@ -81,11 +81,9 @@ def _kind_of(frame: FrameType) -> int:
 
 
 def sees_numpy(depth: int = 1) -> bool:
-    """Return whether the caller is a library that does not use weft, or program code that does not import it.
+    """Return whether the caller is a library that does not use weft, or a program module that does not import weft.
 
-    The frame is `depth` levels up the stack.
-
-    A module of the program that imports weft itself is one of weft's users.
+    The caller is the frame `depth` levels up the stack.
     """
     if is_library(depth + 1):
         return True

@@ -1,4 +1,4 @@
-"""Immediate execution (tier 0) of index arrays, masks and writes, by NumPy in host memory.
+"""Immediate execution (tier 0) of indexing by index arrays and masks, and of writes, by NumPy in host memory.
 
 In: an array, an index, and a value to write. Out: for a read, the selected elements as a weft array, or `MISSED`; for a
 write, whether it was executed.
@@ -224,7 +224,7 @@ def write_small(function: Callable[..., Any], arguments: tuple[Any, ...], option
 
 
 def write_at_once(own: Callable[..., Any], numpys: Callable[..., Any]) -> Callable[..., Any]:
-    """Return a function that calls NumPy's function to write to small arrays, and `own` for others."""
+    """Return a function that calls NumPy's function for writes to small arrays, and `own` for other writes."""
 
     @wraps(own)
     def called(*arguments: Any, **options: Any) -> Any:

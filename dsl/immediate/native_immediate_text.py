@@ -331,7 +331,7 @@ class _Immediate(ResultText):
         self._return_result(result)
 
     def _check_out(self) -> None:
-        """Emit code that checks whether the last operand may be written as `out`."""
+        """Emit code that checks whether the last operand can be the output array `out`."""
         t, last = self._t, self._last
         out = t.load("%given", last, "ptr")
         t.enter_if(f"icmp eq i1 {self._has_out}, 1", "out", "taken.free")

@@ -123,7 +123,7 @@ def put_loops_first(following: Builtin, mode: int, loops: int = 0, table: Any = 
 
 @cache
 def _common_words() -> tuple[int, ...]:
-    """Return the addresses that all builtins share, or () if floating-point flags cannot be read."""
+    """Return the addresses that the code of every builtin uses, or () if floating-point flags cannot be read."""
     try:
         flags = [getattr(ctypes.CDLL(None), each) for each in ("fetestexcept", "feclearexcept")]
     except (OSError, TypeError, AttributeError):

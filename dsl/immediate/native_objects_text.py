@@ -56,7 +56,7 @@ class ObjectText:
         t.leave_if(f"or i1 {unset}, {none}", otherwise, name)
 
     def _branch_on_type(self, here: str, kind: str, labels: Mapping[str, str]) -> None:
-        """Emit branches to the labels in `labels` by the type of an object, and to ``slow`` for other types."""
+        """Emit branches on the type of an object to the labels in `labels`, and to ``slow`` for other types."""
         for k, (name, label) in enumerate(labels.items()):
             behind = f"{here}.{k}" if k + 1 < len(labels) else "slow"
             self._t.branch(f"icmp eq ptr {kind}, {self._known[name]}", label, behind)

@@ -257,7 +257,7 @@ class OperandText(ObjectText):
         t.end_loop(f"{name}.number", reached=True)
 
     def _values(self, name: str, thing: str) -> str:
-        """Emit code that loads the pointer to a weft array's NumPy array, which shares its elements.
+        """Emit code that loads the pointer to the NumPy array over a weft array's elements.
 
         The code branches to ``give.up`` if there is no such array, or if the operands are on different devices.
         """

@@ -34,7 +34,7 @@ def is_few(size: float) -> bool:
 
 
 def shifts_of(op: OpDef) -> int:
-    """Return the left shift of the element limit for each dtype, packed in two bits per type number.
+    """Return, for each dtype, the left shift of the element limit, packed in two bits per type number.
 
     Vectorized loops process small elements in less time.
     """
@@ -46,7 +46,7 @@ _SHIFTS = sum((2 if np.dtype(code).itemsize < 4 else 1) << 2 * np.dtype(code).nu
 
 
 def shifts_of_function(name: str) -> int:
-    """Return the left shift of a function's element limit for each dtype, packed like `shifts_of`."""
+    """Return, for each dtype, the left shift of a function's element limit, packed as by `shifts_of`."""
     return _SHIFTS if name in _MOVING or name in _SHIFTED else 0
 
 
@@ -315,7 +315,7 @@ def immediate_bytes(name: str) -> int:
 
 
 def is_cast_immediately(values: np.ndarray, kind: np.dtype) -> bool:
-    """Return whether an array is cast to a dtype immediately. The limit counts bytes, as for `shifts_of`."""
+    """Return whether an array is cast to a dtype immediately. The limit is on bytes, not on elements."""
     width = min(8, max(2, values.itemsize, kind.itemsize))
     if not values.shape or not values.size:
         return False
@@ -323,9 +323,9 @@ def is_cast_immediately(values: np.ndarray, kind: np.dtype) -> bool:
 
 
 def is_alone(nbytes: int) -> bool:
-    """Return whether an op on up to `nbytes` bytes is executed immediately because nothing fuses with it.
+    """Return whether an op on `nbytes` bytes is executed immediately because nothing fuses with it.
 
-    NumPy's loop must have finished before threads would have run a kernel.
+    This holds only if NumPy's loop takes less time than a kernel with several threads.
     """
     return nbytes <= MOVED_ALONE * IMMEDIATE[FIXED] and was_evaluated_alone(user_location())
 
@@ -402,7 +402,7 @@ def reduce_whole(name: str, values: np.ndarray) -> Any:
 
 
 def reduce_rows(name: str, values: np.ndarray, axis: int, keepdims: bool) -> Any:
-    """Reduce floats along one axis on the host, or return None if only a kernel can, or takes less time."""
+    """Reduce floats along one axis on the host, or return None if a kernel is necessary or takes less time."""
     axis %= values.ndim
     kind, length, last = values.dtype, values.shape[axis], axis == values.ndim - 1
     if kind.char not in "fd" or not values.size:

@@ -235,7 +235,7 @@ def slice_of(c: Compiler, part: Sliced, extent: Extent) -> tuple[Extent, Extent,
 
 
 def _saturated(c: Compiler, value: object, what: str) -> Value:
-    """Convert an integer to the index dtype, with the limits of this dtype for integers that are out of range."""
+    """Convert an integer to the index dtype, after clamping it to the range of this dtype."""
     number, limits = c.number(value, what), np.iinfo(c.index_dtype)
     if isinstance(number, Constant) and isinstance(number.value, (int, np.integer)):
         number = Constant(min(max(int(number.value), limits.min), limits.max))
@@ -340,7 +340,7 @@ def aligned(array: ArrayValue, index: tuple[Any, ...]) -> tuple[Any, ...]:
 
 @dataclass
 class Order:
-    """An order of iteration over the axes of an array, as run-time bools.
+    """An order of iteration over the axes of an array, chosen by run-time bools.
 
     `transposed` tells whether the first axis is the innermost loop (None if it is always the outermost), and `backward`
     whether the loop over each axis starts with the last index.
@@ -407,7 +407,7 @@ class each:
         return tuple(ScalarValue(b.cast(index, np.int64), True, True) for index in indices)
 
     def _in_order(self, values: list[Value]) -> list[Value]:
-        """Return the values of the axes in the order of the loops, and vice versa."""
+        """Reverse a list of one value per axis if the first axis is the innermost loop."""
         if self.order.transposed is None:
             return values
         pairs = zip(values, reversed(values), strict=True)

@@ -95,7 +95,7 @@ class FunctionFrame:
         return self.source.location(node)
 
     def located(self, error: KernelError, node: ast.AST) -> KernelError:
-        """Return `error` with a source location: its own, or that of `node` if it has none."""
+        """Return `error`, with the source location of `node` if the error has no location."""
         return error if error.place is not None else type(error)(error.message, self.location(node), self.called)
 
     def fail(self, node: ast.AST, message: str, kind: str = "type") -> NoReturn:
@@ -127,7 +127,7 @@ class Compiler(Variables):
         self.block: tuple[int, int, int] | None = None  # threads per block, if the kernel is compiled for a block size
 
     def use_types_for(self, function: Callable[..., Any]) -> None:
-        """Select the promotion rules for `function`: NumPy's in weft's own functions, otherwise the kernel's."""
+        """Select NumPy's promotion rules if `function` is part of weft, and the kernel's rules otherwise."""
         self.numba = self.numba_asked and not (getattr(function, "__module__", None) or "").startswith("weft.")
 
     def begin(self, name: str) -> None:
@@ -166,7 +166,7 @@ class Compiler(Variables):
         return count
 
     def result(self, path: tuple[Any, ...], node: ast.AST, name: str) -> Variable:
-        """Return a variable for the result of this occurrence of the expression `node`."""
+        """Return a variable for the result of `node`, a different one each time that a run compiles `node`."""
         return self.variable((*path, id(node), self.occurrence(path, node)), name)
 
     def new_label(self, word: str) -> str:

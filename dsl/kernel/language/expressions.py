@@ -226,7 +226,7 @@ def _field_name(c: Compiler, record: RecordValue, index: Any) -> str:
 
 
 def _range_index(c: Compiler, owner: Range, index: Any) -> Any:
-    """Convert an index into a range to a position. Negative indices count from the end."""
+    """Convert an index, which counts from the end if it is negative, to a position in the range `owner`."""
     length = length_of(c, owner)
     if isinstance(index, Constant):
         known = arrays.known_shape(index)

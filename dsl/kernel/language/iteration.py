@@ -124,7 +124,7 @@ def item_of(c: Compiler, value: object, k: Any) -> Any:
 
 
 def has_tuple(value: object) -> bool:
-    """Return whether an iterable is or contains a tuple or Python object, so loops over it must be unrolled."""
+    """Return whether loops over an iterable must be unrolled, because it is or contains a tuple or a Python object."""
     match value:
         case Zipped(parts=parts):
             return any(map(has_tuple, parts))
@@ -134,7 +134,7 @@ def has_tuple(value: object) -> bool:
 
 
 def items_of(c: Compiler, value: object, expected: int | None = None) -> tuple[Any, ...]:
-    """Return all items of an iterable, with `expected` as the length if it is not known at compile time.
+    """Return all items of an iterable, assuming `expected` items if the length is not known at compile time.
 
     In kernels with `debug` or the `checked` setting, the length is compared with `expected` at run time.
     """

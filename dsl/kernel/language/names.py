@@ -1,4 +1,4 @@
-"""Names of the CUDA model for kernels, such as ``cuda.grid`` and ``cuda.shared.array``.
+"""Names of the CUDA programming model for use in kernels, such as ``cuda.grid`` and ``cuda.shared.array``.
 
 This file owns a table from paths to parameters and descriptions, and the objects created from it. The compiler knows
 the objects by identity and path. In a kernel that runs as plain Python, they call the simulated thread in `running`.
@@ -226,7 +226,7 @@ class _Named:
 
 
 class Intrinsic(_Named):
-    """A function that only kernels can call, executed by the current thread.
+    """A function that only the threads of a kernel can call, such as ``cuda.syncthreads``.
 
     Attributes
     ----------

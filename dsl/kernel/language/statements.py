@@ -161,7 +161,7 @@ def _if(frame: FunctionFrame, node: ast.If) -> bool:
 
 @contextmanager
 def _loop_scopes(frame: FunctionFrame, node: ast.While | ast.For) -> Iterator[tuple[str, Callable[[], Any]]]:
-    """Context manager for the scopes that `break`, `continue` and the normal end of a loop jump out of.
+    """Context manager for the scopes of a loop, which `break`, `continue` and the normal end of the loop exit.
 
     Yield the label that ends the loop, and a context for the loop's body.
     """

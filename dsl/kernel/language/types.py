@@ -47,7 +47,7 @@ class Type:
 
 @dataclass(frozen=True, slots=True, repr=False)
 class ScalarType(Type):
-    """The type of a scalar, which can be called with a value to cast it, or with types to make a signature."""
+    """The type of a scalar. A call with a value casts the value, and a call with types returns a signature."""
 
     name: str
     dtype: np.dtype

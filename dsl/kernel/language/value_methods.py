@@ -139,7 +139,7 @@ def _variable_of(call: Invocation) -> Any:
 
 
 def _fold(call: Invocation, array: ArrayValue, start: ScalarValue, combine: Callable[[Any, TupleValue], Any]) -> Any:
-    """Compile a loop over the indices of an array in order, in which `combine` returns the new value of the result."""
+    """Compile a loop over an array's indices, in order, that replaces the result by ``combine(result, index)``."""
     c = call.c
     total = _variable_of(call)
     c.assign(total, start)

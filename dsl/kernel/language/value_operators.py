@@ -181,7 +181,10 @@ def _is_same(c: Compiler, left: Any, right: Any) -> Constant | ScalarValue:
 
 
 def _within(value: Any, other: Any) -> Any:
-    """Return `value`, or a constant if each integer of its dtype is on the same side of the Python int `other`."""
+    """Return `value`, or its dtype's minimum if the Python int `other` is outside the dtype's range.
+
+    Both have the same order relative to such an `other`.
+    """
     if isinstance(value, ScalarValue) and value.dtype.kind in "iu" and isinstance(other, Constant):
         limits = np.iinfo(value.dtype)
         if type(other.value) is int and not limits.min <= other.value <= limits.max:

@@ -339,7 +339,7 @@ def is_number(value: object) -> bool:
 
 
 def beside(kinds: Iterable[Any]) -> tuple[Any, ...]:
-    """Return the types, with bfloat16 instead of Python's int and float if one of the types is bfloat16.
+    """Replace Python's int and float in a list of types by bfloat16, if one of the types is bfloat16.
 
     NumPy treats its own float dtypes in this way, but promotes Python numbers and ml_dtypes' bfloat16 to float32.
     """

@@ -48,7 +48,7 @@ if TYPE_CHECKING:
 
 
 class Restart(Exception):
-    """Raised to restart a kernel's compilation, because a variable needs a wider kind."""
+    """Raised to restart a kernel's compilation, because an assumption, such as the kind of a variable, was wrong."""
 
 
 class Unresolved(Exception):
@@ -85,7 +85,7 @@ class Variable:
 
 
 class Variables:
-    """Base class of `Compiler` that manages the variables of a compilation."""
+    """The variables of a compilation, as a base class of `Compiler`."""
 
     builder: KernelBuilder
     index_dtype: np.dtype

@@ -17,7 +17,7 @@ LIMIT = 2**30  # iterations
 
 
 def begin_waiting(frame: FunctionFrame, node: ast.While) -> Variable | None:
-    """Return a counter for a loop that only waits for other threads, or None for other loops."""
+    """Return a counter for a loop that only waits for other threads on the CPU, or None for other loops."""
     c = frame.compiler
     if not c.reporting or c.target is None or c.target.machine.is_gpu or not _only_waits(node):
         return None
@@ -27,7 +27,7 @@ def begin_waiting(frame: FunctionFrame, node: ast.While) -> Variable | None:
 
 
 def _only_waits(node: ast.While) -> bool:
-    """Return whether a loop tests function results or array elements, and its body assigns nothing."""
+    """Return whether a loop's condition calls a function or reads an array element, and its body assigns nothing."""
     asks = any(isinstance(part, (ast.Call, ast.Subscript)) for part in ast.walk(node.test))
     return asks and all(isinstance(statement, (ast.Pass, ast.Expr)) for statement in node.body)
 

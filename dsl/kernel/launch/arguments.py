@@ -48,9 +48,9 @@ ENDLESS = 2**31 - 1  # the length of the array that a raw pointer points to
 
 @dataclasses.dataclass(frozen=True, slots=True, eq=False, repr=False)
 class Same(types.Type):
-    """A constant argument, and its type. It is compared by value or by identity.
+    """The type of a kernel argument that is a compile-time constant, together with the argument's value.
 
-    A str, an enum member and None are compared by value.
+    Two such types are equal if their values are identical or, for a str, an enum member or None, equal.
     """
 
     value: Any

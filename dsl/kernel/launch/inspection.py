@@ -40,7 +40,7 @@ def architecture(cc: Any = None) -> str:
 
 
 class SpecializationKey(NamedTuple):
-    """What a specialization depends on.
+    """The argument types and settings that determine a specialization.
 
     `kind` is the kind of the target, and `mode` is "sanitized" or the setting `checked`. `block` is None unless the
     kernel's code depends on the block size.

@@ -131,7 +131,7 @@ class DispatchedLaunch:
             _launch_children(self, queue, sites)
 
     def choose_device(self, given: tuple[Any, ...]) -> Device:
-        """Return the device of the arguments, on which the kernel runs."""
+        """Return the device on which the kernel runs: that of the first device array, or the default device."""
         for value in _leaves(given):
             if isinstance(value, LazyArray):
                 return value._storage.device
@@ -448,7 +448,7 @@ class HostCopies:
         return np.ndarray(shape, dtype, host.reshape(-1).view(np.uint8), offset, strides)  # type: ignore[arg-type]
 
     def write_back(self) -> None:
-        """Copy the memory that has changed back to the device."""
+        """Copy the host copies that have changed back to the device arrays."""
         for storage, (device_array, host, before) in self._copies.items():
             if host.tobytes() != before:
                 device_array.copy_to_device(host)

@@ -178,7 +178,7 @@ class Conditions:
         return self.blocks[number].kinds[0]
 
     def _rest(self, block: CodeBlock) -> int | None:
-        """Return the equivalence class of a block's code after the first instruction, or None if it is unknown."""
+        """Return the equivalence class of a block's code after the first instruction, or None if unknown."""
         if len(block.body) == 1:
             return self._class(block.after[0])
         return block.kinds[1] if len(block.kinds) > 1 else None

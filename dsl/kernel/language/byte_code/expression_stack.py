@@ -27,7 +27,7 @@ class Mark(ast.expr):
 
 
 class Null(Mark):
-    """The null that the interpreter pushes before it calls a function."""
+    """The stack entry for the null that the interpreter pushes before it calls a function."""
 
 
 class LoopIterator(Mark):
@@ -87,7 +87,7 @@ def _slice(parts: Iterable[ast.expr]) -> ast.Slice:
 
 
 def _slice_part(part: ast.expr) -> ast.expr | None:
-    """Return a slice bound's syntax tree, with a unary minus for a negative number, or None if omitted.
+    """Return the syntax tree of a slice bound, with a unary minus for a negative number, or None for an omitted bound.
 
     Python 3.14 uses different instructions for a slice of three constants and for a slice that contains a minus.
     """
@@ -372,7 +372,7 @@ class ExpressionStack:
         return any(not isinstance(v, (LoopIterator, LoopItem, UnpackedItem)) for v in self.stack)
 
     def _assign_parallel(self) -> None:
-        """Emit all pending stores as one tuple assignment, in order."""
+        """Emit all pending stores as one tuple assignment, with the values in evaluation order."""
         pairs = sorted(self.parallel, key=lambda pair: self.order.get(id(pair[1]), 0))
         self.parallel = []
         targets, values = zip(*pairs, strict=True)

@@ -58,7 +58,7 @@ class CodeBlock:
 
 
 def argument_key(value: Any) -> Any:
-    """Return a hashable key for an instruction's argument that differs for 1, 1.0 and True."""
+    """Return a hashable key for an instruction's argument, with different keys for 1, 1.0 and True."""
     if isinstance(value, tuple):
         return tuple(argument_key(v) for v in value)
     if isinstance(value, frozenset):
@@ -232,9 +232,9 @@ def _is_pending(flags: Flags) -> bool:
 def _start_of_copy(
     code: list[CodeInstruction], classes: list[int], stacks: dict[int, Flags], late: int, early: int
 ) -> tuple[int, int] | None:
-    """Return where two copies of an expression begin, or None if the copies differ.
+    """Return the indices of the first instructions of two copies of an expression, or None if the copies differ.
 
-    `late` and `early` are the indices of the last instructions.
+    `late` and `early` are the indices of their last instructions.
     """
     while classes[late] == classes[early] and stacks[late] == stacks[early]:
         single = code[late - 1].after == [late] and code[early - 1].after == [early]

@@ -30,7 +30,7 @@ END = -1  # the block after the last statement of a function
 
 @dataclass(frozen=True, slots=True)
 class LoopScope:
-    """A loop around the current block, with its header block and the block after it."""
+    """A loop around the current block, with the loop's header block and the block after the loop."""
 
     header: int
     behind: int | None
