@@ -123,7 +123,7 @@ def _run_on_weft(shell: Any, cell: str) -> None:
 
 @contextlib.contextmanager
 def _on_weft(names: dict[str, Any]) -> Iterator[None]:
-    """Within a ``with`` block, replace NumPy's functions and large arrays by those of weft."""
+    """Within a ``with`` block, replace NumPy's modules, functions and large arrays in `names` by those of weft."""
     converted: dict[str, tuple[np.ndarray, Array]] = {}
     shared = default_device().name == "cpu"  # other devices cannot write to NumPy's memory
     for name, value in list(names.items()):

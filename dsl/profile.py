@@ -390,7 +390,7 @@ class Profile:
 
 
 def _merge(group: list[KernelTime]) -> KernelTime:
-    """Return the total of a group of kernels, with the mean bytes and instructions per launch."""
+    """Return the combined times of a group of kernels, with the mean bytes and instructions per launch."""
     count = sum(len(kernel.times) for kernel in group)
 
     def mean(name: str) -> int:

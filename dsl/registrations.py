@@ -161,13 +161,13 @@ def register_products(module: ModuleType) -> None:
 
 
 def register_constants(module: ModuleType) -> None:
-    """Let Numba compile functions that use weft's `numpy` namespace, by using NumPy's functions instead."""
+    """Let Numba compile functions that use weft's `numpy` namespace, as if they used NumPy."""
     for name in ("get_global_value", "get_closure_value"):
         _exchange(getattr(module, "Interpreter", None), name, _reading_numpy)
 
 
 def _reading_numpy(read: Callable[..., Any]) -> Callable[..., Any]:
-    """Wrap a Numba method that looks up names so that it returns NumPy's objects instead of weft's."""
+    """Return a version of a Numba method for variable lookup that returns NumPy's objects instead of weft's."""
 
     @wraps(read)
     def read_numpy(self: Any, key: Any) -> Any:

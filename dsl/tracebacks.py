@@ -55,7 +55,7 @@ def show_uncaught(kind: type[BaseException], error: BaseException, trace: Traceb
 
 
 def hide_in_ipython() -> None:
-    """Hide weft's frames in the errors that IPython shows, unless IPython has its own error handler."""
+    """Hide weft's frames in the errors that IPython shows, unless the user has set a custom error handler."""
     shell = sys.modules["IPython"].get_ipython()
     if shell is not None and not shell.custom_exceptions:
         shell.set_custom_exc(HANDLED, _show)
@@ -78,7 +78,7 @@ def _show(
 
 
 def _add_suggestion(error: BaseException) -> None:
-    """Add the most similar name to the message of an AttributeError of weft."""
+    """Add the most similar name to the message of an AttributeError of a weft or NumPy object."""
     if not isinstance(error, AttributeError) or len(error.args) != 1:
         return
     owner = error.obj if isinstance(error.obj, ModuleType) else type(error.obj)

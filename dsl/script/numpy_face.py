@@ -64,7 +64,7 @@ class _NdarrayMeta(type):
 
 
 class ndarray(np.ndarray, metaclass=_NdarrayMeta):
-    """Substitute for `numpy.ndarray` in scripts: NumPy arrays and weft arrays are both its instances.
+    """Substitute for `numpy.ndarray` in scripts, of which both NumPy arrays and weft arrays are instances.
 
     The substitute is a subclass of NumPy's class only because NumPy's ``x.view(ndarray)`` requires a subclass.
     Results of operations on such views are NumPy's own arrays.

@@ -99,7 +99,7 @@ _load = ExtensionFileLoader.exec_module
 
 
 def _load_extension(loader: ExtensionFileLoader, module: types.ModuleType) -> None:
-    """Load a compiled module, so that its own imports of NumPy are not redirected.
+    """Load a compiled module from a weft frame, so that the module's imports of NumPy are not redirected.
 
     If the module belongs to the program, its functions may require NumPy arrays or write to the arrays.
     """
@@ -195,7 +195,7 @@ def _imported(frame: types.FrameType) -> str:
 
 
 def _import_numpy(name: str, globals: Any = None, locals: Any = None, fromlist: Any = (), level: int = 0) -> Any:
-    """Import a module like ``__import__``, but use weft's version of NumPy."""
+    """Import a module as ``__import__`` does, but use weft's version of NumPy."""
     if level or name.partition(".")[0] != "numpy":
         return _import(name, globals, locals, fromlist, level)
     found = script_namespace.script_module(name)

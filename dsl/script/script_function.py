@@ -147,7 +147,7 @@ def _of_square(N: Any, M: Any = None, *_: Any, **options: Any) -> int:
 
 
 def _by_lengths(arguments: tuple[Any, ...], options: dict[str, Any]) -> float:
-    """Estimate the size of a new array as the product of the integers and sizes in a call."""
+    """Estimate the size of a new array as the product of the integer arguments and of the array sizes in a call."""
     result = 1.0
     for value in (*arguments, *options.values()):
         if type(value) is np.ndarray:
@@ -397,7 +397,7 @@ def _native_script() -> Any:
 
 
 def install_native_code() -> None:
-    """Replace NumPy's functions in scripts with native code."""
+    """Replace the Python implementations of scripts' NumPy functions by native code."""
     if _native:
         return
     native = _native_script()

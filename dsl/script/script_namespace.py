@@ -88,7 +88,7 @@ def find_all_names() -> None:
 
 
 def _find_others(known: frozenset[str], names: dict[str, Any]) -> Callable[[str], Any]:
-    """Return a module's ``__getattr__``, changed to raise AttributeError for names in the module's dictionary.
+    """Return a version of a module's ``__getattr__`` that raises AttributeError for names in the module's dictionary.
 
     After ``globals().update(vars(np))``, the program itself has this ``__getattr__``, and `import *` looks up ``__all__``
     with it.
@@ -148,7 +148,7 @@ class Indexed:
 
 
 def _drawn(arguments: tuple[Any, ...], options: dict[str, Any]) -> float:
-    """Return the number of values that a method of a generator draws, or infinity if it is unknown."""
+    """Return the number of values that a method of a generator draws, or infinity if the number is unknown."""
     size = options.get("size", arguments[-1] if arguments else 1)
     if type(size) is int:
         return size
@@ -242,7 +242,7 @@ _GENERATORS = frozenset({"default_rng", "Generator", "RandomState"})
 
 @cache
 def _generators() -> dict[str, Any]:
-    """Return the random generator classes and functions of `numpy.random` for scripts."""
+    """Return the substitutes in scripts for `default_rng` and the generator classes of `numpy.random`."""
     generator: Any = _make_generator(np.random.Generator, _DISTRIBUTIONS)
 
     def default_rng(seed: Any = None) -> Any:

@@ -34,7 +34,7 @@ def drawn_by_kernels(schedule: Schedule, target: Target) -> set[Expr]:
 
 
 def _slots(lowered: Lowered, streams: set[Expr]) -> dict[Expr, list[int]]:
-    """Map each random number stream to the kernel parameters that pass it."""
+    """Map each random number stream to the positions of the kernel parameters that point to its numbers."""
     found: dict[Expr, list[int]] = {}
     for slot, (kind, value, _) in enumerate(lowered.bindings):
         if kind == "buffer" and value in streams:

@@ -65,7 +65,7 @@ class Names:
 
 
 def formulas_of(placed: Placed, group: Group, names: Names, in_place: Collection[Expr]) -> list[str]:
-    """Return the formulas of a task: those of values with several uses, then that of the result."""
+    """Return the formulas of the values that a task uses several times, followed by the formula of its result."""
     task = placed.task
     speller = FormulaWriter(placed, group, names)
     made = speller.spell(task.body, [])

@@ -41,7 +41,7 @@ def instructions_of(group: Group) -> int:
 
 
 def work_of(group: Group) -> int:
-    """Return the arithmetic cost of a kernel over all elements, in float32 operations."""
+    """Return the arithmetic cost of a kernel for all elements, as an equivalent number of float32 operations."""
     points = prod(loop.extent for loop in group.loops)
     wide = sum(
         cost * max(1, max(d.itemsize for d in (*i.node.attrs, i.node.dtype)) // 4) for cost, i in _instructions(group)

@@ -132,7 +132,7 @@ def keep_code(code: CodeType) -> CodeType | None:
 
 
 def _identify(location: Location) -> tuple[Location, tuple[int, ...]]:
-    """Return a location with the first of equal code objects, and the tuple that identifies it in keys."""
+    """Replace each code object in a location by the first one equal to it, and return the location and its key."""
     code, at, *caller = location
     # (the node keeps a code object alive that `keep_code` does not)
     first = keep_code(code) or _first_codes.get(code, code)
@@ -232,7 +232,7 @@ def empty(shape: tuple[int, ...], dtype: DTypeLike) -> Expr:
 
 
 def iota(shape: tuple[int, ...], axis: int, dtype: DTypeLike) -> Expr:
-    """Return an array that contains the index of each element along `axis`, in `dtype`."""
+    """Return an array of dtype `dtype` in which each element is its own index along `axis`."""
     return intern("iota", "", (), (axis,), shape, np.dtype(dtype))
 
 
@@ -461,7 +461,9 @@ def opaque(
     name: str = "",
     location: Location | None = None,
 ) -> Expr:
-    """Return the array `out` that ``call(out, *operands)`` fills, given NumPy arrays as arguments.
+    """Return the array that ``call(out, *operands)`` writes to `out`.
+
+    All arguments of the call are NumPy arrays.
 
     `call` has to be the same object each time for a plan to be reused: a module-level
     function, or one cached by its parameters. `call` must not keep or write its operands.

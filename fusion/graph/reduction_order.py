@@ -52,7 +52,7 @@ class Tree(NamedTuple):
 
 @lru_cache(maxsize=4096)
 def plain_tree(shape: tuple[int, ...], axes: tuple[int, ...], masks: bool) -> Tree | None:
-    """Return the order of reducing a C-ordered array over all axes, or over leading or trailing axes.
+    """Return the order in which a C-ordered array is reduced over all axes, or over leading or trailing axes.
 
     Return None for other axes. `masks` is `Target.has_masks`.
     """

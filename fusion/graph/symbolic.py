@@ -203,7 +203,7 @@ class _Writer:
         return index
 
     def number_of(self, root: object) -> int:
-        """Write the instructions of an expression and return the index of the last instruction."""
+        """Write the instructions of an expression, and return the index of the instruction that computes its value."""
         stack = [root]
         while stack:
             node = stack[-1]

@@ -162,7 +162,10 @@ class BlockWriter(BlockedStepsWriter):
     # -- steps --------------------------------------------------------------------------------
 
     def _emit_step(self, number: int) -> None:
-        """Emit a time step at the current point, with a new value only inside the step's box."""
+        """Emit a time step at the current point.
+
+        A point outside the step's box keeps its previous value, if there is one.
+        """
         b, step = self.builder, self.blocked.steps[number]
         coordinates = self._set_indices_in_box(number)
         values = [(s, self.compute(s.placed)[0]) for s in step.statements]
@@ -261,7 +264,7 @@ class BlockWriter(BlockedStepsWriter):
         return found
 
     def _select_in_box(self, statement: Statement, inside: Value, value: Value) -> Value:
-        """Emit a selection of the new value inside the step's box, and of the previous value outside."""
+        """Emit a branch that selects the new value inside the step's box, and the previous value outside."""
         b, previous = self.builder, statement.previous
         assert previous is not None
         distance = self._ring_offset(previous, statement.start)

@@ -42,7 +42,7 @@ Binding = tuple[Literal["buffer", "value", "partial", "int", "number", "scalar",
 
 @dataclass(slots=True)
 class Lowered:
-    """A kernel in kernel IR, with the value for each parameter at the launch."""
+    """A kernel in kernel IR, with the values that a launch passes to the parameters."""
 
     kernel: Kernel
     bindings: list[Binding]
@@ -142,7 +142,7 @@ class KernelWriter:
         self.results = {key: found for key, found in self.results.items() if found[1] <= depth}
 
     def address(self, form: Affine, key: object) -> tuple[Value, int]:
-        """Emit code that computes an affine index without its constant, and return the value and its loop depth."""
+        """Emit code that computes an affine index without its constant term. Return the value and its loop depth."""
         form = self.nest.rewrite(form)
         depth = 1 + max((k for k, _ in form[1]), default=-1)
         number = ("address", key, form[1])
@@ -311,7 +311,7 @@ class KernelWriter:
     # -- reductions and scans -------------------------------------------------------------
 
     def initial(self, placed: Placed) -> list[Value]:
-        """Return the initial accumulators of a reduction."""
+        """Return the initial values of the accumulators of a reduction or scan."""
         node = placed.task.node
         if node.op in ("argmin", "argmax"):
             kind = node.operands[0].dtype
@@ -340,7 +340,7 @@ class KernelWriter:
         return combine_accumulators(self.builder, node.op, carried, new, ascending=self._is_ascending(placed))
 
     def _is_ascending(self, placed: Placed) -> bool:
-        """Return whether the loops of an argmin or argmax visit the elements in C order."""
+        """Return whether this is a CPU kernel that visits the elements of an argmin or argmax in C order."""
         if not self.for_cpu:
             return False
         steps = [step for _, step in self.nest.rewrite(reduction_position(placed))[1]]

@@ -75,7 +75,7 @@ def scatters_in_any_order(placed: Placed) -> bool:
 
 
 def shares_rows(group: Group, nest: Nest) -> bool:
-    """Return whether fused operations are a scan along rows so long that several threads share a row."""
+    """Return whether fused operations are scans of rows that are long enough for several threads to share a row."""
     return _is_scan_group(group, nest) and nest.inner[0].extent > 2 * SCAN_BLOCK
 
 

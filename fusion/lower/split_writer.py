@@ -40,7 +40,10 @@ class Split:
 
 
 class SplitWriter(KernelWriter):
-    """Writer of the two kernels of a split reduction: one computes partial results, one combines them."""
+    """Writer of the two kernels of a split reduction or scan.
+
+    The first kernel computes a partial result for each block. The second kernel combines the partial results.
+    """
 
     def __init__(self, group: Group, nest: Nest, name: str, parametric: bool, *, for_cpu: bool = False) -> None:
         super().__init__(group, nest, name, parametric, for_cpu=for_cpu)

@@ -353,7 +353,10 @@ class BodyBuilder:
         return 0, ((-1 - number, 1),)
 
     def _tightened(self, form: Affine, found: tuple[int, int]) -> tuple[int, int]:
-        """Return bounds tighter than those of interval arithmetic for a form with both ``x // d`` and ``x``."""
+        """Tighten the bounds `found` of a form that contains both ``x // d`` and ``x``.
+
+        For such forms, the bounds of interval arithmetic are too wide.
+        """
         needed: dict[int, tuple[Affine, int]] = {}
         keys = [key for key, _ in form[1]]
         while keys:

@@ -269,7 +269,7 @@ def is_split_moment(task: Task, machine: Machine) -> bool:
 
 
 def follows_scan(task: Task, group: Group) -> bool:
-    """Return whether a scan of rows that GPU blocks share needs the result of another scan in the group."""
+    """Return whether `task` scans rows that GPU blocks share, and needs the result of another scan in the group."""
     if prod(loop.extent for loop in task.loops if loop.role == "scan") <= SHARED_ROW:
         return False
     stack = [task]
@@ -328,7 +328,7 @@ def changes_sums(placed: Placed, group: Group, needs: bool, machine: Machine) ->
 
 
 def set_loop_roles(group: Group, placed: Placed) -> None:
-    """Mark the loops of the first reduction or scan of a group, and make them innermost."""
+    """Set the roles of the loops of a group's first reduction or scan, and make these loops innermost."""
     if placed.task.kind not in ("reduce", "scan") or any(loop.role != "parallel" for loop in group.loops):
         return
     reduced = {placed.loops[k] for k, loop in enumerate(placed.task.loops) if loop.role != "parallel"}

@@ -211,7 +211,10 @@ def _needs_pass(node: Expr) -> bool:
 
 
 def _needs_kernel(node: Expr) -> bool:
-    """Return whether a value is a reduction (of columns, or of long or few rows) that usually ends a kernel."""
+    """Return whether a value is a reduction that usually ends a kernel.
+
+    Such a reduction is along columns, along long rows, or along a few rows that are longer than a block.
+    """
     if not _needs_pass(node) or not node.size:
         return False
     below, axes = node.operands[0], node.attrs[0]
@@ -222,7 +225,11 @@ def _needs_kernel(node: Expr) -> bool:
 
 
 def _worth_storing(node: Expr, members: frozenset[Expr], ways: set[object], kernels: int, passes: int) -> bool:
-    """Return whether to store a value, given how it is read and how many kernels and passes read it."""
+    """Return whether it is faster to materialize a value than to recompute it at each use.
+
+    `ways` contains the different ways in which the value is read. `kernels` and `passes` are the numbers of kernels and
+    passes that read the value.
+    """
     if node.size <= 1 or not ways:
         return False
     # a value that is broadcast along an outer axis would be recomputed for every row
@@ -237,7 +244,7 @@ def _worth_storing(node: Expr, members: frozenset[Expr], ways: set[object], kern
 
 
 def _cost(node: Expr) -> int:
-    """Return the number of instructions per element, without the instructions of the operands."""
+    """Return the number of instructions per element of an operation, without those of its operands."""
     match node.kind:
         case "map" if node.op != "cast":
             return find_op(node.op).cost
@@ -249,7 +256,7 @@ def _cost(node: Expr) -> int:
 
 
 def _elements(way: object) -> int:
-    """Return the number of elements that a view, a gather or a broadcast reads, or 0 for other nodes."""
+    """Return the number of elements that a view, a gather or a broadcast reads, or 0 for elementwise reads."""
     if not isinstance(way, tuple) or not way:
         return 0
     return prod(way[0] if isinstance(way[0], tuple) else way)

@@ -62,7 +62,7 @@ def find_numpy_loop(group: Group) -> tuple[NumpyLoop, tuple[Expr, ...]] | None:
 
 
 def _in_memory(node: Expr) -> bool:
-    """Return whether NumPy can read a value, because the value is in memory or is a view of memory."""
+    """Return whether a value is in memory or is a view of memory, so that NumPy can read it."""
     return is_window(node) or node.kind not in ("view", "map", "constant", "scalar", "iota")
 
 
@@ -70,7 +70,10 @@ def _in_memory(node: Expr) -> bool:
 
 
 def _boxes(node: Expr) -> list[Expr] | None:
-    """Return the updates that assemble a value in new memory, in order, or None for other values."""
+    """Return, in order, the updates that assemble a value in new memory, or None for other values.
+
+    NumPy must be able to read all assigned values.
+    """
     found = []
     while node.kind == "update":
         if not _in_memory(node.operands[1]):
@@ -158,7 +161,7 @@ def _copy(pairs: list[tuple[np.ndarray, np.ndarray]], threads: int) -> None:
 
 
 def _extreme_operands(node: Expr) -> tuple[Expr, ...] | None:
-    """Return the operand of an `argmax` or `argmin` that NumPy computes fastest, or None for other nodes.
+    """Return the operand of an `argmax` or `argmin` if NumPy is faster than a kernel, otherwise None.
 
     NumPy is fastest for some one-byte elements, and stops at the first bool that decides the result.
     """
@@ -215,7 +218,10 @@ def _find_extreme(node: Expr, out: np.ndarray, values: Arrays, threads: int) -> 
 
 
 def _take_operands(node: Expr) -> tuple[Expr, ...] | None:
-    """Return the base and the indices of a gather along one axis, or None for other gathers."""
+    """Return the base and the indices of a gather if NumPy is faster than a kernel, otherwise None.
+
+    NumPy is faster at gathering short rows of 16-byte elements along one axis.
+    """
     if len(node.operands) != 2 or node.size < LEAST:
         return None
     base, index = node.operands

@@ -83,7 +83,7 @@ def find_form(device: str, graph: LiveGraph, wanted: tuple[int, ...] | None) -> 
 
 
 def _is_traced_constant(node: Expr) -> bool:
-    """Return whether the value of a constant is not part of the key of a graph structure."""
+    """Return whether a node is a constant whose value is traced, and thus not part of the key."""
     return node.kind == "constant" and node.dtype.kind in "iuf"
 
 
@@ -194,7 +194,7 @@ def find(form: Form, device: Device) -> Plan | None:
 
 
 def forget(key: object) -> None:
-    """Forget the plans for a graph structure, so that the next search reads the disk."""
+    """Forget the plans for a graph structure, so that the next lookup reads them from disk."""
     with _lock:
         _known.pop(key, None)
         _absent.discard(key)

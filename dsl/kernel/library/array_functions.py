@@ -298,7 +298,7 @@ for _name, _value in (("zeros", Constant(0)), ("ones", Constant(1)), ("empty", N
 
 
 def common_dtype(numbers: list[Any]) -> np.dtype:
-    """Return the common dtype of numbers, with int64 for a Python int and float64 for a Python float."""
+    """Return the common dtype of numbers. Python ints count as int64, and Python floats as float64."""
     kinds = [n.dtype if isinstance(n, ScalarValue) else number_kind(n.value).dtype for n in numbers]
     return np.result_type(*beside(kinds))
 
@@ -374,7 +374,7 @@ def _linspace(call: Invocation, start: Any, stop: Any, num: Any = None) -> Any:
 
 
 def _counted(call: Invocation, like: np.ndarray, item: Callable[[ScalarValue], Any]) -> ArrayValue:
-    """Return a 1-D local array with elements that `item` computes from their indices.
+    """Return a 1-D local array. The function `item` computes each element from its index.
 
     The size and dtype are those of `like`.
     """

@@ -36,7 +36,7 @@ def _narrow(x: Any, way: str) -> Any:
 
 
 def _exact(x: Any) -> Any:
-    """Convert an integer to a float64 that later rounds correctly to a narrower float.
+    """Convert an integer to a float64 that rounds to the same narrower float as the integer itself.
 
     The last bit is sticky: it is set if the conversion is inexact.
     """

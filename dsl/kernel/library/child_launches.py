@@ -53,7 +53,10 @@ def launch_child(call: Invocation, child: ChildKernel, arguments: list[Any], key
 
 
 def _queue(c: Compiler) -> tuple[Value, list[Any]]:
-    """Return the hidden parameter for the launch queue, and the list of kernels launched through the queue."""
+    """Return the hidden parameter for the launch queue, and the list of the launch sites that use the queue.
+
+    A launch site is a pair of a kernel and the type descriptors of its arguments.
+    """
     for what in c.hidden:
         if what[0] == "launches":
             return c.hidden_scalars["launches"], what[1]

@@ -344,7 +344,7 @@ def call_library(call: Invocation, function: LibraryFunction, arguments: list[An
 
 
 def _on_brains(call: Invocation, function: LibraryFunction, numbers: list[Any], brain: np.dtype) -> Any:
-    """Compile a call to a bfloat16 function that takes and returns bit patterns."""
+    """Compile a call to a function that takes and returns the bits of bfloat16 numbers."""
     c = call.c
     bits = []
     for number, dtype in zip(numbers, function.arguments, strict=True):

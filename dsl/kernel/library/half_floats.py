@@ -76,7 +76,7 @@ def float_to_bfloat16(x: Any) -> Any:
 
 
 def double_to_bfloat16(x: Any) -> Any:
-    """Convert a float64 to the nearest bfloat16, with ties to even."""
+    """Convert a float64 to the bits of the nearest bfloat16, with ties to even."""
     return float_to_bfloat16(round_to_odd(x))
 
 
@@ -115,7 +115,7 @@ def _is_infinite(x: Any) -> Any:
 
 
 def _unordered(function: Callable[..., Any]) -> Callable[..., Any]:
-    """Adapt a float32 comparison to bfloat16 bits, with the result True if either number is NaN."""
+    """Return a version of a float32 comparison that takes bfloat16 bits, and is true if either number is NaN."""
 
     def on_bits(x: Any, y: Any) -> Any:
         first, second = bfloat16_to_float(x), bfloat16_to_float(y)
@@ -135,7 +135,7 @@ def _saturated(function: Callable[..., Any]) -> Callable[..., Any]:
 
 
 def _fused_positive(x: Any, y: Any, z: Any) -> Any:
-    """Compute max(x * y + z, 0), rounded once."""
+    """Compute max(x * y + z, 0) on bfloat16 bits, rounded once."""
     return float_to_bfloat16(np.maximum(bfloat16_to_float(_fused(x, y, z)), np.float32(0)))
 
 

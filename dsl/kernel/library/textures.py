@@ -222,7 +222,7 @@ def cell(x: Any) -> Any:
 
 @device
 def weight(x: Any) -> Any:
-    """Return the interpolation weight at a position: its fractional part, rounded to 8 bits."""
+    """Return the interpolation weight at a position: the fractional part of the position, rounded to 8 bits."""
     return np.floor((x - np.floor(x)) * STEPS + HALF) / STEPS
 
 

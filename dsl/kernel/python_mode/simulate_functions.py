@@ -35,7 +35,10 @@ def _float_dtype(values: tuple[Any, ...]) -> np.dtype | None:
 
 
 def _kernel_function(name: str) -> Callable[..., Any]:
-    """Return a version of a `math` function that keeps the operands' dtype and never raises an error."""
+    """Return a version of a `math` function that has the result dtypes of compiled kernels and raises no errors.
+
+    Where the function would raise an error, the result is NumPy's, such as NaN or infinity.
+    """
     function = getattr(math, name)
     reference = op_in_python(OPS[name])
 
@@ -117,7 +120,7 @@ class _View:
 
 
 def replacement(held: object) -> Any:
-    """Return the substitute for an object in Python mode, or None if it needs none."""
+    """Return the object that replaces `held` in Python mode, or None if `held` is not replaced."""
     match held:
         case ModuleType(__name__=name) if name in _VIEWED:
             return _View(held)
@@ -171,7 +174,7 @@ class _Forms:
         return made
 
     def value(self, held: object) -> Any:
-        """Return the substitute for a variable's value, or the value itself if it needs none."""
+        """Return the substitute for a variable's value, or the value itself if it has no substitute."""
         if isinstance(held, DeviceFunction):
             return self.function(held.function)
         if isinstance(held, FunctionType):

@@ -42,7 +42,7 @@ class Abandoned(BaseException):
 
 @dataclass(slots=True)
 class Wait:
-    """A thread's wait at a synchronization point, with the value that it contributes.
+    """A thread's wait at a synchronization point, with the value that the thread contributes.
 
     Threads whose waits have equal `key` wait for each other. `combine` maps the contributed values to the threads'
     results. Both are dicts by lane for a warp, otherwise by rank in the block.
@@ -152,7 +152,7 @@ class RunningThread:
         return self.answer
 
     def yield_to_others(self) -> None:
-        """Suspend this thread until others have run."""
+        """Suspend this thread until other threads have run."""
         self.launch.sleepers.append(self)
         assert self.stack is not None
         self.stack.suspend(self)
@@ -243,7 +243,7 @@ class Stack:
         carrier.join()
 
     def carry(self, thread: RunningThread | None) -> None:
-        """Run a simulated thread to its end, and then others that the scheduler starts."""
+        """Run a simulated thread to its end, and then the threads that the scheduler starts on this stack."""
         launch = self._launch
         before = running.thread
         try:
@@ -402,7 +402,7 @@ class SimulatedLaunch:
             self._try_warp(thread.block.warp(thread.warp), key, thread.wait.lanes)
 
     def end(self, thread: RunningThread) -> None:
-        """Record that a thread has ended, and release threads that waited only for it."""
+        """Record that a thread has ended, and release the threads that waited only for this thread."""
         thread.ended = True
         block = thread.block
         block.live -= 1
@@ -439,7 +439,7 @@ class SimulatedLaunch:
         self._ready.extend(group)
 
     def _release_active(self) -> bool:
-        """Release the lanes of one warp that wait at the same `activemask`, and return whether there were any."""
+        """Release the lanes of one warp that wait at the same call of `activemask`, and return whether there were any."""
         for block in self._blocks:
             if not any(key[0] == "active" for key in block.arrived):
                 continue

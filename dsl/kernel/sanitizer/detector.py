@@ -295,7 +295,7 @@ class Detector:
     def analyse_repeated(
         self, memory: Memory, address: int, held: Access | Cell | None, access: Access, row: Row
     ) -> None:
-        """Analyze an access to an address that was accessed before, or an atomic operation."""
+        """Analyze an atomic operation, or an access to an address that was accessed before."""
         now, site, _ = access
         thread = now[0]
         if isinstance(held, tuple):
@@ -395,7 +395,7 @@ class Detector:
         thread.group = key, group
 
     def part(self, thread: ThreadState) -> None:
-        """Release a group of threads from a synchronization point.
+        """Release `thread`, and the threads that wait with it, from a synchronization point.
 
         The threads then share one vector clock, unless the synchronization point orders no memory accesses.
         """
@@ -456,7 +456,7 @@ class Detector:
         block.threads = []
 
     def report_stuck(self) -> None:
-        """Report threads that wait forever for other threads of their warp."""
+        """Report a group of threads that wait forever for other threads of their warp."""
         for key, group in self.block.groups.items():
             if isinstance(key, tuple) and not self.block.stopped:
                 self.block.stopped = True
@@ -471,7 +471,10 @@ class Detector:
         fresh.clear()
 
     def report(self, kind: FindingKind, site: Site, thread: ThreadState, row: Row, other: Access | None = None) -> None:
-        """Record an error, unless the same pair of source locations already has one."""
+        """Count an error, and record it if no error of this kind is recorded for the same pair of sites.
+
+        No more than `FINDINGS` errors are recorded.
+        """
         key = kind, site, other and other[1]
         self.counts[key] += 1
         if self.counts[key] > 1 or len(self.findings) >= FINDINGS:

@@ -181,14 +181,14 @@ class Tracer:
         return array.label, whole
 
     def refuse(self, outside: Value, array: ArrayValue, index: tuple[Value, ...]) -> None:
-        """Emit code that reports an out-of-bounds index and ends the thread if `outside` is true."""
+        """Emit code that, if `outside` is true, reports an out-of-bounds index and ends the thread."""
         with self.c.builder.if_(outside):
             name = array.label or "the array"
             self.event(Site(SiteKind.OUTSIDE, self.location, name, array.space, numbers=len(index)), index)
             self.c.builder.leave(self.c.exit)
 
     def fits(self, array: ArrayValue, bytes_held: Value, start: Extent) -> None:
-        """Emit code that checks whether an array fits in the dynamic shared memory."""
+        """Emit code that reports an error and ends the thread if an array does not fit in the dynamic shared memory."""
         b = self.c.builder
         behind: Value = b.constant(array.dtype.itemsize)
         extents = [b.constant(n) if isinstance(n, int) else n for n in array.shape]
