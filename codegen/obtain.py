@@ -95,7 +95,7 @@ _functions = CodeCache()
 
 
 class CompileCounts:
-    """Counter of the kernels that this process compiled and did not load from a cache."""
+    """Counter of the kernels that this process compiled instead of loading them from a cache."""
 
     compiled = 0
 

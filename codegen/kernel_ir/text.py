@@ -165,7 +165,7 @@ def print_kernel(kernel: Kernel) -> str:
 
 
 def print_operations(kernel: Kernel) -> dict[Operation, str]:
-    """Return a dict from each operation of a kernel to its line of text, without nested operations."""
+    """Map each operation of a kernel to its line of text, which excludes nested operations."""
     printer = _Printer(kernel)
     printer.bodies(kernel)
     return {operation: printer.lines[line_number].strip() for operation, line_number in printer.line_numbers.items()}

@@ -34,9 +34,9 @@ class ControlEmitter(Writer):
         self.join(operation, number, ends)
 
     def join(self, operation: Operation, number: int, ends: list[tuple[list[str], str]]) -> None:
-        """Start the code after an `if`, where the results are those of the code from which the branch came.
+        """Start the code after an `if`, and emit phi instructions for its results.
 
-        `ends` contains the results and the last label of each possible code.
+        `ends` contains the results and the last label of each predecessor.
         """
         self.start_label(f"join{number}")
         for k, value in enumerate(operation.results):
@@ -75,7 +75,10 @@ class ControlEmitter(Writer):
             self.environment[value] = Item(text, lanes)
 
     def regions_under_masks(self, operation: Operation, condition: str) -> list[str]:
-        """Emit both regions of an `if`, each under a mask if any lane takes it, and return the selected results."""
+        """Emit both regions of an `if` under masks, and return the selected results.
+
+        A region is skipped if no lane takes it.
+        """
         lanes, outer = self.lanes, self.mask
         ones = "<" + ", ".join(["i1 true"] * lanes) + ">"
         masks = [condition, self.line(f"xor <{lanes} x i1> {condition}, {ones}")]

@@ -121,9 +121,9 @@ class StreamEmitter(Writer):
         self.start_label(after)
 
     def _distance(self, body: Block, start: str, stores: list[Operation]) -> tuple[str, str]:
-        """Emit code that computes the number of elements to the next cache line, and whether all stores share it.
+        """Emit code that computes the distance to the next cache line, and whether it is equal for all stores.
 
-        The stores have elements of the same size. If an address is not a multiple of this size, the second result is
+        The distance is a number of elements. The stores have elements of the same size. If an address is not a multiple of this size, the second result is
         false.
         """
         lanes, self.lanes = self.lanes, 0

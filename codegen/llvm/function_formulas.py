@@ -97,7 +97,7 @@ class _Text:
         return self._splat(scalar_type(self.format.dtype), literal(self.format.dtype.type(value), self.format.dtype))
 
     def integer(self, value: int) -> str:
-        """Return the text of an integer constant with as many bits as the float."""
+        """Return the text of an integer constant that has as many bits as the format's floats."""
         return self._splat(self.format.integer, str(value))
 
     def op(self, word: str, x: str, y: str) -> str:
@@ -162,7 +162,7 @@ class _Text:
         return self.as_float(self.bits_op("or", self.as_bits(x), sign))
 
     def unchanged_if_tiny(self, x: str, result: str) -> str:
-        """Return `x` where |x| is so small that f(x) rounds to x, and `result`, the computed f(x), elsewhere.
+        """Select `x` where |x| is so small that f(x) rounds to x, and the computed value `result` elsewhere.
 
         This keeps the sign of zero and the bits of subnormal numbers.
         """
@@ -173,7 +173,7 @@ class _Text:
 
     @property
     def anchor(self) -> float:
-        """Return a constant that, when added to x, rounds x to an integer.
+        """Return a constant c for which the addition x + c rounds x to an integer n.
 
         The lowest bits of the sum contain n plus the exponent bias.
         """

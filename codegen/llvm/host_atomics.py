@@ -35,7 +35,7 @@ _FLOAT: dict[str, str | tuple[str, bool]] = {
 
 
 def emit_atomic(emitter: Emitter, operation: Operation) -> None:
-    """Emit an atomic operation: ``(pointer, index, value) {kind} -> the old element``."""
+    """Emit an atomic update of an array element. The operation's result is the old value."""
     pointer, index, value = operation.operands
     dtype, kind = _element(operation), operation.attributes["kind"]
     address = emitter.element(pointer, emitter.scalar_of(index), memory_type(dtype))

@@ -19,7 +19,7 @@ from weft.codegen.passes.find_guards import LARGEST_NUMBER, LARGEST_STEP, Bound,
 def thread_range(
     emitter: Writer, bounds: Iterable[Bound], threads: tuple[str, str], compute: Callable[[Value], str], longest: int
 ) -> tuple[str, str]:
-    """Emit code that computes which range of thread indices along an axis satisfies all bounds.
+    """Emit code that computes the range of thread indices along an axis that satisfy all bounds.
 
     Parameters
     ----------
@@ -106,7 +106,10 @@ def _first(emitter: Writer, bound: Bound, sides: list[str], holds: str, total: s
 
 
 def _quotient(emitter: Writer, larger: str, smaller: str, less_one: bool, step: str) -> str:
-    """Emit code that computes the number of steps from one value to a larger one, as an unsigned number."""
+    """Emit code that computes ``(larger - smaller) / step`` by an unsigned division.
+
+    If `less_one` is set, the difference is first reduced by 1.
+    """
     distance = emitter.line(f"sub i64 {larger}, {smaller}")
     if less_one:
         distance = emitter.line(f"add i64 {distance}, -1")
@@ -114,7 +117,7 @@ def _quotient(emitter: Writer, larger: str, smaller: str, less_one: bool, step: 
 
 
 def _if_safe(emitter: Writer, bound: Bound, text: str, choices: tuple[str, str], longest: int) -> str:
-    """Emit code that selects the first choice if a number in a bound cannot overflow, otherwise the second."""
+    """Emit code that selects the first choice if a bound cannot overflow for any thread index, otherwise the second."""
     if bound.exact:
         return choices[0]
     kind = (bound.smaller if bound.step > 0 else bound.larger).type

@@ -159,7 +159,7 @@ class CoroutineDialect(GridDialect):
         emitter.set(operation, Item(from_bits(emitter, self.contribution_of(emitter, lane), dtype)))
 
     def match(self, emitter: Emitter, operation: Operation, texts: list[str], dtype: np.dtype) -> None:
-        """Emit a match: the mask of the lanes that contributed the same bits.
+        """Emit a match, which computes the mask of the lanes that contributed the same bits as the current lane.
 
         For the kind "all", the results are the mask of all lanes or 0, and whether all lanes contributed the same bits.
         """

@@ -127,7 +127,7 @@ class GridDialect(HostDialect):
         emitter.context += [("ptr", emitter.environment[o.results[0]].text) for o in self.shared]
 
     def bind_context(self, emitter: Emitter) -> None:
-        """Take thread indices and shared memory from the parameters of the function that is being emitted."""
+        """Bind thread indices and shared memory to the parameters of the function that is being emitted."""
         if not emitter.context:
             return
         emitter.context = [(kind, f"%context.{k}") for k, (kind, _) in enumerate(emitter.context)]

@@ -40,7 +40,7 @@ class InterruptPolls(NoPolls):
         emitter.metadata.append(f'{_WEIGHTS} = !{{!"branch_weights", i32 1, i32 {INTERVAL}}}')
 
     def end_iteration(self, body: Block) -> None:
-        """Emit code that counts an iteration of a `for` loop, unless each iteration is short."""
+        """Emit code that counts an iteration of a `for` loop, unless iterations are short and cannot leave the loop."""
         if self._may_last(body):
             self.count(1)
 

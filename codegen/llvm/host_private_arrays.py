@@ -104,7 +104,7 @@ class PrivateArrays:
 
 
 def _is_part(emitter: Emitter) -> str:
-    """Emit a test of whether this call runs only some of the grid's blocks."""
+    """Emit a test of whether this call of the entry function runs only some of the grid's blocks."""
     first, total = len(emitter.kernel.parameters), ""
     for axis in range(3):
         extent = GridDialect.read_slot(emitter, first + axis)

@@ -58,7 +58,7 @@ class BarrierEmitter(ArrayEmitter):
         self.ranges[branch] = self.line(f"load i64, ptr {first}, align 8"), self.line(f"load i64, ptr {end}, align 8")
 
     def load_mask(self, branch: Branch, warp: str) -> str:
-        """Load the part of a branch's mask for the threads of a warp."""
+        """Load the elements of a branch's mask that belong to the threads of a warp."""
         return self.line(f"load {MASK}, ptr {self.slot(self.masks[branch], MASK, warp)}, align 32")
 
     def store_contribution(self, operation: Operation) -> None:

@@ -167,7 +167,7 @@ def vote(emitter: Emitter, operation: Operation) -> None:
 
 
 def match(emitter: Emitter, operation: Operation) -> None:
-    """Emit code that computes the mask of the lanes that hold the same bits.
+    """Emit code that computes the mask of the lanes that hold the same bits as the current lane.
 
     For the kind "all", the results are the mask of all lanes or 0, and whether all lanes have the same bits.
     """

@@ -177,7 +177,7 @@ def reciprocal(b: KernelBuilder, x: Value) -> Value:
 
 
 def heaviside(b: KernelBuilder, x: Value, at_zero: Value) -> Value:
-    """Return 0 for negative x, 1 for positive x, and `at_zero` for x = 0."""
+    """Return 0 for negative x, 1 for positive x, `at_zero` for x = 0, and NaN for NaN."""
     nought, unit = zero(b, x), one(b, x)
     result = select(b, test(b, "less", x, nought), nought, unit)
     result = select(b, test(b, "equal", x, nought), at_zero, result)

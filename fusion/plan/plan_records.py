@@ -1,4 +1,4 @@
-"""Plan records: plans in a format that other graphs and other processes can use.
+"""Plan records, from which plans can be recreated for other graphs and in other processes.
 
 In: a plan, and the nodes of its form. Out: a `PlanRecord`, which contains no sizes, expressions or memory, and
 recreates the plan for other sizes and nodes of the form. A record can be written as text and read in another process.
@@ -39,7 +39,7 @@ class PlanRecord:
         self._kernels = kernels
 
     def find(self, sizes: Sequence[int], nodes: list[Expr]) -> Plan | None:
-        """Return the plan for a graph with the given sizes and nodes, or None if the record does not apply."""
+        """Return the plan for a graph with the given sizes and nodes, or None if the sizes do not fit the record."""
         if self.exact is not None and self.exact != sizes:
             return None
         numbers = self.computation(sizes)
@@ -142,7 +142,7 @@ def _facts(members: Sequence[Any], instructions: int, location: int, nodes: Sequ
 
 
 def _identity(location: Location | None) -> tuple[Any, ...] | None:
-    """Return a key that is fast to hash for a source location."""
+    """Convert a source location to a key that is fast to hash."""
     return None if location is None else (id(location[0]), *location[1:])
 
 
@@ -160,7 +160,7 @@ def record_plan(plan: Plan, nodes: Sequence[Expr], trace: Trace | None, exact: l
     numbers: dict[Any, int] = {}
 
     def at(number: Any) -> int:
-        """Return the position of a number in `results`, after appending the number if it is new."""
+        """Return the index of a number in `results`, and append the number first if it is missing."""
         traced = type(number) is Size
         key = number.name if traced else index(number)
         if key not in numbers:

@@ -91,7 +91,7 @@ def note_lost_seconds(form: Any, device: Device, seconds: float) -> None:
 
 
 def _entry_of_lost_seconds(form: Any, device: Device) -> tuple[DiskCache | None, bytes]:
-    """Return the disk cache, and its key for the time that was lost by interpreting a graph structure."""
+    """Return the disk cache, and the key under which it stores the time lost by interpreting a graph structure."""
     cache = open_store(device)
     key = store_key(form, device) if cache is not None and is_host_described() else None
     return (None, b"") if key is None else (cache, key + b" lost")
@@ -171,5 +171,5 @@ def _spell_function(function: Any) -> str | None:
 
 
 def _is_plain(value: Any) -> bool:
-    """Return whether the text of a value is equal in all processes."""
+    """Return whether all processes convert a value to the same text."""
     return isinstance(value, (str, int, NoneType)) or (isinstance(value, tuple) and all(map(_is_plain, value)))

@@ -61,14 +61,14 @@ def order_alone(task: Task, machine: Machine) -> ReductionOrder:
 
 
 def reduction_loops(placed: Placed, nest: Nest) -> tuple[object, ...]:
-    """Return the extents of all reduction loops of a nest, and which of them belong to a task."""
+    """Return the extents of a nest's reduction loops, and the indices of those loops that belong to a task."""
     kept = [nest.position.get(placed.loops[k]) for k, loop in enumerate(placed.task.loops) if loop.role != "parallel"]
     first = len(nest.outer)
     return tuple(loop.extent for loop in nest.inner), tuple(at if at is None else at - first for at in kept)
 
 
 def _rows_per_block(extent: int, columns: int, machine: Machine) -> int:
-    """Return the number of rows per CPU thread or GPU block in a column reduction, or 0 if it is not split."""
+    """Return the number of rows per CPU thread or GPU block, or 0 if a column reduction is not split."""
     if not machine.is_gpu:
         length = max(ROW_BLOCK, REDUCTION_BLOCK // columns)
         return length if extent > max(SHORT_COLUMN, 2 * length) else 0

@@ -105,7 +105,7 @@ def _forms(group: Group, *, made: bool = False) -> Iterator[tuple[Expr, Affine]]
 
 
 def _reads_where_computed(first: Group, second: Group) -> bool:
-    """Return whether the second group reads each value of the first only at the loop indices that compute it."""
+    """Return whether the second group reads values of the first only at the loop indices that compute them."""
     for p in second.placed:
         for node, index in p.task.reads():
             producer = first.made.get(node)
@@ -306,7 +306,7 @@ def _shares_enough_reads(one: Group, other: Group, machine: Machine) -> bool:
 
 
 def _launch_position(groups: list[Group | None], masks: list[int], before: int, after: int) -> int | None:
-    """Return a position in the launch order for the merged kernel of two groups, or None if there is none."""
+    """Return a position in the launch order for the merged kernel of two groups, or None if no position is valid."""
     first, second = groups[before], groups[after]
     assert first is not None
     assert second is not None
@@ -317,7 +317,7 @@ def _launch_position(groups: list[Group | None], masks: list[int], before: int, 
 
 
 def _keep_in_registers(group: RowsAndColumns, groups: list[Group], outputs: set[Expr]) -> None:
-    """Find the values that a merged group keeps in registers, and store them as its `private` values."""
+    """Record in the attribute `private` which values a merged group keeps in registers."""
     others = {node for g in groups if g is not group for node in g.needs()}
     inside = {p.task.node for p in group.placed if p.stage == 1 and p.task.kind == "map"}
     group.private = group.rows.private | group.columns.private | (inside - others - outputs)

@@ -133,7 +133,7 @@ def _read_whole(order: list[Expr]) -> set[Expr]:
 
 
 def _without_unread(steps: list[Step], short: set[Expr]) -> list[Step]:
-    """Return the steps without the short reductions that no other step reads."""
+    """Return the steps, except short reductions whose results no remaining step reads."""
     kept: list[Step] = []
     read: set[Expr] = set()
     for step in reversed(steps):
@@ -200,7 +200,7 @@ def _sequence(needs: list[set[int]], readers: Mapping[int, set[int]]) -> Iterato
     done: set[int] = set()
 
     def on_cycle(k: int) -> int:
-        """Return a blocked task that waits for itself, found by following the tasks for which `k` waits."""
+        """Follow the tasks for which the blocked task `k` waits, and return the first task that is reached twice."""
         seen: set[int] = set()
         while k not in seen:
             seen.add(k)
@@ -265,7 +265,7 @@ def _register_values(group: Group, grouping: Grouping, outputs: set[Expr]) -> se
 
 
 def _donate(group: Group, ending: set[Expr]) -> None:
-    """Let results of a kernel reuse the memory of operands that no later kernel reads (`ending`).
+    """Let results of a kernel reuse the memory of the operands `ending`, which no later kernel reads.
 
     An operation on the result of a library call or of another kernel then runs in the memory of that result.
     """

@@ -87,7 +87,7 @@ def _find_shift(
 
 
 def _reduction_read(task: Task, at: int, find: Callable[[Expr], Task | None]) -> Task | None:
-    """Return the reduction of the same row that an instruction reads, or None for other instructions."""
+    """Return a reduction if an instruction reads its result for the current row, otherwise None."""
     read = task.body[at]
     found = find(read.node) if read.kind == "read" and read.index == task.target else None
     return found if found is not None and found.kind == "reduce" else None
@@ -165,7 +165,7 @@ def with_own_shift(task: Task) -> tuple[Task, Task]:
 def shift_sums(
     b: KernelBuilder, shifted: ShiftedMoment, sums: Sequence[Value], own: Value, common: Value, count: Value
 ) -> list[Value]:
-    """Return sums of squares or exponentials of differences from `common`, given those of differences from `own`.
+    """Convert sums of squares or exponentials of differences from `own` to sums for differences from `common`.
 
     The sums are over `count` elements.
 

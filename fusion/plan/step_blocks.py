@@ -67,7 +67,7 @@ def ring_delay(blocked: BlockedSteps, node: Expr, number: int, distance: IntVect
 
 
 def iteration_range(blocked: BlockedSteps) -> tuple[int, int]:
-    """Return the first row that a block computes, and the number of rows that it computes beyond its own."""
+    """Return a block's first iteration, relative to its first row, and the number of iterations beyond one per row."""
     spans = [(step.lag - step.low[0], step.lag + step.high[0]) for step in blocked.steps]
     spans += [(-low, high) for low, high in (_halo(blocked, node, 0) for node in blocked.outside)]
     first = min(low for low, _ in spans)
@@ -86,7 +86,7 @@ def plane_sizes(blocked: BlockedSteps) -> IntVector:
 
 
 def ring_offsets(blocked: BlockedSteps) -> tuple[dict[Expr, int], dict[np.dtype, int]]:
-    """Return the offset of each ring buffer in shared memory, and the total length, for each dtype."""
+    """Return the offset of each ring buffer in shared memory, and the total length of the buffers of each dtype."""
     plane, pads = plane_sizes(blocked), pads_of(blocked)
     sizes = dict.fromkeys(
         (node.dtype for node in blocked.rings), sum(p * prod(plane[k + 1 :]) for k, p in enumerate(pads))
@@ -137,7 +137,7 @@ def choose_blocks(blocked: BlockedSteps) -> bool:
 
 
 def _read_from_outside(blocked: BlockedSteps) -> dict[Expr, list[tuple[int, IntVector]]]:
-    """Return the reads of each kernel input that is read more than once."""
+    """Map each kernel input that is read more than once to its reads, as pairs of a step number and an offset."""
     found: dict[Expr, dict[tuple[int, IntVector], None]] = {}
     for number, step in enumerate(blocked.steps):
         for statement in step.statements:
@@ -155,7 +155,7 @@ def ring_offset(distance: Iterable[int]) -> IntVector | None:
 
 
 def _offsets(statement: Statement) -> Iterator[tuple[Expr, IntVector]]:
-    """Yield each value that a statement reads at every point, and the first element that it reads."""
+    """Yield each value that a statement reads unconditionally, and the coordinates of the first element read."""
     for node, form, inside in reads_of(statement):
         offset = None if inside else read_offset(statement, node, form)
         if offset is not None:
@@ -165,7 +165,7 @@ def _offsets(statement: Statement) -> Iterator[tuple[Expr, IntVector]]:
 
 
 def set_lags(blocked: BlockedSteps, apart: int) -> None:
-    """Set the lag of each time step: the iterations by which it follows the first step.
+    """Set the lag of each time step: the number of iterations by which it runs behind the first step.
 
     A step is `apart` iterations behind the last row that it reads, and behind all readers of the rows that it
     overwrites.

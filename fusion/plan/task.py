@@ -74,7 +74,7 @@ class Task:
         return self.node.operands[0] if self.kind in ("update", "rebuild", "scatter") else None
 
     def rounds(self) -> bool:
-        """Return whether the rounding of a task depends on the order of a reduction or scan."""
+        """Return whether a task is a reduction or scan whose rounding depends on the order of evaluation."""
         exact = self.node.op in ("minimum", "maximum", "argmin", "argmax") or dtype_kind(self.node.dtype) not in "fc"
         return self.kind in ("reduce", "scan") and not exact
 

@@ -43,7 +43,7 @@ class ValueBuffer(Buffer):
         self.moved: Buffer | None = None  # the elements in device memory, if they have been needed there
 
     def follow(self, elements: bytes, when: object) -> ValueBuffer:
-        """Return this buffer if it still has the current `elements`, otherwise a new buffer."""
+        """Return this buffer if the operation `when` can use it for the current `elements`, otherwise a new buffer."""
         same = self._elements == elements
         if same and (self.when == when or not self.steady):
             return self

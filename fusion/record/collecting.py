@@ -68,7 +68,7 @@ def _raise_again(unraisable: Any) -> None:
 
 
 def _interrupt(thread: int) -> None:
-    """Raise KeyboardInterrupt in a thread as soon as it has left `_raise_again`.
+    """Raise KeyboardInterrupt in a thread as soon as the thread has left `_raise_again`.
 
     `_thread.interrupt_main` would do nothing in processes that ignore SIGINT, such as the background jobs of a shell.
     """
@@ -85,7 +85,10 @@ def _raises_again(frame: FrameType | None) -> bool:
 
 
 def install_collector_callbacks() -> None:
-    """Install garbage collector callbacks that keep finalizers from recording in an interrupted recording."""
+    """Install garbage collector callbacks that suspend the current recording while finalizers run.
+
+    A KeyboardInterrupt that a finalizer swallows is raised again in the main thread.
+    """
     gc.callbacks.insert(0, _begin)
     gc.callbacks.append(_end)
     sys.unraisablehook = _raise_again

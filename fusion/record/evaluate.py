@@ -166,7 +166,7 @@ def evaluate_epoch(epoch: Epoch, storages: list[Storage], aside: bool = False) -
 def _live_and_wanted(
     epoch: Epoch, storages: list[Storage], seen: list[Storage | Expr] | None, others: bool
 ) -> tuple[list[Storage], tuple[int, ...] | None]:
-    """Return the pending storages that the program references, and those among them to evaluate.
+    """Return the pending storages that the program references, and the indices of those to evaluate.
 
     None means that all are requested. With `others`, storages that can reuse memory now are also requested.
     """
@@ -190,7 +190,7 @@ _FEW = 4
 
 
 def _is_one_value(epoch: Epoch) -> bool:
-    """Return whether a recording consists of one operation, or of the copies to one array, and of views of the result."""
+    """Return whether a recording, apart from views, is one operation or a sequence of copies to one array."""
     nodes = [each.expr if type(each) is Storage else each for each in epoch.pending]
     kinds = [node.kind for node in nodes if node is not None and node.kind != "view"]
     return 1 in (len(nodes), len(kinds)) or {*kinds} == {"update"}
@@ -235,7 +235,7 @@ def _separate_draws(epoch: Epoch, left: list[Storage]) -> list[Storage]:
 
 
 def _rebound(root: Expr, epoch: Epoch, own: Epoch) -> Expr:
-    """Return a copy, in the recording `own`, of an expression in the recording `epoch`, with the same buffers."""
+    """Copy an expression from the recording `epoch` to the recording `own`, with the same buffers."""
     made: dict[Expr, Expr] = {}
     for node in topological([root]):
         if node.kind == "leaf":

@@ -64,7 +64,7 @@ def _location(node: Expr | None) -> Location | None:
 
 
 def _begins_visit(here: tuple[Location, Site], before: tuple[Location, Site] | None) -> bool:
-    """Return whether the operation at the call site `here` enters a source line.
+    """Return whether the operation at the call site `here` begins a new visit to its source line.
 
     A visit begins if the previous operation is on another line, or if the program has jumped back within the line.
     """
@@ -76,7 +76,7 @@ def _begins_visit(here: tuple[Location, Site], before: tuple[Location, Site] | N
 
 
 def is_visit(location: Location, recorded: Sequence[Expr | None]) -> bool:
-    """Return whether execution has left a source line and entered it again since the last operation."""
+    """Return whether an operation that follows those `recorded` begins a new visit to its source line."""
     before = next((found for node in reversed(recorded) if (found := _location(node))), None)
     return _begins_visit((location, site_of(location)), None if before is None else (before, site_of(before)))
 
@@ -137,7 +137,7 @@ LARGE = 1 << 17
 
 
 def waits_for_number(loop: VisitLoop, recorded: Sequence[Expr | None], before: int) -> bool:
-    """Return whether the last iteration processes large arrays and reduces one to a single number.
+    """Return whether the last iteration processes large arrays and reduces an array to a single number.
 
     The number depends on the whole array, so operations of different iterations are not fused. The plan of a single
     iteration is then as fast as the plan of many iterations, and is compiled sooner. `before` is the number of

@@ -206,7 +206,7 @@ _before_small: set[Site] = set()
 
 
 def end_small_run() -> bool:
-    """Evaluate the pending work if its last operations are small, and return whether they were.
+    """Evaluate the pending work if its last operations are small. Return whether the work was evaluated.
 
     Small operations are recorded only while large arrays are pending. After the evaluation, they run immediately. The
     search runs only if the recording has doubled since the previous search, so that recordings at most double. It also
@@ -282,7 +282,7 @@ def _is_head(epoch: Epoch, location: Location, count: int) -> bool:
 
 
 def _find_short(epoch: Epoch, count: int) -> None:
-    """Arrange for a cut at the next iteration of a loop, if the recording is long enough for this loop."""
+    """Schedule a cut at the next iteration of a loop if the recording has reached the maximum length for this loop."""
     if any(known <= count for known in limits.values()):
         for site in visits_of(_expressions(epoch)):
             if site is not None and limits.get(site, SOFT_LIMIT) <= count:
@@ -339,7 +339,7 @@ def _note_search(
 
 
 def _learn_head(site: Site, history: list[Site | None], recorded: list[Expr | None]) -> None:
-    """Make the first line of a loop a place to cut recordings, instead of the first lines of its inner loops."""
+    """From now on, cut recordings at the first line of a loop instead of the first lines of its inner loops."""
     loop = find_loop(history)
     if loop is None or len(loop.visits) < CERTAIN:
         return
@@ -358,7 +358,7 @@ def _learn_head(site: Site, history: list[Site | None], recorded: list[Expr | No
 
 
 def _shorten(site: Site, limit: int) -> None:
-    """Reduce the maximum length of recordings that begin at a line to `limit` operations."""
+    """Allow at most `limit` operations in recordings that begin at the source line `site`."""
     if len(limits) >= LIMITS_LIMIT:
         limits.clear()
     limits[site] = min(limits.get(site, limit), limit)

@@ -120,7 +120,7 @@ def find_shared(storage: Storage) -> SharedMemory | None:
 
 
 def _take_back(storage: Storage, owner: ref[SharedMemory]) -> None:
-    """End the sharing of a storage's memory, because its `owner` has been deleted."""
+    """End the sharing of a storage's memory after the SharedMemory object `owner` has been deleted."""
     entry = _shared.get(storage)
     if entry is not None and entry[1] is owner:
         storage.buffer = entry[0]
@@ -149,7 +149,7 @@ def keep_shared(storage: Storage, owner: SharedMemory) -> None:
 
 
 def copy_shared(storage: Storage, owner: SharedMemory) -> Buffer:
-    """Return a copy of the current elements of a storage with shared memory."""
+    """Return a copy of the current elements of a storage whose memory is shared."""
     source = owner.buffer
     copy = storage.device.allocate(source.nbytes)
     storage.device.copy(source, copy, source.nbytes)

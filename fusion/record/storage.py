@@ -239,7 +239,7 @@ class Epoch:
         ]
 
     def drop_unreferenced(self, begin: int) -> None:
-        """Remove the pending storages that the program does not reference, from position `begin` on.
+        """From position `begin` on, remove the pending storages that the program does not reference.
 
         The memo of recorded calls uses this to drop the intermediate values of a call. Nothing is removed during an
         evaluation.
@@ -264,7 +264,7 @@ def bind(storage: Storage, buffer: Buffer, epoch: Epoch) -> Expr:
 
 
 class Recording(threading.local):
-    """The current recording of a thread, and whether an operation that must not be cut is running."""
+    """The current recording of a thread, and whether the running operation forbids cutting the recording."""
 
     epoch: Epoch | None = None
     held = False  # whether an operation is running that must not be cut

@@ -20,7 +20,7 @@ _TRIED = -1  # instead of the remaining calls: the last call was recorded
 
 
 def note_alone(site: Site) -> None:
-    """Record that the last evaluation for the call site `site` computed only that call's value.
+    """Record that the last evaluation of a value from the call site `site` computed only this value.
 
     If the site tried fusion in vain, the next try follows after twice as many calls.
     """

@@ -127,9 +127,9 @@ def _parts(value: _Value) -> Any:
 
 
 def _find_extremes(name: str, x: Any, y: Any) -> Any:
-    """Return the results of a NumPy function, or None if their bits depend on the machine.
+    """Return NumPy's result for an op in `EXTREMES`, or None if bits of the result depend on the machine.
 
-    These are results for two zeros, or NaN. The expansion is slow, because processors mispredict its selections.
+    This is the case for two zeros and for NaN. The expansion is slow, because processors mispredict its selections.
     """
     found = getattr(np, name)(x, y)
     if (found == 0).any() and ((x == 0) & (y == 0)).any():

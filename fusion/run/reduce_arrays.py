@@ -1,4 +1,4 @@
-"""Reductions of NumPy arrays in few NumPy calls, with the same bits as in CPU kernels.
+"""Reductions of arrays in few NumPy calls, with results that are bit-identical to those of CPU kernels.
 
 In: an array, and a kernel's reduction order (`reduction_order.Tree`). Out: the reduced array. Invariant: elements are
 combined in the kernel's order. NumPy's own reduction is used only if its result is the same in any order.
@@ -34,7 +34,7 @@ _POSITIONS = frozenset({"argmax", "argmin"})
 
 
 class NeedsKernelError(Exception):
-    """Raised if only a kernel can compute the right bits.
+    """Raised if only a kernel can compute a result that is bit-identical to that of a plan.
 
     Examples are extrema that are zeros of both signs, and products of complex numbers.
     """
@@ -267,7 +267,10 @@ def sum_of_products(left: np.ndarray, right: np.ndarray) -> Any:
 
 
 def _compiled(op: str, kind: np.dtype, factors: int = 1) -> Any:
-    """Return a compiled reduction of rows (of products if `factors` is 2), or None for the first calls."""
+    """Return a compiled reduction of rows, or None if too few calls have requested it.
+
+    If `factors` is 2, the function reduces the products of two rows. A function in the disk cache is returned at once.
+    """
     key = op, kind.char * factors
     loop = _loops.get(key)
     if loop is None:
@@ -287,7 +290,7 @@ def _compiled(op: str, kind: np.dtype, factors: int = 1) -> Any:
 
 
 def _block_results(loop: Any, *rows: np.ndarray) -> Any:
-    """Return the reduction of each block of a long row. Kernels divide rows in the same way."""
+    """Return the reduction of each block of a long row, which is divided into the same blocks as in kernels."""
     length = rows[0].size
     whole = length - length % REDUCTION_BLOCK
     parts = loop(*[row[:whole].reshape(-1, REDUCTION_BLOCK) for row in rows])

@@ -140,7 +140,7 @@ def obtain_tree(key: object, find: Callable[[], Tree]) -> Tree:
 
 
 def _spell(key: Any) -> str | None:
-    """Return the text of a key, which is the same in all processes, or None if there is no such text."""
+    """Convert a key to text that is the same in all processes, or return None if that is impossible."""
     if isinstance(key, tuple):
         parts = [_spell(part) for part in key]
         return None if None in parts else f"({','.join(parts)})"  # type: ignore[arg-type]
@@ -165,7 +165,7 @@ def _key(name: str) -> bytes:
 
 
 def make_loop(function: Any, op: str, loop: tuple[np.dtype, ...], dtype: np.dtype) -> Callable[..., Any]:
-    """Return a ufunc that calls a compiled kernel that has been loaded."""
+    """Return a ufunc that calls `function`, the loaded function of a compiled kernel."""
     dtypes = (*loop, dtype)
     shown = [np.dtype(np.uint16) if is_bfloat16(kind) else kind for kind in dtypes]
     ufunc: Callable[..., Any] = make_map_ufunc(op.lstrip("_"), function, shown)

@@ -63,7 +63,7 @@ _OUTSIDE = (MemoryError, DeviceMismatchError, DeviceLostError, SettingError)
 
 @dataclass(slots=True, eq=False, repr=False)
 class FormCost:
-    """The lost time and the expected compile time of a graph structure, in seconds."""
+    """The time lost by interpreting a graph structure, and the expected time to compile it, in seconds."""
 
     lost: float = 0.0
     price: float = 0.0
@@ -245,7 +245,7 @@ def reinterpret(key: object, epoch: Epoch, versions: list[Expr], assign_results:
 
 
 def _keeps_interpreting(form: FormCost) -> bool:
-    """Return whether to continue to interpret graphs of the same structure."""
+    """Return whether to continue to interpret graphs of the structure `form`."""
     if setting("debug") or setting("dump"):
         return False
     if setting("interpret") == "always" or form.broken:
@@ -333,7 +333,7 @@ def _run(program: Program, epoch: Epoch, versions: list[Expr], assign_results: A
 
 
 def is_optimizer_failure(error: Exception) -> bool:
-    """Return whether an error is a failure of the optimizer, which interpretation avoids."""
+    """Return whether an error is an optimizer failure, after which the graph can be interpreted instead."""
     return not isinstance(error, _OUTSIDE) and not setting("strict")
 
 

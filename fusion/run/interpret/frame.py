@@ -125,7 +125,7 @@ class ValueFrame:
         return out
 
     def overwritten(self, step: ValueStep) -> Any:
-        """Return the memory for the result of a final update, which is the operand's memory if possible."""
+        """Return the memory for the result of a final update: the operand's memory if possible, otherwise a copy."""
         previous = step.operands[0]
         slot = self.donations.get(previous)
         if slot is None or self.left[previous] != 1 or self.owner[previous] >= 0:

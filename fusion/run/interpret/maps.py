@@ -123,7 +123,7 @@ class _Builder:
             return substitute(op, loop, dtype)
 
     def typed(self, node: Expr, kind: np.dtype, inside: set[Expr]) -> int:
-        """Return the register or input that contains a value, cast to dtype `kind`."""
+        """Return the number of the register or input with a value in dtype `kind`, and append a cast if necessary."""
         if node not in inside:
             own = kind if node.size == 1 else node.dtype
             slot = self.inputs.setdefault((node, own), len(self.inputs))

@@ -101,7 +101,7 @@ def run_gather(frame: ValueFrame, values: list[Any], step: ValueStep) -> Any:
 
 
 def _flat_position(terms: Any, indices: list[Any], shape: tuple[int, ...], of: tuple[int, ...]) -> Any:
-    """Return the flat index, in an array of shape `of`, of each element of a gather or scatter.
+    """Return, for each element of a gather or scatter, its flat index in the indexed array, whose shape is `of`.
 
     The index array has the shape `shape`. With one term, the elements are counted in C order.
     """

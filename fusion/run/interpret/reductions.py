@@ -41,7 +41,7 @@ def may_fail(node: Expr) -> bool:
 
 
 def operands_of(node: Expr) -> tuple[Expr, ...]:
-    """Return the operands of a node, or the bool array if the node counts its true elements."""
+    """Return a node's operands. For a node that counts the true elements of a bool array, return this array."""
     if node.kind != "reduce" or node.op != "add" or node.dtype.kind not in "iu":
         return node.operands
     (operand,) = node.operands

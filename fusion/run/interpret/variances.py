@@ -1,4 +1,4 @@
-"""Interpretation of variances, with the same bits as in a plan.
+"""Interpretation of variances, with results that are bit-identical to those of a plan.
 
 In: such a sum over all elements of an array that a plan divides into blocks. Out: the sum. Invariant: each block is
 summed with its own mean as the shift, as `plan.shifted_moments` describes, so the differences are never needed.
@@ -26,7 +26,7 @@ TOGETHER = 8
 
 
 def find_variances(order: list[Expr], origins: Mapping[Expr, Expr]) -> dict[Expr, tuple[Expr, Tree]]:
-    """Find the sums of squares in variances, with the array and the summation order of each."""
+    """Map each sum of squares that is part of a variance to the variance's array and its summation order."""
     found = {}
     for node in order:
         array = _shifted(node, origins) if node.kind == "reduce" and node.op == "add" else None
@@ -38,7 +38,7 @@ def find_variances(order: list[Expr], origins: Mapping[Expr, Expr]) -> dict[Expr
 
 
 def _shifted(node: Expr, origins: Mapping[Expr, Expr]) -> Expr | None:
-    """Return the array whose variance uses the sum that a node computes, or None for other nodes."""
+    """Return the array x if a node is the sum of squares in the variance of x, otherwise None."""
     kind, (squares,) = node.dtype, node.operands
     if kind.char not in "fd" or node.size != 1 or not _is_map(squares, ("square", "multiply"), kind):
         return None
