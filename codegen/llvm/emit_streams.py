@@ -123,8 +123,8 @@ class StreamEmitter(Writer):
     def _distance(self, body: Block, start: str, stores: list[Operation]) -> tuple[str, str]:
         """Emit code that computes the distance to the next cache line, and whether it is equal for all stores.
 
-        The distance is a number of elements. The stores have elements of the same size. If an address is not a multiple of
-        this size, the second result is false.
+        The distance is a number of elements. The stores have elements of the same size. If an address is not a multiple
+        of this size, the second result is false.
         """
         lanes, self.lanes = self.lanes, 0
         self.environment[body.parameters[0]] = Item(start)
