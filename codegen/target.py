@@ -75,7 +75,7 @@ class Target:
 
     @property
     def scheduled_for(self) -> Target:
-        """Return the target whose schedules divide a kernel's work among threads: `schedule`, or this target."""
+        """Return the target whose schedules fused kernels use: `schedule`, or this target if `schedule` is None."""
         return self.schedule or self
 
     @property

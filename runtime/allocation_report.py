@@ -36,7 +36,7 @@ def show_location(location: object) -> str:
 
 
 def source_line(location: Any) -> tuple[str, int]:
-    """Return the file and line of a source location, or of the user's call for a location in weft's code."""
+    """Return the file and line of a source location, or of the user's call if the location is in weft's code."""
     code, offset = location[-2:]
     line = next((n for start, end, n in code.co_lines() if start <= offset < end), None)
     return code.co_filename, line or code.co_firstlineno

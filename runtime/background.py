@@ -56,7 +56,7 @@ class Request:
         self._then = then
 
     def is_over(self) -> bool:
-        """Return whether the request has been answered or lost, after receiving pending answers."""
+        """Receive pending answers, and return whether the request has been answered or lost."""
         if self.state == "waiting":
             exchange()
         return self.state != "waiting"
@@ -204,7 +204,7 @@ def _replace(process: WorkerProcess) -> None:
 
 @atexit.register
 def _leave() -> None:
-    """Let another process answer the waiting requests while this process ends."""
+    """At the end of this process, send the waiting requests to a process that outlives it."""
     with _Second.lock:
         waiting = [request.data for queue in _Second.queues for request in queue]
         if not waiting or not setting("background"):

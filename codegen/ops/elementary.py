@@ -77,7 +77,7 @@ def _sinc(b: KernelBuilder, x: Value) -> Value:
 
 
 def _gamma(x: float) -> float:
-    """Return `math.gamma` with C's results at poles and overflow."""
+    """Return the gamma function of `x`, with C's results where `math.gamma` raises an exception."""
     try:
         return math.gamma(x)
     except OverflowError:
@@ -229,7 +229,7 @@ ROWS = (
 def _fma_reference(x: np.ndarray, y: np.ndarray, z: Any) -> Any:
     """Return the fused multiply-add.
 
-    The result is exact for float32. For float64, it is computed in longdouble, and is within one ulp.
+    The result is correctly rounded for float32. For float64, it is computed in longdouble, and is within one ulp.
     """
     if x.dtype.itemsize == 8:
         wide = np.longdouble

@@ -41,7 +41,7 @@ def _logical_not(b: KernelBuilder, x: Value | pairs.Pair) -> Value:
 
 
 def _extreme(strict: str, b: KernelBuilder, x: Value, y: Value) -> Value | None:
-    """Expand `minimum` or `maximum` into simpler operations that propagate NaN."""
+    """Expand `minimum` or `maximum` of floats or bools into simpler operations, which propagate NaN."""
     if _kind(x) == "b":
         return b.op("bitwise_and" if strict == "less" else "bitwise_or", x, y)
     if _kind(x) != "f":
@@ -144,7 +144,7 @@ def _unguarded_shift(name: str, instruction: str, reference: Any, doc: str) -> O
 
 
 def _as_if(kind: str, function: Any, *operands: Any) -> Any:
-    """Apply `function` to operands converted to signed ("i") or unsigned ("u") integers."""
+    """Apply `function` to operands cast to signed ("i") or unsigned ("u") integers, and cast the result back."""
     dtype = operands[0].dtype
     return function(*(x.astype(f"{kind}{dtype.itemsize}") for x in operands)).astype(dtype)
 

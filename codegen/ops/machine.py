@@ -1,4 +1,4 @@
-"""Ops for CUDA kernels that NumPy lacks: bit operations and some math functions."""
+"""Ops that NumPy lacks, for CUDA kernels: bit operations and some math functions."""
 
 from __future__ import annotations
 
@@ -68,7 +68,7 @@ _BITS = tuple(f"{c}->{c}" for c in INTEGERS)
 
 
 def _bfloat16_bits(b: KernelBuilder, x: Value) -> Value:
-    """Return the bits of the nearest bfloat16, rounded by an integer addition, with ties to even."""
+    """Return the bits of the bfloat16 nearest to a float32, with ties to even, by integer arithmetic."""
     bits, low = b.op("_reinterpret", x, dtype=np.uint32), b.constant(16, np.uint32)
     even = b.op("bitwise_and", b.op("_shift_right_logical", bits, low), b.constant(1, np.uint32))
     rounded = b.op("add", bits, b.op("add", even, b.constant(0x7FFF, np.uint32)))

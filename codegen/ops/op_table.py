@@ -52,7 +52,7 @@ def add_op(definition: OpDef) -> OpDef:
 
 
 def add_user_op(definition: OpDef) -> OpDef:
-    """Add the op of a user function to the table unless it exists, and return the op in the table."""
+    """Add the op of a user function to the table unless the name is taken, and return the table's op of that name."""
     return _ALIASES.setdefault(definition.name, definition)
 
 
@@ -134,7 +134,9 @@ def _resolve_loops(
 
 
 def identity_of(op: str | OpDef, dtype: Any) -> Any:
-    """Return the identity of a reduction with `op` in `dtype`. For argmin and argmax, it is that of the value.
+    """Return the identity element of a reduction with `op` in `dtype`.
+
+    For argmin and argmax, return the identity of the value, without an index.
 
     Raises TypeError if there is no identity.
     """

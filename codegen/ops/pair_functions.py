@@ -1,4 +1,4 @@
-"""Elementary functions of complex numbers, as (real, imaginary) pairs, without branches.
+"""Branch-free elementary functions of complex numbers, which are represented by (real, imaginary) pairs.
 
 The formulas are Kahan's ("Branch cuts for complex elementary functions", 1987), scaled where squares would overflow
 or underflow. Infinities, NaNs and signed zeros follow Annex G of the C standard, as in NumPy.
@@ -24,7 +24,7 @@ LN2 = math.log(2.0)
 
 
 class Real:
-    """A value with Python's arithmetic operators, for formulas written as in the literature."""
+    """A real value in a kernel, with Python's arithmetic operators, so that code reads like published formulas."""
 
     __slots__ = ("b", "value")
 
@@ -198,7 +198,7 @@ def expm1(z: Parts) -> Parts:
 
 
 def _log_size(z: Parts) -> Real:
-    """Return log |z|, without overflow, underflow, or cancellation where |z| is near 1."""
+    """Return log |z| without overflow or underflow, and without cancellation where |z| is near 1."""
     x, y = z
     big, small = abs(x).of("maximum", abs(y)), abs(x).of("minimum", abs(y))
     high, low = big > float(x.limits.max) / 4, big < float(x.limits.tiny) * 2.0**60

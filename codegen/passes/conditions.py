@@ -28,9 +28,9 @@ INEQUALITIES = frozenset({*_NEGATED, "equal", "not_equal"})
 
 @dataclass(frozen=True, eq=False)
 class Merge:
-    """The contents of a variable after a branch, which depend on `condition`.
+    """The possible contents of a variable at a point where control flow merges.
 
-    The contents are unknown if `condition` is None.
+    After an `if`, the contents depend on `condition`. They are unknown if `condition` is None.
 
     At the start of an iteration, `before` are the contents before the loop, and the loop stores the values in `stored`.
     """
@@ -41,7 +41,7 @@ class Merge:
     stored: tuple[Value, ...] = ()
 
     def ends(self) -> Iterator[tuple[Content, bool]]:
-        """Yield the contents of the variable after each branch, with the value of the condition in that branch."""
+        """Yield the contents after each region of the `if`, with the value of the condition in that region."""
         yield from zip(self.contents, (True, False), strict=False)
 
 
@@ -68,7 +68,7 @@ class Implications:
         self._follow(kernel.body.operations, ChainMap())
 
     def _follow(self, operations: Iterable[Operation], held: Held) -> bool:
-        """Find the contents of variables at each load, and return whether execution reaches the end."""
+        """Record the contents of variables at each load, and return whether execution reaches the last operation."""
         for o in operations:
             if o.opcode == "leave":
                 return False
@@ -123,7 +123,7 @@ class Implications:
         return found
 
     def number(self, value: Value) -> int:
-        """Return the value number of `value`, which all values known to be equal share."""
+        """Return the value number of `value`. Values that are known to be equal have equal numbers."""
         found = self._known.get(value)
         if found is None:
             content = self.content(value)
@@ -195,7 +195,7 @@ class Implications:
                 return NOTHING
 
     def _merged(self, merge: Merge, truth: bool, depth: int) -> Facts:
-        """Return the inequalities that follow from the truth value of a variable that depends on a branch.
+        """Return the inequalities that hold if a variable has the value `truth` where control flow merges.
 
         For example, the result of ``x and y`` is stored in a variable, within a branch that depends on x.
         """
@@ -242,7 +242,7 @@ class Implications:
         return one == other and (truth == positive) != (taken == alike)
 
     def _literal(self, content: Content) -> tuple[int | Merge, bool]:
-        """Return a condition without its negations, and whether it was not negated."""
+        """Strip all negations from a condition. Return the rest, and whether the number of negations was even."""
         positive = True
         while True:
             content = self.content(content) if isinstance(content, Value) else content

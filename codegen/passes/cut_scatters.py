@@ -1,4 +1,4 @@
-"""Vectorization of scatters on the CPU, in blocks of values that are computed first and then written.
+"""Vectorization of CPU scatters, by blocks: vector code computes the values of a block before they are written.
 
 In: a logical kernel, before `choose_lanes` and again for `serialize_inner_loops`. Out: the kernel with certain serial
 loops split into blocks. Such a loop only writes, or combines, computed values at computed indices, and computing them

@@ -15,7 +15,7 @@ from weft.codegen.passes.rewrite import copy_of
 
 
 def fetch_rows(kernel: Kernel) -> Kernel:
-    """Return the kernel with prefetches of rows, if the kernel accesses more memory than the caches hold."""
+    """Add prefetches of rows to a kernel that accesses more memory than the caches hold, and return the kernel."""
     if not kernel.attributes.get("streams"):
         return kernel
     builder = KernelBuilder(kernel.name, kernel.index_dtype)

@@ -220,7 +220,7 @@ class GuardFinder:
         return []
 
     def part(self, run: Run, condition: Value, truth: bool) -> RunGuards | None:
-        """Return the guards of the threads for which a comparison is `truth`, or None for other conditions."""
+        """Return the guards of threads for which a condition is `truth`, or None if the condition is no exact bound."""
         facts, others = (self.conditions.implied(condition, side) for side in (truth, not truth))
         if len(facts) != 1 or len(others) != 1:
             return None
@@ -280,7 +280,7 @@ def _is_global(o: Operation) -> bool:
 
 
 class _Effects(FactWalk):
-    """Traversal that finds inequalities that hold at all observable effects between two barriers."""
+    """Traversal that collects the inequalities common to all observable effects between two barriers."""
 
     def __init__(self, finder: GuardFinder, exits: bool) -> None:
         super().__init__(finder.conditions)

@@ -59,7 +59,7 @@ class PrivateArray:
 
 
 def find_private_arrays(kernel: Kernel) -> dict[Operation, PrivateArray]:
-    """Map each atomic that may update a private copy of an array to a description of the array."""
+    """Map the atomics that may update private copies of arrays to descriptions of these arrays."""
     operations = list(program_order(kernel.body.operations))
     if kernel.functions or any(o.opcode in _OPAQUE for o in operations):
         return {}

@@ -79,7 +79,7 @@ def _union(found: Iterator[Names | None] | tuple[Names | None, ...]) -> Names | 
 def _walked(
     kernel: Kernel, operations: Sequence[Operation], index: Value, lanes: int, strided: bool
 ) -> Iterator[tuple[str, Value, bool]]:
-    """Yield each parameter accessed along `index`, an index into it, and whether vector accesses are possible.
+    """For each pointer accessed along `index`, yield its name, a base index, and whether vectors are possible.
 
     Accesses whose indices differ only by constants are yielded together. With `strided`, they may advance by more than
     one element, if they access all elements in between, such as the channels of a color.
@@ -106,7 +106,7 @@ def aligned_vectors(
     exact: bool,
     strided: bool = False,
 ) -> tuple[tuple[str, ...], tuple[str, ...]]:
-    """Return the pointers that are accessed only by whole, aligned vectors.
+    """Return the names of the pointers that `loop_bodies` can access by whole, aligned vectors only.
 
     Also return the parameters that must be multiples of `lanes` for this.
 

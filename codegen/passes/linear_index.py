@@ -74,7 +74,7 @@ class LinearIndex:
 
     @property
     def longest(self) -> int:
-        """Return an upper bound on the number of iterations of a loop over the threads of a block."""
+        """Return an upper bound on the iterations of a loop over the threads of a block or of merged blocks."""
         return LONGEST_BLOCK if self.merged is None else LONGEST_GRID
 
     def step(self, value: Value, axis: int) -> tuple[int, bool] | None:
@@ -112,9 +112,9 @@ class LinearIndex:
         return None
 
     def factor(self, value: Value, axis: int) -> Value | None:
-        """Return the factor of a product that equals its difference between adjacent threads, or None.
+        """Return the factor of a product by which the product grows from each thread to the next, or None.
 
-        The integer is the product of this value, which no thread index changes, and a number that increases by 1.
+        This factor does not depend on thread indices. The other factor grows by 1.
         """
         maker = self.makers.get(value)
         if maker is not None and maker.opcode == "multiply":

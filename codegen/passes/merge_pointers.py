@@ -1,4 +1,4 @@
-"""Merging of pointers into the same array, so that neighboring points can share loads.
+"""Unification of the pointers that point into the same array, so that neighboring points can share loads.
 
 In: a logical kernel, and for some pointer parameters another parameter that points into the same memory, with their
 distance in elements. Out: the kernel with constant offsets in its indices instead. The parameters are kept.

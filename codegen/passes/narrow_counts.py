@@ -1,4 +1,4 @@
-"""Sums of conditions in 32 bits instead of 64, so that a CPU vector holds twice as many elements.
+"""Computation of sums of bools in 32 bits instead of 64, so that a CPU vector holds twice as many elements.
 
 In: a logical kernel. Out: the kernel, in which reduction loops add casts of bools as int32 numbers. Invariant: a loop
 whose index is an int32 adds fewer than 2**31 ones, so that no sum overflows.
@@ -19,7 +19,7 @@ _NARROW, _WIDE = np.dtype(np.int32), (np.dtype(np.int64), np.dtype(np.uint64))
 
 
 def narrow_counts(kernel: Kernel) -> Kernel:
-    """Return the kernel with narrow sums of conditions, or the kernel itself if it has none."""
+    """Return the kernel with sums of bools in int32, or the kernel itself if it has no such sums."""
     if kernel.index_dtype != _NARROW or not any(_find_counts(operation) for operation in kernel.walk()):
         return kernel
     return _Narrower(kernel).run()

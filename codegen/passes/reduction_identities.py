@@ -1,4 +1,4 @@
-"""Properties of reductions that decide whether their order may change: rounding and the identity element."""
+"""Two properties of reductions: whether the result depends on the order, and the identity element."""
 
 from __future__ import annotations
 

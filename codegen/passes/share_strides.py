@@ -154,7 +154,7 @@ class _Finder:
         )
 
     def compared(self, condition: Value) -> tuple[Value, Value] | None:
-        """Return the variable and the bound of a loop condition ``not variable < stop``, or None for any other."""
+        """Return the variable and the bound of a condition ``not variable < stop``, or None for other conditions."""
         maker = self.makers.get(condition)
         negative = maker is not None and maker.opcode == "bitwise_xor" and self.is_true(maker.operands[1])
         if maker is not None and negative:
@@ -233,7 +233,7 @@ class _Finder:
         return any(_EXTENTS.keys() <= set(self.counts[loop.start]) for loop in self.loops.values())
 
     def count(self, o: Operation) -> tuple[str, ...] | None:
-        """Return the terms and factors from which an operation computes an integer by a few sums and products only.
+        """Return the opcodes of the terms and factors of an integer that consists of a few sums and products.
 
         The integer then grows with the indices. Return None for other operations.
         """
@@ -303,7 +303,7 @@ def _commutes(o: Operation) -> bool:
 
 
 def _find_cut(loop: StridedLoop, repeat: Operation) -> Operation | None:
-    """Return the operation at which to split a short loop, so that the code before its atomic is vectorized.
+    """Return the operation before which to split a loop, so that the code before the loop's atomic is vectorized.
 
     Return None if the loop has no atomic, or converts no float to an integer before the atomic.
     """

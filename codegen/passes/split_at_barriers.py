@@ -268,7 +268,7 @@ class _Splitter:
         return set(apart.get(leave, ())) <= set(apart.get(scope, ()))
 
     def in_step(self, o: Operation) -> bool:
-        """Return whether threads that execute an operation all reach it together.
+        """Return whether all threads that execute an operation reach it together.
 
         Only enclosing branches in `BarrierSplit.in_step` may separate the threads.
         """
@@ -311,7 +311,7 @@ class _Splitter:
                 self.mark_maker(maker)
 
     def mark_maker(self, maker: Operation) -> None:
-        """Mark the memory that an operation reads, if its result is needed outside of all runs."""
+        """Mark the memory that an operation reads. The operation's result is needed outside of all runs."""
         root = self.uniform.roots.get(maker.operands[0]) if maker.opcode == "load" else None
         if root is not None:
             self.share(root)

@@ -167,7 +167,7 @@ class _Splitter(Copier):
         return count
 
     def length(self, region: Block) -> int:
-        """Return the number of operations that a copy of a region has after decided branches are removed."""
+        """Return the number of operations in a copy of a region, without the branches that `self.known` excludes."""
         count = 0
         for operation in region.operations:
             holds = self.holds(operation.operands[0]) if operation.opcode == "if" else None
@@ -176,7 +176,7 @@ class _Splitter(Copier):
         return count
 
     def open_test(self, region: Block, likely: dict[Value, bool]) -> Value | None:
-        """Return a comparison that a region still branches on and that has no known result, or None."""
+        """Return a comparison in `likely` that decides a branch and has no known result, or None."""
         for operation in region.operations:
             regions = operation.regions
             if operation.opcode == "if":
@@ -194,7 +194,7 @@ class _Splitter(Copier):
         return None
 
     def copy_by_results(self, operation: Operation, first: Value, last: Value, likely: dict[Value, bool]) -> None:
-        """Emit copies of a loop, and tests that select a copy without branches that are constant for a block."""
+        """Emit copies of a loop without certain branches, and tests that select a copy that is valid for a block."""
         test = self.open_test(operation.regions[0], likely)
         if test is None:
             self.emit_copy(operation, (first, last), role="serial")

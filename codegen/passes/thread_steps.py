@@ -49,7 +49,7 @@ class ThreadSteps:
                 self.steps[value] = self._result(o, value)
 
     def of(self, value: Value) -> Step:
-        """Return the difference of a value between adjacent threads, which is 0 for equal values."""
+        """Return the difference of a value between adjacent threads, or 0 if all threads have the same value."""
         return self.steps.get(value, 0)
 
     def _result(self, o: Operation, value: Value) -> Step:

@@ -175,7 +175,7 @@ class AnyRowWriter(RowWriter):
         return self.w.choose(self.team.active, super().stop, self.start)
 
     def spans(self, count: int) -> Value | int:
-        """Return the distance in elements between two vectors of a thread that are `count` vectors apart."""
+        """Return the number of elements by which a thread advances if it processes `count` vectors."""
         return self.w.compute("multiply", self.team.size, count * self.lanes)
 
     def _is_first(self) -> Value:

@@ -123,7 +123,7 @@ class LaneWriter:
         return found
 
     def _note_sum(self, opcode: str, operands: tuple[Value, ...], result: Value) -> None:
-        """Record that an index is a base plus a constant, so that accesses near the same base are found."""
+        """Record that an index is a base plus a constant, so that accesses relative to one base can share loads."""
         constants, sums = self.w.constants, self.w.sums
         x, y = operands if operands[0] not in constants else operands[::-1]
         (first, before), (second, behind) = sums.get(x, (x, 0)), sums.get(y, (y, 0))
@@ -304,7 +304,7 @@ class LaneWriter:
         return math.gcd(at * size, GPU.vector_bytes, size * self.lanes)
 
     def _wide(self, operation: Operation, slot: Slot) -> tuple[Value, int, list[int]]:
-        """Return the address of a vector access, and the offset of each lane in the vector."""
+        """Return the index of a vector access as a base and a constant, and the offset of each lane from this index."""
         base, offset = self.w.offsets.get(operation.operands[1], (operation.operands[1], 0))
         step = self._wide_step(operation)
         return *self._base_and_offset(self.value(slot, 0, base)), [offset + step * lane for lane in range(self.lanes)]

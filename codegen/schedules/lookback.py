@@ -164,7 +164,7 @@ def write(kernel: Kernel, nest: Nest, decision: LookbackScan, target: Target) ->
 
 
 def _take_block_number(w: ThreadWriter, descriptors: Value) -> tuple[Value, Value]:
-    """Return the position of this block in the starting order of blocks, and the tag of the launch."""
+    """Take this block's number in the order in which blocks start, and return it with the tag of the launch."""
     b = w.builder
     held = w.shared_array(_WORD, 1)
     low = w.number(2**32 - 1, _WORD)
@@ -314,7 +314,7 @@ class _Descriptors:
         return b.load(self.value, w.number(0))
 
     def wait(self, word_index: Value, part: int) -> None:
-        """Wait until a word has this launch's tag, then store its part of the value."""
+        """Wait until a word has this launch's tag, then store the 32 bits of the value that the word contains."""
         w, b = self.w, self.w.builder
         label = f"wait{word_index.name}"
         with b.scope(label), b.repeat():

@@ -95,7 +95,7 @@ class SharedItems(AnySizesDecision):
 
 
 def fits(kernel: Kernel, nest: Nest, sizes: Mapping[str, int], exact: bool) -> SharedItems | None:
-    """Return schedule parameters for arrays of any size, or None if threads cannot share the loops."""
+    """Return the parameters of this schedule, or None if threads cannot share the loops."""
     return SharedItems() if split_item(nest) is not None else None
 
 

@@ -88,7 +88,7 @@ class RowNest:
 
 
 def find_row(nest: Nest) -> RowNest | None:
-    """Return the loops over one row of a kernel, or None if the kernel has another structure."""
+    """Return a kernel's loops over a row, or None if the kernel has another structure."""
     parts = split_item(nest)
     if parts is None:
         return None
@@ -388,7 +388,7 @@ class RowWriter:
         ]
 
     def spans(self, count: int) -> Value | int:
-        """Return the distance in elements between two vectors of this thread that are `count` vectors apart."""
+        """Return the number of elements by which this thread advances if it processes `count` vectors."""
         return count * self.threads * self.lanes
 
     def _slot(self, k: int, base: Value, length: Value, known: int | None = None) -> Slot:

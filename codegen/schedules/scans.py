@@ -72,7 +72,7 @@ class Scan:
 
 
 def find_scan(nest: Nest) -> Scan | None:
-    """Return the scans of a kernel, or None if they are in different loops or depend on each other."""
+    """Return the scans of a kernel if they share one loop and are independent of each other, otherwise None."""
     *prologue, loop = nest.item or (Operation("yield"),)
     if loop.opcode != "for" or loop.attributes["role"] != "scan" or not loop.results:
         return None

@@ -51,7 +51,7 @@ class PrivateScatter(Decision):
 
 
 def fits(kernel: Kernel, nest: Nest, sizes: Mapping[str, int], exact: bool) -> PrivateScatter | None:
-    """Return the parameters of this schedule for a scatter, or None for other kernels."""
+    """Return the parameters of this schedule for a scatter, or None if the schedule is unsuitable."""
     atomic = find_scatter(nest)
     if atomic is None or "scatter_size" not in kernel.attributes:
         return None

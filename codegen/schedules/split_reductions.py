@@ -69,7 +69,7 @@ class SplitReduction(Decision):
 
 
 def fits(kernel: Kernel, nest: Nest, sizes: Mapping[str, int], exact: bool) -> SplitReduction | None:
-    """Return the parameters of this schedule for a kernel that was merged from two, or None for others.
+    """Return the parameters of this schedule for a kernel from `merge_kernels`, or None for other kernels.
 
     Unless `exact`, the launch decides how to combine the partial results.
     """

@@ -95,7 +95,7 @@ class _StepWriter:
         self.w.map = outside
 
     def _set_indices(self, levels: list[Operation], extents: list[int], slot: int) -> None:
-        """Set the loop indices in a tile to this thread's element number `slot`."""
+        """Set the indices of the loops over a tile to those of this thread's element number `slot`."""
         w = self.w
         rest = w.thread
         for level, extent in list(zip(levels, extents, strict=True))[:0:-1]:

@@ -39,7 +39,7 @@ class TransposedLoads:
 
 
 def find_transposed_loads(kernel: Kernel, nest: Nest) -> TransposedLoads | None:
-    """Return the loads of transposed read-only operands, or None if there are none."""
+    """Return the loads of transposed read-only operands, or None for kernels that this schedule does not support."""
     if len(nest.levels) < 2 or has_regions(nest.item) or any(has_control_flow(o) for o in nest.item):
         return None
     rows, columns = nest.levels[-2].index, nest.levels[-1].index

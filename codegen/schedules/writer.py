@@ -64,7 +64,7 @@ class ThreadWriter(Copier):
         return self.builder.emit(opcode, (), (self.builder.kernel.index_dtype,), **attributes)[0]
 
     def number(self, value: Any, dtype: Any = None) -> Value:
-        """Return a constant index, which is emitted at the start of the kernel."""
+        """Return a constant, by default an index. The constant is emitted at the start of the kernel."""
         with self.builder.at(0):
             found = self.builder.constant(value, dtype)
         if found.type == self.builder.kernel.index_dtype:

@@ -107,7 +107,7 @@ def _advance(t: Text, kernel: str, own: str, cursor: str, out: str) -> None:
 
 
 def _read_arguments(t: Text, known: dict[str, str], table: str, cursor: str, out: str) -> None:
-    """Emit code that reads a kernel's arguments from the launch record and the table.
+    """Emit code that reads a kernel's arguments from the launch record and from the list `table`.
 
     The code then advances to the next kernel.
     """

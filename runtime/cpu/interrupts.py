@@ -33,7 +33,7 @@ GUARD, ASKED, TICK = "weft_guard", "weft_asked", "weft_tick"
 
 
 class Guard(NamedTuple):
-    """Native functions that run a kernel in such a way that Ctrl-C can interrupt it.
+    """Native functions that make kernels interruptible by Ctrl-C.
 
     `call` and `address` are an entry with the signature of a kernel. The slots of this entry are the kernel's address,
     the address of the fault record, and the kernel's own slots. `asked` and `tick` are the addresses of functions: the
