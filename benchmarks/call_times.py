@@ -30,7 +30,7 @@ METHODS = """all any argmax argmin argpartition argsort astype choose clip compr
 
 
 def arrays_of(elements):
-    """Return arrays of about `elements` elements by name: floats, a matrix, integers and conditions."""
+    """Return a dict of named arrays with about `elements` elements: floats, a matrix, integers and booleans."""
     generator = np.random.default_rng(0)
     side = max(2, int(elements**0.5))
     x = generator.random(elements)
@@ -38,7 +38,7 @@ def arrays_of(elements):
 
 
 def arguments_of(arrays):
-    """Return the arguments of functions by their description."""
+    """Return a dict from descriptions, such as "x, 2", to tuples of arguments."""
     x, m, i, b = arrays.values()
     return {
         "x": (x,), "x, x": (x, x), "x, 2": (x, 2), "m": (m,), "m, m": (m, m), "m, 0": (m, 0), "m, 1": (m, 1),
@@ -48,7 +48,7 @@ def arguments_of(arrays):
 
 
 def calls(arrays):
-    """Yield the name, the function and the arguments of each call that NumPy may support."""
+    """Yield the name, the function and the arguments of each call to try. NumPy may not support the arguments."""
     given = arguments_of(arrays)
     for space, module in SPACES.items():
         for name in sorted(set(dir(module)) - EXCLUDED):
@@ -65,7 +65,7 @@ def calls(arrays):
 
 
 def call_often(function, values, times):
-    """Call a function up to a number of times, and return the mean time of a call in seconds."""
+    """Call a function up to `times` times, and return the mean time of a call in seconds."""
     begin = time.perf_counter()
     for k in range(1, times + 1):
         function(*values)
@@ -81,7 +81,7 @@ def seconds_per_call(function, values):
 
 
 def main(elements, only):
-    """Return the seconds per call by name. If `only` is given, one of its texts must be in the name."""
+    """Return the seconds per call, by the call's name. `only` selects calls by parts of their names."""
     found, arrays, saved = {}, arrays_of(elements), arrays_of(elements)
     for name, function, values in calls(arrays):
         if only and not any(text in name for text in only):

@@ -80,7 +80,7 @@ def once(imports: str, work: str, cache: str) -> tuple[float, float, list[str]]:
 
 
 def measure() -> dict[str, str]:
-    """Measure all programs with weft and the installed peers, and return a line of text for each."""
+    """Measure all programs with weft and the installed peers, and return the results as text by name."""
     results = {}
     for name, (imports, work) in WORK.items():
         first, second = [], []

@@ -21,7 +21,7 @@ ELEMENTS, QUICK_ELEMENTS = 1_000_000, 20_000
 
 
 def arithmetic(xp: Any, x: Any, y: Any) -> Any:
-    """Return the result of a chain of arithmetic operations, which are memory-bound in NumPy."""
+    """Return the result of a chain of arithmetic operations, each of which is memory-bound in NumPy."""
     z = (x + y) * 0.5
     z = z - x * y
     z = z * z + x
@@ -36,7 +36,7 @@ def functions(xp: Any, x: Any, y: Any) -> Any:
 
 
 def norms(xp: Any, x: Any, y: Any) -> Any:
-    """Return the squares and a sum of a standardized product, from a chain of reductions and elementwise operations."""
+    """Standardize ``x * y + x``, and return the squares and the sum of the positive elements of the result."""
     z = x * y + x
     z = (z - z.mean()) / z.std()
     return z * z, xp.maximum(z, 0.0).sum()

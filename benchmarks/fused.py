@@ -317,7 +317,7 @@ def summary(results: Sequence[Result]) -> dict[str, float]:
 
 
 def as_markdown(results: Sequence[Result], facts: dict[str, Any]) -> str:
-    """Return a Markdown table of median times, ratios, and bandwidth as a fraction of that of a copy."""
+    """Return a Markdown table of median times, ratios, and weft's bandwidth relative to that of a copy."""
     names = [WEFT.name, *dict.fromkeys(n for r in results for n in (*r.first_ms, *r.problems) if n != WEFT.name)]
     head = ["program", *names, "best peer", "ratio", "by fastest turns", "NumPy / weft", "GB/s", "share of copy"]
     lines = [

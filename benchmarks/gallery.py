@@ -69,7 +69,7 @@ MOST_CALLS = 60
 
 
 def time_calls(name: str, side: str, size: int, results: Path) -> dict[str, float]:
-    """Time the calls to a program in this process and save its results.
+    """Time calls of a program in this process, and save the program's results.
 
     Returns
     -------
@@ -104,7 +104,9 @@ def start(name: str, side: str, size: int, results: Path, cache: Path) -> dict[s
 
 
 def measure(name: str, size: int) -> dict[str, Any]:
-    """Measure a program with NumPy once and with weft in two processes, or raise ValueError if results differ."""
+    """Measure a program in new processes: once with NumPy, and with weft on an empty and on a filled cache.
+
+    Raises ValueError if the results differ."""
     with tempfile.TemporaryDirectory(prefix="weft-gallery-", ignore_cleanup_errors=True) as folder:
         files = {side: Path(folder) / f"{side}.npz" for side in (NUMPY, WEFT)}
         numpy = start(name, NUMPY, size, files[NUMPY], Path(folder))

@@ -143,7 +143,7 @@ def _launch(kernel: Any, grid: Any, block: Any, *arguments: Any) -> Call:
 
 
 def numbas() -> dict[str, Callable[..., Any]]:
-    """Return the same computations as parallel Numba loops, or an empty dict if Numba is not installed."""
+    """Return versions of the kernels as parallel Numba loops, or an empty dict if Numba is not installed."""
     if find_spec("numba") is None:
         return {}
     from numba import get_num_threads, njit, prange
@@ -237,7 +237,7 @@ def subjects(elements: int, side: int) -> dict[str, dict[str, Call]]:
 
 
 def measure(elements: int = ELEMENTS, side: int = SIDE, turns: int = TURNS) -> dict[str, str]:
-    """Measure each computation, and return times as text, with the ratio to its first implementation."""
+    """Return the time of each implementation as text, with its ratio to the computation's first implementation."""
     found: dict[str, str] = {}
     for name, calls in subjects(elements, side).items():
         results = {who: np.array(call()) for who, call in calls.items()}

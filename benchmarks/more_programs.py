@@ -43,7 +43,7 @@ def _jax_histogram(xp: Any, x: Any) -> Any:
 
 
 def k_means_step(xp: Any, points: Any, centres: Any) -> Any:
-    """Assign each point to its nearest centre, and move each centre to the mean of its points."""
+    """Return the mean of the points nearest to each center: one step of k-means."""
     d = points[:, None, :] - centres[None, :, :]
     label = (d * d).sum(axis=2).argmin(axis=1)
     member = label[:, None] == xp.arange(CENTRES)[None, :]

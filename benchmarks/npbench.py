@@ -1,4 +1,4 @@
-"""NPBench: its unmodified programs on weft, compared with NumPy and with its own ports to Numba and JAX.
+"""NPBench: its unmodified programs on weft, compared with NumPy and with NPBench's ports to Numba and JAX.
 
 The programs come from a checkout of spcl/npbench, which is not part of this project. Weft runs the files written for
 NumPy, unmodified. Each program runs on each side in a separate process (`benchmarks.processes`).
@@ -110,7 +110,7 @@ def growing(info: Mapping[str, Any]) -> bool:
 
 
 def compare_port(info: Mapping[str, Any], ours: Mapping[str, np.ndarray], theirs: Mapping[str, np.ndarray]) -> str:
-    """Return a description of how results differ from NumPy's by NPBench's rules, or "" if they agree.
+    """Compare results with NumPy's by NPBench's rules. Return a description of the difference, or "" if they agree.
 
     The values that a port returns are compared first with those that NumPy's version returns, and then with the arrays
     that it overwrites.

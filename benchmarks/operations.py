@@ -158,9 +158,9 @@ class Case:
 
 
 def cases(elements: int = ELEMENTS) -> Iterator[Case]:
-    """Yield all cases: each operation with every shape, every layout and every dtype, varied one at a time.
+    """Yield, for each operation, cases with every shape, with every layout and with every dtype.
 
-    Then yield the operation with some random combinations of shape, layout and dtype.
+    Random combinations of shape, layout and dtype follow.
     """
     known = list(shapes(elements))
     for k, operation in enumerate(OPERATIONS):

@@ -44,7 +44,7 @@ def _chain(x: Any, y: Any) -> Any:
 
 
 def _record(x: Any, y: Any) -> None:
-    """Record a hundred operations with results that are never needed."""
+    """Record a hundred operations whose results are never used."""
     for _ in range(100):
         x + y
 
@@ -71,7 +71,7 @@ class _Steps:
         self.sand, self.points = xp.asarray(source.integers(0, 9, (12, 12))), xp.asarray(source.random((12, 3)))
 
     def one(self) -> None:
-        """Compute one operation."""
+        """Add two arrays."""
         self.done(self.x + self.y)
 
     def four(self) -> None:
@@ -136,7 +136,7 @@ class _Steps:
             raise ArithmeticError
 
     def nearest(self) -> None:
-        """Compute the index of the point nearest to one of twelve points."""
+        """Find which of twelve points is nearest to a given one of them, and read its index."""
         self.count += 1
         distances = ((self.points - self.points[self.count % 12]) ** 2).sum(axis=1)
         int(distances.argmin())

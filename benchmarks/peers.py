@@ -158,7 +158,7 @@ WEFT = Peer("weft", "weft", with_weft, WeftTimer)
 
 
 def installed(device: str = "cpu") -> tuple[Peer, ...]:
-    """Return the peers for a device that are installed."""
+    """Return the installed peers for a device."""
     known = PEERS
     if device.startswith("cuda"):
         from benchmarks import gpu_peers

@@ -1,4 +1,4 @@
-"""The ten programs of the fused suite, each written once for all libraries that have NumPy's names.
+"""The ten programs of the fused suite, each written once for all libraries with NumPy's function names.
 
 In: a namespace (`numpy`, `weft`, `jax.numpy`, `torch`) and its arrays. Out: arrays of the namespace. Each program also
 defines the size of its inputs, how far results may differ from float64, and versions for peers that need their own.
@@ -244,7 +244,7 @@ def add_transposed(xp: Any, a: Any, b: Any) -> Any:
 
 
 def distances(xp: Any, x: Any, y: Any) -> Any:
-    """Return the distance in space between each point of `x` and each point of `y`."""
+    """Return the Euclidean distance between each point of `x` and each point of `y`."""
     d = x[:, None, :] - y[None, :, :]
     return xp.sqrt((d * d).sum(axis=2))
 

@@ -30,7 +30,7 @@ SIZE, QUICK = 1 << 22, 1 << 12
 
 
 def programs(folder: Path) -> tuple[Program, ...]:
-    """Return the programs in a checkout, with versions for peers that are loaded on first use."""
+    """Return the programs in a checkout. The versions for peers are loaded on first use."""
     return tuple(_program(folder / "benchmarks" / name, *rest) for name, *rest in PROGRAMS)
 
 

@@ -49,7 +49,7 @@ class Line:
 
 
 def names(xp: Any, elements: int) -> dict[str, Any]:
-    """Return the variables that the statements use, by name.
+    """Return a dict of the variables that the statements use.
 
     `order` contains the successive values of the index `i`.
     """
@@ -60,7 +60,7 @@ def names(xp: Any, elements: int) -> dict[str, Any]:
 
 
 def value(statement: str, elements: int, xp: Any) -> np.ndarray:
-    """Return the value of an expression, or the array after an assignment at all indices."""
+    """Evaluate an expression, or run an assignment for each index, and return the resulting array."""
     scope = names(xp, elements)
     if " = " in statement:
         exec(f"for i in order: {statement}", scope)

@@ -167,7 +167,7 @@ class Device(Services, Protocol):
         """
 
     def lookback_descriptors(self, nbytes: int) -> Buffer:
-        """Return memory, zeroed at first, in which the blocks of a scan exchange their totals.
+        """Return memory, initially zero, in which the thread blocks of a scan exchange their totals.
 
         Only the calling thread or its stream uses the memory. Successive launches reuse the memory, and each launch
         leaves it ready for the next launch.

@@ -55,7 +55,7 @@ FEW_BLOCKS = 256  # number of blocks below which much of a GPU is idle
 
 
 class RowLimits(NamedTuple):
-    """The number of threads per row, by the length of the row, for items that are rows.
+    """Limits on the row length that determine the number of threads per row, if a kernel's items are rows.
 
     A row shorter than `warp_length` gets a thread per `elements` elements. A row of up to `few_length` elements, or
     `many_length` if there are at least `many` rows, gets a warp. A row of up to `block_length` elements gets eight

@@ -32,7 +32,7 @@ class Stream(Protocol):
         """Make later work in this stream wait for `event`."""
 
     def add_callback(self, function: Callable[[], object]) -> None:
-        """Call `function` in some thread when the work submitted so far has ended."""
+        """Call `function` in an unspecified thread after the work submitted so far has ended."""
 
 
 class Event(Protocol):
@@ -190,7 +190,7 @@ class Services(Protocol):
         """
 
     def profile(self, on: bool) -> None:
-        """Start or stop an attached profiler."""
+        """Start or stop the recording of an attached profiler."""
 
     def reset(self) -> None:
         """Wait for all work, and free the memory that no array uses."""

@@ -303,18 +303,18 @@ RAISED = 4
 
 
 def raise_immediate() -> None:
-    """Raise the current size limit of immediate execution, until `reset_immediate` is called."""
+    """Increase the current size limit of immediate execution until `reset_immediate` is called."""
     IMMEDIATE[0] = RAISED * setting("immediate")
 
 
 def reset_immediate() -> None:
-    """Set the size limits of immediate execution to those that the `immediate` setting gives."""
+    """Reset the size limits of immediate execution to the values that follow from the `immediate` setting."""
     fixed = min(setting("immediate"), _SAME_ORDER)
     IMMEDIATE[:] = array("q", [setting("immediate"), fixed, fixed])
 
 
 def limit_on(device: str) -> int:
-    """Return the maximum size of arrays that are created immediately on a device."""
+    """Return the maximum number of elements with which an array is created immediately on a device."""
     return IMMEDIATE[0 if device == "cpu" else FIXED]
 
 

@@ -66,7 +66,7 @@ class ClockEvent:
         self._at = time.perf_counter_ns()
 
     def query(self) -> bool:
-        """Return True, as CUDA also does for an event that was never recorded."""
+        """Return True, since no work is ever pending. An event that was never recorded is complete, as in CUDA."""
         return True
 
     def synchronize(self) -> None:
@@ -146,7 +146,7 @@ class SynchronousDevice(Device):
         return ClockEvent(timing)
 
     def delay(self) -> None:
-        """Do nothing, since all work ends before its submission returns."""
+        """Do nothing, since work has ended when the call that submits it returns."""
 
     def facts(self) -> DeviceFacts:
         return _facts(self.name)

@@ -1,4 +1,4 @@
-"""PageRank of a random web by power iteration, with pages that have no links."""
+"""PageRank of a random web graph by power iteration. Some pages have no links."""
 
 import numpy as np
 

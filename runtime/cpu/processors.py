@@ -1,4 +1,4 @@
-"""Processor affinity of threads: the processor on which a thread runs, and processors to avoid.
+"""Processor affinity: find the processor on which a thread runs, and move threads away from a processor.
 
 On some virtual machines, the system does not treat processors as neighbors. A thread that wakes on the processor
 of the waking thread then waits for milliseconds until the system moves it.

@@ -105,7 +105,7 @@ def find_inner_loop(ufunc: np.ufunc, dtype: np.dtype) -> tuple[int, int, np.dtyp
 
 @cache
 def _loop_numbers(ufunc: np.ufunc) -> dict[str, tuple[int, str]]:
-    """Return the index and the result dtypes of the first inner loop for each combination of operand dtypes."""
+    """Map each combination of operand dtypes to the index and the result dtypes of the ufunc's first loop for it."""
     found: dict[str, tuple[int, str]] = {}
     for number, types in enumerate(ufunc.types):
         operands, _, results = types.partition("->")
@@ -231,7 +231,7 @@ def _in_blocks(t: Text, count: str, length: str, last: str, shifts: str) -> None
 def _copy(
     t: Text, name: str, source: tuple[str, str], target: tuple[str, str], shift: str, count: str, behind: str
 ) -> None:
-    """Emit a copy of elements between two strided arrays, followed by a branch to `behind`."""
+    """Emit code that copies elements from one strided array to another, and then branches to `behind`."""
     for k in range(5):
         t.enter_if(f"icmp eq i64 {shift}, {k}", f"{name}.{k}", f"{name}.not{k}")
         at, kind = t.begin_loop(f"{name}.each{k}", count), f"i{8 << k}"

@@ -133,7 +133,7 @@ class Blas:
             return True
 
     def _create(self, handle: ctypes.c_void_p) -> tuple[str, int]:
-        """Create a handle, and return the name and the status of the last call."""
+        """Create a cuBLAS handle, and return the name and the status of the last cuBLAS function called."""
         if code := self._library.cublasCreate_v2(ctypes.byref(handle)):
             return "cublasCreate_v2", code
         if code := self._library.cublasSetMathMode(handle, FULL_SUMS):
@@ -201,7 +201,7 @@ def _plan_product(left: _Layout, right: _Layout) -> _Product | None:
 
 
 def _merge_axes(lead: tuple[int, ...], left: list[int], right: list[int]) -> list[tuple[int, int, int]]:
-    """Return the extent of each leading axis and its strides in both operands, with as few axes as possible.
+    """Merge the leading axes where possible, and return each axis's extent and its strides in both operands.
 
     Axes of length 1 are dropped, and adjacent axes are merged if both operands allow it.
     """

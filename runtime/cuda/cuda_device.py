@@ -1,4 +1,4 @@
-"""A GPU as a device, with memory, modules and launches that are ordered by streams."""
+"""A GPU as a device, with memory, modules, and launches in streams."""
 
 from __future__ import annotations
 

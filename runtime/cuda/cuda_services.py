@@ -272,5 +272,5 @@ class GpuServices(Device):
         return int(grid), int(block)
 
     def profile(self, on: bool) -> None:
-        """Start or stop an attached profiler."""
+        """Start or stop the recording of an attached profiler."""
         self._driver.call("cuProfilerStart" if on else "cuProfilerStop")

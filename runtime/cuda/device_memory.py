@@ -56,7 +56,7 @@ def _listed_class(nbytes: int) -> int | None:
 
 
 class FreeList:
-    """A list of free blocks, by size.
+    """Free blocks of memory, in one list per block size.
 
     Attributes
     ----------
@@ -76,7 +76,7 @@ class FreeList:
         found.append(address)
 
     def take(self, size: int, which: int = NEWEST) -> tuple[int, int] | None:
-        """Remove and return a block of `size` bytes or slightly more, or None if there is none."""
+        """Remove and return a free block of `size` bytes or slightly more, or return None if there is none."""
         found = self.addresses.get(size)
         if found:
             return found.pop(which), size
@@ -99,7 +99,7 @@ class FreeList:
 
 
 class MultiStreamList:
-    """A list of free blocks that several streams have used, with each stream's last use."""
+    """Free blocks that several streams have used, with the number of each stream's last work."""
 
     def __init__(self) -> None:
         self._blocks: dict[int, list[tuple[int, dict[int, int]]]] = {}
@@ -109,7 +109,7 @@ class MultiStreamList:
         self._blocks.setdefault(size, []).append((address, {user.number: user.last_work for user in users}))
 
     def take(self, size: int, stream: CudaStream) -> tuple[int, int] | None:
-        """Remove and return a block of `size` bytes that `stream` may use, or None.
+        """Remove and return a free block of `size` bytes that `stream` may use, or return None if there is none.
 
         The stream must have waited for the other users of the block.
         """

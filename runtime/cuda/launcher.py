@@ -26,7 +26,7 @@ class CudaLaunches:
     Parameters
     ----------
     launcher : Launcher
-    starts : sequence of Start
+    starts : sequence of RecordedLaunch
         In order.
     """
 

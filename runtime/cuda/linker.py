@@ -40,7 +40,7 @@ def newest_ptx(driver: tuple[int, int]) -> int:
 
 
 def load_nvjitlink() -> tuple[Any, type[Exception]]:
-    """Return the module cuda.core, which provides nvJitLink, and the exception class of nvJitLink.
+    """Return the module cuda.core, which links with nvJitLink, and nvJitLink's exception class.
 
     Raises MissingAssemblerError if nvJitLink is missing, since cuda.core would then use the driver.
     """
@@ -53,7 +53,7 @@ def load_nvjitlink() -> tuple[Any, type[Exception]]:
 
 
 def obtain_cubin(code: ObjectCode, arch: str) -> ObjectCode:
-    """Return PTX as machine code for an architecture, from the disk cache or newly assembled.
+    """Return the machine code of a PTX kernel for an architecture, from the disk cache or newly assembled.
 
     Raises CompileError as `assemble` does.
     """

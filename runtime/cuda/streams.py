@@ -65,7 +65,7 @@ class CudaEvent:
         return self._driver.is_done("cuEventQuery", self.handle)
 
     def synchronize(self) -> None:
-        """Wait for the event, unless Ctrl-C interrupts the wait."""
+        """Wait for the event. Ctrl-C interrupts the wait."""
         begin = time.perf_counter()
         while not self.query():
             waited = time.perf_counter() - begin
@@ -145,7 +145,7 @@ class CudaStream:
         return self._order.driver.is_done("cuStreamQuery", self.queue)
 
     def synchronize(self) -> None:
-        """Wait for all work in the stream, unless Ctrl-C interrupts the wait."""
+        """Wait for all work in the stream. Ctrl-C interrupts the wait."""
         if self.is_main:
             self._order.join()
         self.mark().synchronize()

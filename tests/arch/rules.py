@@ -182,7 +182,7 @@ def faces(tree: Tree) -> list[str]:
 
 
 def hidden(tree: Tree) -> list[str]:
-    """Return import statements of weft modules inside functions."""
+    """Return the import statements inside functions that import weft modules."""
     own = {
         (f.file, f.line): str(f) for f in tree.imports if f.hidden and not f.named and f.module.split(".")[0] == "weft"
     }
@@ -238,7 +238,7 @@ def readers_of_the_environment(tree: Tree) -> list[str]:
 
 
 def misplaced_tests(tree: Tree) -> list[str]:
-    """Return test files whose folder differs from that of the source file that they test."""
+    """Return test folders that belong to no layer, and test files whose folder differs from their source file's."""
     beside = {"__pycache__", *tree.layers, *BESIDE_LAYERS}
     wrong = [
         f"tests/{p.name}"

@@ -206,7 +206,7 @@ def draw_into(values: np.ndarray, generator: np.random.Generator, name: str, dra
 
 
 def fill_with_draw(values: np.ndarray, generator: np.random.Generator, draw: Draw) -> bool:
-    """Fill an array with random numbers, without notifying the launch listeners."""
+    """Fill an array without notifying the launch listeners, or return False if NumPy must draw the numbers."""
     words = take_stream(draw.method, generator.bit_generator, values.size, draw.scale, draw.loc, draw.parameters)
     if words is None:
         return False

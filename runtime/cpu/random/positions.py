@@ -73,7 +73,7 @@ def take_position(generator: Any, count: int, width: int) -> Position | None:
 
 
 def _position_of(number: int, begin: State, width: int) -> Position:
-    """Return the position of the state `begin` in the output sequence of a bit generator."""
+    """Return the position of draws of `width` bits that begin in the state `begin` of a bit generator."""
     engine, (has, half), second = engines()[number], begin.half, begin.increment
     if isinstance(engine, Congruential):
         second = (engine.jump(begin.state, begin.increment, 1) - begin.state) & (1 << 128) - 1

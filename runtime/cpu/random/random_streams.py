@@ -170,7 +170,7 @@ def _head(method: Drawing, count: int, scale: float, loc: float) -> np.ndarray:
 
 
 def _use_half(generator: Any, begin: State, engine: Engine, method: Drawing, words: np.ndarray) -> State | None:
-    """Prepend the numbers from the unused half of the last generator output to a random stream.
+    """Prepend to a random stream the numbers drawn from the unused half of the generator's last output.
 
     Return the state of the generator after these numbers. If too many halves were rejected, return None and leave the
     generator unchanged.
@@ -191,7 +191,7 @@ def _use_half(generator: Any, begin: State, engine: Engine, method: Drawing, wor
 
 
 def _read_half(method: Drawing, words: np.ndarray, half: int) -> None:
-    """Prepend to a random stream the numbers that a method draws from half of an output."""
+    """Prepend to a random stream the numbers that a method draws from the 32-bit half `half` of an output."""
     most, loc, threshold = (int(words[k]) for k in (4, 5, 8))
     front = 0
     for k in range(32 // method.bits):
@@ -305,7 +305,7 @@ def _fill(code: Code, words: np.ndarray, values: np.ndarray) -> None:
 
 
 class StreamOperand(NamedTuple):
-    """A random stream as a kernel argument, with the counts of numbers per iteration and in total."""
+    """A random stream as a kernel argument, with the number of its elements per iteration and in total."""
 
     argument: int
     words: np.ndarray
