@@ -1,4 +1,4 @@
-"""Tests of how many source files a reader must open to follow one evaluation, of ``wf.exp(x) + y``.
+"""Tests of the number of source files that a reader must open to follow one evaluation of ``wf.exp(x) + y``.
 
 The evaluation is the first one in a process, with the plan on disk, or a repeated one.
 """

@@ -1,4 +1,4 @@
-"""dask arrays whose chunks are weft arrays, in one process and on a cluster of two: ``pytest -m clients``."""
+"""dask arrays whose chunks are weft arrays, in one process and on a cluster of two workers: ``pytest -m clients``."""
 
 from __future__ import annotations
 
@@ -91,7 +91,7 @@ def test_the_operations_on_a_chunk_fuse() -> None:
 
 
 def make(block_info: Any = None) -> Any:
-    """Return the chunk of an array of consecutive numbers."""
+    """Return the chunk that `block_info` describes, of an array of consecutive numbers."""
     (first, last), *_ = block_info[None]["array-location"]
     return wf.arange(first, last, dtype=np.float64)
 

@@ -1,4 +1,4 @@
-"""Libraries that follow the array API standard mix weft's arrays with NumPy's under ``weft run``, as with NumPy's alone."""
+"""Libraries that follow the array API standard accept weft's and NumPy's arrays in one call under ``weft run``."""
 
 from __future__ import annotations
 

@@ -124,7 +124,7 @@ def _folds(name: str, dtype: Any, combine: tuple[str, ...], *, side_by_side: boo
 
 
 def deep_fold(dtype: Any = np.float64) -> Kernel:
-    """Return a kernel that computes the sum of x[:, :, i], and the flat index of its minimum, for each i."""
+    """Return a kernel that computes the sum and the flat index of the minimum of x[:, :, i], for each i."""
     b = KernelBuilder("deep")
     x = b.pointer("x", dtype)
     total = b.pointer("total", dtype, writable=True)

@@ -1,4 +1,4 @@
-"""Tests of the files that ``WEFT_DUMP`` makes weft write, also to folders that are not writable."""
+"""Tests of the files that weft writes if ``WEFT_DUMP`` is set, and of the error if they cannot be written."""
 
 from __future__ import annotations
 

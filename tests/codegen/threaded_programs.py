@@ -55,7 +55,7 @@ def checked(kernel: Kernel) -> Kernel:
 
 
 def obtain_function(device: Any, kernel: Kernel, digest: str = "") -> Kernel:
-    """Return a logical kernel mapped to GPU threads, which `launch` interprets. It replaces compiled code."""
+    """Map a logical kernel to GPU threads, and return it in place of compiled code. `launch` interprets it."""
     text = print_kernel(kernel)
     if text not in _functions:
         kernel = checked(kernel)
@@ -84,7 +84,7 @@ def adopt(values: np.ndarray, device: Any) -> Storage:
 
 
 def memory(address: int, dtype: np.dtype) -> tuple[np.ndarray, int]:
-    """Return the buffer that contains an address, as an array, and the element's index in the array."""
+    """Return the buffer that contains an address, as an array, and the index of the element at the address."""
     start = max((a for a in _sizes if a <= address + PADDING), default=0)
     offset, size = address - start, _sizes.get(start, 0)
     assert offset % dtype.itemsize == 0

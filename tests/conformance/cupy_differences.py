@@ -28,5 +28,5 @@ DIFFERENCES: dict[str, str] = {
 
 
 def reason_for(test: str) -> str | None:
-    """Return why a test differs, or None."""
+    """Return the known reason why a test fails on weft, or None."""
     return next((why for name, why in DIFFERENCES.items() if test.startswith(name)), None)

@@ -79,14 +79,14 @@ def run_files(checkout: Path, names: list[str], backend: str, every: int) -> dic
 
 
 def simplify(cause: str) -> str:
-    """Return the last error of a failure, without details that differ between tests."""
+    """Return the first error of a failure, without details that differ between tests."""
     errors = [line[1:].strip() for line in cause.splitlines() if line.startswith("E ")] or cause.strip().splitlines()
     named = [line for line in errors if re.match(r"[\w.]*(Error|Warning|Exit)\b", line)]
     return re.sub(r"0x[0-9a-f]+|\d+", "#", (named or errors or ["?"])[0])[:150]
 
 
 def main() -> int:
-    """Run the folders and return the number of unexplained failures."""
+    """Run the tests of the folders, and return the number of unexplained failures."""
     parser = argparse.ArgumentParser(description=__doc__)
     parser.add_argument("checkout", type=Path)
     parser.add_argument("parts", nargs="*", default=FOLDERS, help="folders, or parts of the names of files")

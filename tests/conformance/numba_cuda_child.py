@@ -157,7 +157,7 @@ class Config(types.ModuleType):
 
 
 class CUDATestCase(unittest.TestCase):
-    """The base class of Numba's tests."""
+    """A stand-in for the base class of Numba's tests."""
 
     longMessage = True
     FLOAT16_RTOL = np.finfo(np.float16).eps

@@ -124,7 +124,7 @@ def public_functions(module: str) -> list[str]:
 
 
 def _suits(function: Any, arguments: tuple[Any, ...]) -> bool:
-    """Return whether NumPy's function accepts arguments, and reads arrays among them."""
+    """Return whether NumPy's function accepts the arguments without an exception."""
     try:
         function(*_copied(arguments, np.array))
     except Exception:
@@ -145,7 +145,7 @@ def _arrays(value: Any) -> list[wf.Array]:
 
 
 def arguments_of(module: str, name: str) -> tuple[Any, ...] | None:
-    """Return arguments for a function, with arrays among them if it takes some, or None if it takes none."""
+    """Return arguments that a function accepts, with an array if possible. Return None if there are none."""
     if name in NUMPYS:
         return None
     known = CALLS.get(f"{module}.{name}")
@@ -209,7 +209,7 @@ def rows(module: str, names: list[str]) -> Iterator[str]:
 
 
 def version() -> str:
-    """Return the version of NumPy, whose functions are listed, without the last number."""
+    """Return NumPy's version without its last number."""
     return ".".join(np.__version__.split(".")[:2])
 
 

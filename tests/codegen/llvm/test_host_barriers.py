@@ -40,7 +40,7 @@ def mask(b: KernelBuilder, bits: int = FULL) -> Value:
 
 
 def reduction(guard: bool = False) -> KernelBuilder:
-    """Return a kernel that computes the sum of a block's elements by a tree reduction in shared memory.
+    """Return a builder of a kernel that sums the elements of each block by a tree reduction in shared memory.
 
     With `guard`, threads beyond the end of the array return immediately.
     """
@@ -401,7 +401,7 @@ def test_dynamic_shared_memory_across_a_barrier() -> None:
 
 
 def test_a_warp_that_returns_from_a_loop_in_a_branch() -> None:
-    """Test lanes of the first warp that return one after another, while the second warp continues."""
+    """Test votes in a warp whose lanes return one after another, while the other warp waits at a barrier."""
     b = builder("returns")
     out = b.pointer("out", np.int32, writable=True)
     t, zero = number(b, "thread_index"), b.constant(0)

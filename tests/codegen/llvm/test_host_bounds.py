@@ -78,7 +78,7 @@ class Guarded:
         )
 
     def work(self, depth: int) -> list[str]:
-        """Return statements that each thread executes within the array."""
+        """Return random statements for the threads whose indices are within the array."""
         pick = self.random
         k = pick.randrange(10)
         if k == 8:
@@ -170,7 +170,7 @@ def indented(lines: list[str]) -> list[str]:
 
 
 def compiled(text: str, bounds: bool) -> tuple[Any, list[int]]:
-    """Return a compiled kernel, and a list that receives the number of bounds of each run.
+    """Return a function that launches a kernel, and a list that receives the number of bounds of each `Run`.
 
     With `bounds`, loops over threads omit the threads without work.
     """
@@ -316,7 +316,7 @@ FORMS = {
 
 
 def guarded_kernel(function: Any) -> str:
-    """Return the text of a kernel with the body of a function of a thread's index and the number of elements."""
+    """Return the text of a kernel with the body of `function`. `i` is the thread's index, and `n` is `x.size`."""
     lines = inspect.getsource(function).splitlines()
     return "\n".join(["def kernel(x, o):", "    i = cuda.grid(1)", "    n = x.size", *lines[1:]]) + "\n"
 
@@ -399,7 +399,7 @@ def test_a_loop_over_threads_is_divided_at_a_guard() -> None:
 
 
 def test_the_loop_over_threads_ends_at_the_guard() -> None:
-    """Test that the generated code has no masks, for each order of the indices."""
+    """Test that a guard of two indices becomes two bounds of loops over threads, for each order of the indices."""
     for order in ("i, j", "j, i"):
         text = f"def kernel(x, o):\n    {order} = cuda.grid(2)\n    if i < x.shape[0] and j < x.shape[1]:\n        o[i, j] = x[i, j] * 2\n"
         launch, counts = compiled(text, True)

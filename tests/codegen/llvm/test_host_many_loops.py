@@ -14,7 +14,7 @@ from weft.codegen.llvm.host import MANY_LOOPS
 
 
 def written_out(count: int, in_loop: bool) -> Any:
-    """Return a kernel with `count` barriers that are written out."""
+    """Return a kernel whose source repeats two barriers `count` times, inside a loop if `in_loop`."""
     lines = ["s = cuda.shared.array(40, np.int64)", "t = cuda.threadIdx.x", "v = x[cuda.grid(1)]"]
     if in_loop:
         lines.append("for _ in range(2):")
@@ -34,7 +34,7 @@ def written_out(count: int, in_loop: bool) -> Any:
 @pytest.mark.parametrize("in_loop", [False, True])
 @pytest.mark.parametrize("count", [5, 60])
 def test_many_barriers(count: int, in_loop: bool) -> None:
-    """Test the results, and that no function has many loops."""
+    """Test the results, and that the code of a kernel with many barriers is split into many functions."""
     kernel = written_out(count, in_loop)
     x = np.random.default_rng(0).integers(1 << 40, 1 << 50, 120)
     out = np.zeros_like(x)

@@ -1,4 +1,4 @@
-"""Tests of synchronization points in kernels on the host whose threads run as loops."""
+"""Tests of synchronization points in kernels that the host runs as loops over threads."""
 
 from __future__ import annotations
 
@@ -98,7 +98,7 @@ def test_elements_at_a_distance_known_at_run_time_are_accessed_one_by_one() -> N
 @pytest.mark.parametrize("again", [False, True], ids=["at the end", "before a barrier"])
 @pytest.mark.parametrize("shape", [(32, 1), (96, 1), (16, 8), (40, 3), (1000, 1)])
 def test_only_some_warps_take_a_branch(shape: tuple[int, int], again: bool) -> None:
-    """Test shuffles, reductions and votes of one warp, by comparison with threads that run as coroutines."""
+    """Test shuffles, reductions and votes in a branch that one warp takes, by comparison with `simt::backward`."""
 
     @cuda.jit
     def kernel(x: Any, out: Any, again: Any) -> None:

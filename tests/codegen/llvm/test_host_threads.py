@@ -32,7 +32,7 @@ def position(b: KernelBuilder, axis: int = 0) -> Value:
 
 
 def unary(row: str, index: Any = np.int64, dtype: Any = np.float32) -> KernelBuilder:
-    """Return a kernel ``if i < n: y[i] = row(x[i])``."""
+    """Return a builder of the kernel ``if i < n: y[i] = row(x[i])``. `row` is the name of an op."""
     b = builder("unary", index)
     x, y = b.pointer("x", dtype), b.pointer("y", dtype, writable=True)
     n = b.scalar("n")

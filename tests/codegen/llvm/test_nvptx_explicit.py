@@ -239,7 +239,7 @@ def test_vprintf_is_the_only_symbol_from_outside() -> None:
 
 
 def add_vectors(index: Any, **attributes: Any) -> Kernel:
-    """Return a kernel ``if i < n: out[i] = x[i] + y[i]``, as a user would write it."""
+    """Return the kernel ``if i < n: out[i] = (x[i] + y[i]) * x[i]``, as a user would write it."""
     b = KernelBuilder("add_vectors", index, "threaded", explicit=True, **attributes)
     x, y, out = b.pointer("x", "f4"), b.pointer("y", "f4"), b.pointer("out", "f4", writable=True)
     n = b.scalar("n", np.int64)
@@ -372,7 +372,10 @@ def test_lines() -> None:
 @pytest.mark.parametrize("arch", ["sm_75", "sm_90"])
 @pytest.mark.parametrize("dtype", [F4, np.dtype(np.float64)])
 def test_minima_that_ignore_nan_are_instructions(arch: str, dtype: np.dtype) -> None:
-    """Test that the second of two equal numbers, such as zeros of both signs, is the result, as in the reference."""
+    """Test that `fmax` and `fmin` use PTX's max and min, and a comparison for equal numbers.
+
+    As in the reference, the second of two equal numbers, such as zeros of both signs, is the result.
+    """
     b = Builder("extremes")
     out = b.pointer("out", dtype, writable=True)
     x, y = b.scalar("x", dtype), b.scalar("y", dtype)

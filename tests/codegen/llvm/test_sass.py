@@ -40,7 +40,7 @@ def floats(*shape: int, number: int = 0) -> wf.Array:
 
 @pytest.fixture(scope="module", autouse=True)
 def forgotten() -> Iterator[None]:
-    """Delete the shared arrays after the last test of this file."""
+    """Drop the arrays that the tests share, and their programs, after the last test of this file."""
     yield
     floats.cache_clear()
     wf.evaluate(wf.zeros(1))  # the next evaluation drops programs that were recorded and only compiled
@@ -125,7 +125,7 @@ class Code(NamedTuple):
     instructions: list[str]
 
     def names(self) -> Counter[str]:
-        """Return the number of occurrences of each instruction, without predicates and operands."""
+        """Return the number of occurrences of each mnemonic, including its modifiers."""
         return Counter(re.sub(r"^@!?U?P\w+\s+", "", text).split()[0] for text in self.instructions)
 
     def count(self, prefix: str) -> int:
@@ -248,7 +248,10 @@ def test_tiles_go_through_shared_memory(arch: str) -> None:
 
 @pytest.mark.parametrize("length", [1000, 100_000])
 def test_rows_of_other_lengths_leave_room_for_more_blocks(length: int) -> None:
-    """Test that long rows need few registers: 32 elements per thread, or 512 threads that read a row several times."""
+    """Test that the softmax of long rows needs at most 64 registers and no spills.
+
+    Each thread keeps 32 elements of a row, or 512 threads read a longer row several times.
+    """
     (kernel,) = wf.compile(softmax(floats(64, length)), target="sm_90")
     assert kernel.resources["registers"] <= 64
     assert not kernel.resources["spills"]

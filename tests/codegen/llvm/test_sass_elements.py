@@ -49,7 +49,7 @@ IMAGE = (1080, 1920, 3)
 
 
 class Program(NamedTuple):
-    """A program, and upper bounds on its instructions per element and registers on sm_90.
+    """A program, and upper bounds on its registers and on its instructions per element, on sm_90.
 
     `narrow` is the number of loads of fewer than `width` bytes.
     """

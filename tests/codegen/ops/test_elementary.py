@@ -36,7 +36,7 @@ def test_fma_of_what_is_no_number() -> None:
 
 @pytest.mark.parametrize("dtype", [np.float32, np.float64])
 def test_ldexp_is_rounded_once(dtype: type) -> None:
-    """Test results among the subnormal numbers, for which a power of two is not a normal number either."""
+    """Test subnormal results. Most powers of two by which the test multiplies are themselves subnormal."""
     source, limits = np.random.default_rng(0), np.finfo(dtype)
     x = (source.uniform(-1, 1, 4000) * 2.0 ** source.integers(-3, 3, 4000)).astype(dtype)
     n = source.integers(limits.minexp - limits.nmant - 5, limits.minexp + 5, x.size).astype(np.int32)

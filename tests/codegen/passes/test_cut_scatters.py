@@ -1,4 +1,4 @@
-"""Tests of scatters on the host, which compute blocks of values in vectors and then write them."""
+"""Tests of scatter loops on the host. Each computes a block of values in vectors, and then writes the values."""
 
 from __future__ import annotations
 

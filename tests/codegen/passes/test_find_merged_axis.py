@@ -121,7 +121,7 @@ def test_kernels(function: Callable[..., None]) -> None:
 @pytest.mark.parametrize("block", [(16, 16), (4, 32), (32, 2)])
 @pytest.mark.parametrize("order", [0, 1])
 def test_planes(block: Any, order: int) -> None:
-    """Test that a row of blocks gives each thread its own element, for grids that are not a multiple of the block."""
+    """Test that each thread of merged blocks updates its own element, in arrays that do not fill the last blocks."""
 
     def ordered(x, o):
         i, j = cuda.grid(2)

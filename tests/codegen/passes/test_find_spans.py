@@ -25,7 +25,10 @@ def line(index: Index) -> Kernel:
 
 
 def rows(stride: str, *, cut: bool = False) -> Kernel:
-    """Return a kernel that sums rows of `columns` elements, or blocks of `stride` elements of a row if `cut` is true."""
+    """Return a kernel that sums rows of `columns` elements or, if `cut`, blocks of one row.
+
+    `stride` names the kernel parameter that is the distance between the starts of consecutive rows or blocks.
+    """
     b = KernelBuilder("rows")
     sizes = {name: b.scalar(name) for name in ("n", "columns", "stride")}
     x, out = b.pointer("x", np.float64), b.pointer("out", np.float64, writable=True)

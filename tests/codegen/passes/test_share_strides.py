@@ -1,4 +1,4 @@
-"""Tests of strided loops whose iterations all threads of a block run together.
+"""Tests of the rewriting of strided loops, so that all threads of a block run each iteration together.
 
 The results do not change. Loops in which threads may diverge are not changed.
 """
@@ -184,7 +184,7 @@ def warp_sums(x, o):
 
 
 def last_block(x, o):
-    """Let the last block add the sums of all blocks."""
+    """Let the block that finishes last use the total, to which every block has added its sum."""
     part = cuda.shared.array(128, np.float64)
     is_last = cuda.shared.array(1, np.bool_)
     t = cuda.threadIdx.x
@@ -381,7 +381,7 @@ _alone: dict[str, Any] = {}
 
 
 def alone(function: Callable[..., None], grid: Any, block: Any, x: np.ndarray) -> np.ndarray:
-    """Return the result of a kernel without the pass, in which threads run their iterations independently."""
+    """Return the result of a kernel compiled without the pass, so that each thread runs its iterations alone."""
     out = np.zeros(x.shape if x.ndim == 2 else max(x.size, 8))
     if function.__name__ not in _alone:
         seen: list[Any] = []

@@ -48,7 +48,10 @@ def loops(kernel: Kernel) -> list[Operation]:
 
 
 def joined(parts: int, between: bool = False) -> Kernel:
-    """Return the kernel ``out[i] = x_k[i - bound_k]`` of concatenated parts, or of shifted arrays inside two bounds."""
+    """Return the kernel ``out[i] = x_k[i - bound_k]``, where k is the last of the `parts` with ``bound_k <= i``.
+
+    If `between`, the kernel subtracts ``x_0[i - 3] if 3 <= i <= bound_1 else 7`` from the result.
+    """
     b = KernelBuilder("joined")
     length = b.scalar("length")
     bounds = [b.scalar(f"bound{k}") for k in range(1, parts)]
@@ -56,7 +59,7 @@ def joined(parts: int, between: bool = False) -> Kernel:
     out = b.pointer("out", np.float64, writable=True, noalias=True)
 
     def part(k: int, index: Any) -> Any:
-        """Return the element of part `k` or an earlier part."""
+        """Return the element at `index`, which is in part `k` or in an earlier part."""
         if not k:
             return b.load(sources[0], index)
         with b.if_(b.op("greater_equal", index, bounds[k - 1], dtype=np.bool_), [np.dtype(float)], True) as one:

@@ -1,4 +1,4 @@
-"""Tests of unrolled reductions over few elements, around which the outer loop is vectorized."""
+"""Tests of reductions over few elements that are unrolled, so that the enclosing loop is vectorized."""
 
 from __future__ import annotations
 

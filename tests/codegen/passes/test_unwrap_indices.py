@@ -1,4 +1,4 @@
-"""Tests of the removal of wrap-around from indices that a guard keeps from being negative."""
+"""Tests of the removal of the code for negative indices, where a guard proves that an index is not negative."""
 
 from __future__ import annotations
 

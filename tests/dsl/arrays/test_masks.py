@@ -178,7 +178,7 @@ def test_what_a_mask_takes_is_an_array_of_any_dtype(dtype: str, few: int) -> Non
 @pytest.mark.parametrize("runs", [False, True])
 @pytest.mark.parametrize("shape", [(40_000,), (300, 300), (300, 300, 2)])
 def test_masks_with_and_without_runs_take_the_same(shape: tuple[int, ...], runs: bool) -> None:
-    """Test that selections use the current elements of a mask that changes in between."""
+    """Test that selections use the current elements of a mask, which changes between two selections."""
     x = RNG.standard_normal(shape)
     mask = (
         np.sin(np.arange(x[..., 0].size if x.ndim == 3 else x.size) * 0.01) > 0 if runs else RNG.random(shape[:2]) > 0.5

@@ -182,7 +182,7 @@ ON_TWO: dict[str, Callable[[Any, Any, Any, Any], Any]] = {
 
 
 def _operand(values: np.ndarray, device: str, size: int, *, pending: bool) -> Any:
-    """Return an array on a device. A pending array is a part of a large unevaluated operation."""
+    """Return an array on a device. If `pending`, it is a slice of the large result of an unevaluated operation."""
     large = wf.asarray(np.resize(values, X.size), device=device)
     if pending:
         large = large == True if values.dtype == bool else large * 1  # noqa: E712

@@ -52,7 +52,10 @@ def test_what_goes_back_is_one_kernel_with_what_surrounds_it() -> None:
 
 @pytest.mark.cpu
 def test_a_selection_that_something_else_needs_is_taken() -> None:
-    """Test that a selection with another use is executed, and that later selections at its line run immediately."""
+    """Test that a selection with a use besides the assignment is executed.
+
+    Later selections at the same line run immediately.
+    """
     x = np.random.default_rng(2).random((N, N))
     array = wf.asarray(x)
     for turn in range(5):

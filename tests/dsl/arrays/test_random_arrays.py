@@ -1,4 +1,4 @@
-"""Tests that random arrays have NumPy's bits, and leave generators in NumPy's states."""
+"""Tests that random arrays are bit-identical to NumPy's, and leave generators in the same states."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Tests that GPU kernels compute random numbers from their positions, with NumPy's bits."""
+"""Tests that GPU kernels compute random numbers from element positions, bit-identical to NumPy's."""
 
 from __future__ import annotations
 
@@ -50,7 +50,7 @@ loaded = native_streams.loaded  # a fixture of every test
 
 @pytest.fixture(autouse=True)
 def _device() -> Iterator[None]:
-    """Compute on the device `simt`. Random numbers that the host draws are errors."""
+    """Compute on the device `simt`. A fallback to the host raises an error."""
     with wf.device("simt"), override(host_fallback="raise"):
         yield
 

@@ -1,4 +1,4 @@
-"""Tests that `packbits` and `unpackbits` have NumPy's results, and run on a GPU for its arrays."""
+"""Tests that `packbits` and `unpackbits` have NumPy's results, and run on the device of their arguments."""
 
 from __future__ import annotations
 

@@ -232,7 +232,10 @@ def test_functions_of_an_array_on_another_device_than_the_default(name: str, pen
 
 
 def test_interpolation_warns_of_nothing_if_its_operations_are_immediate() -> None:
-    """Test the limit that is raised while a program is compiled. It may change during a call."""
+    """Test that `interp` issues no warnings if all its operations are executed immediately.
+
+    The limit of immediate execution is raised while programs are compiled, also during a call.
+    """
     x, marks = np.linspace(0, 3.5, 100_000), np.arange(4.0)
     with override(immediate=1 << 17), warnings.catch_warnings():
         warnings.simplefilter("error")

@@ -1,4 +1,4 @@
-"""Fourier transforms on the CPU have the bits of NumPy's, for any number of threads."""
+"""Fourier transforms on the CPU are bit-identical to NumPy's, for any number of threads."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""`linspace` has NumPy's bits, and is recorded."""
+"""Tests that `linspace` is recorded, and that its results are bit-identical to NumPy's."""
 
 from __future__ import annotations
 

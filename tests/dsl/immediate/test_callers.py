@@ -40,7 +40,7 @@ def redirected() -> Iterator[None]:
 
 
 def function(file: str, expression: str) -> Callable[[Any, Any], Any]:
-    """Return a function of two arrays that a module evaluates."""
+    """Return a function of two arrays that evaluates `expression`, as part of a module with the path `file`."""
     names: dict[str, Any] = {"__name__": file.removesuffix(".py"), "__file__": file}
     exec(SOURCE.format(expression), names)
     return names["apply"]
@@ -125,7 +125,7 @@ def test_views_that_a_library_makes_share_the_memory(expression: str) -> None:
 
 @pytest.mark.parametrize("length", [3, 30_000])
 def test_libraries_convert_arrays_for_compiled_code(length: int) -> None:
-    """Test that ``atleast_1d`` converts. SciPy passes its result to Fortran code that takes NumPy arrays only."""
+    """Test that ``np.atleast_1d`` returns NumPy arrays. SciPy passes them to Fortran code, which accepts no others."""
     x = wf.ones(length)
     found = function(LIBRARY, "np.atleast_1d(x)")(x, None)
     assert type(found) is np.ndarray
@@ -216,7 +216,7 @@ def test_namespaces_of_generated_code_are_not_kept() -> None:
 
 
 class Kept(np.ndarray):
-    """An array to which weak references are possible."""
+    """A NumPy array of its own class, to which a test keeps a weak reference."""
 
 
 def test_errors_of_the_decision_reach_the_caller() -> None:

@@ -1,4 +1,4 @@
-"""Index arrays into large arrays: loops that read and write few elements run at the call."""
+"""Tests of loops that access few elements of large arrays by index arrays. Each access is executed immediately."""
 
 from __future__ import annotations
 

@@ -1,6 +1,6 @@
-"""Tests that native code for small operations can be installed in any order.
+"""Tests that native code for small operations and native operators can be installed in either order.
 
-It also replaces functions of NumPy's submodules.
+Native code also replaces functions of NumPy's submodules.
 """
 
 from __future__ import annotations

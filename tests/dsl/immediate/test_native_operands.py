@@ -1,4 +1,4 @@
-"""Tests of native code for functions that grow arrays, for functions that write, and for single operations."""
+"""Tests of native code for functions that enlarge arrays or write to arrays, and for single operations."""
 
 from __future__ import annotations
 

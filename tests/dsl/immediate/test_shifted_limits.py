@@ -1,4 +1,4 @@
-"""Tests of the limits of immediate execution for dtypes of less than 8 bytes, which count bytes instead of elements."""
+"""Tests that limits of immediate execution count bytes, instead of elements, for dtypes of less than 8 bytes."""
 
 from __future__ import annotations
 

@@ -191,7 +191,10 @@ ALONE: list[Callable[..., Any]] = [
 @pytest.mark.parametrize("read", [False, True])
 @pytest.mark.parametrize("program", ALONE)
 def test_medium_operations_alone_are_executed_at_the_next_call(program: Callable[..., Any], read: bool) -> None:
-    """Test that their bits are those of the recorded operations, also if only an element of the result is read."""
+    """Test that isolated operations of medium size are recorded once and then run immediately, with the same bits.
+
+    If `read`, only one element of each result is read.
+    """
     source = np.random.default_rng(3)
     x, f, m = (wf.asarray(source.normal(size=shape)) for shape in (50_000, 50_000, (224, 224)))
     wf.evaluate(x, f, m)

@@ -1,4 +1,7 @@
-"""Tests of the methods that replace NumPy's functions for small arrays, in native code of weft and of scripts."""
+"""Tests of the array methods that native code calls in place of NumPy's functions for small arrays.
+
+The native code is that of weft's functions, or that of functions in scripts.
+"""
 
 from __future__ import annotations
 

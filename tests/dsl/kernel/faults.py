@@ -53,7 +53,7 @@ def fault(
     launch: tuple[Any, ...] = (1, 8),
     blank: tuple[int, ...] = (),
 ) -> Callable[[Callable[..., Any]], Callable[..., Any]]:
-    """Add the decorated function to `FAULTS`."""
+    """Return a decorator that adds a function to `FAULTS`."""
 
     def enter(function: Callable[..., Any]) -> Callable[..., Any]:
         FAULTS.append(Fault(function, kind, array, index, arguments, launch, blank))

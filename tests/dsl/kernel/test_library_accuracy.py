@@ -14,7 +14,7 @@ mp = pytest.importorskip("mpmath")
 
 
 def powers(low: float, high: float, count: int, seed: int = 1) -> list[float]:
-    """Return numbers whose exponents of 10 are evenly spaced."""
+    """Return random numbers whose logarithms to base 10 are uniformly distributed."""
     return [float(v) for v in 10 ** np.random.default_rng(seed).uniform(low, high, count)]
 
 

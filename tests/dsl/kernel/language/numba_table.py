@@ -56,7 +56,7 @@ def body(op: str, right: str) -> str:
 
 
 def samples(dtype: str, op: str, right: bool) -> np.ndarray:
-    """Return four numbers of a dtype that an operator takes as its left or right operand.
+    """Return four numbers of a dtype for an operator's left operand, or for its right operand if `right` is true.
 
     They avoid operations that are undefined in Numba or raise errors: divisors of 0, and shifts by 64 bits or more.
     They also avoid negative powers of integers, whose results are specific to Numba.
@@ -76,7 +76,7 @@ def samples(dtype: str, op: str, right: bool) -> np.ndarray:
 
 
 def pairs(op: str, left: str, right: str) -> tuple[np.ndarray, np.ndarray]:
-    """Return the operands of an operator: all pairs of samples of two dtypes. A literal gives no right operand."""
+    """Return all pairs of samples of two dtypes, as an operator's operands. For a literal, the right operands are 0."""
     first = samples(left, op, False)
     if op == "**" and right not in LITERALS:  # (no powers of negative numbers, and no zeros to negative powers)
         first = np.abs(first) + first.dtype.type(np.dtype(left).kind in "fc")
@@ -86,7 +86,7 @@ def pairs(op: str, left: str, right: str) -> tuple[np.ndarray, np.ndarray]:
 
 
 def cases(types: dict[str, Any]) -> Iterator[tuple[str, str, str, str]]:
-    """Yield the operator, the operands, and the result's dtype of each case that Numba computes."""
+    """Yield the operator, the left dtype, the right dtype or literal, and the result's dtype of each supported case."""
     for op in BINARY:
         for left, line in zip(DTYPES, types[op], strict=True):
             for right, result in zip((*DTYPES, *LITERALS), line.split(), strict=True):
@@ -95,7 +95,7 @@ def cases(types: dict[str, Any]) -> Iterator[tuple[str, str, str, str]]:
 
 
 def function_text(found: list[tuple[str, str, str, str]]) -> str:
-    """Return the text of a function that writes the results of each case to an array, behind arrays of its operands."""
+    """Return the text of a function that computes all cases. Its parameters are two operands and an output per case."""
     names = [f"out{k}" for k in range(len(found))]
     lines = [f"def f({', '.join(f'x{k}, y{k}, {name}' for k, name in enumerate(names))}):", "    for i in range(16):"]
     for k, (op, _, right, _) in enumerate(found):

@@ -1,4 +1,4 @@
-"""Tests of functions without source text, whose syntax trees are read from byte code."""
+"""Tests of functions without source text, whose syntax trees are reconstructed from byte code."""
 
 from __future__ import annotations
 
@@ -53,7 +53,7 @@ def function_of(text: str) -> FunctionType:
 
 
 def read(text: str) -> str:
-    """Return the source text of the syntax tree that is read from a function's byte code."""
+    """Return the source text of the syntax tree that is reconstructed from the byte code of a program's function."""
     return ast.unparse(read_function(function_of(text).__code__))
 
 

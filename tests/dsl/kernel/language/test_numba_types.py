@@ -264,8 +264,7 @@ OFTEN = ("bool", "int32", "uint64", "float32", "complex64")
 
 @pytest.mark.parametrize("left", [pytest.param(t, marks=[pytest.mark.slow] * (t not in OFTEN)) for t in DTYPES])
 def test_results_have_numbas_values(left: str) -> None:
-    """Test every operator on every pair of dtypes, and on every literal, in one kernel per dtype of the left
-    operand."""
+    """Test every operator with `left` and every dtype or literal as its operands."""
     values = {key: value for key, value in numbas_values().items() if key[1] == left}
     found = [c for c in cases(TABLE) if c[1] == left and (c[0], left, c[2]) not in {*OURS, *EXACT_COMPARISONS}]
     wrong = []
@@ -307,7 +306,7 @@ WIDE, TWO, BYTE = np.int32(65536), np.uint32(2), np.uint8(200)
 
 
 def test_constants_of_numpys_types_have_numbas_types() -> None:
-    """Test constants with the values that Numba's `njit` gives them. Integer arithmetic has 64 bits."""
+    """Test that arithmetic on constants has the results of Numba's `njit`, which computes integers in 64 bits."""
 
     @cuda.jit(device=True)
     def next_product(a: Any, b: Any) -> Any:
@@ -339,7 +338,7 @@ def test_constants_of_numpys_types_have_numbas_types() -> None:
 
 
 def test_unsigned_integers_are_negated_and_inverted_in_their_own_width() -> None:
-    """Test the results that Numba's `njit` gives."""
+    """Test that ``-`` and ``~`` of unsigned integers have the results of Numba's `njit`."""
 
     @cuda.jit
     def kernel(m: Any, a: Any, out: Any) -> None:

@@ -197,7 +197,7 @@ def test_integers_of_more_than_64_bits(decorator: Any, number: int) -> None:
 
 
 class Colour(enum.Enum):
-    """An enumeration that is no number."""
+    """An enumeration whose members are not numbers."""
 
     RED = 1
     BLUE = 2
@@ -228,7 +228,7 @@ def test_recursive_functions_return_constants(first: Any, second: Any) -> None:
 
 
 class Access(enum.Flag):
-    """Flags that are no integers."""
+    """Flags whose members are not integers."""
 
     READ = 1
     WRITE = 2

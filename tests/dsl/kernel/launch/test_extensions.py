@@ -30,7 +30,7 @@ class Unwrap:
 
 
 class Add:
-    """An extension that adds a number to numbers, and records the types that it sees."""
+    """An extension that adds a number to float arguments, and records the types of all arguments."""
 
     def __init__(self, number: float) -> None:
         self.number = number

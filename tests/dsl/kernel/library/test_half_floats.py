@@ -124,7 +124,10 @@ def check_fused(x: int, y: int, z: int, exact: Fraction) -> None:
 @pytest.mark.parametrize("tail", [0, -133, -60, -30])
 @pytest.mark.parametrize("exponent", [0, -10, -100])
 def test_fused_bfloat16_of_distant_numbers_is_the_nearest(exponent: int, tail: int, sign: int) -> None:
-    """The product is halfway between two numbers. The addend decides, and is too small for a float64 sum."""
+    """Test products halfway between two bfloat16 numbers, with addends that decide the rounding.
+
+    Some addends are too small to change a float64 sum.
+    """
     for p, q, r in ((3, 87, 1), (3, 87, -1), (5, 103, 1), (5, 103, -1)):
         numbers = [sign * p * Fraction(2) ** exponent, Fraction(q), sign * r * Fraction(2) ** (tail if tail else -133)]
         check_fused(*map(brain, numbers), numbers[0] * numbers[1] + numbers[2])

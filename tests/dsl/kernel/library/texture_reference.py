@@ -12,7 +12,7 @@ from weft import cuda
 
 
 def along_axis(x: float, n: int, linear: bool, address: str, normalized: bool) -> list[tuple[int | None, float]]:
-    """Return the elements along an axis that contribute to a sample, and their weights. None stands for the border."""
+    """Return the indices along an axis that contribute to a sample, and their weights. None stands for the border."""
     x = float(np.float32(x))
     if normalized:
         if address == "wrap":

@@ -18,7 +18,7 @@ def sized(make, *sizes, threads=32):
 
 
 def gives(function):
-    """Return an oracle that writes a function of the other arguments to the last argument."""
+    """Return an oracle that applies a function to all arguments but the last, and writes the result to the last."""
 
     def oracle(*arguments):
         arguments[-1][...] = function(*arguments[:-1])

@@ -54,7 +54,7 @@ def refused(
     options: dict[str, Any] | None = None,
     **keywords: Any,
 ) -> Callable[[Callable[..., Any]], Callable[..., Any]]:
-    """Add the decorated function to `REFUSALS`. By default, the function is launched with a float64 array."""
+    """Return a decorator that adds a function to `REFUSALS`. By default, a float64 array is its only argument."""
 
     def enter(function: Callable[..., Any]) -> Callable[..., Any]:
         given = arguments or (np.arange(8.0),)
