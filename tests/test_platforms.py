@@ -1,4 +1,4 @@
-"""Tests of the import of weft: its errors on unsupported systems and interpreters, and its objects."""
+"""Tests of the import of weft: errors on unsupported systems and interpreters, and the garbage that remains."""
 
 from __future__ import annotations
 

@@ -60,7 +60,7 @@ CALLS: dict[str, Callable[[Any, int], Any]] = {
 
 
 def where_it_draws(name: str, kind: Any, device: str) -> str:
-    """Call a method on a device, and return the table's word for it. The numbers and the state must be NumPy's."""
+    """Return the table's entry for a method on a device. Assert that the numbers and the final state equal NumPy's."""
     ours, theirs = wf.random.Generator(kind(3)), np.random.Generator(kind(3))
     with wf.device(device), override(host_fallback="ignore", immediate=0), wf.profile() as profile:
         found = CALLS[name](ours, N)

@@ -1,4 +1,4 @@
-"""Tests that kernels take small arrays of a GPU by value.
+"""Tests that small arrays of a GPU device are passed to kernels by value.
 
 A loop that combines small arrays with a large array copies nothing to the device.
 """

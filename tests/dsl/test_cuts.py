@@ -36,7 +36,7 @@ FORMS = (
 
 
 def filled(template: str) -> str:
-    """Return a template whose letters are replaced by names of `start` and constants."""
+    """Replace the letters of a template by constants and by names of the variables that `start` creates."""
     pick = random.Random(template)
     letters = {
         "A": "x",
@@ -62,7 +62,7 @@ def start(exact: bool) -> dict[str, np.ndarray]:
 
 
 def run(line: str, xp: Any, values: dict[str, Any], lines_above: int = 0) -> dict[str, Any]:
-    """Run a statement at its own call site."""
+    """Run a statement, and return the variables. `lines_above` determines the line, and thereby the call site."""
     with warnings.catch_warnings(), np.errstate(all="ignore"):
         warnings.simplefilter("ignore")
         text = line if re.search(r"[^=<>!]=[^=]", re.sub(r"\(.*\)", "", line)) else f"v = {line}"

@@ -1,4 +1,4 @@
-"""Tests of weft arrays with unsupported dtypes, objects of other libraries, notebooks, and misspelt names."""
+"""Tests of unsupported dtypes, operands of other libraries, notebooks, and misspelt names."""
 
 from __future__ import annotations
 

@@ -375,7 +375,7 @@ def test_what_is_the_same_for_all_elements_is_cached_at_the_call_site() -> None:
 
 
 def test_pending_statistics_are_set_at_the_call_and_evaluated_together() -> None:
-    """Test that reductions of a large array that fill a row of a table are evaluated together."""
+    """Test that reductions of a large array are evaluated together when they are assigned to a row of a table."""
     x = np.random.default_rng(0).random((5, 2 * IMMEDIATE))
     table = wf.asarray(np.zeros((5, 3)))
     with recording_in_native_code():

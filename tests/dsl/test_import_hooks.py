@@ -19,7 +19,7 @@ class NumpyBackend(AbstractBackend):
 
 
 def run(code: str, folder: Path, device: str = "cpu") -> str:
-    """Run code in a new process that finds the package in a folder. Return what it prints."""
+    """Run code in a new process that imports a stand-in for einops from `folder`. Return what the code prints."""
     (folder / "einops").mkdir(exist_ok=True)
     (folder / "einops" / "__init__.py").write_text("")
     (folder / "einops" / "_backends.py").write_text(BACKENDS)

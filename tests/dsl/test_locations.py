@@ -1,4 +1,4 @@
-"""Tests of the source lines of recorded operations, also if a new code object reuses an address."""
+"""Tests of the source lines of recorded operations, even if a new code object has the address of a deleted one."""
 
 from __future__ import annotations
 

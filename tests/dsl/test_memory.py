@@ -110,7 +110,7 @@ class Location:
 
 
 class Pair(Copies):
-    """A stand-in for a machine with two GPUs."""
+    """A stand-in for the driver of a machine with two GPUs."""
 
     CUmemAccessDesc = Location
     CUmemLocationType = SimpleNamespace(CU_MEM_LOCATION_TYPE_DEVICE=1)

@@ -503,7 +503,7 @@ def test_functions_are_not_kept_alive() -> None:
 
 
 def test_bounds_of_clip_by_position_are_those_of_the_array_api() -> None:
-    """Test one bound by position, which the array API standard has and NumPy lacks, and a bound that is given twice."""
+    """Test `clip` with one positional bound, as in the array API standard, and with a bound that is passed twice."""
     x = NUMPY.arange(5)
     assert NUMPY.clip(x, 2).tolist() == np.clip(np.arange(5), min=2).tolist() == [2, 2, 2, 3, 4]
     with pytest.raises(TypeError, match="min"):

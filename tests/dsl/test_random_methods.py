@@ -24,7 +24,7 @@ def test_the_table_of_methods() -> None:
 
 
 def check_draws(name: str, kind: Any, seed: int, size: int) -> None:
-    """Draw twice from a generator. If the seed is odd, an unused half of a step is drawn first."""
+    """Draw twice, and compare with NumPy. If the seed is odd, an earlier draw leaves half of a step unused."""
     ours, theirs = wf.random.Generator(kind(seed)), np.random.Generator(kind(seed))
     if seed % 2:
         assert ours.integers(9, dtype=np.int32) == theirs.integers(9, dtype=np.int32)

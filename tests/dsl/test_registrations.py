@@ -1,4 +1,4 @@
-"""Tests of the types in tables of other packages."""
+"""Tests of weft's entries in the type tables and dispatchers of other packages."""
 
 from collections import namedtuple
 from inspect import CO_VARARGS
@@ -35,7 +35,7 @@ def test_tables_hold_the_types_of_all_arrays() -> None:
 
 
 class fortran:
-    """A function that f2py made: it copies arrays of NumPy, and writes to the memory of others."""
+    """A stand-in for functions made by f2py. It copies a NumPy array, but writes to the memory of any other array."""
 
     typecode = "d"
 
@@ -120,7 +120,7 @@ class OmittedArg:
 
 
 def dispatcher_of(function: Any) -> Any:
-    """Return an object that calls `function` in the way of Numba's dispatchers, whose code is in C."""
+    """Return a stand-in for Numba's dispatchers, which are implemented in C. It calls `function`."""
 
     class Dispatcher:
         py_func = staticmethod(function)

@@ -69,7 +69,7 @@ def memory() -> Iterator[tuple[wf.Array, wf.Array]]:
 
 
 def shapes(name: str, axes: int) -> Iterator[tuple[int, ...]]:
-    """Yield shapes of all magnitudes, and shapes at thresholds."""
+    """Yield random shapes of all magnitudes, and shapes on both sides of the schedules' thresholds."""
     source = Random(name)
     found = [shape if axes == 2 else (prod(shape),) for shape in BORDERS if prod(shape) <= MOST]
     for _ in range(SIZES):
@@ -137,7 +137,7 @@ def test_sizes_of_all_magnitudes_share_few_kernels(
 
 
 def special_kernels(result: Callable[[], wf.Array], times: int) -> list[bool]:
-    """Evaluate new results of `result` several times.
+    """Call `result` several times, and evaluate each array that it returns.
 
     Return, for each evaluation, whether the kernels of its plan were specialized for their exact sizes.
     """

@@ -380,7 +380,7 @@ EDGES = [(9, 4), (33, 12), (31, 65), (18, 68), (5, 130), (6, 260), (0, 64), (7, 
 def test_vectors_stay_inside_arrays(
     forget: Callable[[], None], name: str, view: str, request: pytest.FixtureRequest
 ) -> None:
-    """Test that vector accesses are aligned and within bounds, by instrumented kernels.
+    """Test in instrumented kernels that vector accesses are aligned and within bounds.
 
     Each program and view has both dtypes: one in kernels for exact sizes, the other in kernels for any sizes. Each has
     every other pair of sizes.
@@ -459,7 +459,7 @@ def test_chosen_folds_of_columns_are_numpys() -> None:
 
 @pytest.mark.parametrize("shape", [(64, 200), (5000, 7), (9000,), (3, 20_000)])
 def test_running_folds_of_running_folds(shape: tuple[int, ...]) -> None:
-    """Test a scan of another scan's result. Each block of columns depends on all preceding columns."""
+    """Test scans of another scan's result, along short and long columns and along long rows."""
     x = RNG.integers(-20, 20, shape)
     x[: shape[0] // 3] += 25
     axis = 0 if shape[0] > 3 else 1

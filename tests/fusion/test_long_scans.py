@@ -78,7 +78,7 @@ def test_exact_ones_have_numpys_bits_in_one_launch(name: str, device: str) -> No
 
 @pytest.mark.parametrize("name", PROGRAMS)
 def test_threads_share_rows_too(name: str, monkeypatch: pytest.MonkeyPatch) -> None:
-    """Test that exact scans along rows that several CPU threads share have NumPy's bits."""
+    """Test that exact scans are bit-identical to NumPy's when several CPU threads share a row."""
     for number, values in {"N": N, "D": D, "F": F, "Z": Z}.items():
         monkeypatch.setitem(globals(), number, np.tile(values, 9))
     program = PROGRAMS[name]

@@ -262,7 +262,10 @@ def test_a_plan_finds_results_in_the_slots_of_its_own_epoch() -> None:
 
 @pytest.mark.parametrize("make", [lambda x: (x * x).sum(), lambda x: wf.cumsum(x)])
 def test_blocks_count_their_own_elements(make: Any, capsys: pytest.CaptureFixture[str]) -> None:
-    """Test that a kernel of partial results reports the input's size, which determines its number of threads."""
+    """Test that a kernel that computes partial results reports the number of elements of the input.
+
+    The number of threads depends on the reported number.
+    """
     n = 300_000
     with wf.device("cpu"), override(debug=("launch",)):
         wf.evaluate(make(wf.asarray(np.ones(n, np.float32))))

@@ -119,7 +119,7 @@ def _stopped(lines: list[str], start: Arrays, sizes: dict[str, int], wanted: Arr
 def _short_of_memory(
     lines: list[str], start: Arrays, sizes: dict[str, int], wanted: Arrays, pick: random.Random
 ) -> str:
-    """Evaluate the program under a memory limit, and then raise the limit. Return the faults."""
+    """Evaluate the program under increasing memory limits, and finally without a limit. Return the faults."""
     values = _recorded(lines, start, sizes)
     used = wf.memory.info().held
     failed = 0

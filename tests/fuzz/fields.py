@@ -121,7 +121,7 @@ class Program:
         return lines
 
     def _moved(self, name: str, field: Field) -> list[str]:
-        """Write a statement that replaces an array by its roll, concatenation or padding."""
+        """Write a statement that rolls an array, or replaces its borders by padding."""
         pick = self.source
         axis = pick.randrange(self.axes)
         before = ":, " * axis
@@ -136,7 +136,7 @@ class Program:
         return [pick.choice(choices)]
 
     def _value(self) -> list[str]:
-        """Write a new array with the size of a field or of a window."""
+        """Write a statement that creates an array with the size of a field or of a window."""
         pick = self.source
         field = self.fields[pick.choice(list(self.fields))]
         name = pick.choice(("w", "x"))

@@ -130,7 +130,7 @@ class Rejected(Exception):
 
 
 def exact(value: Any) -> bool:
-    """Return whether a value may occur in programs, because floats are small and have few binary digits."""
+    """Return whether a value may occur in programs: its floats must be small and have few binary digits."""
     array = np.asarray(value)
     if array.dtype.kind in "iub":
         return True
@@ -168,7 +168,7 @@ class World:
         self.again()
 
     def again(self) -> None:
-        """Restore the values of the variables after the accepted statements."""
+        """Run the accepted statements again, to restore the values of the variables."""
         self.values = {name: value.copy() for name, value in self.start.items()}
         for line in self.lines:
             self._run(line)
@@ -482,7 +482,7 @@ def run_weft(lines: list[str], start: Arrays, sizes: dict[str, int], device: str
 
 
 def trouble_of(lines: list[str], start: Arrays, sizes: dict[str, int], device: str, whens: tuple[str, ...]) -> str:
-    """Run a program at all given times of evaluation. Return the faults, or ""."""
+    """Run a program once for each time of evaluation in `whens`. Return the first fault, or ""."""
     world = World(start, sizes)
     world.lines = lines
     world.again()

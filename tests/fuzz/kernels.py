@@ -316,7 +316,7 @@ class Generator:
         self.store(dtype, total)
 
     def strided_loop(self, depth: int) -> None:
-        """Write a loop over the thread's elements of an array: every n-th, where n is the size of the grid."""
+        """Write a grid-stride loop: a thread processes every n-th element of an array, with n the size of the grid."""
         dtype, number = self.dtype(), self.name("k")
         if self.axes == 2:
             names = f"{number}y", f"{number}x"
@@ -431,7 +431,7 @@ class Generator:
                 self.store("uint32", f"cuda.match_any_sync(~{lanes}, t % 3)")
 
     def warp_branch(self) -> None:
-        """Write a branch that whole warps take, with warp operations and guards of stores."""
+        """Write a branch that whole warps take, with warp operations, and with stores by some of the threads."""
         pick = self.random
         condition = pick.choice(
             (f"t // 32 == {pick.randrange(-(-self.threads // 32))}", "xint32[t // 32] > 2", "t >= 32")

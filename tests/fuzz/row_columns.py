@@ -156,7 +156,7 @@ class Generator:
 
 
 def check(seed: int, devices: tuple[str, ...] = ("cpu",)) -> str:
-    """Return the results whose bits differ between joint and separate computation, or ""."""
+    """Return a report of the first result whose bits differ between joint and separate computation, or ""."""
     generator = Generator(seed)
     for device in devices:
         with however_small():

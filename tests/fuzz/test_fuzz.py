@@ -16,7 +16,7 @@ from weft.runtime import override
 
 
 def seeds(start: int, stop: int, step: int) -> list[Any]:
-    """Return the first seeds of groups of `step` seeds.
+    """Return the first seed of each group of `step` consecutive seeds.
 
     The second half of the groups is tested with ``-m slow``.
     """

@@ -1,4 +1,4 @@
-"""Every template has NumPy's results on a real GPU (``pytest -m gpu``)."""
+"""Tests that kernels of every kind have NumPy's results on a real GPU (``pytest -m gpu``)."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Textures have NumPy's values in every mode on a real GPU (``pytest -m gpu``)."""
+"""Tests that textures have the values of a NumPy implementation in every mode on a real GPU (``pytest -m gpu``)."""
 
 from __future__ import annotations
 

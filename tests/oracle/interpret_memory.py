@@ -19,7 +19,7 @@ PointerValue = tuple[np.ndarray, int]
 
 
 def access(operation: Operation, operands: list[Any]) -> PointerValue:
-    """Return the array and the element that an operation reads or writes.
+    """Return the array that an operation reads or writes, and the index of the element.
 
     Raises IndexError if the element is out of bounds.
     """

@@ -68,7 +68,7 @@ def test_urgent_requests_come_first() -> None:
 
 @pytest.fixture
 def no_process(monkeypatch: pytest.MonkeyPatch) -> None:
-    """Close the second process. BufferRequests that are not urgent do not start a new one."""
+    """Close the second process. Requests that are not urgent do not start a new one."""
     if background._Second.process is not None:
         background._Second.process.close()
     background._Second.process, background._Second.ready = None, False

@@ -1,4 +1,4 @@
-"""Tests that counts agree with their nouns in number."""
+"""Tests that `counted` uses the singular or the plural of a noun, as the count requires."""
 
 from __future__ import annotations
 

@@ -34,7 +34,7 @@ def nothing_reported(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> Any:
 
 
 def expand(monkeypatch: pytest.MonkeyPatch) -> None:
-    """Compute an op by its expansion for longer than its compilation takes."""
+    """Compute an op whose expansion has taken longer than a compilation would take. The compilation fails."""
     kind = np.dtype(np.float64)
     row = ExpandedOp("square", (kind,), kind, lambda op, loop, dtype: np.square, fail)
     monkeypatch.setattr(row, "_spent", 1e9)
@@ -42,7 +42,7 @@ def expand(monkeypatch: pytest.MonkeyPatch) -> None:
 
 
 def reduce_rows(monkeypatch: pytest.MonkeyPatch) -> None:
-    """Reduce rows so often that a compiled loop pays off."""
+    """Reduce rows so often that a compiled loop pays off. The compilation fails."""
     monkeypatch.setattr(stored_loops, "obtain_reduction", fail)
     kind = np.dtype(np.float64)
     monkeypatch.setattr(reduce_arrays, "_loops", {})
@@ -51,7 +51,7 @@ def reduce_rows(monkeypatch: pytest.MonkeyPatch) -> None:
 
 
 def select(monkeypatch: pytest.MonkeyPatch) -> None:
-    """Select elements by a mask for longer than the compilation takes."""
+    """Select elements by a mask when a compiled loop pays off. The compilation fails."""
     monkeypatch.setattr(masks.fusion, "compile_masked_copy", fail)
     monkeypatch.setattr(masks, "compile_price", lambda: -1.0)
     copier, out = masks._Copier.__wrapped__(8), np.empty(2)

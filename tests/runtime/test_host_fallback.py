@@ -1,4 +1,4 @@
-"""Tests of warnings about GPU operations that NumPy computes on the host, once per line."""
+"""Tests of warnings about GPU operations that NumPy computes on the host. Each source line causes one warning."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Tests of the attributes of packages as users see them."""
+"""Tests that signatures of public functions show annotations without quotes."""
 
 from __future__ import annotations
 

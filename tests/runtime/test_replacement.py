@@ -14,7 +14,7 @@ ENOUGH = 5_000
 
 
 class Situation:
-    """The contents of the disk cache, and the answers of a second process."""
+    """A simulated disk cache, and a simulated second process that compiles."""
 
     def __init__(self, monkeypatch: pytest.MonkeyPatch) -> None:
         self.kept = False

@@ -128,7 +128,7 @@ def test_it_finds_what_vector_clocks_find(at_once: bool) -> None:
 
 @pytest.mark.parametrize("at_once", [False, True])
 def test_writes_of_the_same_value(at_once: bool) -> None:
-    """Test that the detector reports no false race.
+    """Test that the detector reports no false race if several threads write the same value.
 
     The detector may miss a race with an access before two writes of the same value.
     """
@@ -143,7 +143,7 @@ def test_writes_of_the_same_value(at_once: bool) -> None:
 
 
 def reported(rows: list[list[int]], size: int = SIZE) -> bool:
-    """Return whether the detector reports events of block 0, each with its site, thread, address and value."""
+    """Return whether the detector finds a race among events of block 0. A row is a site, thread, address and value."""
     detector = Detector(SITES, size)
     detector.take([[site | thread << 32, 0, address, value] for site, thread, address, value in rows])
     return any(finding.kind == "race" for finding in detector.finish())

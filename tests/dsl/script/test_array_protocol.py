@@ -57,7 +57,7 @@ def test_derived_classes(tmp_path: Path, text: str) -> None:
 
 
 def test_other_classes_are_made_by_python(tmp_path: Path) -> None:
-    """Test that class bodies that do not mention the method find the frame of their module above them."""
+    """Test that weft adds no frame between the body of a class without ``__array__`` and the enclosing scope."""
     left = _load(
         tmp_path,
         "import sys\ndef define():\n    class Plain:\n        above = sys._getframe(1).f_code.co_name\n    return Plain\n",

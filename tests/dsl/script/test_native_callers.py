@@ -1,4 +1,4 @@
-"""Tests of imports and of `Array.__class__` under ``weft run``, which are implemented in native code."""
+"""Tests of the native code for imports and for `Array.__class__` under ``weft run``."""
 
 from __future__ import annotations
 
@@ -53,7 +53,7 @@ print(type(__import__).__name__)
 
 
 def run_with_library(folder: Path, library: str, program: str) -> subprocess.CompletedProcess[str]:
-    """Run a program that imports a library from another folder, which is the program's argument."""
+    """Run a program that imports a library from another folder. The folder is passed as the program's argument."""
     outside = folder / "outside"
     outside.mkdir()
     (outside / "library.py").write_text(library)
@@ -139,7 +139,7 @@ def test_compiled_modules_of_the_program_take_weft_arrays(tmp_path: Path) -> Non
 
 @pytest.fixture
 def library() -> Any:
-    """Return the global names of a module that is treated as a library."""
+    """Yield the global namespace of a module that counts as a library, not as a module of the program."""
     callers.set_program_test(lambda frame: frame.f_globals is globals())
     yield types.ModuleType("library").__dict__ | {"__file__": "library.py", "np": np, "answer": None}
     callers.set_program_test(None)

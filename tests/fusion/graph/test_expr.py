@@ -1,4 +1,4 @@
-"""Tests of expressions that simplify themselves, and of the identity of expressions."""
+"""Tests that new expressions are simplified, and that equal expressions are the same object."""
 
 from __future__ import annotations
 

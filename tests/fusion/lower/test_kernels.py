@@ -1,4 +1,4 @@
-"""Tests of the kernels of a group: kernels for exact sizes have the bits of the kernels for all sizes."""
+"""Tests of the kernels of a group. Kernels for exact sizes and kernels for all sizes compute the same bits."""
 
 from __future__ import annotations
 

@@ -90,7 +90,7 @@ def test_values_that_live_at_the_same_time_do_not_overlap(seed: int) -> None:
 
 
 def _handed_on(steps: list[Any], outputs: set[int]) -> set[int]:
-    """Return the positions of the values whose memory a result reuses."""
+    """Return the slots of the values whose memory the results in `outputs` reuse, directly or through other values."""
     found: set[int] = set()
     for step in reversed(steps):
         if isinstance(step, Donation) and step.slot in outputs | found:

@@ -6,7 +6,7 @@ import weft as wf
 
 
 def test_steps_between_norms_are_not_computed_again() -> None:
-    """A kernel computes one step, not all steps since the last stored value."""
+    """Test that a kernel computes at most two steps, not all steps since the last stored value."""
     with wf.device("null"):
         w, t = (wf.zeros(100_000) for _ in range(2))
         w, t = w + 1.0, t + 0.5
@@ -30,7 +30,7 @@ def test_steps_between_column_means_are_not_computed_again() -> None:
 
 
 def test_steps_of_rows_are_computed_again_a_few_times() -> None:
-    """A pass over rows in the cache computes at most two steps again."""
+    """Test that a kernel over rows that fit into the cache recomputes at most two earlier steps."""
     with wf.device("null"):
         w, t = (wf.zeros((500, 40)) + k for k in range(2))
         wf.evaluate(w, t)

@@ -80,13 +80,13 @@ def cast(x: Any, y: Any) -> Any:
 
 
 def lone_loop(x: Any, y: Any) -> Any:
-    """Return a pending result that needs one of NumPy's own loops."""
+    """Return a pending result that is computed with an inner loop of NumPy."""
     flags = wf.evaluate(wf.tile(x, (20, 20)) > 0.999)
     return flags.argmax() + flags.sum()
 
 
 def library_calls(x: Any, y: Any) -> Any:
-    """Return a pending result that needs functions of NumPy which are recorded with parameters."""
+    """Return a pending result of NumPy functions that are recorded together with parameters, such as an axis."""
     spectrum = wf.fft.fftn(x + y) * 0.5
     return wf.fft.ifft(spectrum).real + wf.sort(x * y, axis=0) + wf.einsum("ij,kj,kl->il", x, y, y)
 

@@ -87,7 +87,7 @@ class Swallowing:
 
 
 def interrupted() -> bool:
-    """Return whether an interrupt is raised after a finalizer has swallowed it."""
+    """Return whether weft raises KeyboardInterrupt again after Python has ignored it in a finalizer."""
     try:
         Swallowing()
         for _ in range(5000):
@@ -105,7 +105,7 @@ def _hook(monkeypatch: pytest.MonkeyPatch) -> None:
 
 @pytest.mark.parametrize("handler", [signal.default_int_handler, signal.SIG_IGN])
 def test_an_interrupt_during_a_collection_is_raised_behind_it(handler: Any, _hook: None) -> None:
-    """Test that the interrupt is raised even if the process ignores SIGINT, and another signal has raised it."""
+    """Test that an interrupt from a finalizer is raised again, even if the process ignores SIGINT."""
     before = signal.signal(signal.SIGINT, handler)
     try:
         assert interrupted()

@@ -114,7 +114,7 @@ def lengths(monkeypatch: pytest.MonkeyPatch) -> list[int]:
 
 
 def test_plans_of_interpreted_programs_do_not_move_the_cuts(lengths: list[int]) -> None:
-    """Test that an interpreted program is cut at the same operations after it is compiled."""
+    """Test that a program is cut at the same operations, whether it is interpreted or compiled."""
     native_immediate.install_native_code()
     with wf.device("cpu"):
         runs = []

@@ -21,7 +21,7 @@ def _runs() -> int:
 
 
 def _run_often(function: Callable[[Any], Any], x: Any, turns: int) -> tuple[list[bool], np.ndarray]:
-    """Return whether each of several calls of a function was evaluated by weft, and the last result."""
+    """Call a function `turns` times. Return a list that tells which calls weft evaluated, and the last result."""
     found, result = [], np.empty(0)
     for _ in range(turns):
         before = _runs()

@@ -93,7 +93,7 @@ def test_a_graph_with_a_user_function_is_compiled_in_this_process() -> None:
 
 
 def request(state: str, submitted: list[str]) -> Any:
-    """Return a function that replaces `submit` and answers at once."""
+    """Return a replacement for `submit`, whose requests have the given state at once. It records the function names."""
 
     def submit(function: str, arguments: Any, then: Any, urgent: bool) -> Request:
         submitted.append(function)
@@ -106,7 +106,7 @@ def request(state: str, submitted: list[str]) -> Any:
 
 
 def repeat(times: int = 6) -> list[np.ndarray[Any, Any]]:
-    """Return the results of an interpreted program that is expensive enough to be compiled."""
+    """Run a program `times` times, and return the results. Interpreting it is so expensive that it is compiled."""
     x = wf.asarray(np.arange(1.0, 400.0))
     return [np.asarray(wf.evaluate((x * 2 - 7) / (x + 5) - x)) for _ in range(times)]
 

@@ -1,4 +1,4 @@
-"""First evaluations in several threads at the same time, and evaluations that fail."""
+"""Tests of first evaluations in several threads at the same time, and of evaluations that fail."""
 
 from __future__ import annotations
 

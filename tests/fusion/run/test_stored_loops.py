@@ -1,4 +1,4 @@
-"""Reduction orders and compiled reductions in the disk cache."""
+"""Tests of reduction orders and compiled reductions in the disk cache."""
 
 from __future__ import annotations
 

@@ -119,7 +119,7 @@ COMPILERS = import_module("weft.codegen.obtain"), import_module("weft.codegen.co
 
 
 def _steps() -> Iterator[str]:
-    """Yield the names of all functions in the modules of the planner and compiler, and of the emitter's methods."""
+    """Yield the names of the functions in the planner's and compiler's modules, and of the emitter's public methods."""
     for module in (*PLANNERS, *COMPILERS):
         for name, value in vars(module).items():
             if isinstance(value, FunctionType) and value.__module__.startswith(("weft.fusion", "weft.codegen")):

@@ -1,4 +1,4 @@
-"""Tests of requests for buffers that native code passes on to NumPy's arrays."""
+"""Tests of the buffer protocol of small weft arrays. Native code forwards the requests to NumPy arrays."""
 
 from __future__ import annotations
 

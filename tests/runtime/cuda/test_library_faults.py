@@ -79,7 +79,7 @@ class Bench:
         wf.evaluate(self.x)
 
     def equip(self, title: str = "", failing: int = -1) -> None:
-        """Give the device new libraries. A call of the library `title` fails."""
+        """Give the device new libraries. Call number `failing` of the library `title` fails."""
         solver = test_solver.Library(self.driver)
         solver.kind = self.dtype
         self.libraries = {
@@ -95,7 +95,7 @@ class Bench:
         self.device.solver = Solver(*order, self.device.allocate, self.device.read, self.libraries["cuSOLVER"])
 
     def strip(self) -> None:
-        """Remove the libraries from the device. Each handle and plan is destroyed."""
+        """Remove the libraries from the device, and check that each handle and plan has been destroyed."""
         del self.device._blas, self.device.fourier, self.device.solver
         gc.collect()
         made = self.libraries["cuBLAS"].library
@@ -130,7 +130,7 @@ class Bench:
         self.driver.close()
 
     def close(self) -> dict[str, int]:
-        """Release everything, and return what is leaked."""
+        """Release everything, and return the number of leaked resources by kind."""
         del self.x
         set_default_device(None)
         self.strip()

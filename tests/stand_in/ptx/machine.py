@@ -48,7 +48,7 @@ class Fault(Exception):
 
 @dataclass(slots=True)
 class Program:
-    """A prepared function: its steps, and the steps at which threads may diverge or reconverge."""
+    """A prepared function: its steps, and the positions at which threads may reconverge (`leaders`)."""
 
     function: Function
     module: Module

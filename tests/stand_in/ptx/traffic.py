@@ -22,7 +22,7 @@ class Traffic:
     read, written : int
         Sectors of global memory.
     requests, passes : int
-        BufferRequests to shared memory (of at most 128 bytes), and passes over the banks that the requests need. The counts
+        Requests to shared memory (of at most 128 bytes), and passes over the banks that the requests need. The counts
         are equal if there are no bank conflicts: no two lanes request different words of the same bank.
     instructions : int
         Instructions executed by warps.

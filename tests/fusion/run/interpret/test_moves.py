@@ -1,4 +1,4 @@
-"""Interpreted gathers and scatters, compared with NumPy and with plans."""
+"""Tests that interpreted gathers and scatters have the results of NumPy and of compiled plans."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Interpreted reductions, compared with those of plans."""
+"""Tests that interpreted reductions have the results of compiled plans."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Tests that jumps of bit generators lead to the states of NumPy's generators."""
+"""Tests that a jump by a number of outputs leads to the state that NumPy's bit generator has after these outputs."""
 
 from __future__ import annotations
 

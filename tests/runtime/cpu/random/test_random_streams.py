@@ -53,7 +53,7 @@ def test_numbers_and_state_are_numpys(method: str, kind: Any, threads: int) -> N
 @pytest.mark.parametrize("kind", KINDS)
 @pytest.mark.parametrize("method", [name for name in METHODS if name != "positive"])
 def test_any_part_of_a_stream(method: str, kind: Any) -> None:
-    """Test parts of a stream with half of a step in front. For integers, some words are rejected."""
+    """Test parts of a stream that begins with an unused half of a step. For integers, some words are rejected."""
     ours, theirs = pair(kind, 5)
     ours.integers(9), theirs.integers(9)
     count, most = 200_000, {8: 200, 64: 3 << 62}.get(METHODS[method].bits, 40_000)
@@ -144,7 +144,7 @@ def test_ziggurats_of_float32(name: str, kind: Any, threads: int, monkeypatch: p
 
 
 def test_tables_of_float32() -> None:
-    """Test limits and units of NumPy's layers by numbers that are drawn from chosen halves."""
+    """Test the limits and units of ziggurat layers by drawing float32 numbers with NumPy from chosen 32-bit words."""
     tables = random_streams.ziggurats()[2048:].view(np.uint32).reshape(2, 3, 256)
     generator = np.random.PCG64(1)
     base, numpys = generator.state, np.random.Generator(generator)
@@ -252,7 +252,7 @@ def test_functions_without_native_code(name: str, monkeypatch: pytest.MonkeyPatc
 
 @pytest.mark.parametrize("word", [0, 1 << 10])
 def test_a_word_that_gives_zero_is_drawn_again(word: int, monkeypatch: pytest.MonkeyPatch) -> None:
-    """Test a state of PCG64 whose next output is less than 2**11. NumPy draws such an element again."""
+    """Test a stream of PCG64 with an output less than 2**11. NumPy draws another output for the same element."""
     engine = engines()[0]
     zero = word << 64  # (the output is the rotated exclusive or of both halves; the upper six bits are 0)
     generator = np.random.PCG64(1)

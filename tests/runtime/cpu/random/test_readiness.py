@@ -1,4 +1,4 @@
-"""Tests of when the native code of random draws is loaded: if that pays off, and after a check."""
+"""Tests that the native code of random draws is loaded only if this pays off, and used only after a check."""
 
 from __future__ import annotations
 
