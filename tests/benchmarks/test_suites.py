@@ -11,7 +11,7 @@ from typing import Any
 import numpy as np
 import pytest
 
-from benchmarks import classics, elements, fused, npbench, operations, packages, picture, small, sweep
+from benchmarks import classics, elements, fused, launch_host, npbench, operations, packages, picture, small, sweep
 from benchmarks.processes import EMPTY_CACHE, NUMPY, WEFT
 from weft.runtime import override
 
@@ -96,6 +96,10 @@ def test_a_program_with_another_package(tmp_path: Path) -> None:
     (formulas,) = found["results"]
     assert not formulas["problems"] and set(formulas["turns"]) == {NUMPY, WEFT}
     assert packages.differs("", {"printed": np.array("1\n2")}, {"printed": np.array("1\n3")}) == "'3' instead of '2'"
+
+
+def test_launches_are_timed_on_a_stand_in_for_the_driver() -> None:
+    assert any("as a graph" in name for name in launch_host.measure())
 
 
 def test_a_first_chain(tmp_path: Path) -> None:
