@@ -34,10 +34,10 @@ def get_device(name: str | Device) -> Device:
     Further names are "cuda", "simt:sm_90", "simt::sanitized" and "null". Raises DeviceNotFoundError with the missing
     part and a remedy.
     """
-    if isinstance(name, Device):
-        return name
     if not isinstance(name, str):
-        raise TypeError(f"a device or its name is expected, not {name!r}")
+        if Device not in type(name).__mro__:  # (`isinstance` reads all attributes, since `Device` is a protocol)
+            raise TypeError(f"a device or its name is expected, not {name!r}")
+        return name
     name = "cuda:0" if name == "cuda" else name
     found = _devices.get(name)
     if found is None:

@@ -38,7 +38,7 @@ from weft.dsl.arrays.parts import Part, put_part, take_part
 from weft.dsl.arrays.results import as_array, check_cast, return_result, value_operand
 from weft.dsl.arrays.scatter import is_gpu
 from weft.dsl.arrays.ufunc import UFUNCS
-from weft.dsl.arrays.validation import check_order, warn_of_lost_parts
+from weft.dsl.arrays.validation import NUMPY_VERSION, check_order, warn_of_lost_parts
 from weft.dsl.arrays.windows import Flags, has_views, layout, memoized_view, set_flags, window
 from weft.dsl.functions import creation, histograms, joining, linear, manipulation, reductions, selection, sorting
 from weft.dsl.functions.own_names import OWN
@@ -180,6 +180,8 @@ def _part(name: str) -> property:
         return wrap(part._storage, None, ReadOnly) if type(self) is ReadOnly else part
 
     def put(self: Array, value: object) -> None:
+        if type(value) is complex and NUMPY_VERSION < (2, 5):
+            value = np.complex128(value)  # (NumPy discards the imaginary part, with a warning)
         if self.dtype.kind == "c":
             start()
             put_part(self, name, value_operand(value, np.empty(0, self.dtype).real.dtype)[0])

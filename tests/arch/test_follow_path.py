@@ -12,7 +12,7 @@ import sys
 from pathlib import Path
 
 # Maximum numbers of files whose functions run, of changes between layers, and of calls. Imports are not counted.
-FIRST = 35, 43, 540
+FIRST = 35, 43, 600
 REPEATED = 11, 7, 60
 
 PROGRAM = """

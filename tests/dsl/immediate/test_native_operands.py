@@ -113,6 +113,8 @@ def test_operations_that_were_evaluated_alone_are_immediate_in_native_code(name:
     rows = 200 if code == "d" else 1000
     given = np.random.default_rng(1).normal(scale=50, size=(2, rows, 500)).astype(np.int8).astype(code)
     x, y = wf.evaluate(wf.asarray(given[0]), wf.asarray(given[1]))
+    for _ in range(20):  # (Python 3.11 changes the offset of a call of a builtin when it specializes the call)
+        SINGLE[name](x[:2], y[:2])
     tried = []
     for _ in range(120):
         found = SINGLE[name](x, y)
