@@ -24,7 +24,7 @@ THREADS_EACH = 2  # minimum number of threads of a call per element of a private
 
 @dataclass(frozen=True)
 class _Copy:
-    """A private copy of an array as LLVM text: its address, its length (0 for no copy), and whether it exists."""
+    """The LLVM values that describe a private copy of an array: its address, its length (0 without a copy), and a flag."""
 
     address: str
     count: str

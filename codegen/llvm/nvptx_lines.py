@@ -79,5 +79,5 @@ def _first_line(kernel: Kernel) -> int:
 
 
 def _quoted(text: str) -> str:
-    """Return a path as LLVM text without quotes and backslashes, which the PTX assembler rejects."""
+    """Escape a path for an LLVM string: backslashes and double quotes become slashes and single quotes."""
     return escaped(text.replace("\\", "/").replace('"', "'").encode())

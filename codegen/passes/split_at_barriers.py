@@ -311,7 +311,7 @@ class _Splitter:
                 self.mark_maker(maker)
 
     def mark_maker(self, maker: Operation) -> None:
-        """Mark the memory that an operation reads. The operation's result is needed outside of all runs."""
+        """Record that an operation must be executed outside of all runs, and mark the memory that it reads."""
         root = self.uniform.roots.get(maker.operands[0]) if maker.opcode == "load" else None
         if root is not None:
             self.share(root)

@@ -338,7 +338,7 @@ def look_back(descriptors: Any, tile: Any, within: Any, number: Any) -> Any:
 
 @device
 def note(descriptors: Any, tile: Any, state: Any, count: Any) -> None:
-    """Publish a number for this thread's digit, which the blocks of later tiles read.
+    """Publish a number for this thread's digit, so that the blocks of later tiles can read the number.
 
     `count` is the tile's count of the digit or the next tile's offset, as `state` indicates (`make_radix_pass`).
     """

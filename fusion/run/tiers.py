@@ -270,7 +270,7 @@ def _interpret(
     assign_results: Any,
     begin: float,
 ) -> bool:
-    """Interpret the program of a graph, and add the run time to the statistics of the graph structure.
+    """Interpret a graph with `program`, and add the estimated lost time to the cost of its form.
 
     Return False if only a plan computes the right bits.
     """

@@ -1,4 +1,4 @@
-"""Native code that repeats launches of user-written kernels on the CPU.
+"""Prepared launches of user-written kernels on the CPU.
 
 In: a kernel with its grid and block, and the argument words of each launch. Out: the completed launches. Invariant:
 blocks are divided as for a single launch. A record is used by one launch at a time.
