@@ -362,6 +362,8 @@ WHOLE = frozenset({*ROWS, "all", "any", "argmax", "argmin", "norm", "std", "var"
 # Factor for the limit of reductions of whole arrays. Up to this limit, a recorded reduction takes longer, although it
 # may run on several threads.
 MOST_WHOLE = 16
+# Bytes of each operand of a dot product at the call, per element of the limit. Kernels of longer ones use all threads.
+_MOST_DOT = 64
 # Minimum length of rows whose maximum NumPy finds quickly.
 _SHORTEST_ROW = 16
 
@@ -432,7 +434,7 @@ def reduce_rows(name: str, values: np.ndarray, axis: int, keepdims: bool) -> Any
 
 def dot_whole(x: Any, y: Any) -> Any:
     """Return the dot product of two medium-sized float vectors, or None for other operands."""
-    if not IMMEDIATE[FIXED] < x.size <= MOST_WHOLE * IMMEDIATE[FIXED] or x.dtype.char not in "fd":
+    if x.size <= IMMEDIATE[FIXED] or x.nbytes > _MOST_DOT * IMMEDIATE[FIXED] or x.dtype.char not in "fd":
         return None
     left, right = (values_of(each) if type(each) is Array else each for each in (x, y))
     if left is None or right is None or not (left.flags.c_contiguous and right.flags.c_contiguous):
