@@ -87,7 +87,7 @@ if TYPE_CHECKING:
         take_stream,
     )
     from weft.runtime.cpu.simt import SimtDevice
-    from weft.runtime.cpu.slots import slots_of
+    from weft.runtime.cpu.slots import DATA, address_of, slots_of
     from weft.runtime.cpu.trace_log import tracing
     from weft.runtime.cpu.ufuncs import find_inner_loop, make_map_ufunc, make_reduction_ufunc, numpy_function
     from weft.runtime.cuda.cuda_device import CudaDevice
@@ -124,7 +124,7 @@ __getattr__ = lazy_names(
         "weft.runtime.cpu.simt": "SimtDevice",
         "weft.runtime.cpu.buffer_slot": "put_buffer",
         "weft.runtime.cpu.operators": "put_call put_operators",
-        "weft.runtime.cpu.slots": "slots_of",
+        "weft.runtime.cpu.slots": "DATA address_of slots_of",
         "weft.runtime.cuda.cuda_device": "CudaDevice",
         "weft.runtime.cpu.trace_log": "tracing",
         "weft.runtime.cuda.probe": "probe",

@@ -19,6 +19,7 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
+from weft.runtime.cpu.slots import address_of
 from weft.runtime.device import Buffer, BufferRequests, Device
 from weft.runtime.errors import warn_user
 from weft.runtime.services import DeviceFacts, HostKind, HostMemory
@@ -157,21 +158,21 @@ class SynchronousDevice(Device):
     def host_memory(self, nbytes: int, kind: HostKind) -> HostMemory:
         """Return ordinary memory for every kind, since these devices have no other memory."""
         values = np.empty(nbytes + 64, np.uint8)
-        at = -(-values.ctypes.data // 64) * 64
+        at = -(-address_of(values) // 64) * 64
         return HostMemory(at, at, nbytes, values)
 
     def pin(self, values: np.ndarray) -> HostMemory:
         """Return the memory of the array unchanged."""
-        return HostMemory(values.ctypes.data, values.ctypes.data, values.nbytes, values)
+        return HostMemory(address_of(values), address_of(values), values.nbytes, values)
 
     def texture(self, values: np.ndarray, filter: str, address: str, normalized: bool) -> None:
         """Return None, since kernels read the elements directly."""
 
     def read(self, address: int, values: np.ndarray, stream: Stream | None = None) -> None:
-        ctypes.memmove(values.ctypes.data, address, values.nbytes)
+        ctypes.memmove(address_of(values), address, values.nbytes)
 
     def write(self, address: int, values: np.ndarray, stream: Stream | None = None) -> None:
-        ctypes.memmove(address, values.ctypes.data, values.nbytes)
+        ctypes.memmove(address, address_of(values), values.nbytes)
 
     def share(self, nbytes: int) -> tuple[Buffer, bytes]:
         """Return a new buffer in a memory-mapped file, and the path of the file as the buffer's handle."""

@@ -24,7 +24,6 @@ from weft.dsl.arrays.numbers import number_of
 from weft.dsl.arrays.pending_selections import SPARSE, assign_selection, elements_of, select_later
 from weft.dsl.arrays.results import value_operand
 from weft.dsl.arrays.validation import warn_of_lost_parts
-from weft.dsl.immediate.host_values import address_of
 from weft.dsl.immediate.index_at_call import put_masked
 from weft.fusion import (
     Expr,
@@ -44,7 +43,7 @@ from weft.fusion import (
     reshape,
     scan,
 )
-from weft.runtime import FIXED, IMMEDIATE, Device
+from weft.runtime import FIXED, IMMEDIATE, Device, address_of
 
 _INT64 = np.dtype(np.int64)
 

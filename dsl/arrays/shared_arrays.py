@@ -20,7 +20,7 @@ from weft.codegen import is_supported
 from weft.dsl.arrays.array import VALUE_READS, Array, ReadOnly, Scalar, is_writable, layout, wrap, wrap_view
 from weft.dsl.arrays.foreign_memory import storage_at_address
 from weft.dsl.arrays.parts import Part
-from weft.dsl.immediate.host_values import address_of, is_free, values_of
+from weft.dsl.immediate.host_values import is_free, values_of
 from weft.fusion import (
     Storage,
     export_memory,
@@ -30,7 +30,7 @@ from weft.fusion import (
     share,
     share_memory,
 )
-from weft.runtime import IMMEDIATE, Buffer, default_device, get_device
+from weft.runtime import IMMEDIATE, Buffer, address_of, default_device, get_device
 
 _CPU_DEVICE = (1, 0)  # DLPack's device type and device number
 

@@ -15,14 +15,7 @@ from typing import Any
 import numpy as np
 
 from weft.fusion import Storage, contiguous_strides, end_small_run, export_owner, release_memory
-from weft.runtime import IMMEDIATE, Buffer, Device
-
-DATA = 16  # offset of the data pointer in NumPy's array objects, fixed by its ABI
-
-
-def address_of(values: np.ndarray) -> int:
-    """Return the address of an array's first element, faster than `values.ctypes.data`."""
-    return ctypes.c_int64.from_address(id(values) + DATA).value
+from weft.runtime import IMMEDIATE, Buffer, Device, address_of
 
 
 def values_of(array: Any) -> np.ndarray | None:

@@ -16,11 +16,11 @@ from typing import Any
 import numpy as np
 
 from weft.dsl.arrays.array import VALUE_READS, Array
-from weft.dsl.immediate.host_values import DATA
 from weft.dsl.immediate.native_objects_text import LENGTHS
 from weft.dsl.immediate.native_operands_text import OperandText
 from weft.fusion import Storage
 from weft.runtime import (
+    DATA,
     HEADER,
     IMMEDIATE,
     TUPLE_ITEMS,

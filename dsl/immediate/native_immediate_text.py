@@ -14,13 +14,12 @@ import numpy as np
 from weft.dsl.arrays.array import Array
 from weft.dsl.arrays.ufunc import UFunc
 from weft.dsl.immediate.at_call import COMMON
-from weft.dsl.immediate.host_values import DATA
 from weft.dsl.immediate.native_objects_text import BASE, DTYPE, FLAGS, NUMBER, WRITABLE
 from weft.dsl.immediate.native_operands_text import MOST, SHIFTS, Alone, Mode
 from weft.dsl.immediate.native_results_text import ResultText
 from weft.dsl.immediate.native_tables import FUNCTIONS, SHARED
 from weft.fusion import Storage
-from weft.runtime import FIXED, TUPLE_ITEMS, TUPLE_LENGTH, Buffer, Text, slots_of
+from weft.runtime import DATA, FIXED, TUPLE_ITEMS, TUPLE_LENGTH, Buffer, Text, slots_of
 
 NAME = "weft_immediate"
 

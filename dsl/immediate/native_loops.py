@@ -18,7 +18,6 @@ import numpy as np
 from weft.dsl.arrays.array import VALUE_READS, Array
 from weft.dsl.arrays.ufunc import UFunc
 from weft.dsl.immediate.callers import CALLERS, is_library
-from weft.dsl.immediate.host_values import DATA
 from weft.dsl.immediate.inner_loops import (
     BYTES,
     COMPILED,
@@ -38,6 +37,7 @@ from weft.dsl.immediate.native_objects_text import C_ORDER, FLAGS, LENGTHS
 from weft.dsl.immediate.native_operands_text import Mode, OperandText
 from weft.fusion import Storage
 from weft.runtime import (
+    DATA,
     FIXED,
     HEADER,
     IMMEDIATE,

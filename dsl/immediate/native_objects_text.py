@@ -9,8 +9,7 @@ from __future__ import annotations
 import sys
 from collections.abc import Mapping
 
-from weft.dsl.immediate.host_values import DATA
-from weft.runtime import TUPLE_ITEMS, TUPLE_LENGTH, TYPE, Text
+from weft.runtime import DATA, TUPLE_ITEMS, TUPLE_LENGTH, TYPE, Text
 
 # Offsets in NumPy's array objects and dtypes, fixed by its ABI.
 AXES, LENGTHS, STRIDES, BASE, DTYPE, FLAGS = (DATA + 8 * k for k in range(1, 7))

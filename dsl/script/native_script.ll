@@ -194,6 +194,7 @@ define ptr @${NAME}(ptr %self, ptr %given, i64 %count, ptr %names) nounwind "no-
 entry:
   %words = getelementptr i8, ptr %self, i64 ${TABLE}
   %word.Array = call ptr @word(ptr %words, i64 ${ARRAY})
+  %word.Scalar = call ptr @word(ptr %words, i64 ${SCALAR})
   %word.PyObject_Vectorcall = call ptr @word(ptr %words, i64 ${PYOBJECT_VECTORCALL})
   %word.PyTuple_Size = call ptr @word(ptr %words, i64 ${PYTUPLE_SIZE})
   %word.Py_DecRef = call ptr @word(ptr %words, i64 ${PY_DECREF})
@@ -239,11 +240,14 @@ look:
   %x = load ptr, ptr %at
   %type.at = getelementptr i8, ptr %x, i64 ${TYPE_OF}
   %type = load ptr, ptr %type.at
-  %is.own = icmp eq ptr %type, %word.Array
+  %is.whole = icmp eq ptr %type, %word.Array
+  %is.scalar = icmp eq ptr %type, %word.Scalar
+  %is.own = or i1 %is.whole, %is.scalar
   br i1 %is.own, label %own.array, label %not.own
 own.array:
   %later = icmp sgt i64 %k, 0
-  %elsewhere = and i1 %writes, %later
+  %no.target = or i1 %is.scalar, %later
+  %elsewhere = and i1 %writes, %no.target
   br i1 %elsewhere, label %slow, label %own
 not.own:
   %holds = call i1 @holds(ptr %x, ptr %type, ptr %words)
@@ -363,8 +367,8 @@ take:
 return:
   ret ptr %result
 own:
-  ; (a list of arrays has no such method)
-  %is.array.own = phi i1 [ true, %own.array ], [ false, %not.own ]
+  ; (a list of arrays has no such method, and a scalar may have a different one)
+  %is.array.own = phi i1 [ %is.whole, %own.array ], [ false, %not.own ]
   %is.first = icmp eq i64 %k, 0
   %is.positional = icmp sgt i64 %count, 0
   %is.positional.first = and i1 %is.first, %is.positional

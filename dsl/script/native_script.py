@@ -13,7 +13,7 @@ from typing import Any
 
 import numpy as np
 
-from weft.dsl.arrays.array import Array
+from weft.dsl.arrays.array import Array, Scalar
 from weft.dsl.arrays.ufunc import UFunc
 from weft.dsl.immediate.at_call import COMMON
 from weft.dsl.immediate.native_objects_text import (
@@ -80,6 +80,7 @@ _LAYOUT = {
 }
 _OBJECTS: dict[str, Any] = {
     "Array": Array,
+    "Scalar": Scalar,
     "ndarray": np.ndarray,
     "float": float,
     "int": int,

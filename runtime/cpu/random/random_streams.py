@@ -28,6 +28,7 @@ from weft.runtime.cpu.random.bit_generators import BLOCK, LANES, Engine, State, 
 from weft.runtime.cpu.random.methods import FUNCTION_NAMES, FUNCTIONS, HALF_ZIGGURATS, METHODS, NAMES, Drawing
 from weft.runtime.cpu.random.native_draws import HEAD, RECORD, Code, obtain_code, ziggurats
 from weft.runtime.cpu.random.readiness import Readiness
+from weft.runtime.cpu.slots import address_of
 from weft.runtime.settings import thread_count
 
 # Minimum and maximum number of elements of a stream that a kernel reads at a time. (One iteration may read a row.)
@@ -213,8 +214,8 @@ def _index(code: Code, engine: Engine, words: np.ndarray, count: int) -> tuple[n
 
     Return the stream's words, the state behind its elements, and the half of a step that is left.
     """
-    tables = ziggurats().ctypes.data, engine.distances.ctypes.data
-    slots = array("q", [0, words.ctypes.data, *tables, 0, 0, 0, 0])
+    tables = address_of(ziggurats()), address_of(engine.distances)
+    slots = array("q", [0, address_of(words), *tables, 0, 0, 0, 0])
     begin, blocks = 0, int(words[7])
     while True:
         address = slots.buffer_info()[0]
@@ -230,7 +231,7 @@ def _index(code: Code, engine: Engine, words: np.ndarray, count: int) -> tuple[n
         words = np.append(words, np.zeros(RECORD * more, np.uint64))
         begin, blocks = blocks, blocks + more
         words[7] = blocks
-        slots[1] = words.ctypes.data
+        slots[1] = address_of(words)
     code.finish.call(address, 0, count + int(words[9]))
     low, high = (word & _MASK for word in slots[4:6])
     return words, high << 64 | low, (slots[6], slots[7])
@@ -294,8 +295,8 @@ def is_ready() -> bool:
 
 
 def _fill(code: Code, words: np.ndarray, values: np.ndarray) -> None:
-    tables = ziggurats().ctypes.data, engines()[int(words[18])].distances.ctypes.data
-    slots = array("q", [values.ctypes.data, words.ctypes.data, *tables])
+    tables = address_of(ziggurats()), address_of(engines()[int(words[18])].distances)
+    slots = array("q", [address_of(values), address_of(words), *tables])
     address, count = slots.buffer_info()[0], values.size
     threads = thread_count() if count >= SHARED_FROM else 1
     if threads > 1:
@@ -339,14 +340,14 @@ def launch_with_streams(
             reader.argument,
             reader.each,
             reader.size,
-            reader.words.ctypes.data,
+            address_of(reader.words),
             own.filling,
-            tables.ctypes.data,
+            address_of(tables),
         ]
     assert code is not None
     memory = device.allocate(threads * apart * len(readers))
     job = [function.address, len(slots), slots.buffer_info()[0], few, len(readers), memory.address]
-    job += [apart * len(readers), 0, apart, ziggurats().ctypes.data]
+    job += [apart * len(readers), 0, apart, address_of(ziggurats())]
     given = array("q", [*job, *streams])
     address, extent = given.buffer_info()[0], parallel[0]
     if threads > 1:
