@@ -73,7 +73,7 @@ if TYPE_CHECKING:
     from weft.fusion.graph.reduction_order import REDUCTION_BLOCK, SHORT_COLUMN
     from weft.fusion.graph.symbolic import SymbolicProgram, as_symbol, convert_sympy, entries_of
     from weft.fusion.run.expanded_ops import ExpandedOp, compile_price
-    from weft.fusion.run.masked_copy_kernel import compile_masked_copy
+    from weft.fusion.run.masked_copy_kernel import compile_masked_copy, find_masked_copy
     from weft.fusion.run.primitives import (
         NeedsKernelError,
         is_ready,
@@ -92,7 +92,7 @@ __getattr__ = lazy_names(
         "weft.fusion.graph.ranges": "range_of",
         "weft.fusion.graph.symbolic": "SymbolicProgram as_symbol entries_of convert_sympy",
         "weft.fusion.run.expanded_ops": "ExpandedOp compile_price",
-        "weft.fusion.run.masked_copy_kernel": "compile_masked_copy",
+        "weft.fusion.run.masked_copy_kernel": "compile_masked_copy find_masked_copy",
         "weft.fusion.run.primitives": "NeedsKernelError is_ready primitive reduce_values sum_of_products uses_numpy",
         "weft.fusion.run.tiers": "is_optimizer_failure",
     },

@@ -39,7 +39,7 @@ from weft.runtime.errors import (
 from weft.runtime.lazy_names import lazy_names
 from weft.runtime.listening import BuildNote, LaunchNote, Listening, building, kernel_number, launch_heard
 from weft.runtime.object_code import REGISTER_AIMS, ObjectCode, RowLimits
-from weft.runtime.services import Event, HostKind, HostMemory, Stream
+from weft.runtime.services import DATA, Event, HostKind, HostMemory, Stream, address_of
 from weft.runtime.settings import (
     BETWEEN,
     FIXED,
@@ -76,6 +76,7 @@ if TYPE_CHECKING:
     from weft.runtime.cpu.llvm_library import load_llvm
     from weft.runtime.cpu.native import HEADER, TUPLE_ITEMS, TUPLE_LENGTH, TYPE, Builtin, Text, python_function
     from weft.runtime.cpu.operators import put_call, put_operators
+    from weft.runtime.cpu.pool import workers
     from weft.runtime.cpu.python_threads import BLOCK_BYTES, divide_axis, run_calls
     from weft.runtime.cpu.random.generators import DRAWN, Draw, draw_bytes, draw_into, draw_many, read_draw
     from weft.runtime.cpu.random.positions import MOST_REJECTED, Position, position_tables, take_integers, take_position
@@ -87,7 +88,7 @@ if TYPE_CHECKING:
         take_stream,
     )
     from weft.runtime.cpu.simt import SimtDevice
-    from weft.runtime.cpu.slots import DATA, address_of, slots_of
+    from weft.runtime.cpu.slots import slots_of
     from weft.runtime.cpu.trace_log import tracing
     from weft.runtime.cpu.ufuncs import find_inner_loop, make_map_ufunc, make_reduction_ufunc, numpy_function
     from weft.runtime.cuda.cuda_device import CudaDevice
@@ -123,8 +124,9 @@ __getattr__ = lazy_names(
         "weft.runtime.cpu.ufuncs": "find_inner_loop make_reduction_ufunc make_map_ufunc numpy_function",
         "weft.runtime.cpu.simt": "SimtDevice",
         "weft.runtime.cpu.buffer_slot": "put_buffer",
+        "weft.runtime.cpu.pool": "workers",
         "weft.runtime.cpu.operators": "put_call put_operators",
-        "weft.runtime.cpu.slots": "DATA address_of slots_of",
+        "weft.runtime.cpu.slots": "slots_of",
         "weft.runtime.cuda.cuda_device": "CudaDevice",
         "weft.runtime.cpu.trace_log": "tracing",
         "weft.runtime.cuda.probe": "probe",

@@ -19,10 +19,9 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
-from weft.runtime.cpu.slots import address_of
 from weft.runtime.device import Buffer, BufferRequests, Device
 from weft.runtime.errors import warn_user
-from weft.runtime.services import DeviceFacts, HostKind, HostMemory
+from weft.runtime.services import DeviceFacts, HostKind, HostMemory, address_of
 from weft.runtime.settings import usable_cores
 
 if TYPE_CHECKING:

@@ -7,7 +7,6 @@ the k-th value, and its index is the k-th position.
 
 from __future__ import annotations
 
-from array import array
 from collections.abc import Callable
 from functools import cache, partial
 from itertools import accumulate, pairwise
@@ -43,7 +42,7 @@ from weft.fusion import (
     reshape,
     scan,
 )
-from weft.runtime import FIXED, IMMEDIATE, Device, address_of
+from weft.runtime import FIXED, IMMEDIATE, Device
 
 _INT64 = np.dtype(np.int64)
 
@@ -143,79 +142,70 @@ def select(array: Array, mask: Array) -> Array | None:
     ):
         evaluate([mask._storage, array._storage], aside=recording.held)
     values, test = elements_of(array), elements_of(mask)
-    rest = values.shape[len(own) :]
     if len(own) > 1 and values.flags.c_contiguous and test.flags.c_contiguous:
-        values, test = values.reshape(test.size, *rest), test.reshape(-1)
-
-    def copy(block: slice, out: np.ndarray) -> None:  # (of one block, so that copies of it stay in the cache)
-        part, taken = np.ascontiguousarray(values[block]), np.ascontiguousarray(test[block])
-        copy_masked(part.reshape(taken.size, *rest), taken.reshape(-1), out)
-
-    return _collect(copy, test, rest, values.dtype, device)
+        values, test = values.reshape(test.size, *values.shape[len(own) :]), test.reshape(-1)
+    return _collect(values, test, device)
 
 
 @cache
-class _Copier:
-    """A function that copies the items that a mask selects.
+class MaskCopier:
+    """A function that copies the items of some size that a mask selects, or writes positions if the size is None.
 
-    NumPy copies the items until it has spent the time that the compilation of a loop takes. Then, a loop is compiled.
+    NumPy finds the items until it has spent the time that the compilation of a kernel takes. Then, one is compiled.
     """
 
-    def __init__(self, width: int) -> None:
-        self._kind = _KINDS.get(width)
-        self._function: Any = None
+    def __init__(self, width: int | None) -> None:
+        self._kind = None if width is None else _KINDS.get(width)
+        self._has_kernel = width is None or width in _KINDS
         self._spent = 0.0
+        self.run: Callable[..., None] | None = fusion.find_masked_copy(self._kind) if self._has_kernel else None
 
-    def __call__(self, values: np.ndarray, mask: np.ndarray, out: np.ndarray) -> None:
-        if self._function is not None:
-            first = address_of(mask)
-            words = array("q", [first, first, address_of(values), address_of(out), len(mask), len(out)])
-            self._function.call(words.buffer_info()[0], 0, 1)
-            return
+    def __call__(self, values: np.ndarray | None, mask: np.ndarray, out: np.ndarray, threads: int) -> None:
+        """Fill `out` with the items of `values` that a 1-D mask selects. Their number is the length of `out`."""
+        if self.run is not None:
+            self.run(values, mask, out, threads)
+        elif values is None:
+            out[...] = self.find(mask)
+        else:  # (Only "clip" writes into memory of this dtype without a copy. All positions are in range.)
+            values.take(self.find(mask), axis=0, out=out, mode="clip")
+
+    def find(self, mask: np.ndarray) -> np.ndarray:
+        """Return the positions of the true elements as NumPy finds them, and compile the kernel if this takes long."""
         begin = perf_counter()
-        # (Only "clip" writes into memory of this dtype without a copy. All positions are in range.)
-        values.take(np.flatnonzero(mask), axis=0, out=out, mode="clip")
+        found = np.flatnonzero(mask)
         self._spent += perf_counter() - begin
-        kind = self._kind
-        if self._spent > compile_price() and kind is not None:
+        if self._spent > compile_price() and self._has_kernel:
             self._spent = 0.0
-            form = f"the compilation of selections by masks of {kind.itemsize}-byte items"
-            self._function = runtime.try_compiling(
-                form, "NumPy copies them, which is slower", partial(fusion.compile_masked_copy, kind)
-            )
+            form = f"the compilation of selections by masks of {'positions' if self._kind is None else self._kind}"
+            kernel = partial(fusion.compile_masked_copy, self._kind)
+            self.run = runtime.try_compiling(form, "NumPy copies them, which is slower", kernel)
+        return found
 
 
-def copy_masked(values: np.ndarray, mask: np.ndarray, out: np.ndarray) -> None:
-    """Fill `out` with the items of `values` that a 1-D mask selects. Their number is the length of `out`."""
-    _Copier(out.strides[0])(values, mask, out)
-
-
-def _positions(mask: np.ndarray, device: Device) -> Array:
-    """Return the flat C-order positions of the true elements of a mask."""
-    flat = mask.reshape(-1)
-
-    def fill(block: slice, out: np.ndarray) -> None:
-        np.add(np.flatnonzero(flat[block]), block.start or 0, out=out)
-
-    return _collect(fill, flat, (), _INT64, device)
-
-
-def _collect(
-    fill: Callable[[slice, np.ndarray], None], test: np.ndarray, rest: tuple[int, ...], dtype: np.dtype, device: Device
-) -> Array:
-    """Return an array of the items that a mask selects, copied by `fill` on all threads."""
+def _collect(values: Any, test: np.ndarray, device: Device) -> Array:
+    """Return an array of the items that a mask selects, or of their flat positions, computed on all threads."""
+    rest, dtype = ((), _INT64) if values is None else (values.shape[test.ndim :], values.dtype)
     count, width = int(np.count_nonzero(test)), prod(rest) * dtype.itemsize
-    # (A quarter of the work, because one thread nearly saturates the memory bandwidth.)
-    blocks = runtime.divide_axis(len(test), (test.size + 2 * count * width) // 4, runtime.thread_count())
-    if len(blocks) == 1:
-        fill(blocks[0], out := np.empty((count, *rest), dtype))
-        return adopt_new(out, device)
+    copier = MaskCopier(None if values is None else width)
+    if values is None and copier.run is None:  # (on several threads, NumPy finds them no faster)
+        return adopt_new(copier.find(test), device)
     # (Memory that the device has used before is already mapped.)
     memory = device.allocate(count * width)
     storage = Storage((count, *rest), dtype, device, memory)
     out = device.view_memory(memory, dtype, storage.shape)
+    # (A quarter of the work, because one thread nearly saturates the memory bandwidth.)
+    threads = runtime.thread_count()
+    blocks = runtime.divide_axis(len(test), (test.size + 2 * count * width) // 4, threads)
+    if copier.run and test.ndim == 1 and test.flags.c_contiguous and (values is None or values.flags.c_contiguous):
+        copier.run(values, test, out, min(len(blocks), threads))
+        return wrap(storage)
+
+    def copy(block: slice, out: np.ndarray) -> None:  # (of one block, so that copies of it stay in the cache)
+        part, taken = (np.ascontiguousarray(x[block]) for x in (values, test))
+        copier(part.reshape(taken.size, *rest), taken.reshape(-1), out, 1)
+
     ends = [0, *accumulate([int(np.count_nonzero(test[block])) for block in blocks[:-1]]), count]
-    calls = [partial(fill, block, out[begin:end]) for block, (begin, end) in zip(blocks, pairwise(ends), strict=True)]
+    calls = [partial(copy, block, out[begin:end]) for block, (begin, end) in zip(blocks, pairwise(ends), strict=True)]
     runtime.run_calls(calls, len(blocks))
     return wrap(storage)
 
@@ -231,7 +221,7 @@ def find_true(mask: Array) -> tuple[np.ndarray | Array, ...]:
         values = mask.numpy()
         if values.size <= (SMALL_ROW if values.ndim == 1 else SMALL):
             return np.nonzero(values)
-        flat_positions = _positions(values, device)
+        flat_positions = _collect(None, np.ascontiguousarray(values).reshape(-1), device)
         return _along_axes(expr_of(flat_positions), mask.shape) if mask.ndim > 1 else (flat_positions,)
     shape = (_count(mask),)
     if not shape[0]:

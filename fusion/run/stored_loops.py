@@ -42,7 +42,7 @@ def obtain_loop(op: str, loop: tuple[np.dtype, ...], dtype: np.dtype) -> Callabl
     if found is None:
         function, digest = _compile(op, loop, dtype)
         found = make_loop(function, op, loop, dtype)
-        _store(_name_of_loop(op, loop, dtype), digest)
+        store_function(_name_of_loop(op, loop, dtype), digest)
     return found
 
 
@@ -73,7 +73,7 @@ def store_loop(op: str, loop: tuple[np.dtype, ...], dtype: np.dtype) -> None:
 
 def find_loop(op: str, loop: tuple[np.dtype, ...], dtype: np.dtype) -> Callable[..., Any] | None:
     """Return the compiled ufunc of an op, or None if the disk cache lacks its code."""
-    found = _find_function(_name_of_loop(op, loop, dtype))
+    found = find_function(_name_of_loop(op, loop, dtype))
     return None if found is None else make_loop(found[0], op, loop, dtype)
 
 
@@ -86,13 +86,13 @@ def obtain_reduction(op: str, kind: np.dtype, factors: int = 1) -> Any:
     if found is None:
         function, digest, slots, indices = compiler().compile_reduction(op, kind, factors)
         found = make_reduction_ufunc(op, function, slots, indices, [kind] * (factors + 1))
-        _store(f"reduction {op} {kind.name} {factors}", digest, json.dumps([slots, indices]).encode())
+        store_function(f"reduction {op} {kind.name} {factors}", digest, json.dumps([slots, indices]).encode())
     return found
 
 
 def find_reduction(op: str, kind: np.dtype, factors: int = 1) -> Any:
     """Return the same ufunc as `obtain_reduction`, or None if the disk cache lacks its code."""
-    found = _find_function(f"reduction {op} {kind.name} {factors}")
+    found = find_function(f"reduction {op} {kind.name} {factors}")
     if found is None:
         return None
     slots, indices = json.loads(found[1])
@@ -104,14 +104,14 @@ def _may_find() -> bool:
     return disk_cache() is not None and codegen.is_host_described()
 
 
-def _store(name: str, digest: str, content: bytes = b"") -> None:
+def store_function(name: str, digest: str, content: bytes = b"") -> None:
     """Store the digest of a loop's kernel, and more content, in the disk cache."""
     cache = disk_cache()
     if cache is not None:
         cache.put(_key(name), ObjectCode("loop", digest, content, "host", ()))
 
 
-def _find_function(name: str) -> tuple[Any, bytes] | None:
+def find_function(name: str) -> tuple[Any, bytes] | None:
     """Return the function of a cache entry and the entry's content, or None if either is not on disk."""
     cache = disk_cache()
     entry = cache.get(_key(name)) if cache is not None and _may_find() else None

@@ -1,24 +1,14 @@
-"""Byte offsets in objects: of ``__slots__`` attributes, for native code, and of the data pointer of NumPy arrays.
+"""Byte offsets of ``__slots__`` attributes in objects, for native code.
 
-In: a class. Out: offsets in bytes. Invariant: the offsets of attributes are measured, not derived from a Python
-version's object layout.
+In: a class. Out: offsets in bytes. Invariant: the offsets are measured, not derived from a Python version's object
+layout.
 """
 
 from __future__ import annotations
 
 import ctypes
 from functools import cache
-from typing import TYPE_CHECKING, Any
-
-if TYPE_CHECKING:
-    import numpy as np
-
-DATA = 16  # offset of the data pointer in NumPy's array objects, fixed by its ABI
-
-
-def address_of(values: np.ndarray) -> int:
-    """Return the address of an array's first element, faster than `values.ctypes.data`."""
-    return ctypes.c_int64.from_address(id(values) + DATA).value
+from typing import Any
 
 
 @cache

@@ -28,7 +28,7 @@ from weft.runtime.cpu.random.bit_generators import BLOCK, LANES, Engine, State, 
 from weft.runtime.cpu.random.methods import FUNCTION_NAMES, FUNCTIONS, HALF_ZIGGURATS, METHODS, NAMES, Drawing
 from weft.runtime.cpu.random.native_draws import HEAD, RECORD, Code, obtain_code, ziggurats
 from weft.runtime.cpu.random.readiness import Readiness
-from weft.runtime.cpu.slots import address_of
+from weft.runtime.services import address_of
 from weft.runtime.settings import thread_count
 
 # Minimum and maximum number of elements of a stream that a kernel reads at a time. (One iteration may read a row.)

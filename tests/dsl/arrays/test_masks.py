@@ -13,7 +13,7 @@ import pytest
 
 import weft as wf
 from weft.dsl.arrays import indexing
-from weft.dsl.arrays.masks import copy_masked
+from weft.dsl.arrays.masks import MaskCopier
 from weft.fusion import reset_statistics, statistics
 from weft.runtime import override
 
@@ -230,10 +230,14 @@ def test_the_kernel_takes_what_numpy_takes(dtype: str, shape: tuple[int, ...], m
         out = np.zeros(shape[0] + 8, dtype=(dtype, shape[1:]))
         count = np.count_nonzero(mask)
         for _ in range(2):
-            copy_masked(x, mask.copy(), out[:count])
+            MaskCopier(x[:1].nbytes)(x, mask.copy(), out[:count], 2)
             np.testing.assert_array_equal(out[:count], x[mask], strict=True)
             assert not out[count:].any()
             np.testing.assert_array_equal(np.asarray(wf.asarray(x)[wf.asarray(mask)]), x[mask], strict=True)
+            positions = np.zeros(shape[0] + 8, np.int64)
+            MaskCopier(None)(None, mask.copy(), positions[:count], 2)
+            np.testing.assert_array_equal(positions[:count], np.flatnonzero(mask))
+            assert not positions[count:].any()
 
 
 def test_a_mask_of_other_bytes_writes_nothing_behind_the_result(monkeypatch: pytest.MonkeyPatch) -> None:
@@ -241,10 +245,10 @@ def test_a_mask_of_other_bytes_writes_nothing_behind_the_result(monkeypatch: pyt
     x, mask = np.arange(20_003.0), (np.arange(20_003) % 200).astype(np.uint8).view(bool)
     out = np.zeros(30_000)
     bytes_ = mask.view(np.uint8)
-    copy_masked(x, bytes_ != 0, out[: np.count_nonzero(bytes_)])  # (later calls use the kernel)
+    MaskCopier(8)(x, bytes_ != 0, out[: np.count_nonzero(bytes_)], 1)  # (later calls use the kernel)
     for room in (np.count_nonzero(bytes_), 1000, 5):
         out[:] = 0
-        copy_masked(x, mask, out[:room])
+        MaskCopier(8)(x, mask, out[:room], 1)
         np.testing.assert_array_equal(out[:room], x[bytes_ != 0][:room])
         assert not out[room:].any()
 

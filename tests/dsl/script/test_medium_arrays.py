@@ -10,7 +10,8 @@ import numpy as np
 import pytest
 
 import weft as wf
-from weft.dsl.script import script_function, script_namespace
+from weft.dsl.arrays.array import Scalar
+from weft.dsl.script import native_script, script_function, script_namespace
 from weft.dsl.script.script_namespace import script_module
 from weft.runtime import SEVERAL_DEVICES
 
@@ -81,3 +82,39 @@ def test_new_arrays_are_freed(xp: Any) -> None:
     traced, _ = tracemalloc.get_traced_memory()
     tracemalloc.stop()
     assert traced < 1_000_000 and abs(sys.getrefcount(device) - before) < 100
+
+
+SCALAR_CALLS = [
+    "xp.sqrt(s)",
+    "xp.maximum(s, 0.5)",
+    "xp.maximum(0.5, s)",
+    "xp.where(s > 0, s, -s)",
+    "xp.sum(s)",
+    "xp.clip(s, 0, 1)",
+    "xp.full(3, s)",
+    "xp.stack([s, s])",
+    "xp.random.default_rng(3).normal(s, 2.0, 4)",
+    "xp.copyto(target, s) or target",
+]
+
+
+@pytest.mark.parametrize("call", SCALAR_CALLS)
+def test_functions_take_pending_scalars(call: str, xp: Any) -> None:
+    results = []
+    for module in (np, xp):
+        x = module.asarray(np.linspace(0.0, 1.0, 40_000)) + 0
+        s = (x * x).sum()
+        given = {"xp": module, "s": s, "target": np.zeros(3)}
+        results.append(np.asarray(eval(call, given)))
+    np.testing.assert_allclose(results[1], results[0], rtol=1e-14, strict=True)
+
+
+def test_native_code_gives_a_pending_scalar_to_wefts_function() -> None:
+    def slow(*arguments: Any) -> str:
+        return "slow"
+
+    s = (wf.asarray(np.ones(40_000)) + 1).sum()
+    made = native_script.make_native(np.sqrt, lambda *x: "own", slow, script_function.MemoryEffect.COMPUTE)
+    assert type(s) is Scalar and made(s) == "own"
+    made = native_script.make_native(np.copyto, lambda *x: "own", slow, script_function.MemoryEffect.WRITE)
+    assert made(s, 1.0) == made(np.zeros(3), s) == "slow"
