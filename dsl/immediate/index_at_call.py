@@ -137,6 +137,8 @@ def pick(array: Array, key: object) -> Any:
 
 def _picked(shape: tuple[int, ...], key: Any) -> int:
     """Return the number of elements that an index selects."""
+    if type(key) is np.ndarray and key.dtype.kind == "b" and key.shape == shape[: key.ndim]:
+        return int(np.count_nonzero(key)) * prod(shape[key.ndim :])
     parts = key if type(key) is tuple else (key,)
     left, size, given = list(shape), 1, list[tuple[int, ...]]()
     if len(parts) <= len(left):

@@ -2,12 +2,14 @@
 
 from __future__ import annotations
 
+import math
 from typing import Any
 
 import numpy as np
 import pytest
 
 import weft as wf
+from weft.dsl.immediate import index_at_call
 from weft.fusion.record import evaluate
 
 IMMEDIATE = 16384
@@ -44,3 +46,14 @@ def test_reduce_has_its_own_default_axis(name: str, shape: tuple[int, ...]) -> N
     for options in ({}, {"axis": None}, {"axis": -1}, {"keepdims": True}, {"initial": 1.0}):
         for given in (wf.asarray(x), [wf.asarray(row) for row in x]):
             np.testing.assert_array_equal(np.asarray(own.reduce(given, **options)), numpys.reduce(x, **options))
+
+
+@pytest.mark.parametrize("rest", [(), (3,), (2, 2)])
+@pytest.mark.parametrize("other", [False, True])
+def test_the_elements_that_a_mask_selects_are_counted(rest: tuple[int, ...], other: bool) -> None:
+    x = np.arange(40 * math.prod(rest)).reshape(8, 5, *rest)
+    for mask in (np.arange(8) % 3 == 0, (np.arange(40) % 7 == 0).reshape(8, 5), np.ones(8, bool)):
+        mask = mask.view(np.uint8) * 2 if other else mask  # (True is any byte but 0)
+        assert index_at_call._picked(x.shape, mask.view(bool)) == x[mask.view(bool)].size
+    with pytest.raises(IndexError):
+        index_at_call._picked(x.shape, np.ones(7, bool))
