@@ -54,7 +54,7 @@ class _Shown:
 
 
 def _plain(default: Any) -> Any:
-    """Replace markers such as ``numpy._NoValue`` by dots."""
+    """Return a default value, with classes shown by their names and objects such as ``numpy._NoValue`` as an ellipsis."""
     if default is inspect.Parameter.empty:
         return default
     if isinstance(default, type):

@@ -46,8 +46,8 @@ TEXTS = {
     ),
     "k_means": (
         "k-means clustering",
-        "The program clusters points with Lloyd's algorithm. In each iteration, a single kernel computes the distances between points\n"
-        "and centers, and finds the nearest center for each point. weft never stores the distances in memory.",
+        "The program clusters points with Lloyd's algorithm. The kernel that finds the nearest center for each point also computes\n"
+        "the distances between points and centers, so weft never stores the distances in memory.",
     ),
     "lattice_boltzmann": (
         "Flow around a cylinder",
