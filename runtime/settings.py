@@ -143,7 +143,7 @@ TABLE = (
         "WEFT_HOST_FALLBACK",
         _choice("ignore", "warn", "raise"),
         "warn",
-        'response to an operation on GPU arrays that NumPy executes on the host: "ignore", "warn" (once per source line), or "raise"',
+        'response to an operation on GPU arrays that NumPy executes on the host: "ignore", "warn" (once per source line and operation), or "raise"',
     ),
     Setting(
         "strict",
@@ -157,7 +157,7 @@ TABLE = (
         "WEFT_VERIFY",
         _flag,
         False,
-        "whether weft also interprets every program that has a plan, and compares the results bit by bit",
+        "whether weft also interprets every program that has a plan, and compares the results",
     ),
     Setting(
         "background",
