@@ -327,6 +327,10 @@ def _formatted(frame: FunctionFrame, node: ast.JoinedStr) -> Any:
 
 def _format(frame: FunctionFrame, part: ast.FormattedValue) -> str:
     """Return the format specifier of a value in an f-string, or raise KernelSyntaxError if it is unsupported."""
+    if part.conversion not in (-1, ord("s")):
+        frame.fail(
+            part, f"the conversion !{chr(part.conversion)} is not part of the kernel language: leave it out", "syntax"
+        )
     if part.format_spec is None:
         return ""
     assert isinstance(part.format_spec, ast.JoinedStr)

@@ -102,7 +102,7 @@ def item_of(c: Compiler, value: object, k: Any) -> Any:
             if isinstance(k, Constant):
                 return items[k.value]
             c.fail(
-                "a loop over a tuple of different types needs a number of iterations that is known when the kernel is compiled"
+                "a loop over the items of a tuple needs a number of iterations that is known when the kernel is compiled"
             )
         case ArrayValue():
             return arrays.select(c, value, k)

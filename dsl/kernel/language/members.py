@@ -146,7 +146,7 @@ def _of_array(c: Compiler, array: ArrayValue, name: str) -> Any:
     near = suggestion(name, ("shape", "size", "ndim", "dtype", "itemsize", "nbytes", "strides", *ARRAY_METHODS))
     c.fail(
         f"arrays have no attribute {name!r} inside a kernel{near} (they have shape, size, ndim, dtype, itemsize, nbytes, "
-        f"strides, T, real, imag, flat, and the methods {', '.join(sorted(set(ARRAY_METHODS) - _NEED_MEMORY))})",
+        f"strides, T, real, flat, for complex numbers also imag, and the methods {', '.join(sorted(set(ARRAY_METHODS) - _NEED_MEMORY))})",
         "attribute",
     )
 

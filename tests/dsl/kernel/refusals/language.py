@@ -184,6 +184,11 @@ def string_formatting(x):
     x[0] = 1
 
 
+@refused(SYNTAX, "conversion !r")
+def conversion_in_f_string(x):
+    print(f"{x[0]!r}")  # here
+
+
 @refused(TYPE, "read-only")
 def bytes_literal(x):
     b = b"abc"
