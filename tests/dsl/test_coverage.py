@@ -12,7 +12,7 @@ from tests.dsl import coverage
 
 def test_the_page_is_up_to_date() -> None:
     page = coverage.FILE.read_text(encoding="utf-8")
-    if f"with NumPy {coverage.version()} by " not in page:
+    if f"each function of NumPy {coverage.version()} on " not in page:
         pytest.skip("the page is of another version of NumPy")
     with warnings.catch_warnings():
         warnings.simplefilter("ignore")
