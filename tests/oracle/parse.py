@@ -14,6 +14,7 @@ import numpy as np
 
 from weft.codegen.kernel_ir.dtypes import bfloat16, dtype_kind
 from weft.codegen.kernel_ir.operation import Block, Function, Kernel, Operation, Parameter, Pointer, Type, Value
+from weft.codegen.schedules.decision import Decision
 from weft.codegen.schedules.table import SCHEDULES
 
 
@@ -202,7 +203,10 @@ def parse_kernel(text: str) -> Kernel:
     kernel = Kernel(head[1], [], Block(), np.dtype(head[2]), head[3])  # type: ignore[arg-type]
     kernel.attributes = given = parser.attributes(head[4])
     if "schedule" in given:
-        decision = next(vars(each)[given["schedule"]] for each in SCHEDULES if given["schedule"] in vars(each))
+        named = [vars(each).get(given["schedule"]) for each in SCHEDULES]
+        decision = next((each for each in named if isinstance(each, type) and issubclass(each, Decision)), None)
+        if decision is None:
+            parser.fail(f"{given['schedule']} is no schedule", f"schedule={given['schedule']}")
         own = {each.name: given.pop(each.name) for each in fields(decision) if each.name in given}
         given["schedule"] = decision(**own)
     while (line := parser.next()) != ") {":

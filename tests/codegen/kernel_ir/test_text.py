@@ -136,6 +136,7 @@ def test_constants_are_exact(value: np.generic) -> None:
         ("  } -> []", "  }", "line 15, column 3: a region closes with"),
         ("store(%out", "store %out", "line 13, column 5: no operation"),
         ("index=int32", "index=int16", "line 1, column 1: expected 'kernel NAME"),
+        ("level=logical", "level=logical schedule=Kernel", "line 1, column 39: Kernel is no schedule"),
         ("%n: int32\n", "%n int32\n", "line 5, column 3: expected '  %name: type"),
         ("  } -> []\n}\n", "", "line 14, column 5: the text ends inside the kernel"),
         ("}\n", "}\nmore\n", "line 17, column 1: text after the kernel"),
