@@ -1,7 +1,8 @@
 """A command that runs the clients' cases and programs, and writes the results to ``docs/package_results.md``.
 
 ``python -m tests.clients``, with the packages of the extra ``clients`` installed. Each package's cases (`interop`) and each
-program (`packages`) run in separate processes. The document keeps its rows for missing packages.
+program (`packages`) run in separate processes. The document keeps its sections about missing packages, and lists
+programs whose packages are missing as not run.
 """
 
 from __future__ import annotations

@@ -2,8 +2,8 @@
 
 ``python -m tests.conformance.numba_cuda FOLDER [PART_OF_A_FILE_NAME ...]``, where FOLDER is an unpacked wheel of
 numba-cuda, which is not part of this project. Each test file runs in a child process, in which ``numba.cuda`` is
-`weft.cuda`. A test that ends its process, or prints nothing for too long, counts as failed, and a new process continues
-with the next test. Some files need the packages cffi and nvidia-nvjitlink. The command prints a line for each file,
+`weft.cuda`. A test that ends its process, or takes more than `SILENCE` seconds, counts as failed, and a new process
+continues with the next test. Some files need the packages cffi and nvidia-nvjitlink. The command prints a line for each file,
 then the causes of failures by frequency, and the listed differences without a failing test. ``--failures`` also prints
 each failing test with its cause.
 """
@@ -26,7 +26,7 @@ from tests.conformance.numba_cuda_differences import DIFFERENCES, entry_for
 
 SILENCE = 400  # seconds that one test may take
 
-# Files that test internals of Numba, which programs do not use: part of the path -> why it is not run.
+# Files that test internals of Numba, which programs do not use: beginning of the path -> why it is not run.
 OUT_OF_SCOPE: dict[str, str] = {
     "benchmarks/": "times of launches",
     "cudasim/": "Numba's simulator",

@@ -1,6 +1,6 @@
 """Random stencil loops whose time steps are blocked with GPU schedules.
 
-Results on device `simt` must have the same bits as results on NumPy.
+Results on the `simt` devices must have the same bits as results on NumPy.
 
 ``python -m tests.fuzz.block_steps --programs 200 --seed 0`` runs the loops. Tiles are so small that halos extend over
 several tiles.

@@ -63,7 +63,7 @@ class Program:
 
 
 def mixture(seed: int) -> list[Program]:
-    """Return a random program of `graphs`, once for each of up to three sets of sizes.
+    """Return a random program of `graphs`, once for each of three inputs, of which the first two have the same sizes.
 
     The list is empty if the program uses float16, whose sums are not exact for all sizes.
     """

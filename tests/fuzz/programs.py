@@ -325,7 +325,10 @@ def run_numpy(lines: list[str], start: dict[str, np.ndarray]) -> dict[str, np.nd
 
 
 def differences(ours: dict[str, np.ndarray], theirs: dict[str, np.ndarray], loose: bool) -> str:
-    """Return the first difference between results, or "". With `loose`, results are compared up to rounding."""
+    """Return the first difference between results, or "".
+
+    Complex numbers, and with `loose` also floats, are compared up to rounding.
+    """
     for name, wanted in theirs.items():
         found = ours[name]
         if found.shape != wanted.shape or found.dtype != wanted.dtype:

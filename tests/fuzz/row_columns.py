@@ -74,7 +74,7 @@ def bits(array: wf.Array) -> bytes:
 
 
 class Generator:
-    """A generator of a program that computes several reductions of an array x, a row w and a column s."""
+    """A generator of a program that computes several reductions of an array x, combined with a row w and a column s."""
 
     def __init__(self, seed: int) -> None:
         self.random = pick = random.Random(seed)

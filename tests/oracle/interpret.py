@@ -2,7 +2,8 @@
 
 In: a kernel and one argument per parameter: a 1-D array or an (array, start) pair for a pointer, otherwise a scalar.
 Out: the arrays, written in place. Invariant: every out-of-bounds access is an error. In a threaded kernel, threads of a
-block are switched only at synchronization points, and a barrier that not all threads reach is an error.
+block are switched only at synchronization points, and a barrier that not all threads reach is an error. (In an explicit
+kernel, threads that have ended need not reach it.)
 """
 
 from __future__ import annotations
@@ -88,7 +89,8 @@ def interpret_kernel(
     IndexError
         If an access is out of bounds.
     DivergenceError
-        If not all threads of a block reach a barrier, or not all threads of a warp reach a shuffle.
+        If threads wait forever, for example at a barrier that not all threads of the block reach, or if a lane is at a
+        warp operation whose mask excludes it.
     """
     given = _arguments(kernel, arguments)
     with np.errstate(all="ignore"):

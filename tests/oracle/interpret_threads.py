@@ -27,7 +27,7 @@ Offers = dict[int, list[Any]]  # operands by lane
 
 
 class DivergenceError(RuntimeError):
-    """Raised if threads of a block wait at different barriers or shuffles, or wait for threads that have ended."""
+    """Raised for a synchronization that can never complete, or that the kernel or the mask does not allow."""
 
 
 @dataclass(slots=True)

@@ -235,7 +235,7 @@ EXACT_COMPARISONS = {
 
 
 def agree(op: str, base: np.ndarray, found: np.ndarray, numbas: np.ndarray) -> bool:
-    """Return whether results agree: within rounding if functions of the C library compute them, otherwise exactly."""
+    """Return whether results agree: within rounding for powers, `atan2` and complex numbers, otherwise exactly."""
     if op not in ("**", "atan2") and numbas.dtype.kind != "c":
         return np.array_equal(found, numbas)
     defined = (base != 0) | (op != "**") | (numbas.dtype.kind != "c")  # complex powers of 0 are not

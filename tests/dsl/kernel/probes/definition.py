@@ -18,7 +18,7 @@ import numpy as np
 class Probe:
     """A kernel, its arguments, its launch, and its oracle. Arrays are copied for every run.
 
-    `ulps` is the permitted error of floats in units in the last place; 0 requires the same bits. `printed` is the
+    `ulps` is the permitted error of floats in units in the last place; 0 requires equal numbers. `printed` is the
     expected output of the kernel. `keywords` are arguments passed by name, and `options` are options of the decorator.
     `ahead` is whether the kernel can be compiled without a launch.
     """

@@ -1,7 +1,7 @@
 """The definition of a refusal: an invalid or unsupported program, and its expected error.
 
-The comment ``# here`` marks the line that the error must name. In a program without the comment, the launch fails, and
-the error names the kernel.
+The comment ``# here`` marks the line that the error must name. In a program without the comment, the launch is invalid,
+and the error need not name a line.
 """
 
 from __future__ import annotations
