@@ -458,7 +458,10 @@ def _dot(self: Array, b: Any, out: Any = None) -> Any:
     """
     if is_foreign(b):
         return call_numpy(np.dot, (self, b, out), {})
-    return linear.dot(self, b, out)
+    return linear.dot(self, b) if out is None else linear.dot(self, b, out)
+
+
+_dot.records = linear.dot.records  # type: ignore[attr-defined]
 
 
 # Functions that are methods of the same name.

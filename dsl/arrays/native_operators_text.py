@@ -68,7 +68,7 @@ class _Operator(KeyText):
         return t.end()
 
     def _leave_memory(self) -> None:
-        """Emit a branch to ``slow`` if the only argument is a small array in CPU memory.
+        """Emit a branch to ``slow`` if the first argument is a small array in CPU memory, and no second one is pending.
 
         Python may execute the operation on such an array immediately.
         """
@@ -84,9 +84,17 @@ class _Operator(KeyText):
         elements = t.new(f"mul i64 {itemsize}, {t.load(known['immediate'], 0)}")
         most = t.new(f"mul i64 {most}, {t.load(known['immediate'], FIXED)}")
         most = t.new(f"select i1 {t.new(f'icmp ugt i64 {most}, {elements}')}, i64 {most}, i64 {elements}")
-        t.enter_if(
-            f"icmp sgt i64 {self._call('i64', 'PyLong_AsLongLong', f'ptr {size}')}, {most}", "alone.large", "slow"
-        )
+        nbytes = self._call("i64", "PyLong_AsLongLong", f"ptr {size}")
+        t.leave_if(f"icmp sgt i64 {nbytes}, {most}", "alone.large", "alone.small")
+        # (Python records an operation of two arrays if the second one is pending.)
+        t.enter_if("icmp eq i64 %count, 2", "alone.two", "slow")
+        second = t.load("%given", 1, "ptr")
+        t.enter_if(f"icmp eq ptr {self._type(second)}, {known['Array']}", "alone.other", "slow")
+        other = self._field(second, "Array._storage")
+        t.enter_if(f"icmp eq ptr {other}, null", "alone.unset", "alone.stored")
+        t.jump("slow", "alone.stored")
+        t.branch(f"icmp eq ptr {self._field(other, 'Storage.buffer')}, {known['None']}", "record", "slow")
+        t.label("alone.large")
         t.store("1", self._large, 0)
         t.do("br label %record")
 
