@@ -493,6 +493,7 @@ argmax = _position("argmax")
 argmin = _position("argmin")
 
 
+@memoized
 def cumsum(a: ArrayLike, axis: int | None = None, dtype: DTypeLike | None = None, out: Output | None = None) -> Any:
     """Return the cumulative sum along an axis, by default of the flattened array.
 
@@ -504,6 +505,7 @@ def cumsum(a: ArrayLike, axis: int | None = None, dtype: DTypeLike | None = None
     return accumulate("add", a, axis, dtype, out)
 
 
+@memoized
 def cumprod(a: ArrayLike, axis: int | None = None, dtype: DTypeLike | None = None, out: Output | None = None) -> Any:
     """Return the cumulative product along an axis, by default of the flattened array.
 
