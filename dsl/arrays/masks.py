@@ -189,16 +189,18 @@ def _collect(values: Any, test: np.ndarray, device: Device) -> Array:
     copier = MaskCopier(None if values is None else width)
     if values is None and copier.run is None:  # (on several threads, NumPy finds them no faster)
         return adopt_new(copier.find(test), device)
-    # (Memory that the device has used before is already mapped.)
-    memory = device.allocate(count * width)
-    storage = Storage((count, *rest), dtype, device, memory)
-    out = device.view_memory(memory, dtype, storage.shape)
     # (A quarter of the work, because one thread nearly saturates the memory bandwidth.)
     threads = runtime.thread_count()
     blocks = runtime.divide_axis(len(test), (test.size + 2 * count * width) // 4, threads)
+    if len(blocks) == 1:
+        found = adopt_new(out := np.empty((count, *rest), dtype), device)
+    else:  # (memory that the device has used before is already mapped)
+        memory = device.allocate(count * width)
+        found = wrap(Storage((count, *rest), dtype, device, memory))
+        out = device.view_memory(memory, dtype, found.shape)
     if copier.run and test.ndim == 1 and test.flags.c_contiguous and (values is None or values.flags.c_contiguous):
         copier.run(values, test, out, min(len(blocks), threads))
-        return wrap(storage)
+        return found
 
     def copy(block: slice, out: np.ndarray) -> None:  # (of one block, so that copies of it stay in the cache)
         part, taken = (np.ascontiguousarray(x[block]) for x in (values, test))
@@ -207,7 +209,7 @@ def _collect(values: Any, test: np.ndarray, device: Device) -> Array:
     ends = [0, *accumulate([int(np.count_nonzero(test[block])) for block in blocks[:-1]]), count]
     calls = [partial(copy, block, out[begin:end]) for block, (begin, end) in zip(blocks, pairwise(ends), strict=True)]
     runtime.run_calls(calls, len(blocks))
-    return wrap(storage)
+    return found
 
 
 def find_true(mask: Array) -> tuple[np.ndarray | Array, ...]:

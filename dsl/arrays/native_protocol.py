@@ -62,7 +62,7 @@ class _Reflect(OperandText):
         self._known = self._t.begin_builtin(NAME, (*_FUNCTIONS, *_OBJECTS, "table", "slow", "callers"))
 
     def text(self) -> str:
-        """Return the LLVM IR of machine code for ``__array_ufunc__(array, ufunc, "__call__", number, array)``."""
+        """Return the LLVM IR of a builtin that handles ``__array_ufunc__(array, ufunc, "__call__", number, array)``."""
         t, known = self._t, self._known
         pair = t.new("alloca ptr, i64 2")
         t.enter_if("icmp eq ptr %names, null", "unnamed", "slow")
