@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import math
+from fractions import Fraction
 from functools import partial
 from typing import TYPE_CHECKING, Any
 
@@ -227,13 +228,9 @@ ROWS = (
 
 
 def _fma_reference(x: np.ndarray, y: np.ndarray, z: Any) -> Any:
-    """Return the fused multiply-add.
-
-    The result is correctly rounded for float32. For float64, it is computed in longdouble, and is within one ulp.
-    """
+    """Return the fused multiply-add of float32 or float64 numbers, correctly rounded."""
     if x.dtype.itemsize == 8:
-        wide = np.longdouble
-        return (x.astype(wide) * y.astype(wide) + z.astype(wide)).astype(x.dtype)
+        return np.vectorize(_fma_of_float64, otypes="d")(x, y, z)[()]
     with np.errstate(all="ignore"):
         product, addend = x.astype(np.float64) * y.astype(np.float64), z.astype(np.float64)
         total = np.asarray(product + addend)
@@ -244,3 +241,19 @@ def _fma_reference(x: np.ndarray, y: np.ndarray, z: Any) -> Any:
         inexact = np.isfinite(total) & (lost != 0)
         below = total.view(np.int64) - ((lost > 0) != (total > 0))
         return np.where(inexact, (below | 1).view(np.float64), total).astype(x.dtype)[()]
+
+
+def _fma_of_float64(x: float, y: float, z: float) -> float:
+    """Return x * y + z, computed exactly and rounded once."""
+    x, y, z = float(x), float(y), float(z)
+    if not (math.isfinite(x) and math.isfinite(y)):
+        return x * y + z
+    if not math.isfinite(z):
+        return z  # (the product may overflow)
+    total = Fraction(x) * Fraction(y) + Fraction(z)
+    if not total:
+        return x * y + z  # (the product is exact, and the sum has the sign of zero that IEEE 754 requires)
+    try:
+        return float(total)
+    except OverflowError:
+        return math.inf if total > 0 else -math.inf

@@ -9,29 +9,43 @@ import weft as wf
 from weft.codegen.ops import find_op
 
 
-def fma(*operands: float) -> np.float32:
+def fma(dtype: type, *operands: float) -> np.floating:
     reference = find_op("fma").reference
     assert reference is not None
-    result: np.float32 = reference(*(np.float32(v) for v in operands))
+    result: np.floating = reference(*(dtype(v) for v in operands))
     return result
 
 
-def test_fma_of_float32_is_rounded_once() -> None:
-    """Test exact results near the midpoint of two floats, which float64 would round to the midpoint."""
-    unit = 2.0**-23
-    x, y, z = 1 - unit, (1 + unit) / 2 * unit, 1 + unit  # x * y is half a unit minus 2^-70
-    assert fma(x, y, z) == np.float32(1 + unit)
-    assert fma(-x, y, z) == np.float32(1 + unit)
-    assert fma(x, y, -z) == np.float32(-1 - unit)
-    assert fma(-x, y, -z) == np.float32(-1 - unit)
-    assert fma(1, y, z) == np.float32(1 + 2 * unit)
+@pytest.mark.parametrize("dtype", [np.float32, np.float64])
+def test_fma_is_rounded_once(dtype: type) -> None:
+    """Test exact results near the midpoint of two floats, which a wider type would round to the midpoint."""
+    unit = float(np.finfo(dtype).eps)
+    x, y, z = 1 - unit, (1 + unit) / 2 * unit, 1 + unit  # x * y is half a unit minus the cube of a unit
+    assert fma(dtype, x, y, z) == dtype(1 + unit)
+    assert fma(dtype, -x, y, z) == dtype(1 + unit)
+    assert fma(dtype, x, y, -z) == dtype(-1 - unit)
+    assert fma(dtype, -x, y, -z) == dtype(-1 - unit)
+    assert fma(dtype, 1, y, z) == dtype(1 + 2 * unit)
 
 
-def test_fma_of_what_is_no_number() -> None:
-    assert fma(np.inf, 1, 1) == np.inf
-    assert np.isnan(fma(np.inf, 1, -np.inf))
-    assert np.isnan(fma(np.inf, 0, 1))
-    assert np.signbit(fma(-0.0, 1, -0.0))
+@pytest.mark.parametrize("dtype", [np.float32, np.float64])
+def test_fma_keeps_the_rounding_error_of_a_product(dtype: type) -> None:
+    unit = float(np.finfo(dtype).eps)
+    assert fma(dtype, 1 + unit, 1 + unit, -1 - 2 * unit) == unit**2
+    most = np.finfo(dtype).max
+    assert fma(dtype, most, 2, -most) == most
+    assert fma(dtype, most, -2, 1) == -np.inf
+
+
+@pytest.mark.parametrize("dtype", [np.float32, np.float64])
+def test_fma_of_what_is_no_number(dtype: type) -> None:
+    most = np.finfo(dtype).max
+    assert fma(dtype, np.inf, 1, 1) == np.inf
+    assert fma(dtype, most, most, -np.inf) == -np.inf
+    assert np.isnan(fma(dtype, np.inf, 1, -np.inf))
+    assert np.isnan(fma(dtype, np.inf, 0, 1))
+    assert np.signbit(fma(dtype, -0.0, 1, -0.0))
+    assert not np.signbit(fma(dtype, 3, 1, -3))
 
 
 @pytest.mark.parametrize("dtype", [np.float32, np.float64])
