@@ -6,8 +6,9 @@ from collections.abc import Iterable
 
 import numpy as np
 
-# The largest value of an index in 32-bit arithmetic. The margin is for one block of threads or lanes.
-LIMIT = 2**31 - 2**16
+# Spans and extents below this limit allow 32-bit indices. The margin is for one block of threads or lanes, and for one
+# stride of the grid of a scatter: a loop computes the index after its last iteration.
+LIMIT = 2**31 - 2**19
 
 
 def choose_index_dtype(byte_spans: Iterable[int], extents: Iterable[int]) -> np.dtype:

@@ -7,6 +7,8 @@ import pytest
 
 from weft.codegen import choose_index_dtype
 from weft.codegen.index_width import LIMIT
+from weft.codegen.machines import GPU
+from weft.codegen.schedules.scatter import MOST_BLOCKS
 
 BEYOND = [2**31 - 1, 2**31, 2**31 + 1, 2**32 - 1, 2**32, 2**32 + 1, 2**40]
 
@@ -28,3 +30,7 @@ def test_32_bits_up_to_the_limit() -> None:
 def test_the_limit_leaves_room_for_a_block_of_threads_and_lanes() -> None:
     # the maximum index beyond the extent of a kernel: 1024 threads with 16 lanes or unrolled iterations each
     assert LIMIT + 1024 * 16 < 2**31
+
+
+def test_the_limit_leaves_room_for_a_stride_of_the_grid() -> None:
+    assert LIMIT + MOST_BLOCKS * GPU.block < 2**31
