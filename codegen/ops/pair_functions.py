@@ -198,7 +198,7 @@ def expm1(z: Parts) -> Parts:
 
 
 def _log_size(z: Parts) -> Real:
-    """Return log |z| without overflow or underflow, and without cancellation where |z| is near 1."""
+    """Return log |z|, without overflow, underflow or, where |z| is near 1, cancellation."""
     x, y = z
     big, small = abs(x).of("maximum", abs(y)), abs(x).of("minimum", abs(y))
     high, low = big > float(x.limits.max) / 4, big < float(x.limits.tiny) * 2.0**60
@@ -207,7 +207,10 @@ def _log_size(z: Parts) -> Real:
     back = high.choose(x.like(2 * LN2), low.choose(x.like(-60 * LN2), 0.0))
     size = (big * scale).of("hypot", small * scale)
     near = (size > 0.5) & (size < 2.0)
-    close = 0.5 * ((big - 1) * (big + 1) + small * small).of("log1p")
+    # near 1, the rounded squares cancel without a further error, and the sum consists of their rounding errors
+    square, other = big * big, small * small
+    errors = big.of("fma", big, -square) + small.of("fma", small, -other)
+    close = 0.5 * (((square - 1) + other) + errors).of("log1p")
     return (x.infinite | y.infinite).choose(math.inf, near.choose(close, size.of("log") + back))
 
 

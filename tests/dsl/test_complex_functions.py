@@ -93,6 +93,15 @@ def test_logarithms_of_magnitudes_of_every_exponent(name: str) -> None:
 
 
 @pytest.mark.parametrize("dtype", ["complex128", "complex64"])
+def test_logarithms_of_magnitudes_near_1(dtype: str) -> None:
+    """Test that the real part has a small relative error, although it is the difference of nearly equal numbers."""
+    z = np.exp(1j * np.linspace(0, 6, 1000)).astype(dtype)
+    with override(immediate=0, interpret="never"):
+        found = np.asarray(wf.log(wf.asarray(z)))
+    np.testing.assert_allclose(found.real, np.log(z).real, rtol=1e4 * np.finfo(dtype).eps)
+
+
+@pytest.mark.parametrize("dtype", ["complex128", "complex64"])
 @pytest.mark.parametrize(
     "name", ["less", "less_equal", "greater", "greater_equal", "equal", "maximum", "minimum", "fmax", "fmin"]
 )
