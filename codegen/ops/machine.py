@@ -41,10 +41,8 @@ def _of_pi(quarter: int, b: KernelBuilder, x: Value) -> Value:
     x = b.op("subtract", x, b.op("add", whole, whole))
     halves = b.op("rint", b.op("add", x, x))
     angle = b.op("multiply", b.op("subtract", x, b.op("multiply", halves, half)), b.constant(math.pi, x.type))
-    quadrant = b.op("subtract", halves, b.op("multiply", quad, b.op("floor", b.op("divide", halves, quad))))
-    if quarter:  # not earlier: before the reduction, halves may be too large for an exact addition
-        turned = b.op("add", quadrant, b.constant(quarter, x.type))
-        quadrant = select(b, test(b, "less", turned, quad), turned, b.op("subtract", turned, quad))
+    turned = b.op("add", halves, b.constant(quarter, x.type)) if quarter else halves
+    quadrant = b.op("subtract", turned, b.op("multiply", quad, b.op("floor", b.op("divide", turned, quad))))
     odd = b.op("bitwise_or", test(b, "equal", quadrant, one(b, x)), test(b, "equal", quadrant, b.constant(3, x.type)))
     value = select(b, odd, b.op("cos", angle), b.op("sin", angle))
     low = test(b, "less", quadrant, b.constant(2, x.type))
