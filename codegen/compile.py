@@ -24,7 +24,8 @@ def _backend(kind: str) -> Any:
 def compile_kernel(kernel: Kernel, target: Target) -> ObjectCode:
     """Compile a kernel to object code for a CPU or a GPU.
 
-    Raises TypeError for operations that the target cannot compute, and CompileError for other failures.
+    Raises InvalidKernelError for an invalid kernel, TypeError for operations that the target cannot compute, and
+    CompileError for other failures.
     """
     verify_kernel(kernel)
     backend = _backend(target.kind)
@@ -35,7 +36,7 @@ def compile_kernel(kernel: Kernel, target: Target) -> ObjectCode:
 def lower_stages(kernel: Kernel, target: Target) -> dict[str, str]:
     """Return the text of a kernel after each stage of compilation, as a dict with the stage names as keys.
 
-    The stages are ``kernel``, ``llvm`` and ``asm``. On a GPU, ``asm`` is PTX.
+    The stages are ``kernel``, ``llvm`` and ``asm``. On a GPU, ``asm`` is PTX, and ``threaded`` precedes ``llvm``.
     """
     verify_kernel(kernel)
     return {"kernel": print_kernel(kernel), **_backend(target.kind).stages(kernel, target)}

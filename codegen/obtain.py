@@ -61,7 +61,7 @@ class CodeCache:
     def get_or_build(self, key: object, build: Callable[[], Any]) -> Any:
         """Return the function for `key`. On a cache miss, build and cache it first.
 
-        If a build fails, the next caller tries it again.
+        If a build fails or returns None, the next caller tries it again.
         """
         with self._lock:
             if (found := self.get(key)) is not None:

@@ -39,8 +39,8 @@ class Target:
     Attributes
     ----------
     name : str
-        "host", "sm_70" to "sm_121", or "simt:sm_90" and "simt:sm_90:sanitized": the schedules of that GPU, run in host
-        code.
+        "host", "sm_70" to "sm_121", or "simt:sm_90", "simt:sm_90:backward" and "simt:sm_90:sanitized": the schedules of
+        that GPU, run in host code.
     kind : {"cpu", "cuda"}
         What the code runs on.
     triple : str

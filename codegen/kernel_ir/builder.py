@@ -28,10 +28,7 @@ ALIGNED = 16  # alignment in bytes of arguments that are passed by value
 
 
 class BranchBuilder:
-    """An `if` under construction, with the values that its current region yields.
-
-    After the `if` is closed, it also has results.
-    """
+    """An `if` under construction, with its results and the values that its current region yields."""
 
     __slots__ = ("results", "yielded")
 
@@ -40,15 +37,19 @@ class BranchBuilder:
         self.yielded: tuple[Value, ...] = ()
 
     def yield_(self, *values: Value) -> None:
-        """Set the results of an `if`, or the loop-carried values of the next iteration.
+        """Set the values that the open region yields.
 
-        Call this method once in each region, before the region is closed.
+        They are the results of an `if`, or the loop-carried values of the next iteration. Call this method at most once
+        in each region, before the region is closed.
         """
         self.yielded = values
 
 
 class LoopBuilder(BranchBuilder):
-    """A `for` loop under construction, with its index and its loop-carried values."""
+    """A `for` loop under construction, with its index and its loop-carried values.
+
+    After the loop is closed, it also has results.
+    """
 
     __slots__ = ("carried", "index")
 

@@ -119,8 +119,8 @@ class Kernel:
 
     `level` is "logical" or "threaded".
 
-    `index_dtype` is int32 or int64; every loop index, extent and address of the kernel has it.
-    `attributes` is plain data (str, int, bool, tuples of them): ``fast``, ``block`` ... Those of explicit kernels:
+    `index_dtype` is int32 or int64: the dtype of loop indices, and of the indices of memory accesses.
+    `attributes` is plain data (str, int, bool, tuples of them) except for ``schedule``. Those of explicit kernels:
     ``explicit`` (True), ``launch_bounds`` (threads per block, blocks per multiprocessor), ``max_registers``,
     ``line_info``, ``file``, ``trace``; an operation's attribute ``line`` is the user's line.
     ``arrays`` of an explicit kernel with atomics: a string for each array, with the name of the pointer, the bytes of an
@@ -183,7 +183,8 @@ STRUCTURAL: dict[str, str] = {
         "stop (exclusive) in steps of `step`. The region ends with a `yield` of the next carried values. With `step_from`, the "
         "last operand is the step. With `rolled`, the loop is not unrolled. With `opaque`, a GPU computes addresses from the "
         "index in each iteration. With `lanes`, the body may run for this number of consecutive indices at once. Role reduce: "
-        "carried values are combined by the ops in `combine`, in any order"
+        "carried values are combined by the ops in `combine`, in any order. With `across`, the lanes of a loop around it reduce "
+        "their own elements in order. With `apart`, each iteration combines one element with the accumulators of one lane"
     ),
     "if": (
         "(condition) {likely} region, region -> *results. Both regions end with a `yield`. `likely`: whether the condition "

@@ -3,7 +3,7 @@
 The verifier checks the signatures. Each signature is one line of text.
 
 A signature is two lists of words, for operands and for results. A word is a dtype's name, ``index`` (the kernel's
-index dtype), ``pointer``, ``element`` (the pointer's element type), ``same`` (the operand's own type), or ``x`` and
+index dtype), ``pointer``, ``element`` (the pointer's element type), ``same`` (the pointer's own type), or ``x`` and
 ``to`` (a number or bool, of one dtype wherever the word occurs).
 """
 

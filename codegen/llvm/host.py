@@ -119,7 +119,8 @@ def _machine(target: Target) -> llvm.TargetMachine:
 def _extract_loops(module: llvm.ModuleRef, builder: llvm.PassBuilder) -> None:
     """Move outer loops into separate functions until no function has many loops over threads.
 
-    LLVM's loop passes and its code generator take longer than linear time for functions with many loops.
+    Stop after `MOST_DEPTH` rounds. LLVM's loop passes and its code generator take longer than linear time for functions
+    with many loops.
     """
     own = {function.name for function in module.functions}
     for _ in range(MOST_DEPTH):

@@ -1,8 +1,8 @@
 """libdevice, NVIDIA's math library for GPUs, as bitcode that is linked into kernels.
 
 In: a module that calls functions of libdevice. Out: the same module with these functions and their dependencies.
-Invariant: each function is extracted from the library once, and cached in memory and on disk. No kernel reads the
-whole library.
+Invariant: each function is extracted from the library once, and cached in memory and on disk. Only an extraction reads
+the whole library.
 """
 
 from __future__ import annotations

@@ -1,7 +1,7 @@
 """PTX of operations that involve several threads: indices, barriers, shuffles, votes.
 
-Out: calls to LLVM intrinsics, each of which is one instruction on every architecture of the table. Invariant: threads
-exchange values in 32-bit registers, so every dtype is supported.
+Out: calls to LLVM intrinsics, each of which is one instruction. Only a barrier of the grid is a sequence of instructions.
+Invariant: threads exchange values in 32-bit registers, so every dtype is supported.
 """
 
 from __future__ import annotations
@@ -65,8 +65,8 @@ def grid_barrier(emitter: Emitter, operation: Operation) -> None:
     """Emit a grid-wide barrier, which uses a counter in global memory.
 
     One thread per block adds to the counter: 1, or in the first block the number that makes the total 2**31. The top
-    bit of the counter therefore flips each time all blocks have arrived, and the counter is never reset. Concurrent
-    launches use different counters, selected by the ID of the grid.
+    bit of the counter therefore flips each time all blocks have arrived, and the counter is never reset. The ID of the
+    grid selects one of 64 counters, so that concurrent launches use different counters.
     """
     slots = 64
     counters = f"@{emitter.kernel.name}__grid"

@@ -31,15 +31,16 @@ class OpDef:
         The same for complex operands: ``on_pairs(builder, *operands)``, where a complex operand is a
         (real, imaginary) pair of values and a real operand is a single value. It returns a pair or one value.
     lowering : dict of str to str
-        If the op is not expanded: maps the dtype kind of the first operand ("b", "i", "u", "f") to
+        For dtypes for which the op is not expanded: maps the dtype kind of the first operand ("b", "i", "u", "f") to
         ``"instruction fadd"``, ``"icmp slt"``, ``"fcmp olt"``, ``"intrinsic llvm.sqrt"``, ``"math exp"`` (C library
-        name, from which the libdevice and vector names follow), ``"select"``, ``"bitcast"`` or ``"same"`` (the operand itself).
+        name, from which the libdevice and vector names follow), ``"select"``, ``"bitcast"``, ``"negate"`` or ``"not"``
+        (of integers), or ``"same"`` (the operand itself).
     identity : object
         Identity of a reduction with the op: a number, "highest" or "lowest" (of the dtype), or None.
     cost : int
         Approximate number of instructions per element.
     ulp : float
-        Bound on the error in units in the last place of the result; 0: bit-identical to NumPy.
+        Bound on the error in units in the last place of the result; 0: bit-identical to the NumPy ufunc or `reference`.
     dunder : str
         ``"add"`` gives ``__add__``, ``__radd__`` and ``__iadd__``; empty where there is no operator.
     aliases : tuple of str

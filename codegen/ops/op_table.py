@@ -77,8 +77,8 @@ def resolve_dtypes(
 
     The rules are those of NumPy 2. Operands are converted to these dtypes.
 
-    `dtype` forces the result dtype, and thereby the ufunc loop. Raises TypeError (NumPy's own subclass) if there is no
-    such loop.
+    `dtype` forces the result dtype, and thereby the loop. Raises TypeError if there is no such loop: NumPy's subclass for
+    ufuncs, `NoLoopError` for other ops.
     """
     for kind in operands:
         if isinstance(kind, np.dtype) and not is_supported(kind):

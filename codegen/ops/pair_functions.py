@@ -159,7 +159,7 @@ def _times_minus_i(z: Parts) -> Parts:
 
 
 def _overflow_bound(x: Real) -> float:
-    """Return a number c just below the overflow threshold of exp.
+    """Return an integer c that is 8 to 9 less than the overflow threshold of exp.
 
     For x > c, exp(x) is computed as exp(x - c) * exp(c).
     """
@@ -185,7 +185,7 @@ def exp2(z: Parts) -> Parts:
 
 
 def expm1(z: Parts) -> Parts:
-    """Compute exp(z) - 1 without cancellation near 0, by NumPy's formula.
+    """Compute exp(z) - 1, accurately even for z near 0, by NumPy's formula.
 
     Special cases are those of the array API standard. NumPy's formula gives NaN in these cases.
     """

@@ -24,9 +24,9 @@ from weft.codegen.target import Target
 def choose_lanes(kernel: Kernel, target: Target) -> Kernel:
     """In each loop nest, mark the loop with the most contiguous accesses for vectorization.
 
-    The order of a rounding reduction does not depend on the other operations of its loop. The kernel's attributes
-    state which reductions use lanes. If such a reduction has to run element by element, its elements are still
-    distributed over the lanes (``apart``).
+    The order of a rounding reduction does not depend on the other operations of its loop. Each such reduction uses lanes,
+    unless it has the ``across`` attribute or contains another. If it has to run element by element, its elements are
+    still distributed over the lanes (``apart``).
     """
     kernel = Rewriter(kernel).run()
     loops = _loops(kernel.body)

@@ -68,7 +68,7 @@ class Implications:
         self._follow(kernel.body.operations, ChainMap())
 
     def _follow(self, operations: Iterable[Operation], held: Held) -> bool:
-        """Record the contents of variables at each load, and return whether execution reaches the last operation."""
+        """Record the contents of variables at each load, and return whether the block has no `leave` at its end."""
         for o in operations:
             if o.opcode == "leave":
                 return False

@@ -1,8 +1,8 @@
 """Vectorization of CPU scatters, by blocks: vector code computes the values of a block before they are written.
 
-In: a logical kernel, before `choose_lanes` and again for `serialize_inner_loops`. Out: the kernel with certain serial
-loops split into blocks. Such a loop only writes, or combines, computed values at computed indices, and computing them
-takes some work. Each block first computes its indices and values into thread-local memory, then executes its writes.
+In: a logical kernel, before `choose_lanes` and again for `serialize_inner_loops`. Out: the kernel with one serial loop
+split into blocks. Such a loop only writes, or combines, computed values at computed indices, and computing them takes
+some work. Each block first computes its indices and values into thread-local memory, then executes its writes.
 Invariant: the writes keep their order, and no memory that is read ahead is written.
 """
 

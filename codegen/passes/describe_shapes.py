@@ -34,7 +34,7 @@ def describe_shapes(
 ) -> Kernel:
     """Return the kernel with the attributes that depend on the array sizes of a launch.
 
-    For GPUs, a schedule is among them.
+    For GPUs, a schedule is among them. A threaded kernel is returned unchanged.
 
     With `exact`, the kernel is specialized for these sizes if that makes it faster. With `parts`, the kernel combines
     the partial results of a split reduction.

@@ -10,7 +10,7 @@ import numpy as np
 from weft.codegen.kernel_ir.operation import Operation
 from weft.codegen.ops import accumulators, identity_of
 
-# Reductions whose order changes no bit.
+# Reductions whose order changes no bit, except for the sign of a zero and the bits of a NaN.
 EXACT = frozenset({"minimum", "maximum", "argmin", "argmax"})
 
 
@@ -25,7 +25,8 @@ def rounds(loop: Operation) -> bool:
 def reduction_identities(combine: Sequence[str], types: Sequence[Any]) -> list[Any]:
     """Return the identities of all accumulators of the reductions in `combine`, as NumPy scalars.
 
-    Combining a value with the identity changes no bit.
+    Combining a value with the identity changes no bit. (Products of complex numbers are an exception: as in NumPy, an
+    infinite part becomes NaN, and zeros may change their signs.)
 
     Sums of floats start from -0.0, since 0.0 would turn a sum of -0.0 into 0.0; argmin and argmax from the
     worst value and the highest index.

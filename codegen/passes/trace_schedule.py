@@ -1,4 +1,4 @@
-"""Instrumentation of fused kernels: a `trace` operation before every access and synchronization.
+"""Instrumentation of fused kernels: a `trace` before every access to global or shared memory and every synchronization.
 
 In: a kernel after `map_axes`, with nothing left to expand. Out: the kernel with the attributes ``trace`` (words of an
 event) and ``traced`` (a `TraceSite` for each site, as a plain tuple). Invariant: the first of several accesses

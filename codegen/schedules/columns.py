@@ -3,11 +3,11 @@
 Adjacent threads reduce adjacent columns.
 
 In: a logical kernel whose items are adjacent in memory and reduce one loop, and a `ColumnReduction`. Out: the threaded
-kernel. A block has 256 threads. 32 of them (or the number of column vectors) are adjacent along the columns. The other
-threads share these columns, and process different rows.
+kernel. A block has 256 threads. At most 32 of them are adjacent along the columns. The other threads share these
+columns, and process different rows.
 
 A reduction combines the rows of a thread in order, then the threads of a column pairwise. The number of threads
-per column depends only on the number of columns.
+per column depends only on the shape of the result.
 """
 
 from __future__ import annotations

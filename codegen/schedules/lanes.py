@@ -1,10 +1,10 @@
 """Copies of straight-line code, one for each element of a thread.
 
-In: operations without regions, and the elements to compute: `slots` of adjacent elements (lanes). Out: each operation
-for all slots and lanes, before the next operation. The loads thus come before all uses. Invariant: equal operations on
-equal values occur once. A value that was loaded or stored is not loaded again unless another access may have written
-it. A slot's accesses through the pointers named `vectors` are adjacent in the code, and the first one states their
-alignment, so that LLVM merges them.
+In: operations, and the elements to compute: `slots` of adjacent elements (lanes). The only operations with regions are
+branches that select values. Out: the loads of all slots, with the computation of their indices, then the other
+operations, slot by slot, and then the stores. Invariant: equal operations on equal values occur once. A value that was
+loaded or stored is not loaded again unless another access may have written it. A slot's accesses through the pointers
+named `vectors` are adjacent in the code, and the first one states their alignment, so that LLVM merges them.
 """
 
 from __future__ import annotations
@@ -27,9 +27,8 @@ from weft.codegen.schedules.writer import ThreadWriter
 class Slot:
     """Adjacent elements of one thread, one per lane.
 
-    `valid` states for each lane whether its element exists (None: it does). An invalid lane has the index of a valid
-    lane, so that it can be read. If the slot is `beyond` the array, invalid lanes contain ones, which are safe
-    divisors.
+    `valid` states for each lane whether its element exists (None: it does). An invalid lane has an index that can be read,
+    unless the slot is `beyond` the array. In such a slot, invalid lanes contain ones, which are safe divisors.
     """
 
     indices: list[Value]
@@ -183,8 +182,8 @@ class LaneWriter:
     ) -> None:
         """Copy operations for all elements of a thread, with loads first and stores last.
 
-        Within a slot, operations keep their order. A load stays after a store that may alias it. `steps`
-        gives the growth of values with `index`, if some of them are computed by other operations.
+        A load stays after a store that may alias it. `steps` gives the growth of values with `index`, if some of them are
+        computed by other operations.
         """
         operations = list(operations)
         self.steps = index_steps(operations, index) if steps is None else steps

@@ -5,7 +5,7 @@ The block carries the running value from tile to tile.
 In: a logical kernel whose items are scans along one loop, and a `RowScan`. Out: the threaded kernel. Within a tile a
 thread scans its own adjacent elements. The lanes of a warp add the totals of previous lanes by shuffles over 1, 2, 4, 8
 and 16 lanes. The warps then add the totals of previous warps. Invariant: the tree depends only on the length of the row
-and the dtypes. Rows of several tiles are shared by blocks (`lookback.py`).
+and the dtypes. Several blocks share a row that is longer than a tile of `lookback.py`, unless there are too many rows.
 """
 
 from __future__ import annotations

@@ -1,7 +1,7 @@
 """Writer of threaded kernels, which contain the code of a single GPU thread.
 
-Index values here are never negative, so division rounds down. Nothing overflows the index dtype, because loops over
-tiles count iterations instead of adding the size of the grid.
+Quotients of negative numbers are not used, so the machine's division may round toward zero. `ThreadWriter.tiles` counts
+iterations, because adding the size of the grid to the number of a tile could overflow the index dtype.
 """
 
 from __future__ import annotations
