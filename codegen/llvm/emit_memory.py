@@ -13,7 +13,7 @@ REGISTER = 64  # bytes of a vector from which elements are extracted
 
 
 def array_alignment(dtype: np.dtype, count: int) -> int:
-    """Return the alignment of an array in generated code: 16 bytes, or the item size for a single element."""
+    """Return the alignment of local memory or of a table: 16 bytes, or the item size for a single element."""
     return dtype.itemsize if count == 1 else 16
 
 

@@ -15,7 +15,7 @@ from weft.codegen.kernel_ir.builder import KernelBuilder
 from weft.codegen.kernel_ir.operation import STRUCTURAL, Block, Kernel, Operation, Pointer, Type, Value, program_order
 from weft.codegen.ops import find_op
 
-# Maximum number of bytes of a kept row: together with the row that it is computed from, it fits in a core's caches.
+# Maximum number of bytes of the kept values of a row: they and the row from which they are computed fit in a core's caches.
 ROOM = 64 << 10
 LINE = 64  # alignment in bytes of kept rows
 WORTH = 16  # number of instructions above which a store and loads cost less than recomputation

@@ -43,8 +43,8 @@ from weft.runtime import RowLimits
 
 # Maximum number of threads that share a short row.
 SHORT_THREADS = LEAST_LENGTH // ROW_ELEMENTS
-# Number of vectors of a long row that a thread keeps in registers if the row is read twice. The others stay in the L1
-# cache.
+# Number of vectors that a thread keeps in registers if several loops read a row of more than `WARP_LENGTH` elements.
+# Shorter rows stay in the L1 cache.
 MANY = 4
 # Number of other vectors that a thread reads at once, in kernels with several loops over the row.
 LOADS = 2

@@ -136,9 +136,10 @@ def reduction_chain(loop: Operation) -> list[Operation]:
 
 
 def prefers_columns(nest: Nest, loops: list[Operation]) -> bool:
-    """Return whether more accesses are contiguous along the innermost parallel loop than along `loops`.
+    """Return whether accesses are contiguous along the innermost parallel loop for more bytes than along `loops`.
 
-    Accesses that are contiguous along both are counted only for `loops`.
+    Only accesses inside `loops` whose element depends on a parallel loop are counted. Accesses that are contiguous along
+    both are counted only for `loops`.
     """
     if not nest.levels:
         return False

@@ -77,8 +77,8 @@ class Team:
 def split_item(nest: Nest) -> tuple[list[Operation], list[Operation]] | None:
     """Split the operations of an iteration into two parts, after the last loop that threads can share.
 
-    One thread executes the second part. Return None if threads cannot share the first part, because it has serial loops
-    or conditional stores.
+    One thread executes the second part. Return None if there is no such loop, or if the first part has atomics, branches
+    or serial loops.
     """
     spread = [k for k, operation in enumerate(nest.item) if is_spread(operation)]
     if not spread:

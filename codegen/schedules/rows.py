@@ -53,9 +53,10 @@ FEW_WARPS = 8
 
 @dataclass(frozen=True, slots=True)
 class RowNest:
-    """Successive loops over one row, with the operations before them (`prologue`) and after them (`epilogue`).
+    """Successive loops over one row, in the body of the parallel loops.
 
-    All threads execute `prologue`, and one thread executes `epilogue`.
+    `prologue` consists of the operations up to the last of these loops, which all threads execute. `epilogue` consists of
+    the operations after it, which one thread executes.
     """
 
     prologue: list[Operation]
