@@ -6,6 +6,7 @@ import numpy as np
 
 from weft.codegen.kernel_ir.operation import Operation
 from weft.codegen.llvm.emit_text import Item, Writer, literal, scalar_type, suffix, wide
+from weft.codegen.llvm.float16_bits import to_float16, to_float32
 from weft.codegen.ops import find_op
 from weft.runtime import CompileError
 
@@ -185,6 +186,10 @@ class ValueEmitter(Writer):
         old, new = scalar_type(source), scalar_type(target)
         if source == target or (source.kind in "iu" and target.kind in "iu" and old == new):
             return text
+        if old == "half" and not self.dialect.has_float16:
+            text, old, source = to_float32(self, text, lanes), "float", np.dtype(np.float32)
+            if source == target:
+                return text
         if target.kind == "b":
             zero = "zeroinitializer" if lanes else ("0.0" if source.kind == "f" else "0")
             return self.line(f"{'fcmp une' if source.kind == 'f' else 'icmp ne'} {wide(old, lanes)} {text}, {zero}")
@@ -195,13 +200,16 @@ class ValueEmitter(Writer):
                 return self._saturate(text, old, target, lanes)
             name = f"llvm.fpto{'s' if target.kind == 'i' else 'u'}i.sat.{suffix(new, lanes)}.{suffix(old, lanes)}"
             return self.call(name, wide(new, lanes), [(wide(old, lanes), text)])
-        if old == "double" and new == "half":
-            # (the direct conversion is a library call that some machines lack)
-            text, old = self._round_to_odd(text, lanes), "float"
-        if source.kind in "biu" and new == "half":
-            step = "uitofp" if source.kind != "i" else "sitofp"
-            text, old = self.line(f"{step} {wide(old, lanes)} {text} to {wide('float', lanes)}"), "float"
-            return self.line(f"fptrunc {wide(old, lanes)} {text} to {wide(new, lanes)}")
+        if new == "half":
+            if source.kind != "f":
+                step = "sitofp" if source.kind == "i" else "uitofp"
+                text = self.line(f"{step} {wide(old, lanes)} {text} to {wide('float', lanes)}")
+            elif old == "double":
+                # (the direct conversion is a library call that some machines lack)
+                text = self._round_to_odd(text, lanes)
+            if not self.dialect.has_float16:
+                return to_float16(self, text, lanes)
+            return self.line(f"fptrunc {wide('float', lanes)} {text} to {wide(new, lanes)}")
         if source.kind == "f":
             word = "fpext" if target.itemsize > source.itemsize else "fptrunc"
         elif target.kind == "f":

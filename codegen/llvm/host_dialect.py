@@ -10,6 +10,7 @@ import numpy as np
 from weft.codegen.kernel_ir.operation import Operation, Pointer
 from weft.codegen.llvm import vector_math
 from weft.codegen.llvm.emit import Emitter, Item, memory_type, scalar_type, wide
+from weft.codegen.llvm.float16_bits import has_float16
 from weft.codegen.llvm.function_formulas import formula
 from weft.codegen.llvm.host_transposes import emit_transposed
 from weft.codegen.target import Target
@@ -22,6 +23,7 @@ class HostDialect:
         self.target = target
         self.symbols: set[str] = set()
         self.masks = target.has_masks
+        self.has_float16 = has_float16(target)
 
     def pointer(self, type: Pointer) -> str:
         """Return the LLVM type of a pointer, which has no address space."""

@@ -42,6 +42,8 @@ _CONSTANT_BYTES = 64 * 1024  # size of constant memory; larger tables are in glo
 class NvptxDialect:
     """The dialect of GPU code: kernel arguments, calls to libdevice, and thread indices."""
 
+    has_float16 = True
+
     def __init__(self, target: Target, kernel: Kernel) -> None:
         self.target = target
         self.spaces = dict(_SPACES)
