@@ -121,7 +121,7 @@ def _no_notes(operation: Operation) -> str:
 class NoPolls:
     """Replacement for `InterruptPolls` in code that does not poll for interrupts."""
 
-    fault = ""  # the address of the launch record, as a number
+    fault = ""  # the address of the fault record, as an integer
 
     def end_iteration(self, body: Block) -> None:
         """Emit nothing at the end of an iteration of a `for` loop."""

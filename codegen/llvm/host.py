@@ -30,7 +30,7 @@ from weft.runtime import CompileError, ObjectCode
 # threads of a short loop.
 MANY_LOOPS = 150
 LOOP = "!llvm.loop "  # occurs in the text of each loop over threads
-MOST_DEPTH = 4  # maximum nesting depth of loops
+MOST_DEPTH = 4  # maximum number of rounds in which loops become functions, each one level deeper
 
 
 @cache

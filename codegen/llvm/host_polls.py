@@ -11,7 +11,7 @@ from weft.codegen.kernel_ir.operation import SYNCHRONIZATION, Block, Operation
 from weft.codegen.llvm.emit_text import NoPolls, Writer
 from weft.runtime import read_llvm
 
-POLL = 6  # index of the poll function's address in the launch record
+POLL = 6  # index of the poll function's address in the fault record
 INTERVAL = 1 << 12  # loop iterations between polls: a poll takes about 50 ns
 BLOCK = 1 << 8  # number of iterations that are counted for a block of threads
 SHORT = 64  # loops with fewer iterations are short
@@ -28,7 +28,7 @@ class InterruptPolls(NoPolls):
     emitter : Writer
         The function's emitter, whose entry block is open.
     fault : str
-        The address of the failure record as an integer. It is defined in the entry block.
+        The address of the fault record as an integer. It is defined in the entry block.
     """
 
     def __init__(self, emitter: Writer, fault: str) -> None:

@@ -115,8 +115,8 @@ class BarrierEmitter(ArrayEmitter):
     def report_divergence(self, operation: Operation) -> None:
         """Emit a check that fails if only some lanes of a warp reach a synchronization point.
 
-        On a GPU, the lanes that reach the synchronization point could wait forever. The failure record names one lane
-        of each kind.
+        On a GPU, the lanes that reach the synchronization point could wait forever. The fault record names one lane of
+        each kind.
         """
         site = len(self.sites)
         self.sites.append(site_of(operation))

@@ -187,7 +187,7 @@ def combine_accumulators(
     strict, weak = ("less", "greater_equal") if name == "argmin" else ("greater", "less_equal")
     has_nan = dtype_kind(value.type) in "fc"  # type: ignore[arg-type]
     if ascending and has_nan:
-        # (also true for NaN, which replaces any value except another NaN)
+        # (`worse` is false if `other` is NaN, which replaces any value except another NaN)
         worse = b.op(weak, other, value, dtype=np.bool_)
         number = b.op("equal", value, value, dtype=np.bool_)
         take = b.op("bitwise_and", number, b.op("bitwise_xor", worse, b.constant(True, np.bool_)))

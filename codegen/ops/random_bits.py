@@ -27,7 +27,7 @@ _CHEAP = 0xDA942042E4DD58B5
 _FACTORS = 0xD2E7470EE14C6C93, 0xCA5A826395121157
 _WEYL = 0x9E3779B97F4A7C15, 0xBB67AE8584CAA73B
 ROUNDS = 10
-# NumPy's names of the ops that NumPy lacks.
+# NumPy's functions for ops that have other names.
 _UFUNCS = {"_shift_left": "left_shift", "_shift_right_logical": "right_shift"}
 
 

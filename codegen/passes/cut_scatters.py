@@ -14,7 +14,7 @@ from weft.codegen.kernel_ir.operation import Kernel, Operation, Pointer, Value
 from weft.codegen.passes.inline_rows import has_control_flow
 from weft.codegen.passes.rewrite import Copier, Replaced, Rewriter
 
-# Number of elements of a block; and the minimum number of operations, besides loads and index arithmetic, for which a
+# Number of elements of a block; and the minimum number of operations, besides loads, casts and constants, for which a
 # split is worthwhile.
 BLOCK = 512
 LEAST_WORK = 8

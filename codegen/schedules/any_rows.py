@@ -46,7 +46,7 @@ SHORT_THREADS = LEAST_LENGTH // ROW_ELEMENTS
 # Number of vectors that a thread keeps in registers if several loops read a row of more than `WARP_LENGTH` elements.
 # Shorter rows stay in the L1 cache.
 MANY = 4
-# Number of other vectors that a thread reads at once, in kernels with several loops over the row.
+# Number of vectors that a thread reads at once, in kernels with several loops over the row, if it does not keep them.
 LOADS = 2
 
 

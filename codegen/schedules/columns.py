@@ -33,7 +33,7 @@ from weft.codegen.target import Target
 # Columns per thread in a reduction that rounds. The number is constant, so that other accesses of the kernel change no
 # bit.
 REDUCED_COLUMNS = 4
-# Vectors that a thread reads at once.
+# Vectors, one per row, that a thread reads at once.
 ROWS = 4
 SHARED_BYTES = 40_000
 # Adjacent threads that still read whole cache lines; number of blocks below which much of a GPU is idle.
@@ -240,7 +240,7 @@ class ColumnWriter(RowWriter):
             return [w.compute("add", first, w.compute("multiply", apart, k)) if k else first for k in range(unroll)]
 
         last = w.compute("subtract", self.stop, 1)
-        # whether all rows of this thread's next iteration exist
+        # from each row before this one, all rows of an iteration exist
         whole = w.compute("subtract", self.stop, w.compute("multiply", apart, unroll - 1))
         first = w.compute("add", self.start, self.part)
         stride = w.compute("multiply", apart, unroll)

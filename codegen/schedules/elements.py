@@ -24,7 +24,7 @@ WIDE_MEMORY = 100
 LEAST_ELEMENTS = 4
 # Threads along a row per byte of an element whose columns are contiguous: 256 threads / 32 bytes of a sector.
 SECTOR = 8
-# Columns that a thread of a two-dimensional tile computes, one block width apart.
+# Columns that a thread of a two-dimensional tile computes. Between them are those of the other threads along the row.
 COLUMNS = 4
 
 

@@ -49,7 +49,7 @@ from weft.codegen.target import Target
 DESCRIPTORS = "descriptors"
 SLOTS = 4
 TILE = GPU.block * SLOTS * LANES
-# The counter has its own memory sector.
+# Index of the first word after the counter, which does not share its 128 bytes with other words.
 FIRST_NOTE = 16
 _WORD = np.dtype(np.uint64)
 _HALF = np.dtype(np.uint32)

@@ -245,7 +245,7 @@ class RowFacts:
 class RowWriter:
     """Writer of the code for one row, which `threads` threads share. `part` is the index of this thread among them."""
 
-    all_reduce = True  # whether all loops that load contribute to the row's reductions
+    all_reduce = True  # whether a loop with reductions ends after all threads of the row have read their elements
 
     def __init__(self, w: ThreadWriter, row: RowNest, threads: int, part: Value, known: RowFacts) -> None:
         self.w = w

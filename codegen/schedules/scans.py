@@ -94,7 +94,7 @@ def find_scan(nest: Nest) -> Scan | None:
             return None
         ops.append(ScanOp(users[0], others[0]))
     own = [f.operation for f in ops]
-    known: set[Value] = set()  # values that depend on a reduction
+    known: set[Value] = set()  # values that depend on a scan
     before: list[Operation] = []
     after: list[Operation] = []
     for o in body:
