@@ -107,7 +107,7 @@ out:
   ret i32 %group.next
 }
 
-; Releases a group of lanes. Each lane gets the mask of the group, the ballot, and copies of all contributions.
+; Releases a group of lanes. Stores the mask of the group and the ballot in the record of each lane, and copies its contribution there.
 define internal void @weft_release_group(ptr %warp, i32 %lanes, i32 %group) #3 {
 entry:
   br label %count
@@ -151,7 +151,7 @@ out:
   ret void
 }
 
-; Releases all threads in the state %state.
+; Releases all threads in the state %state, and stores %members and %ballot in their records.
 define internal void @weft_release_all(ptr %threads, i64 %count, i32 %state, i32 %members, i32 %ballot) #3 {
 entry:
   br label %each
@@ -281,7 +281,7 @@ deadlock:
   ret i32 2
 }
 
-; Writes to the fault record which threads wait for each other.
+; Writes two threads to the fault record: the first that has not ended, and the first that waits at another site (-1: none).
 define internal void @weft_tell_deadlock(ptr %fault, ptr %threads, i64 %count, i64 %block) #3 {
 entry:
   %claim = cmpxchg ptr %fault, i64 0, i64 1 seq_cst seq_cst, align 8

@@ -34,7 +34,7 @@ from weft.fusion import Storage
 from weft.runtime.cpu.host_device import CpuDevice
 from weft.runtime.device import Buffer
 
-PADDING = 1 << 12  # maximum distance in bytes from the start of an array to its memory, without accesses between
+PADDING = 1 << 12  # bytes around a buffer: a pointer may begin this far before its buffer, if it is not accessed there
 BLOCKS = 3  # limit of a grid, so that most kernels loop with a grid stride
 
 _functions: dict[str, Kernel] = {}
@@ -79,7 +79,7 @@ def allocate(device: CpuDevice, nbytes: int) -> Buffer:
 
 
 def adopt(values: np.ndarray, device: Any) -> Storage:
-    """Return a buffer with the elements of a NumPy array, and record its size."""
+    """Return a storage with the elements of a NumPy array. `allocate` records its size."""
     return Storage(values.shape, values.dtype, device, device.upload(values))
 
 

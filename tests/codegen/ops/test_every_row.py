@@ -57,7 +57,7 @@ DOMAINS: dict[str, Any] = {
     "expm1": lambda x: (x.imag != 0) | (x.real < 80) | (x.dtype.kind != "c"),
     "reciprocal": lambda x: (x != 0) | (x.dtype.kind not in "iu"),  # (otherwise NumPy's result depends on the machine)
 }
-# Ops whose results are differences of values near 1. Their error is bounded relative to 1.
+# Ops with large relative errors where their results are near 0. Their error is bounded relative to 1.
 CANCELLING = {"sinc", "lgamma", "logaddexp", "logaddexp2"}
 # For zeros of both signs, NumPy returns either zero, depending on the dtype and the machine.
 EXTREMES = {"minimum", "maximum", "fmin", "fmax"}
