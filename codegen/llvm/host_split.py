@@ -342,7 +342,7 @@ class SplitEmitter(BarrierEmitter):
     # -- runs -----------------------------------------------------------------------------------
 
     def run(self, run: Run) -> None:
-        """Emit a loop over the threads that execute a run, the code between two synchronization points."""
+        """Emit one or two loops over the threads that execute a run, the code between two synchronization points."""
         for operation in run.sends:
             if operation in self.split.in_step:
                 self.clear_masks(operation)

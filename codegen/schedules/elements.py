@@ -186,8 +186,8 @@ def _columns(w: ThreadWriter, index: Value, column: Value, along: Value, length:
 def vector_lanes(kernel: Kernel, nest: Nest) -> tuple[int, tuple[str, ...]]:
     """Return the number of consecutive elements per thread, and the pointers accessed by aligned vectors.
 
-    The number is 1 if whole vectors would move less than half of the bytes: adjacent threads then access adjacent
-    elements.
+    The number is 1, with no pointers, if whole vectors would move less than half of the bytes: adjacent threads then access
+    adjacent elements. It is also 1 for nested loops, for branches, and if the vectors need too many registers.
     """
     if len(nest.levels) != 1 or has_regions(nest.item) or any(has_control_flow(o) for o in program_order(nest.item)):
         return 1, ()
