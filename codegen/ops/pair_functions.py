@@ -259,7 +259,7 @@ def power(base: Parts, exponent: Parts) -> Parts:
     """Compute a power as NumPy does.
 
     Small integer exponents use products, and all others exp(exponent * log(base)). If the base has an infinite and a NaN
-    part, both parts of the latter are NaN, whereas NumPy's C library may return infinity or 0.
+    part, the exponential is NaN, whereas the C library that NumPy calls may return infinity or 0.
     """
     general = exp(_apply(pairs.multiply, exponent, log(base)))
     count = abs(exponent[0])
