@@ -122,7 +122,7 @@ def aligned_vectors(
     bounds : Value
         Other indices that have to be multiples of `lanes`.
     exact : bool
-        Whether the kernel is for these sizes only. The result then depends on no parameters.
+        Whether the kernel is for these sizes only. The second result is then empty.
     strided : bool
         Whether to include accesses that advance by more than one element but together are contiguous.
     """
