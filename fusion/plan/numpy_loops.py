@@ -101,7 +101,8 @@ ROW = 512
 def _is_copied(node: Expr, boxes: list[Expr]) -> bool:
     """Return whether NumPy assembles an array from boxes faster than a kernel.
 
-    This is the case for complex numbers if the contiguous runs of memory are long.
+    This is the case for complex numbers if the contiguous runs of memory are long, and for single bytes that are
+    neither read nor written contiguously.
     """
     runs = 0  # contiguous runs of memory that are written
     for box in boxes:
@@ -112,7 +113,15 @@ def _is_copied(node: Expr, boxes: list[Expr]) -> bool:
                 break
             run *= n
         runs += prod(shape) // run
+    if node.dtype.itemsize == 1:
+        return runs == node.size and all(map(_is_strided, (box.operands[1] for box in boxes)))
     return node.dtype.kind == "c" and bool(LONG * runs <= node.size)
+
+
+def _is_strided(value: Expr) -> bool:
+    """Return whether consecutive elements of a view are apart in memory."""
+    steps = [step for n, step in zip(value.shape, value.attrs[0], strict=True) if n > 1] if value.kind == "view" else []
+    return bool(steps) and abs(steps[-1]) > 1
 
 
 def _box_bounds(box: Expr) -> tuple[tuple[int, int], ...] | None:
