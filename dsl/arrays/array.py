@@ -27,7 +27,7 @@ from weft.dsl.arrays.foreign_memory import storage_of_interface
 from weft.dsl.arrays.numbers import SLOT_TYPES
 from weft.dsl.arrays.validation import NO_VIEW, UnsupportedDtypeError, check_unmasked, warn_deprecation
 from weft.dsl.immediate.callers import is_library, sees_numpy
-from weft.dsl.immediate.host_values import make_storage, overlaps, values_of, view_of
+from weft.dsl.immediate.host_values import make_storage, overlaps, read_number, values_of, view_of
 from weft.fusion import (
     Expr,
     Location,
@@ -227,7 +227,7 @@ class Array(ArrayMembers):
         return self.numpy().tobytes(order)  # type: ignore[arg-type]
 
     def __bool__(self) -> bool:
-        return bool(self._number())
+        return bool(self._real_number())
 
     def __int__(self) -> int:
         return int(self._real_number())
@@ -236,6 +236,9 @@ class Array(ArrayMembers):
         return float(self._real_number())
 
     def _real_number(self) -> Any:
+        if type(self) is Scalar and (number := read_number(self)) is not None:
+            VALUE_READS[0] += 1
+            return number
         # (NumPy warns about the imaginary part of a scalar, and rejects that of an array)
         return self._number()[()] if self.dtype.kind == "c" and type(self) is Scalar else self._number()
 

@@ -14,7 +14,7 @@ from typing import Any
 
 import numpy as np
 
-from weft.fusion import Storage, contiguous_strides, end_small_run, export_owner, release_memory
+from weft.fusion import Storage, contiguous_strides, end_small_run, export_owner, realise, release_memory
 from weft.runtime import IMMEDIATE, Buffer, Device, address_of
 
 
@@ -66,6 +66,28 @@ def _make_view(array: Any) -> np.ndarray | None:
             values.flags.writeable = False
     array._values = values
     return values
+
+
+# C types by the character of the dtype, for reading scalars.
+_NUMBERS: dict[str, Any] = {
+    "?": ctypes.c_bool,
+    **{np.dtype(kind).char: kind for kind in (ctypes.c_float, ctypes.c_double, ctypes.c_int32, ctypes.c_int64)},
+}
+
+
+def read_number(scalar: Any) -> Any:
+    """Evaluate a scalar in CPU memory, and return its value as a Python number. Return None for other scalars.
+
+    This is faster than a NumPy view of the memory.
+    """
+    if scalar._device is not None or scalar._view is not None:
+        return None
+    storage = scalar._storage
+    kind = _NUMBERS.get(storage.dtype.char)
+    if kind is None or storage.device.name != "cpu":
+        return None
+    buffer = realise(storage)
+    return kind.from_address(buffer.address).value if buffer.unwritten is None else None
 
 
 def overlaps(shape: tuple[int, ...], strides: tuple[int, ...]) -> bool:

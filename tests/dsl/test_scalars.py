@@ -167,3 +167,23 @@ def test_on_a_gpu_they_stay_where_they_are() -> None:
         found = x[1] + x[2]
         assert isinstance(found, wf.Array)
         assert float(found) == 3
+
+
+@pytest.mark.parametrize("pending", [False, True])
+@pytest.mark.parametrize(
+    "dtype", ["bool", "int8", "int32", "uint32", "int64", "uint64", "float16", "float32", "float64"]
+)
+def test_scalars_are_read_as_python_numbers(dtype: str, pending: bool) -> None:
+    for value in (0, 1, 2.5, np.nan, np.inf) if dtype[0] == "f" else (0, 1):
+        x = np.full(40_000, value, dtype)
+        y = wf.asarray(x)
+        y = y[::-1] if pending else y
+        for read in (float, int, bool):
+            found = []
+            for total in (x.max(), wf.maximum(y, y).max() if pending else y.max()):
+                try:
+                    found.append(read(total))
+                except (ValueError, OverflowError) as error:
+                    found.append(str(error))
+            assert type(found[0]) is type(found[1])
+            np.testing.assert_equal(found[1], found[0])
