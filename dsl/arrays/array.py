@@ -210,9 +210,11 @@ class Array(ArrayMembers):
         """Return one element of the array as a Python scalar."""
         return self._number().item(*index)
 
-    def _number(self) -> np.ndarray:
-        """Evaluate the array, and return its only element for conversion to a Python scalar."""
+    def _number(self) -> Any:
+        """Evaluate the array, and return its only element, which has an array's methods, for conversion to Python."""
         VALUE_READS[0] += 1
+        if type(self) is Scalar and (number := read_number(self)) is not None:
+            return number
         if (values := values_of(self)) is None:
             realise(self._storage)
             values = values_of(self)
@@ -236,9 +238,6 @@ class Array(ArrayMembers):
         return float(self._real_number())
 
     def _real_number(self) -> Any:
-        if type(self) is Scalar and (number := read_number(self)) is not None:
-            VALUE_READS[0] += 1
-            return number
         # (NumPy warns about the imaginary part of a scalar, and rejects that of an array)
         return self._number()[()] if self.dtype.kind == "c" and type(self) is Scalar else self._number()
 

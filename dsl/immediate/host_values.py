@@ -76,7 +76,7 @@ _NUMBERS: dict[str, Any] = {
 
 
 def read_number(scalar: Any) -> Any:
-    """Evaluate a scalar in CPU memory, and return its value as a Python number. Return None for other scalars.
+    """Evaluate a scalar in CPU memory, and return its value as a NumPy scalar. Return None for other scalars.
 
     This is faster than a NumPy view of the memory.
     """
@@ -87,7 +87,7 @@ def read_number(scalar: Any) -> Any:
     if kind is None or storage.device.name != "cpu":
         return None
     buffer = realise(storage)
-    return kind.from_address(buffer.address).value if buffer.unwritten is None else None
+    return storage.dtype.type(kind.from_address(buffer.address).value) if buffer.unwritten is None else None
 
 
 def overlaps(shape: tuple[int, ...], strides: tuple[int, ...]) -> bool:
