@@ -1,11 +1,12 @@
-"""The protocol of all devices, and the argument types of its methods."""
+"""The base class of all devices, and the argument types of its methods."""
 
 from __future__ import annotations
 
+from abc import abstractmethod
 from array import array
 from collections.abc import Callable, Sequence
 from importlib import import_module
-from typing import TYPE_CHECKING, Any, Protocol, runtime_checkable
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
@@ -106,8 +107,7 @@ class BufferRequests:
         self.words: array[int] | None = None
 
 
-@runtime_checkable
-class Device(Services, Protocol):
+class Device(Services):
     """The base class of all devices.
 
     Devices are identified by name: a device compares equal to its name, since the device of a NumPy array is the string
@@ -144,9 +144,11 @@ class Device(Services, Protocol):
         return hash(self.name)
 
     @property
+    @abstractmethod
     def target(self) -> Any:
         """The device's code generation target. The runtime does not interpret the target."""
 
+    @abstractmethod
     def allocate(self, nbytes: int) -> Buffer:
         """Allocate uninitialized memory.
 
@@ -154,18 +156,21 @@ class Device(Services, Protocol):
         fails.
         """
 
+    @abstractmethod
     def allocate_into(self, table: list[Any], requests: BufferRequests) -> None:
         """Allocate the buffers of `requests`, and store them in `table`.
 
         Before the call, an entry contains None, or a buffer to reuse.
         """
 
+    @abstractmethod
     def completion_counter(self) -> Buffer:
         """Return a 32-bit counter of the completed blocks of a launch.
 
         The counter is 0 before and after each launch. Each thread or stream has its own counter.
         """
 
+    @abstractmethod
     def lookback_descriptors(self, nbytes: int) -> Buffer:
         """Return memory, initially zero, in which the thread blocks of a scan exchange their totals.
 
@@ -173,24 +178,30 @@ class Device(Services, Protocol):
         leaves it ready for the next launch.
         """
 
+    @abstractmethod
     def upload(self, values: np.ndarray) -> Buffer:
         """Return a new buffer with a copy of `values` in C order."""
 
+    @abstractmethod
     def download(self, buffer: Buffer, dtype: np.dtype, shape: tuple[int, ...]) -> np.ndarray:
         """Return the leading elements of `buffer` as a read-only NumPy array.
 
         If the device's memory is host memory, the elements are not copied.
         """
 
+    @abstractmethod
     def copy(self, source: Buffer, destination: Buffer, nbytes: int) -> None:
         """Copy the leading bytes of a buffer to another buffer on this device."""
 
+    @abstractmethod
     def fetch(self, buffer: Buffer) -> Buffer:
         """Copy another device's buffer to this device, and return the copy."""
 
+    @abstractmethod
     def load(self, code: ObjectCode) -> Any:
         """Load object code, after checking that all of its symbols exist. Return the kernel as `launch` expects it."""
 
+    @abstractmethod
     def launch(self, function: Any, parallel: tuple[int, ...], work: int, arguments: array[int]) -> None:
         """Start a fused kernel.
 
@@ -198,6 +209,7 @@ class Device(Services, Protocol):
         runs once. `work` is the total number of elements that the kernel processes, and `arguments` are its arguments.
         """
 
+    @abstractmethod
     def launch_grid(
         self,
         function: Any,
@@ -209,6 +221,7 @@ class Device(Services, Protocol):
     ) -> None:
         """Start a user-written kernel with the given grid, block and dynamic shared memory."""
 
+    @abstractmethod
     def synchronize(self) -> None:
         """Wait until all work of this process on the device has ended, and raise errors of failed launches."""
 

@@ -8,11 +8,17 @@ from contextlib import contextmanager
 from importlib import import_module
 from typing import Any
 
-from weft.runtime.device import Device
-from weft.runtime.errors import DeviceNotFoundError
+from weft.runtime.device import Device, Registered
+from weft.runtime.errors import CompileError, DeviceNotFoundError
 from weft.runtime.settings import setting
 
 _devices: dict[str, Device] = {}
+# Forms of the names of devices that need no GPU, and how their threads may run.
+_FORMS = {
+    "simt": ("simt", "simt:sm_90", "simt::backward", "simt::sanitized", "simt:sm_90:backward", "simt:sm_90:sanitized"),
+    "null": ("null", "null:sm_90"),
+}
+_WAYS = {"simt": ("backward", "sanitized"), "null": ()}
 _lock = threading.RLock()  # (reentrant: a finalizer may run in between, and evaluate)
 _chosen: Device | None = None
 # Whether arrays may be on other devices than the default one: this process uses several, or has not chosen the default.
@@ -31,11 +37,11 @@ _stack = _Stack()
 def get_device(name: str | Device) -> Device:
     """Return the device with a name such as "cpu", "cuda:1", "simt" or "null:sm_90".
 
-    Further names are "cuda", "simt:sm_90", "simt::sanitized" and "null". Raises DeviceNotFoundError with the missing
-    part and a remedy.
+    "cuda" is the device "cuda:0". Raises DeviceNotFoundError if the name has no valid form, or if this machine does not
+    have the device. Raises TypeError if `name` is neither a string nor a device.
     """
     if not isinstance(name, str):
-        if Device not in type(name).__mro__:  # (`isinstance` reads all attributes, since `Device` is a protocol)
+        if not isinstance(name, Device):
             raise TypeError(f"a device or its name is expected, not {name!r}")
         return name
     name = "cuda:0" if name == "cuda" else name
@@ -58,17 +64,34 @@ def _made(what: str, *given: Any) -> Any:
 def _make(name: str) -> Device:
     if name == "cpu":
         return _made("cpu.host_device.CpuDevice")
-    if name == "null" or name.startswith("null:"):
-        return _made("null.NullDevice", name)
-    if name == "simt" or name.startswith("simt:"):
-        return _made("cpu.simt.SimtDevice", name)
-    if name.startswith("cuda:") and name[5:].isdigit():
+    kind, *parts = name.split(":")
+    if kind in _FORMS:
+        _check_name(name)
+        return _made("null.NullDevice" if kind == "null" else "cpu.simt.SimtDevice", name)
+    number = parts[0] if kind == "cuda" and len(parts) == 1 else ""
+    if number.isdecimal() and number == str(int(number)):
         result = _made("cuda.probe.probe")
-        if result.status == "ok" and int(name[5:]) < len(result.devices):
-            return _made("cuda.cuda_device.CudaDevice", int(name[5:]))
+        if result.status == "ok" and int(number) < len(result.devices):
+            return _made("cuda.cuda_device.CudaDevice", int(number))
         reason = result.message if result.status != "ok" else f"this machine has {len(result.devices)} GPU(s)"
         raise DeviceNotFoundError(f"no device {name!r}: {reason}{'; ' + result.remedy if result.remedy else ''}")
     raise DeviceNotFoundError(f"no device {name!r}; devices are called cpu, cuda:0, cuda:1, ..., simt, null")
+
+
+def _check_name(name: str) -> None:
+    """Raise DeviceNotFoundError if the name of a device without a GPU is not one of its `_FORMS`."""
+    kind, architecture, way, *_ = *name.split(":"), "", ""
+    valid = name == f"{kind}:{architecture}:{way}".rstrip(":") and way in ("", *_WAYS[kind])
+    problem = ""
+    if valid and architecture.startswith("sm_"):
+        try:
+            Registered.resolve_target(architecture)
+        except CompileError as error:
+            problem = f": {error}"
+    elif architecture:
+        valid = False
+    if problem or not valid:
+        raise DeviceNotFoundError(f"no device {name!r}{problem}; valid forms are {', '.join(_FORMS[kind])}")
 
 
 def devices() -> list[Device]:

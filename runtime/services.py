@@ -1,13 +1,14 @@
 """Services of devices besides memory and kernels: streams, events, host memory and properties.
 
-In: the device. Out: `Stream`, `Event`, `HostMemory` and `DeviceFacts`, and `Services`, which is the part of the device
-protocol that creates them. Invariant: a stream's work follows all earlier work of the device, and the device's own
-later work follows the stream's.
+In: the device. Out: `Stream`, `Event`, `HostMemory` and `DeviceFacts`, and `Services`, the part of a
+device that creates them. Invariant: a stream's work follows all earlier work of the device, and the device's own later
+work follows the stream's.
 """
 
 from __future__ import annotations
 
 import ctypes
+from abc import ABC, abstractmethod
 from collections.abc import Callable, Mapping
 from contextlib import AbstractContextManager
 from typing import Any, Literal, Protocol
@@ -126,11 +127,12 @@ class MemoryCount(Protocol):
         """Free the unused blocks, and return their size in bytes."""
 
 
-class Services(Protocol):
+class Services(ABC):
     """Device methods for user-written kernels, `weft.cuda`, streams and reports."""
 
     streaming: bool  # whether the user's streams have to be told which buffers they use
 
+    @abstractmethod
     def create_stream(self, handle: int | None = None, owner: object = None) -> Stream:
         """Return a new stream, or wrap the CUDA stream `handle` and keep its `owner` alive.
 
@@ -138,68 +140,86 @@ class Services(Protocol):
         """
 
     @property
+    @abstractmethod
     def current_stream(self) -> Stream:
         """The stream of the calling thread."""
 
+    @abstractmethod
     def working_in(self, stream: Any) -> AbstractContextManager[None]:
         """Submit the calling thread's work to `stream` within the ``with`` block."""
 
+    @abstractmethod
     def claim(self, buffer: Any, stream: Any = None, written: bool = False) -> None:
         """Make a stream wait for other streams' work on a buffer, before the stream uses the buffer.
 
         None is the stream of the calling thread.
         """
 
+    @abstractmethod
     def create_event(self, timing: bool = True) -> Event:
         """Return a new event. Without `timing`, the event is cheaper, but `elapsed` cannot be used."""
 
+    @abstractmethod
     def delay(self) -> None:
         """Keep the calling thread's stream busy while the host submits more work, unless the stream is already busy.
 
         The times of events around the work then do not include the time of its submission.
         """
 
+    @abstractmethod
     def facts(self) -> DeviceFacts:
         """Return the properties of the device."""
 
+    @abstractmethod
     def memory_info(self) -> tuple[int, int]:
         """Return the free and the total memory in bytes."""
 
+    @abstractmethod
     def host_memory(self, nbytes: int, kind: HostKind) -> HostMemory:
         """Allocate host memory of the given kind, such as pinned memory.
 
         The kinds are "pinned" for fast copies, "mapped" into the device's address space, and "managed".
         """
 
+    @abstractmethod
     def pin(self, values: np.ndarray) -> HostMemory:
         """Register existing host memory with the device until the result is deleted."""
 
+    @abstractmethod
     def read(self, address: int, values: np.ndarray, stream: Stream | None = None) -> None:
         """Copy from device memory to a contiguous host array. With a stream, the copy may end after the call."""
 
+    @abstractmethod
     def write(self, address: int, values: np.ndarray, stream: Stream | None = None) -> None:
         """Copy from a contiguous host array to device memory. With a stream, the copy may end after the call."""
 
+    @abstractmethod
     def share(self, nbytes: int) -> tuple[Any, bytes]:
         """Allocate a buffer that other processes can open, and return the buffer and its handle."""
 
+    @abstractmethod
     def open_shared(self, handle: bytes, nbytes: int) -> Any:
         """Open a buffer that another process shares."""
 
+    @abstractmethod
     def texture(self, values: np.ndarray, filter: str, address: str, normalized: bool) -> Any:
         """Return a texture object for an array, or None if kernels on this device read the array directly."""
 
+    @abstractmethod
     def active_blocks(self, function: Any, threads: int, shared_bytes: int) -> int:
         """Return the number of a kernel's blocks that one multiprocessor can run concurrently."""
 
+    @abstractmethod
     def best_block(self, function: Any, shared_bytes: int = 0, limit: int = 0) -> tuple[int, int]:
         """Return the grid and the block size that give a kernel its maximum occupancy.
 
         `limit` is the maximum number of threads per block (0: none).
         """
 
+    @abstractmethod
     def profile(self, on: bool) -> None:
         """Start or stop the recording of an attached profiler."""
 
+    @abstractmethod
     def reset(self) -> None:
         """Wait for all work, and free the memory that no array uses."""

@@ -28,6 +28,7 @@ class CpuDevice(SynchronousDevice):
     """The CPU as a device. Short kernels run in the calling thread, and long ones on all cores."""
 
     name = "cpu"
+    memory: Pool
 
     def __init__(self) -> None:
         self.memory = Pool(self.name)

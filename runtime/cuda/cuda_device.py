@@ -51,6 +51,7 @@ class CudaDevice(GpuServices):
 
     small_on_host = True
     host_math = False
+    memory: MemoryPool
 
     def __init__(self, ordinal: int, table: Any = None) -> None:
         if table is None:

@@ -9,7 +9,8 @@ import pytest
 
 import weft as wf
 from tests.stand_in import RunningDevice, RunningStandIn
-from weft.runtime import get_device
+from weft.runtime import Device, get_device
+from weft.runtime.null import NullDevice
 
 
 def test_defaults_of_optional_services() -> None:
@@ -61,3 +62,32 @@ def test_what_names_no_device(wrong: object) -> None:
     if wrong is not None:
         with pytest.raises(TypeError, match="a device or its name is expected"):
             wf.set_default_device(wrong)  # type: ignore[arg-type]
+
+
+@pytest.mark.parametrize(
+    "parts", ["nonsense", "", ":", "sm_1", "host", "sm_90:forward", ":backward:", "sm_90:sanitized:x"]
+)
+@pytest.mark.parametrize("kind", ["simt", "null"])
+def test_wrong_forms_of_names_are_rejected_where_they_are_given(kind: str, parts: str) -> None:
+    with pytest.raises(
+        wf.DeviceNotFoundError, match=f"no device '{kind}:{parts}'.*; valid forms are {kind}, {kind}:sm_90"
+    ):
+        get_device(f"{kind}:{parts}")
+
+
+@pytest.mark.parametrize("name", ["cuda:00", "cuda:²", "cuda:0:1", "null:sm_90:backward", "tpu"])
+def test_names_of_no_device(name: str) -> None:
+    with pytest.raises(wf.DeviceNotFoundError, match=f"no device '{name}'; "):
+        get_device(name)
+
+
+def test_recognizing_a_device_reads_none_of_its_properties() -> None:
+    class Failing(NullDevice):
+        @property
+        def target(self) -> None:
+            raise AssertionError("read")
+
+        current_stream = target
+
+    device = Failing("null")
+    assert isinstance(device, Device) and get_device(device) is device
