@@ -26,6 +26,7 @@ class _Work(Generic[Result]):
     def __init__(self, work: Callable[[], Result]) -> None:
         self._work = work
         self._outcome: list[Any] = []
+        self.error: BaseException | None = None  # of the call
         self._begun, self._ended = threading.Lock(), threading.Lock()
         self._ended.acquire()
 
@@ -35,12 +36,15 @@ class _Work(Generic[Result]):
         try:
             self._outcome.append(self._work())
         except BaseException as error:  # raised again in the thread that waits
-            self._outcome.extend((None, error))
+            self.error = error
         finally:
             self._ended.release()
 
     def wait(self) -> Result:
-        """Return the result of the call, or raise its exception. Ctrl-C interrupts the wait, but not the call."""
+        """Return the result of the call, or raise its exception.
+
+        An exception of a signal handler, such as KeyboardInterrupt, ends the wait, but not the call.
+        """
         if not self._begun.locked():
             try:
                 _thread.start_new_thread(self._run, ())
@@ -53,8 +57,8 @@ class _Work(Generic[Result]):
             self._run()
         with self._ended:
             pass
-        if len(self._outcome) > 1:
-            raise self._outcome[1]
+        if self.error is not None:
+            raise self.error
         result: Result = self._outcome[0]
         return result
 
@@ -98,8 +102,9 @@ def uninterruptible(work: Callable[[], Result], name: Hashable) -> Result:
     under_way = _left.pop(name, None) or _Work(work)
     try:
         return under_way.wait()
-    except KeyboardInterrupt:
-        _left[name] = under_way
+    except BaseException as error:
+        if error is not under_way.error:  # (of a signal handler)
+            _left[name] = under_way
         raise
 
 

@@ -11,6 +11,7 @@ library are not released.
 from __future__ import annotations
 
 import ctypes
+import os
 import threading
 from array import array
 from collections.abc import Callable
@@ -64,6 +65,7 @@ def guard() -> Guard | None:
         return None
     entry, asked, tick = linked
     words = immortal(array("q", (threading.main_thread().ident or 0, 0, key.value)))
+    os.register_at_fork(after_in_child=lambda: words.__setitem__(fault_words.MAIN, threading.get_ident()))
     return Guard(ENTRY(entry), entry, asked, tick, words.buffer_info()[0])
 
 

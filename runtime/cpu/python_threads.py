@@ -71,7 +71,7 @@ class _Job:
                 while len(self._ended) < len(self._begun):
                     self._signals.get()
                 break
-            except KeyboardInterrupt as error:
+            except BaseException as error:  # (of a signal handler)
                 stopped = error
         if stopped is not None or self._errors:
             raise stopped or self._errors[0]

@@ -10,6 +10,7 @@ import subprocess
 import sys
 import threading
 import time
+from collections.abc import Callable
 from functools import partial
 from pathlib import Path
 
@@ -28,9 +29,19 @@ def test_results_and_errors_come_back() -> None:
     assert uninterruptible(lambda: None, "none") is None
     with pytest.raises(ZeroDivisionError):
         uninterruptible(lambda: 1 // 0, "fault")
+    assert uninterruptible(lambda: 2, "fault") == 2
 
 
-def test_an_interrupt_is_raised_at_once_and_the_work_goes_on() -> None:
+def _time_out(*_: object) -> None:
+    raise TimeoutError
+
+
+@pytest.mark.parametrize(
+    ("handler", "error"), [(signal.default_int_handler, KeyboardInterrupt), (_time_out, TimeoutError)]
+)
+def test_an_interrupt_is_raised_at_once_and_the_work_goes_on(
+    handler: Callable[..., None], error: type[BaseException]
+) -> None:
     release, done = threading.Event(), threading.Event()
 
     def work() -> int:
@@ -38,10 +49,10 @@ def test_an_interrupt_is_raised_at_once_and_the_work_goes_on() -> None:
         done.set()
         return 3
 
-    before = signal.signal(signal.SIGALRM, signal.default_int_handler)
+    before = signal.signal(signal.SIGALRM, handler)
     try:
         signal.setitimer(signal.ITIMER_REAL, 0.05)
-        with pytest.raises(KeyboardInterrupt):
+        with pytest.raises(error):
             uninterruptible(work, "work")
     finally:
         signal.signal(signal.SIGALRM, before)

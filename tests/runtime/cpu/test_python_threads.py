@@ -45,21 +45,28 @@ def test_an_error_is_raised_after_the_other_calls_have_returned() -> None:
         assert not running
 
 
-def test_an_interrupt_waits_for_the_calls_that_run() -> None:
+@pytest.mark.parametrize("error", [KeyboardInterrupt, TimeoutError])
+def test_an_exception_of_a_signal_handler_waits_for_the_calls_that_run(error: type[BaseException]) -> None:
+    def stop(*_: object) -> None:
+        raise error
+
     out = np.zeros(4)
     both = threading.Barrier(2)
 
     def call() -> None:
         both.wait(20)
         if threading.current_thread() is threading.main_thread():
-            os.kill(os.getpid(), signal.SIGINT)
-            time.sleep(0.01)
+            signal.setitimer(signal.ITIMER_REAL, 0.05)
         else:
             time.sleep(0.3)
             out[0] = 1
 
-    with pytest.raises(KeyboardInterrupt):
-        run_calls([call] * 2, 2)
+    before = signal.signal(signal.SIGALRM, stop)
+    try:
+        with pytest.raises(error):
+            run_calls([call] * 2, 2)
+    finally:
+        signal.signal(signal.SIGALRM, before)
     assert out[0] == 1
 
 
