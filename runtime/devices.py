@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import os
 import threading
 from collections.abc import Iterator
 from contextlib import contextmanager
@@ -184,3 +185,11 @@ def device(name: str | Device) -> Iterator[Device]:
         yield chosen
     finally:
         _stack.devices.pop()
+
+
+def _after_fork() -> None:
+    global _lock
+    _lock = threading.RLock()  # (a thread that the child does not have may hold the parent's)
+
+
+os.register_at_fork(after_in_child=_after_fork)

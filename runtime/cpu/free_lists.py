@@ -34,6 +34,7 @@ from weft.runtime.cpu.native import Builtin, check_objects, immortal, obtain_nat
 from weft.runtime.cpu.slots import slots_of
 from weft.runtime.device import Buffer, BufferRequests
 from weft.runtime.failures import try_compiling
+from weft.runtime.fork_locks import renew_in_children
 
 _python = ctypes.pythonapi
 PATIENCE = 2  # runs of a plan before free lists are prepared: many plans run only once, and would wait for native code
@@ -120,6 +121,7 @@ class FreeLists:
         words = [*head, len(expected), len(offsets), *map(python_function, FUNCTIONS), *expects, *offsets]
         self._store = immortal(array("q", words))
         self._lock = threading.RLock()
+        renew_in_children(self)
         self._of: dict[int, int] = {}  # size of buffers -> address of their free list
         self._closed = _address(immortal(array("q", [0, 0, _address(self._store)])))
 

@@ -23,6 +23,7 @@ from weft.runtime.allocation_report import out_of_memory
 from weft.runtime.cpu.free_list_code import KEPT, MADE
 from weft.runtime.cpu.free_lists import Counted, FreeLists, make_free_lists
 from weft.runtime.device import Buffer
+from weft.runtime.fork_locks import renew_in_children
 from weft.runtime.synchronous_device import machine_memory
 
 if TYPE_CHECKING:
@@ -85,6 +86,7 @@ class Pool(Counted):
         self._name = name
         self._free: dict[int, list[HostBlock]] = {}
         self._lock = threading.RLock()  # reentrant: garbage collection inside may return blocks
+        renew_in_children(self)
         self.limit: int | None = None
         self.free_lists: FreeLists | None = None
 

@@ -2,13 +2,17 @@
 
 from __future__ import annotations
 
+import sys
 import threading
 from collections.abc import Mapping, Sequence
 from typing import Any
 
 import llvmlite.binding as llvm
 
-_lock = threading.Lock()
+from weft.runtime.fork_locks import renew_in_children
+
+_lock = threading.RLock()
+renew_in_children(sys.modules[__name__])
 
 
 def link(code: bytes, outside: Mapping[str, int], names: Sequence[str]) -> tuple[Any, list[int]]:

@@ -12,6 +12,7 @@ from typing import Generic, TypeVar
 
 from weft.runtime.errors import CompileError
 from weft.runtime.failures import report_failure
+from weft.runtime.fork_locks import renew_in_children
 
 Code = TypeVar("Code")
 
@@ -38,7 +39,8 @@ class Readiness(Generic[Code]):
     def __init__(self, obtain: Callable[[bool], Code | None], check: Callable[[Code], bool]) -> None:
         self._obtain = obtain
         self._check = check
-        self._lock = threading.Lock()
+        self._lock = threading.RLock()
+        renew_in_children(self)
         self._drawn = 0
         self._failed = False
         self.loaded: Code | None = None

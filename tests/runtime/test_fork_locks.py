@@ -1,0 +1,52 @@
+"""Tests of locks in forked children."""
+
+from __future__ import annotations
+
+import os
+import signal
+import sys
+import threading
+from collections.abc import Callable
+from types import SimpleNamespace
+from typing import Any
+
+import pytest
+
+from weft.runtime.cpu.host_memory import Pool
+from weft.runtime.cpu.random.readiness import Readiness
+from weft.runtime.fork_locks import renew_in_children
+
+
+def _own() -> Any:
+    owner = SimpleNamespace(_lock=threading.RLock())
+    renew_in_children(owner)
+    return owner
+
+
+@pytest.mark.parametrize(
+    "make",
+    [
+        pytest.param(_own, id="object"),
+        pytest.param(Pool, id="memory"),
+        pytest.param(lambda: Readiness(lambda _: None, lambda _: True), id="draws"),
+        pytest.param(lambda: sys.modules["weft.runtime.devices"], id="devices"),
+    ],
+)
+def test_a_child_does_not_wait_for_a_thread_of_its_parent(make: Callable[[], Any]) -> None:
+    owner, held, free = make(), threading.Event(), threading.Event()
+
+    def hold() -> None:
+        with owner._lock:
+            held.set()
+            free.wait(20)
+
+    thread = threading.Thread(target=hold)
+    thread.start()
+    held.wait(20)
+    child = os.fork()
+    if not child:
+        signal.alarm(10)
+        os._exit(0 if owner._lock.acquire() else 1)
+    free.set()
+    thread.join()
+    assert os.waitstatus_to_exitcode(os.waitpid(child, 0)[1]) == 0
