@@ -28,7 +28,7 @@ Program = Callable[[Any, Any, int], Any]
 
 
 def pi(m: Any, rng: Any, n: int) -> float:
-    """Return the fraction of random points in a square that lie in a circle."""
+    """Return the fraction of random points in the unit square that lie in the unit circle, which is about pi / 4."""
     x, y = rng.random(n), rng.random(n)
     return float((x * x + y * y <= 1.0).mean())
 
@@ -38,7 +38,7 @@ def _price(m: Any, start: float, drift: float, volatility: float, normals: Any) 
 
 
 def option(m: Any, rng: Any, n: int) -> float:
-    """Return the value of an option on the mean of three correlated prices, estimated from `n` paths."""
+    """Return the mean payoff of an option on the average of three correlated prices, over `n` samples."""
     x, y, z = rng.standard_normal(n), rng.standard_normal(n), rng.standard_normal(n)
     prices = (
         lambda: _price(m, 100.0, 0.02, 0.2, x),

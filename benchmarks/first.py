@@ -29,7 +29,7 @@ def arithmetic(xp: Any, x: Any, y: Any) -> Any:
 
 
 def functions(xp: Any, x: Any, y: Any) -> Any:
-    """Return the result of a chain in which half of the operations are transcendental functions."""
+    """Return the result of a chain of operations with five elementary functions, such as `exp`."""
     z = xp.exp(-x) * xp.sin(y)
     z = xp.sqrt(x * x + y) + z
     return xp.tanh(z) / (xp.log(y + 2.0))

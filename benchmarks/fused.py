@@ -278,9 +278,10 @@ def measure(
     minutes: float = math.inf,
     tell: Callable[[list[Result]], None] = lambda results: None,
 ) -> list[Result]:
-    """Measure the programs whose names contain one of `only`, from the suite and from `more`.
+    """Measure the programs of the suite and of `more`, on weft and on its peers.
 
-    `peers` are names of peers, or None for all that are installed.
+    `only` selects the programs whose names contain one of its parts. `peers` are names of peers, or None for all that are
+    installed.
 
     After each program, `tell` is called with all results so far.
     """

@@ -178,9 +178,9 @@ def compiles(processes: int = 5) -> dict[str, str]:
 
 
 def simulator() -> dict[str, str]:
-    """Measure the simulators of numba-cuda and weft on a few elements.
+    """Measure kernels on a few elements, in numba-cuda's simulator and on weft.
 
-    Return nothing if Numba is not installed.
+    Return an empty dict if Numba is not installed.
     """
     if find_spec("numba") is None:
         return {}

@@ -131,7 +131,7 @@ def _prepared() -> dict[str, Callable[[], Any]]:
 
 
 def _outputs() -> dict[str, Callable[[], Any]]:
-    """Return functions that run cached plans with several results.
+    """Return functions that run cached plans with one or several results.
 
     Their times include the allocation and release of the results.
     """

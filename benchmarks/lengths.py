@@ -55,7 +55,7 @@ def elimination(xp: Any, a: Any, b: Any) -> Any:
 
 
 def durbin(xp: Any, a: Any, b: Any) -> Any:
-    """Solve a Toeplitz system by the Levinson-Durbin recursion."""
+    """Solve the Yule-Walker equations for the autocorrelations `b` by Durbin's algorithm."""
     y = xp.zeros(len(b))
     alpha, beta = -b[0], 1.0
     y[0] = -b[0]

@@ -29,7 +29,7 @@ FILLED = 0.02  # minimum seconds of a turn, which consists of repeated calls
 MOST_TIMES = 50
 PAUSE = 0.15  # before a turn, so that other threads go to sleep (OpenBLAS's threads spin for 0.1 s, one per core)
 FILLING_CALLS = 3  # number of calls by which a process fills the cache for the next process
-FIRST_CALLS = 3  # calls of weft in the second process that are reported
+FIRST_CALLS = 3  # minimum number of weft's calls in the second process before the turns
 # Minimum seconds of calls before the first turn. By then, plans that are first interpreted have been compiled.
 WARM_LEAST = 2.0
 WARM_SECONDS = 4.0  # maximum time in which weft may still make plans or compile

@@ -1,4 +1,4 @@
-"""Some of the programs in `fused.py`, with arrays of a thousand bytes to a billion bytes.
+"""Some of the fused suite's programs, with arrays of a thousand bytes to a billion bytes.
 
 The sizes show the effects of launches, caches and memory.
 
@@ -41,7 +41,7 @@ class Point:
 
 
 def size_for(program: Program, nbytes: int) -> int:
-    """Return the program size at which inputs and results together have a given number of bytes."""
+    """Return the program size at which inputs and results together have about the given number of bytes."""
 
     def moved(n: int) -> int:
         inputs = program.inputs(np.random.default_rng(0), n)

@@ -20,7 +20,7 @@ import numpy as np
 import weft as wf
 from benchmarks.reports import bullets, geometric_mean, one_line, table, write, write_json
 
-# An expression for NumPy -> the same for weft, where `evaluate` is needed if the result is an array.
+# A statement for NumPy -> the statement for weft, in which `evaluate` computes a result that is an array.
 EXPRESSIONS = {
     "x + y": "evaluate(x + y)",
     "x[1:] * y[:-1] + x[1:]": "evaluate(x[1:] * y[:-1] + x[1:])",
@@ -60,7 +60,7 @@ def names(xp: Any, elements: int) -> dict[str, Any]:
 
 
 def value(statement: str, elements: int, xp: Any) -> np.ndarray:
-    """Evaluate an expression, or run an assignment for each index, and return the resulting array."""
+    """Evaluate an expression, or run an assignment for each index, and return the result as a NumPy array."""
     scope = names(xp, elements)
     if " = " in statement:
         exec(f"for i in order: {statement}", scope)

@@ -1,7 +1,8 @@
 """Warnings about operations on GPU arrays that NumPy computes on the host.
 
 In: an operation, the bytes that are copied for it, and the user's source location. Out: a warning or an error,
-depending on the `host_fallback` setting. Invariant: an operation on one source line is reported once.
+depending on the `host_fallback` setting. Invariant: an operation on one source line is reported once, unless
+more than `LIMIT` others were reported in between.
 """
 
 from __future__ import annotations

@@ -109,7 +109,7 @@ def launch_heard(device: Any, note: LaunchNote, start: Callable[[], None]) -> No
 def building(name: str, target: str, stage: Literal["compile", "load"], key: int) -> Iterator[None]:
     """Context manager that notifies the listeners when a compilation or the loading of code ends.
 
-    If the compilation or load takes long, a progress line is shown in the meantime.
+    If the compilation or load takes long, a terminal shows a progress line in the meantime.
     """
     begin = time.perf_counter_ns()
     shown = _Progress(name, target) if setting("progress") and sys.stderr is not None and sys.stderr.isatty() else None

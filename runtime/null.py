@@ -15,14 +15,14 @@ if TYPE_CHECKING:
 
 
 class NullDevice(SynchronousDevice):
-    """A device that compiles kernels and counts launches, but runs nothing.
+    """A device that compiles kernels and counts launches, but does not run them.
 
-    All arrays contain zeros.
+    Buffers have no memory, and reading them gives zeros.
 
     Parameters
     ----------
     name : str
-        "null" generates host code, "null:sm_90" code for that GPU.
+        "null" generates host code, and "null:sm_90" generates code for that GPU architecture.
     """
 
     def __init__(self, name: str) -> None:

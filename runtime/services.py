@@ -21,8 +21,8 @@ HostKind = Literal["pinned", "mapped", "managed"]
 class Stream(Protocol):
     """A queue of work on a device."""
 
-    handle: int  # CUDA's handle; 0 is the device's own stream
-    number: int  # the driver's handle, which is not 0 for the device's own stream of a GPU
+    handle: int  # CUDA's handle, or 0 for the device's own stream
+    number: int  # the driver's handle, which is not 0 for a GPU's own stream either
 
     def query(self) -> bool:
         """Return whether all work in the stream has ended."""
@@ -178,7 +178,8 @@ class Services(ABC):
     def host_memory(self, nbytes: int, kind: HostKind) -> HostMemory:
         """Allocate host memory of the given kind, such as pinned memory.
 
-        The kinds are "pinned" for fast copies, "mapped" into the device's address space, and "managed".
+        "pinned" memory is for fast copies, "mapped" memory is in the device's address space too, and "managed" memory moves
+        between the host and the device.
         """
 
     @abstractmethod

@@ -292,8 +292,8 @@ def thread_count() -> int:
 
 # Maximum number of elements that NumPy and a reduction kernel add in the same order.
 _SAME_ORDER = 1 << 14
-# Size limits of immediate execution, as words that native code reads at every call: the current limit, and twice the
-# limit at index `FIXED`. The current limit is the `immediate` setting, or a larger number while programs are compiled
+# Size limits of immediate execution, as words that native code reads at every call: the current limit, and (from index
+# `FIXED`) two copies of the fixed limit. The current limit is the `immediate` setting, or a larger number while programs are compiled
 # (see `raise_immediate`). The fixed limit applies to functions whose bits depend on the order of a sum. Limits with a
 # factor are multiples of the fixed limit.
 FIXED = 1
@@ -321,7 +321,7 @@ def limit_on(device: str) -> int:
 reset_immediate()
 
 
-# Number of random numbers below which no method of a generator is faster in native code.
+# Minimum number of random numbers for which native code replaces a method of a generator.
 LEAST = 1 << 13
 # Number of calls between two checks whether native code should replace a Python function.
 BETWEEN = 500

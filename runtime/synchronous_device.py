@@ -1,6 +1,6 @@
 """Base class of synchronous devices, on which no work is ever pending.
 
-These are the CPU and the null device.
+These are the CPU, the `simt` device and the null device.
 
 Streams hold no work, events are times, and host memory is ordinary memory. Invariant: nothing here waits.
 """

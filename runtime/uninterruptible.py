@@ -1,8 +1,8 @@
-"""Calls that Ctrl-C does not interrupt.
+"""Calls that Ctrl-C and other signals do not interrupt.
 
-Ctrl-C must not interrupt code that holds locks of another library, such as LLVM.
+A signal handler must not end code that holds locks of another library, such as LLVM.
 
-In: work and its name. Out: its result. Invariant: an interrupt is raised in the main thread immediately. The work
+In: work and its name. Out: its result. Invariant: an exception of a signal handler is raised in the main thread at once. The work
 runs to completion in a separate thread, where no signals are handled. A later request for the same work waits for
 this thread. At exit, when other threads can no longer call such a library, the main thread does the work itself.
 """
@@ -92,7 +92,7 @@ def _exit() -> None:
 
 
 def uninterruptible(work: Callable[[], Result], name: Hashable) -> Result:
-    """Call `work` without interruption by Ctrl-C, which only interrupts the wait for the result.
+    """Call `work` without interruption by signals, whose handlers only interrupt the wait for the result.
 
     If work of the same `name` is still running after an interrupt, this function waits for that result instead of
     calling `work`.

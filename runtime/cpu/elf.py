@@ -4,7 +4,7 @@ In: a kernel's object file as LLVM writes it, and the address of every external 
 memory, and the addresses of its functions. Invariant: memory is written before it becomes executable, and never
 afterwards. An object file with an unknown feature is rejected (`UnsupportedObjectError`) before any of it is loaded.
 
-The format is that of the System V ABI, AMD64 supplement: sections, symbols, and four relocations.
+The format is that of the System V ABI, AMD64 supplement: sections, symbols, and six kinds of relocations.
 """
 
 from __future__ import annotations
@@ -84,7 +84,8 @@ def link(code: bytes, outside: Mapping[str, int]) -> Image:
     Raises
     ------
     UnsupportedObjectError
-        If the file needs a feature that this linker does not support.
+        If the file is damaged or needs a feature that this linker does not support, or if the system does not let memory
+        become executable.
     """
     try:
         return _Linker(code, outside).link()
@@ -190,7 +191,10 @@ class _Linker:
     def wanted(
         self, relocations: Sequence[tuple[int, int, int, Symbol, int]], kinds: Sequence[int]
     ) -> dict[Symbol, None]:
-        """Return the symbols that need a stub or a slot, according to the relocations of the given `kinds`."""
+        """Return the symbols that need a stub or a slot, according to the relocations of the given `kinds`.
+
+        Raises UnsupportedObjectError if any relocation is not supported.
+        """
         found: dict[Symbol, None] = {}
         for _, _, kind, symbol, _ in relocations:
             inside = symbol.section in self.section_offsets

@@ -87,7 +87,8 @@ def launch(
 class HostLaunches:
     """The kernels of a plan, prepared to run together repeatedly.
 
-    The first run launches the kernels one by one, since many plans run only once.
+    The first run launches the kernels one by one, since many plans run only once. All runs do so if the native function
+    cannot be compiled.
 
     Parameters
     ----------

@@ -51,7 +51,7 @@ class HostBlock(NamedTuple):
 def size_class(nbytes: int) -> int:
     """Return the size of a block for a request of `nbytes`.
 
-    Size classes are quarters of powers of two, which limits the waste.
+    There are four size classes between successive powers of two, which limits the waste. The smallest has 256 bytes.
     """
     if nbytes <= 256:
         return 256
@@ -101,8 +101,8 @@ class Pool(Counted):
     def allocate(self, nbytes: int) -> HostBlock:
         """Return a block of at least `nbytes`.
 
-        If the system has no memory, unused blocks are freed before a second try. Raises OutOfMemoryError if the second
-        try fails.
+        If the system has no memory, or the pool would exceed its limit, unused blocks are freed before a second try. Raises
+        OutOfMemoryError if the second try fails.
         """
         size = size_class(nbytes)
         free = self._free.get(size)

@@ -1,8 +1,8 @@
 """Compilation and loading of the runtime's native functions, which are written in LLVM text.
 
-In: text that defines one function without external references. Out: its address, or a builtin function with a table
-of the objects and functions that it uses. Invariant: the code is cached on disk, so that a process that finds the code
-there does not load llvmlite.
+In: text that defines functions. Out: their addresses, or a builtin function with a table of the objects and functions
+that it uses. Invariant: if the disk cache is enabled, the code is stored there. A process that finds the code there does
+not load llvmlite.
 """
 
 from __future__ import annotations
@@ -89,8 +89,8 @@ def native_object(entry: str, text: str, symbols: tuple[str, ...] = ()) -> Objec
     """Return object code for the function `entry` in an LLVM text, from the disk cache or newly compiled.
 
     Code that is not in the disk cache is compiled without optimization, which takes a twentieth of the time. A second
-    process then compiles it with optimization, for this process and later ones. Raises CompileError if the text cannot
-    be compiled.
+    process then compiles it with optimization, if there is a disk cache and a second core. Later processes use the optimized
+    code, and so does this process if the code has no external symbols. Raises CompileError if the text cannot be compiled.
     """
     cache = disk_cache()
     better, quick = _keys_of(text)
@@ -163,7 +163,7 @@ def _keys_of(text: str, processor: Processor | None = None) -> tuple[bytes, byte
     return key_material(kind, text), key_material(f"quick {kind}", text)
 
 
-# Digests of texts that the second process was asked to compile.
+# Hashes of the texts and processors for which the second process was asked to compile.
 _requested: set[int] = set()
 
 
@@ -192,7 +192,7 @@ words_with_code: list[tuple[int, int]] = []
 
 
 def _exchange_code(entry: str, text: str) -> None:
-    """Replace the code of a native function in this process by optimized code from the disk cache."""
+    """Replace the address of a native function in `words_with_code` by that of optimized code from the disk cache."""
     cache = disk_cache()
     better = cache.get(_keys_of(text)[0]) if cache is not None else None
     if better is None:

@@ -29,10 +29,9 @@ from weft.runtime.llvm_files import read_llvm
 
 _NAME, _TABLE_NAME = "weft_operator", "weft_operators"
 _ON_STACK = 10  # number of call arguments that fit on the stack
-# Words shared by all operators: the class; Python's functions to test for a subtype, to call, to release, to allocate
-# and to free; the function that deletes an item. Each operator has four more words: its function and the object to
-# which it is bound, and the same for its reflected form.
-# The names of these functions in `operators.ll` are the keys.
+# Words shared by all operators: the class; the functions of Python's C API below, whose names in `operators.ll` are the
+# keys; the function that deletes an item. Each operator has four more words: its function and the object to which it is
+# bound, and the same for its reflected form.
 _FUNCTIONS = {
     "IS_SUBTYPE": "PyType_IsSubtype",
     "VECTORCALL": "PyObject_Vectorcall",

@@ -116,7 +116,7 @@ class Workers:
     def enter(self, parts: int) -> int:
         """Reserve the pool until `leave` is called, and return its address.
 
-        Return 0 for a pool of one thread, or if another thread has reserved the pool.
+        Return 0 if `parts` is less than 2, or if the pool is already reserved.
         """
         if parts < 2 or not self._lock.acquire(blocking=False):
             return 0

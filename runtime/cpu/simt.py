@@ -1,7 +1,7 @@
 """The `simt` device, which runs the GPU schedules of fused kernels on the CPU.
 
 In: kernels whose loops were mapped to a GPU's threads, compiled for this machine. Out: the results of a GPU, block by
-block. Memory and explicit kernels are those of the CPU device. Invariant: a launch has the same grid as on a GPU.
+block. Memory and launches of explicit kernels are those of the CPU device. Invariant: a launch has the same grid as on a GPU.
 Shared memory contains NaN, or the largest integers, at the start of each block.
 """
 
@@ -52,7 +52,7 @@ class SimtDevice(CpuDevice):
         """Return None, so that kernels are launched one by one and can be checked."""
 
     def launch(self, function: HostFunction, parallel: tuple[int, ...], work: int, arguments: array[int]) -> None:
-        """Run a kernel to completion. Each block processes `per_block` points of the kernel's parallel loops."""
+        """Run a kernel to completion. The kernel's block schedule determines the number of blocks."""
         blocks = function.schedule.blocks(parallel, work)
         grid = (min(blocks, self.most_blocks) if function.schedule.repeats else blocks, 1, 1)
         block = (function.schedule.threads, 1, 1)

@@ -63,7 +63,7 @@ class Blas:
     Parameters
     ----------
     driver : Driver
-    order : Order
+    order : StreamOrder
     library : optional
         The cuBLAS library. By default, it is searched for on this machine; tests pass a stand-in.
     """
@@ -165,7 +165,9 @@ class _Product:
     ----------
     extents : (int, int, int)
         Rows of the left matrices, columns of the left matrices, and columns of the right matrices.
-    layouts : for each operand, the operation, the leading dimension, and the elements between the matrices of a call.
+    layouts : tuple of (int, int, int)
+        For each operand, the operation, the leading dimension, and the number of elements from one matrix of a call to the
+        next.
     count : int
         Matrices of a call; 0 if the product has no elements.
     offsets : tuple

@@ -30,8 +30,7 @@ from weft.runtime.listening import Listening
 from weft.runtime.object_code import ObjectCode
 from weft.runtime.settings import setting
 
-# Maximum number of plans that use the same descriptors, with a few launches each: the launches are identified by 32
-# bits.
+# Maximum number of requests for the same descriptors, each for a few launches: the launches are numbered with 32 bits.
 DESCRIPTOR_USES = 1 << 20
 # Maximum number of grids for which a function's prepared launches are kept.
 RECORDS_LIMIT = 64
@@ -146,7 +145,7 @@ class CudaDevice(GpuServices):
         return buffer
 
     def download(self, buffer: Buffer, dtype: np.dtype, shape: tuple[int, ...]) -> np.ndarray:
-        """Return the leading elements of a buffer as a NumPy array."""
+        """Return a copy of the leading elements of a buffer, as a read-only NumPy array."""
         values = np.empty(shape, dtype)
         self.claim(buffer)
         self.read(buffer.address, values)
@@ -185,14 +184,11 @@ class CudaDevice(GpuServices):
     # -- kernels --------------------------------------------------------------------------------
 
     def load(self, code: ObjectCode) -> CudaFunction:
-        """Load a kernel from PTX, which the driver assembles if nvJitLink is not installed."""
+        """Load a kernel. nvJitLink assembles its PTX, or the driver does so if nvJitLink cannot be used."""
         return self._modules.load(code, self.architecture)
 
     def launch(self, function: CudaFunction, parallel: tuple[int, ...], work: int, arguments: array[int]) -> None:
-        """Launch a kernel.
-
-        Each block processes `per_block` points of the kernel's parallel loops.
-        """
+        """Launch a fused kernel. The kernel's block schedule determines the number of blocks."""
         blocks = function.schedule.blocks(parallel, work)
         if blocks:
             self.launch_grid(function, (blocks, 1, 1), (function.schedule.threads, 1, 1), 0, arguments)
@@ -245,7 +241,7 @@ class CudaDevice(GpuServices):
         self._order.create(0).synchronize()
 
     def reset(self) -> None:
-        """Wait for all work, and free the memory that no array uses."""
+        """Wait for all work, unload the modules of deleted kernels, and free the memory that no array uses."""
         self._modules.unload()
         self.synchronize()
         self.memory.empty()

@@ -170,7 +170,7 @@ class GpuServices(Device):
     def pin(self, values: np.ndarray) -> HostMemory:
         """Page-lock host memory by registering it with the driver.
 
-        Page-locked memory is also accepted.
+        Memory that is already page-locked is accepted, and remains as it is.
         """
         at = values.ctypes.data
         if not values.nbytes:

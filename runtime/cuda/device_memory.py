@@ -5,8 +5,9 @@ the pool when they are deleted. Small blocks of the device's own stream are take
 the GIL, which the reference counts also need. Lists and counters are consistent at every point where another thread
 could intervene.
 
-Invariant: a block is reused only in a stream that follows all work that may still use it. Cached and total memory
-stay within their limits. Returning a block never raises and never waits.
+Invariant: a block is reused only in a stream that follows all work that may still use it. Total memory
+stays within its limit, and so does cached memory, except for blocks that several streams have used. Returning a block
+never raises, and never waits for the GPU.
 """
 
 from __future__ import annotations
@@ -42,7 +43,8 @@ NOBODY: frozenset[CudaStream] = frozenset()
 def size_class(nbytes: int) -> int:
     """Return the size of a block for a request of `nbytes`.
 
-    Sizes are rounded up to a quarter of a power of two, and above 1 MiB to a multiple of 2 MiB.
+    Up to 1 MiB, sizes are multiples of 512, with at most four sizes between successive powers of two. Above 1 MiB, sizes
+    are multiples of 2 MiB.
     """
     if nbytes <= 512:
         return 512
@@ -61,6 +63,7 @@ class FreeList:
     Attributes
     ----------
     addresses : dict of int to list of int
+        The addresses of the free blocks of each size, oldest first.
     """
 
     def __init__(self) -> None:
@@ -76,7 +79,10 @@ class FreeList:
         found.append(address)
 
     def take(self, size: int, which: int = NEWEST) -> tuple[int, int] | None:
-        """Remove and return a free block of `size` bytes or slightly more, or return None if there is none."""
+        """Remove and return a free block of `size` bytes or slightly more, or return None if there is none.
+
+        `which` is the index of the block among those of its size, `OLDEST` or `NEWEST`.
+        """
         found = self.addresses.get(size)
         if found:
             return found.pop(which), size

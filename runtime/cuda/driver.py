@@ -1,9 +1,9 @@
 """Calls of CUDA driver functions, whose error codes are raised as exceptions.
 
-All return codes are checked, and the context is current during a call.
+The context of the device is current during a call.
 
-In: a table of driver functions (cuda.bindings.driver, or a stand-in in tests). Invariant: a failed call raises. An
-error that destroys the context marks the device as lost, and later calls raise the same short error.
+In: a table of driver functions (cuda.bindings.driver, or a stand-in in tests). Invariant: a failed call raises, except in
+destructors. An error that destroys the context marks the device as lost, and later calls raise the same short error.
 """
 
 from __future__ import annotations

@@ -1,7 +1,8 @@
 """Fourier transforms on a GPU with cuFFT, if nvmath-python is installed.
 
 In: contiguous rows on the device, by address. Out: their unnormalized transforms, enqueued in the calling thread's
-stream. Invariant: a plan's workspace is memory of the device's pool, which is held only while the plan runs.
+stream. Invariant: a plan's workspace is memory of the device's pool, and returns to the pool once the transforms
+are enqueued.
 """
 
 from __future__ import annotations

@@ -28,7 +28,7 @@ class CudaGraph:
     Parameters
     ----------
     driver : Driver
-    record : Record
+    record : LaunchRecord
     count : int
         Number of launches.
 

@@ -25,7 +25,7 @@ class CudaLaunches:
 
     Parameters
     ----------
-    launcher : Launcher
+    launcher : CudaLauncher
     starts : sequence of RecordedLaunch
         In order.
     """
@@ -45,7 +45,7 @@ class CudaLaunches:
 
         Raises
         ------
-        CudaError, DeviceLostError
+        CudaError, DeviceLostError, OutOfMemoryError
         """
         launcher = self._launcher
         driver = launcher.driver
@@ -87,7 +87,7 @@ class CudaLauncher:
     Parameters
     ----------
     driver : Driver
-    order : Order
+    order : StreamOrder
     """
 
     def __init__(self, driver: Driver, order: StreamOrder) -> None:
@@ -96,7 +96,7 @@ class CudaLauncher:
 
     @cached_property
     def native(self) -> Any:
-        """Return the native function that runs launch records, or None if it cannot be compiled."""
+        """The native function that runs launch records, or None if it cannot be compiled or the driver is too old."""
         instead = "Python starts kernels one by one, which is slower"
         self._holds_code = try_compiling("native code for launches", instead, lambda: native_launcher(self.driver))
         return self._holds_code and self._holds_code.call

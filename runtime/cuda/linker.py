@@ -83,7 +83,10 @@ def assemble(ptx: bytes, arch: str, links: tuple[str, ...] = ()) -> ObjectCode:
 
 
 def _with_limits(ptx: bytes) -> Iterator[bytes]:
-    """Yield one copy of the PTX for each register limit that a comment in the PTX lists, and one without a limit."""
+    """Yield one copy of the PTX for each register limit that a comment in the PTX lists, and one without a limit.
+
+    Without such a comment, only the PTX itself is yielded.
+    """
     note = re.search(rb"^%s([\d ]+)$" % REGISTER_AIMS.encode(), ptx, re.MULTILINE)
     if note is not None:
         for limit in note[1].split():
@@ -128,7 +131,7 @@ def read_resources(log: str) -> dict[str, int]:
 def disassemble(cubin: bytes) -> str:
     """Return the machine instructions of a cubin as text.
 
-    Raises CompileError if neither nvdisasm nor cuobjdump is found.
+    Raises CompileError if neither nvdisasm nor cuobjdump is found, or if the tool fails.
     """
     for tool, options in (("nvdisasm", ["-c"]), ("cuobjdump", ["-sass"])):
         path = find_tool(tool)

@@ -105,7 +105,7 @@ class Modules:
     def load(self, code: ObjectCode, arch: str) -> CudaFunction:
         """Load a kernel's code on a GPU of architecture `arch`, and return the kernel.
 
-        Raises CudaError if the driver rejects the code.
+        Raises CudaError if the driver rejects the code, and CompileError if the code cannot be linked to foreign code.
         """
         if len(self._retired) >= RETIRED_LIMIT:
             self.unload()
@@ -122,7 +122,7 @@ class Modules:
         return CudaFunction(self._driver, module, handle, code, self._retired)
 
     def unload(self) -> None:
-        """Wait for all work, and then unload the modules of deleted kernels."""
+        """Unload the modules of deleted kernels, if there are any, after all work has ended."""
         if self._retired and not self._driver.silent:
             self._synchronize()
             while self._retired:

@@ -2,7 +2,7 @@
 
 In: the environment. Out: folders, commands and libdevice. Invariant: the search order is pip's wheels, the conda
 environment, CUDA_HOME (or CUDA_PATH), then the standard installation folders. The first folder that contains the part
-is used.
+is used. Commands are then searched for in PATH.
 """
 
 from __future__ import annotations

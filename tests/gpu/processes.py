@@ -26,7 +26,7 @@ import pytest
 LIMIT = 120.0  # time limit of one test in seconds, including compilation
 PATIENCE = 10  # factor of the time limits on a stand-in that executes PTX one instruction at a time
 LIMIT_START = 120.0  # time limit in seconds for the start of the process
-GIVE_UP = 3  # number of consecutive processes that a test may crash
+GIVE_UP = 3  # number of consecutive tests that may end their process; then all remaining tests fail
 
 
 def register(config: pytest.Config) -> None:

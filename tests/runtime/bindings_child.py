@@ -99,7 +99,7 @@ def hang(driver: StandIn) -> None:
 
 
 def calls(driver: StandIn) -> None:
-    """Call all driver functions that the runtime uses, with the types of cuda.bindings."""
+    """Call the driver functions that the runtime uses, except those of graphs, with the types of cuda.bindings."""
     from array import array
 
     from weft.runtime import ObjectCode, get_device

@@ -1,4 +1,4 @@
-"""A fixture for a CUDA device on a stand-in driver, which delays kernels as long as possible."""
+"""Fixtures: a stand-in for the driver that delays kernels as long as possible, and a CUDA device that uses it."""
 
 from __future__ import annotations
 

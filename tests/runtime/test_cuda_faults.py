@@ -38,7 +38,7 @@ PAIRS = {
 }
 # Invalid value, no memory, launch failure; no context, not supported, unknown, illegal address, trap.
 CODES, MORE_CODES = (1, 2, 719), (201, 801, 999, 700, 717)
-# Calls that are made once, before the device is used.
+# Functions that are called before the device is used.
 BEGINNING = ("cuInit", "cuDeviceGet", "cuDevicePrimaryCtxRetain", "cuDeviceGetAttribute", "cuDriverGetVersion")
 
 

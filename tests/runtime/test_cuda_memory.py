@@ -22,7 +22,7 @@ MIB = 1 << 20
 
 
 class Machine(Driver):
-    """A stand-in for the driver with limited memory, in which every block has an address."""
+    """A stand-in for the driver with limited memory, in which every allocated block has its own address."""
 
     def __init__(self, total: int = 8 << 30) -> None:
         super().__init__()

@@ -11,7 +11,7 @@ import pytest
 import weft
 from weft.dsl.kernel.language.kernel_errors import KernelError
 
-# These modules define exceptions.
+# This module defines SanitizerError.
 from weft.dsl.kernel.sanitizer import sanitized_launch as sanitized_launch
 
 

@@ -3,7 +3,8 @@
 Each function records its call, fails if requested, and imitates the effect of the driver's function.
 
 In: the table of signatures. Out: addresses of functions compiled in this process. Invariant: a call is recorded with
-its arguments before anything else happens. Frequent functions (launches, contexts, events) never enter Python.
+its arguments before anything else happens. Functions without an implementation in Python never enter Python. In `StandIn`,
+these are the frequent functions (launches, contexts, events).
 """
 
 from __future__ import annotations
@@ -115,7 +116,7 @@ class Functions:
     ----------
     bodies : dict
         Python implementations by name. They take the arguments and return the driver's error code. Functions without
-        an implementation only return new handles.
+        an implementation only succeed, with new handles and zeros as results.
     """
 
     def __init__(self, bodies: dict[str, Callable[[Any], int]]) -> None:

@@ -1,7 +1,7 @@
 """Algorithms of NumPy's bit generators: their LLVM text, and jumps over any number of steps.
 
-In: a generator of NumPy. Out: its state and its increment as integers, the state after a number of steps, and the
-generator with a new state. Invariant: each output is a function of the state after a step.
+In: a generator of NumPy. Out: its state and its increment (of Philox: its key) as integers, the state after a
+number of steps, and the generator with a new state. Invariant: each output is a function of the state after a step.
 """
 
 from __future__ import annotations
@@ -26,7 +26,11 @@ BLOCK, LANES = 1 << 10, 8
 
 
 class State(NamedTuple):
-    """The state of a bit generator, with the unused half of its last output, if any."""
+    """The state of a bit generator.
+
+    `half` tells whether half of the last output is unused (1 or 0), and contains this half. These are NumPy's `has_uint32`
+    and `uinteger`.
+    """
 
     state: int
     increment: int
@@ -41,7 +45,7 @@ class Congruential:
     kind : type
     multiplier : int
     before : bool
-        Whether NumPy takes the output before a step. The state is then that of one step before.
+        Whether NumPy takes an output before the step. `State.state` is then NumPy's state of one step earlier.
     text, texts : str
         The LLVM text of the output function, of one state and of several ones.
     output : callable
@@ -68,7 +72,8 @@ class Congruential:
     def distances(self) -> np.ndarray:
         """The table with which native code skips steps of the generator.
 
-        It contains the sums 1 + a + ... + a**(n - 1), where a is the multiplier, as a row of low and a row of high words.
+        It contains the sums 1 + a + ... + a**(n - 1) for n = 1, 2, ..., where a is the multiplier, as a row of low and a row
+        of high words.
         """
         words = np.empty((2, BLOCK + LANES), np.uint64)
         distance = 0
@@ -141,7 +146,7 @@ def _has_known_layout(kind: type[Any]) -> bool:
 class Philox:
     """The Philox4x64-10 algorithm.
 
-    The state is the position of an output: four times the counter, plus the index of the output.
+    The state is the position of the last output: four times the counter, plus the index of the output (0 to 3).
     """
 
     kind: type[Any] = np.random.Philox
@@ -251,7 +256,7 @@ def engines() -> tuple[Engine, ...]:
 
 
 def engine_of(generator: np.random.BitGenerator) -> tuple[int, Engine] | None:
-    """Return the number and the algorithm of a NumPy bit generator, or None if it is unsupported."""
+    """Return the index and the algorithm of a NumPy bit generator in `engines`, or None if it is unsupported."""
     return next(((k, engine) for k, engine in enumerate(engines()) if type(generator) is engine.kind), None)
 
 

@@ -169,7 +169,7 @@ def _read_integers(arguments: tuple[Any, ...], options: dict[str, Any]) -> Draw 
 
 
 def _read_choice(arguments: tuple[Any, ...], options: dict[str, Any]) -> Draw | None:
-    """Convert a choice from an integer range, with replacement, to a draw of integers.
+    """Convert a call of ``choice`` that draws from a range, with replacement, to a draw of integers.
 
     Return None if NumPy must execute the call.
     """

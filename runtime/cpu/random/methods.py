@@ -1,7 +1,7 @@
 """Native implementations of NumPy's generator methods, with the LLVM text that computes one element.
 
 In: the name of a method. Out: its number in native code, the elements' dtype, and the number of steps that an element
-takes. Invariant: elements that read words of several bits read them in the order of memory, with the low word first.
+takes. Invariant: elements that read words read them in the order of memory, beginning with the low bits of an output.
 """
 
 from __future__ import annotations
@@ -22,12 +22,12 @@ class Drawing(NamedTuple):
     number : int
         The number in native code.
     steps : float
-        Average number of steps per element, if no word is rejected.
+        Average number of steps of the bit generator per element, if no word of bounded integers is rejected.
     least : int
-        The number of elements that native code draws in less time than NumPy's loop.
+        Minimum number of elements that native code draws in less time than NumPy's loop.
     dtype : dtype
     bits : int
-        Bits of the words that an element reads, or 0 if it reads whole steps and may need several.
+        Bits of the word that an element reads, or 0 if it reads the outputs of one or several steps.
     """
 
     number: int
@@ -38,9 +38,9 @@ class Drawing(NamedTuple):
 
     @property
     def reads_halves(self) -> bool:
-        """Whether an element needs at most half of an output.
+        """Whether elements read words of 32 bits or fewer, from the halves of the bit generator's 64-bit outputs.
 
-        The unused half of an earlier output is consumed first.
+        If one half of the last output is unused, the first elements are read from that half.
         """
         return 0 < self.bits < 64
 
@@ -92,8 +92,8 @@ FUNCTIONS = {
 FUNCTION_NAMES = {function.number: name for name, function in FUNCTIONS.items()}
 
 
-# In float32: the layer of a ziggurat, the position of its tables behind those in float64, the start of the tail, and the
-# negative inverse of the start.
+# For each ziggurat in float32: the name of its layer's text, the offset of its tables behind the float64 tables, the start
+# of the tail, and further constants of the text.
 HALF_ZIGGURATS = {
     "standard_normal float32": ("normal", 0, "0x400D3BB480000000", {"NEGATIVE_INVERSE": "0xBFD183AA60000000"}),
     "standard_exponential float32": ("exponential", 384, "0x401EC9D920000000", {}),

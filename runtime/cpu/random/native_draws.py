@@ -50,7 +50,10 @@ def _ziggurat(name: str, constants: dict[str, str]) -> str:
 
 
 def obtain_code(engine: Engine, compiling: bool) -> Code | None:
-    """Return the native code for a bit generator, or None if it has not been compiled yet."""
+    """Return the native code for a bit generator, or None if it has not been compiled yet.
+
+    With `compiling`, missing code is compiled as `optimized_object` describes.
+    """
     ziggurats = _ziggurat("normal", _NORMAL) + _ziggurat("exponential", _EXPONENTIAL)
     sizes = {"LANES": LANES, "BLOCK": BLOCK, "HEAD": HEAD}
     text = read_llvm(__file__, "streams", GENERATOR=engine.text(), ZIGGURATS=ziggurats, **sizes, **words_texts())
@@ -80,7 +83,7 @@ def ziggurats() -> np.ndarray:
 def _float32_tables(tables: np.ndarray) -> np.ndarray:
     """Return the ziggurat tables in float32 (limits, units and densities), as 64-bit words.
 
-    Except for four numbers, NumPy's float32 tables are its float64 tables, rounded.
+    Except for four numbers, NumPy's float32 tables are its float64 tables, scaled and rounded.
     """
     bits = np.array([52 - 23, 53 - 23]).reshape(2, 1)
     found = np.empty(tables.shape, np.float32)

@@ -25,18 +25,19 @@ MOST_REJECTED = 8  # number of words that kernels can skip
 class Position(NamedTuple):
     """The position at which a sequence of draws begins in the output of a bit generator.
 
-    Number i reads a word of `width` bits: word ``i + offset`` of the outputs, the first of which precedes the draws. If
-    half of a step was left, `half` replaces this first output.
+    The outputs, beginning with the last output before the draws, are divided into words. Number i is computed from word
+    ``i + offset``.
 
     Attributes
     ----------
     engine : int
-        Position of the algorithm in `engines`.
+        Index of the algorithm in `engines`.
     words : tuple of int
         Two words for the state, and two for the difference to the next state. For Philox, the key replaces the
         difference.
     offset : int
     half : int or None
+        The value that replaces the first of these outputs, if its high half was unused. Otherwise None.
     rejected : tuple of int
         Indices of the first numbers that follow a rejected word. Such a word is skipped.
     """
@@ -51,7 +52,7 @@ class Position(NamedTuple):
 def take_position(generator: Any, count: int, width: int) -> Position | None:
     """Advance a generator by `count` draws of `width` bits each, and return the position of the first draw.
 
-    Return None if NumPy has to draw.
+    Return None, and leave the generator unchanged, if NumPy has to draw.
     """
     found = engine_of(generator)
     if found is None or count * width >= 64 * (STRIDE**2 - 2):

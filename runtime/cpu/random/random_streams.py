@@ -41,7 +41,7 @@ CHUNK, SHARED_FROM = 1 << 15, 1 << 15
 BLOCKS = 8
 # Number of elements in comparisons with NumPy, so that each layer of a ziggurat gets many elements, and its edges some.
 SAMPLE = 20_001
-MOST_IN_FRONT = 4  # number of elements in front of a stream
+MOST_IN_FRONT = 4  # maximum number of elements in front of a stream
 _MASK = (1 << 64) - 1
 
 
@@ -306,7 +306,10 @@ def _fill(code: Code, words: np.ndarray, values: np.ndarray) -> None:
 
 
 class StreamOperand(NamedTuple):
-    """A random stream as a kernel argument, with the number of its elements per iteration and in total."""
+    """A random stream as argument number `argument` of a kernel, which reads `each` elements per iteration.
+
+    `words` are the words of the stream, and `size` is its total number of elements.
+    """
 
     argument: int
     words: np.ndarray

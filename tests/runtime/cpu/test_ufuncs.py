@@ -1,4 +1,4 @@
-"""The inner loops of ufuncs compile for every machine that the platform check accepts."""
+"""Tests that the inner loops of ufuncs compile for x86-64 and AArch64, and restore the floating-point flags."""
 
 from __future__ import annotations
 
