@@ -211,9 +211,6 @@ def _ticking() -> Iterator[int]:
 _ticks = _ticking()
 
 
-_ticks = _ticking()
-
-
 def _taken(values: Any, m: Lanes) -> Any:
     return values[m] if values.ndim else values
 
