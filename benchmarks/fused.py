@@ -280,8 +280,8 @@ def measure(
 ) -> list[Result]:
     """Measure the programs of the suite and of `more`, on weft and on its peers.
 
-    `only` selects the programs whose names contain one of its parts. `peers` are names of peers, or None for all that are
-    installed.
+    `only` selects the programs whose names contain one of its parts. `peers` are names of peers, or None for all that
+    are installed.
 
     After each program, `tell` is called with all results so far.
     """

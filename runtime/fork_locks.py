@@ -1,7 +1,8 @@
 """Replacement of locks in forked children.
 
-In: an object with a lock. Out: a new lock in each child. Invariant: a child does not wait for a thread that exists only in
-its parent. The data that the lock protects must be valid at every moment, since the parent's thread may stop anywhere.
+In: an object with a lock. Out: a new lock in each child. Invariant: a child does not wait for a thread that exists only
+in its parent. The data that the lock protects must be valid at every moment, since the parent's thread may stop
+anywhere.
 """
 
 from __future__ import annotations

@@ -178,8 +178,8 @@ class Services(ABC):
     def host_memory(self, nbytes: int, kind: HostKind) -> HostMemory:
         """Allocate host memory of the given kind, such as pinned memory.
 
-        "pinned" memory is for fast copies, "mapped" memory is in the device's address space too, and "managed" memory moves
-        between the host and the device.
+        "pinned" memory is for fast copies, "mapped" memory is in the device's address space too, and "managed" memory
+        moves between the host and the device.
         """
 
     @abstractmethod

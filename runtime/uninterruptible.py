@@ -2,9 +2,10 @@
 
 A signal handler must not end code that holds locks of another library, such as LLVM.
 
-In: work and its name. Out: its result. Invariant: an exception of a signal handler is raised in the main thread at once. The work
-runs to completion in a separate thread, where no signals are handled. A later request for the same work waits for
-this thread. At exit, when other threads can no longer call such a library, the main thread does the work itself.
+In: work and its name. Out: its result. Invariant: an exception of a signal handler is raised in the main thread at
+once. The work runs to completion in a separate thread, where no signals are handled. A later request for the same work
+waits for this thread. At exit, when other threads can no longer call such a library, the main thread does the work
+itself.
 """
 
 from __future__ import annotations

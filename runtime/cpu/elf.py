@@ -84,8 +84,8 @@ def link(code: bytes, outside: Mapping[str, int]) -> Image:
     Raises
     ------
     UnsupportedObjectError
-        If the file is damaged or needs a feature that this linker does not support, or if the system does not let memory
-        become executable.
+        If the file is damaged or needs a feature that this linker does not support, or if the system does not let
+        memory become executable.
     """
     try:
         return _Linker(code, outside).link()

@@ -101,8 +101,8 @@ class Pool(Counted):
     def allocate(self, nbytes: int) -> HostBlock:
         """Return a block of at least `nbytes`.
 
-        If the system has no memory, or the pool would exceed its limit, unused blocks are freed before a second try. Raises
-        OutOfMemoryError if the second try fails.
+        If the system has no memory, or the pool would exceed its limit, unused blocks are freed before a second try.
+        Raises OutOfMemoryError if the second try fails.
         """
         size = size_class(nbytes)
         free = self._free.get(size)

@@ -1,8 +1,8 @@
 """Compilation and loading of the runtime's native functions, which are written in LLVM text.
 
 In: text that defines functions. Out: their addresses, or a builtin function with a table of the objects and functions
-that it uses. Invariant: if the disk cache is enabled, the code is stored there. A process that finds the code there does
-not load llvmlite.
+that it uses. Invariant: if the disk cache is enabled, the code is stored there. A process that finds the code there
+does not load llvmlite.
 """
 
 from __future__ import annotations
@@ -89,8 +89,9 @@ def native_object(entry: str, text: str, symbols: tuple[str, ...] = ()) -> Objec
     """Return object code for the function `entry` in an LLVM text, from the disk cache or newly compiled.
 
     Code that is not in the disk cache is compiled without optimization, which takes a twentieth of the time. A second
-    process then compiles it with optimization, if there is a disk cache and a second core. Later processes use the optimized
-    code, and so does this process if the code has no external symbols. Raises CompileError if the text cannot be compiled.
+    process then compiles it with optimization, if there is a disk cache and a second core. Later processes use the
+    optimized code, and so does this process if the code has no external symbols. Raises CompileError if the text cannot
+    be compiled.
     """
     cache = disk_cache()
     better, quick = _keys_of(text)

@@ -18,8 +18,8 @@ MOST_MOVED = 16
 def move_away(here: int, threads: Sequence[int]) -> None:
     """Move threads away from the processor `here`.
 
-    The threads, given by their system thread IDs, run on the remaining processors of this process. If there are none, if
-    `here` is negative, or if there are more than `MOST_MOVED` threads, nothing is changed.
+    The threads, given by their system thread IDs, run on the remaining processors of this process. If there are none,
+    if `here` is negative, or if there are more than `MOST_MOVED` threads, nothing is changed.
     """
     others = os.sched_getaffinity(0) - {here} if here >= 0 else None
     if others and len(threads) <= MOST_MOVED:

@@ -166,8 +166,8 @@ class _Product:
     extents : (int, int, int)
         Rows of the left matrices, columns of the left matrices, and columns of the right matrices.
     layouts : tuple of (int, int, int)
-        For each operand, the operation, the leading dimension, and the number of elements from one matrix of a call to the
-        next.
+        For each operand, the operation, the leading dimension, and the number of elements from one matrix of a call to
+        the next.
     count : int
         Matrices of a call; 0 if the product has no elements.
     offsets : tuple

@@ -43,8 +43,8 @@ NOBODY: frozenset[CudaStream] = frozenset()
 def size_class(nbytes: int) -> int:
     """Return the size of a block for a request of `nbytes`.
 
-    Up to 1 MiB, sizes are multiples of 512, with at most four sizes between successive powers of two. Above 1 MiB, sizes
-    are multiples of 2 MiB.
+    Up to 1 MiB, sizes are multiples of 512, with at most four sizes between successive powers of two. Above 1 MiB,
+    sizes are multiples of 2 MiB.
     """
     if nbytes <= 512:
         return 512

@@ -2,8 +2,8 @@
 
 The context of the device is current during a call.
 
-In: a table of driver functions (cuda.bindings.driver, or a stand-in in tests). Invariant: a failed call raises, except in
-destructors. An error that destroys the context marks the device as lost, and later calls raise the same short error.
+In: a table of driver functions (cuda.bindings.driver, or a stand-in in tests). Invariant: a failed call raises, except
+in destructors. An error that destroys the context marks the device as lost, and later calls raise the same short error.
 """
 
 from __future__ import annotations

@@ -103,8 +103,8 @@ class CudaStream:
     last_work : int
         The number of the stream's latest work. All streams of a device share one counter.
     free : FreeList or None
-        Free blocks of memory that only this stream and the device's own stream have used. None before the stream's first
-        allocation.
+        Free blocks of memory that only this stream and the device's own stream have used. None before the stream's
+        first allocation.
     """
 
     def __init__(self, order: StreamOrder, queue: Any, handle: int, owned: bool, owner: object = None) -> None:

@@ -1,4 +1,7 @@
-"""Tests of warnings about GPU operations that NumPy computes on the host. An operation on a source line causes one warning."""
+"""Tests of warnings about GPU operations that NumPy computes on the host.
+
+An operation on a source line causes one warning.
+"""
 
 from __future__ import annotations
 

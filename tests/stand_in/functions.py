@@ -3,8 +3,8 @@
 Each function records its call, fails if requested, and imitates the effect of the driver's function.
 
 In: the table of signatures. Out: addresses of functions compiled in this process. Invariant: a call is recorded with
-its arguments before anything else happens. Functions without an implementation in Python never enter Python. In `StandIn`,
-these are the frequent functions (launches, contexts, events).
+its arguments before anything else happens. Functions without an implementation in Python never enter Python. In
+`StandIn`, these are the frequent functions (launches, contexts, events).
 """
 
 from __future__ import annotations

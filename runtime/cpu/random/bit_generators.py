@@ -28,8 +28,8 @@ BLOCK, LANES = 1 << 10, 8
 class State(NamedTuple):
     """The state of a bit generator.
 
-    `half` tells whether half of the last output is unused (1 or 0), and contains this half. These are NumPy's `has_uint32`
-    and `uinteger`.
+    `half` tells whether half of the last output is unused (1 or 0), and contains this half. These are NumPy's
+    `has_uint32` and `uinteger`.
     """
 
     state: int
@@ -72,8 +72,8 @@ class Congruential:
     def distances(self) -> np.ndarray:
         """The table with which native code skips steps of the generator.
 
-        It contains the sums 1 + a + ... + a**(n - 1) for n = 1, 2, ..., where a is the multiplier, as a row of low and a row
-        of high words.
+        It contains the sums 1 + a + ... + a**(n - 1) for n = 1, 2, ..., where a is the multiplier, as a row of low and
+        a row of high words.
         """
         words = np.empty((2, BLOCK + LANES), np.uint64)
         distance = 0

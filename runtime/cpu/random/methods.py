@@ -92,8 +92,8 @@ FUNCTIONS = {
 FUNCTION_NAMES = {function.number: name for name, function in FUNCTIONS.items()}
 
 
-# For each ziggurat in float32: the name of its layer's text, the offset of its tables behind the float64 tables, the start
-# of the tail, and further constants of the text.
+# For each ziggurat in float32: the name of its layer's text, the offset of its tables behind the float64 tables, the
+# start of the tail, and further constants of the text.
 HALF_ZIGGURATS = {
     "standard_normal float32": ("normal", 0, "0x400D3BB480000000", {"NEGATIVE_INVERSE": "0xBFD183AA60000000"}),
     "standard_exponential float32": ("exponential", 384, "0x401EC9D920000000", {}),
