@@ -28,7 +28,7 @@ class _Job:
     The queue has no lock, since an interrupt may end any step of the calling thread. Workers are not interrupted.
     """
 
-    def __init__(self, calls: Sequence[Callable[[], None]]) -> None:
+    def __init__(self, calls: Sequence[Callable[[], object]]) -> None:
         self._calls = deque(calls)
         # one item per worker that may run calls, and one per worker that has run its last call
         self._begun: list[None] = []
@@ -110,7 +110,7 @@ class _Workers:
 _workers = _Workers()
 
 
-def run_calls(calls: Sequence[Callable[[], None]], threads: int) -> None:
+def run_calls(calls: Sequence[Callable[[], object]], threads: int) -> None:
     """Run all calls on at most `threads` threads, including this one. Raises the exception of a call that failed."""
     if threads < 2 or len(calls) < 2:
         for call in calls:

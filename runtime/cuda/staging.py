@@ -8,49 +8,32 @@ while the GPU transfers the other. Ctrl-C interrupts uploads and downloads.
 from __future__ import annotations
 
 import ctypes
-import os
 import threading
-from functools import cache
-from typing import TYPE_CHECKING
+from functools import partial
 
 import numpy as np
 
+from weft.runtime.cpu.python_threads import run_calls
 from weft.runtime.cuda.driver import Driver
 from weft.runtime.cuda.streams import CudaEvent, CudaStream, StreamOrder
 from weft.runtime.errors import CudaError, OutOfMemoryError
-
-if TYPE_CHECKING:
-    from concurrent.futures import ThreadPoolExecutor
+from weft.runtime.settings import usable_cores
 
 PIECE = 4 << 20
 PIECES = 4
 PORTABLE = 1
 HANDS = 4  # threads that copy on the host: a single thread is slower than the bus
-WORTH = 1 << 20  # minimum number of bytes for several threads
-
-
-@cache
-def _copy_threads() -> ThreadPoolExecutor | None:
-    count = min(HANDS, (os.cpu_count() or 1) - 1)
-    from concurrent.futures import ThreadPoolExecutor  # loaded with the first large transfer
-
-    return ThreadPoolExecutor(count, thread_name_prefix="weft-copy") if count > 1 else None
+WORTH, LEAST_CORES = 1 << 20, 3  # minimum numbers of bytes and of cores for several threads
 
 
 def copy_on_host(to: int, source: int, nbytes: int) -> None:
-    """Copy host memory, with several threads for a large copy."""
-    hands = _copy_threads() if nbytes >= WORTH else None
-    if hands is None:
+    """Copy host memory, with several threads for a large copy. After the call or an interrupt, no thread is copying."""
+    if nbytes < WORTH or usable_cores() < LEAST_CORES:
         ctypes.memmove(to, source, nbytes)
         return
     part = -(-nbytes // HANDS)
-    moves = [
-        hands.submit(ctypes.memmove, to + begin, source + begin, min(part, nbytes - begin))
-        for begin in range(part, nbytes, part)
-    ]
-    ctypes.memmove(to, source, part)
-    for move in moves:
-        move.result()
+    starts = range(0, nbytes, part)
+    run_calls([partial(ctypes.memmove, to + k, source + k, min(part, nbytes - k)) for k in starts], HANDS)
 
 
 class PinnedBlock:

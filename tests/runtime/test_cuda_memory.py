@@ -4,7 +4,10 @@ from __future__ import annotations
 
 import ctypes
 import gc
+import signal
 import sys
+import threading
+import time
 from concurrent.futures import ThreadPoolExecutor
 from typing import Any
 
@@ -353,16 +356,34 @@ def test_there_and_back(size: int) -> None:
         assert any(low <= host and host + length <= high for low, high in pinned), "every copy is of pinned memory"
 
 
-@pytest.mark.parametrize("hands", [None, 3])
+@pytest.mark.parametrize("cores", [1, 8])
 @pytest.mark.parametrize("size", [1, staging.WORTH - 1, staging.WORTH, 3 * staging.WORTH + 5])
-def test_hands_copy_everything(monkeypatch: pytest.MonkeyPatch, hands: int | None, size: int) -> None:
-    with ThreadPoolExecutor(hands or 1) as pool:
-        monkeypatch.setattr(staging, "_copy_threads", lambda: pool if hands else None)
-        source = np.random.default_rng(size).integers(0, 255, size).astype(np.uint8)
-        to = np.zeros(size + 2, np.uint8)
-        staging.copy_on_host(to.ctypes.data + 1, source.ctypes.data, size)
+def test_hands_copy_everything(monkeypatch: pytest.MonkeyPatch, cores: int, size: int) -> None:
+    monkeypatch.setattr(staging, "usable_cores", lambda: cores)
+    source = np.random.default_rng(size).integers(0, 255, size).astype(np.uint8)
+    to = np.zeros(size + 2, np.uint8)
+    staging.copy_on_host(to.ctypes.data + 1, source.ctypes.data, size)
     np.testing.assert_array_equal(to[1:-1], source)
     assert to[0] == to[-1] == 0
+
+
+def test_an_interrupt_waits_for_the_threads_that_copy(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Test that no thread reads or writes the memory of arrays that are deleted after an interrupt."""
+    monkeypatch.setattr(staging, "usable_cores", lambda: 8)
+    ended: list[int] = []
+
+    def move(to: int, source: int, nbytes: int) -> None:
+        if threading.current_thread() is threading.main_thread():
+            signal.raise_signal(signal.SIGINT)
+        time.sleep(0.1)
+        ended.append(to)
+
+    monkeypatch.setattr(staging.ctypes, "memmove", move)
+    with pytest.raises(KeyboardInterrupt):
+        staging.copy_on_host(0, 0, staging.WORTH)
+    before = len(ended)
+    time.sleep(0.15)
+    assert len(ended) == before
 
 
 def test_an_upload_does_not_wait_for_the_device() -> None:
