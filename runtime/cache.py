@@ -143,13 +143,16 @@ class DiskCache:
         except OSError:
             return  # only the order of eviction suffers
 
-    def _remove(self, path: str) -> None:
+    def _remove(self, path: str) -> bool:
+        """Remove a file, and return whether it is gone."""
         try:
             os.unlink(path)
         except FileNotFoundError:
-            return
+            pass
         except OSError as error:
             self._warn(f"cannot remove the cache entry {path}: {error}")
+            return False
+        return True
 
     def put(self, key: bytes, code: ObjectCode) -> None:
         """Store object code in the cache under a key.
@@ -232,12 +235,10 @@ class DiskCache:
 
     def clear(self) -> int:
         """Remove all entries, and return the number of removed entries."""
-        entries = self._entries()
-        for _, _, path in entries:
-            self._remove(path)
+        removed = sum(self._remove(path) for _, _, path in self._entries())
         if self.usable:
             self._remove_temporaries(time.time())
-        return len(entries)
+        return removed
 
 
 @cache

@@ -230,7 +230,9 @@ class GpuServices(Device):
         return self._over(at, nbytes, owner), ctypes.string_at(handle.getPtr(), HANDLE_BYTES)
 
     def open_shared(self, handle: bytes, nbytes: int) -> Buffer:
-        """Open a buffer that another process shares."""
+        """Open a buffer that another process shares. Raises ValueError if the handle is not of a GPU's buffer."""
+        if len(handle) != HANDLE_BYTES:
+            raise ValueError(f"a GPU's shared array has a handle of {HANDLE_BYTES} bytes, not of {len(handle)}")
         opened = self._driver.table.CUipcMemHandle()
         ctypes.memmove(opened.getPtr(), handle, HANDLE_BYTES)
         at = int(self._driver.call("cuIpcOpenMemHandle", opened, LAZY_PEER_ACCESS))

@@ -40,6 +40,16 @@ def test_round_trip(cache: DiskCache) -> None:
     assert cache.get(KEY) is None
 
 
+def test_entries_that_cannot_be_removed_are_not_counted(cache: DiskCache, monkeypatch: pytest.MonkeyPatch) -> None:
+    def refuse(path: str) -> None:
+        raise PermissionError(13, "Permission denied", path)
+
+    cache.put(KEY, CODE)
+    monkeypatch.setattr("os.unlink", refuse)
+    with pytest.warns(CacheWarning, match="cannot remove the cache entry .*Permission denied"):
+        assert cache.clear() == 0
+
+
 def test_the_oldest_go_when_there_is_too_much(cache: DiskCache, monkeypatch: pytest.MonkeyPatch) -> None:
     cache.put(KEY, CODE)
     size = cache.info()["bytes"]

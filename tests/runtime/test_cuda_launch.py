@@ -354,6 +354,8 @@ def test_sharing(table: Driver, device: CudaDevice) -> None:
     assert opened.address == 1 << 23
     ((_, given, flags),) = table.named("cuIpcOpenMemHandle")
     assert (given.memory.raw, flags) == (handle, 1)
+    with pytest.raises(ValueError, match="a handle of 64 bytes, not of 23"):
+        device.open_shared(b"/dev/shm/weft-abcdefghi", 256)
     del buffer, opened
     gc.collect()
     assert table.named("cuMemFree", "cuIpcCloseMemHandle") == [("cuMemFree", 1 << 22), ("cuIpcCloseMemHandle", 1 << 23)]
