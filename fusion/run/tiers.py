@@ -94,7 +94,7 @@ class _Rate:
     ended = 0.0  # time at which the last interpreted run ended
 
 
-_forms: OrderedDict[int, FormCost] = OrderedDict()
+_forms: OrderedDict[Any, FormCost] = OrderedDict()  # by the key of the form
 _lock = threading.RLock()
 
 
@@ -106,7 +106,7 @@ def find_costs(form: plan_cache.Form, epoch: Epoch) -> tuple[FormCost | None, fl
     how = setting("interpret")
     if how == "never":
         return None, 0.0
-    found = _form_of(hash(form.key))
+    found = _form_of(form.key)
     if how == "always" or found.broken:
         return found, 0.0
     if epoch.device.name != "cpu" or setting("debug") or setting("dump"):
@@ -131,7 +131,7 @@ def find_costs(form: plan_cache.Form, epoch: Epoch) -> tuple[FormCost | None, fl
     return found, LOST * seconds + PRIMITIVE * _Rate.factor * len(missing)
 
 
-def _form_of(key: int) -> FormCost:
+def _form_of(key: object) -> FormCost:
     with _lock:
         found = _forms.get(key)
         if found is None:
@@ -352,10 +352,10 @@ def interpret_after_failure(
     """
     try:
         known = plan_cache.find_form(epoch.device.name, graph, wanted).key
-        form, alike = _form_of(hash(known)), _without_slots(known)
+        form, alike = _form_of(known), _without_slots(known)
     except Exception:  # the search for forms may be part of the failure
         nodes = topological(graph.versions)
-        form, alike = _form_of(hash(key)), tuple([(node.kind, node.op, node.dtype, node.shape) for node in nodes])
+        form, alike = _form_of(key), tuple([(node.kind, node.op, node.dtype, node.shape) for node in nodes])
     try:
         program = make_program(graph, wanted, epoch.device, any_order=True)
         _run(program, epoch, versions, assign_results)
@@ -363,7 +363,7 @@ def interpret_after_failure(
         raise error from other
     _keep_program(key, program, form)
     form.broken = True
-    known_by_all = _form_of(hash(alike))
+    known_by_all = _form_of(alike)
     if not known_by_all.broken:
         _give_up(known_by_all, graph, error)
 

@@ -112,6 +112,13 @@ def test_forms_are_kept_for_a_while(plans: Any) -> None:
         assert len(tiers._forms) == 5
 
 
+def test_forms_with_equal_hashes_have_costs_of_their_own() -> None:
+    one, other = ("cpu", (-1,)), ("cpu", (-2,))  # (Python's hashes of -1 and -2 are equal)
+    assert hash(one) == hash(other)
+    with mock.patch.object(tiers, "_forms", OrderedDict()):
+        assert tiers._form_of(one) is tiers._form_of(("cpu", (-1,))) is not tiers._form_of(other)
+
+
 # -- fallback to the interpreter ----------------------------------------------------------------
 
 PLANNERS = planning, horizontal_fusion, merge_groups, schedule, kernels, lower, plan_cache
