@@ -55,15 +55,16 @@ def _instructions(group: Group) -> list[tuple[int, Instruction]]:
     Equal operations of tasks of the same stage are counted once.
     """
     found: dict[object, tuple[int, Instruction]] = {}
+    known: dict[object, int] = {}  # equal operations have equal numbers
     for p in group.placed:
-        numbers: list[object] = []
+        numbers: list[int] = []
         for i in p.task.body:
             index = p.flat(i.index) if i.kind in ("read", "gather", "iota") else None
             what = (i.node.op, i.node.attrs, i.node.dtype) if i.kind in ("map", "constant", "scalar") else i.node
             key = (p.stage, i.kind, what, index, i.factors, tuple(numbers[k] for k in i.operands))
-            numbers.append(hash(key))
+            numbers.append(known.setdefault(key, len(known)))
             for part in all_instructions([i]):
                 if part.kind == "map" and part.node.op != "cast":
-                    inside = (hash(key), part.node, part.operands) if part is not i else hash(key)
+                    inside = numbers[-1] if part is i else (numbers[-1], part.node, part.operands)
                     found[inside] = (find_op(part.node.op).cost, part)
     return list(found.values())

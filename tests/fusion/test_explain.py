@@ -264,6 +264,12 @@ def test_what_two_results_share_counts_once() -> None:
     assert kernel.instructions == 4
 
 
+def test_operations_on_different_elements_count_separately() -> None:
+    x = wf.asarray(np.ones(100))
+    (kernel,) = wf.explain(-x[::-1][:50] + -x[::-2]).kernels  # (Python's hashes of the strides -1 and -2 are equal)
+    assert kernel.instructions == 3
+
+
 def test_arithmetic_is_measured_once_and_not_counted() -> None:
     wf.reset_statistics()
     rate = arithmetic_rate(get_device("cpu"))
