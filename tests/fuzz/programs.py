@@ -248,9 +248,11 @@ class Generator:
                 good = all(self._acceptable(v) for v in trial.values()) and np.size(trial[target]) < self.most
                 if "[" in line.split("=")[0] and dtype_kind(trial[target].dtype) in "iub":
                     source = line.rpartition("= ")[2]
-                    good = (
-                        good and dtype_kind(np.asarray(eval(source, {"xp": NUMPY}, dict(self.values))).dtype) in "iub"
-                    )
+                    value = eval(source, {"xp": NUMPY}, dict(self.values))
+                    stored = np.asarray(value).dtype
+                    if line.split("=")[0][-1] in "+-*":  # (uint64 and int64, for example, are added as float64)
+                        stored = np.result_type(trial[target].dtype, value)
+                    good = good and dtype_kind(stored) in "iub"
             except (ValueError, TypeError, IndexError, OverflowError, ZeroDivisionError, np.exceptions.AxisError):
                 good = False
             if not good:
