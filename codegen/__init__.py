@@ -25,6 +25,7 @@ from weft.codegen.ops import (
     accumulators,
     add_user_op,
     combine_accumulators,
+    combine_all,
     find_op,
     fits_dtype,
     identity_of,

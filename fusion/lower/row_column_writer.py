@@ -12,11 +12,12 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import replace
+from functools import partial
 from math import prod
 
 import numpy as np
 
-from weft.codegen import RowColumnReduction, Value, accumulators, combine_accumulators, halve_columns
+from weft.codegen import RowColumnReduction, Value, accumulators, combine_all, halve_columns
 from weft.fusion.lower.kernel_writer import Lowered
 from weft.fusion.lower.split_writer import Split, SplitWriter
 from weft.fusion.plan.body import Loop
@@ -92,16 +93,8 @@ class FinishWriter(SplitWriter):
         indices = [b.op("add", first, b.op("multiply", columns, b.constant(k))) for k in range(self.apart)]
         names = [name for p in reductions for name in self.combining_ops(p)]
 
-        def together(one: list[Value], other: list[Value]) -> list[Value]:
-            found: list[Value] = []
-            for name in names:
-                width = slice(len(found), len(found) + accumulators(name))
-                found += combine_accumulators(b, name, tuple(one[width]), tuple(other[width]))
-            return found
-
-        found: list[Value] = halve_columns(
-            [super(FinishWriter, self).partial_reductions(reductions, split, at, like, p) for p in indices], together
-        )
+        loaded = [super(FinishWriter, self).partial_reductions(reductions, split, at, like, p) for p in indices]
+        found: list[Value] = halve_columns(loaded, partial(combine_all, b, names))
         return found
 
     def scratch(self, split: Split, k: int, dtype: np.dtype, *, writable: bool = False) -> Value:

@@ -17,7 +17,7 @@ from typing import Any
 
 import numpy as np
 
-from weft.codegen import Value, accumulators, combine_accumulators
+from weft.codegen import Value, combine_all
 from weft.fusion.graph.expr import Expr
 from weft.fusion.lower.kernel_writer import KernelWriter, across
 from weft.fusion.plan.group import Group, Placed
@@ -174,11 +174,8 @@ class SplitWriter(KernelWriter):
             with self.builder.loop(self.indices[0], initial=initial, **how) as loop:
                 self.indices.append(loop.index)
                 where = self._scratch_index(split, [depth, *range(1, depth)])
-                following: list[Value] = []
-                for k, (p, carried) in enumerate(zip(scans, loop.carried, strict=True)):
-                    partial = self.builder.load(self.scratch(split, k, np.dtype(carried.type)), where)
-                    following += combine_accumulators(self.builder, p.task.node.op, (carried,), (partial,))
-                loop.yield_(*following)
+                loaded = self.partial_reductions(scans, split, 0, loop.carried, where)
+                loop.yield_(*combine_all(self.builder, names, loop.carried, loaded))
             self.indices.pop()
             self.leave_loops(depth)
             self._inner_loop(scans, self.stage(1), depth, list(loop.results), bounds)
@@ -224,11 +221,7 @@ class SplitWriter(KernelWriter):
             loaded = self.partial_reductions(reductions, split, at, loop.carried, where)
             if first:
                 loaded = self._shifted(reductions, loaded, common, first, split, where)
-            following: list[Value] = []
-            for name in names:
-                width = slice(len(following), len(following) + accumulators(name))
-                following += combine_accumulators(self.builder, name, loop.carried[width], tuple(loaded[width]))
-            loop.yield_(*following)
+            loop.yield_(*combine_all(self.builder, names, loop.carried, loaded))
         self.indices.pop()
         self.finish_reductions(reductions, self._totals(reductions, loop.results) if first else loop.results)
 
