@@ -36,7 +36,7 @@ from weft.fusion.plan.task import Task
 from weft.fusion.plan.traffic import traffic
 
 # Maximum number of steps of a kernel, and of their instructions: they limit the compile time.
-MOST_STEPS = 12
+MOST_STEPS = 24
 MOST_INSTRUCTIONS = 400
 REACH = 8  # maximum reach of one step along an axis
 # Maximum bytes of the rings of a block: they share a core's L2 cache with the data that is read and written.
@@ -450,7 +450,7 @@ class _ChainMerger:
             return None
         kept = {node for node in chain.boxes if node in self.outputs or not self.readers.get(node, set()) <= members}
         size = sum(s.task.size() for step in chain.steps for s in step.statements)
-        if len(chain.steps) > 2 * MOST_STEPS or size > MOST_INSTRUCTIONS:
+        if len(chain.steps) > MOST_STEPS or size > MOST_INSTRUCTIONS:
             return None
         blocked = chain.blocked(piece[-1][0].number, kept)
         if any(h < -REACH * len(chain.steps) for step in blocked.steps for h in (*step.low, *step.high)):
