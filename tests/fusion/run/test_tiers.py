@@ -9,7 +9,7 @@ from contextlib import contextmanager, suppress
 from dataclasses import replace
 from importlib import import_module
 from pathlib import Path
-from types import FunctionType
+from types import FunctionType, SimpleNamespace
 from typing import Any
 from unittest import mock
 
@@ -113,10 +113,11 @@ def test_forms_are_kept_for_a_while(plans: Any) -> None:
 
 
 def test_forms_with_equal_hashes_have_costs_of_their_own() -> None:
-    one, other = ("cpu", (-1,)), ("cpu", (-2,))  # (Python's hashes of -1 and -2 are equal)
-    assert hash(one) == hash(other)
-    with mock.patch.object(tiers, "_forms", OrderedDict()):
-        assert tiers._form_of(one) is tiers._form_of(("cpu", (-1,))) is not tiers._form_of(other)
+    keys = ("cpu", (-1,)), ("cpu", (-2,))  # (Python's hashes of -1 and -2 are equal)
+    assert hash(keys[0]) == hash(keys[1])
+    with mock.patch.object(tiers, "_forms", OrderedDict()), override(interpret="always"):
+        one, other, again = (tiers.find_costs(SimpleNamespace(key=key), None)[0] for key in (*keys, ("cpu", (-1,))))  # type: ignore[arg-type]
+    assert one is again is not other
 
 
 # -- fallback to the interpreter ----------------------------------------------------------------
