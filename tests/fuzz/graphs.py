@@ -458,11 +458,17 @@ def run_weft(lines: list[str], start: Arrays, sizes: dict[str, int], device: str
     `when` is the time of evaluation: at the "end", or after "each" statement. With "one" the last value is evaluated
     before all others, and with "other" the first value.
     """
+    shared: list[np.ndarray] = []  # (on the CPU, these arrays share memory, and later writes would change them)
+
+    def see(value: Any) -> np.ndarray:
+        shared.append(np.asarray(value))
+        return shared[-1].copy()
+
     with on_device(device):
         values: Arrays = {
             "xp": wf,
             "evaluate": lambda *a: wf.evaluate(*(v for v in a if isinstance(v, wf.Array))),
-            "see": np.asarray,
+            "see": see,
             **sizes,
         }
         for name, value in start.items():
