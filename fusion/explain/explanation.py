@@ -1,7 +1,7 @@
 """Explanations of evaluations: their kernels, and the reasons for splitting work into several kernels.
 
 In: pending storages. Out: an `Explanation` with the members, formulas, loops and bytes of each kernel, and the reason
-for its boundary. Nothing is compiled or run.
+for its boundary. Nothing of the program is compiled or run.
 """
 
 from __future__ import annotations
@@ -125,7 +125,7 @@ class KernelNote:
 class Explanation:
     """The result of `explain`, which describes the kernels of an evaluation.
 
-    The `kernels` attribute lists the kernels in launch order.
+    The `kernels` attribute lists the kernels and library calls in launch order.
 
     ``str()`` formats the result as text. A notebook shows it as a table and a picture.
 
@@ -281,7 +281,7 @@ def kernels_of(storages: Iterable[Storage], target: Target | None = None) -> lis
 def show_plans(show: Callable[[Explanation], None] | None) -> None:
     """Call `show` with the explanation of each new plan before the plan runs.
 
-    If `show` is None, no function is called any more.
+    If `show` is None, plans are only printed, if the debug setting contains ``plan``.
     """
     Shown.plans = show
 

@@ -1,7 +1,7 @@
 """Formulas of a kernel's tasks, in the notation of Python.
 
-In: a placed task. Out: lines of text. Invariant: a value with several uses has its own line, so the text is at most as
-long as the program.
+In: a placed task. Out: lines of text. Invariant: a long value with several uses has its own line, and long formulas are
+shortened, so the text is not much longer than the program.
 """
 
 from __future__ import annotations
@@ -17,8 +17,8 @@ from weft.fusion.graph.index_map import ZERO, Affine, flatten, variable
 from weft.fusion.plan.body import Instruction, Loop
 from weft.fusion.plan.group import Group, Placed
 
-LONGEST = 240  # maximum number of characters of a formula
-MOST_LINES = 24  # maximum number of lines per task
+LONGEST = 240  # number of characters above which a formula is shortened
+MOST_LINES = 24  # maximum number of names that the lines of a task define
 SHORT = 12  # maximum number of characters of an expression that is repeated rather than named
 LOOPS = [*"ijklmnopqrsuvw", *(f"i{k}" for k in range(64))]  # names of loops, outermost first
 

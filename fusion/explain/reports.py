@@ -1,4 +1,4 @@
-"""Reports of optimizer failures: text files in the cache folder that describe the program."""
+"""Texts that describe programs and source locations, for reports of failures and for explanations."""
 
 from __future__ import annotations
 

@@ -1,11 +1,11 @@
 """Expressions: the graph of operations that a program records and the planner reads.
 
-In: operands, attributes and shapes from `dsl`. Out: interned, immutable `Expr` nodes. Invariant: two nodes with equal
-kind, op, operands, attributes and source location are the same object. Identity is thus equality, and the roots alone
-are the key of a cached plan. A node never refers to data: leaves and bound scalars name a *slot* of the recording
-epoch.
+In: operands, attributes and shapes from `dsl`. Out: interned, immutable `Expr` nodes. Invariant: while `INTERNED` holds
+a node, a node with equal fields is the same object. Identity is thus equality, and the roots alone are the key of a
+cached plan. A node never refers to array data: leaves and bound scalars name a *slot* of the recording epoch.
 
-Every constructor checks shapes and dtypes, so that an error is raised at the user's line.
+The constructors that broadcast operands or select a loop raise errors of shapes and dtypes at the user's line. The
+others do not check their arguments.
 """
 
 from __future__ import annotations
@@ -46,7 +46,7 @@ Location = tuple[CodeType, int] | tuple[CodeType, int, CodeType, int]
 
 
 class Expr:
-    """A node of the expression graph, created by the functions below. Equal nodes are the same object."""
+    """A node of the expression graph, created by the functions below. `INTERNED` has no two equal nodes."""
 
     __slots__ = ("attrs", "dtype", "kind", "location", "op", "operands", "shape")
 
@@ -96,7 +96,7 @@ def intern(
     dtype: np.dtype,
     location: Location | None = None,
 ) -> Expr:
-    """Return the unique node with these fields, creating it on the first call."""
+    """Return the node of `INTERNED` with these fields, after creating it if there is none."""
     place: tuple[int, ...] = ()
     if location is not None:
         location, place = _identify(location)
@@ -121,7 +121,7 @@ CODES_LIMIT = 20_000
 def keep_code(code: CodeType) -> CodeType | None:
     """Keep a code object alive, so that its id is not reused.
 
-    Return the first code object that equals it, or None if `CODES_LIMIT` is reached.
+    Return the first code object that equals it. Return None without keeping it if `CODES_LIMIT` others are kept.
     """
     known = _codes.get(id(code))
     if known is None:
@@ -145,7 +145,7 @@ def _identify(location: Location) -> tuple[Location, tuple[int, ...]]:
 def leaf(slot: int, shape: tuple[int, ...], dtype: np.dtype, device: str = "", by_value: int = 0) -> Expr:
     """Return a node that reads the array in slot `slot` of the recording's buffer table.
 
-    `by_value` is the size in bytes if kernels may take the buffer by value.
+    `by_value` is the number of bytes that kernels take if they may take the buffer by value, otherwise 0.
     """
     more = (by_value,) if by_value else ()
     key = (slot, device, shape, dtype, *more)
@@ -156,7 +156,7 @@ def leaf(slot: int, shape: tuple[int, ...], dtype: np.dtype, device: str = "", b
 
 
 def value_bytes(node: Expr) -> int:
-    """Return the size in bytes of an input that kernels may receive by value, or 0 for other nodes."""
+    """Return the number of bytes that kernels take of an input that they may take by value, or 0 for other nodes."""
     return node.attrs[2] if node.kind == "leaf" and len(node.attrs) > 2 else 0
 
 
@@ -191,7 +191,7 @@ def to_number(value: Any, kind: Any) -> Any:
 
     Handlers of floating-point errors, which may be user functions, cannot end the recording.
 
-    Raises OverflowError if an integer is out of the dtype's range.
+    Raises OverflowError if a Python integer is out of the dtype's range.
     """
     if type(value) in _PYTHON_NUMBERS and (kind not in _NARROW or -_MOST <= value <= _MOST):
         return kind(value)
@@ -201,7 +201,7 @@ def to_number(value: Any, kind: Any) -> Any:
 def constant(value: Any, dtype: DTypeLike, shape: tuple[int, ...] = ()) -> Expr:
     """Return a constant: an array in which every element is `value`.
 
-    Raises OverflowError if an integer is out of the dtype's range.
+    Raises OverflowError if a Python integer is out of the dtype's range.
     """
     dtype = np.dtype(dtype)
     number = to_number(value, dtype.type)
@@ -253,7 +253,7 @@ def map_(
 
     `weak` contains ``int``, ``float`` or ``complex`` for each operand that is a Python scalar, and None for other
     operands. Python scalars do not take part in promotion. `dtype` selects the loop, as for a ufunc. Raises ValueError
-    for shapes and TypeError for dtypes, as NumPy does.
+    for shapes, TypeError for dtypes, and OverflowError for Python integers out of the loop's range, as NumPy does.
     """
     kinds: tuple[Any, ...] = tuple([operand.dtype for operand in operands])
     shape = broadcast_shapes(*[operand.shape for operand in operands])
@@ -298,7 +298,7 @@ def _fitting(kind: np.dtype | type, operand: Expr, kinds: tuple[np.dtype | type,
 def cast(operand: Expr, dtype: DTypeLike, location: Location | None = None) -> Expr:
     """Return `operand` converted to `dtype`.
 
-    Conversions to integers saturate out of range, and NaN becomes 0.
+    In a cast to an integer dtype, out-of-range floats saturate, NaN becomes 0, and integers wrap around.
     """
     dtype = np.dtype(dtype)
     if operand.dtype == dtype:
@@ -375,7 +375,8 @@ def _without_repeats(operand: Expr, axes: tuple[int, ...]) -> Expr:
 def scan(op: str, operand: Expr, axis: int, dtype: DTypeLike, location: Location | None = None) -> Expr:
     """Return a scan along `axis`: result[i] = result[i-1] op operand[i].
 
-    The CPU computes the elements in order of increasing i.
+    The CPU computes the elements in order of increasing i, except in long rows that threads share
+    (`lowering.scan_length`).
     """
     return intern("scan", op, (operand,), (axis,), operand.shape, np.dtype(dtype), location)
 
@@ -485,7 +486,7 @@ def is_draw(node: Expr) -> bool:
     return is_stream(node) or (node.kind == "map" and node.op.startswith("_random_"))
 
 
-# Kinds whose values are always materialized, except updates that only concatenate parts.
+# Kinds whose values are materialized, except updates that only concatenate parts and streams that kernels generate.
 ALWAYS_STORED = frozenset({"leaf", "empty", "reduce", "scan", "update", "scatter", "opaque"})
 
 

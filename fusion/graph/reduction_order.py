@@ -1,4 +1,4 @@
-"""Data structures that describe the order of reductions on the CPU.
+"""The order of reductions on the CPU.
 
 In: the shape of an array and the reduced axes. Out: a `Tree`, with which `reduce_arrays` computes the same bits as a
 kernel. Invariant: every sum has the same order as in a separate kernel (`grouping.changes_sums`). The tree therefore
@@ -16,7 +16,7 @@ SHORT = 8
 # Number of elements that one block of a split reduction reduces: they fit in the L2 cache of a core, and in the
 # registers of a GPU thread block.
 REDUCTION_BLOCK = 1 << 14
-# Rows per block of a column reduction on a CPU: the number of streams that a CPU prefetches.
+# Minimum rows per block of a column reduction on a CPU: the number of streams that a CPU prefetches.
 ROW_BLOCK = 32
 # Minimum number of rows that keeps a machine busy; maximum length of a column for which a second pass is not
 # worthwhile; length of a row that exceeds every cache.

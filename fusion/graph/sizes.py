@@ -1,8 +1,8 @@
 """Traced sizes: integers that record the computations that use them.
 
 In: the numbers of a plan, as `Size` objects of a `Trace`. Out: a function that computes every number of the plan from
-other values of these sizes. Invariant: every inspection of a `Size` (a comparison, a test, a conversion to int)
-records a condition in its trace. If all conditions hold for other sizes, planning would take the same path and
+other values of these sizes. Invariant: until the trace is closed, every inspection of a `Size` (a comparison, a test, a
+conversion to int) records a condition. If all conditions hold for other sizes, planning would take the same path and
 compute the same numbers. A `Size` is not an int, so every access to its value is recorded.
 """
 
@@ -144,7 +144,11 @@ class Trace:
         self._lines: list[Line] = []
 
     def compute(self, op: str, a: Any, b: Any) -> Any:
-        """Return the result of an arithmetic operator, as a `Size` if an operand is a `Size`."""
+        """Return the result of an arithmetic operation of `_OPERATORS`, and record the operation.
+
+        The result is a `Size`. It is a number if the trace is closed, or if it does not depend on the sizes, as in
+        ``x * 0``.
+        """
         x, y = _value(a), _value(b)
         if not self.open:
             return _OPERATORS[op](x, y)
@@ -202,7 +206,7 @@ class Trace:
             del self._decided[key]
 
     def finish(self, results: Sequence[Any]) -> Computation:
-        """End the trace, and return a computation of `results` for other sizes."""
+        """Close the trace, and return a computation of `results` for other sizes."""
         self.open = False
         names = [_name(result) for result in results]
         needed = set(names)
@@ -220,7 +224,7 @@ class Trace:
 _NAME = re.compile("[xt][0-9]+")  # name of a size or of a result
 # (result, operator, operands), or a condition if there is no result. An operand is the name of a size, or a number.
 Line = tuple[str, str, Any, Any]
-# Number of interpreted calls before a computation is compiled to a function. Compiling takes as long as 12 to 18 calls.
+# Number of the call that compiles a computation to a function. Compiling takes as long as 12 to 18 interpreted calls.
 FEW = 16
 
 
@@ -304,7 +308,10 @@ def to_bytes(bits: Any, length: int) -> bytes:
 
 
 def convert(value: Any, dtype: np.dtype) -> Any:
-    """Cast the integer `value` to `dtype`, and return the bits of the result as an int."""
+    """Cast an integer to `dtype`, and return the bits of the result as an int.
+
+    For a `Size` and a float dtype, the bits are a `Size`.
+    """
     if type(value) is Size and dtype.name in _OPERATORS:
         return value.trace.compute(dtype.name, value, 0)
     return from_bytes(dtype.type(int(value)).tobytes())

@@ -43,11 +43,11 @@ def statistics() -> dict[str, int]:
     -------
     dict
         ``kernels`` is the number of launched kernels, ``bytes`` is the number of bytes that they moved, and
-        ``compilations`` is the number of compilations. ``plans`` counts the created plans, ``plans_read`` counts the plans
-        that were read from disk, and ``lowered`` counts the kernels that were generated for plans. ``interpreted`` counts
-        the runs of interpreted programs. ``compiling`` is the number of programs and functions that a second process is
-        compiling now. ``uploaded`` counts the small arrays that were copied to a device, and ``by_value`` counts those
-        that were passed to kernels by value.
+        ``compilations`` is the number of compiled kernels. ``plans`` counts the created plans, ``plans_read`` counts
+        the plans that were read from disk, and ``lowered`` counts the kernels that were generated for plans.
+        ``interpreted`` counts the runs of interpreted programs. ``compiling`` is the number of programs and functions
+        that a second process is compiling now. ``uploaded`` counts the small arrays that were copied to a device, and
+        ``by_value`` counts those that were passed to kernels by value.
 
     Examples
     --------
@@ -99,7 +99,7 @@ def show_host_work(counts: Mapping[str, Any]) -> str:
 
 
 def reset_statistics() -> None:
-    """Set all counters of `statistics` to 0.
+    """Set the counters of `statistics`, except ``compiling``, to 0.
 
     Examples
     --------

@@ -312,7 +312,7 @@ class _Writer:
         return complex(node) if node.is_extended_real is False else float(node)
 
     def chain(self, row: str, operands: list[int]) -> int:
-        """Write an op with more than two operands as a series of binary ops."""
+        """Write an op with one or more operands as a series of binary ops."""
         index = operands[0]
         for other in operands[1:]:
             index = self.put((row, index, other))

@@ -1,11 +1,13 @@
 """GPU kernels for temporal blocking.
 
-In each iteration, a block computes one row of every time step.
+In each iteration, a block computes one row of every time step. If the arrays have one axis, it computes the steps one
+after another.
 
-In: a `BlockedSteps` with a tile (`step_blocks.py`). Out: its kernel. A loop over iterations contains parallel loops over
-the points of the tile. Invariant: an iteration reads from the rings only values that earlier iterations wrote, and all
-stores follow all loads. Reads outside an array are clamped to its edge, and unneeded points are computed like all
-others. Each value that another kernel needs is written once, by the block that owns its point.
+In: a `BlockedSteps` with a tile (`step_blocks.py`). Out: its kernel. A loop over iterations contains loops over the
+points of the tile, which threads share. Invariant: an iteration reads from the rings only values that earlier
+iterations wrote, and all stores follow all loads, except in steps that run in place, which come last. Reads outside an
+array are clamped to its edge, and unneeded points are computed like all others. Each value that another kernel needs is
+written once, by the block that owns its point.
 """
 
 from __future__ import annotations

@@ -1,10 +1,10 @@
 """CPU kernels for temporal blocking.
 
-A loop over the rows of a block computes all time steps.
+A loop over the rows of a block computes all time steps. Arrays of one axis have no such loop.
 
 In: a `BlockedSteps`. Out: its kernel. Invariant: a step reads another step's values from that step's ring, at the index
-given by the coordinates. All stores of a step follow its loads. Every value that is needed outside the kernel is
-written at each point that computes it.
+given by the coordinates. At each point, the stores of a step follow its loads. Every value that is needed outside the
+kernel is written at each point that computes it.
 """
 
 from __future__ import annotations
@@ -87,7 +87,7 @@ class BlockedStepsWriter(KernelWriter):
     # -- bounds and indices -------------------------------------------------------------------
 
     def _size(self, axis: int, value: int) -> Value:
-        """Return the parameter that passes a length or a position along an axis."""
+        """Return the parameter that passes a length or a position along an axis, or the constant 0 for 0."""
         return self.builder.constant(0) if not value else self.integer(value, ("along", axis, value))
 
     def _set_block_bounds(self, part: Value) -> None:

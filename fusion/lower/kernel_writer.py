@@ -1,7 +1,8 @@
 """Writer of kernel IR for fused operations, before the work is divided among threads.
 
-In: a `Group` and its `Nest`. Out: a `Lowered` kernel with the bindings of its parameters. Invariant: shapes and strides
-affect the kernel only if they are 0 or 1, or through the merging of loops. All other sizes are parameters.
+In: a `Group` and its `Nest`. Out: a `Lowered` kernel with the bindings of its parameters. Invariant: sizes are
+parameters. They affect the code only through the index dtype, the loops that exist and are merged, strides of 0 and 1,
+and small strides of the innermost loops of CPU kernels.
 """
 
 from __future__ import annotations
@@ -163,7 +164,7 @@ class KernelWriter:
         return self.values[number]
 
     def _stride(self, step: int, key: object, loop: int) -> Value:
-        """Return a stride as a constant if its loop may be vectorized, otherwise as a parameter."""
+        """Return a stride as a parameter, or as a constant if it is small and a CPU may vectorize its loop."""
         innermost = loop in (len(self.nest.outer) - 1, len(self.nest.outer) + len(self.nest.inner) - 1)
         if self.for_cpu and innermost and -1 <= step <= MOST_STEP:
             with self.builder.at(loop + 1):  # (passes recognize only constants in the region of the loop)
@@ -347,7 +348,7 @@ class KernelWriter:
         return all(one > other for one, other in itertools.pairwise(steps))
 
     def store_later(self, placed: Placed, value: Value) -> None:
-        """Queue a store, because all stores of a loop body come after its loads."""
+        """Queue the store of a value in memory, because all stores of a loop body come after its loads."""
         if placed.task.node in self.group.private:
             return
         form = placed.flat(placed.task.target)

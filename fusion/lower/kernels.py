@@ -36,7 +36,7 @@ from weft.fusion.plan.row_column_reductions import RowsAndColumns
 from weft.fusion.plan.steps import LARGE, SizeSpecialization
 from weft.runtime import Device
 
-# Parametric kernels that were needed once, with any constants. The set is bounded.
+# Texts of parametric kernels that were needed before, with any constants. The set is bounded.
 _met: set[str] = set()
 _MET_LIMIT = 50_000
 # Minimum row length for non-temporal stores in blocked time steps.
@@ -48,8 +48,8 @@ def obtain_kernels(device: Device, group: Group, may: SizeSpecialization) -> lis
 
     Constants are compiled into the first kernel. Sizes are also compiled in if that makes a GPU's schedule faster. If
     the same kernel is needed again with other constants, the constants become parameters, so that a changing scalar
-    needs no compilation. On a GPU, `may` determines whether constants and sizes are compiled in. In the kernel that
-    combines partial results, both are always parameters.
+    needs no compilation. On a GPU, `may` determines whether constants and sizes are compiled in, and the kernel that
+    combines partial results always takes both as parameters.
     """
     general = lower_for(device.target, group, special=False)
     chosen, skeleton = general, None

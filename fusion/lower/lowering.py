@@ -1,8 +1,8 @@
 """Lowering of fused operations to kernel IR, with the arguments that a launch passes to the kernel.
 
-In: a `Group`. Out: one `Lowered` kernel or two. A long reduction with few results has two kernels: partial reductions
-of blocks of fixed length, then their combination in order. The tree depends only on the shape. Scans whose rows several
-threads share also have two kernels.
+In: a `Group`. Out: its `Lowered` kernels, usually one. A reduction that is split has two: partial reductions of blocks
+of fixed length, then their combination in order. Scans whose rows several threads share also have two kernels, and
+row-and-column reductions have up to three. The order of a reduction depends only on the operand's memory layout.
 """
 
 from __future__ import annotations
@@ -41,7 +41,7 @@ def lower_group(group: Group, *, parametric: bool = False, machine: Machine | No
     """Return the kernels that compute a group of fused operations, in kernel IR.
 
     With `parametric`, the program's constants become parameters, so that one kernel serves all values. Without a
-    machine, no machine-specific code is emitted.
+    machine, reductions are split as on a CPU, and no other machine-specific code is emitted.
     """
     if isinstance(group, BlockedSteps) and group.tile:
         return [BlockWriter(group, parametric).write()]

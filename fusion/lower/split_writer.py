@@ -5,7 +5,7 @@ The partial results of blocks are combined in order.
 In: a group with reductions or scans, its nest, and the split of the outermost inner loop. Out: a kernel that writes
 the partial results of the blocks to scratch memory, and a second kernel. For reductions, the second kernel combines
 the partial results in order. For scans, it scans each block from the total of the previous blocks. Invariant: the
-tree depends only on the shape.
+order of a reduction depends only on the operand's memory layout.
 """
 
 from __future__ import annotations
@@ -35,7 +35,7 @@ class Split:
     length: int
     extent: int
     inside: int  # elements per iteration of the split loop
-    rows: tuple[int, ...]
+    rows: tuple[int, ...]  # extents of the loops that are kept
     base: int = 0  # number of the first scratch buffer
 
 
@@ -159,7 +159,7 @@ class SplitWriter(KernelWriter):
     def build_shared(self, scans: list[Placed], split: Split) -> None:
         """Emit a kernel that scans each block, starting from the total of all previous blocks.
 
-        On a GPU, one thread scans a block.
+        On a GPU, one thread scans a block of one column.
         """
         self._count_work(split)
 

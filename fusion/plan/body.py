@@ -3,7 +3,7 @@
 In: an expression and coordinates, one affine form per dimension. Out: instructions. A coordinate may depend on computed
 values: the key ``-1 - k`` in a form stands for the value of instruction k. Loops have keys of 0 and above. Gathers,
 reshapes that split axes, and assembled boxes are therefore read without a copy. Invariant: each pair of value and index
-map occurs once. An instruction refers only to earlier instructions.
+map occurs once, or once in each of several branches. An instruction refers only to earlier instructions.
 """
 
 from __future__ import annotations

@@ -27,7 +27,7 @@ MAX_BUFFERS = 24
 # Two of the reasons why a kernel begins.
 ALONE = "nothing before it shares its loops"
 NEEDS_CALL = "it needs the result of a library call"
-LOOK_BACK = 24  # number of groups that are tried for a task, newest first
+LOOK_BACK = 24  # number of groups, besides those that a task needs, that are tried for the task, newest first
 
 
 class Grouping:
@@ -224,7 +224,8 @@ class Grouping:
     def _overwrites(self, placed: Placed, group: Group) -> str:
         """Return the reason why a task cannot join a group with in-place writes, or "" if it can.
 
-        Other tasks of the kernel may read only the element that is overwritten.
+        Other tasks of the kernel may read the element that is overwritten in the same iteration, and elements that no
+        iteration overwrites.
         """
         everyone = [*group.placed, placed]
         extents = [loop.extent for loop in group.loops]

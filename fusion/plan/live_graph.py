@@ -23,7 +23,7 @@ class LiveGraph:
 
 
 def reduction_of(node: Expr) -> Expr | None:
-    """Return `node` if it is a reduction, its sum if it is a mean (a sum divided by a constant), otherwise None."""
+    """Return `node` if it is a reduction, the reduction if `node` divides it by a constant (a mean), otherwise None."""
     if node.kind == "map" and node.op == "divide" and node.operands[1].kind == "constant":
         node = node.operands[0]
         while node.kind == "view":

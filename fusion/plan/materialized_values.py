@@ -1,7 +1,8 @@
 """The choice of values to materialize.
 
 In: all nodes that an evaluation needs, operands first. Out: the set of nodes to materialize. All other nodes are
-computed at each use. Invariant: operands of host functions and targets of updates are materialized.
+computed at each use. Invariant: operands of host functions, or the arrays of which they are views, are materialized.
+The previous versions of updates and scatters are materialized too, unless readers select between the parts.
 """
 
 from __future__ import annotations
@@ -35,7 +36,7 @@ DIVIDE_COST = 4
 # Maximum bytes of a result for which one kernel that selects parts is faster than one kernel for the base and one per
 # part. Larger results also use one kernel if the parts cover them, because one kernel moves fewer bytes.
 SMALL_RESULT = 1 << 18
-# Maximum number of elements of reductions that are recomputed at each use instead of materialized.
+# Maximum number of elements of reductions that are computed in the kernel of their only user, not materialized.
 REDUCED_AGAIN = 4
 
 

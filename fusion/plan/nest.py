@@ -1,7 +1,7 @@
 """Loop nests of kernels: ordering and merging of the loops of fused operations.
 
-In: a `Group`. Out: a `Nest` with the new position of each loop of the group. Invariant: the innermost loop has the
-smallest memory strides. Two loops are merged only if every index treats them as one.
+In: a `Group`. Out: a `Nest` with the new position of each loop of the group. Invariant: of the loops whose order is
+free, the innermost has the smallest memory strides. Two loops are merged only if every index treats them as one.
 """
 
 from __future__ import annotations

@@ -1,6 +1,7 @@
 """Reuse of plans for arrays with other lengths and offsets.
 
-In: versions without a plan. Out: their form, which contains all of their properties except sizes, strides and offsets.
+In: versions without a plan. Out: their form, which contains all of their properties except sizes, strides, offsets and
+most constants.
 If another graph of the form was planned with traced sizes (`sizes.py`), the result includes the plan of that graph.
 Invariant: a reused plan equals the plan that would be created. A plan is used only if every condition on sizes that
 planning has evaluated has the same result for the new sizes.
@@ -39,7 +40,7 @@ class Form:
     """The structure of a graph without its sizes, so that graphs of equal structure can share plans.
 
     `key` is equal for all graphs of the form, `nodes` contains the nodes of the graph, operands first, and `encoder`
-    holds the sizes.
+    holds the sizes and constants.
     """
 
     key: Any
@@ -63,7 +64,7 @@ _lock = threading.RLock()  # (reentrant: a finalizer may evaluate while this thr
 
 
 def find_form(device: str, graph: LiveGraph, wanted: tuple[int, ...] | None) -> Form:
-    """Return the structure of a graph on a device, without sizes, strides and offsets."""
+    """Return the structure of a graph on a device, without sizes, strides, offsets and most constants."""
     nodes = topological([*graph.versions, *graph.origins.values()])
     encode = SizeEncoder()
     numbers: dict[Expr, int] = {}
@@ -292,6 +293,6 @@ def _keep(form: Form, device: Device, record: PlanRecord) -> None:
 
 
 def give_up(form: Form) -> None:
-    """For a graph structure, stop making plans that are valid for several array sizes."""
+    """For a graph structure, make no more plans that are valid for several array sizes."""
     with _lock:
         _known.setdefault(form.key, FormPlans()).traceable = False

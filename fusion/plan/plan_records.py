@@ -1,9 +1,8 @@
 """Plan records, from which plans can be recreated for other graphs and in other processes.
 
-In: a plan, and the nodes of its form. Out: a `PlanRecord`, which contains no sizes, expressions or memory, and
-recreates the plan for other sizes and nodes of the form. A record can be written as text and read in another process.
-Invariant: a record names kernels by their digests and expressions by their index in the form, so nothing in it depends
-on the process.
+In: a plan, and the nodes of its form. Out: a `PlanRecord`, which recreates the plan for other nodes of the form and,
+unless it is exact, for other sizes. A record can be written as text and read in another process. Invariant: the text
+names kernels by their digests and expressions by their index in the form, so nothing in it depends on the process.
 """
 
 from __future__ import annotations
@@ -27,7 +26,7 @@ Source = tuple[Any, str, str, bool, Callable[[Sequence[Expr]], KernelFacts], Cal
 
 
 class PlanRecord:
-    """A plan without the sizes, expressions and memory of a particular graph, which makes it reusable."""
+    """A plan whose steps name no expressions and no memory of a particular graph, so that other graphs can use it."""
 
     def __init__(
         self, computation: Computation, data: dict[str, Any], kernels: list[Source], exact: list[int] | None

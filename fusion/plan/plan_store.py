@@ -26,13 +26,13 @@ from weft.fusion.plan.plan_records import PlanRecord
 from weft.fusion.plan.steps import Shown
 from weft.runtime import Device, DiskCache, ObjectCode, disk_cache, key_material, setting, source_digest
 
-# Maximum number of records of a form, and maximum bytes of a record. The oldest record of a form is dropped.
+# Maximum number of records of a form, and maximum bytes of all its records. The oldest records of a form are dropped.
 MOST_RECORDS = 24
 MOST_BYTES = 4 << 20
 
 
 def open_store(device: Device) -> DiskCache | None:
-    """Return the disk cache for plans, or None if there is none."""
+    """Return the disk cache for plans, or None if plans are neither stored nor read, for example with ``verify``."""
     shown = Shown.plans or setting("verify") or setting("dump") or set(setting("debug")) - {"launch"}
     return disk_cache() if setting("plans") and not shown and device.name != "null" else None
 
@@ -40,7 +40,7 @@ def open_store(device: Device) -> DiskCache | None:
 def read(form: Any, device: Device) -> list[PlanRecord]:
     """Return the plan records in the disk cache for a graph structure, newest first.
 
-    Records without all their kernels on disk are omitted.
+    Records whose kernels are not all in memory or on disk are omitted.
     """
     # (a machine whose CPU description is not on disk has no plans there, and asking LLVM takes longer than most first
     # runs)

@@ -1,7 +1,8 @@
 """Splitting of reductions into blocks of fixed length, and limits on repeated passes over a row.
 
-In: a group and its nest. Out: the length of a block. Invariant: the length depends only on the shape, and so does the
-tree of a reduction. Column reductions are split into blocks of rows, so that memory is read contiguously.
+In: a group and its nest. Out: the length of a block. Invariant: the length depends only on shapes, strides and the
+class of machine, and so does the order of a reduction. Column reductions are split into blocks of rows, so that memory
+is read contiguously.
 """
 
 from __future__ import annotations

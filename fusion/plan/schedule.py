@@ -53,7 +53,7 @@ def make_schedule(
 
 
 def finish_schedule(outputs: Sequence[Expr], groups: list[Group], in_place: set[Expr]) -> Schedule:
-    """Return a schedule of `groups` in the given order, with the last use of each buffer."""
+    """Return a schedule of `groups` in the given order, with last uses and with donations of memory between kernels."""
     last_use = _last_uses(groups)
     made = {node for group in groups for node in (group.made if group.opaque is None else (group.opaque,))}
     for position, group in enumerate(groups):

@@ -45,7 +45,7 @@ def find_shifted_moment(task: Task, find: Callable[[Expr], Task | None]) -> Shif
 
 
 def _differences(task: Task) -> list[int]:
-    """Return the instructions that subtract the mean or maximum in a sum of squares or exponentials, or []."""
+    """Return the subtractions whose differences a sum squares or exponentiates, or [] for other sums."""
     body, result = task.body, task.body[task.result]
     if result.kind != "map" or result.node.op not in ("square", "multiply", *EXPONENTIALS):
         return []

@@ -25,12 +25,12 @@ from weft.fusion.plan.group import Group
 from weft.fusion.plan.task import Task
 from weft.fusion.plan.traffic import traffic
 
-# Sizes of tiles, by number of axes.
+# Sizes of tiles, by the number of axes of the tile.
 TILES: dict[int, tuple[IntVector, ...]] = {
     1: ((256,), (512,), (1024,), (2048,)),
     2: ((8, 32), (16, 32), (32, 32), (8, 64), (16, 64), (32, 64)),
 }
-# Maximum number of blocks on a multiprocessor.
+# Number of blocks on a multiprocessor, at most, with which the cost is estimated.
 MOST_BLOCKS = 6
 FEW_BLOCKS = 4  # fewer blocks mostly wait for memory
 REACH = 8  # maximum offset along an axis of reads from a ring
@@ -75,7 +75,7 @@ def iteration_range(blocked: BlockedSteps) -> tuple[int, int]:
 
 
 def pads_of(blocked: BlockedSteps) -> IntVector:
-    """Return, for each axis of a tile, the largest offset of a read from a ring buffer."""
+    """Return, for each axis of a tile, the largest distance of a read from a ring buffer."""
     reaches = [[abs(d) for d in distance[blocked.rows :]] for _, _, distance in ring_readers(blocked)]
     return tuple(max((r[axis] for r in reaches), default=0) for axis in range(blocked.axes - blocked.rows))
 
@@ -113,7 +113,7 @@ def threads_of(blocked: BlockedSteps) -> int:
 
 
 def choose_blocks(blocked: BlockedSteps) -> bool:
-    """Choose lags, ring buffers and block sizes, or return False if nothing fits into shared memory."""
+    """Choose lags, ring buffers and block sizes, or return False if no tile fits or results lie outside the blocks."""
     if any(blocked.has_outputs_beyond_blocks(axis) for axis in range(blocked.axes)):
         return False
     blocked.outside = _read_from_outside(blocked)

@@ -1,6 +1,6 @@
 """Plans: sequences of kernels, allocations and other steps over a table of buffers.
 
-`execute.py` creates and runs plans. `plan_cache.py` finds plans for other sizes and positions.
+`run/planning.py` creates plans, and `run/execute.py` runs them. `plan_cache.py` finds plans for other sizes.
 """
 
 from __future__ import annotations

@@ -79,7 +79,10 @@ class Task:
         return self.kind in ("reduce", "scan") and not exact
 
     def can_run_in_place(self) -> bool:
-        """Return whether a task can write to an operand's memory without reading overwritten elements."""
+        """Return whether a task can overwrite the previous version.
+
+        It must read no element that another iteration overwrites.
+        """
         if self.kind == "scatter":
             return all(node is not self.previous for node, _ in self.reads())
         extents = [loop.extent for loop in self.loops]
@@ -111,7 +114,7 @@ class Task:
         return node.op, node.dtype, tuple(self.loops), steps, self.result, self.target
 
     def written_range(self) -> tuple[int, int]:
-        """Return the range of flat indices that a task writes, which is empty if the indices have gaps."""
+        """Return the range of flat indices that a task writes, or an empty range unless it is known to have no gaps."""
         if self.kind == "scatter":
             return 0, 0
         start, terms = self.target
@@ -190,7 +193,9 @@ def gather_index(
 
 
 def make_task(node: Expr, stored: set[Expr], first: list[Expr], short: Collection[Expr] = ()) -> Task:
-    """Return the task that computes a value in memory, including the short reductions that it reads.
+    """Return the task that computes a value in memory.
+
+    The task of a reduction includes the short reductions that it reads, if they are in `short` and few.
 
     Values that have to be computed before this task overwrites their operands are added to `stored` and to `first`.
     The tasks of these values must run before this task.

@@ -4,8 +4,8 @@ In: a schedule. Out: the schedule with chains of steps merged, if the traffic sa
 The work is divided into blocks: ranges of rows, and tiles of the other axes. In each step, a block computes the points
 that the last step needs: its own part, and a halo that shrinks with each step by the reach of the stencil.
 
-A block iterates over its rows once. In each iteration every step computes one row, `lag` rows behind the first step.
-Between two steps, a few rows are kept in a ring that stays in the L2 cache (on a GPU in shared memory:
+A block of several axes iterates over its rows once. In each iteration every step computes one row, `lag` rows behind
+the first step. Between two steps, a few rows are kept in a ring that stays in the L2 cache (on a GPU in shared memory:
 `step_blocks.py`). Elements that an update does not change are copied. Invariant: a merged kernel writes only new
 memory, so blocks are independent. Each element is computed by the same operations as in separate steps.
 """
@@ -202,7 +202,7 @@ def choose_parts(blocked: BlockedSteps) -> bool:
 
 
 def _candidates(axes: int) -> list[IntVector]:
-    """Return the block widths to try along the axes after the first."""
+    """Return the block widths to try along the tiled axes, whose number is `axes`."""
     return [(w,) for w in WIDTHS] if axes == 1 else [(h, w) for h in WIDTHS for w in WIDTHS]
 
 

@@ -1,7 +1,7 @@
 """Memory traffic of kernels, and a lower bound on the traffic of an evaluation.
 
-In: groups and schedules. Out: byte counts. Invariant: an element is counted once per kernel, even if the kernel reads
-it several times.
+In: groups and schedules. Out: byte counts. Invariant: a kernel is never said to read more bytes of an array than the
+array has.
 """
 
 from __future__ import annotations

@@ -90,7 +90,7 @@ class VisitLoop(NamedTuple):
 
 
 def find_loop(sites: Sequence[Site | None]) -> VisitLoop | None:
-    """Return the loop with the longest iterations among those with at least two iterations, or None.
+    """Return the loop with the longest iterations among those whose head is visited at least twice, or None.
 
     The lines of an inner loop are revisited sooner than those of the loop around it, so the distance between two visits
     identifies the outermost loop. A loop that ended earlier in the sequence is ignored.
@@ -118,7 +118,7 @@ MANY = 32
 
 
 def is_uneven(loop: VisitLoop, recorded: Sequence[Expr | None], before: int) -> bool:
-    """Return whether the last two iterations have the same operations but different array lengths.
+    """Return whether the last two of many iterations have the same operations but different array lengths.
 
     `before` is the number of operations in the sequence before those `recorded`.
     """

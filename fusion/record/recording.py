@@ -193,7 +193,7 @@ def _end(epoch: Epoch) -> tuple[Epoch, list[Storage]]:
 
 
 def end_recording() -> None:
-    """Evaluate the pending work of this thread, and begin a new recording."""
+    """Evaluate the pending work of this thread's recording, if there is one, and begin a new recording."""
     if recording.epoch is not None:
         _end(recording.epoch)
 
@@ -372,7 +372,7 @@ def flush() -> None:
 
 
 def exclusive(storage: Storage) -> Buffer:
-    """Return the buffer of `storage` for direct writes, after evaluating pending work that uses the buffer.
+    """Return the buffer of `storage` for direct writes.
 
     Pending work of this thread that uses the buffer is evaluated first. If another array or an exported view shares the
     memory, the storage gets a private copy. Memory that is shared with other code is returned as it is.

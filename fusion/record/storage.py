@@ -6,9 +6,9 @@ so that every iteration of a program creates the same expressions and finds its 
 used only with the epoch whose slots it names. A storage that is pending in another epoch is evaluated before the
 current epoch uses it.
 
-Thread switches occur between calls, but not between attribute accesses without a call. The three attributes of a
-storage change together. A thread that changes them first checks that they have not changed since it read them
-(`record.assign`).
+Thread switches occur between calls, but not between attribute accesses without a call. The attributes `buffer`, `expr`
+and `epoch` of a storage change together. A thread that changes them first checks that they have not changed since it
+read them (`record.assign`).
 """
 
 from __future__ import annotations
@@ -45,7 +45,8 @@ class Storage:
     """The data of an array and of all its views, either a buffer or a pending expression."""
 
     __slots__ = ("__weakref__", "buffer", "device", "dtype", "epoch", "exporter", "expr", "host", "shape", "value")
-    # the elements of a small array that is in host memory although its device has separate memory: there is no buffer then
+    # The elements in host memory, if other code shares them, or if the array is small and its device has other memory.
+    # There is no buffer then.
     host: np.ndarray | None
     # for memory of a small NumPy array that is shared: the array that other code's arrays have as their base, and how
     # often the storage itself refers to that array
@@ -241,8 +242,8 @@ class Epoch:
     def drop_unreferenced(self, begin: int) -> None:
         """From position `begin` on, remove the pending storages that the program does not reference.
 
-        The memo of recorded calls uses this to drop the intermediate values of a call. Nothing is removed during an
-        evaluation.
+        The memo of recorded calls uses this to drop the intermediate values of a call, and `fill_memory` to drop its
+        storage. Nothing is removed during an evaluation.
         """
         if self.lock.acquire(blocking=False):
             try:

@@ -44,6 +44,7 @@ def compile_reduction(op: str, kind: np.dtype, factors: int) -> tuple[Any, str, 
 
 
 def tree_of_array(op: str, values: np.ndarray, axes: tuple[int, ...], kind: np.dtype) -> Tree:
+    """Return the order in which a kernel reduces an array with the shape and strides of `values`."""
     steps = tuple(s // values.itemsize for s in values.strides)
     reach = sum(abs(s) * (n - 1) for s, n in zip(steps, values.shape, strict=True)) + 1
     behind = sum(-s * (n - 1) for s, n in zip(steps, values.shape, strict=True) if s < 0)

@@ -97,7 +97,8 @@ def _copy_block(
     """Emit code that copies the selected elements of a block, and reads eight elements of the mask at once.
 
     The code then copies all eight elements, none, or only the selected ones. It may write elements that are not
-    selected. These elements are overwritten later, so the code stops before the last eight elements.
+    selected, which are overwritten later. If fewer than eight elements of the block's output are left, the code writes
+    only selected elements.
     """
     eight, three = b.constant(8), b.constant(3)
     whole, last = b.op("right_shift", bounds[1], three), b.op("subtract", room, eight)

@@ -20,9 +20,9 @@ from weft.codegen import EXTREMES, SUM_LANES, dtype_kind, find_op, identity_of, 
 from weft.fusion.graph.reduction_order import REDUCTION_BLOCK, SHORT, LaneLoop, Tree, plain_tree
 from weft.fusion.run.expanded_ops import BY_NUMPY, stored_loops
 
-# Number of sums of packed rows after which a compiled loop is worthwhile.
+# Number of reductions of contiguous rows, by op and dtype, after which a compiled loop is worthwhile.
 OFTEN = 32
-# Number of short rows that are reduced column by column, without a transposed copy.
+# Minimum number of short rows that are reduced column by column, without a transposed copy.
 MANY = 1000
 # Orders of reductions that `plain_tree` cannot find. Bounded.
 _trees: OrderedDict[Any, Tree] = OrderedDict()

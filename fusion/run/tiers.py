@@ -1,10 +1,11 @@
 """The choice between interpretation and compilation, and interpretation when planning fails.
 
-In: a graph without a plan in memory. Out: whether it was interpreted. A form is compiled once its interpreted runs have
-lost about as much time as compilation is expected to take. A second process then compiles it, and the form is
-interpreted until its plan is on disk. If a single run would lose that much time, the form is compiled immediately. This
-ski-rental rule applies to the total of all processes. Invariant: interpretation and compiled plans give the same bits.
-A sum may have NumPy's order only if planning failed.
+In: a graph without a plan in memory. Out: whether it was interpreted. Once the interpreted runs of a form have lost a
+fifth of the time that compilation is expected to take, a second process compiles the form, which is interpreted until
+its plan is on disk. Without a second process, this process compiles the form once all of that time is lost. If a single
+run would lose all of that time, the form is compiled immediately. This ski-rental rule applies to the total of all
+processes. Invariant: interpretation and compiled plans give the same bits. A sum may have NumPy's order only if
+planning failed.
 """
 
 from __future__ import annotations
@@ -101,7 +102,7 @@ _lock = threading.RLock()
 def find_costs(form: plan_cache.Form, epoch: Epoch) -> tuple[FormCost | None, float]:
     """Return the recorded costs of a graph structure, and the expected loss of one interpreted run in seconds.
 
-    The costs are None if the graph cannot be interpreted. The seconds are 0 if they do not matter.
+    The costs are None if the graph is not to be interpreted. The seconds are 0 if they do not matter.
     """
     how = setting("interpret")
     if how == "never":

@@ -1,6 +1,6 @@
 """Tests of the number of kernels that a GPU needs for an expression with sizes of all magnitudes.
 
-Nothing is compiled.
+The expressions are planned, but nothing is compiled. The last test compiles kernels for exact sizes.
 """
 
 from __future__ import annotations

@@ -19,7 +19,7 @@ from weft.runtime import get_device, thread_count
 
 
 class Interpreted:
-    """The results of an interpreted run, with the attributes that `evaluate.assign_results` needs."""
+    """The results of an interpreted run, with the attributes of a `Plan` that `evaluate_epoch` reads."""
 
     __slots__ = ("complete", "handed", "outputs")
 

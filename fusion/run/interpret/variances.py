@@ -1,7 +1,8 @@
 """Interpretation of variances, with results that are bit-identical to those of a plan.
 
-In: such a sum over all elements of an array that a plan divides into blocks. Out: the sum. Invariant: each block is
-summed with its own mean as the shift, as `plan.shifted_moments` describes, so the differences are never needed.
+In: a sum of squared differences from the mean of a whole array, which a plan divides into blocks. Out: the sum.
+Invariant: each block is summed with its own mean as the shift, as `plan.shifted_moments` describes, so the differences
+are never needed.
 """
 
 from __future__ import annotations

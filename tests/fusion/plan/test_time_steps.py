@@ -16,7 +16,7 @@ from weft.fusion.run import execute
 
 @pytest.fixture(autouse=True)
 def small(monkeypatch: pytest.MonkeyPatch) -> Iterator[None]:
-    """Merge any number of time steps, and use small blocks, so that small arrays have many blocks."""
+    """Merge up to five steps per kernel, at any cost, and use small blocks, so that small arrays have many blocks."""
     monkeypatch.setitem(vars(CPU), "steps_bytes", 0)
     monkeypatch.setattr(time_steps, "LEAST_GAIN", -(10**6))
     monkeypatch.setitem(vars(CPU), "steps", (5,))
@@ -115,7 +115,7 @@ def closed(u: Any) -> Any:
 
 
 def damped(u: Any) -> Any:
-    """Update an array in place from points that are already updated, so that no step may run twice."""
+    """Update an array with steps that overwrite the elements that they read, so that no point may be computed twice."""
     for _ in range(2):
         u[1:-1] = u[1:-1] + 0.1 * (u[2:] - u[:-2])
         u[0] = u[2]

@@ -106,7 +106,7 @@ def request(state: str, submitted: list[str]) -> Any:
 
 
 def repeat(times: int = 6) -> list[np.ndarray[Any, Any]]:
-    """Run a program `times` times, and return the results. Interpreting it is so expensive that it is compiled."""
+    """Run a program `times` times, and return the results."""
     x = wf.asarray(np.arange(1.0, 400.0))
     return [np.asarray(wf.evaluate((x * 2 - 7) / (x + 5) - x)) for _ in range(times)]
 

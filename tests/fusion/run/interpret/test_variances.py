@@ -25,7 +25,7 @@ FORMS = {
 
 
 def array(kind: str, size: int, what: str) -> np.ndarray[Any, Any]:
-    """Return normally distributed numbers, including some special values."""
+    """Return normally distributed numbers. `what` may move them, replace one by NaN or infinity, or make all equal."""
     x = np.random.default_rng(size).standard_normal(size).astype(kind)
     if what == "far":
         x += 1e4
