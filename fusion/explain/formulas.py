@@ -176,7 +176,9 @@ def _without_parentheses(formula: str) -> str:
 
 
 def _subscript(shape: tuple[int, ...], form: Affine, loops: Sequence[Loop]) -> str:
-    """Format a flat index as subscripts with the names of loops, such as ``[i + 1, j]``."""
+    """Format a flat index as subscripts with the names of loops, such as ``[i + 1, j]``, or "" for an empty array."""
+    if 0 in shape:
+        return ""
     start, terms = form
     strides = contiguous_strides(shape)
     axes = [axis for axis, n in enumerate(shape) if n > 1]

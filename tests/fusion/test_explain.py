@@ -180,6 +180,13 @@ def test_formulas_say_where_values_are_read(value: Callable[[wf.Array], wf.Array
     assert kernel.formulas == formulas
 
 
+@pytest.mark.parametrize("shape", [(2, 5, 0), (2, 0, 5), (5, 0)])
+def test_formulas_of_empty_arrays(shape: tuple[int, ...]) -> None:
+    x = wf.asarray(np.ones(shape))
+    for value in (x.var(axis=-1), x.sum(axis=0), wf.repeat(x, 2, -1) * 2):
+        assert str(wf.explain(value))
+
+
 def test_formulas_are_no_longer_than_the_program() -> None:
     x = wf.asarray(np.ones(5))
     wf.evaluate(x + 1)  # starts a new recording, so that the following operations fit in one plan
