@@ -183,8 +183,9 @@ def test_formulas_say_where_values_are_read(value: Callable[[wf.Array], wf.Array
 @pytest.mark.parametrize("shape", [(2, 5, 0), (2, 0, 5), (5, 0)])
 def test_formulas_of_empty_arrays(shape: tuple[int, ...]) -> None:
     x = wf.asarray(np.ones(shape))
-    for value in (x.var(axis=-1), x.sum(axis=0), wf.repeat(x, 2, -1) * 2):
-        assert str(wf.explain(value))
+    with override(immediate=0):
+        for value in (x.sum(axis=-1), x.sum(axis=0), wf.repeat(x, 2, -1) * 2):
+            assert str(wf.explain(value))
 
 
 def test_formulas_are_no_longer_than_the_program() -> None:
