@@ -176,8 +176,11 @@ def _without_parentheses(formula: str) -> str:
 
 
 def _subscript(shape: tuple[int, ...], form: Affine, loops: Sequence[Loop]) -> str:
-    """Format a flat index as subscripts with the names of loops, such as ``[i + 1, j]``, or "" for an empty array."""
-    if 0 in shape:
+    """Format a flat index as subscripts with the names of loops, such as ``[i + 1, j]``.
+
+    Return "" for an array that is empty or has no axes.
+    """
+    if 0 in shape or not shape:
         return ""
     start, terms = form
     strides = contiguous_strides(shape)

@@ -164,6 +164,7 @@ def rolled(x: wf.Array) -> wf.Array:
             ("y0 = reduce_add(square((x0[i, k] - x0[j, k])))",),
         ),
         (lambda x: x.ravel()[7:300] + 1, ("y0 = x0.flat[i+7] + 1.0",)),
+        (lambda x: x + wf.asarray(np.array(2.5)), ("y0 = x0 + x1",)),
         (lambda x: wf.roll(x, 1, 0) * 2, ("y0 = (x0[i-1, j] if (i >= 1) else x0[19, j]) * 2.0",)),
         (both_ways, ("v0 = exp(x0) + 1.0", "y0 = (v0 * v0) + sqrt(v0)")),
         (
