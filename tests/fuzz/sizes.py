@@ -70,9 +70,9 @@ class Program:
             trial = {name: value.copy() if isinstance(value, np.ndarray) else value for name, value in values.items()}
             try:
                 exec(line, trial)
+                exec(line, values)  # (the copies in `trial` are writable, but some views are not)
             except (ValueError, IndexError, TypeError, AttributeError):
                 continue
-            exec(line, values)
             kept.append(line)
         return kept, {name: np.asarray(v) for name, v in values.items() if isinstance(v, np.ndarray | np.generic)}
 
