@@ -189,7 +189,7 @@ def show_bytes(count: int) -> str:
     """Format a number of bytes with a decimal unit such as kB."""
     size = float(count)
     for unit in ("B", "kB", "MB", "GB"):
-        if size < 1000 or unit == "GB":
+        if size < (1000 if unit == "B" else 999.95) or unit == "GB":
             return f"{size:.0f} {unit}" if unit == "B" else f"{size:.1f} {unit}"
         size /= 1000
     raise AssertionError
@@ -199,7 +199,7 @@ def show_count(count: int) -> str:
     """Format a number with a decimal prefix such as M."""
     size = float(count)
     for unit in ("", " k", " M"):
-        if size < 1000:
+        if size < 999.5:
             return f"{size:.3g}{unit}"
         size /= 1000
     return f"{size:.3g} G"
@@ -208,7 +208,7 @@ def show_count(count: int) -> str:
 def show_seconds(seconds: float) -> str:
     """Format a time in seconds, milliseconds or microseconds."""
     for unit, factor in (("s", 1.0), ("ms", 1e3), ("us", 1e6)):
-        if seconds * factor >= 1 or unit == "us":
+        if seconds * factor >= 0.9995 or unit == "us":
             return f"{seconds * factor:.3g} {unit}"
     raise AssertionError
 

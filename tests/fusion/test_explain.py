@@ -13,7 +13,7 @@ import pytest
 import weft as wf
 import weft.codegen as codegen
 from tests.fusion.plan.test_plan_store import forget
-from weft.fusion.explain.explanation import explain_schedule, schedules_of
+from weft.fusion.explain.explanation import explain_schedule, schedules_of, show_bytes, show_count, show_seconds
 from weft.fusion.explain.speed import arithmetic_rate
 from weft.fusion.plan.steps import HostCall
 from weft.fusion.run import execute
@@ -250,6 +250,12 @@ def test_machine_code_needs_no_gpu() -> None:
     ((title, text),) = found.stages
     assert "sm_90" in title
     assert "STG.E.128" in text
+
+
+def test_numbers_that_round_to_the_next_unit() -> None:
+    assert (show_bytes(999), show_bytes(999_949), show_bytes(999_950)) == ("999 B", "999.9 kB", "1.0 MB")
+    assert (show_count(999), show_count(999_499), show_count(999_500)) == ("999", "999 k", "1 M")
+    assert (show_seconds(0.9994), show_seconds(0.9995), show_seconds(9.996e-5)) == ("999 ms", "1 s", "100 us")
 
 
 def test_arithmetic_decides_where_there_is_much_of_it() -> None:
