@@ -248,7 +248,7 @@ def explain_storages(storages: Iterable[Storage], timed: bool = True) -> Explana
 
 
 def inputs_of(group: Group) -> list[Expr]:
-    """Return the materialized values that a group reads, in the order of first use."""
+    """Return the materialized values that a group reads or updates, except its own results."""
     if group.opaque is not None:
         found = [base_of(c) for c in group.opaque.operands]
     else:
@@ -443,7 +443,7 @@ def members_of(group: Group) -> tuple[str, ...]:
 
 
 def _widened(group: Group) -> tuple[tuple[str, int], ...]:
-    """Return the source lines in the user's program where a kernel converts float32 arrays to float64."""
+    """Return the source lines in the user's program where a kernel computes float64 values from float32 arrays."""
     nodes = [i.node for p in group.placed for i in all_instructions(p.task.body) if i.kind == "map"]
     found = [node.location for node in nodes if _widens(node)]
     return tuple(dict.fromkeys(source_line(location) for location in found if location is not None))

@@ -154,7 +154,10 @@ class FormulaWriter:
                 assert_never(i.kind)
 
     def _subscripts(self, read: Instruction) -> str:
-        """Return the subscripts of a read in a formula, or "" if they equal the subscripts of the result."""
+        """Return the subscripts of a read in a formula.
+
+        Return "" if the value is read only at the index of the result, or only at that of the loops in C order.
+        """
         form = self.placed.flat(read.index)
         if len(self.read_indices[read.node]) == 1 and form in self.plain:
             return ""

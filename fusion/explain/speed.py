@@ -25,7 +25,7 @@ _measured: dict[str, float] = {}
 
 
 def arithmetic_rate(device: Device) -> float | None:
-    """Return the number of float32 operations per second on cached data, or None for an emulated device.
+    """Return the number of float32 operations per second on cached data, or None for the null device and emulated GPUs.
 
     The number is the rate of the fastest of a few runs of one kernel. The kernel is compiled if it is not in the disk
     cache.

@@ -46,7 +46,7 @@ Location = tuple[CodeType, int] | tuple[CodeType, int, CodeType, int]
 
 
 class Expr:
-    """A node of the expression graph, created by the functions below. `INTERNED` has no two equal nodes."""
+    """A node of the expression graph, usually created and interned by one of the functions below."""
 
     __slots__ = ("attrs", "dtype", "kind", "location", "op", "operands", "shape")
 

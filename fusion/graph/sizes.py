@@ -274,7 +274,10 @@ class Computation:
 
     @classmethod
     def from_data(cls, data: Sequence[Any]) -> Computation:
-        """Create a computation from the lists that `as_data` returned, or raise ValueError for other data."""
+        """Create a computation from the lists that `as_data` returned.
+
+        Raises ValueError or TypeError for other data.
+        """
         inputs, lines, results = data
         lines = [tuple(line) for line in lines]
         made, operators, left, right = zip(*lines, strict=True) if lines else ((), (), (), ())

@@ -269,7 +269,7 @@ class BlockedStepsWriter(KernelWriter):
     # -- rings --------------------------------------------------------------------------------
 
     def store_later(self, placed: Placed, value: Value) -> None:
-        """Queue the stores of a value: to its ring buffer, and to memory if other kernels read it."""
+        """Queue the stores of a value: to its ring buffer, and to memory if it is needed outside the kernel."""
         self._queue_stores(placed, value, placed.flat(placed.task.target))
 
     def _queue_stores(self, placed: Placed, value: Value, form: Affine) -> None:

@@ -56,7 +56,7 @@ class Lowered:
     digest: str = ""  # key of the kernel's code, computed on demand
 
     def bound(self) -> list[tuple[Parameter, Binding]]:
-        """Return pairs of the kernel's parameters and the values that are passed to them."""
+        """Return pairs of the kernel's parameters and their bindings."""
         return list(zip(self.kernel.parameters, self.bindings, strict=True))
 
     def sizes(self) -> dict[str, int]:

@@ -67,7 +67,7 @@ def lower_group(group: Group, *, parametric: bool = False, machine: Machine | No
 
 
 def scatters_in_any_order(placed: Placed) -> bool:
-    """Return whether a scatter's result does not depend on the order of its writes."""
+    """Return whether the threads of a GPU may perform the writes of a scatter in any order."""
     node = placed.task.node
     if placed.task.kind != "scatter":
         return False

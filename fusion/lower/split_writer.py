@@ -40,7 +40,7 @@ class Split:
 
 
 class SplitWriter(KernelWriter):
-    """Writer of the two kernels of a split reduction or scan.
+    """Writer of one of the two kernels of a split reduction or scan.
 
     The first kernel computes a partial result for each block. The second kernel combines the partial results.
     """

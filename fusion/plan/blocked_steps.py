@@ -137,7 +137,7 @@ def unflatten(flat: int, shape: IntVector) -> IntVector:
 
 
 def read_statement(placed: Placed) -> Statement | None:
-    """Convert a task to a statement, or return None if the task does not write a box of an array."""
+    """Convert an elementwise task that writes a box of an array to a statement, or return None for other tasks."""
     task = placed.task.window or placed.task
     shape = task.node.shape
     plain = task.kind in ("map", "update") and all(loop.role == "parallel" for loop in task.loops)

@@ -1,4 +1,4 @@
-"""Task groups, each of which becomes one kernel.
+"""Task groups, each of which usually becomes one kernel.
 
 In: tasks with their loops. Out: the values that the kernel reads and writes, and its loops. At each point of the
 parallel loops, a group's kernel runs stage by stage. Stage 0 is computed at the point, stage 1 inside the loops over
@@ -38,10 +38,10 @@ class Placed:
 
 @dataclass(slots=True)
 class Group:
-    """A group of tasks that are computed by one kernel, with parallel loops first in `loops`."""
+    """Tasks with common loops, which usually become one kernel, or a call of a host function."""
 
     number: int
-    loops: list[Loop] = field(default_factory=list)
+    loops: list[Loop] = field(default_factory=list)  # parallel loops first
     placed: list[Placed] = field(default_factory=list)
     made: dict[Expr, Placed] = field(default_factory=dict)  # value -> the task that computes it
     read: set[Expr] = field(default_factory=set)  # materialized values that the group reads, including its own results

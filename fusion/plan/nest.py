@@ -66,7 +66,7 @@ PAGE = 1 << 12
 
 
 def make_nest(group: Group) -> Nest:
-    """Return the loops of a group's kernel, merged where possible, with the smallest stride in the innermost loop."""
+    """Return the loops of a group's kernel in the order of `order_loops`, merged where possible."""
     keys = range(len(group.loops))
     outer = [k for k in keys if group.loops[k].role == "parallel"]
     inner = [k for k in keys if group.loops[k].role != "parallel"]

@@ -101,7 +101,7 @@ class Task:
         return replace(self, body=_renamed(self.body, alias), window=window)
 
     def signature(self) -> tuple[object, ...]:
-        """Return a key that is equal for tasks that compute the same values."""
+        """Return a key of a reduction. Reductions with equal keys compute the same values."""
         node = self.node
         steps = tuple(
             (

@@ -41,7 +41,7 @@ def stored_loops() -> Any:
 
 
 def compile_price() -> float:
-    """Return how many seconds NumPy may spend on an op before a loop for the op is compiled."""
+    """Return the expected seconds to compile a loop for an op, about as many as NumPy may spend on the op before."""
     return PRICE if "llvmlite.binding" in sys.modules else PRICE + LOADING
 
 

@@ -197,7 +197,7 @@ class PlanWriter:
         )
 
     def slot_of(self, node: Expr) -> int:
-        """Return the buffer table index of a value in memory, which the first call for a computed value allocates."""
+        """Return the buffer table index of a value. The first call for a computed value appends the allocation step."""
         if node.kind == "leaf":
             if value_bytes(node):
                 self.moved[node.attrs[0]] = None

@@ -226,7 +226,7 @@ def _limit(form: FormCost) -> float:
 
 
 def is_known(key: object, kind: plan_cache.Form) -> bool:
-    """Return whether this graph, or one with other offsets, was interpreted before."""
+    """Return whether this graph, or one with other offsets, was interpreted before or found to need a kernel."""
     return key in _programs or _key_for_any_offsets(kind) in _programs
 
 

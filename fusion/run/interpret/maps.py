@@ -72,7 +72,7 @@ def find_inlined(order: list[Expr], users: dict[Expr, list[Expr]], outputs: set[
 
 
 def make_cluster(root: Expr, inside: set[Expr], any_bits: bool = False) -> tuple[list[Expr], Cluster]:
-    """Return the elementwise operations that compute `root`, and their inputs.
+    """Return the inputs and the elementwise operations of the cluster that computes `root`.
 
     With `any_bits`, ops that cannot be compiled are computed by NumPy.
     """

@@ -42,7 +42,7 @@ def run_iota(frame: ValueFrame, values: list[Any], step: ValueStep) -> Any:
 
 
 def run_view(frame: ValueFrame, values: list[Any], step: ValueStep) -> Any:
-    """Return a view of a value, without a copy."""
+    """Return a view of a value, or of a copy if the value is not C-contiguous."""
     base = values[step.operands[0]]
     if base.flags.c_contiguous:
         frame.owner[step.number] = frame.owner[step.operands[0]]
