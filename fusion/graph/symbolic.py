@@ -242,7 +242,7 @@ class _Writer:
         return is_power and bool(part.exp.is_negative)
 
     def write(self, node: Any) -> int:
-        """Write the instructions of an expression whose operands have been written, and return the index of its value."""
+        """Write the instructions of an expression whose operands have been written, and return the last one's index."""
         sympy = self.sympy
         if node.is_Symbol:
             alike = any(str(other) == str(node) for other in self.known)

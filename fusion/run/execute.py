@@ -295,7 +295,7 @@ def _check_slots(plan: Plan, epoch: Epoch) -> None:
 
 
 def _table(plan: Plan, slots: list[Any], missing: int) -> list[Any]:
-    """Return the buffer table for a run whose epoch lacks `missing` slots of the plan, or has more if it is negative."""
+    """Return the buffer table for a run whose epoch lacks `missing` slots of the plan (or has more, if negative)."""
     return [*slots[: plan.slots], *[None] * missing, *plan.blank]
 
 
