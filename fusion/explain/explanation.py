@@ -236,14 +236,19 @@ def explain_storages(storages: Iterable[Storage], timed: bool = True) -> Explana
 
     With `timed`, it includes expected times, for which the speed of the device is measured.
     """
-    storages = list(storages)
+    recordings: dict[Epoch | None, list[Storage]] = {}
+    for storage in storages:
+        recordings.setdefault(storage.epoch, []).append(storage)
     notes: list[KernelNote] = []
-    least = 0
-    device = next((s.device for s in storages), None)
-    speeds = (copy_bandwidth(device), arithmetic_rate(device)) if device is not None and timed else (None, None)
-    for schedule in schedules_of(storages):
-        notes += explain_schedule(schedule, device, *speeds)
-        least += least_bytes(schedule, _drawn(schedule, device))
+    least, counts = 0, None
+    for own in recordings.values():
+        device = own[0].device
+        for schedule in schedules_of(own):
+            speeds = (copy_bandwidth(device), arithmetic_rate(device)) if timed else (None, None)
+            names = Names(schedule.outputs, counts)
+            counts = names.counts
+            notes += explain_schedule(schedule, device, *speeds, names=names)
+            least += least_bytes(schedule, _drawn(schedule, device))
     return Explanation(tuple(notes), least)
 
 
@@ -309,13 +314,18 @@ def _drawn(schedule: Schedule, device: Device | None) -> set[Expr]:
 
 
 def explain_schedule(
-    schedule: Schedule, device: Device | None = None, bandwidth: float | None = None, rate: float | None = None
+    schedule: Schedule,
+    device: Device | None = None,
+    bandwidth: float | None = None,
+    rate: float | None = None,
+    names: Names | None = None,
 ) -> list[KernelNote]:
     """Return a description of each kernel and library call of a schedule.
 
-    The descriptions contain expected times if the device's bandwidth and arithmetic rate are given.
+    The descriptions contain expected times if the device's bandwidth and arithmetic rate are given. `names` continues
+    the names of other schedules.
     """
-    names = Names(schedule.outputs)
+    names = names or Names(schedule.outputs)
     drawn = dict.fromkeys(_drawn(schedule, device), KernelNote("", (), (), "", (), 0, 0))
     notes = []
     for group in schedule.groups:

@@ -49,19 +49,24 @@ class Names:
     a kernel uses several times is named v0, v1 ...
     """
 
-    def __init__(self, outputs: Collection[Expr]) -> None:
+    def __init__(self, outputs: Collection[Expr], counts: dict[str, int] | None = None) -> None:
+        """Begin with no names, or with the numbers that follow `counts`, the counts of another plan's names."""
         self.outputs = set(outputs)
         self.shared: dict[str, str] = {}  # formula that is used several times -> its name
         self.known: dict[Expr, str] = {}
-        self.counts = {"x": 0, "t": 0, "y": 0}
+        self.counts = {"x": 0, "t": 0, "y": 0, "v": 0} if counts is None else counts
 
     def __call__(self, node: Expr) -> str:
         found = self.known.get(node)
         if found is None:
             letter = "x" if node.kind == "leaf" else "y" if node in self.outputs else "t"
-            found = self.known[node] = f"{letter}{self.counts[letter]}"
-            self.counts[letter] += 1
+            found = self.known[node] = self.new(letter)
         return found
+
+    def new(self, letter: str) -> str:
+        """Return the next name with a letter."""
+        self.counts[letter] += 1
+        return f"{letter}{self.counts[letter] - 1}"
 
 
 def formulas_of(placed: Placed, group: Group, names: Names, in_place: Collection[Expr]) -> list[str]:
@@ -127,7 +132,7 @@ class FormulaWriter:
             if not before and i.kind in ("map", "choose") and uses[number] > 1 and len(text) > SHORT:
                 shared = self.names.shared
                 if text not in shared:
-                    shared[text] = f"v{len(shared)}"
+                    shared[text] = self.names.new("v")
                     self.lines.append(f"{shared[text]} = {_without_parentheses(_shortened(text))}")
                 text = shared[text]
             made.append(_shortened(text))

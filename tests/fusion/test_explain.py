@@ -252,6 +252,16 @@ def test_machine_code_needs_no_gpu() -> None:
     assert "STG.E.128" in text
 
 
+@pytest.mark.cpu
+def test_arrays_of_two_devices() -> None:
+    flags = wf.asarray(np.zeros(200_000, np.uint8))
+    with wf.device("simt"):
+        other = wf.asarray(np.zeros(200_000, np.uint8))
+    one, two = wf.explain(flags.argmax(), other.argmax()).kernels
+    assert "NumPy's loop" in one.title and "NumPy" not in two.title
+    assert (one.reads, one.writes, two.reads, two.writes) == (("x0",), ("y0",), ("x1",), ("y1",))
+
+
 def test_numbers_that_round_to_the_next_unit() -> None:
     assert (show_bytes(999), show_bytes(999_949), show_bytes(999_950)) == ("999 B", "999.9 kB", "1.0 MB")
     assert (show_count(999), show_count(999_499), show_count(999_500)) == ("999", "999 k", "1 M")
