@@ -286,7 +286,7 @@ def kernels_of(storages: Iterable[Storage], target: Target | None = None) -> lis
 def show_plans(show: Callable[[Explanation], None] | None) -> None:
     """Call `show` with the explanation of each new plan before the plan runs.
 
-    If `show` is None, plans are only printed, if the debug setting contains ``plan``.
+    If `show` is None, new plans are printed if the debug setting contains ``plan``, and otherwise not shown.
     """
     Shown.plans = show
 

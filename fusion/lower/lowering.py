@@ -2,7 +2,8 @@
 
 In: a `Group`. Out: its `Lowered` kernels, usually one. A reduction that is split has two: partial reductions of blocks
 of fixed length, then their combination in order. Scans whose rows several threads share also have two kernels, and
-row-and-column reductions have up to three. The order of a reduction depends only on the operand's memory layout.
+row-and-column reductions have up to three. The order of a reduction depends only on its axes, the memory layout of its
+operand, and the class of machine.
 """
 
 from __future__ import annotations

@@ -5,7 +5,7 @@ The partial results of blocks are combined in order.
 In: a group with reductions or scans, its nest, and the split of the outermost inner loop. Out: a kernel that writes
 the partial results of the blocks to scratch memory, and a second kernel. For reductions, the second kernel combines
 the partial results in order. For scans, it scans each block from the total of the previous blocks. Invariant: the
-order of a reduction depends only on the operand's memory layout.
+order of a reduction depends only on its axes, the memory layout of its operand, and the class of machine.
 """
 
 from __future__ import annotations

@@ -30,7 +30,7 @@ TILES: dict[int, tuple[IntVector, ...]] = {
     1: ((256,), (512,), (1024,), (2048,)),
     2: ((8, 32), (16, 32), (32, 32), (8, 64), (16, 64), (32, 64)),
 }
-# Number of blocks on a multiprocessor, at most, with which the cost is estimated.
+# Maximum number of blocks on a multiprocessor in the cost estimate.
 MOST_BLOCKS = 6
 FEW_BLOCKS = 4  # fewer blocks mostly wait for memory
 REACH = 8  # maximum offset along an axis of reads from a ring
