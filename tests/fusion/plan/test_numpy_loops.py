@@ -63,7 +63,7 @@ def check(
 ) -> None:
     """Compare an operation's results in NumPy, in kernels, and in NumPy's loops on one and three threads.
 
-    Operands are contiguous, strided and pending.
+    Operands are contiguous or strided, as `layouts` arranges them.
     """
     for layout in layouts:
         wanted = operation(np, layout(x))

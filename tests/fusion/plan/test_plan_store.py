@@ -37,7 +37,7 @@ def _stored(tmp_path: Path) -> Iterator[None]:
 
 
 def forget(monkeypatch: pytest.MonkeyPatch) -> None:
-    """Clear the caches that would be empty in a new process."""
+    """Clear the caches of plans and of loaded kernels, which are empty in a new process."""
     monkeypatch.setattr(execute, "_plans", OrderedDict())
     monkeypatch.setattr(plan_cache, "_known", OrderedDict())
     monkeypatch.setattr(plan_cache, "_absent", set())

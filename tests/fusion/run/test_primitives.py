@@ -28,7 +28,7 @@ ODD = (0.0, -0.0, 1.0, -1.0, 0.5, -0.5, 2.5, 3.0, 255.0, -129.0, 1e10, -1e10, 1e
 
 
 def values(dtype: np.dtype, seed: int, count: int = 331) -> np.ndarray:
-    """Return values of a dtype, including the limits of the dtype's range."""
+    """Return values of a dtype, including the limits of an integer dtype, or special floats."""
     source = np.random.default_rng(seed)
     with np.errstate(all="ignore"):
         if dtype.kind in "iu":
