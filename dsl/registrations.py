@@ -17,9 +17,9 @@ import numpy as np
 
 from weft.dsl.arrays.array import Array, ReadOnly, Scalar, convert
 from weft.dsl.arrays.on_host import Wrapper
-from weft.dsl.arrays.parts import Part
+from weft.dsl.arrays.parts import Part, ReadOnlyPart
 
-_TYPES = Array, Scalar, ReadOnly, Part  # (lookups in tables of types do not consider subclasses)
+_TYPES = Array, Scalar, ReadOnly, Part, ReadOnlyPart  # (lookups in tables of types do not consider subclasses)
 _ALL = frozenset(_TYPES)
 
 

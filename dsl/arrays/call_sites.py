@@ -28,7 +28,7 @@ from weft.dsl.arrays.numbers import (
     note_constant,
     within_64_bits,
 )
-from weft.dsl.arrays.parts import Part
+from weft.dsl.arrays.parts import Part, ReadOnlyPart
 from weft.dsl.immediate.at_call import COMMON
 from weft.dsl.immediate.host_values import adopt
 from weft.fusion import (
@@ -201,7 +201,7 @@ def on_operands_device(operation: Operation, name: str = "") -> Operation:
     return placed  # type: ignore[return-value]
 
 
-_ARRAYS_AND_SEQUENCES = {Array, Part, ReadOnly, Scalar, list, tuple}
+_ARRAYS_AND_SEQUENCES = {Array, Part, ReadOnly, ReadOnlyPart, Scalar, list, tuple}
 
 
 def device_of(operands: Iterable[Any], op: str = "") -> Device | None:

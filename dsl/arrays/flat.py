@@ -5,6 +5,7 @@ In: an array. Out: its elements in C order, by index or one after another. Invar
 
 from __future__ import annotations
 
+from collections.abc import Iterator
 from math import prod
 from typing import Any
 
@@ -14,6 +15,8 @@ from weft.dsl.arrays.array import Array, expr_of, write
 from weft.dsl.arrays.call_sites import on_operands_device
 from weft.dsl.arrays.indexing import nonzero
 from weft.dsl.arrays.memory_order import copy_in_order
+from weft.dsl.arrays.parts import Part
+from weft.dsl.arrays.windows import is_c_ordered
 from weft.dsl.functions import creation, manipulation
 
 
@@ -73,13 +76,24 @@ class Flat:
 
     def __next__(self) -> Any:
         if self._elements is None:
-            self._elements = iter(manipulation.ravel(self.base))
+            # (the iterator returns elements that were written after its start, so it must not iterate over a copy)
+            whole = is_c_ordered(self.base) and not isinstance(self.base, Part)
+            self._elements = iter(manipulation.ravel(self.base)) if whole else _elements_of(self.base)
         found = next(self._elements)
         self.index += 1
         return found
 
     def __len__(self) -> int:
         return self.base.size
+
+
+def _elements_of(array: Array) -> Iterator[Any]:
+    """Yield the elements of an array in C order, each as it is when it is requested."""
+    for item in array if array.ndim else [array[()]]:
+        if array.ndim > 1:
+            yield from _elements_of(item)
+        else:
+            yield item
 
 
 def _unravel(index: int, shape: tuple[int, ...]) -> tuple[int, ...]:

@@ -18,12 +18,12 @@ from typing import Any
 import numpy as np
 
 from weft.dsl.arrays.array import Array, ReadOnly, Scalar
-from weft.dsl.arrays.parts import Part
+from weft.dsl.arrays.parts import Part, ReadOnlyPart
 
 _PROTOCOLS = ("__array_ufunc__", "__array_function__", "__array_priority__", "__array_wrap__")
 # Types that are not foreign. Further types are added when values of these types first occur.
 OWN_TYPES: set[type] = {
-    *(Array, Part, ReadOnly, Scalar, np.ndarray, np.memmap),
+    *(Array, Part, ReadOnly, ReadOnlyPart, Scalar, np.ndarray, np.memmap),
     *(bool, int, float, complex, str, bytes, NoneType, EllipsisType, slice, type, range, FunctionType),
     *(np.dtype(code).type for code in "?bBhHiIlLqQefdgFDG"),
 }

@@ -320,7 +320,7 @@ def _shown(array: Array, index: Index) -> Array:
 
     For a `Part`, the view refers to the part's own storage, not to that of the complex array.
     """
-    if type(array) is Part:
+    if isinstance(array, Part):
         return wrap_view(array._storage, (tuple(index.shape), tuple(index.strides), index.offset))
     return window(array, tuple(index.shape), tuple(index.strides), index.offset)
 

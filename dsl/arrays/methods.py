@@ -34,7 +34,7 @@ from weft.dsl.arrays.flat import Flat
 from weft.dsl.arrays.foreign import is_foreign
 from weft.dsl.arrays.memoized import memoized
 from weft.dsl.arrays.on_host import call_numpy, note_fallback, or_numpy, to_host
-from weft.dsl.arrays.parts import Part, put_part, take_part
+from weft.dsl.arrays.parts import Part, ReadOnlyPart, put_part, take_part
 from weft.dsl.arrays.results import as_array, check_cast, return_result, value_operand
 from weft.dsl.arrays.scatter import is_gpu
 from weft.dsl.arrays.ufunc import UFUNCS
@@ -176,8 +176,7 @@ def _part(name: str) -> property:
     def get(self: Array) -> Array:
         if self.dtype.kind != "c":
             return self if name == "real" else np.zeros_like(self)  # type: ignore[return-value]
-        part = take_part(self, name)
-        return wrap(part._storage, None, ReadOnly) if type(self) is ReadOnly else part
+        return take_part(self, name)
 
     def put(self: Array, value: object) -> None:
         if type(value) is complex and NUMPY_VERSION < (2, 5):
@@ -365,6 +364,8 @@ def resize(self: Array, *shape: Any, refcheck: bool = True) -> None:
 
     Raises ValueError for a view, and, unless `refcheck` is false, for an array that has views.
     """
+    if isinstance(self, Part):
+        raise ValueError("resize only works on single-segment arrays")
     wanted = self.shape if shape in ((), (None,)) else creation.as_shape(_shape_arguments(shape))
     size = prod(wanted)
     if size == self.size and self.flags.c_contiguous:
@@ -560,8 +561,9 @@ def install() -> None:
         setattr(Array, name, unquote_annotations(method))
     setattr(Scalar, "__round__", _round_number)
     setattr(ReadOnly, "__setitem__", _refuse_item)
+    setattr(ReadOnlyPart, "__setitem__", _refuse_item)
     setattr(Part, "__setitem__", _set_part)
-    shared_arrays.install_buffer(Array, Part, ReadOnly, Scalar)
+    shared_arrays.install_buffer(Array, Part, ReadOnly, ReadOnlyPart, Scalar)
     describe_members(Array)
     Number.register(Scalar)  # `numpy.isscalar` requires it, and `numpy.testing.assert_equal` calls `isscalar`
 

@@ -10,7 +10,7 @@ from __future__ import annotations
 from sys import getrefcount
 from typing import Any
 
-from weft.dsl.arrays.array import Array, Scalar, expr_of, record, start, wrap, write
+from weft.dsl.arrays.array import Array, ReadOnly, Scalar, expr_of, is_writable, record, start, wrap, write
 from weft.dsl.arrays.validation import warn_of_lost_parts
 from weft.fusion import Expr, Storage, cast, find_shared, map_
 
@@ -72,13 +72,27 @@ class Part(Array):
         return self._owner.strides
 
     def __getitem__(self, key: Any) -> Any:
-        return getattr(self._owner[key], self._name)
+        return getattr(owner_of(self)[key], self._name)
 
     def _after_write(self) -> None:
         """Write this part's elements back to the complex array."""
         start()
-        put_part(self._owner, self._name, expr_of(wrap(self._held, self._view)))
+        owner = self._owner
+        # (as in NumPy, a part stays writable if the complex array has become read-only since)
+        put_part(wrap(owner._storage, owner._view), self._name, expr_of(wrap(self._held, self._view)))
         self._note()
+
+
+class ReadOnlyPart(Part, ReadOnly):
+    """A read-only part of a complex array."""
+
+    __slots__ = ()
+
+
+def owner_of(part: Part) -> Array:
+    """Return the complex array of a part, as a read-only view if the part is read-only."""
+    owner = part._owner
+    return wrap(owner._storage, owner._view, ReadOnly) if isinstance(part, ReadOnly) else owner
 
 
 def _count_alone() -> tuple[int, int]:
@@ -103,11 +117,11 @@ _ALONE = _count_alone()
 
 
 def take_part(array: Array, name: str) -> Array:
-    """Return the part `name` ("real" or "imag") of a complex array."""
+    """Return the part `name` ("real" or "imag") of a complex array. The part of a read-only array is read-only."""
     if type(array) is Scalar:
         start()
         return record(map_(name, [expr_of(array)]))
-    made = object.__new__(Part)
+    made = object.__new__(Part if is_writable(array) else ReadOnlyPart)
     made._device = made._values = made._view = None
     made._owner, made._name = array, name
     start()

@@ -19,7 +19,7 @@ import numpy as np
 from weft.codegen import is_supported
 from weft.dsl.arrays.array import VALUE_READS, Array, ReadOnly, Scalar, is_writable, layout, wrap, wrap_view
 from weft.dsl.arrays.foreign_memory import storage_at_address
-from weft.dsl.arrays.parts import Part
+from weft.dsl.arrays.parts import Part, owner_of
 from weft.dsl.immediate.host_values import is_free, values_of
 from weft.fusion import (
     Storage,
@@ -37,8 +37,8 @@ _CPU_DEVICE = (1, 0)  # DLPack's device type and device number
 
 def shared_array(array: Array) -> np.ndarray | None:
     """Return a NumPy array over an array's memory, or None if the array cannot share its memory."""
-    if type(array) is Part:
-        owner = shared_array(array._owner)
+    if isinstance(array, Part):
+        owner = shared_array(owner_of(array))
         return None if owner is None else getattr(owner, array._name)
     if type(array) is Array and (device := array._device) is not None and device.name == "cpu":
         VALUE_READS[0] += 1

@@ -16,7 +16,7 @@ from typing import Any
 
 from weft.dsl.arrays.array import Array, ReadOnly, Scalar, View, expr_of, is_writable, record, wrap, wrap_view
 from weft.dsl.arrays.array import layout as array_layout
-from weft.dsl.arrays.parts import Part
+from weft.dsl.arrays.parts import Part, ReadOnlyPart, owner_of
 from weft.dsl.immediate.host_values import overlaps
 from weft.fusion import contiguous_strides
 
@@ -87,8 +87,8 @@ def window(array: Array, shape: tuple[int, ...], strides: tuple[int, ...], offse
     A view of a `Scalar` is the scalar itself if it has no axes, and otherwise a copy, because a scalar is immutable. A
     view of a `Part` is the same part of a view of the complex array, to whose storage `strides` and `offset` refer.
     """
-    if type(array) is Part:
-        return getattr(window(array._owner, shape, strides, offset), array._name)  # type: ignore[no-any-return]
+    if isinstance(array, Part):
+        return getattr(window(owner_of(array), shape, strides, offset), array._name)  # type: ignore[no-any-return]
     if type(array) is Scalar and not shape:
         return array
     storage = record(expr_of(array))._storage if type(array) is Scalar and shape else array._storage
@@ -100,12 +100,12 @@ def layout(array: Array) -> View:
 
     The strides and offsets that `window` receives refer to this layout.
     """
-    return array_layout(array._owner if type(array) is Part else array)
+    return array_layout(array._owner if isinstance(array, Part) else array)
 
 
 def is_c_ordered(array: Array) -> bool:
     """Return whether an array is empty or C-contiguous. The strides of axes of length 1 are ignored."""
-    if type(array) is Part:  # (its elements alternate with those of the other part)
+    if isinstance(array, Part):  # (its elements alternate with those of the other part)
         return array.size < 2
     if array._values is not None:
         return array._values.flags.c_contiguous
@@ -138,7 +138,7 @@ class Flags(dict):
     """
 
     def __init__(self, array: Array) -> None:
-        values = None if type(array) is Part else array._values
+        values = None if isinstance(array, Part) else array._values
         super().__init__(
             C_CONTIGUOUS=is_c_ordered(array),
             F_CONTIGUOUS=is_c_ordered(array.transpose()) if values is None else values.flags.f_contiguous,
@@ -190,12 +190,28 @@ def set_flags(self: Array, write: bool | None = None, align: bool | None = None,
     """
     if write is None or write == is_writable(self) or type(self) is Scalar:
         return
-    view = self._view
-    if write and (type(self) is not ReadOnly or (view is not None and overlaps(view[0], view[1]))):
+    is_part = isinstance(self, Part)
+    view = self._owner._view if is_part else self._view
+    if write and (not isinstance(self, ReadOnly) or (view is not None and overlaps(view[0], view[1]))):
         raise ValueError("cannot set WRITEABLE flag to True of this array")
+    if is_part:
+        _set_class(self, Part if write else ReadOnlyPart)
+        return
     if write and self._values is not None:
         self._values.flags.writeable = True  # (it is read-only if NumPy's `diagonal` returned it)
-    object.__dict__["__class__"].__set__(self, Array if write else ReadOnly)
+    _set_class(self, Array if write else ReadOnly)
+
+
+# (`Array.__class__` is a property)
+_set_class = object.__dict__["__class__"].__set__
+
+
+def as_read_only(view: Array) -> Array:
+    """Return a read-only array with the storage and the view of a new array that nothing else refers to."""
+    if isinstance(view, Part):
+        _set_class(view, ReadOnlyPart)
+        return view
+    return wrap(view._storage, view._view, ReadOnly)
 
 
 def has_views(array: Array) -> bool:

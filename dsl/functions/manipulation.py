@@ -10,10 +10,10 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 from numpy.lib.array_utils import normalize_axis_tuple
 
-from weft.dsl.arrays.array import Array, ReadOnly, expr_of, record, start, wrap
+from weft.dsl.arrays.array import Array, expr_of, record, start
 from weft.dsl.arrays.memoized import memoized
 from weft.dsl.arrays.memory_order import memory_order, permuted, resolve_order
-from weft.dsl.arrays.parts import Part
+from weft.dsl.arrays.parts import Part, owner_of
 from weft.dsl.arrays.validation import (
     NUMPY_VERSION,
     as_shape,
@@ -23,7 +23,7 @@ from weft.dsl.arrays.validation import (
     normalize_axis,
     warn_deprecation,
 )
-from weft.dsl.arrays.windows import is_c_ordered, layout, window
+from weft.dsl.arrays.windows import as_read_only, is_c_ordered, layout, window
 from weft.dsl.functions.creation import asarray
 from weft.fusion import broadcast_shapes, contiguous_strides, shape_text
 from weft.fusion import reshape as reshape_expr
@@ -244,11 +244,7 @@ def broadcast_to(array: ArrayLike, shape: ShapeLike, subok: bool = False) -> Arr
         )
     lead = len(wanted) - len(own)
     stretched = tuple(0 if n == 1 and w != 1 else s for n, s, w in zip(own, strides, wanted[lead:], strict=True))
-    return _read_only(window(given, wanted, (0,) * lead + stretched, offset))
-
-
-def _read_only(view: Array) -> Array:
-    return wrap(view._storage, view._view, ReadOnly)
+    return as_read_only(window(given, wanted, (0,) * lead + stretched, offset))
 
 
 def broadcast_arrays(*arrays: Any, subok: bool = False) -> tuple[Array, ...]:
@@ -396,7 +392,7 @@ def diagonal(a: ArrayLike, offset: int = 0, axis1: int = 0, axis2: int = 1) -> A
     length = max(0, min(rows, columns - offset) if offset >= 0 else min(rows + offset, columns))
     begin += offset * strides[-1] if offset >= 0 else -offset * strides[-2]
     steps = (*strides[:-2], strides[-2] + strides[-1])
-    return _read_only(window(array, (*shape[:-2], length), steps, begin if length else 0))
+    return as_read_only(window(array, (*shape[:-2], length), steps, begin if length else 0))
 
 
 def sliding_window_view(
@@ -425,7 +421,7 @@ def sliding_window_view(
             raise ValueError("window shape cannot be larger than input array shape")
         left[k] -= n - 1
     found = window(array, (*left, *lengths), (*strides, *(strides[k] for k in axes)), begin)
-    return found if writeable else _read_only(found)
+    return found if writeable else as_read_only(found)
 
 
 def linalg_trace(x: ArrayLike, /, *, offset: int = 0, dtype: DTypeLike | None = None) -> Any:
@@ -448,7 +444,7 @@ def as_strided(
     """
     array = asarray(x)
     if isinstance(array, Part):
-        return getattr(as_strided(array._owner, shape, strides, subok, writeable), array._name)  # type: ignore[no-any-return]
+        return getattr(as_strided(owner_of(array), shape, strides, subok, writeable), array._name)  # type: ignore[no-any-return]
     own, steps, begin = layout(array)
     wanted = own if shape is None else as_shape(shape)
     width = array.itemsize
@@ -462,7 +458,7 @@ def as_strided(
     if prod(wanted) and not 0 <= low <= high < prod(array._storage.shape):
         raise ValueError("as_strided: the view would leave the memory of the array")
     found = window(array, wanted, moved, begin)
-    return found if writeable else _read_only(found)
+    return found if writeable else as_read_only(found)
 
 
 def trace(

@@ -16,7 +16,7 @@ import numpy as np
 
 from weft.dsl.arrays.array import VALUE_READS, Array, ReadOnly, Scalar
 from weft.dsl.arrays.on_host import WRITERS, index_of_out
-from weft.dsl.arrays.parts import Part
+from weft.dsl.arrays.parts import Part, ReadOnlyPart
 from weft.dsl.immediate.at_call import COMMON, MISSED, PLAIN, from_numpy_result, to_host_if_small
 from weft.dsl.immediate.host_values import values_of
 from weft.runtime import IMMEDIATE
@@ -87,7 +87,7 @@ def _to_numpy(value: Any, found: list[tuple[np.ndarray, Array]]) -> Any:
 
 
 _OWN = {Array, Scalar}
-_CONVERTED = {Array, Scalar, ReadOnly, Part, list, tuple}
+_CONVERTED = {Array, Scalar, ReadOnly, Part, ReadOnlyPart, list, tuple}
 # Types of arguments that are passed on unchanged.
 _KEPT = PLAIN | {np.ndarray}
 

@@ -18,7 +18,7 @@ from weft.dsl.arrays import shared_arrays
 from weft.dsl.arrays.array import Array, ReadOnly, Scalar
 from weft.dsl.arrays.foreign import OWN_TYPES
 from weft.dsl.arrays.on_host import WrappedFunction, WrappedType, from_host, keep_byte_order
-from weft.dsl.arrays.parts import Part
+from weft.dsl.arrays.parts import Part, ReadOnlyPart
 from weft.dsl.functions.own_names import OWN, OWN_IN
 from weft.runtime import default_device
 
@@ -57,7 +57,7 @@ class _NdarrayMeta(type):
         return issubclass(other, (Array, np.ndarray))
 
     def __eq__(cls, other: object) -> bool:  # ``type(x) == np.ndarray``
-        return other is cls or (cls is ndarray and other in (Array, Part, ReadOnly, np.ndarray))
+        return other is cls or (cls is ndarray and other in (Array, Part, ReadOnly, ReadOnlyPart, np.ndarray))
 
     def __hash__(cls) -> int:
         return hash(np.ndarray)  # (for tables of types, and for `functools.singledispatch`, which reads `x.__class__`)

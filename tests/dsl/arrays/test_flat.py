@@ -34,6 +34,22 @@ def test_it_is_an_iterator_of_its_array() -> None:
     assert x[0, 0] == 0
 
 
+@pytest.mark.parametrize("size", [3, 50_000])
+@pytest.mark.parametrize(
+    "view", [lambda x: x, lambda x: x.T, lambda x: x[1, ::-1], lambda x: (x + 1j).real, lambda x: (x + 1j)[0, 1].real]
+)
+def test_it_returns_elements_that_were_written_after_its_start(view: Any, size: int) -> None:
+    found = []
+    for xp in (np, wf):
+        x = view(xp.asarray(np.arange(2.0 * size).reshape(2, size)) + 0)
+        elements = x.flat
+        found.append([float(next(elements))])
+        if x.ndim:
+            x *= 2
+            found[-1].append(float(next(elements)))
+    assert found[0] == found[1]
+
+
 @pytest.mark.parametrize("whole", [np.arange(24.0).reshape(2, 3, 4), np.arange(12).reshape(3, 4).T, np.zeros((0, 2))])
 def test_single_elements(whole: np.ndarray) -> None:
     x = wf.array(whole)

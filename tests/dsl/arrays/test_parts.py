@@ -56,3 +56,35 @@ def test_the_address_of_a_part_is_in_its_array(size: int) -> None:
     assert bits.tolist() == np.asarray(x).imag.view(np.int64).tolist()
     x += 1j
     assert bits.tolist() == np.asarray(x).imag.view(np.int64).tolist()
+
+
+@pytest.mark.parametrize("size", [5, 50_000])
+def test_a_read_only_part_follows_its_array(size: int) -> None:
+    expected = np.arange(size) * (1 + 2j)
+    x = wf.array(expected) * 1
+    part = x.real
+    part.flags.writeable = False
+    for view in (
+        part,
+        part[1:],
+        part.reshape(1, -1),
+        wf.broadcast_to(x.imag, (2, size)),
+        wf.broadcast_to(part, (2, size)),
+    ):
+        assert not view.flags.writeable and not np.asarray(view).flags.writeable
+        with pytest.raises(ValueError, match="read-only"):
+            view[0] = 1
+    stretched, later = wf.broadcast_to(x.imag[1:], (2, size - 1)), part[1:]
+    x[1], expected[1] = 8 - 9j, 8 - 9j
+    assert stretched[1, 0] == -9 and later[0] == part[1] == 8
+    np.testing.assert_array_equal(part + stretched[0, 0], expected.real - 9)
+    assert part[[0, 1]].flags.writeable and part.copy().flags.writeable
+    part.setflags(write=True)
+    x.flags.writeable = False
+    part[0], expected[0] = 3, 3
+    np.testing.assert_array_equal(x, expected)
+    assert not x.real.flags.writeable
+    with pytest.raises(ValueError, match="read-only"):
+        x.imag += 1
+    with pytest.raises(ValueError, match="resize only works on single-segment arrays"):
+        part.resize(2)
