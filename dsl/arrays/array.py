@@ -133,6 +133,8 @@ class Array(ArrayMembers):
 
     @shape.setter
     def shape(self, shape: Any) -> None:
+        if type(self) is Scalar:
+            raise AttributeError("attribute 'shape' of 'numpy.generic' objects is not writable", name="shape", obj=self)
         warn_deprecation(
             (2, 5),
             "Setting the shape on a NumPy array has been deprecated in NumPy 2.5.\nAs an alternative, you can create a "
@@ -302,6 +304,8 @@ class Scalar(Array):
         return np.float64(value)
 
     __len__ = __iter__ = None  # type: ignore[assignment]  # (so that a scalar is neither `Sized` nor `Iterable`)
+    # (a scalar is immutable)
+    copy = __copy__ = __deepcopy__ = lambda self, order=None: self  # type: ignore[assignment]
     __class__ = property(lambda self: self.dtype.type if sees_numpy(2) else Scalar)  # type: ignore[assignment]
 
     def __hash__(self) -> int:  # type: ignore[override]
@@ -495,11 +499,8 @@ def convert(value: Any, device: Device | None = None) -> Array:
     """
     if hasattr(value, "__cuda_array_interface__"):
         return value if isinstance(value, Array) else wrap(*storage_of_interface(value.__cuda_array_interface__, value))
-    if type(value) in (list, tuple):
-        # Evaluate the arrays together, before NumPy requests the elements of each.
-        evaluate_storages([v._storage for v in value if isinstance(v, Array) and v._device is None])
     check_unmasked(value)
-    from_host = _without_sharing(from_protocol(value))
+    from_host = without_sharing(from_protocol(value))
     if not is_supported(from_host.dtype):
         raise UnsupportedDtypeError(from_host.dtype)
     device = device or current_epoch().device
@@ -512,14 +513,17 @@ def convert(value: Any, device: Device | None = None) -> Array:
     return wrap(Storage(native.shape, dtype, device, buffer))
 
 
-def _without_sharing(value: object) -> np.ndarray:
+def without_sharing(value: object, dtype: np.dtype | None = None) -> np.ndarray:
     """Convert a value to a NumPy array that does not share memory with weft arrays.
 
     If the memory were shared, later operations on these arrays could not be recorded.
     """
+    if type(value) in (list, tuple):
+        # Evaluate the arrays together, before NumPy requests the elements of each.
+        evaluate_storages([v._storage for v in value if isinstance(v, Array) and v._device is None])  # type: ignore[attr-defined]
     before, recording.held = recording.held, True
     try:
-        return np.asarray(value)
+        return np.asarray(value, dtype)
     finally:
         recording.held = before
 
@@ -559,8 +563,8 @@ def check_writable(array: Array) -> None:
 
 
 def is_writable(array: Array) -> bool:
-    """Return whether an array is writable; views with overlapping elements are not."""
-    if isinstance(array, ReadOnly):
+    """Return whether an array is writable; scalars and views with overlapping elements are not."""
+    if isinstance(array, (ReadOnly, Scalar)):
         return False
     return array._view is None or not overlaps(*array._view[:2])
 

@@ -28,6 +28,7 @@ from weft.dsl.arrays.array import (
     record,
     start,
     user_location,
+    without_sharing,
     wrap,
     wrap_view,
     write,
@@ -53,7 +54,7 @@ from weft.dsl.arrays.scatter import scatter_assign, scatter_reduce
 from weft.dsl.arrays.validation import MOST_AXES, warn_of_lost_parts
 from weft.dsl.arrays.windows import VIEWS, key_of, memoize_view, window
 from weft.dsl.immediate.at_call import MISSED, implementation_of, show
-from weft.dsl.immediate.index_at_call import pick, put, write_small
+from weft.dsl.immediate.index_at_call import SEQUENCES, pick, put, write_small
 from weft.fusion import (
     INTERNED,
     Expr,
@@ -383,7 +384,8 @@ def assign_recorded(array: Array, key: object, value: object) -> None:
         here, there = array.device.name, value.device.name
         raise DeviceMismatchError(f"an array on {there} is assigned to one on {here}: move it with .to({here!r})")
     shown = _view_or_offset(array, key)
-    if shown is not ... and type(value) in (Array, Scalar, int, float) and (array._view is None or all(array._view[1])):
+    fits = shown is not ... and (type(shown) is not int or not getattr(value, "shape", ()))
+    if fits and type(value) in (Array, Scalar, int, float) and (array._view is None or all(array._view[1])):
         if type(shown) is int:
             _write_memoized(array, key, ((), (), shown), value)
             return
@@ -395,10 +397,14 @@ def assign_recorded(array: Array, key: object, value: object) -> None:
             return  # the last step of ``x[key] += y``: the view has already been written
     location = start()
     check_writable(array)
-    if (isinstance(key, Array) and key.dtype == bool) or (isinstance(key, np.ndarray) and key.dtype == bool):
-        if key.shape == array.shape[: key.ndim] and assign_masked(array, key, value, location):
-            return
+    given = value
+    if type(value) in SEQUENCES:
+        value = without_sharing(value, array.dtype)
+    if _assign_by_mask(array, key[0] if type(key) is tuple and len(key) == 1 else key, value, location):
+        return
     index = resolve(array, key)
+    if not index.advanced:
+        value = _checked_value(given, value, index, array.dtype)
     target = _shown(array, index)
     if (
         not index.advanced
@@ -419,6 +425,35 @@ def assign_recorded(array: Array, key: object, value: object) -> None:
     storage = array._storage
     arguments = node, *_flatten(index, plan), plan.shape, storage.device, location
     write_anew(storage, current_epoch(storage.device), lambda previous: scatter_assign(previous, *arguments))
+
+
+def _assign_by_mask(array: Array, mask: Any, value: Any, location: Location) -> bool:
+    """Execute or record ``array[mask] = value`` if `mask` is a mask, and return whether this was possible."""
+    if not isinstance(mask, (Array, np.ndarray)) or mask.dtype != bool or not mask.ndim:
+        return False
+    if mask.ndim == array.ndim and isinstance(value, (Array, np.ndarray)) and value.ndim > 1:
+        raise TypeError(
+            f"NumPy boolean array indexing assignment requires a 0 or 1-dimensional input, input has {value.ndim} dimensions"
+        )
+    return mask.shape == array.shape[: mask.ndim] and assign_masked(array, mask, value, location)
+
+
+def _checked_value(given: Any, value: Any, index: Index, dtype: np.dtype) -> Any:
+    """Return the value `value` of an assignment to a view, or raise NumPy's error if it has too many axes.
+
+    A sequence has been converted from `given` to an array. Unlike an array, it must not have surplus axes of length 1.
+    """
+    rank, axes = len(index.shape), getattr(value, "ndim", 0)
+    if index.is_element and axes:
+        made = np.empty(1, dtype)
+        made[0] = given.numpy() if isinstance(given, Array) else given  # (raises an error, except for some bools)
+        return made[0]
+    if axes > rank and type(given) in SEQUENCES:
+        raise ValueError(
+            f"setting an array element with a sequence. The requested array would exceed the maximum number of "
+            f"dimension of {rank}."
+        )
+    return value
 
 
 def _write_memoized(array: Array, key: object, view: View | None, value: object) -> None:

@@ -34,7 +34,7 @@ from weft.dsl.arrays.flat import Flat
 from weft.dsl.arrays.foreign import is_foreign
 from weft.dsl.arrays.memoized import memoized
 from weft.dsl.arrays.on_host import call_numpy, note_fallback, or_numpy, to_host
-from weft.dsl.arrays.parts import Part, ReadOnlyPart, put_part, take_part
+from weft.dsl.arrays.parts import Part, ReadOnlyPart, take_part
 from weft.dsl.arrays.results import as_array, check_cast, return_result, value_operand
 from weft.dsl.arrays.scatter import is_gpu
 from weft.dsl.arrays.ufunc import UFUNCS
@@ -179,11 +179,12 @@ def _part(name: str) -> property:
         return take_part(self, name)
 
     def put(self: Array, value: object) -> None:
+        if type(self) is Scalar:
+            raise AttributeError(f"attribute {name!r} of 'numpy.generic' objects is not writable", name=name, obj=self)
         if type(value) is complex and NUMPY_VERSION < (2, 5):
             value = np.complex128(value)  # (NumPy discards the imaginary part, with a warning)
         if self.dtype.kind == "c":
-            start()
-            put_part(self, name, value_operand(value, np.empty(0, self.dtype).real.dtype)[0])
+            getattr(self, name)[...] = value
         elif name == "imag":
             raise TypeError("array does not have imaginary part to set")
         else:
@@ -373,7 +374,9 @@ def resize(self: Array, *shape: Any, refcheck: bool = True) -> None:
         self._storage, self._view = changed._storage, changed._view
         self._device = self._values = None
         return
-    if self._view is not None and not (self.size == prod(self._storage.shape) and self.flags.c_contiguous):
+    if type(self) is Scalar or (
+        self._view is not None and not (self.size == prod(self._storage.shape) and self.flags.c_contiguous)
+    ):
         raise ValueError("cannot resize this array: it does not own its data")
     if refcheck and has_views(self):
         raise ValueError(
@@ -401,6 +404,12 @@ def _on_host(name: str, summary: str) -> Any:
     return method
 
 
+def _size_of(self: Array) -> int:
+    """Implement `sys.getsizeof`, which includes the elements unless the array is a view or is in GPU memory."""
+    own = self.base is None and self.device.memory_on_host
+    return object.__sizeof__(self) + (self.nbytes if own else 0)
+
+
 def _no_deletion(self: Array, key: object) -> None:
     raise ValueError("cannot delete array elements")
 
@@ -408,6 +417,10 @@ def _no_deletion(self: Array, key: object) -> None:
 def _set_part(self: Part, key: object, value: object) -> None:
     indexing.setitem(self, key, value)
     self._after_write()
+
+
+def _refuse_item_of_scalar(self: Scalar, key: object, value: object) -> None:
+    raise TypeError(f"'numpy.{self.dtype.name}' object does not support item assignment")
 
 
 def _refuse_item(self: Array, key: object, value: object) -> None:
@@ -468,7 +481,7 @@ _dot.records = linear.dot.records  # type: ignore[attr-defined]
 # Functions that are methods of the same name.
 _FUNCTIONS = {
     manipulation: "ravel swapaxes squeeze repeat diagonal trace",
-    reductions: "sum min max mean var std any all argmin argmax cumsum cumprod ptp",
+    reductions: "sum min max mean var std any all argmin argmax cumsum cumprod",
     selection: "take",
     sorting: "argsort argpartition",
     histograms: "searchsorted",
@@ -527,6 +540,7 @@ METHODS: dict[str, Any] = {
     "__dlpack__": shared_arrays.export_dlpack,
     "__array_namespace__": standard.array_namespace,
     "__delitem__": _no_deletion,
+    "__sizeof__": _size_of,
     "__class_getitem__": classmethod(GenericAlias),
     "__imatmul__": _imatmul,
     "__array_function__": array_function,
@@ -561,6 +575,7 @@ def install() -> None:
         setattr(Array, name, unquote_annotations(method))
     setattr(Scalar, "__round__", _round_number)
     setattr(ReadOnly, "__setitem__", _refuse_item)
+    setattr(Scalar, "__setitem__", _refuse_item_of_scalar)
     setattr(ReadOnlyPart, "__setitem__", _refuse_item)
     setattr(Part, "__setitem__", _set_part)
     shared_arrays.install_buffer(Array, Part, ReadOnly, ReadOnlyPart, Scalar)

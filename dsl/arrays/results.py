@@ -8,9 +8,9 @@ from typing import Any
 import numpy as np
 
 from weft.codegen import find_op
-from weft.dsl.arrays.array import Array, as_operand, convert, expr_of, record, write
+from weft.dsl.arrays.array import Array, Scalar, as_operand, convert, expr_of, record, without_sharing, write
 from weft.dsl.arrays.validation import UnsupportedDtypeError, warn_of_lost_parts
-from weft.dsl.immediate.index_at_call import put
+from weft.dsl.immediate.index_at_call import SEQUENCES, put
 from weft.fusion import Expr, broadcast_shapes, cast, constant, map_
 
 
@@ -58,7 +58,7 @@ def return_result(name: str, node: Expr, out: Any, where: Any = True, casting: s
         found = return_result(name, node, convert(out), where, casting)
         copy_to_device(convert(out), found.numpy())  # `out` is memory of another library
         return out
-    if not isinstance(out, Array):
+    if not isinstance(out, Array) or type(out) is Scalar:
         raise TypeError("return arrays must be of ArrayType")
     check_cast(name, node.dtype, out.dtype, casting)
     warn_of_lost_parts(node.dtype, out.dtype)
@@ -76,9 +76,11 @@ def return_result(name: str, node: Expr, out: Any, where: Any = True, casting: s
 def value_operand(value: object, dtype: np.dtype) -> tuple[Expr, type | None]:
     """Return the value of an assignment as an operand, like `as_operand`.
 
-    NumPy first converts text and objects to `dtype`.
+    Sequences, text, objects, and integers beyond 64 bits are first converted to `dtype` by NumPy.
     """
-    with suppress(UnsupportedDtypeError):
+    if type(value) in SEQUENCES:
+        return as_operand(without_sharing(value, dtype))
+    with suppress(UnsupportedDtypeError, OverflowError):
         node, weak = as_operand(value)
         if weak is complex and dtype.kind != "c":
             raise TypeError("float() argument must be a string or a real number, not 'complex'")

@@ -143,7 +143,7 @@ class Flags(dict):
             C_CONTIGUOUS=is_c_ordered(array),
             F_CONTIGUOUS=is_c_ordered(array.transpose()) if values is None else values.flags.f_contiguous,
             OWNDATA=array._view is None,
-            WRITEABLE=is_writable(array) and type(array) is not Scalar,
+            WRITEABLE=is_writable(array),
             ALIGNED=True,
             WRITEBACKIFCOPY=False,
         )

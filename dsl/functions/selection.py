@@ -225,6 +225,7 @@ def nan_to_num(x: ArrayLike, copy: bool = True, nan: Any = 0.0, posinf: Any = No
     """
     if isinstance(x, np.ndarray) and not copy:  # (weft's array would be a copy)
         return np.nan_to_num(x, False, to_python(nan), to_python(posinf), to_python(neginf))
+    copy = copy or type(x) is Scalar  # (a scalar is immutable)
     if copy:
         found = call_small(np.nan_to_num, (x,), {"nan": nan, "posinf": posinf, "neginf": neginf})
         if found is not MISSED:

@@ -340,7 +340,9 @@ def from_numpy_result(result: Any, device: Device, given: Sequence[tuple[np.ndar
         if base is not None:
             for values, array in given:
                 if base is values or base is values.base:
-                    return array if type(array) is Scalar and not result.shape else seen(array, result)
+                    if type(array) is Scalar and result.size == 1:  # (a scalar is immutable: its views are copies)
+                        return adopt_new(result.copy(), device) if result.shape else array
+                    return seen(array, result)
         # (a one-dimensional array has no memory order to keep)
         if result.ndim == 1 or result.flags.c_contiguous:
             owned = base is None and result.flags.c_contiguous

@@ -24,6 +24,9 @@ from weft.fusion import Storage, end_small_run, evaluate, fill_memory, recording
 from weft.runtime import FIXED, IMMEDIATE
 
 _NO_VALUES = np.empty(0)
+# Types of sequences that an assignment accepts in place of an array. Unlike an array, a sequence must not have surplus
+# axes of length 1.
+SEQUENCES = frozenset({list, tuple, range})
 # Bytes to which a number is written in about the time of an operation on one element.
 _NUMBER_BYTES = 8
 
@@ -69,6 +72,7 @@ def put(array: Array, key: Any, value: Any) -> bool:
         value = value.real
     if not _casts(value, values.dtype):
         return False
+    value = value.tolist() if kind in SEQUENCES and (value.ndim > 1 or value.size == 1) else value
     if not is_basic(key):
         key = to_host_if_small(key, [(values, array)], limit)
         if key is MISSED or (values.size > limit and _picked(values.shape, key) > limit):
@@ -97,7 +101,7 @@ def _convert_assigned(array: Array, value: Any, limit: int) -> Any:
     if kind is Scalar:
         settled = values_after_small_run(value)  # (a run of small operations may just have computed it)
         return MISSED if settled is None else settled[()]
-    if kind is list or kind is tuple or kind is range:
+    if kind in SEQUENCES:
         value = to_host_if_small(value, [(_NO_VALUES, array)], limit)
         return value if value is MISSED else np.asarray(value)
     if kind is Array:

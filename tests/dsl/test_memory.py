@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import gc
+import sys
 import threading
 from collections.abc import Iterator
 from importlib import import_module
@@ -36,6 +37,12 @@ def test_what_is_held() -> None:
     assert wf.memory.empty() == kept.kept
     assert wf.memory.info().kept == 0
     assert wf.memory.info("null").held == 0 and wf.memory.empty("null") == 0
+
+
+def test_the_size_of_an_array_object_includes_its_elements() -> None:
+    x = wf.ones((1000, 50)) + 1j
+    assert x.nbytes < sys.getsizeof(x) < x.nbytes + 1000
+    assert max(map(sys.getsizeof, (x[1:], x.T, x.real, wf.zeros(1000, device="null")))) < 1000
 
 
 def test_a_limit_names_the_largest_arrays_and_loses_nothing() -> None:

@@ -161,6 +161,33 @@ def test_they_have_no_items() -> None:
             function(total)
 
 
+CHANGES: dict[str, Callable[[Any], Any]] = {
+    "item": lambda s: s.__setitem__(..., 1),
+    "part": lambda s: setattr(s, "real", 1),
+    "shape": lambda s: setattr(s, "shape", (1,)),
+    "flat": lambda s: setattr(s, "flat", 1),
+    "fill": lambda s: s.fill(1),
+    "out": lambda s: np.add(1, 1, out=s),
+    "copyto": lambda s: np.copyto(s, 1),
+    "resize": lambda s: s.resize(2),
+}
+
+
+@pytest.mark.parametrize("pending", [False, True])
+@pytest.mark.parametrize("change", CHANGES)
+def test_they_are_immutable(change: str, pending: bool) -> None:
+    total = (wf.asarray(np.ones((300, 400))) * 2).sum()
+    assert isinstance(total, wf.Array)
+    if not pending:
+        wf.evaluate(total)
+    with pytest.raises((AttributeError, TypeError, ValueError)):
+        CHANGES[change](total)
+    for view in (total.reshape(1), wf.atleast_1d(total), total[None]):
+        view[0] = 1
+    assert wf.nan_to_num(total, copy=False) == total == 240_000
+    assert hash(total.copy()) == hash(copy.copy(total)) == hash(total.astype(float))
+
+
 def test_on_a_gpu_they_stay_where_they_are() -> None:
     with wf.device("simt"):
         x = wf.asarray(np.arange(40_000.0))  # (small arrays would stay on the host)

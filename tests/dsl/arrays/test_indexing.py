@@ -74,3 +74,66 @@ def test_at_with_numbers_and_sequences() -> None:
         wf.add.at(target, [0, 3, 3], value)
         np.add.at(wanted, [0, 3, 3], value)
     assert np.array_equal(target, wanted)
+
+
+LISTS: list[Any] = [
+    [5],
+    [[5]],
+    [1, 2],
+    [[1, 2]],
+    [[1], [2]],
+    [],
+    (5,),
+    range(2),
+    ["3", "4"],
+    [1j],
+    [None],
+    np.ones((1, 1)),
+    np.ones((1, 2)),
+    2**70,
+]
+KEYS: list[Any] = [
+    1,
+    (1,),
+    slice(2),
+    ...,
+    (1, ...),
+    (1, None),
+    [1, 2],
+    np.arange(50_000) == 1,
+    (np.arange(50_000) < 2,),
+    (np.arange(50_000) < 2, ...),
+]
+
+
+@pytest.mark.parametrize("size", [4, 50_000])
+@pytest.mark.parametrize("value", LISTS, ids=str)
+def test_values_of_assignments_have_at_most_the_axes_that_numpy_accepts(value: Any, size: int) -> None:
+    for key in KEYS:
+        if isinstance(key, tuple) and isinstance(key[0], np.ndarray):
+            index: Any = tuple(each[:size] if isinstance(each, np.ndarray) else each for each in key)
+        else:
+            index = key[:size] if isinstance(key, np.ndarray) else key
+        wanted, pending, known = np.arange(float(size)), wf.arange(float(size)) + 0, wf.asarray(np.arange(float(size)))
+        errors = 0
+        for target in (wanted, pending, known):
+            try:
+                target[index] = value
+            except (TypeError, ValueError):
+                errors += 1
+        assert errors in (0, 3), (index, value)
+        np.testing.assert_array_equal(pending, wanted)
+        np.testing.assert_array_equal(known, wanted)
+
+
+@pytest.mark.parametrize("size", [4, 50_000])
+def test_a_part_takes_the_values_that_numpy_accepts(size: int) -> None:
+    wanted = np.arange(size) * 1j
+    target = wf.array(wanted)
+    target.real = wanted.real = np.ones((1, size))
+    target.imag = wanted.imag = "3"
+    np.testing.assert_array_equal(target, wanted)
+    for value in (np.ones((2, size)), [[1.0] * size], "a", 1j):
+        with pytest.raises((TypeError, ValueError)):
+            target.real = value
+    np.testing.assert_array_equal(target, wanted)
