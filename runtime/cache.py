@@ -310,11 +310,18 @@ def _list_sources(folder: str, files: list[tuple[str, int, int]]) -> None:
 _caches: dict[tuple[str, int], DiskCache] = {}
 
 
+@cache
+def fixed_path(path: str) -> str:
+    """Return a path as an absolute path. A relative path is relative to the folder in which it was first used."""
+    return os.path.abspath(path)
+
+
 def disk_cache() -> DiskCache | None:
     """Return the disk cache that the settings configure, or None if the settings disable it."""
     if not setting("cache"):
         return None
-    where = setting("cache_dir") or os.path.join(setting("xdg_cache") or os.path.expanduser("~/.cache"), "weft")
+    named = setting("cache_dir") or os.path.join(setting("xdg_cache") or os.path.expanduser("~/.cache"), "weft")
+    where = fixed_path(named)
     key = (where, setting("cache_size"))
     if key not in _caches:
         _caches[key] = DiskCache(where, key[1])

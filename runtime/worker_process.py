@@ -14,6 +14,7 @@ from collections.abc import Callable, Sequence
 from contextlib import suppress
 from select import select
 
+from weft.runtime.cache import fixed_path
 from weft.runtime.settings import environment
 
 LENGTH = struct.Struct("<Q")
@@ -44,8 +45,11 @@ def _spawn(module: str, requests: int, answers: int) -> int:
     code = _START.format(root=root, paths=[os.path.abspath(path) for path in sys.path], module=module)
     command = [SHELL, "-c", _SCRIPT, SHELL, sys.executable, "-I" if sys.flags.isolated else "-P", "-c", code]
     actions = [(os.POSIX_SPAWN_DUP2, requests, 0), (os.POSIX_SPAWN_DUP2, answers, 1)]
+    variables = environment()
+    if folder := variables.get("WEFT_CACHE_DIR"):
+        variables["WEFT_CACHE_DIR"] = fixed_path(folder)
     # (In a separate process group, Ctrl-C does not reach the process. In a new session, its priority would not count.)
-    group = os.posix_spawn(SHELL, command, environment(), file_actions=actions, setpgroup=0)
+    group = os.posix_spawn(SHELL, command, variables, file_actions=actions, setpgroup=0)
     os.waitpid(group, 0)
     return group
 

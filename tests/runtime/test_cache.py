@@ -12,7 +12,7 @@ from unittest import mock
 import pytest
 
 from weft.runtime import CacheWarning, ObjectCode, override, source_digest
-from weft.runtime.cache import DiskCache
+from weft.runtime.cache import DiskCache, disk_cache
 
 CODE = ObjectCode(
     "object", "kernel", b"\x7fELF" + bytes(range(256)), "host", ("pointer", "int32"), ("expf",), {"parallel": True}
@@ -170,3 +170,13 @@ def test_a_digest_of_sources_depends_on_all_of_them_and_is_kept(tmp_path: Path) 
         (folder / "inner" / "c.ll").unlink()
     with override(cache=False):
         assert source_digest(folder) == first
+
+
+def test_a_relative_folder_stays_where_it_was_first_used(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.chdir(tmp_path)
+    with override(cache=True, cache_dir=f"{tmp_path.name} relative"):
+        first = disk_cache()
+        (tmp_path / "other").mkdir()
+        monkeypatch.chdir(tmp_path / "other")
+        assert disk_cache() is first and first is not None
+    assert first.folder == str(tmp_path / f"{tmp_path.name} relative")
