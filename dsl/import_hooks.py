@@ -1,8 +1,9 @@
 """Import hooks that register weft arrays with packages such as dask, JAX and torch.
 
-Some packages have tables of types that contain only NumPy's arrays. In: the name of the module that holds the table.
-Out: a call to the function that registers weft's arrays in the table, directly after the module's import, or at once if
-it was loaded before weft. Invariant: no other package is imported.
+Some packages have tables of types that contain only NumPy's arrays, or compiled functions that accept only NumPy's
+arrays. In: the name of the module that contains the table or the functions. Out: a call of the function that registers
+weft's arrays, directly after the module's import, or at once if the module was loaded before weft. Invariant: no other
+package is imported.
 """
 
 from __future__ import annotations
@@ -61,7 +62,10 @@ def _register(function: str | Callable[[ModuleType], None], module: ModuleType) 
 
 
 class _RegisteringLoader:
-    """Module loader that registers weft arrays with a package after loading one of its modules."""
+    """Module loader that registers weft arrays with a package after loading one of its modules.
+
+    For one of weft's own modules, the loader instead hides the module's frames in pytest's tracebacks.
+    """
 
     def __init__(self, loader: Any, function: str | Callable[[ModuleType], None]) -> None:
         self._loader = loader
@@ -78,7 +82,7 @@ class _RegisteringLoader:
         if not self._function:
             _hide_frames(module)
         self._loader.exec_module(module)
-        if self._function:
+        if self._function and _WAITING.pop(module.__name__, None) is not None:
             _register(self._function, module)
 
 
@@ -87,7 +91,9 @@ class _Finder:
 
     def find_spec(self, fullname: str, path: Sequence[str] | None, target: Any = None) -> ModuleSpec | None:
         own = fullname.startswith("weft.") and "_pytest" in sys.modules
-        function = "" if own else _WAITING.pop(fullname, None)
+        function = (
+            "" if own else _WAITING.get(fullname)
+        )  # (a program may only search for a module, or its import may fail)
         spec = PathFinder.find_spec(fullname, path, target) if function is not None else None
         if spec is not None and spec.loader is not None and function is not None:
             spec.loader = _RegisteringLoader(spec.loader, function)  # type: ignore[assignment]

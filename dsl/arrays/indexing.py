@@ -439,15 +439,17 @@ def _assign_by_mask(array: Array, mask: Any, value: Any, location: Location) -> 
 
 
 def _checked_value(given: Any, value: Any, index: Index, dtype: np.dtype) -> Any:
-    """Return the value `value` of an assignment to a view, or raise NumPy's error if it has too many axes.
+    """Return the value of an assignment to a view, or raise NumPy's error for surplus axes and numbers out of range.
 
-    A sequence has been converted from `given` to an array. Unlike an array, it must not have surplus axes of length 1.
+    `value` is `given` or, if this is a sequence, an array. A sequence must not have surplus axes of length 1.
     """
     rank, axes = len(index.shape), getattr(value, "ndim", 0)
     if index.is_element and axes:
         made = np.empty(1, dtype)
         made[0] = given.numpy() if isinstance(given, Array) else given  # (raises an error, except for some bools)
         return made[0]
+    if isinstance(value, np.generic) and value.dtype.kind != "c":
+        np.empty(1, dtype)[0] = value  # (raises an error for a NaN, a date or an integer that is out of range)
     if axes > rank and type(given) in SEQUENCES:
         raise ValueError(
             f"setting an array element with a sequence. The requested array would exceed the maximum number of "

@@ -39,7 +39,7 @@ from weft.dsl.arrays.results import as_array, check_cast, return_result, value_o
 from weft.dsl.arrays.scatter import is_gpu
 from weft.dsl.arrays.ufunc import UFUNCS
 from weft.dsl.arrays.validation import NUMPY_VERSION, check_order, warn_of_lost_parts
-from weft.dsl.arrays.windows import Flags, has_views, layout, memoized_view, set_flags, window
+from weft.dsl.arrays.windows import Flags, as_read_only, has_views, layout, memoized_view, set_flags, window
 from weft.dsl.functions import creation, histograms, joining, linear, manipulation, reductions, selection, sorting
 from weft.dsl.functions.own_names import OWN
 from weft.dsl.immediate.at_call import NUMBERS, at_once, from_numpy_result, seen
@@ -175,7 +175,11 @@ def flatten(self: Array, order: str = "C") -> Array:
 def _part(name: str) -> property:
     def get(self: Array) -> Array:
         if self.dtype.kind != "c":
-            return self if name == "real" else np.zeros_like(self)  # type: ignore[return-value]
+            if name == "real":
+                return self
+            if type(self) is Scalar:
+                return self.dtype.type(0)  # type: ignore[no-any-return]
+            return as_read_only(np.zeros_like(self))  # type: ignore[arg-type, type-var]
         return take_part(self, name)
 
     def put(self: Array, value: object) -> None:
@@ -194,7 +198,7 @@ def _part(name: str) -> property:
     return property(
         get,
         on_operands_device(put),
-        doc=f"{text} parts of the elements. A write to this array changes the original array.",
+        doc=f"{text} parts of the elements. For a complex array, a write to the parts changes the array.",
     )
 
 
@@ -367,7 +371,9 @@ def resize(self: Array, *shape: Any, refcheck: bool = True) -> None:
     """
     if isinstance(self, Part):
         raise ValueError("resize only works on single-segment arrays")
-    wanted = self.shape if shape in ((), (None,)) else creation.as_shape(_shape_arguments(shape))
+    if shape in ((), (None,)):
+        return
+    wanted = creation.as_shape(_shape_arguments(shape))
     size = prod(wanted)
     if size == self.size and self.flags.c_contiguous:
         changed = manipulation.reshape(self, wanted)

@@ -174,11 +174,13 @@ class Flags(dict):
             raise AttributeError(f"there is no flag {name!r}") from None
 
     def __setattr__(self, name: str, value: object) -> None:
-        self[name.upper()] = value
+        if name != "writeable":
+            raise AttributeError(f"there is no flag {name!r} that can be set")
+        self["W"] = value
 
     def __setitem__(self, name: str, value: object) -> None:
         if name not in ("WRITEABLE", "W"):
-            raise ValueError(f"flag {name} cannot be set")
+            raise KeyError(f"there is no flag {name!r} that can be set")
         set_flags(self._array, write=bool(value))
         super().__setitem__("WRITEABLE", bool(value))
 

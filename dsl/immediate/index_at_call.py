@@ -24,8 +24,7 @@ from weft.fusion import Storage, end_small_run, evaluate, fill_memory, recording
 from weft.runtime import FIXED, IMMEDIATE
 
 _NO_VALUES = np.empty(0)
-# Types of sequences that an assignment accepts in place of an array. Unlike an array, a sequence must not have surplus
-# axes of length 1.
+# Types of sequences that an assignment accepts in place of an array.
 SEQUENCES = frozenset({list, tuple, range})
 # Bytes to which a number is written in about the time of an operation on one element.
 _NUMBER_BYTES = 8
@@ -70,9 +69,8 @@ def put(array: Array, key: Any, value: Any) -> bool:
             return False
         warn_of_lost_parts(value.dtype, values.dtype)
         value = value.real
-    if not _casts(value, values.dtype):
+    if kind not in SEQUENCES and not _casts(value, values.dtype):
         return False
-    value = value.tolist() if kind in SEQUENCES and (value.ndim > 1 or value.size == 1) else value
     if not is_basic(key):
         key = to_host_if_small(key, [(values, array)], limit)
         if key is MISSED or (values.size > limit and _picked(values.shape, key) > limit):
@@ -94,7 +92,10 @@ def put(array: Array, key: Any, value: Any) -> bool:
 
 
 def _convert_assigned(array: Array, value: Any, limit: int) -> Any:
-    """Convert an assigned value to a number or a small NumPy array, or return `MISSED`."""
+    """Convert an assigned value to a number, a small NumPy array or a short sequence, or return `MISSED`.
+
+    A sequence whose cast may differ from NumPy's is not converted.
+    """
     kind = type(value)
     if kind in NUMBERS:
         return value
@@ -102,8 +103,12 @@ def _convert_assigned(array: Array, value: Any, limit: int) -> Any:
         settled = values_after_small_run(value)  # (a run of small operations may just have computed it)
         return MISSED if settled is None else settled[()]
     if kind in SEQUENCES:
-        value = to_host_if_small(value, [(_NO_VALUES, array)], limit)
-        return value if value is MISSED else np.asarray(value)
+        items = to_host_if_small(value, [(_NO_VALUES, array)], limit)
+        if items is MISSED or not _casts(made := np.asarray(items), array.dtype):
+            return MISSED
+        # (Unlike an array, a sequence must not have surplus axes of length 1, or integers that are out of range.)
+        strict = made.ndim > 1 or made.size == 1 or (array.dtype.kind in "iu" and made.dtype != array.dtype)
+        return items if strict else made
     if kind is Array:
         if (array._device or array._storage.device) is not (value._device or value._storage.device):
             return MISSED

@@ -18,11 +18,11 @@ class NumpyBackend(AbstractBackend):
 """
 
 
-def run(code: str, folder: Path, device: str = "cpu") -> str:
+def run(code: str, folder: Path, device: str = "cpu", backends: str = BACKENDS) -> str:
     """Run code in a new process that imports a stand-in for einops from `folder`. Return what the code prints."""
     (folder / "einops").mkdir(exist_ok=True)
     (folder / "einops" / "__init__.py").write_text("")
-    (folder / "einops" / "_backends.py").write_text(BACKENDS)
+    (folder / "einops" / "_backends.py").write_text(backends)
     path = os.pathsep.join([str(folder), str(ROOT / "src")])
     done = subprocess.run(
         [sys.executable, "-c", code],
@@ -46,6 +46,23 @@ print(type(made.from_numpy(weft.ones(2).numpy())).__name__, type(made.to_numpy(w
 @pytest.mark.parametrize("order", ["import weft, einops._backends", "import einops._backends, weft"])
 def test_in_both_orders(order: str, tmp_path: Path) -> None:
     assert run(order + USE, tmp_path) == "weft True False\nArray ndarray\n"
+
+
+def test_a_search_or_a_failed_import_before_the_import_changes_nothing(tmp_path: Path) -> None:
+    search = "import weft, importlib.util as u; assert u.find_spec('einops._backends'); import einops._backends"
+    assert run(search + USE, tmp_path) == "weft True False\nArray ndarray\n"
+    fail = """
+import os, sys, weft, einops
+os.environ["FAIL"] = "1"
+try:
+    import einops._backends
+except KeyError:
+    pass
+os.environ["FAIL"] = "0"
+import einops._backends
+"""
+    backends = "import os\nif os.environ.get('FAIL') == '1': raise KeyError\n" + BACKENDS
+    assert run(fail + USE, tmp_path, backends=backends) == "weft True False\nArray ndarray\n"
 
 
 def test_modules_keep_their_loader(tmp_path: Path) -> None:

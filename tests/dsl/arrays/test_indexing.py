@@ -137,3 +137,15 @@ def test_a_part_takes_the_values_that_numpy_accepts(size: int) -> None:
         with pytest.raises((TypeError, ValueError)):
             target.real = value
     np.testing.assert_array_equal(target, wanted)
+
+
+@pytest.mark.parametrize("size", [4, 50_000])
+@pytest.mark.parametrize(
+    "value", [[300, 1], [-129], [1.5, np.nan], np.float64(np.nan), np.float64(1e30), np.int64(300)], ids=str
+)
+def test_numbers_that_an_integer_array_cannot_hold(value: Any, size: int) -> None:
+    wanted = np.zeros(size, np.int8)
+    for target in (wanted, wf.zeros(size, np.int8), wf.zeros(size, np.int8) + np.int8(0)):
+        with pytest.raises((OverflowError, ValueError)):
+            target[: len(value) if isinstance(value, list) else 1] = value
+        assert not target.any()

@@ -88,3 +88,12 @@ def test_a_read_only_part_follows_its_array(size: int) -> None:
         x.imag += 1
     with pytest.raises(ValueError, match="resize only works on single-segment arrays"):
         part.resize(2)
+
+
+@pytest.mark.parametrize("size", [5, 50_000])
+def test_the_imaginary_part_of_a_real_array_is_read_only(size: int) -> None:
+    x = wf.ones(size) * 2
+    assert not x.imag.flags.writeable and x.imag.dtype == x.dtype and not x.imag.any()
+    with pytest.raises(ValueError, match="read-only"):
+        x.imag[0] = 1
+    assert repr((x * wf.ones(50_000)[:size]).sum().imag) == "np.float64(0.0)"
