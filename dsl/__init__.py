@@ -26,8 +26,8 @@ __getattr__ = lazy_names(globals(), {"weft.dsl.functions.symbolic": "lambdify", 
 def find_name(name: str) -> Any:
     """Return the object called `name` in weft's namespace.
 
-    The object is weft's own or, if there is none, NumPy's, adapted to weft arrays. Raises AttributeError if neither
-    exists.
+    The object is weft's own or, if there is none, NumPy's, whose functions are wrapped to accept weft arrays. Raises
+    AttributeError if neither exists. No private name of NumPy is found.
     """
     if name in OWN:
         return OWN[name]

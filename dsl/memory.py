@@ -1,8 +1,8 @@
 """The module ``weft.memory``: functions that show, limit and release device memory.
 
-The functions take a device, by default the default device. A limit applies to the sum of
-the memory of arrays and the cached memory. An evaluation that would exceed the limit raises `OutOfMemoryError` and
-changes nothing. Invariant: the interface is the same on all devices.
+The functions take a device, by default the default device. A limit applies to the sum of the memory of arrays and the
+cached memory. An evaluation that would exceed the limit raises `OutOfMemoryError` and changes no array. Invariant: the
+interface is the same on all devices.
 """
 
 from __future__ import annotations
@@ -29,9 +29,9 @@ class MemoryInfo:
     kept : int
         Bytes of free blocks that are cached for reuse. `empty` releases these blocks.
     peak : int
-        Maximum of `held`.
+        Maximum of `held` since the start of the process.
     limit : int or None
-        Maximum of the sum of `held` and `kept`.
+        Maximum of the sum of `held` and `kept`, or None if it is not limited.
     free, total : int
         Free and total bytes of the device's memory. Other programs may also use this memory.
 

@@ -1,7 +1,8 @@
 """The notebook extension, which runs cells that begin with ``%%weft`` on weft.
 
 In: a cell and the notebook's namespace. Out: the cell's results in the namespace. Invariant: after the cell, names of
-NumPy's modules and functions refer to NumPy again, and arrays of earlier cells are the same objects with new elements.
+NumPy's modules and functions refer to NumPy again. A NumPy array of an earlier cell is still the same object, with the
+elements that the cell has written.
 """
 
 from __future__ import annotations
@@ -54,8 +55,9 @@ def load_ipython_extension(shell: Any) -> None:
           %%weft             Run the cell.
           %%weft --compare   Also run the cell with NumPy, and print the times and the differences between the results.
 
-        Large NumPy arrays of other cells share their memory with the weft arrays that the cell uses. The arrays that the
-        cell creates remain weft arrays. A semicolon at the end of the cell hides the value of the last line.
+        On the CPU, large NumPy arrays of other cells share their memory with the weft arrays that the cell uses. The
+        large arrays that the cell creates remain weft arrays. A semicolon at the end of the cell hides the value of the
+        last line.
 
         Example::
 
@@ -123,7 +125,10 @@ def _run_on_weft(shell: Any, cell: str) -> None:
 
 @contextlib.contextmanager
 def _on_weft(names: dict[str, Any]) -> Iterator[None]:
-    """Within a ``with`` block, replace NumPy's modules, functions and large arrays in `names` by those of weft."""
+    """Within a ``with`` block, replace NumPy's modules and functions in `names` by those of weft.
+
+    If the default device is the CPU, large NumPy arrays are replaced, too, by weft arrays over the same memory.
+    """
     converted: dict[str, tuple[np.ndarray, Array]] = {}
     shared = default_device().name == "cpu"  # other devices cannot write to NumPy's memory
     for name, value in list(names.items()):
@@ -176,7 +181,7 @@ class CellRun:
 def _compare(shell: Any, cell: str) -> None:
     """Run a cell under NumPy and on weft, and print the times and the differences.
 
-    These runs use copies of the cell's variables. Then, the cell runs once on weft with the variables themselves.
+    The compared runs use copies of the cell's variables. Then, the cell runs once on weft with the variables themselves.
     """
     runs = [_run_hidden(shell, cell, on_weft) for on_weft in (False, True)]
     with compiled_first():
@@ -190,7 +195,7 @@ def _compare(shell: Any, cell: str) -> None:
 
 
 def _run_until_warm(shell: Any, cell: str) -> CellRun | str:
-    """Run a cell on weft until a run makes no new plan, and return the last run."""
+    """Run a cell on weft until a run makes no new plan or fails, at most `WARM_RUNS` times, and return the last run."""
     for _ in range(WARM_RUNS):
         before = statistics()
         run = _run_hidden(shell, cell, True)
@@ -201,7 +206,7 @@ def _run_until_warm(shell: Any, cell: str) -> CellRun | str:
 
 
 def _report(reference: CellRun, first: CellRun, ours: CellRun) -> list[str]:
-    """Return lines of text that compare a NumPy run and a weft run."""
+    """Return lines of text that compare a NumPy run with the first and the last run on weft."""
     comparison = ResultComparison({}, reference.printed, scales_of(reference.arrays, reference.printed))
     rows = [
         *comparison.printed(reference.printed, ours.printed, False),

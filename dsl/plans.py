@@ -21,7 +21,7 @@ STAGES = ("kernel", "threaded", "llvm", "asm", "sass")  # ("threaded" is only a 
 
 
 def explain(*arrays: Any, stage: str = "", target: str = "") -> Explanation:
-    """Show the kernels that would evaluate the given arrays, and their memory traffic.
+    """Describe the kernels that would evaluate the given arrays, and their memory traffic.
 
     The arrays remain pending.
 
@@ -30,10 +30,11 @@ def explain(*arrays: Any, stage: str = "", target: str = "") -> Explanation:
     *arrays : Array or list of arrays
 
     stage : str, optional
-        Also show the text of each kernel at this stage: ``kernel``, ``llvm``, ``asm`` or ``sass``.
+        Also show the text of each kernel at this stage: ``kernel``, ``llvm``, ``asm`` or, for a GPU, ``threaded`` or
+        ``sass``.
     target : str, optional
-        The target for which the stage is shown, as in `compile`. By default, the target is the device of the arrays, or
-        a GPU if this device has no such stage.
+        The target for which the stage is shown, as in `compile`. By default, the target is that of the arrays' device,
+        or "sm_90" if this device has no such stage.
 
     Returns
     -------
@@ -62,9 +63,9 @@ def explain(*arrays: Any, stage: str = "", target: str = "") -> Explanation:
 
 @dataclass(frozen=True)
 class CompiledKernel:
-    """A kernel that was compiled for one target, with its code at each stage of compilation.
+    """A kernel and a target, with the kernel's code for the target at each stage of compilation.
 
-    The code of a stage is computed on first use.
+    The kernel is compiled when the code of a stage is first used.
 
     Attributes
     ----------
@@ -119,7 +120,10 @@ class CompiledKernel:
 
     @property
     def cubin(self) -> bytes:
-        """The machine code of the kernel (cubin), generated with nvJitLink; no GPU is needed."""
+        """The machine code of the kernel (cubin), generated with nvJitLink; no GPU is needed.
+
+        Raises ValueError for a CPU target.
+        """
         return self._assembled.code
 
     @property

@@ -39,7 +39,8 @@ class LaunchTime:
     seconds : float
         Duration on the device.
     launched, launching : float
-        Time of the launch on the host, and its duration. On the CPU a launch returns when the kernel has ended.
+        Seconds from the start of the profile to the launch on the host, and the duration of the launch there. On the CPU
+        a launch returns when the kernel has ended.
     """
 
     note: LaunchNote
@@ -98,7 +99,7 @@ class KernelTime:
 
     @property
     def share(self) -> float | None:
-        """The fraction of the device's measured bandwidth that the kernel reaches."""
+        """The fraction of the device's measured bandwidth that the kernel reaches, or None if one is unknown."""
         return self.rate / self.bandwidth if self.bandwidth and self.note.nbytes else None
 
 
@@ -137,8 +138,8 @@ class Profile:
 
     ``print(p)`` shows the record as a table.
 
-    Operations that are pending before the block run first, and are not counted. Operations that are recorded in the
-    block run before the profile ends. Profiles can be nested.
+    Operations of this thread that are pending before the block run first, and are not counted. Operations that this
+    thread records in the block run before the profile ends. Profiles can be nested.
 
     Attributes
     ----------
@@ -198,7 +199,7 @@ class Profile:
         self._open.append((made, before, after))
 
     def built(self, note: BuildNote) -> None:
-        """Record the times of a compilation."""
+        """Record the time of compiling a kernel, or of loading its compiled code."""
         thread = threading.current_thread().name
         self.compilations.append(CompileTime(note, thread, self._since(note.begin), (note.end - note.begin) * 1e-9))
 
@@ -206,7 +207,7 @@ class Profile:
         return (at - self._begin) * 1e-9
 
     def _resolve(self) -> None:
-        """Wait for the device events of recorded launches, and store the measured times."""
+        """Wait for the device events of the recorded launches, and add the launches with their times to `launches`."""
         for made, before, after in self._open:
             after.synchronize()
             clock = self._clocks[made.device]
@@ -236,7 +237,7 @@ class Profile:
     def groups(self) -> list[list[KernelTime]]:
         """The kernels grouped by their operations, in order of decreasing total time.
 
-        Kernels with the same operations were compiled for different memory layouts.
+        A group has several kernels if its operations were compiled for several memory layouts or sizes.
         """
         found: dict[Any, list[KernelTime]] = {}
         for kernel in self.kernels:

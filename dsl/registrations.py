@@ -1,7 +1,7 @@
 """Registration of weft arrays with packages such as einops, torch, JAX and Numba.
 
-`dsl.import_hooks` calls them. Invariant: a package that has no table at the expected location is left unchanged. The
-package then treats weft arrays like any unknown type.
+`dsl.import_hooks` calls the functions of this module with the module of a package. Invariant: a package without the
+expected table or function is left unchanged. The package then treats weft arrays like any unknown type.
 """
 
 from __future__ import annotations
@@ -144,8 +144,8 @@ _COMPILED = frozenset({"builtin_function_or_method", "cython_function_or_method"
 def register_functions(module: ModuleType) -> None:
     """Wrap a compiled module's functions so that they receive weft arrays as NumPy arrays.
 
-    The functions of f2py modules accept other types of arguments. However, they change the memory that such an argument
-    shares with NumPy, even if they copy NumPy's arrays.
+    The functions of f2py modules also accept other objects that share their memory with NumPy. However, these functions
+    may overwrite the memory of such an object where they would copy a NumPy array.
     """
     for name, found in list(vars(module).items()):
         if type(found).__name__ in _COMPILED:
@@ -281,7 +281,10 @@ class _WithNumpy(_Wrapped):
 
 
 def _call_with_numpy(function: Callable[..., Any], arguments: Sequence[Any], options: Mapping[str, Any]) -> Any:
-    """Call a function with NumPy arrays over the memory of weft arrays."""
+    """Call a function with NumPy arrays over the memory of weft arrays.
+
+    If the function returns one of these NumPy arrays, return the weft array instead.
+    """
     taken: list[tuple[np.ndarray, Array]] = []
     result = function(
         *[_take(value, taken) for value in arguments], **{name: _take(value, taken) for name, value in options.items()}

@@ -53,7 +53,8 @@ def source_tables(
 ) -> str:
     """Return HTML tables of the lines that took time, one for each source file.
 
-    All lines of the `main` file are shown. `texts` contains the lines of files that are not on disk.
+    All lines of the `main` file are shown, and of other files the lines that took at least the fraction `SHARED` of the
+    time. `texts` contains the lines of files that are not on disk.
     """
     whole = sum(one.seconds for one in lines.values()) or 1.0
     longest = max((one.seconds for one in lines.values()), default=0.0) or 1.0

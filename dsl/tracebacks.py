@@ -25,7 +25,10 @@ def is_hidden(file: str) -> bool:
 
 
 def hide_frames(error: BaseException) -> None:
-    """Remove weft's frames from the tracebacks of an error and of its causes."""
+    """Remove weft's frames from the tracebacks of an error, of its causes and contexts, and of the errors in a group.
+
+    The traceback of an error without other frames is unchanged, unless the error is a SyntaxError.
+    """
     pending, seen = [error], set[int]()
     while pending:
         error = pending.pop()
@@ -47,7 +50,7 @@ def hide_frames(error: BaseException) -> None:
 
 
 def show_uncaught(kind: type[BaseException], error: BaseException, trace: TracebackType | None) -> None:
-    """Print an error that ends a program, without weft's frames unless WEFT_STRICT is set."""
+    """Print an error that ends a program, without weft's frames unless the `strict` setting is on."""
     if not setting("strict"):
         hide_frames(error)
         trace = error.__traceback__
@@ -78,7 +81,7 @@ def _show(
 
 
 def _add_suggestion(error: BaseException) -> None:
-    """Add the most similar name to the message of an AttributeError of a weft or NumPy object."""
+    """Add a similar name, if there is one, to the message of an AttributeError of a weft or NumPy object."""
     if not isinstance(error, AttributeError) or len(error.args) != 1:
         return
     owner = error.obj if isinstance(error.obj, ModuleType) else type(error.obj)
@@ -91,8 +94,8 @@ def _add_suggestion(error: BaseException) -> None:
 def show_warning(message: warnings.WarningMessage, show: Callable[[warnings.WarningMessage], None]) -> None:
     """Show a warning at the line of the user's program that called weft.
 
-    Python shows a warning once for each location. The repeated warning is therefore subject to the filters of the calling
-    module, and to its registry of warnings that were shown.
+    Python shows a warning once for each location. The warning is therefore issued again at that line, subject to the
+    filters and to the registry of shown warnings of that line's module. Other warnings are passed to `show`.
     """
     frame = None if setting("strict") or not is_hidden(message.filename) else sys._getframe(1)
     while frame is not None and (frame.f_code.co_filename, frame.f_lineno) != (message.filename, message.lineno):

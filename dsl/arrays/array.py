@@ -184,7 +184,7 @@ class Array(ArrayMembers):
 
     @property
     def base(self) -> Array | None:
-        """The array of which this array is a view, or None if this array is not a view."""
+        """An array over the whole memory of which this array is a view, or None if this array is not a view."""
         return None if self._view is None else wrap(self._storage)
 
     # -- to the host ------------------------------------------------------------------------
@@ -213,7 +213,7 @@ class Array(ArrayMembers):
         return self._number().item(*index)
 
     def _number(self) -> Any:
-        """Evaluate the array, and return its only element, which has an array's methods, for conversion to Python."""
+        """Evaluate the array, and return its elements for a conversion to Python, without a copy if possible."""
         VALUE_READS[0] += 1
         if type(self) is Scalar and (number := read_number(self)) is not None:
             return number
@@ -413,7 +413,7 @@ def scalar(storage: Storage) -> Scalar:
 
 
 def storages_of(values: Iterable[Any], *, only_arrays: bool = True) -> list[Storage]:
-    """Return the storages of all arrays in `values`, including arrays in lists, tuples and dicts.
+    """Return the storages of all arrays in `values`, also in lists, tuples and dicts, except arrays without a storage.
 
     Raises TypeError for a value of another type. If `only_arrays` is false, such a value is ignored.
     """
@@ -432,7 +432,7 @@ def storages_of(values: Iterable[Any], *, only_arrays: bool = True) -> list[Stor
 
 
 def evaluate(*arrays: Any) -> Any:
-    """Evaluate the given arrays in one plan.
+    """Evaluate the given arrays together.
 
     Parameters
     ----------
@@ -472,7 +472,7 @@ def expr_of(array: Array) -> Expr:
 def as_operand(value: Any) -> tuple[Expr, type | None]:
     """Return an operand's expression, and the operand's type if it is exactly int, float or complex, else None.
 
-    Raises TypeError for a value that is neither an array nor a number.
+    Raises TypeError if the value cannot become an array, and OverflowError for an integer beyond 64 bits.
     """
     if isinstance(value, Array):
         return expr_of(value), None
@@ -541,8 +541,8 @@ def from_protocol(value: Any) -> Any:
 def write(array: Array, value: Expr) -> tuple[Expr, Expr]:
     """Assign `value` to the elements of `array`, with a cast and broadcasting as needed.
 
-    All arrays over the same storage see the change. Returns the previous version of the storage and the new one.
-    Raises ValueError if elements of the array overlap.
+    All arrays over the same storage see the change. Returns the previous and the new version of the storage, or `value`
+    twice for shared memory. Raises ValueError if the array is read-only or its elements overlap.
     """
     check_writable(array)
     storage = array._storage

@@ -56,8 +56,8 @@ PLAIN, REFLECTED, IN_PLACE, CALLED = range(4)
 # Position of the first operand's expression in a memo key.
 LEFT = 5
 # Actions of native code on a memoized expression: record it; write it to the first operand, and return that operand or
-# nothing; show a view; record it unless the only operand is in the CPU's memory; or record it unless the first operand
-# is in the CPU's memory.
+# nothing; show a view; record it unless the only operand is a small array in CPU memory; or record it unless the first
+# operand is a small array in CPU memory.
 RECORD, ASSIGN, SET, SHOW, RECORD_PENDING, RECORD_FUNCTION = range(6)
 
 # Memo hits after which native recorders on disk are loaded. After twice as many hits, they have saved the time of

@@ -107,7 +107,7 @@ UFUNC_EXAMPLES = {
 MEMBER_SUMMARIES = {
     "T": "View of the array with reversed axes.",
     "clip": "Limit elements to an interval, like `numpy.ndarray.clip`.",
-    "data": "Read-only buffer of the evaluated elements, like `numpy.ndarray.data`.",
+    "data": "Buffer of the evaluated elements, like `numpy.ndarray.data`. On a GPU, the buffer is a read-only copy.",
 }
 
 # Example session of each method or property of `Array`

@@ -1,6 +1,7 @@
 """The object that `Array.flat` returns, like `numpy.flatiter`.
 
-In: an array. Out: its elements in C order, by index or one after another. Invariant: writes go to the array.
+In: an array. Out: its elements in C order, by index or one after another. Invariant: an element that is written through
+the object changes in the array, and an element that is written to the array is read through the object.
 """
 
 from __future__ import annotations
@@ -39,7 +40,7 @@ class Flat:
 
     @property
     def coords(self) -> tuple[int, ...]:
-        """Return the indices of the next element."""
+        """The indices of the next element."""
         return _unravel(self.index, self.base.shape) if self.base.ndim else ()
 
     def copy(self) -> Array:

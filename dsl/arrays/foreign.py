@@ -4,8 +4,8 @@ NumPy executes operations on foreign operands.
 
 A value is foreign if its type implements NumPy's protocols. Weft arrays, exact NumPy arrays, numbers, and lists and
 tuples of these are not foreign. Examples of foreign values are a pandas Series, an xarray DataArray, a pint Quantity, a
-dask array, and a subclass of `numpy.ndarray`. A value that only converts to an array (``__array__``, the buffer
-protocol) is not foreign, but is converted.
+dask array, and an object of a subclass of `numpy.ndarray`. A value that only converts to an array (``__array__``, the
+buffer protocol, ``__cuda_array_interface__``) is not foreign, but is converted.
 """
 
 from __future__ import annotations
@@ -63,7 +63,10 @@ def types_in(values: Iterable[Any]) -> set[type]:
 
 
 def is_foreign(value: object) -> bool:
-    """Return whether a value is an ndarray subclass, or another library's type with NumPy's protocols."""
+    """Return whether the type of a value is a subclass of ndarray (not memmap), or has NumPy's protocols.
+
+    Types with ``__cuda_array_interface__`` are not foreign.
+    """
     kind = type(value)
     if kind in OWN_TYPES:
         return False

@@ -24,7 +24,7 @@ Shown = tuple[Storage, tuple[tuple[int, ...], tuple[int, ...], int] | None]
 def byte_strides(shape: tuple[int, ...], itemsize: int, strides: Any, order: str) -> tuple[int, ...]:
     """Return the byte strides of an array, by default those of a contiguous array.
 
-    Given strides are checked. `order` is "C" or "F".
+    Raises ValueError for another order than "C" and "F", and for strides that do not fit the shape or the item size.
     """
     if order not in ("C", "F"):
         raise ValueError(f"the order of an array is 'C' or 'F', not {order!r}")
@@ -49,9 +49,7 @@ def storage_over(
 ) -> Shown:
     """Return a storage over a buffer, and a view of the storage that has the given layout.
 
-    The view is None if it covers the whole storage.
-
-    The first element is at byte `start`. Strides are in bytes.
+    The first element is at byte `start`. Strides are in bytes. The view is None if it covers the whole storage.
     """
     size = dtype.itemsize
     steps = tuple(s // size for s in strides)

@@ -327,7 +327,7 @@ def _shown(array: Array, index: Index) -> Array:
 
 
 def element(array: Array, offset: int) -> Array:
-    """Return the element at position `offset` of an array's storage as a 0-d array."""
+    """Return the element at position `offset` of an array's storage as a `Scalar`."""
     start()
     return record(expr_of(window(array, (), (), offset)))
 
@@ -376,7 +376,7 @@ def setitem(array: Array, key: object, value: object) -> None:
 
 @on_operands_device
 def assign_recorded(array: Array, key: object, value: object) -> None:
-    """Record ``array[key] = value``, even if the assignment could run immediately."""
+    """Record ``array[key] = value`` even if it could run immediately, except for some assignments by masks."""
     check_devices("indexing", (array, *key) if type(key) is tuple else (array, key))
     if isinstance(value, Array) and value.device is not array.device:
         if type(value) is Scalar:

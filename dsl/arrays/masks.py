@@ -1,8 +1,9 @@
 """Assignment and selection through boolean masks.
 
-In: an array, a mask of its first axes, and for an assignment the value. Out: a new version of the storage, or the
-positions of the true elements. Both results use a scan that counts the mask's true elements: the k-th true element gets
-the k-th value, and its index is the k-th position.
+In: an array, a mask of its first axes, and for an assignment the value. Out: a new version of the storage, the selected
+elements, or the positions of the true elements. Recorded assignments of several values, and positions on a GPU, use a
+scan that counts the mask's true elements: the k-th true element gets the k-th value, and its index is the k-th
+position. On the CPU, selections and positions are computed immediately, by NumPy or by a compiled loop.
 """
 
 from __future__ import annotations

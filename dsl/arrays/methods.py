@@ -116,7 +116,7 @@ def _converted(self: Array, kind: np.dtype, keeping: bool) -> Array:
 def copy_of(self: Array, order: str = "C") -> Array:
     """Return a copy of the array.
 
-    The array and its copy share memory until one of them is written.
+    A copy in C order may share memory with the array until one of them is written.
     """
     start()
     if (order := check_order(order)) != "C" and self.ndim > 1:
@@ -305,7 +305,7 @@ def conjugate(self: Array, out: Any = None) -> Any:
 def getfield(self: Array, dtype: Any, offset: int = 0) -> Array:
     """Return the field at byte `offset` of each element, like `numpy.ndarray.getfield`.
 
-    The result is a view, or a copy on a GPU.
+    The result is a view or, if the array cannot share its memory (for example on a GPU), a copy.
     """
     kind = creation.as_dtype(dtype)
     if _is_on_gpu(self, kind):
@@ -367,7 +367,7 @@ def _elements(rows: Any, kind: np.dtype, shape: tuple[int, ...]) -> Any:
 def resize(self: Array, *shape: Any, refcheck: bool = True) -> None:
     """Change the shape and size in place, and fill new elements with zeros.
 
-    Raises ValueError for a view, and, unless `refcheck` is false, for an array that has views.
+    Raises ValueError if the size changes and the array is a view or, unless `refcheck` is false, has views.
     """
     if isinstance(self, Part):
         raise ValueError("resize only works on single-segment arrays")

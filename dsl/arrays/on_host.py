@@ -60,7 +60,8 @@ def to_host(
     """Convert each weft array in `value` to a NumPy array, including arrays in lists and tuples.
 
     If the list `seen` is given, the NumPy arrays are writable copies, and are appended to the list with their weft
-    arrays. A function in `value` is wrapped: its arguments are converted by `taken`, by default `from_host`.
+    arrays. Dictionaries are searched, too. A Python function in `value` is wrapped: its arguments are converted by
+    `taken`, by default `from_host`.
     """
     if isinstance(value, Array):
         host = value.numpy()

@@ -50,8 +50,9 @@ def to_device(self: Array, device: Device, /, *, stream: object = None) -> Array
 def from_dlpack(x: Any, /, *, device: Any = None, copy: bool | None = None) -> Array:
     """Convert an array of another library to a weft array through the DLPack protocol.
 
-    If the input is in host memory and the result is on the CPU device, the two share memory, unless `copy` is true. GPU
-    memory is used without a copy if the input has ``__cuda_array_interface__``.
+    If the input is in host memory and the result is on the CPU device, the two share memory if possible, unless `copy`
+    is true. GPU memory is used without a copy if the input has ``__cuda_array_interface__``. Raises BufferError if `copy`
+    is false and the memory cannot be shared.
 
     Examples
     --------

@@ -229,7 +229,8 @@ class UFunc:
     def reduceat(self, array: Any, indices: Any, axis: int = 0, dtype: Any = None, out: Any = None) -> Any:
         """Reduce slices along an axis, like `numpy.ufunc.reduceat`.
 
-        On a GPU, a kernel computes the result if the indices are in increasing order.
+        On a GPU, a kernel computes sums, minima and maxima if the indices increase. NumPy computes all other results on
+        the host.
         """
         if out is None and isinstance(array, Array) and array.ndim:
             segments = _reduce_segments(self.definition.name, array, indices, axis, dtype)

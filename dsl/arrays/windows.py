@@ -28,7 +28,7 @@ VIEWS: dict[Any, View | int | None] = {}
 
 
 def key_of(array: Array, index: Any) -> Any:
-    """Return the memo key of ``array[index]``, or None if the index is not basic."""
+    """Return the memo key of ``array[index]``, or None if an item is not an int, a slice of ints, None or ``...``."""
     key: list[Any] = [array._view, array._storage.shape]
     items = (index,)
     if type(index) is tuple:
@@ -188,7 +188,7 @@ class Flags(dict):
 def set_flags(self: Array, write: bool | None = None, align: bool | None = None, uic: bool | None = None) -> None:
     """Make this array object read-only or writable, like `numpy.ndarray.setflags`.
 
-    Views created later inherit this property.
+    Views created later inherit this property. `align` and `uic` have no effect.
     """
     if write is None or write == is_writable(self) or type(self) is Scalar:
         return

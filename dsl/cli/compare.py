@@ -2,9 +2,10 @@
 
 The script runs cold and warm, and the differences are reported.
 
-The script runs on weft in this process, each time in a new module, until a run compiles and interprets nothing.
-Cold runs are in new processes. The comparison covers its printed output, the arrays that it
-saves through `numpy.save`, `numpy.savetxt`, `numpy.savez` or `numpy.savez_compressed`, and its global variables.
+The script runs on weft in this process, each time in a new module, until a run makes no plan, but at most `WARM_RUNS`
+times. Cold runs are in new processes. The comparison covers the printed output, the arrays that the script saves through
+`numpy.save`, `numpy.savetxt`, `numpy.savez` or `numpy.savez_compressed`, and the arrays and numbers in its global
+variables.
 """
 
 from __future__ import annotations
@@ -56,8 +57,8 @@ class Outcome:
     bytes: int = 0
     found: bool = False  # whether plans were read from disk, and nothing was compiled
     settled: bool = True  # whether the run used only plans that were in memory before
-    host: str = ""
-    outside: float = 0.0
+    host: str = ""  # the report's text about the time on the host
+    outside: float = 0.0  # seconds that were not spent on planning or running plans
 
 
 # Maximum number and total seconds of runs on weft until a run makes no plan. weft learns where to end recordings, so
@@ -267,7 +268,10 @@ def _print_report(
 
 
 def _run_until_warm(program: MainProgram, last: Outcome, saved: dict[str, np.ndarray]) -> Outcome:
-    """Run a program on weft until a run makes no new plan, and return the outcome of the last run."""
+    """Run a program on weft until a run makes no new plan, and return the outcome of the last run.
+
+    `last` is the outcome of the first run. At most `WARM_RUNS` runs are made, and none after `WARM_SECONDS`.
+    """
     end = time.perf_counter() + WARM_SECONDS
     for runs in range(1, WARM_RUNS):
         if runs > 1 and (last.settled or time.perf_counter() > end):

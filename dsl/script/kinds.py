@@ -19,7 +19,7 @@ from weft.runtime import FIXED, IMMEDIATE, default_device
 class MemoryEffect(IntEnum):
     """The effect of a function on memory."""
 
-    COMPUTE = 0
+    COMPUTE = 0  # any other function
     CREATE = 1  # its integer arguments are lengths
     VIEW = 2  # its results may be views of its arguments, which it does not change
     WRITE = 3  # it writes to its first argument
@@ -44,7 +44,7 @@ PLAIN = NUMBERS | {NoneType, EllipsisType, slice, str, bytes, type, *(type(np.dt
 
 
 def take(result: object, held: int = 0) -> Any:
-    """Convert a large NumPy result, or the large results in a tuple, to weft arrays.
+    """Convert a large NumPy result, or the large results in a list or tuple, to weft arrays.
 
     Other values are unchanged. `held` is the number of references to the result that the caller keeps.
     """

@@ -1,8 +1,9 @@
-"""The `numpy` module of a program that runs on weft.
+"""Versions of NumPy's modules for weft arrays, in which weft finds the names that it does not implement itself.
 
-A name refers to weft's own function if there is one. Constants, dtypes and classes are NumPy's. Any other function is
-NumPy's, called on the host: weft arrays among its arguments are evaluated, arrays among its results become weft arrays,
-and its writes to arguments are written back.
+A name refers to weft's own function if there is one. Constants, dtypes and most classes are NumPy's. Classes whose
+objects compute arrays, such as `poly1d`, are wrapped. Any other function is NumPy's, called on the host: weft arrays
+among its arguments are evaluated, arrays among its results become weft arrays, and its writes to arguments are written
+back.
 """
 
 from __future__ import annotations

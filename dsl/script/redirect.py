@@ -241,7 +241,8 @@ def _redirect_children(spawn: Any) -> None:
 def isolated(folder: str | Path, to_weft: bool) -> Iterator[None]:
     """Within a ``with`` block, let programs import either weft in place of NumPy, or NumPy itself.
 
-    Modules and `sys` are restored at the end.
+    At the end, the modules that were imported from `folder` are removed from `sys.modules`, and `__main__`, `sys.path` and
+    `sys.argv` are restored.
     """
     folders, modules, main = set(_folders), set(sys.modules), sys.modules["__main__"]
     path, arguments = list(sys.path), sys.argv
