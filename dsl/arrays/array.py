@@ -23,7 +23,7 @@ from numpy.lib.stride_tricks import as_strided
 
 from weft import fusion
 from weft.codegen import is_supported, native_dtype
-from weft.dsl.arrays.foreign_memory import storage_of_interface
+from weft.dsl.arrays.foreign_memory import READ_ONLY, storage_of_interface
 from weft.dsl.arrays.numbers import SLOT_TYPES
 from weft.dsl.arrays.validation import NO_VIEW, UnsupportedDtypeError, check_unmasked, warn_deprecation
 from weft.dsl.immediate.callers import is_library, sees_numpy
@@ -185,7 +185,7 @@ class Array(ArrayMembers):
     @property
     def base(self) -> Array | None:
         """An array over the whole memory of which this array is a view, or None if this array is not a view."""
-        return None if self._view is None else wrap(self._storage)
+        return self._view and wrap(self._storage, None, ReadOnly if self._storage in READ_ONLY else Array)
 
     # -- to the host ------------------------------------------------------------------------
 

@@ -9,6 +9,7 @@ from __future__ import annotations
 
 from math import prod
 from typing import Any
+from weakref import WeakSet
 
 import numpy as np
 
@@ -17,6 +18,9 @@ from weft.fusion import Storage, contiguous_strides
 from weft.runtime import Buffer, Device, default_device, get_device
 
 ALIGNMENT = 16  # alignment that generated code requires of a storage's start
+
+# Storages over read-only memory of other code, such as a bytes object. No array over them is ever writable.
+READ_ONLY: WeakSet[Storage] = WeakSet()
 
 Shown = tuple[Storage, tuple[tuple[int, ...], tuple[int, ...], int] | None]
 

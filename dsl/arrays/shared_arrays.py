@@ -18,7 +18,7 @@ import numpy as np
 
 from weft.codegen import is_supported
 from weft.dsl.arrays.array import VALUE_READS, Array, ReadOnly, Scalar, is_writable, layout, wrap, wrap_view
-from weft.dsl.arrays.foreign_memory import storage_at_address
+from weft.dsl.arrays.foreign_memory import READ_ONLY, storage_at_address
 from weft.dsl.arrays.parts import Part, owner_of
 from weft.dsl.immediate.host_values import is_free, values_of
 from weft.fusion import (
@@ -149,6 +149,8 @@ def import_memory(values: np.ndarray) -> Array | None:
         get_device("cpu"), address_of(values), dtype, values.shape, values.strides, values
     )
     keep_shared(storage, share(storage, storage.buffer))  # type: ignore[arg-type]
+    if not values.flags.writeable:
+        READ_ONLY.add(storage)
     return wrap(storage, view, Array if values.flags.writeable else ReadOnly)
 
 
@@ -181,6 +183,8 @@ def view_as(array: Array, change: Callable[[np.ndarray], np.ndarray]) -> Array |
     buffer = Buffer(memory.device, memory.address, count * width, owner)
     storage = Storage((count,), dtype, memory.device, buffer)
     keep_shared(storage, share(storage, buffer))
+    if _sharing_storage(array) in READ_ONLY:
+        READ_ONLY.add(storage)
     view = values.shape, tuple(s // width for s in values.strides), start // width
     return wrap_view(storage, view, Array if is_writable(array) else ReadOnly)
 

@@ -16,6 +16,7 @@ from typing import Any
 
 from weft.dsl.arrays.array import Array, ReadOnly, Scalar, View, expr_of, is_writable, record, wrap, wrap_view
 from weft.dsl.arrays.array import layout as array_layout
+from weft.dsl.arrays.foreign_memory import READ_ONLY
 from weft.dsl.arrays.parts import Part, ReadOnlyPart, owner_of
 from weft.dsl.immediate.host_values import overlaps
 from weft.fusion import contiguous_strides
@@ -194,7 +195,8 @@ def set_flags(self: Array, write: bool | None = None, align: bool | None = None,
         return
     is_part = isinstance(self, Part)
     view = self._owner._view if is_part else self._view
-    if write and (not isinstance(self, ReadOnly) or (view is not None and overlaps(view[0], view[1]))):
+    is_fixed = not isinstance(self, ReadOnly) or (self._owner if is_part else self)._storage in READ_ONLY
+    if write and (is_fixed or (view is not None and overlaps(view[0], view[1]))):
         raise ValueError("cannot set WRITEABLE flag to True of this array")
     if is_part:
         _set_class(self, Part if write else ReadOnlyPart)

@@ -107,6 +107,11 @@ def test_arrays_over_read_only_buffers_are_read_only(size: int) -> None:
     with pytest.raises(ValueError, match="read-only"):
         found += 1
     np.testing.assert_array_equal(np.asarray(found), np.frombuffer(memory))
+    shared = wf.from_dlpack(np.frombuffer(memory), device="cpu")
+    for each in (shared, shared[1:], shared.view(np.int64)):
+        with pytest.raises(ValueError, match="cannot set WRITEABLE flag to True of this array"):
+            each.flags.writeable = True
+        assert each.base is None or not each.base.flags.writeable
 
 
 @pytest.mark.parametrize("size", SIZES)
