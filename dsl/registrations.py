@@ -102,7 +102,7 @@ def register_shards(module: ModuleType) -> None:
     table = getattr(module, "shard_arg_handlers", None)
     handler = table.get(np.ndarray) if isinstance(table, dict) else None
     if table is not None and handler is not None:
-        table[Array] = table[Scalar] = lambda xs, *rest: handler([np.asarray(x) for x in xs], *rest)
+        table |= dict.fromkeys(_TYPES, lambda xs, *rest: handler([np.asarray(x) for x in xs], *rest))
 
 
 def _exchange(owner: Any, name: str, make: Callable[[Any], Any]) -> None:

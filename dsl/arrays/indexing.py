@@ -541,13 +541,13 @@ def apply_at(op: str, array: Array, key: object, values: Any) -> None:
     node = constant(values, array.dtype) if weak is not None else node
     if not index.advanced:
         target = _shown(array, index)
-        write(target, cast(map_(op, [expr_of(target), node]), array.dtype))
+        write(target, cast(map_(op, [expr_of(target), broadcast_to(node, target.shape)]), array.dtype))
         array._after_write()
         return
     plan = _lay_out_axes(index)
     storage = array._storage
     positions, terms = _flatten(index, plan)
-    fitted = _fitted(node, plan.shape, array.dtype)
+    fitted = broadcast_to(cast(node, array.dtype), plan.shape)  # (unlike an assignment, without surplus axes)
     size = prod(plan.shape)
     value, flat = (reshape(each, (size,)) for each in (fitted, _flat_positions(positions, terms[0], plan.shape)))
 

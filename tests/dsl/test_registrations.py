@@ -28,8 +28,12 @@ def test_tables_hold_the_types_of_all_arrays() -> None:
     module.ArrayBox, module.VSpace = _Table(), _Table()
     registrations.register_box(module)
     registrations.register_vector_space(module)
+    module.shard_arg_handlers = {np.ndarray: lambda xs: [type(x) for x in xs]}
+    registrations.register_shards(module)
     x = wf.zeros(20_000) + 1j
-    for value in (x, x.real, x.imag, x.sum(), wf.broadcast_to(x, (2, 20_000)), np.zeros(3)):
+    stretched = wf.broadcast_to(x, (2, 20_000))
+    for value in (x, x.real, x.imag, x.sum(), stretched, stretched.real, np.zeros(3)):
+        assert module.shard_arg_handlers[type(value)]([value]) == [np.ndarray]
         assert type(value) in module.VSpace.mappings and (type(value) in module.ArrayBox.mappings), type(value)
         assert module.VSpace.mappings[type(value)](value) == np.shape(value)
 

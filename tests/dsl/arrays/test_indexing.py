@@ -149,3 +149,12 @@ def test_numbers_that_an_integer_array_cannot_hold(value: Any, size: int) -> Non
         with pytest.raises((OverflowError, ValueError)):
             target[: len(value) if isinstance(value, list) else 1] = value
         assert not target.any()
+
+
+@pytest.mark.parametrize("size", [6, 50_000])
+@pytest.mark.parametrize("key", [[0, 0, 1], slice(3)], ids=str)
+def test_at_refuses_surplus_axes(key: Any, size: int) -> None:
+    for target in (np.zeros(size, complex), wf.zeros(size, complex)):
+        with pytest.raises(ValueError, match="broadcast"):
+            np.add.at(target, key, np.ones((1, 3)))
+        assert not target.any()
