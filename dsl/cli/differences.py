@@ -30,10 +30,12 @@ class ResultComparison:
     Attributes
     ----------
     again : Arrays
-        The results of a second reference run. Results that differ between the reference runs are not compared.
+        The arrays of a second reference run. A result that differs between the reference runs may also differ on weft.
+    printed_again : str
+        The printed text of the second reference run.
     scales : tuple of float
-        The largest magnitude in each of the program's arrays, in increasing order. Residuals and changes between
-        iterations are differences of values of these sizes.
+        The magnitudes that `scales_of` returns for the reference run. Residuals and changes between iterations are
+        differences of values of these sizes.
     """
 
     again: Arrays
@@ -45,7 +47,7 @@ class ResultComparison:
         return next((scale for scale in self.scales if difference <= OF_PROGRAM * precision * scale), None)
 
     def arrays(self, theirs: Arrays, ours: Arrays) -> list[Row]:
-        """Compare arrays by name, and return a row of the report for each name."""
+        """Compare arrays by name, and return a row of the report for each name: name, verdict, and whether it is good."""
         rows = []
         for name in sorted(set(theirs) | set(ours)):
             if name not in theirs or name not in ours:
@@ -136,9 +138,9 @@ def _differs_in_sign(wanted: np.ndarray, found: np.ndarray, limit: float) -> boo
 
 
 def scales_of(arrays: Arrays, printed: str) -> tuple[float, ...]:
-    """Return the largest finite magnitudes of the arrays of two or more floats or complex numbers, in increasing order.
+    """Return the largest finite magnitude of each array of two or more floats or complex numbers, in increasing order.
 
-    If there are no such arrays, return the magnitudes of the printed numbers.
+    Equal magnitudes are returned once. If there are no such arrays, return the magnitudes of the printed numbers.
     """
     large = [np.abs(a[np.isfinite(a)]).max(initial=0) for a in arrays.values() if a.dtype.kind in "fc" and a.size > 1]
     return tuple(sorted({float(one) for one in large or [abs(float(text)) for text in NUMBER.findall(printed)]}))

@@ -31,7 +31,8 @@ class LineSampler:
     seconds : dict
         Seconds on the host by file and line, without the launches that have a source line.
     packages : dict of dict
-        By file and line: seconds by package or library function. The empty name is the program itself.
+        By file and line: seconds by package or library function. The empty name stands for the program and the standard
+        library.
     """
 
     def __init__(self) -> None:
@@ -109,7 +110,7 @@ class LineSampler:
 
 
 def _package_of(innermost: FrameType, program: FrameType) -> str:
-    """Return the package of the innermost frame outside the standard library, or "" for the program itself."""
+    """Return the package of the innermost frame outside the standard library, or "" if the program is this frame."""
     frame: FrameType | None = innermost
     while frame is not None and frame is not program:
         name: str = frame.f_globals.get("__name__", "").partition(".")[0]
