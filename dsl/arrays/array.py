@@ -564,9 +564,7 @@ def check_writable(array: Array) -> None:
 
 def is_writable(array: Array) -> bool:
     """Return whether an array is writable; scalars and views with overlapping elements are not."""
-    if isinstance(array, (ReadOnly, Scalar)):
-        return False
-    return array._view is None or not overlaps(*array._view[:2])
+    return not isinstance(array, (ReadOnly, Scalar)) and (array._view is None or not overlaps(*array._view[:2]))
 
 
 def whole(storage: Storage) -> View:

@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
-from weft.dsl.arrays.array import Array, record, start
+from weft.dsl.arrays.array import Array, record_array, start
 from weft.dsl.arrays.indexing import assign_recorded
 from weft.dsl.arrays.memoized import memoized
 from weft.dsl.arrays.memory_order import memory_order, permuted, unpermuted
@@ -96,7 +96,7 @@ def pad(array: Any, pad_width: ArrayLike, mode: Any = "constant", **options: Any
             if isinstance(fill, np.integer) and array.dtype.kind == "i":
                 fill = array.dtype.type(int(fill))  # (signed integers raise OverflowError; unsigned ones wrap around)
             current_epoch(array.device)  # (the array may be on another device than the default one)
-            result = record(broadcast_expr(constant(fill, array.dtype), shape))
+            result = record_array(broadcast_expr(constant(fill, array.dtype), shape))
             assign_recorded(
                 result, tuple(slice(lo, lo + n) for (lo, _), n in zip(widths, array.shape, strict=True)), array
             )
