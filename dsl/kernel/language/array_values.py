@@ -294,8 +294,6 @@ def assign_view(c: Compiler, view: ArrayValue, value: object, **attributes: Any)
     inner = value
     if isinstance(value, ArrayValue):
         check_fits(c, value, view)
-    if isinstance(value, ArrayValue) and value.ndim > view.ndim:
-        c.fail(f"an array of {value.ndim} axes cannot be assigned to {view.ndim}")
     with each(c, view.shape, safe_order(c, view, value)) as index:
         spots = TupleValue(index)
         if isinstance(value, ArrayValue):
@@ -308,6 +306,8 @@ def check_fits(c: Compiler, value: ArrayValue, view: ArrayValue) -> None:
 
     Kernels with `debug` or the `checked` setting also compare the lengths at run time.
     """
+    if value.ndim > view.ndim:
+        c.fail(f"an array of {counted(value.ndim, 'axis', 'axes')} cannot be assigned to {view.ndim}")
     for extent, wanted in zip(reversed(value.shape), reversed(view.shape), strict=False):
         if isinstance(extent, int) and extent == 1:
             continue
@@ -358,6 +358,8 @@ def safe_order(c: Compiler, view: ArrayValue, value: object) -> Order | None:
     KernelTypeError if each order would overwrite an element before it is read.
     """
     if not isinstance(value, ArrayValue) or not value.ndim or value is view:
+        return None
+    if value.pointer is view.pointer and value.shape == view.shape and value.strides == view.strides:
         return None
     if (value.origin, value.space, value.dtype) != (view.origin, view.space, view.dtype):
         return None

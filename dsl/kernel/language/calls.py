@@ -29,7 +29,7 @@ from weft.dsl.kernel.language.invocation import Invocation
 from weft.dsl.kernel.language.kernel_errors import KernelError
 from weft.dsl.kernel.language.known import compute
 from weft.dsl.kernel.language.source import source_of
-from weft.dsl.kernel.language.statements import bind_arguments, inline
+from weft.dsl.kernel.language.statements import bind_arguments, bind_call, inline
 from weft.dsl.kernel.language.types import ScalarType, Type, field_names
 from weft.dsl.kernel.language.values import (
     ArrayValue,
@@ -97,7 +97,8 @@ def _call_object(call: Invocation, held: object, arguments: list[Any], keywords:
         return functions.call_library(call, held, arguments)
     handler = handlers.find_function(held) or getattr(held, "compile_call", None)
     if handler is not None:
-        bound = _bind(c, held, inspect.signature(handler), call, *arguments, **keywords)
+        name = getattr(held, "__name__", str(held))
+        bound = bind_call(c, name, inspect.signature(handler), call, *arguments, **keywords)
         return handler(*bound.args, **bound.kwargs)
     if isinstance(held, (UFunc, np.ufunc)):
         return _elementwise(call, held, arguments, keywords)
@@ -113,17 +114,6 @@ def _call_object(call: Invocation, held: object, arguments: list[Any], keywords:
         name = getattr(held, "__qualname__", None) or getattr(held, "__name__", type(held).__name__)
         c.fail(f"{name} cannot be called in a kernel: write a loop, or call it outside the kernel")
     c.fail(f"{describe(Constant(held))} cannot be called")
-
-
-def _bind(c: Compiler, held: object, signature: inspect.Signature, /, *arguments: Any, **keywords: Any) -> Any:
-    """Bind the arguments of a call to the parameters of `signature`, and return the `BoundArguments`.
-
-    Raises KernelTypeError if they do not fit. The message names `held`, the function that is called.
-    """
-    try:
-        return signature.bind(*arguments, **keywords)
-    except TypeError as error:
-        c.fail(f"{getattr(held, '__name__', held)}(): {error}")
 
 
 def _elementwise(call: Invocation, held: Any, arguments: list[Any], keywords: dict[str, Any]) -> Any:
@@ -185,10 +175,18 @@ def _elementwise_into(call: Invocation, name: str, operands: list[Any], out: Any
     c = call.c
     if not isinstance(out, ArrayValue):
         c.fail(f"{name}() writes to an array, not to {describe(out)}")
+    orders: list[arrays.Order | None] = []
     for operand in operands:
         if isinstance(operand, ArrayValue):
             arrays.check_fits(c, operand, out)
-    with arrays.each(c, out.shape) as index:
+        orders.append(arrays.safe_order(c, out, operand))
+    needed = [order for order in orders if order is not None]
+    if len(needed) > 1:
+        c.fail(
+            f"{name}() of several parts of {out.label or 'an array'} that may overlap its output: use a loop, or a local "
+            "array for the result"
+        )
+    with arrays.each(c, out.shape, needed[0] if needed else None) as index:
         parts = (
             arrays.select(c, o, TupleValue(arrays.aligned(o, index))) if isinstance(o, ArrayValue) else o
             for o in operands
@@ -216,7 +214,7 @@ def _with_fields(call: Invocation, maker: Any, arguments: list[Any], keywords: d
     """Compile a call to the class of a named tuple or of a dataclass."""
     c = call.c
     methods.check_constructor(c, maker)
-    given = _bind(c, maker, inspect.signature(maker), *arguments, **keywords).arguments
+    given = bind_call(c, maker.__name__, inspect.signature(maker), *arguments, **keywords).arguments
     if dataclasses.is_dataclass(maker):
         defaults = {f.name: f.default for f in dataclasses.fields(maker) if f.default is not dataclasses.MISSING}
     else:

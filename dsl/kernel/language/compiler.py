@@ -57,7 +57,7 @@ _KEEPS_NONNEGATIVE = frozenset(
     "add multiply floor_divide remainder right_shift left_shift bitwise_and bitwise_or minimum maximum".split()
 )
 _GROWING = frozenset(("add", "multiply", "left_shift"))  # ops whose results may not fit in integers narrower than INT
-_MOST_SHOWN = 8  # values in the error record
+_MOST_SHOWN = 8  # words for values in the error record
 _POWERS = {2: "square", 1: "positive", 0.5: "sqrt", -1: "reciprocal"}
 
 
@@ -348,7 +348,8 @@ class Compiler(Variables):
     def report(self, condition: Value | None, error: object, message: str, values: tuple[Value, ...] = ()) -> None:
         """Emit code that ends the thread and makes the launch raise `error`, if the condition is true or not given.
 
-        `message` has a ``{}`` for each of the int64 or float64 `values`.
+        `message` has a ``{}`` for each of the numbers `values`. A complex number takes two words of the error record, and
+        any other number takes one word.
         """
         b = self.builder
         if condition is not None:
@@ -357,23 +358,30 @@ class Compiler(Variables):
             return
         if self.reporting:
             pointer = self.error_record()
-            if len(values) > _MOST_SHOWN:
-                self.fail(f"a message of a kernel shows at most {_MOST_SHOWN} values")
+            words = [word for value in values for word in self._words_of(value)]
+            if len(words) > _MOST_SHOWN:
+                self.fail(f"a message of a kernel shows at most {_MOST_SHOWN} values (a complex number counts as two)")
             self.sites.append((error, message, tuple(str(v.type) for v in values), self.location))
             zero, one = b.constant(0, np.int64), b.constant(1, np.int64)
             (old,) = b.emit("atomic_cas", (pointer, b.constant(0), zero, one), (INT,))
             with b.if_(b.op("equal", old, zero, dtype=BOOL)):
                 b.store(pointer, b.constant(1), b.constant(len(self.sites) - 1, np.int64))
-                for k, (word, axis) in enumerate((w, a) for w in ("block_index", "thread_index") for a in range(3)):
-                    (number,) = b.emit(word, (), (self.index_dtype,), axis=axis)
+                for k, (name, axis) in enumerate((w, a) for w in ("block_index", "thread_index") for a in range(3)):
+                    (number,) = b.emit(name, (), (self.index_dtype,), axis=axis)
                     b.store(pointer, b.constant(2 + k), b.cast(number, np.int64))
-                for k, value in enumerate(values):
-                    if dtype_kind(value.type) == "f":  # type: ignore[arg-type]
-                        float_pointer = b.reinterpret(pointer, np.float64)
-                        b.store(float_pointer, b.constant(8 + k), b.cast(value, np.float64))
-                        continue
-                    b.store(pointer, b.constant(8 + k), b.cast(value, np.int64))
+                for k, word in enumerate(words):
+                    own = b.reinterpret(pointer, np.float64) if word.type == np.float64 else pointer
+                    b.store(own, b.constant(8 + k), word)
         b.leave(self.exit)
+
+    def _words_of(self, value: Value) -> list[Value]:
+        """Return the float64 or int64 values that represent a number in the error record."""
+        b, dtype = self.builder, value.type
+        kind = dtype_kind(dtype)  # type: ignore[arg-type]
+        if kind == "c":
+            part = np.dtype(f"f{dtype.itemsize // 2}")  # type: ignore[union-attr]
+            return [b.cast(b.op(name, value, dtype=part), np.float64) for name in ("real", "imag")]
+        return [b.cast(value, np.float64 if kind == "f" else np.int64)]
 
     def error_record(self) -> Value:
         """Return the hidden parameter that points to the error record, an array of 16 int64 words."""
@@ -411,6 +419,8 @@ def _cast_constant(value: object, dtype: np.dtype, wraps: bool) -> Any:
         value = value.value
     if isinstance(value, np.generic) and is_bfloat16(value.dtype):
         value = np.float32(value)
+    if isinstance(value, (complex, np.complexfloating)) and dtype.kind in "iuf":
+        value = value.real
     if dtype.kind in "iu" and isinstance(value, (float, np.floating)):
         limits, value = np.iinfo(dtype), float(value)
         if np.isnan(value):
@@ -423,7 +433,5 @@ def _cast_constant(value: object, dtype: np.dtype, wraps: bool) -> Any:
             if not wraps or not -(2**63) <= value < 2**64:
                 raise KernelTypeError(f"Python int {value} is out of bounds for {dtype}")
         return np.array(wrapped, f"u{dtype.itemsize}").view(dtype)[()]
-    if isinstance(value, (complex, np.complexfloating)) and dtype.kind in "iuf":
-        value = value.real
     with np.errstate(all="ignore"):
         return dtype.type(value)

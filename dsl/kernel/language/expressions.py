@@ -17,6 +17,7 @@ from typing import Any
 
 import numpy as np
 
+from weft.codegen import dtype_kind
 from weft.dsl.kernel.language import array_values as arrays
 from weft.dsl.kernel.language import extents
 from weft.dsl.kernel.language.compiler import Compiler, FunctionFrame
@@ -48,6 +49,7 @@ from weft.dsl.kernel.language.values import (
 from weft.dsl.kernel.language.variables import Unresolved, Variable
 from weft.runtime import counted
 
+_CONVERSIONS: dict[str, Callable[[object], str]] = {"r": repr, "a": ascii, "s": str}
 _UNARY: dict[type[ast.unaryop], str] = {ast.USub: "negative", ast.UAdd: "positive", ast.Invert: "invert"}
 # Unsupported constructs: their names, and alternatives.
 _REFUSED: dict[type[ast.AST], tuple[str, str]] = {
@@ -317,8 +319,10 @@ def _formatted(frame: FunctionFrame, node: ast.JoinedStr) -> Any:
         spec = _format(frame, part)
         value = evaluate(frame, part.value)
         if isinstance(value, Constant):
-            pieces[-1] += format(value.value, spec) if spec else str(value.value)
+            pieces[-1] += _constant_text(frame, part, value.value, spec)
             continue
+        if spec:
+            _check_format(frame, part, value, spec)
         values.append(value)
         formats.append(spec)
         pieces.append("")
@@ -341,6 +345,29 @@ def _format(frame: FunctionFrame, part: ast.FormattedValue) -> str:
             part, "a format in a kernel is a width, a precision and one of d x X o e f g, such as 08.3f", "syntax"
         )
     return spec
+
+
+def _constant_text(frame: FunctionFrame, part: ast.FormattedValue, held: object, spec: str) -> str:
+    """Return the text of a constant in an f-string."""
+    converted = _CONVERSIONS[chr(part.conversion)](held) if part.conversion > 0 else held
+    try:
+        return format(converted, spec) if spec else str(converted)
+    except (TypeError, ValueError) as error:
+        frame.fail(part, str(error))
+
+
+def _check_format(frame: FunctionFrame, part: ast.FormattedValue, value: object, spec: str) -> None:
+    """Raise KernelTypeError if the format specifier `spec` does not fit the run-time number `value`."""
+    dtype = frame.compiler.scalar(value).dtype
+    floating = dtype_kind(dtype) in "fc"
+    try:
+        format(1.0 if floating else 1, spec)
+    except ValueError:
+        fits = False
+    else:
+        fits = not spec[-1].isalpha() or (spec[-1] in "eEfFgG") == floating
+    if not fits:
+        frame.fail(part, f"the format {spec!r} does not fit {describe(value)}")
 
 
 def _walrus(frame: FunctionFrame, node: ast.NamedExpr) -> Any:
@@ -411,7 +438,7 @@ def bind(frame: FunctionFrame, target: ast.expr, value: object, fresh: bool = Fa
         case ast.Subscript(value=owner, slice=index):
             set_item(frame, evaluate(frame, owner), evaluate(frame, index), value, target)
         case ast.Attribute(value=owner, attr=name):
-            _set_attribute(frame, owner, name, value)
+            set_attribute(frame, evaluate(frame, owner), owner, name, value)
         case ast.Starred():
             frame.fail(target, "a starred target stands in a tuple", "syntax")
 
@@ -473,9 +500,9 @@ def set_item(frame: FunctionFrame, owner: object, index: Any, value: object, nod
         raise frame.located(error, node) from None
 
 
-def _set_attribute(frame: FunctionFrame, owner: ast.expr, name: str, value: object) -> None:
+def set_attribute(frame: FunctionFrame, held: Any, owner: ast.expr, name: str, value: object) -> None:
+    """Compile ``owner.name = value``, where `held` is the value of the expression `owner`."""
     c = frame.compiler
-    held = evaluate(frame, owner)
     if isinstance(held, RecordValue):
         arrays.set_field(c, held, name, value)
         return

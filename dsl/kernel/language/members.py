@@ -96,8 +96,10 @@ def python_class(c: Compiler, value: object) -> type:
 def is_instance(c: Compiler, value: object, wanted: object) -> bool:
     """Return whether a value is an instance of a class, or of a scalar type of weft.
 
-    NumPy numbers are also instances of the Python types of their kind.
+    NumPy numbers are also instances of the Python types of their kind. Raises KernelTypeError if `wanted` is neither.
     """
+    if not isinstance(wanted, (type, ScalarType)):
+        c.fail(f"isinstance takes classes, not {describe(Constant(wanted))}")
     if isinstance(value, ScalarValue) or (isinstance(value, Constant) and isinstance(value.value, np.generic)):
         kind = c.kind(value)
         if isinstance(kind, np.dtype) and isinstance(wanted, ScalarType):

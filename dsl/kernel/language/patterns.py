@@ -12,10 +12,12 @@ import numpy as np
 from weft.codegen import Value
 from weft.dsl.kernel.language.compiler import FunctionFrame
 from weft.dsl.kernel.language.expressions import evaluate, read_attribute
+from weft.dsl.kernel.language.kernel_errors import KernelError
 from weft.dsl.kernel.language.known import known
 from weft.dsl.kernel.language.members import is_instance
+from weft.dsl.kernel.language.types import ScalarType
 from weft.dsl.kernel.language.value_operators import compare
-from weft.dsl.kernel.language.values import Constant, TupleValue
+from weft.dsl.kernel.language.values import Constant, TupleValue, describe
 from weft.runtime import counted
 
 Truth = bool | Value
@@ -26,6 +28,13 @@ def test(frame: FunctionFrame, pattern: ast.pattern, subject: Any) -> Truth:
 
     Return a bool if the result is known at compile time, otherwise a run-time bool.
     """
+    try:
+        return _test(frame, pattern, subject)
+    except KernelError as error:
+        raise frame.located(error, pattern) from None
+
+
+def _test(frame: FunctionFrame, pattern: ast.pattern, subject: Any) -> Truth:
     c = frame.compiler
     match pattern:
         case ast.MatchAs(pattern=None):
@@ -70,6 +79,8 @@ def _parts(
     """
     if isinstance(pattern, ast.MatchClass):
         held = known(frame.compiler, evaluate(frame, pattern.cls), "the class of a pattern")
+        if not isinstance(held, (type, ScalarType)):
+            frame.fail(pattern.cls, f"a pattern with brackets begins with a class, not with {describe(Constant(held))}")
         return _members(frame, held, pattern, subject) if is_instance(frame.compiler, subject, held) else None
     if not isinstance(subject, TupleValue) or not issubclass(subject.maker or tuple, tuple):
         return None

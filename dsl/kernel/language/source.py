@@ -46,12 +46,16 @@ class Source:
     def location(self, node: ast.AST) -> SourceLocation:
         """Return the source location of a node."""
         line = getattr(node, "lineno", self.tree.lineno)
-        start = getattr(node, "col_offset", 0) + self.shift
+        text = linecache.getline(self.file, line).rstrip("\n")
+
+        def column(offset: int) -> int:  # (`ast` counts bytes)
+            return len(text.encode()[: offset + self.shift].decode(errors="ignore")) if text else offset
+
+        start = column(getattr(node, "col_offset", 0))
         end = getattr(node, "end_col_offset", None)
         if end is None or getattr(node, "end_lineno", line) != line:
-            text = linecache.getline(self.file, line).rstrip("\n")
             return SourceLocation(self.file, line, start, max(len(text), start + 1), text)
-        return SourceLocation(self.file, line, start, end + self.shift, linecache.getline(self.file, line).rstrip("\n"))
+        return SourceLocation(self.file, line, start, column(end), text)
 
     def inner(self, tree: Tree) -> Source:
         """Return the source of a nested function, given its syntax tree."""
@@ -65,12 +69,12 @@ def source_of(function: FunctionType) -> Source:
     Raises KernelSyntaxError if the function cannot be decompiled, or is a coroutine.
     """
     linecache.lazycache(function.__code__.co_filename, function.__globals__)
-    return _source(function.__code__)
+    return _source(function.__code__, function.__code__.co_filename)
 
 
-@lru_cache(maxsize=1024)
-def _source(code: CodeType) -> Source:
-    file, first = code.co_filename, code.co_firstlineno
+@lru_cache(maxsize=1024)  # (code objects of different files can be equal)
+def _source(code: CodeType, file: str) -> Source:
+    first = code.co_firstlineno
     # Do not use inspect.getsourcelines, which resolves the file of every loaded module.
     linecache.checkcache(file)
     if file == "<string>" and file not in linecache.cache and sys.argv[:1] == ["-c"]:

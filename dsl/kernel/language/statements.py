@@ -7,10 +7,11 @@ condition known at compile time leaves one branch.
 from __future__ import annotations
 
 import ast
-import inspect
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager, nullcontext
 from functools import partial
+from inspect import BoundArguments, Parameter, Signature
+from inspect import signature as signature_of
 from typing import Any
 
 from weft.dsl.kernel.language import array_values as arrays
@@ -23,6 +24,7 @@ from weft.dsl.kernel.language.expressions import (
     lookup,
     named_variable,
     read_attribute,
+    set_attribute,
     set_item,
     subscript,
 )
@@ -45,7 +47,6 @@ from weft.dsl.kernel.language.values import (
 )
 from weft.dsl.kernel.language.variables import Unresolved
 from weft.dsl.kernel.language.waiting import begin_waiting, count_waiting
-from weft.runtime import counted
 
 UNROLL_LIMIT = 1024
 DEPTH_LIMIT = 64
@@ -124,7 +125,9 @@ def _augmented(frame: FunctionFrame, node: ast.AugAssign) -> None:
             old = subscript(frame, target, held, index)
             store = partial(set_item, frame, held, index, node=target)
         case ast.Attribute(value=owner, attr=name):
-            old = read_attribute(frame, target, evaluate(frame, owner), name)
+            held = evaluate(frame, owner)
+            old = read_attribute(frame, target, held, name)
+            store = partial(set_attribute, frame, held, owner, name)
     value = evaluate(frame, node.value)
     if isinstance(old, ArrayValue) and old.ndim:
         _whole_array(frame, old, type(node.op), value)
@@ -134,6 +137,8 @@ def _augmented(frame: FunctionFrame, node: ast.AugAssign) -> None:
 
 def _whole_array(frame: FunctionFrame, array: ArrayValue, operator: type[ast.operator], value: object) -> None:
     c = frame.compiler
+    if isinstance(value, ArrayValue):
+        arrays.check_fits(c, value, array)
     with arrays.each(c, array.shape, arrays.safe_order(c, array, value)) as position:
         other = value
         if isinstance(value, ArrayValue):
@@ -368,9 +373,10 @@ def _assert(frame: FunctionFrame, node: ast.Assert) -> None:
     truth = c.truth(evaluate(frame, node.test))
     if truth is True:
         return
-    message = Constant("assertion failed") if node.msg is None else evaluate(frame, node.msg)
-    text, values = message_of(c, message)
-    c.report(None if truth is False else c.ir(negate(c, truth)), AssertionError, text, values)
+    with nullcontext() if truth is False else c.builder.if_(c.ir(negate(c, truth))):
+        message = Constant("assertion failed") if node.msg is None else evaluate(frame, node.msg)
+        text, values = message_of(c, message)
+        c.report(None, AssertionError, text, values)
 
 
 def _raise(frame: FunctionFrame, node: ast.Raise) -> bool:
@@ -518,7 +524,7 @@ def global_names(c: Compiler, function: Any) -> Callable[[str], Any]:
 
 
 def _defaults(c: Compiler, function: Callable[..., Any]) -> dict[str, Any]:
-    parameters = inspect.signature(function, follow_wrapped=False).parameters.values()
+    parameters = signature_of(function, follow_wrapped=False).parameters.values()
     return {p.name: wrap(c, p.default, p.name) for p in parameters if p.default is not p.empty}
 
 
@@ -532,25 +538,30 @@ def bind_arguments(
 ) -> list[tuple[ast.arg, Any]]:
     """Return pairs (parameter, value) for a function, with default values for missing arguments."""
     tree = source.tree.args
-    positional = (*tree.posonlyargs, *tree.args)
-    bound: list[tuple[ast.arg, Any]] = list(zip(positional, arguments, strict=False))
-    left = dict(keywords)
-    extra = arguments[len(positional) :]
-    if extra and tree.vararg is None:
-        frame.fail(
-            node, f"{source.name}() takes {counted(len(positional), 'argument')}, but {len(arguments)} were given"
-        )
-    if tree.vararg is not None:
-        bound.append((tree.vararg, TupleValue(tuple(extra))))
     if tree.kwarg is not None:
-        frame.fail(node, "** parameters are not part of the kernel language", "syntax")
-    for argument in (*positional[len(arguments) :], *tree.kwonlyargs):
-        if argument.arg in left:
-            bound.append((argument, left.pop(argument.arg)))
-        elif argument.arg in defaults:
-            bound.append((argument, defaults[argument.arg]))
-        else:
-            frame.fail(node, f"{source.name}() misses the argument {argument.arg!r}")
-    if left:
-        frame.fail(node, f"{source.name}() has no argument {next(iter(left))!r}, or it was given twice")
-    return bound
+        frame.fail(node, f"{source.name}() has a ** parameter, which is not part of the kernel language", "syntax")
+    kinds = (
+        (Parameter.POSITIONAL_ONLY, tree.posonlyargs),
+        (Parameter.POSITIONAL_OR_KEYWORD, tree.args),
+        (Parameter.VAR_POSITIONAL, filter(None, [tree.vararg])),
+        (Parameter.KEYWORD_ONLY, tree.kwonlyargs),
+    )
+    pairs = [(kind, argument) for kind, group in kinds for argument in group]
+    parameters = [Parameter(a.arg, kind, default=defaults.get(a.arg, Parameter.empty)) for kind, a in pairs]
+    bound = bind_call(frame.compiler, source.name, Signature(parameters), *arguments, **keywords)
+    bound.apply_defaults()
+    values = bound.arguments
+    if tree.vararg is not None:
+        values[tree.vararg.arg] = TupleValue(values[tree.vararg.arg])
+    return [(argument, values[argument.arg]) for _, argument in pairs]
+
+
+def bind_call(c: Compiler, name: str, signature: Signature, /, *arguments: Any, **keywords: Any) -> BoundArguments:
+    """Bind the arguments of a call of the function `name` to the parameters of `signature`.
+
+    Raises KernelTypeError if they do not fit.
+    """
+    try:
+        return signature.bind(*arguments, **keywords)
+    except TypeError as error:
+        c.fail(f"{name}(): {error}")

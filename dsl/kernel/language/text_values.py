@@ -69,6 +69,8 @@ class _Letters:
 def store_text(c: Compiler, target: RecordValue, value: object) -> None:
     """Copy a text to an element of a text array, and pad the element with zeros."""
     letters = _Letters(c, value)
+    if target.dtype.kind == "S" and any(code > 127 for code in letters.codes or ()):
+        c.fail(f"{describe(value)} cannot be stored in bytes: it has letters that are not ASCII")
     kind = np.dtype(np.uint32 if target.dtype.kind == "U" else np.uint8)
     pointer = c.builder.reinterpret(target.pointer, kind)
     for k in range(width(target.dtype)):

@@ -439,9 +439,9 @@ def typeof(value: Any) -> Type:
     if isinstance(own, Type):
         return own
     if isinstance(getattr(value, "dtype", None), np.dtype) and hasattr(value, "strides"):
-        return ArrayType(
-            from_dtype(value.dtype), len(value.shape), layout_of(value.shape, value.strides, value.dtype.itemsize)
-        )
+        layout = layout_of(value.shape, value.strides, value.dtype.itemsize)
+        readonly = not getattr(getattr(value, "flags", None), "writeable", True)
+        return ArrayType(from_dtype(value.dtype), len(value.shape), layout, readonly)
     interface = getattr(value, "__cuda_array_interface__", None)
     if isinstance(interface, dict):
         dtype = np.dtype(interface["typestr"])

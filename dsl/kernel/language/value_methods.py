@@ -90,6 +90,8 @@ def _number_method(
     wanted = int(name in ("astype", "view"))
     if len(arguments) != wanted:
         c.fail(f"{name}() of a number takes {counted(wanted, 'argument')}, but {len(arguments)} were given")
+    if name in ("bit_length", "bit_count") and number.dtype.kind not in "iub":
+        c.fail(f"{name}() is for integers, not for {describe(number)}")
     match name:
         case "conjugate":
             return c.apply("conjugate", number) if number.dtype.kind == "c" else number
@@ -301,14 +303,19 @@ def _item(call: Invocation, array: ArrayValue, *index: Any) -> Any:
     elif len(index) == 1:  # a position in C order
         array = arrays.flatten(call.c, array)
     elif len(index) != array.ndim:
-        call.c.fail(f"item() of an array of {counted(array.ndim, 'axis')} takes one index or one for each axis")
-    return _number_method(call, arrays.select(call.c, array, TupleValue(tuple(index))), "item", [], {})
+        axes = counted(array.ndim, "axis", "axes")
+        call.c.fail(f"item() of an array of {axes} takes one index or one for each axis")
+    found = arrays.select(call.c, array, TupleValue(tuple(index)))
+    if not isinstance(found, ScalarValue):
+        call.c.fail(f"item() is for arrays of numbers, not of {array.dtype}: index the array")
+    return _number_method(call, found, "item", [], {})
 
 
 def _dot(call: Invocation, array: ArrayValue, other: object) -> Any:
     c = call.c
     if not isinstance(other, ArrayValue) or array.ndim != 1 or other.ndim != 1:
         c.fail("dot in a kernel takes two 1-d arrays: write the loops for matrices")
+    arrays.check_equal(c, array.shape[0], other.shape[0], "arrays of length {} and {} have no dot product")
     dtype = np.result_type(array.dtype, other.dtype)
 
     def combine(total: Any, index: TupleValue) -> Any:

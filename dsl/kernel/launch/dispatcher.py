@@ -11,6 +11,7 @@ import functools
 import inspect
 from collections.abc import Callable, Sequence
 from math import prod
+from operator import index
 from types import FunctionType
 from typing import Any
 
@@ -188,14 +189,15 @@ class KernelDispatcher(KernelFunction, Inspection):
 
     def forall(self, ntasks: int, tpb: int = 0, stream: object = 0, sharedmem: int = 0) -> ConfiguredKernel:
         """Return the kernel with a 1-D grid that has at least `ntasks` threads."""
-        if not hasattr(ntasks, "__int__"):
+        if not hasattr(ntasks, "__index__"):
             raise LaunchError(
                 f"forall takes the number of tasks, an integer, not {ntasks!r}; k[grid, block] has other shapes"
             )
-        if int(ntasks) < 0:
+        count = index(ntasks)
+        if count < 0:
             raise LaunchError(f"Can't create ForAll with negative task count: {ntasks}")
-        threads = int(tpb) or 256
-        return self.configure(max(-(-int(ntasks) // threads), 1), threads, stream, sharedmem)
+        threads = prod(triple("block", tpb or 256))
+        return self.configure(max(-(-count // threads), 1), threads, stream, sharedmem)
 
     # -- compiling ----------------------------------------------------------------------------
 
@@ -418,19 +420,19 @@ def kernel(function: Any = None, *signatures: Any, **options: Any) -> Any:
     return lambda inner: KernelDispatcher(inner, found, make_options(options), options.get("extensions") or ())
 
 
-_KNOWN = ("debug", "fastmath", "lineinfo", "link", "max_registers", "launch_bounds", "weak_scalars")
-# Numba's options that have no effect: functions are always inlined, optimized, cached and linked.
-_IGNORED = (
-    "opt",
-    "inline",
-    "forceinline",
-    "cache",
-    "lto",
-    "shared_memory_carveout",
-    "extensions",
+_KNOWN = (
+    "debug",
     "boundscheck",
-    "nopython",
+    "fastmath",
+    "lineinfo",
+    "link",
+    "max_registers",
+    "launch_bounds",
+    "weak_scalars",
+    "extensions",
 )
+# Numba's options that have no effect: functions are always inlined, optimized, cached and linked.
+_IGNORED = ("opt", "inline", "forceinline", "cache", "lto", "shared_memory_carveout", "nopython")
 
 
 def make_options(given: dict[str, Any]) -> Options:

@@ -51,6 +51,12 @@ if TYPE_CHECKING:
     from weft.fusion import Storage
 
 
+class ReportNote(str):
+    """The note of a launch on an exception object that the kernel raised. The next launch replaces the note."""
+
+    __slots__ = ()
+
+
 class _Parts(NamedTuple):
     """A tuple, dataclass or vector argument: its constructor, its field names and its prepared items."""
 
@@ -90,8 +96,11 @@ class DispatchedLaunch:
         items: list[int] = []
         # Prepare written memory first, so that an array that is passed twice has a single address.
         for k in found.written:
-            if descriptors[k][0] == "array" and not descriptors[k][4]:
-                raise KernelTypeError(f"{self.kernel.__name__} writes to argument {k}, a read-only array: pass a copy")
+            for own, wanted in zip(_flat(descriptors[k : k + 1]), _flat(found.descriptors[k : k + 1]), strict=True):
+                if own[0] == wanted[0] == "array" and wanted[4] and not own[4]:
+                    raise KernelTypeError(
+                        f"{self.kernel.__name__} writes to argument {k}, a read-only array: pass a copy"
+                    )
             for each in _leaves(self.given[k]):
                 if isinstance(each, LazyArray):
                     self.memory(each._storage, True)
@@ -333,18 +342,32 @@ def _report(device: Device, record: Any, found: Specialization) -> None:
     if not words[0]:
         return
     error, message, kinds, location = found.sites[int(words[1])]
-    values = [
-        words[8 + k : 9 + k].view(np.float64)[0].item() if "float" in kind else words[8 + k].astype(kind).item()
-        for k, kind in enumerate(kinds[:8])
-    ]
-    text = message.format(*values)
+    text = message.format(*_shown_values(words[8:], kinds))
     where = f"in block {tuple(int(w) for w in words[2:5])}, thread {tuple(int(w) for w in words[5:8])}"
     text = f"{text} {where}" if text else where
     shown = f"{text}\n{location.show()}" if location is not None else text
     if isinstance(error, BaseException):
-        error.add_note(shown)
-        raise error
-    raise error(shown)
+        notes = [note for note in getattr(error, "__notes__", ()) if not isinstance(note, ReportNote)]
+        error.__notes__ = [*notes, ReportNote(shown)]
+        raise error.with_traceback(None)
+    try:
+        made = error(shown)
+    except TypeError:  # a class whose constructor has other parameters
+        made = error.__new__(error, shown)
+    raise made
+
+
+def _shown_values(words: np.ndarray, kinds: tuple[str, ...]) -> Iterator[Any]:
+    """Yield the numbers in an error record, given their dtypes."""
+    floats = words.view(np.float64)
+    at = 0
+    for kind in kinds:
+        if "complex" in kind:
+            yield complex(floats[at], floats[at + 1])
+            at += 1
+        else:
+            yield floats[at].item() if "float" in kind else words[at].astype(kind).item()
+        at += 1
 
 
 # -- launches by kernels -----------------------------------------------------------------------

@@ -270,10 +270,7 @@ def _conversion(c: Compiler, number: ScalarValue, spec: str) -> str:
         return "f"  # as in Numba's CUDA target
     if not spec:
         return ""
-    floating = dtype_kind(number.dtype) in "fc"
-    if spec[-1].isalpha() and (spec[-1] in "eEfFgG") != floating:
-        c.fail(f"the format {spec!r} does not fit {describe(number)}")
-    return spec if spec[-1].isalpha() else spec + ("g" if floating else "d")
+    return spec if spec[-1].isalpha() else spec + ("g" if dtype_kind(number.dtype) in "fc" else "d")
 
 
 def _operators() -> None:

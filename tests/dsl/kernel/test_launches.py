@@ -62,6 +62,44 @@ def test_a_launch_of_nothing() -> None:
     weft.kernel(fill).forall(0)(np.zeros(0), 1)
 
 
+@pytest.mark.parametrize(("tasks", "threads"), [(2.5, 0), (4, 2.5), ("4", 0)])
+def test_forall_takes_integers(tasks: Any, threads: Any) -> None:
+    with pytest.raises((weft.LaunchError, weft.KernelTypeError), match="integer"):
+        weft.kernel(fill).forall(tasks, threads)
+
+
+class PairError(Exception):
+    def __init__(self, first: object, second: object) -> None:
+        super().__init__(first, second)
+
+
+SHARED_ERROR = ValueError("one for all launches")
+
+
+def test_a_raised_object_has_the_note_of_the_last_launch() -> None:
+    @weft.kernel
+    def fail(x: Any) -> None:
+        if x[cuda.grid(1)] > 0:
+            raise SHARED_ERROR
+
+    SHARED_ERROR.__notes__ = ["its own"]
+    for thread in (1, 2):
+        with pytest.raises(ValueError, match="one for all") as caught:
+            fail[1, 4](np.eye(4)[thread])
+        assert caught.value is SHARED_ERROR
+        own, note = SHARED_ERROR.__notes__
+        assert own == "its own" and f"thread ({thread}, 0, 0)" in note
+
+
+def test_messages_of_exceptions() -> None:
+    @weft.kernel
+    def fail(x: Any) -> None:
+        raise PairError(x[0], f"{x[1]:.1f}|{x[0]}")
+
+    with pytest.raises(PairError, match=r"\(3-4j\), 0\.5\+2\.0j\|\(3-4j\) in block \(0, 0, 0\)"):
+        fail[1, 1](np.array([3 - 4j, 0.5 + 2j]))
+
+
 def test_one_kernel_for_many_types() -> None:
     kernel = weft.kernel(fill)
     for dtype in (np.int8, np.uint16, np.int32, np.int64, np.float16, np.float32, np.float64, np.complex64, np.bool_):

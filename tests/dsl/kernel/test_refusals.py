@@ -7,6 +7,7 @@ from __future__ import annotations
 
 import re
 from collections.abc import Callable
+from pathlib import Path
 from typing import Any
 
 import numpy as np
@@ -130,6 +131,16 @@ def test_intrinsics_outside_of_kernels() -> None:
         with pytest.raises(TypeError, match="inside a kernel"):
             thing = getattr(cuda, name)
             thing(1) if name == "grid" else thing() if callable(thing) else int(thing)
+
+
+def test_equal_functions_of_two_files(tmp_path: Path) -> None:
+    for name in ("first.py", "second.py"):
+        text = "def kernel(x):\n    x[0] = missing\n"
+        (tmp_path / name).write_text(text)
+        made: dict[str, Any] = {}
+        exec(compile(text, str(tmp_path / name), "exec"), made)
+        with pytest.raises(weft.KernelNameError, match=name):
+            weft.kernel(made["kernel"])[1, 1](np.zeros(2))
 
 
 def test_function_without_source() -> None:

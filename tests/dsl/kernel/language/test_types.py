@@ -150,6 +150,12 @@ def test_types_of_values(value: Any, kind: types.Type) -> None:
     assert types.typeof(value) == kind
 
 
+def test_types_of_read_only_arrays() -> None:
+    for x in (np.ones(3), weft.evaluate(weft.ones(3))):
+        x.flags.writeable = False
+        assert str(types.typeof(x)) == "readonly float64[::1]"
+
+
 def test_types_of_weft_arrays() -> None:
     x = weft.ones((3, 4), np.float32)
     assert types.typeof(x) == float32[:, ::1]

@@ -57,6 +57,18 @@ def test_read_only_arrays_are_read_but_not_written(make: Callable[[], Any], kern
     assert np.array_equal(np.array(x), before) and out[0] == x[1]
 
 
+def test_read_only_arrays_in_declared_tuples_are_not_written() -> None:
+    @wf.kernel("void(UniTuple(float64[:], 2))")
+    def write_first(pair: Any) -> None:
+        pair[0][0] = pair[1][1]
+
+    x, y = np.zeros(2), _numpys()
+    write_first[1, 1]((x, x))
+    with pytest.raises(KernelTypeError, match="read-only"):
+        write_first[1, 1]((y, x))
+    assert y[0] == 0
+
+
 class Color(enum.IntEnum):
     RED = 1
 

@@ -261,3 +261,45 @@ def shared_by_name(out):
     out[0] = part.size
     out[1] = part.strides[0]
     out[2] = own.ndim + 1
+
+
+def mark_second(bodies, out):
+    bodies["mass"][1] = out[0] = 1
+
+
+@probe(np.zeros(3, [("mass", np.float64)]), IOUT, want=mark_second)
+def owner_of_an_augmented_field(bodies, out):
+    calls = 0
+
+    def following():
+        nonlocal calls
+        calls += 1
+        return calls
+
+    bodies[following()].mass += 1
+    out[0] = calls
+
+
+@probe(FLOATS, IOUT, options={"debug": True})
+def message_of_an_assertion_that_holds(x, out):
+    calls = 0
+
+    def called(value):
+        nonlocal calls
+        calls += 1
+        return value
+
+    assert x[0] > 0, f"{called(x[100])}"
+    out[0] = calls
+
+
+@probe(OUT)
+def output_that_overlaps(out):
+    out[0] = 1
+    np.add(out[:-1], 10, out[1:])
+    np.multiply(out[:4], 2, out[:4])
+
+
+@probe(INTS, printed="'a' a 2\n")
+def converted_constants(x):
+    print(f"{'a'!r} {'a'!s} {1 + 1!r}")

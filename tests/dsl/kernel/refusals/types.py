@@ -455,3 +455,101 @@ def message_with_many_values(x):
 @refused(TYPE, "coordinates")
 def distance_of_unequal_points(x):
     x[0] = math.dist((x[0], x[1]), (x[0], x[1], x[2]))  # here
+
+
+BODIES = np.zeros(2, [("mass", np.float64), ("charge", np.int32)])
+
+
+@refused(TYPE, "length 3 cannot be assigned to 4")
+def augmented_array_of_another_length(x):
+    a, b = cuda.local.array(4, np.float64), cuda.local.array(3, np.float64)
+    a[:] += b  # here
+    x[0] = a[3]
+
+
+@refused(TYPE, "2 axes cannot be assigned to 1", np.zeros(3), np.zeros((2, 3)))
+def augmented_array_of_fewer_axes(x, y):
+    x[:] += y  # here
+
+
+@refused(TYPE, "2 axes cannot be assigned to 1", np.zeros(3), np.zeros((2, 3)))
+def output_of_fewer_axes(x, y):
+    np.add(y, 1, x)  # here
+
+
+@refused(TYPE, "overlap its output")
+def output_that_overlaps_two_operands(x):
+    np.add(x[:-2], x[2:], x[1:-1])  # here
+
+
+@refused(TYPE, "length 5 and 3 have no dot product")
+def dot_of_other_lengths(x):
+    a, b = cuda.local.array(5, np.float64), cuda.local.array(3, np.float64)
+    x[0] = a.dot(b)  # here
+
+
+@refused(TYPE, "arrays of numbers", BODIES)
+def item_of_records(x):
+    x[0].mass = x.item(1).mass  # here
+
+
+@refused(TYPE, "arrays of numbers", np.zeros(2, "M8[D]"))
+def item_of_dates(x):
+    x[0] = x.item(1)  # here
+
+
+@refused(TYPE, "bit_length.*integers")
+def bit_length_of_a_float(x):
+    x[0] = x[0].bit_length()  # here
+
+
+@refused(TYPE, "ASCII", np.zeros(2, "S4"))
+def letters_that_bytes_do_not_have(x):
+    x[0] = "\u03a9"  # here
+
+
+@refused(TYPE, "positional only")
+def positional_parameter_by_name(x):
+    def added(a, /, b):
+        return a + b
+
+    x[0] = added(a=1, b=2)  # here
+
+
+@refused(TYPE, "classes, not int 3")
+def instance_of_a_number(x):
+    x[0] = isinstance(x[0], 3)  # here
+
+
+@refused(TYPE, "begins with a class")
+def pattern_of_a_function(x):
+    match x[0]:
+        case math.sqrt():  # here
+            x[0] = 1
+
+
+@refused(("KernelAttributeError",), "no attribute 'depth'")
+def pattern_of_another_attribute(x):
+    match Point(1, 2):
+        case Point(depth=1):  # here
+            x[0] = 1
+
+
+@refused(TYPE, "Unknown format code")
+def format_of_a_constant(x):
+    print(f"{'a':d}")  # here
+
+
+@refused(TYPE, "does not fit float64")
+def format_in_an_error(x):
+    raise ValueError(f"{x[0]:x}")  # here
+
+
+@refused(TYPE, "does not fit int64", np.zeros(2, np.int64))
+def precision_of_an_integer(x):
+    raise ValueError(f"{x[0]:.3}")  # here
+
+
+@refused(("KernelNameError",), r"\n {23}\^{7}$")
+def letters_of_several_bytes(x):
+    x[0] = len("äö") + missing  # here
