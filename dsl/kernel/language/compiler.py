@@ -39,7 +39,7 @@ from weft.dsl.kernel.language.values import (
     is_number,
     number_kind,
 )
-from weft.dsl.kernel.language.variables import Unresolved, Variable, Variables
+from weft.dsl.kernel.language.variables import Restart, Unresolved, Variable, Variables
 from weft.dsl.kernel.sanitizer.tracer import Tracer
 
 _ERRORS: dict[str, type[KernelError]] = {
@@ -152,6 +152,7 @@ class Compiler(Variables):
         self.written = set()  # numbers of the parameters that the kernel writes to
         self.errors: Value | None = None
         self.exit = "kernel"  # label of the scope that a thread leaves after reporting an error
+        self.callee: Any = None  # the recursive function that is being compiled
         self.occurrences: dict[Any, int] = {}
         self.stack: list[Any] = []  # the functions that are being inlined
 
@@ -372,6 +373,16 @@ class Compiler(Variables):
                 for k, word in enumerate(words):
                     own = b.reinterpret(pointer, np.float64) if word.type == np.float64 else pointer
                     b.store(own, b.constant(8 + k), word)
+        self.end_thread()
+
+    def end_thread(self) -> None:
+        """Emit code that ends the thread. A recursive function returns, and tells its caller to end the thread."""
+        callee, b = self.callee, self.builder
+        if callee is not None:
+            if not callee.ends:
+                callee.ends = True
+                raise Restart
+            b.store(callee.ended, b.constant(0), b.constant(True, BOOL))
         b.leave(self.exit)
 
     def _words_of(self, value: Value) -> list[Value]:
@@ -385,10 +396,24 @@ class Compiler(Variables):
 
     def error_record(self) -> Value:
         """Return the hidden parameter that points to the error record, an array of 16 int64 words."""
+        if self.callee is not None:
+            return self.visible("errors", self.error_record)
         if self.errors is None:
             self.errors = self.hide("errors", INT, ("errors",))
             self.arrays.append(f"{self.errors.name} {16 * INT.itemsize}")
         return self.errors
+
+    def visible(self, key: object, make: Callable[[], Any]) -> Any:
+        """Return the value that `make` returns in the callers of the current recursive function.
+
+        The value becomes a hidden argument of the function. Outside recursive functions, return ``make()``.
+        """
+        if self.callee is None:
+            return make()
+        if key not in self.callee.hidden:
+            self.callee.hidden[key] = make
+            raise Restart
+        return self.callee.values[key]
 
     def hide(self, name: str, dtype: np.dtype, what: tuple[Any, ...]) -> Value:
         """Add a hidden pointer parameter to the kernel, and return it. `what` tells a launch which argument to pass."""

@@ -450,6 +450,9 @@ def _bind_outer(frame: FunctionFrame, target: ast.Name, value: object) -> None:
         if target.id in parent.source.webs.names:
             variable = named_variable(parent, target.id)
             if variable is not None:
+                callee = frame.compiler.callee
+                if callee is not None and not callee.contains(parent):
+                    frame.fail(target, f"a function that calls itself cannot assign {target.id!r} of another function")
                 frame.compiler.assign(variable, value)
                 return
         parent = parent.parent

@@ -68,8 +68,8 @@ def _captured(c: Compiler, value: LazyArray, label: str) -> ArrayValue:
 
     Each launch passes a pointer to the array's storage as a hidden argument.
     """
-    if c.builder.blocks[0] is not c.builder.kernel.body:
-        c.fail(f"{label} is a weft array from outside: a function that is not inlined takes arrays as arguments")
+    if c.callee is not None:
+        return c.visible(("captured", id(value)), lambda: wrap(c, value, label))
     shape, strides, offset = value._view or whole(value._storage)
     with c.at_top():
         pointer = c.hide("captured", value.dtype, ("array", value))

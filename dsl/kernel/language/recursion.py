@@ -6,16 +6,19 @@ omitted.
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from collections.abc import Callable
+from dataclasses import dataclass, field
 from typing import Any
 
 import numpy as np
 
+from weft.codegen import Value
 from weft.dsl.kernel.language import extents
-from weft.dsl.kernel.language.compiler import Compiler
+from weft.dsl.kernel.language.compiler import Compiler, FunctionFrame
 from weft.dsl.kernel.language.invocation import Invocation
 from weft.dsl.kernel.language.statements import enter, lower_body
 from weft.dsl.kernel.language.values import (
+    BOOL,
     ArrayValue,
     Constant,
     DateValue,
@@ -36,6 +39,16 @@ class Recursive:
     run: int = -1
     tried: int = 0
     declared: Any = None  # the result's kind at the start of the function in this run
+    # Hidden arguments: functions that return them in a caller, and their values in the function.
+    hidden: dict[object, Callable[[], Any]] = field(default_factory=dict)
+    values: dict[object, Any] = field(default_factory=dict)
+    ends: bool = False  # whether the function can end the thread; it then has a bool as its last result
+    ended: Any = None  # pointer to this bool
+    path: tuple[Any, ...] = ()  # the path of the function's frame
+
+    def contains(self, frame: FunctionFrame) -> bool:
+        """Return whether a frame is that of this function, or of a call that is inlined in it."""
+        return frame.path[: len(self.path)] == self.path
 
 
 def marked(c: Compiler) -> set[Any]:
@@ -58,12 +71,17 @@ def call_recursive(call: Invocation, function: Any, key: object, arguments: list
     if entry.run != c.run:
         entry.run = c.run
         _define(call, function, entry, arguments, [v.type for v in flat])
+    _flatten_hidden(c, entry, flat)
     if entry.declared is None:
         entry.tried += 1
         if entry.tried > 8:
             c.fail(f"{_name(function)} has no return that does not call it again: a recursion without a bound")
         raise Unresolved
-    return _rebuild(c, entry.result, list(c.builder.call(entry.name, *flat)))
+    results = list(c.builder.call(entry.name, *flat))
+    if entry.ends:
+        with c.builder.if_(results.pop()):
+            c.end_thread()
+    return _rebuild(c, entry.result, results)
 
 
 def _name(function: Any) -> str:
@@ -74,6 +92,9 @@ def _name(function: Any) -> str:
 def _flatten(c: Compiler, value: object, flat: list[Any]) -> Any:
     """Append the IR values of an argument to `flat`, and return a description of the argument's type."""
     match value:
+        case Value():
+            flat.append(value)
+            return ("value", value.type)
         case Constant():
             number = c.scalar(value)
             flat.append(number.ir)
@@ -94,6 +115,8 @@ def _flatten(c: Compiler, value: object, flat: list[Any]) -> Any:
 def _restore(value: object, values: list[Any]) -> Any:
     """Rebuild an argument from the first values in `values`, and remove them from the list."""
     match value:
+        case Value():
+            return values.pop(0)
         case Constant() | ScalarValue():
             found = values.pop(0)
             weak = value.weak if isinstance(value, ScalarValue) else not isinstance(value.value, np.generic)
@@ -108,23 +131,44 @@ def _restore(value: object, values: list[Any]) -> Any:
     raise AssertionError(value)
 
 
+def _flatten_hidden(c: Compiler, entry: Recursive, flat: list[Any]) -> dict[object, Any]:
+    """Append the IR values of a function's hidden arguments to `flat`, and return the arguments."""
+    try:
+        hidden = {key: c.visible(key, make) for key, make in entry.hidden.items()}
+    except KeyError:  # a variable of another function, which is assigned later
+        raise Unresolved from None
+    for value in hidden.values():
+        _flatten(c, value, flat)
+    return hidden
+
+
 def _define(call: Invocation, function: Any, entry: Recursive, arguments: list[Any], types: list[Any]) -> None:
-    c = call.c
-    saved = (c.tables, c.exit, c.checked, c.stack, c.location)
+    c, b = call.c, call.c.builder
+    saved = (c.tables, c.exit, c.stack, c.location, c.callee)
     known = entry.declared = entry.result.kind
-    c.tables, c.checked, c.stack = {}, False, []
-    with c.builder.function(entry.name, types, result_types(entry.result)) as parameters:
-        values = list(parameters)
-        restored = [_restore(argument, values) for argument in arguments]
-        label = c.exit = c.new_label("function")
-        with c.builder.scope(label):
-            inner = enter(call.frame, call.node, function, restored, {})
-            inner.label, inner.result = label, entry.result
-            if lower_body(inner, inner.source.body) and entry.result.kind is None:
-                c.pending = True
-        if entry.result.kind is not None:
-            c.builder.yield_(*result_values(c, entry.result))
-    c.tables, c.exit, c.checked, c.stack, c.location = saved
+    flat: list[Any] = []
+    hidden = _flatten_hidden(c, entry, flat)
+    results = result_types(entry.result) + [BOOL] * entry.ends
+    try:
+        with b.function(entry.name, [*types, *(v.type for v in flat)], results) as parameters:
+            c.tables, c.stack, c.callee = {}, [], entry
+            values = list(parameters)
+            restored = [_restore(argument, values) for argument in arguments]
+            entry.values = {key: _restore(value, values) for key, value in hidden.items()}
+            if entry.ends:
+                entry.ended = b.local(BOOL)
+                b.store(entry.ended, b.constant(0), b.constant(False, BOOL))
+            label = c.exit = c.new_label("function")
+            with b.scope(label):
+                inner = enter(call.frame, call.node, function, restored, {})
+                inner.label, inner.result, entry.path = label, entry.result, inner.path
+                if lower_body(inner, inner.source.body) and entry.result.kind is None:
+                    c.pending = True
+            if entry.result.kind is not None:
+                ended = [b.load(entry.ended, b.constant(0))] if entry.ends else []
+                b.yield_(*result_values(c, entry.result), *ended)
+    finally:
+        c.tables, c.exit, c.stack, c.location, c.callee = saved
     if entry.result.kind != known:
         raise Restart
 

@@ -39,6 +39,7 @@ from weft.dsl.kernel.language.values import (
     ArrayValue,
     Closure,
     Constant,
+    ConstantKind,
     Range,
     ScalarValue,
     TextValue,
@@ -469,7 +470,8 @@ def inline(
         c.use_types_for(function)
     body = inner.source.body
     if all(n is body[-1] for n in own_nodes(inner.source.tree) if isinstance(n, ast.Return)):
-        lower_body(inner, body)
+        if lower_body(inner, body) and isinstance(body[-1], ast.Return):
+            raise Unresolved  # the value of the `return` is not known yet
         value = Constant(None) if inner.returned is None else inner.returned
     else:
         inner.label = c.new_label("return")
@@ -510,10 +512,15 @@ def enter(
 
 def _outer_of(frame: FunctionFrame) -> Callable[[str], Any]:
     def find(name: str) -> Any:
+        c = frame.compiler
         variable = named_variable(frame, name) if name in frame.source.webs.names else None
-        if variable is not None:
-            return frame.compiler.load(variable)
-        return frame.outer(name)
+        if variable is None:
+            return frame.outer(name)
+        held = variable.held[0] if variable.held is not None else None
+        constant = variable.kind is None or isinstance(variable.kind, ConstantKind) or isinstance(held, Closure)
+        if constant or c.callee is None or c.callee.contains(frame):
+            return c.load(variable)
+        return c.visible((frame.path, name), lambda: find(name))
 
     return find
 

@@ -73,19 +73,6 @@ def test_captured_views_keep_their_strides() -> None:
     assert np.asarray(matrix).tolist() == [[0, 1, 2], [10, 4, 5]]
 
 
-def test_captured_arrays_in_recursive_functions_are_refused() -> None:
-    x: Any = wf.arange(6.0)
-
-    def total(n: int) -> float:
-        return 0.0 if n == 0 else x[n] + total(n - 1)
-
-    def kernel(out: Any, n: int) -> None:
-        out[0] = total(n)
-
-    with pytest.raises(weft.KernelTypeError, match="x is a weft array from outside"):
-        weft.kernel(kernel)[1, 1](np.zeros(1), 2)
-
-
 def test_views_are_written_through() -> None:
     x = wf.arange(10.0)
     double[1, 8](x[1::3])
