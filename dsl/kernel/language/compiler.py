@@ -146,6 +146,7 @@ class Compiler(Variables):
         ] = {}  # arrays from outside, by `id`, which the entry keeps unique
         self.arenas = {}
         self.iterations = {}
+        self.reserved = {"shared": 0, "local": 0}  # bytes of arrays so far
         self.hidden: list[tuple[Any, ...]] = []  # parameters that follow the user's parameters
         self.hidden_scalars: dict[str, Value] = {}
         self.arrays: list[str] = []  # the kernel's attribute ``arrays``

@@ -16,10 +16,13 @@ from weft.dsl.kernel.language import array_values as arrays
 from weft.dsl.kernel.language import extents
 from weft.dsl.kernel.language.compiler import Compiler
 from weft.dsl.kernel.language.invocation import Invocation
+from weft.dsl.kernel.language.kernel_errors import LaunchError
 from weft.dsl.kernel.language.types import as_type
 from weft.dsl.kernel.language.value_operators import componentwise, is_vector
 from weft.dsl.kernel.language.values import BOOL, ArrayValue, Constant, describe
 
+MAX_STATIC_SHARED = 48 * 1024  # bytes of shared memory that a block has on every GPU without a special request
+MAX_LOCAL = 512 * 1024  # bytes of local memory that a thread has on every GPU
 Handler = Callable[..., Any]
 TABLE: dict[Any, Handler] = {}
 
@@ -106,9 +109,24 @@ def local_array(c: Compiler, shape: Any, dtype: Any, what: str) -> ArrayValue:
     return reserve_array(c, "local", known, kind, what)
 
 
+def _check_size(c: Compiler, space: str, size: int) -> None:
+    """Raise LaunchError if the arrays in local or shared memory need more bytes than a GPU has."""
+    total = c.reserved[space] = c.reserved[space] + size
+    if space == "shared" and total > MAX_STATIC_SHARED:
+        raise LaunchError(
+            f"the kernel's shared arrays have {total} bytes; a block has {MAX_STATIC_SHARED}: for more use dynamic shared "
+            "memory, cuda.shared.array(0, dtype), and give its bytes in the launch's brackets"
+        )
+    if space == "local" and total > MAX_LOCAL:
+        raise LaunchError(
+            f"the kernel's local arrays have {total} bytes; a thread has {MAX_LOCAL}: use an array argument"
+        )
+
+
 def reserve_array(c: Compiler, space: str, shape: tuple[int, ...], dtype: np.dtype, what: str) -> ArrayValue:
     """Allocate an array in local or shared memory."""
     count = max(math.prod(shape), 1)
+    _check_size(c, space, count * dtype.itemsize)
     with c.at_top():
         if dtype.names is not None:
             unit = max(dtype.alignment, 1)

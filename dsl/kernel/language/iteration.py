@@ -40,6 +40,8 @@ def make_range(c: Compiler, arguments: list[Any]) -> Range:
     step = arguments[2] if len(arguments) == 3 else Constant(1)
     if isinstance(step, Constant) and step.value == 0:
         c.fail("range() arg 3 must not be zero")
+    if isinstance(step, ScalarValue) and c.checked:
+        c.report(c.ir(c.apply("equal", step, Constant(0))), ValueError, "range() arg 3 must not be zero")
     return Range(start, stop, step)
 
 

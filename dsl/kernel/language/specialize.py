@@ -22,7 +22,6 @@ from weft.dsl.kernel.language.kernel_errors import (
     KernelError,
     KernelSyntaxError,
     KernelTypeError,
-    LaunchError,
     SourceLocation,
 )
 from weft.dsl.kernel.language.recursion import result_types, result_values
@@ -35,7 +34,6 @@ from weft.dsl.kernel.launch.arguments import Descriptor, declare
 from weft.dsl.kernel.sanitizer.tracer import Tracer
 
 RUNS_LIMIT = 60
-MAX_STATIC_SHARED = 48 * 1024  # bytes of shared memory that a block has on every GPU without a special request
 RECURSION_TEXT = "the kernel is nested too deeply, or functions call one another without end"
 
 
@@ -195,17 +193,6 @@ def _finished(c: Compiler, source: Any, options: Options, returns: Any = None, *
         kernel.attributes["trace"] = c.tracer.width
     if any(o.opcode == "atomic" for o in kernel.walk()):
         kernel.attributes["arrays"] = tuple(c.arrays)
-    shared = sum(
-        o.attributes["count"] * o.results[0].type.dtype.itemsize  # type: ignore[union-attr]
-        for o in kernel.walk()
-        if o.opcode == "shared"
-    )
-    if shared > MAX_STATIC_SHARED:
-        raise LaunchError(
-            f"the kernel's shared arrays have {shared} bytes; a block has {MAX_STATIC_SHARED}: for more use dynamic shared "
-            "memory, cuda.shared.array(0, dtype), and give its bytes in the launch's brackets",
-            source.location(source.tree),
-        )
     try:
         if not c.pending:
             verify_kernel(kernel)

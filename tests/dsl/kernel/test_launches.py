@@ -333,6 +333,12 @@ def test_checks_of_negative_indices_and_divmod() -> None:
     def divide(x: Any) -> None:
         x[0], x[1] = divmod(x[0], x[1])
 
+    def count(x: Any) -> None:
+        for i in range(0, 5, int(x[0])):
+            x[1] += i
+
+    with pytest.raises(ValueError, match="arg 3 must not be zero in block"):
+        weft.kernel(debug=True)(count)[1, 1](np.zeros(2))
     with pytest.raises(IndexError, match="index -5 is out of bounds for axis 0 of x with size 3"):
         weft.kernel(debug=True)(index)[1, 1](np.arange(3.0))
     with pytest.raises(ZeroDivisionError):

@@ -431,8 +431,15 @@ def negative_shared_memory(x):
 
 @refused((LAUNCH, TYPE, SYNTAX), "shared")
 def too_much_shared_memory(x):
-    big = cuda.shared.array((1000, 1000), np.float64)
+    big = cuda.shared.array((1000, 1000), np.float64)  # here
     big[0, 0] = 1
+
+
+@refused(LAUNCH, "local arrays have 1200000 bytes")
+def too_much_local_memory(x):
+    small = cuda.local.array(50000, np.float64)
+    big = cuda.local.array(100000, np.float64)  # here
+    big[0] = small[0] = 1
 
 
 @refused((LAUNCH, TYPE), "stream", launch=(1, 32, "stream"))
