@@ -76,18 +76,24 @@ class FunctionFrame:
     loops: list[tuple[str, str]] = field(default_factory=list)  # labels of break and continue
     parent: FunctionFrame | None = None
     returned: Any = None
+    # The iterations of unrolled loops in which a variable is used, by the variable's number.
+    iterations: dict[int, tuple[Any, ...]] = field(default_factory=dict)
 
-    def variable(self, key: object, name: str, fresh: bool = False) -> Variable | None:
+    def key_of(self, number: int) -> tuple[Any, ...]:
+        """Return the key of a local variable, which differs between the iterations of an unrolled loop."""
+        return (*self.path, number, *self.iterations.get(number, ()))
+
+    def variable(self, key: object, name: str) -> Variable | None:
         """Return the variable that a syntax node assigns or reads, or None for unreachable code."""
         webs, c = self.source.webs, self.compiler
         number = webs.of.get(key)
         if number is None:
             return None
-        found = c.variable((*self.path, number), name, fresh)
+        found = c.variable(self.key_of(number), name)
         found.splittable = number in webs.splits
         if not found.split:
             return found
-        parts = [c.variable((*self.path, number, reaching), name, fresh) for reaching in webs.parts[key]]
+        parts = [c.variable((*self.key_of(number), reaching), name) for reaching in webs.parts[key]]
         return parts[0] if len(parts) == 1 else Variable(name, parts)
 
     def location(self, node: ast.AST) -> SourceLocation:
@@ -145,7 +151,6 @@ class Compiler(Variables):
             int, tuple[object, ArrayValue]
         ] = {}  # arrays from outside, by `id`, which the entry keeps unique
         self.arenas = {}
-        self.iterations = {}
         self.reserved = {"shared": 0, "local": 0}  # bytes of arrays so far
         self.hidden: list[tuple[Any, ...]] = []  # parameters that follow the user's parameters
         self.hidden_scalars: dict[str, Value] = {}

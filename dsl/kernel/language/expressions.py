@@ -11,7 +11,7 @@ import dataclasses
 import enum
 import operator
 import re
-from collections.abc import Callable
+from collections.abc import Callable, Iterable, Iterator
 from types import ModuleType
 from typing import Any
 
@@ -409,8 +409,10 @@ def comprehension(frame: FunctionFrame, node: ast.ListComp | ast.GeneratorExp) -
             made.append(evaluate(frame, node.elt))
             return
         generator = node.generators[k]
-        for item in items_of(frame.compiler, evaluate(frame, generator.iter)):
-            bind(frame, generator.target, item, fresh=True)
+        targets = numbers_in(frame, generator.target)
+        items = items_of(frame.compiler, evaluate(frame, generator.iter))
+        for _, item in unrolled(frame, generator, targets, items):
+            bind(frame, generator.target, item)
             truths = [frame.compiler.truth(evaluate(frame, test)) for test in generator.ifs]
             if not all(isinstance(t, bool) for t in truths):
                 frame.fail(node, "a condition in a comprehension has to be known when the kernel is compiled", "syntax")
@@ -421,7 +423,26 @@ def comprehension(frame: FunctionFrame, node: ast.ListComp | ast.GeneratorExp) -
     return TupleValue(tuple(made))
 
 
-def bind(frame: FunctionFrame, target: ast.expr, value: object, fresh: bool = False) -> None:
+def numbers_in(frame: FunctionFrame, node: ast.AST) -> set[int]:
+    """Return the numbers of the local variables that occur in a syntax node."""
+    webs = frame.source.webs.of
+    keys = (key for part in ast.walk(node) for key in (id(part), (id(part), "read")))
+    return {webs[key] for key in keys if key in webs}
+
+
+def unrolled(frame: FunctionFrame, node: ast.AST, numbers: set[int], items: Iterable[Any]) -> Iterator[tuple[int, Any]]:
+    """Yield pairs (k, item) for the iterations of the unrolled loop `node`.
+
+    The variables with the given numbers are different variables in each iteration, so their kinds may differ. After the
+    loop, their names refer to the variables of the last iteration.
+    """
+    outer = {number: frame.iterations.get(number, ()) for number in numbers}
+    for k, item in enumerate(items):
+        frame.iterations |= {number: (*own, id(node), k) for number, own in outer.items()}
+        yield k, item
+
+
+def bind(frame: FunctionFrame, target: ast.expr, value: object) -> None:
     """Compile an assignment to a name, tuple, element or attribute."""
     c = frame.compiler
     match target:
@@ -429,12 +450,12 @@ def bind(frame: FunctionFrame, target: ast.expr, value: object, fresh: bool = Fa
             if name not in frame.source.webs.names:
                 _bind_outer(frame, target, value)
                 return
-            variable = frame.variable(id(target), name, fresh)
+            variable = frame.variable(id(target), name)
             if variable is not None:  # (the code is reachable)
                 c.assign(variable, value)
         case ast.Tuple(elts=parts) | ast.List(elts=parts):
             expected = None if any(isinstance(part, ast.Starred) for part in parts) else len(parts)
-            _bind_parts(frame, target, parts, unpack(frame, value, expected), fresh)
+            _bind_parts(frame, target, parts, unpack(frame, value, expected))
         case ast.Subscript(value=owner, slice=index):
             set_item(frame, evaluate(frame, owner), evaluate(frame, index), value, target)
         case ast.Attribute(value=owner, attr=name):
@@ -462,12 +483,10 @@ def _bind_outer(frame: FunctionFrame, target: ast.Name, value: object) -> None:
 def named_variable(frame: FunctionFrame, name: str) -> Any:
     """Return the variable for a name that inner functions also use, or None for other names."""
     number = frame.source.webs.shared.get(name)
-    return None if number is None else frame.compiler.variable((*frame.path, number), name)
+    return None if number is None else frame.compiler.variable(frame.key_of(number), name)
 
 
-def _bind_parts(
-    frame: FunctionFrame, target: ast.expr, parts: list[ast.expr], items: tuple[Any, ...], fresh: bool
-) -> None:
+def _bind_parts(frame: FunctionFrame, target: ast.expr, parts: list[ast.expr], items: tuple[Any, ...]) -> None:
     starred = [k for k, part in enumerate(parts) if isinstance(part, ast.Starred)]
     if starred:
         if len(items) < len(parts) - 1:
@@ -480,7 +499,7 @@ def _bind_parts(
         frame.fail(target, f"{counted(len(items), 'value')} cannot be unpacked into {counted(len(parts), 'name')}")
     # All values are read before any is written: a, b = b, a.
     for part, item in zip(parts, items, strict=True):
-        bind(frame, part.value if isinstance(part, ast.Starred) else part, item, fresh)
+        bind(frame, part.value if isinstance(part, ast.Starred) else part, item)
 
 
 def set_item(frame: FunctionFrame, owner: object, index: Any, value: object, node: ast.AST) -> None:

@@ -40,6 +40,17 @@ def find_webs(function: ast.FunctionDef | ast.Lambda) -> Webs:
     return _Flow(function).run()
 
 
+def carried_variables(function: ast.FunctionDef | ast.Lambda, loop: ast.For, webs: Webs) -> set[int]:
+    """Return the numbers of the variables that an iteration of a loop may read before it assigns them."""
+    flow = _Flow(function)
+    flow.breaks.append([])
+    flow.continues.append([])
+    before = -1  # stands for the definitions that precede the iteration
+    state = flow._target(loop.target, {name: frozenset((before,)) for name in flow.names})
+    flow._body(loop.body, state)
+    return {webs.of[key] for key, reaching in flow.uses.items() if before in reaching and key in webs.of}
+
+
 def own_nodes(function: ast.FunctionDef | ast.Lambda) -> Iterable[ast.AST]:
     """Yield the syntax nodes of a function, without those of nested functions."""
     body = function.body if isinstance(function.body, list) else [function.body]

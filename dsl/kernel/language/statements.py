@@ -23,16 +23,18 @@ from weft.dsl.kernel.language.expressions import (
     evaluate,
     lookup,
     named_variable,
+    numbers_in,
     read_attribute,
     set_attribute,
     set_item,
     subscript,
+    unrolled,
 )
 from weft.dsl.kernel.language.global_values import wrap
 from weft.dsl.kernel.language.iteration import has_tuple, item_of, known_range, length_of
 from weft.dsl.kernel.language.kernel_errors import KernelError
 from weft.dsl.kernel.language.source import Source, outer_value, source_of
-from weft.dsl.kernel.language.ssa_webs import own_nodes
+from weft.dsl.kernel.language.ssa_webs import carried_variables, own_nodes
 from weft.dsl.kernel.language.value_operators import binary, negate
 from weft.dsl.kernel.language.values import (
     INT,
@@ -292,11 +294,18 @@ def _counted(frame: FunctionFrame, node: ast.For, items: Range) -> None:
     _repeat(frame, node, first, step, ended, lambda k: k, 0 if known is None else len(known))
 
 
-def _has_own_target(frame: FunctionFrame, node: ast.For) -> bool:
-    """Return whether the variables in the target of a loop are used only inside the loop."""
-    webs, inside = frame.source.webs.of, {id(part) for part in ast.walk(node)}
-    numbers = {webs.get(id(part)) for part in ast.walk(node.target)} - {None}
-    return not any(webs.get(id(n)) in numbers for n in own_nodes(frame.source.tree) if id(n) not in inside)
+def _own_variables(frame: FunctionFrame, node: ast.For) -> set[int]:
+    """Return the numbers of the variables that each iteration of a loop assigns before it reads them.
+
+    Variables that are used outside the loop or by inner functions are not included.
+    """
+    webs = frame.source.webs
+    body = {id(part) for statement in (node.target, *node.body) for part in ast.walk(statement)}
+    shared = set(webs.shared.values()) | carried_variables(frame.source.tree, node, webs)
+    for key, number in webs.of.items():
+        if (key[0] if isinstance(key, tuple) else key) not in body:
+            shared.add(number)
+    return numbers_in(frame, node) - shared
 
 
 def _unrolled(frame: FunctionFrame, node: ast.For, items: Any, count: int) -> None:
@@ -304,10 +313,9 @@ def _unrolled(frame: FunctionFrame, node: ast.For, items: Any, count: int) -> No
     c = frame.compiler
     if count > UNROLL_LIMIT:
         c.fail(f"a tuple of {count} items is too long for a loop: use an array")
-    fresh = not _has_break(node.body) and _has_own_target(frame, node)
     with _loop_scopes(frame, node) as (_, body):
-        for k in range(count):
-            bind(frame, node.target, item_of(c, items, Constant(k)), fresh)
+        for k, _item in unrolled(frame, node, _own_variables(frame, node), range(count)):
+            bind(frame, node.target, item_of(c, items, Constant(k)))
             with body():
                 lower_body(frame, node.body)
 

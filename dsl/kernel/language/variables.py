@@ -100,20 +100,14 @@ class Variables:
 
     def __init__(self) -> None:
         self.variables: dict[tuple[Any, ...], Variable] = {}
-        self.iterations: dict[tuple[Any, ...], int] = {}  # numbers of unrolled iterations in this run, by variable
         # Local arrays that are selected at run time are allocated in one arena per dtype. The arena's length is kept
         # for all runs. Its pointer and the number of allocated elements belong to this run.
         self.arena_lengths: dict[np.dtype, int] = {}
         self.arenas: dict[np.dtype, tuple[Value, int]] = {}
 
-    def variable(self, key: tuple[Any, ...], name: str, fresh: bool = False) -> Variable:
-        """Return the variable with the key `key`, which is the same object in all runs of a compilation.
-
-        If `fresh`, the next iteration of an unrolled loop begins. It has a variable of its own, which may have another
-        kind.
-        """
-        number = self.iterations[key] = self.iterations.get(key, 0) + fresh
-        return self.variables.setdefault((key, number), Variable(name))
+    def variable(self, key: tuple[Any, ...], name: str) -> Variable:
+        """Return the variable with the key `key`, which is the same object in all runs of a compilation."""
+        return self.variables.setdefault(key, Variable(name))
 
     def assign(self, variable: Variable, value: object) -> None:
         """Assign a value to a variable, after widening the kind of the variable if necessary."""

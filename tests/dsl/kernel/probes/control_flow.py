@@ -1,9 +1,11 @@
 """Probes of statements: branches, loops, ``match``, and functions inside kernels."""
 
 # mypy: ignore-errors
-# ruff: noqa: B905, E731, PIE790
+# ruff: noqa: B023, B905, E731, PIE790
 
 from __future__ import annotations
+
+import numpy as np
 
 from tests.dsl.kernel.probes.definition import FLOATS, INTS, IOUT, OUT, probe
 from weft import cuda
@@ -472,3 +474,41 @@ def array_chosen_at_run_time(x, y, out, first):
     other = y[2:] if first else y
     for i in range(other.size):
         out[i] = other[i]
+
+
+@probe(FLOATS, INTS.astype(np.int32), np.ones((2, 3), np.float32), OUT)
+def variables_of_unrolled_iterations(x, n, m, out):
+    k = 0
+    for values in (x, n, m):
+        part = values[0]
+        for j, first in enumerate((part, 2)):
+            y = first if j else values
+            if j:
+                continue
+            out[k] += y.size
+            k += 1
+        if k == 3:
+            break
+        kind = part.dtype
+        out[7] += kind.itemsize
+
+
+@probe(IOUT)
+def widths_of_unrolled_iterations(out):
+    for k, v in enumerate((np.uint8(200), np.uint16(200), np.float32(0.1))):
+        y = v
+        y += v
+        out[k] = y * 10
+    last = 0
+    for v in (1, 2.5, 3):
+        if v > 2:
+            last += v
+        carried = last
+        out[3] = carried * 2
+
+
+@probe(OUT)
+def functions_of_a_comprehension(out):
+    functions = [lambda: i * 2 for i in (1, 2.5)]
+    for k, function in enumerate(functions):
+        out[k] = function()
