@@ -99,6 +99,14 @@ def date_operator(c: Compiler, name: str, left: Any, right: Any) -> Any:
     c.fail(f"{name} of {describe(left)} and {describe(right)} is not part of the kernel language")
 
 
+def signed_duration(c: Compiler, name: str, value: object) -> DateValue | None:
+    """Compile `negative`, `positive` or `absolute` of a duration, or return None for other operands."""
+    duration = as_date(c, value) if name in ("negative", "positive", "absolute") else None
+    if duration is None or duration.dtype.kind != "m":
+        return None
+    return DateValue(c.scalar(c.apply(name, duration.number)), duration.dtype)  # (the least int64, NaT, stays)
+
+
 _RESULTS = {"add": {"Mm": "M", "mM": "M", "mm": "m"}, "subtract": {"MM": "m", "Mm": "M", "mm": "m"}}
 
 

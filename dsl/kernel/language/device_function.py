@@ -38,8 +38,8 @@ class DeviceFunction:
     signatures: Any
 
     def __init__(self, function: Any, signatures: Any = (), **options: Any) -> None:
-        if isinstance(function, DeviceFunction):
-            function = function.function
+        if isinstance(function, (DeviceFunction, KernelFunction)):
+            function = function.py_func
         function = face.from_numba(function)
         if not isinstance(function, FunctionType):
             raise TypeError(f"a device function is made of a Python function, not of {type(function).__name__}")
@@ -132,7 +132,7 @@ def device(function: Any = None, *signature: Any, **options: Any) -> Any:
     >>> x.device.name
     'cpu'
     """
-    if isinstance(function, (FunctionType, DeviceFunction)):
+    if isinstance(function, (FunctionType, DeviceFunction, KernelFunction)):
         return DeviceFunction(function, **options)
     if isinstance(function, Device) or (isinstance(function, str) and "(" not in function):
         return runtime.device(function)

@@ -15,6 +15,7 @@ from weft.codegen import Value, is_supported
 from weft.dsl.kernel.language import array_values as arrays
 from weft.dsl.kernel.language import extents
 from weft.dsl.kernel.language.compiler import Compiler
+from weft.dsl.kernel.language.date_values import signed_duration
 from weft.dsl.kernel.language.invocation import Invocation
 from weft.dsl.kernel.language.kernel_errors import LaunchError
 from weft.dsl.kernel.language.types import as_type
@@ -85,6 +86,8 @@ def elementwise(call: Invocation, op: str, *operands: Any) -> Any:
     """Compile an op on scalars, or on the components of vectors such as float4."""
     c = call.c
     operands = tuple(arrays.element(c, o) if isinstance(o, ArrayValue) and o.ndim == 0 else o for o in operands)
+    if len(operands) == 1 and (duration := signed_duration(c, op, operands[0])) is not None:
+        return duration
     if any(isinstance(o, ArrayValue) for o in operands):
         c.fail(f"{op} of a whole array is not part of the kernel language: loop over its elements, or compute outside")
     if any(map(is_vector, operands)):

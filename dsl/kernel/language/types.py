@@ -129,6 +129,8 @@ class Tuple(Type):
 
     def __post_init__(self) -> None:
         object.__setattr__(self, "types", tuple(self.types))
+        if not all(isinstance(item, Type) for item in self.types):
+            raise TypeError(f"the items of a tuple type are types: {self.types}")
 
     @property
     def count(self) -> int:
@@ -502,6 +504,14 @@ def as_signature(value: object) -> Signature:
 def as_signatures(value: object) -> tuple[Signature, ...]:
     """Convert one signature or a list of signatures to a tuple of signatures."""
     return tuple(map(as_signature, value)) if isinstance(value, list) else (as_signature(value),)
+
+
+def one_signature(value: object) -> Signature:
+    """Convert a signature, or a list of one signature, to a weft signature."""
+    found = as_signatures(value)
+    if len(found) != 1:
+        raise TypeError(f"one signature is needed here, not {len(found)}")
+    return found[0]
 
 
 def _refuse(text: str, column: int, what: str) -> TypeError:

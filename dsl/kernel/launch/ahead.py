@@ -15,7 +15,7 @@ from weft.dsl.kernel.language import types
 from weft.dsl.kernel.language.device_function import DeviceFunction
 from weft.dsl.kernel.language.kernel_errors import KernelTypeError
 from weft.dsl.kernel.language.specialize import Options, Specialization, specialize
-from weft.dsl.kernel.language.types import as_signatures
+from weft.dsl.kernel.language.types import one_signature
 from weft.dsl.kernel.launch.arguments import from_type
 from weft.dsl.kernel.launch.dispatcher import KernelDispatcher, make_options
 from weft.dsl.kernel.launch.inspection import architecture
@@ -70,9 +70,13 @@ def compile_ptx(
     >>> '.target sm_90' in ptx, returned
     (True, float32)
     """
-    own = pyfunc.options.numba if isinstance(pyfunc, KernelDispatcher) else not setting("weak_scalars")
+    weak = setting("weak_scalars")
+    if isinstance(pyfunc, KernelDispatcher):
+        weak = not pyfunc.options.numba
+    elif isinstance(pyfunc, DeviceFunction):
+        weak = pyfunc.options.get("weak_scalars", weak)
     given = {"debug": debug, "lineinfo": lineinfo, "fastmath": fastmath, "launch_bounds": launch_bounds}
-    options = make_options({**given, "weak_scalars": not own})
+    options = make_options({**given, "weak_scalars": weak})
     device = device or isinstance(pyfunc, DeviceFunction)
     target = resolve_target(architecture(cc))
     made = _specialized(pyfunc, sig, target, options, device, abi)
@@ -97,7 +101,7 @@ def _specialized(
     pyfunc: Any, sig: Any, target: Target, options: Options, device: bool, abi: str | None
 ) -> Specialization:
     """Compile a function to kernel IR for the argument types of a signature."""
-    (signature,) = as_signatures(sig)
+    signature = one_signature(sig)
     function: Any = pyfunc.py_func if isinstance(pyfunc, (KernelDispatcher, DeviceFunction)) else pyfunc
     descriptors = tuple(from_type(kind) for kind in signature.arguments)
     count = function.__code__.co_argcount + function.__code__.co_kwonlyargcount

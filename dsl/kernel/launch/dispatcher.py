@@ -24,7 +24,7 @@ from weft.dsl.kernel.language.device_function import DeviceFunction, KernelFunct
 from weft.dsl.kernel.language.kernel_errors import KernelError, KernelTypeError, LaunchError
 from weft.dsl.kernel.language.source import source_of
 from weft.dsl.kernel.language.specialize import Options, Specialization, specialize
-from weft.dsl.kernel.language.types import Signature, Type, as_signatures
+from weft.dsl.kernel.language.types import Signature, Type, as_signatures, one_signature
 from weft.dsl.kernel.launch import arguments as args
 from weft.dsl.kernel.launch.inspection import Inspection, SpecializationKey, types_of
 from weft.dsl.kernel.launch.kernel_launch import DispatchedLaunch, run_in_python
@@ -108,7 +108,7 @@ class KernelDispatcher(KernelFunction, Inspection):
 
     def __init__(
         self,
-        function: FunctionType,
+        function: Any,
         signatures: Sequence[Signature] = (),
         options: Options | None = None,
         extensions: Sequence[Any] = (),
@@ -203,7 +203,7 @@ class KernelDispatcher(KernelFunction, Inspection):
 
     def compile(self, signature: Any) -> Specialization:
         """Compile the kernel ahead of time for a signature, such as ``"void(float32[:], int32)"``."""
-        (found,) = as_signatures(signature)
+        found = one_signature(signature)
         if found.result not in (None,) and type(found.result).__name__ != "NoneType":
             raise KernelTypeError(f"a kernel returns nothing, but the signature says {found.result}")
         if len(found.arguments) != self._count:
@@ -270,6 +270,8 @@ class KernelDispatcher(KernelFunction, Inspection):
             device, values = default_device(), tuple(map(args.from_type, arguments))
         else:
             device, values = self.described(arguments)
+        if len(values) != self._count:
+            raise KernelTypeError(f"{self.__name__} takes {counted(self._count, 'argument')}, not {len(values)}")
         found = self.specializations.get((values, device.target))
         if found is None:
             found = KernelDispatcher(self.py_func, options=self.options, extensions=self.extensions)
@@ -414,7 +416,7 @@ def kernel(function: Any = None, *signatures: Any, **options: Any) -> Any:
     >>> x
     array([0, 2, 4, 6])
     """
-    if isinstance(function, FunctionType):
+    if isinstance(function, (FunctionType, KernelDispatcher, DeviceFunction)):
         return KernelDispatcher(function, (), make_options(options), options.get("extensions") or ())
     found = () if function is None else as_signatures(function if not signatures else [function, *signatures])
     return lambda inner: KernelDispatcher(inner, found, make_options(options), options.get("extensions") or ())
@@ -444,17 +446,20 @@ def make_options(given: dict[str, Any]) -> Options:
     if unknown:
         raise KernelTypeError(f"kernels have no option {unknown[0]!r}; they have {', '.join(_KNOWN)}")
     bounds = given.get("launch_bounds") or ()
-    bounds = tuple(bounds) if isinstance(bounds, (tuple, list)) else (int(bounds),)
+    bounds = tuple(bounds) if isinstance(bounds, (tuple, list)) else (bounds,)
     if len(bounds) > 3:
         raise LaunchError(
             f"launch_bounds are threads per block, blocks per multiprocessor and blocks per cluster. Got {len(bounds)} "
             f"launch bounds: {bounds}"
         )
+    registers = given.get("max_registers") or 0
+    if any(not hasattr(number, "__index__") or number < 1 for number in (*bounds, registers or 1)):
+        raise KernelTypeError(f"launch_bounds and max_registers are positive integers, not {bounds} and {registers!r}")
     return Options(
         debug=bool(given.get("debug") or given.get("boundscheck")),
         fastmath=bool(given.get("fastmath")),
         lineinfo=bool(given.get("lineinfo")),
-        max_registers=int(given.get("max_registers") or 0),
+        max_registers=int(registers),
         launch_bounds=bounds,
         numba=given.get("weak_scalars") is False,
         links=face.link_digests(given["link"]) if given.get("link") else (),

@@ -35,6 +35,8 @@ def architecture(cc: Any = None) -> str:
         return architecture(cc) if cc else "sm_75"
     if isinstance(cc, str):
         return cc if cc.startswith("sm_") else f"sm_{cc.replace('.', '')}"
+    if not isinstance(cc, (tuple, list)) or len(cc) < 2:
+        raise KernelTypeError(f"a compute capability is a tuple such as (9, 0), or text, not {cc!r}")
     major, minor = cc[:2]
     return f"sm_{major}{minor}"
 

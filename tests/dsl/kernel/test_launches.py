@@ -326,6 +326,31 @@ def test_fast_math_does_not_check_float_division() -> None:
         cuda.jit(debug=True, fastmath=True)(divide)[1, 1](np.zeros(3), out)
 
 
+def test_kernels_are_made_of_kernels() -> None:
+    made = weft.kernel(fill)
+    assert weft.kernel(made).py_func is cuda.jit(made).py_func is weft.device(made).py_func is fill
+
+
+def test_one_signature_with_every_parameter() -> None:
+    with pytest.raises(weft.KernelTypeError, match="fill takes 2 arguments, not 1"):
+        weft.kernel(fill).specialize(np.zeros(2))
+    for compiling in (weft.kernel(fill).compile, lambda signatures: cuda.compile_ptx(fill, signatures)):
+        with pytest.raises(TypeError, match="one signature is needed here, not 2"):
+            compiling(["void(float64[:], int32)", "void(float32[:], int32)"])
+
+
+@pytest.mark.parametrize("options", [{"launch_bounds": -1}, {"launch_bounds": (128, "2")}, {"max_registers": -5}])
+def test_options_are_positive(options: dict[str, Any]) -> None:
+    with pytest.raises(weft.KernelTypeError, match="positive integers"):
+        weft.kernel(**options)(fill)
+
+
+@pytest.mark.parametrize(("weak", "result"), [(True, "float32"), (False, "float64")])
+def test_device_functions_are_compiled_with_their_own_types(weak: bool, result: str) -> None:
+    twice = cuda.jit(device=True, weak_scalars=weak)(lambda x: x * 2.0)
+    assert str(cuda.compile_ptx(twice, "(float32,)", device=True, cc=(8, 0))[1]) == result
+
+
 def test_checks_of_negative_indices_and_divmod() -> None:
     def index(x: Any) -> None:
         x[0] = x[-5]

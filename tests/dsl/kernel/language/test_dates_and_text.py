@@ -57,6 +57,14 @@ def test_operators(name: str, x: np.ndarray, y: np.ndarray) -> None:
         np.testing.assert_array_equal(apply(function, x, y), function(x, y))
 
 
+@pytest.mark.parametrize("name", ["neg", "pos", "abs"])
+def test_signs(name: str) -> None:
+    function = getattr(operator, name)
+    np.testing.assert_array_equal(apply(lambda x, _: function(x), SPANS, SPANS), function(SPANS))
+    with pytest.raises(KernelError, match="datetime64"):
+        cuda.jit(lambda x: function(x[0]))[1, 1](DAYS)
+
+
 COUNTS = np.array([7, -7, 7, -7, 0, "NaT", 5, -5], "m8[D]")
 
 

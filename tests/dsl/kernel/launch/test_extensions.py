@@ -110,3 +110,6 @@ def test_the_architecture_of_ptx_without_a_gpu() -> None:
         assert target() == ".target sm_90"
         assert target(cc=(8, 0)) == ".target sm_80"
     assert target() == ".target sm_75"
+    for wrong in (90, 9.0, (9,)):
+        with pytest.raises(KernelError, match=r"a tuple such as \(9, 0\)"):
+            target(cc=wrong)
