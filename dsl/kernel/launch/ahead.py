@@ -1,7 +1,7 @@
 """Ahead-of-time compilation of kernels and device functions to PTX, without a GPU.
 
-In: a Python function and a signature. Out: the PTX text and the result type. No driver is called. The default
-architecture is that of the current GPU, or sm_75 without one.
+In: a Python function and a signature. Out: the PTX text and the result type. If the compute capability is given, no
+driver is called. `inspection.architecture` selects the default architecture.
 """
 
 from __future__ import annotations
@@ -46,8 +46,9 @@ def compile_ptx(
         The signature, such as ``"void(float32[:], float32[:])"``. The result type of a device function may be omitted.
     device : bool
         Whether to compile a device function, which other GPU code can call. Otherwise, a kernel is compiled.
-    cc : tuple of int, optional
-        Compute capability, such as ``(8, 0)``.
+    cc : tuple of int or str, optional
+        Compute capability, such as ``(8, 0)``. By default, the compute capability is that of the current GPU. Without a
+        GPU, the environment variable ``NUMBA_CUDA_DEFAULT_PTX_CC`` sets the default, which is otherwise 7.5.
     abi : {"c", "numba"}
         Calling convention of a device function.
     abi_info : dict, optional
@@ -70,13 +71,8 @@ def compile_ptx(
     >>> '.target sm_90' in ptx, returned
     (True, float32)
     """
-    weak = setting("weak_scalars")
-    if isinstance(pyfunc, KernelDispatcher):
-        weak = not pyfunc.options.numba
-    elif isinstance(pyfunc, DeviceFunction):
-        weak = pyfunc.options.get("weak_scalars", weak)
     given = {"debug": debug, "lineinfo": lineinfo, "fastmath": fastmath, "launch_bounds": launch_bounds}
-    options = make_options({**given, "weak_scalars": weak})
+    options = make_options({**given, "weak_scalars": _has_weak_scalars(pyfunc)})
     device = device or isinstance(pyfunc, DeviceFunction)
     target = resolve_target(architecture(cc))
     made = _specialized(pyfunc, sig, target, options, device, abi)
@@ -86,6 +82,14 @@ def compile_ptx(
     code = obtain_code(target, made.kernel, print_kernel(made.kernel))
     returned = types.from_dtype(made.returns) if made.returns is not None else types.void
     return code.code.decode(), returned
+
+
+def _has_weak_scalars(pyfunc: Any) -> bool:
+    """Return whether Python numbers are weak in a function: as requested by its decorator, or as the setting says."""
+    if isinstance(pyfunc, KernelDispatcher):
+        return not pyfunc.options.numba
+    weak = setting("weak_scalars")
+    return bool(pyfunc.options.get("weak_scalars", weak) if isinstance(pyfunc, DeviceFunction) else weak)
 
 
 def stages_of(pyfunc: Any, sig: Any, cc: Any = None) -> dict[str, str]:
@@ -132,7 +136,7 @@ def _specialized(
 
 
 def compile_ptx_for_current_device(pyfunc: Any, sig: Any, **options: Any) -> tuple[str, Any]:
-    """Compile a function to PTX for the current GPU, or for sm_75 if there is no GPU.
+    """Compile a function to PTX for the current GPU, or for the default compute capability of `compile_ptx`.
 
     Examples
     --------
@@ -170,7 +174,7 @@ def compile(
 
 
 def compile_for_current_device(pyfunc: Any, sig: Any, **options: Any) -> tuple[Any, Any]:
-    """Compile a function to PTX for the current GPU, with the defaults of `compile`.
+    """Compile a function like `compile`, for the current GPU or the default compute capability of `compile_ptx`.
 
     Examples
     --------
