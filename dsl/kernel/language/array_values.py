@@ -1,7 +1,8 @@
 """Compilation of array accesses in kernels: elements, views, and fields of records.
 
-In: an `ArrayValue` and an index. Out: an element (a `ScalarValue` or `RecordValue`), or another `ArrayValue` over the
-same memory. Invariant: index arithmetic uses the kernel's index dtype. Lengths known at compile time stay known.
+In: an `ArrayValue` and an index. Out: an element (a `ScalarValue`, `DateValue` or `RecordValue`), or another
+`ArrayValue` over the same memory. Invariant: index arithmetic uses the kernel's index dtype. Lengths known at compile
+time stay known.
 """
 
 from __future__ import annotations
@@ -54,7 +55,7 @@ def size(c: Compiler, array: ArrayValue) -> Extent:
 
 
 def flatten(c: Compiler, array: ArrayValue) -> ArrayValue:
-    """Return a 1-D view of a contiguous array."""
+    """Return a 1-D array itself, or a 1-D view of a contiguous array."""
     if array.ndim == 1:
         return array
     if not is_contiguous(array):
@@ -252,7 +253,7 @@ def _saturated(c: Compiler, value: object, what: str) -> Value:
 
 
 def element(c: Compiler, view: ArrayValue, **attributes: Any) -> Any:
-    """Load the only element of a view that has no axes."""
+    """Return the only element of a view that has no axes. Records and text are not loaded."""
     if in_bytes(view.dtype):
         return _record(view)
     if c.tracer is not None:
@@ -355,7 +356,7 @@ def safe_order(c: Compiler, view: ArrayValue, value: object) -> Order | None:
 
     The result is None if any order works. Otherwise, parts of one array are assigned to each other, and may overlap. The
     addresses then rise or fall throughout, and a move to higher addresses starts with the highest address. Raises
-    KernelTypeError if each order would overwrite an element before it is read.
+    KernelTypeError if the parts may overlap and are not known to have the same strides.
     """
     if not isinstance(value, ArrayValue) or not value.ndim or value is view:
         return None
@@ -485,7 +486,7 @@ def _field(c: Compiler, dtype: np.dtype, name: str) -> tuple[np.dtype, int]:
 
 
 def get_field(c: Compiler, record: RecordValue, name: str) -> Any:
-    """Load a field of a record."""
+    """Return a field of a record. A field with axes is returned as a view, and any other field is loaded."""
     view = _record_field(c, record, name)
     return view if view.ndim else element(c, view, **_alignment(record.dtype, name, view.dtype))
 

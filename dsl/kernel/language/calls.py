@@ -2,7 +2,7 @@
 
 In: a frame, the node of the call, and the function and its arguments as values. Out: a value. Functions of Python,
 math, cmath and NumPy are found in tables by object, and names of the CUDA model by path. All other Python functions
-are inlined.
+are inlined, or compiled separately if they are recursive.
 """
 
 from __future__ import annotations

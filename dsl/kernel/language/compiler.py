@@ -63,14 +63,16 @@ _POWERS = {2: "square", 1: "positive", 0.5: "sqrt", -1: "reciprocal"}
 
 @dataclass(eq=False)
 class FunctionFrame:
-    """An inlined function call, with the function's source and its local names."""
+    """The kernel, or one call of a function, during compilation, with its source and its local names."""
 
     compiler: Compiler
     source: Source
     path: tuple[Any, ...]
     outer: Callable[[str], Any]  # maps a free name to its value; raises KeyError
     result: Variable | None = None
-    label: str = ""  # label of the scope that a return leaves; empty if the only return is the last statement
+    label: str = (
+        ""  # label of the scope that a return leaves; empty in a kernel, or if the only return is the last statement
+    )
     function: Any = None
     called: tuple[SourceLocation, ...] = ()
     loops: list[tuple[str, str]] = field(default_factory=list)  # labels of break and continue
@@ -84,7 +86,7 @@ class FunctionFrame:
         return (*self.path, number, *self.iterations.get(number, ()))
 
     def variable(self, key: object, name: str) -> Variable | None:
-        """Return the variable that a syntax node assigns or reads, or None for unreachable code."""
+        """Return the variable for a key of `Webs.of`, or None for unreachable code."""
         webs, c = self.source.webs, self.compiler
         number = webs.of.get(key)
         if number is None:
@@ -116,7 +118,7 @@ class Compiler(Variables):
         super().__init__()
         self.call = call  # how a call is compiled: (frame, node, function, arguments, keywords) -> value
         self.target = target
-        self.checked = checked  # whether every index is checked
+        self.checked = checked  # whether indices, lengths and optional values are checked
         self.lines = False  # whether operations have the user's line numbers
         self.tracer: Tracer | None = None  # the sanitizer's instrumentation, which records every access
         self.reporting = True  # whether asserts and raises reach the host
@@ -144,12 +146,12 @@ class Compiler(Variables):
         self.labels = 0
         self.builder = KernelBuilder(name, self.index_dtype) if self.tracer is None else self.tracer.begin(self, name)
         self.builder.kernel.level = "threaded"
-        self.sites: list[Any] = []  # errors that the kernel can report, one entry per location
+        self.sites: list[Any] = []  # errors that the kernel can report, one entry per check
         # with Numba's types: first locations at which a float32 became a float64
         self.doubles: list[SourceLocation | None] = []
         self.tables: dict[
             int, tuple[object, ArrayValue]
-        ] = {}  # arrays from outside, by `id`, which the entry keeps unique
+        ] = {}  # arrays from outside, by `id`; an entry refers to its array, so that no other array has this `id`
         self.arenas = {}
         self.reserved = {"shared": 0, "local": 0}  # bytes of arrays so far
         self.hidden: list[tuple[Any, ...]] = []  # parameters that follow the user's parameters
@@ -163,9 +165,9 @@ class Compiler(Variables):
         self.stack: list[Any] = []  # the functions that are being inlined
 
     def occurrence(self, path: tuple[Any, ...], node: ast.AST) -> int:
-        """Count a compilation of the call `node`, and return how many times this run had compiled the call before.
+        """Count a compilation of `node`, and return how many times this run has compiled the node before.
 
-        A call in an unrolled loop is compiled once per iteration.
+        A node in an unrolled loop is compiled once per iteration.
         """
         key = (path, id(node))
         count = self.occurrences.get(key, 0)
@@ -190,7 +192,10 @@ class Compiler(Variables):
     # -- numbers ----------------------------------------------------------------------------
 
     def number(self, value: object, what: str = "a number") -> Constant | ScalarValue:
-        """Return `value` if it is a number, otherwise raise KernelTypeError."""
+        """Return `value` as a number, or raise KernelTypeError if it is none.
+
+        An optional value is unwrapped, and an enumeration member is replaced by its value.
+        """
         value = self.unwrap(value)
         if isinstance(value, ScalarValue):
             return value
@@ -343,7 +348,7 @@ class Compiler(Variables):
         return ScalarValue(made, weak and result in (INT, np.float64, np.complex128), nonnegative)
 
     def index(self, value: object, what: str = "an index") -> Value:
-        """Convert an integer to a value of kernel IR with the index dtype."""
+        """Convert an integer or bool to a value of kernel IR with the index dtype."""
         value = self.number(value, what)
         dtype = number_kind(value.value).dtype if isinstance(value, Constant) else value.dtype
         if dtype.kind not in "biu":

@@ -30,8 +30,8 @@ def reduce_function(held: Any, *arguments: Any) -> Any:
 class DeviceFunction:
     """A function that can be called both in kernels and in Python.
 
-    If the function has signatures, a call uses the signature that fits best. The arguments are cast to the argument
-    types of this signature, and the result is cast to its result type.
+    If the function has signatures, a call in a kernel uses the signature that fits best. The arguments are cast to the
+    argument types of this signature, and the result is cast to its result type.
     """
 
     __name__: str

@@ -79,7 +79,7 @@ def evaluate(frame: FunctionFrame, node: ast.expr) -> Any:
 
 
 def lookup(frame: FunctionFrame, node: ast.AST, key: object, name: str) -> Any:
-    """Return the value of a local, global or built-in name."""
+    """Return the value of a local, nonlocal, global or built-in name."""
     c = frame.compiler
     if name in frame.source.webs.names:
         variable = frame.variable(key, name)
@@ -270,7 +270,7 @@ def _tuple_item(frame: FunctionFrame, node: ast.AST, owner: TupleValue, index: A
     if not owner.items:
         c.fail("an empty tuple cannot be indexed")
     index_value = arrays.position(c, index, len(owner.items), "a tuple's index")
-    # Compare the index with each position in turn. The items are scalars of one kind.
+    # Compare the index with each position in turn. All items are assigned to one variable, so they need a common kind.
     result = c.result((*frame.path, "item"), node, "the tuple's item")
     c.assign(result, owner.items[-1])
     for k, item in enumerate(owner.items[:-1]):
@@ -377,7 +377,7 @@ def _walrus(frame: FunctionFrame, node: ast.NamedExpr) -> Any:
 
 
 def closure(frame: FunctionFrame, node: ast.FunctionDef | ast.Lambda) -> Closure:
-    """Return a callable for a function or lambda that is defined inside a kernel and inlined at each call."""
+    """Return the value of a function or lambda that is defined inside a kernel, with its default values."""
     arguments = node.args
     positional = (*arguments.posonlyargs, *arguments.args)
     defaults: dict[str, Any] = {}

@@ -40,7 +40,7 @@ def handles(*objects: Any) -> Callable[[Handler], Handler]:
 
 
 def find_function(held: object) -> Handler | None:
-    """Return the function that compiles calls to a Python object, or None if kernels cannot call it."""
+    """Return the handler for calls to a Python object, or None if there is no handler."""
     try:
         return TABLE.get(held)
     except TypeError:
@@ -83,7 +83,7 @@ def convert(call: Invocation, dtype: np.dtype, arguments: list[Any]) -> Any:
 
 
 def elementwise(call: Invocation, op: str, *operands: Any) -> Any:
-    """Compile an op on scalars, or on the components of vectors such as float4."""
+    """Compile an op on scalars or on the components of vectors such as float4, or the sign of a duration."""
     c = call.c
     operands = tuple(arrays.element(c, o) if isinstance(o, ArrayValue) and o.ndim == 0 else o for o in operands)
     if len(operands) == 1 and (duration := signed_duration(c, op, operands[0])) is not None:

@@ -1,6 +1,6 @@
 """Iterables of `for` loops in kernels, such as ranges, arrays and `zip`.
 
-Every iterable has a length, and an item for each index. A loop can be unrolled if the length and the items are known at
+Every iterable has a length, and an item for each index. Loops over tuples are unrolled, so the length must be known at
 compile time.
 """
 

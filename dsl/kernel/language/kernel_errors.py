@@ -46,6 +46,8 @@ class KernelError(WeftError):
 
     Attributes
     ----------
+    message : str
+        The message without the source location.
     place : SourceLocation or None
         The location in the source code of the kernel.
 
@@ -142,7 +144,7 @@ class KernelAttributeError(KernelTypeError, AttributeError):
 
 @public_error
 class LaunchError(KernelError, ValueError):
-    """Raised for a grid, block or shared memory size that the device cannot launch.
+    """Raised for an invalid launch configuration, and for local or shared arrays that are too large.
 
     Examples
     --------
@@ -158,7 +160,9 @@ class LaunchError(KernelError, ValueError):
 
 @public_error
 class DivergenceError(KernelError, RuntimeError):
-    """Raised if threads wait for each other at different source locations, so that none can continue.
+    """Raised in Python mode if threads wait for each other at different source locations, so that none can continue.
+
+    A compiled kernel on the CPU raises `KernelFault` instead.
 
     Examples
     --------

@@ -1,7 +1,7 @@
 """Operations on the compile-time constants of kernels.
 
 In: values that are constants. Out: Python objects, or constants. Invariant: an exception in Python becomes an error
-of the kernel at its line. The size of numbers is limited.
+of the kernel at its line. Powers and left shifts of integers have at most `MOST_BITS` bits.
 """
 
 from __future__ import annotations
@@ -18,7 +18,7 @@ from weft.dsl.kernel.language.values import Constant, beside, describe
 if TYPE_CHECKING:
     from weft.dsl.kernel.language.compiler import Compiler
 
-MOST_BITS = 4096  # limit for an integer that is computed at compile time
+MOST_BITS = 4096
 # Errors that Python raises for unsuitable values.
 _FAULTS = (ArithmeticError, AttributeError, LookupError, TypeError, ValueError)
 

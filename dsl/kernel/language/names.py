@@ -66,16 +66,19 @@ TABLE: dict[str, tuple[str, str]] = {
     "local.array": ("shape, dtype, alignment=None", "Create an array that only this thread can access."),
     "const.array_like": ("ary", "Return a copy of a host array in constant memory."),
     # lanes of a warp
-    "shfl_sync": ("mask, value, src_lane, width=32", "Return the `value` of lane `src_lane`."),
+    "shfl_sync": (
+        "mask, value, src_lane, width=32",
+        "Return the `value` of lane `src_lane`, counted in this lane's group of `width` lanes.",
+    ),
     "shfl_up_sync": (
         "mask, value, delta, width=32",
-        "Return the `value` of the lane whose number is smaller by `delta`, or this lane's `value` if there is no such "
-        "lane.",
+        "Return the `value` of the lane whose number is smaller by `delta`, or this lane's `value` if its group of "
+        "`width` lanes has no such lane.",
     ),
     "shfl_down_sync": (
         "mask, value, delta, width=32",
-        "Return the `value` of the lane whose number is larger by `delta`, or this lane's `value` if there is no such "
-        "lane.",
+        "Return the `value` of the lane whose number is larger by `delta`, or this lane's `value` if its group of "
+        "`width` lanes has no such lane.",
     ),
     "shfl_xor_sync": (
         "mask, value, lane_mask, width=32",
@@ -144,7 +147,10 @@ TABLE: dict[str, tuple[str, str]] = {
     ),
     # bits, numbers, time
     "popc": ("x", "Return the number of 1 bits in an integer."),
-    "clz": ("x", "Return the number of 0 bits above the highest 1 bit of a 32-bit or 64-bit integer."),
+    "clz": (
+        "x",
+        "Return the number of 0 bits above the highest 1 bit of a 32-bit or 64-bit integer, or its width for 0.",
+    ),
     "ffs": ("x", "Return the position of the lowest 1 bit, counted from 1, or 0 if no bit is set."),
     "brev": ("x", "Return the bits of a 32-bit or 64-bit integer in reverse order."),
     "fma": ("a, b, c", "Return ``a * b + c``, rounded once."),

@@ -1,7 +1,7 @@
 """Specialization of kernels: compilation of a Python function for given argument types.
 
 In: the function, one descriptor per parameter, and the target. Out: a `Specialization`. Invariant: compilation
-terminates, because the kinds of variables only widen from run to run.
+terminates. The kinds of variables only widen from run to run, and there are at most `RUNS_LIMIT` runs.
 """
 
 from __future__ import annotations

@@ -20,9 +20,9 @@ State = dict[str, frozenset[int]]
 class Webs:
     """The local variables of a function.
 
-    `names` are the local names. `of` maps ``id(node)`` of a name, argument or inner function to a variable's number.
-    For nodes that contain a bound name only as a string, the key is ``(id(node), name)``. `shared` maps the names that
-    inner functions use to their variables.
+    `names` are the local names. `of` maps ``id(node)`` of a name, argument, inner function or pattern to a variable's
+    number. For the read of a name by an augmented assignment, the key is ``(id(node), "read")``. `shared` maps the
+    names that inner functions use to the numbers of their variables.
 
     A variable in `splits` can be split if its assignments have several types. Its parts are the sets of assignments that
     reach a use. A use reads one part, and an assignment writes to all parts that contain it, as `parts` lists.
@@ -52,7 +52,7 @@ def carried_variables(function: ast.FunctionDef | ast.Lambda, loop: ast.For, web
 
 
 def own_nodes(function: ast.FunctionDef | ast.Lambda) -> Iterable[ast.AST]:
-    """Yield the syntax nodes of a function, without those of nested functions."""
+    """Yield the syntax nodes in the body of a function, without those inside nested functions."""
     body = function.body if isinstance(function.body, list) else [function.body]
     stack: list[ast.AST] = list(body)
     while stack:

@@ -171,7 +171,8 @@ def _if(frame: FunctionFrame, node: ast.If) -> bool:
 def _loop_scopes(frame: FunctionFrame, node: ast.While | ast.For) -> Iterator[tuple[str, Callable[[], Any]]]:
     """Context manager for the scopes of a loop, which `break`, `continue` and the normal end of the loop exit.
 
-    Yield the label that ends the loop, and a context for the loop's body.
+    Yield the label of the scope that the loop leaves at its normal end, and a function that opens the scope of the
+    loop's body.
     """
     c = frame.compiler
     leave = c.new_label("break")
@@ -405,7 +406,7 @@ def _raise(frame: FunctionFrame, node: ast.Raise) -> bool:
 
 
 def message_of(c: Compiler, *parts: Any) -> tuple[str, tuple[Any, ...]]:
-    """Return the text of an error message, with ``{}`` for each run-time value, and these values."""
+    """Return the text of an error message, with a replacement field for each run-time value, and these values."""
     texts, values = [], []
     for part in parts:
         if isinstance(part, TextValue):
@@ -495,7 +496,7 @@ def inline(
 def enter(
     frame: FunctionFrame, node: ast.AST, function: Any, arguments: list[Any], keywords: dict[str, Any]
 ) -> FunctionFrame:
-    """Assign the arguments of an inlined call to the parameters, and return the frame of the call."""
+    """Assign the arguments of a call to the parameters, and return the frame of the call."""
     depth = len(frame.called)
     called = (*frame.called, frame.location(node))
     if depth > DEPTH_LIMIT:

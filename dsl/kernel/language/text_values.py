@@ -1,7 +1,8 @@
 """Text in kernels: elements of fixed length from NumPy arrays of str or bytes.
 
 In: `RecordValue` of a text dtype, that is, a pointer to the characters, or a constant. Out: copies, comparisons and
-lengths. Invariant: unused characters at the end are 0, as in NumPy. Text that is too long is cut.
+lengths. Invariant: unused characters at the end are 0, as in NumPy. Text that is too long is cut. Constants
+that are stored as bytes are ASCII.
 """
 
 from __future__ import annotations

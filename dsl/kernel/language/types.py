@@ -1,8 +1,8 @@
 """Types of kernel arguments and of kernel values, and signatures.
 
 In: NumPy dtypes, values, and text such as ``"void(float32[:, ::1], int32)"``. Out: type objects, for which the
-compiler specializes kernels. Invariant: types are immutable and compare by structure. `parse_type` parses the `repr`
-of the types that it supports.
+compiler specializes kernels. Invariant: types are immutable and compare by structure. `parse_type` parses the
+`repr` of scalar types, and of writable arrays, tuples, optionals and pointers of them.
 """
 
 from __future__ import annotations
@@ -86,7 +86,7 @@ class NoneType(Type):
 class ArrayType(Type):
     """The type of an array.
 
-    `dtype` is a scalar or record type. `layout` is "C" or "F" if the array is contiguous, otherwise "A".
+    `dtype` is a scalar, record or element type. `layout` is "C" or "F" if the array is contiguous, otherwise "A".
     """
 
     dtype: Type
@@ -333,7 +333,7 @@ def __getattr__(name: str) -> ScalarType:
 
 
 def from_dtype(dtype: Any) -> Type:
-    """Return the type of a NumPy dtype: a scalar type, a record or a nested array.
+    """Return the type of a NumPy dtype: a scalar, a record, a nested array, a date, a duration or text.
 
     Raises
     ------
@@ -408,8 +408,8 @@ _PYTHON: dict[type, ScalarType] = {bool: boolean, int: int64, float: float64, co
 def typeof(value: Any) -> Type:
     """Return the type that a value has as a kernel argument.
 
-    The value can be a number, a NumPy or weft array, an object with ``__cuda_array_interface__``, a record, an enum
-    member, None, or a tuple, named tuple or dataclass of such values.
+    The value can be a number, a NumPy or weft array, an object with ``__cuda_array_interface__``, a record, None, or a
+    tuple, named tuple or dataclass of such values. For an enumeration member, return the type of the member's value.
 
     Raises
     ------

@@ -37,7 +37,7 @@ class Constant:
 class ScalarValue:
     """A scalar that is known only at run time.
 
-    A `weak` number is computed from Python numbers only, and takes the dtype of the other operand (NEP 50). A `nonnegative`
+    A `weak` number is promoted like a Python number: it takes the dtype of the other operand (NEP 50). A `nonnegative`
     number is known at compile time not to be negative, so an index needs no wrapping.
     """
 
@@ -56,7 +56,8 @@ class ScalarValue:
 class TupleValue:
     """A tuple, named tuple, dataclass or vector in a kernel.
 
-    `maker` is the constructor of a named tuple, a dataclass or a vector.
+    `maker` is the class of a named tuple, a dataclass or a vector, and `names` are the names of its fields. For a plain
+    tuple, `maker` is None.
     """
 
     items: tuple[Any, ...]
@@ -68,7 +69,7 @@ class TupleValue:
 class ArrayValue:
     """An array in a kernel, with its pointer, its dtype, and the length and stride of each axis.
 
-    Strides count elements. For structured dtypes, strides count bytes, and the pointer points to bytes. `label` is the
+    Strides count elements. For records and text, strides count bytes, and the pointer points to bytes. `label` is the
     array's name in messages. `packed` arrays are in C order without gaps. `origin` is the number of the argument that
     holds the memory, or -1.
     """
@@ -246,7 +247,7 @@ class TupleKind:
 
 @dataclass(frozen=True, slots=True)
 class HeldKind:
-    """The kind of a variable whose value exists only at compile time, and cannot change at run time."""
+    """The kind of a variable that always refers to one compile-time value, such as an `ArrayValue` or a `Closure`."""
 
     text: str
 

@@ -170,9 +170,10 @@ class Variables:
         self.assign(variable.later, value)
 
     def _chosen_kind(self, variable: Variable, value: object) -> Kind | None:
-        """Return the kind of a variable after an assignment of `value`.
+        """Return the kind of a variable that holds a compile-time value, before `value` is assigned.
 
-        A second array of the same type gives the variable the kind `ArrayKind`, and restarts compilation.
+        If the variable holds an array and `value` may be None, the kind is an `ArrayKind`. A second array of the same
+        type gives the variable an `ArrayKind`, and restarts compilation.
         """
         held = variable.held[0] if variable.held is not None else None
         if not isinstance(held, ArrayValue):
@@ -293,7 +294,7 @@ class Variables:
         return []
 
     def load(self, variable: Variable) -> Any:
-        """Return the value of a variable."""
+        """Return the value of a variable, or raise KeyError if no value has been assigned."""
         variable = variable.now(self.run)
         if variable.run != self.run:
             if variable.later is not None:
@@ -358,7 +359,7 @@ class Variables:
         return ArrayValue(pointer, kind.dtype, shape, strides, kind.space, kind.writable, name, kind.packed)
 
     def at_top(self) -> AbstractContextManager[None]:
-        """Return a context manager in which emitted operations are inserted at the start of the kernel."""
+        """Return a context manager in which operations are emitted before the outermost open loop or branch."""
         return self.builder.at(0)
 
 

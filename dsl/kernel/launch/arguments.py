@@ -161,7 +161,10 @@ def describe(value: object) -> Descriptor:
 
 
 def parts_of(value: object) -> tuple[Any, tuple[str, ...], tuple[Any, ...]] | None:
-    """Return the constructor, the field names and the items of a tuple, dataclass or vector."""
+    """Return the class, the field names and the items of a tuple, dataclass or vector, or None for other values.
+
+    The class of a plain tuple is None.
+    """
     if isinstance(value, Vector):
         return type(value), _LANES[: value.lanes], tuple(value)
     if isinstance(value, tuple):

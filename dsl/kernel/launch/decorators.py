@@ -101,7 +101,7 @@ def guvectorize(function: Any = None, layout: Any = None, **options: Any) -> Any
 def literal_unroll(container: Any) -> Any:
     """Return a tuple unchanged.
 
-    Numba requires this function for loops over tuples, which weft always unrolls.
+    Numba requires this function for loops over tuples whose items differ in type. weft unrolls all loops over tuples.
 
     Examples
     --------

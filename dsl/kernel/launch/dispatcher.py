@@ -188,7 +188,10 @@ class KernelDispatcher(KernelFunction, Inspection):
         return ConfiguredKernel(self, triple("grid", griddim), threads, queue, shared)
 
     def forall(self, ntasks: int, tpb: int = 0, stream: object = 0, sharedmem: int = 0) -> ConfiguredKernel:
-        """Return the kernel with a 1-D grid that has at least `ntasks` threads."""
+        """Return the kernel with a 1-D grid of at least `ntasks` threads, in blocks of `tpb` threads.
+
+        If `tpb` is 0, blocks have 256 threads.
+        """
         if not hasattr(ntasks, "__index__"):
             raise LaunchError(
                 f"forall takes the number of tasks, an integer, not {ntasks!r}; k[grid, block] has other shapes"
@@ -286,7 +289,10 @@ class KernelDispatcher(KernelFunction, Inspection):
         return launch.device, launch.describe()
 
     def recompile(self) -> None:
-        """Recompile the kernel for all argument types used so far, with the current values of global variables."""
+        """Recompile the kernel for all argument types used so far, with the current values of global variables.
+
+        The kernel is compiled for the default device.
+        """
         self.generation += 1
         keys = [key for key in self._found if key.mode != "sanitized"]
         self._found.clear()
@@ -440,7 +446,8 @@ _IGNORED = ("opt", "inline", "forceinline", "cache", "lto", "shared_memory_carve
 def make_options(given: dict[str, Any]) -> Options:
     """Convert the options of a decorator to `Options`.
 
-    Raises KernelTypeError for unknown options.
+    Raises KernelTypeError for unknown options and for numbers that are not positive, and LaunchError for more than
+    three launch bounds.
     """
     unknown = [name for name in given if name not in _KNOWN and name not in _IGNORED]
     if unknown:

@@ -9,6 +9,7 @@ class ArgHint:
     """A host array as a kernel argument, with the directions in which its elements are copied.
 
     `copies_in` and `copies_out` are whether the array is copied to the device before the kernel runs, and back afterwards.
+    On the CPU, the kernel uses the array itself, or a copy if `copies_out` is false.
     """
 
     copies_in = True
@@ -44,7 +45,7 @@ class In(ArgHint):
 class Out(ArgHint):
     """A host array that is copied back after a launch, but not to the device before the launch.
 
-    The kernel starts with uninitialized elements.
+    On a GPU, the kernel starts with uninitialized elements. On the CPU, it uses the array itself.
 
     Examples
     --------
@@ -64,7 +65,8 @@ class Out(ArgHint):
 class InOut(ArgHint):
     """A host array that is copied to the device before a launch, and back after the launch.
 
-    A host array without a hint is copied in the same way, with a warning.
+    On a GPU, a host array without a hint is copied in the same way, with a warning. On the CPU, the kernel uses the
+    array itself.
 
     Examples
     --------

@@ -143,7 +143,10 @@ class Inspection:
         return found if signature is None else next(iter(found.values()))
 
     def stage(self, name: str, signature: Any = None, cc: Any = None) -> str:
-        """Return the code of a kernel after a compilation stage, such as ``llvm`` or ``asm``."""
+        """Return the code of one specialization after a compilation stage, such as ``llvm`` or ``asm``.
+
+        Without a signature, this is the first specialization.
+        """
         return next(iter(self.compiled(signature, cc).values())).stage(name)
 
     def inspect_llvm(self, signature: Any = None, cc: Any = None) -> Any:
@@ -175,29 +178,32 @@ class Inspection:
     # -- resources --------------------------------------------------------------------------------
 
     def _resource(self, signature: Any, cc: Any, what: object) -> Any:
-        """Return the resource usage of the kernel for one signature, or a dict for all signatures."""
+        """Return the resource usage of the kernel for one signature, or a dict for all signatures.
+
+        A specialized kernel with one signature needs no signature here.
+        """
         found = self._asked(signature, cc, what)
         alone = signature is None and self.specialized and len(found) == 1
         return next(iter(found.values())) if alone else found
 
     def get_regs_per_thread(self, signature: Any = None, cc: Any = None) -> Any:
-        """Return the number of registers per thread of the kernel."""
+        """Return the number of registers per thread for one signature, or a dict for all signatures."""
         return self._resource(signature, cc, lambda kernel: kernel.resources["registers"])
 
     def get_shared_mem_per_block(self, signature: Any = None, cc: Any = None) -> Any:
-        """Return the number of bytes of static shared memory per block of the kernel."""
+        """Return the bytes of static shared memory per block for one signature, or a dict for all signatures."""
         return self._resource(signature, cc, lambda kernel: kernel.resources["shared"])
 
     def get_local_mem_per_thread(self, signature: Any = None, cc: Any = None) -> Any:
-        """Return the number of bytes of local memory per thread of the kernel."""
+        """Return the number of bytes of local memory per thread for one signature, or a dict for all signatures."""
         return self._resource(signature, cc, lambda kernel: kernel.resources["stack"])
 
     def get_const_mem_size(self, signature: Any = None, cc: Any = None) -> Any:
-        """Return the number of bytes of constant memory of the kernel."""
+        """Return the number of bytes of constant memory for one signature, or a dict for all signatures."""
         return self._resource(signature, cc, _constant_bytes)
 
     def get_max_threads_per_block(self, signature: Any = None, cc: Any = None) -> Any:
-        """Return the maximum number of threads per block of the kernel.
+        """Return the maximum number of threads per block for one signature, or a dict for all signatures.
 
         Launch bounds and register usage may reduce it below 1024.
         """

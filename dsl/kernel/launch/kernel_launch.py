@@ -214,7 +214,7 @@ class DispatchedLaunch:
     def _copied(self, value: np.ndarray, hint: ArgHint | None) -> Any:
         """Return a device array for a host array.
 
-        On the CPU, only arrays with the hint `In` are copied.
+        On the CPU, return the host array itself, or a copy if it has the hint `In`.
         """
         args.describe_array(value.dtype, value.ndim, True)  # raises an error for unsupported dtypes
         if self.device.name == "cpu":
@@ -292,7 +292,7 @@ class DispatchedLaunch:
         items.append(self.memory(storage, written).address + offset * storage.dtype.itemsize)
         if descriptor[0] == "array":
             items.extend(shape)
-            if not descriptor[3]:  # the signature does not imply the strides
+            if not descriptor[3]:  # the descriptor does not imply the strides
                 items.extend(strides)
 
     def _hidden(self, found: Specialization, items: list[int]) -> tuple[Any, Any]:

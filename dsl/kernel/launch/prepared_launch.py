@@ -2,7 +2,7 @@
 
 In: the arguments of a launch. Out: the launch's 64-bit words, in which only addresses and numbers are new. Invariant:
 the signature contains everything that a specialization depends on, so a cached launch uses the right specialization.
-Only whole arrays, views of them and plain numbers have a signature. Other launches are not cached.
+Only launches whose arguments are weft arrays, Python ints and floats have a signature. Other launches are not cached.
 """
 
 from __future__ import annotations

@@ -275,7 +275,7 @@ def _leaves(body: list[ast.stmt]) -> bool:
 
 
 def _conditional(test: ast.expr, first: list[ast.stmt], second: list[ast.stmt], where: Any) -> list[ast.stmt]:
-    """Return an `if` statement for two branches, or an `assert` if one branch is a failed assertion.
+    """Return the statements for two branches: an `if`, or an `assert` if the second branch is a failed assertion.
 
     No `else` is needed after a branch that ends in a jump.
     """
