@@ -118,7 +118,10 @@ def _without_text(code: CodeType) -> Source:
 
 def _lambda_source(code: CodeType) -> Source:
     """Return the source of a lambda. If a line contains several lambdas, the byte code distinguishes them."""
-    module = ast.parse("".join(linecache.getlines(code.co_filename)))
+    try:
+        module = ast.parse("".join(linecache.getlines(code.co_filename)))
+    except SyntaxError:  # the file has changed
+        return _without_text(code)
     lambdas = [n for n in ast.walk(module) if isinstance(n, ast.Lambda) and n.lineno == code.co_firstlineno]
     tree = next((n for n in lambdas if equals(n, code)), None)
     if tree is None:

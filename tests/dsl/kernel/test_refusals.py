@@ -143,6 +143,16 @@ def test_equal_functions_of_two_files(tmp_path: Path) -> None:
             weft.kernel(made["kernel"])[1, 1](np.zeros(2))
 
 
+def test_lambda_in_a_file_that_has_changed(tmp_path: Path) -> None:
+    path = tmp_path / "changed.py"
+    path.write_text("def (\n")
+    made: dict[str, Any] = {}
+    exec(compile("kernel = lambda x: cuda.atomic.add(x, 0, 1)", str(path), "exec"), {"cuda": cuda}, made)
+    x = np.zeros(1)
+    weft.kernel(made["kernel"])[1, 2](x)
+    assert x[0] == 2
+
+
 def test_function_without_source() -> None:
     made: dict[str, Any] = {}
     exec("def kernel(x):\n    with x:\n        x[0] = 1\n", made)
