@@ -15,6 +15,7 @@ import sys
 import textwrap
 from dataclasses import dataclass
 from functools import lru_cache
+from tokenize import TokenError
 from types import CodeType, FunctionType
 from typing import Any
 
@@ -80,7 +81,10 @@ def _source(code: CodeType, file: str) -> Source:
     if file == "<string>" and file not in linecache.cache and sys.argv[:1] == ["-c"]:
         text = sys.orig_argv[sys.orig_argv.index("-c") + 1]  # a program passed on the command line
         linecache.cache[file] = (len(text), None, text.splitlines(True), file)
-    lines = inspect.getblock(linecache.getlines(file)[first - 1 :])
+    try:
+        lines = inspect.getblock(linecache.getlines(file)[first - 1 :])
+    except (SyntaxError, TokenError):  # the file has changed
+        return _without_text(code)
     if not lines:
         return _without_text(code)
     if code.co_name == "<lambda>":

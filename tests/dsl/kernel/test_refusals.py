@@ -143,11 +143,13 @@ def test_equal_functions_of_two_files(tmp_path: Path) -> None:
             weft.kernel(made["kernel"])[1, 1](np.zeros(2))
 
 
-def test_lambda_in_a_file_that_has_changed(tmp_path: Path) -> None:
+@pytest.mark.parametrize("text", ["def (\n", "x = 1\ndef (\n", "x = 'a\n"])
+@pytest.mark.parametrize("program", ["kernel = lambda x: add(x, 0, 1)", "def kernel(x): add(x, 0, 1)"])
+def test_functions_of_files_that_have_changed(program: str, text: str, tmp_path: Path) -> None:
     path = tmp_path / "changed.py"
-    path.write_text("def (\n")
+    path.write_text(text)
     made: dict[str, Any] = {}
-    exec(compile("kernel = lambda x: cuda.atomic.add(x, 0, 1)", str(path), "exec"), {"cuda": cuda}, made)
+    exec(compile(program, str(path), "exec"), {"add": cuda.atomic.add}, made)
     x = np.zeros(1)
     weft.kernel(made["kernel"])[1, 2](x)
     assert x[0] == 2
