@@ -433,6 +433,8 @@ class Compiler(Variables):
 
     def hide_scalar(self, what: str) -> Value:
         """Return the hidden index parameter for `what`, adding it to the kernel on the first call."""
+        if self.callee is not None:
+            return self.visible(what, lambda: self.hide_scalar(what))
         found = self.hidden_scalars.get(what)
         if found is None:
             self.hidden.append((what,))

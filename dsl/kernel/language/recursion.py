@@ -6,6 +6,7 @@ omitted.
 
 from __future__ import annotations
 
+import ast
 from collections.abc import Callable
 from dataclasses import dataclass, field
 from typing import Any
@@ -16,16 +17,20 @@ from weft.codegen import Value
 from weft.dsl.kernel.language import extents
 from weft.dsl.kernel.language.compiler import Compiler, FunctionFrame
 from weft.dsl.kernel.language.invocation import Invocation
+from weft.dsl.kernel.language.source import source_of
+from weft.dsl.kernel.language.ssa_webs import own_nodes
 from weft.dsl.kernel.language.statements import enter, lower_body
 from weft.dsl.kernel.language.values import (
     BOOL,
     ArrayValue,
+    Closure,
     Constant,
     DateValue,
     OptionalValue,
     ScalarValue,
     TupleValue,
     describe,
+    kind_of,
 )
 from weft.dsl.kernel.language.variables import Restart, Unresolved, Variable, slot_dtypes
 
@@ -66,6 +71,8 @@ def call_recursive(call: Invocation, function: Any, key: object, arguments: list
     entry = c.recursive.get((key, shape))
     if entry is None:
         entry = c.recursive[key, shape] = Recursive(f"{_name(function)}_{len(c.recursive)}", Variable("the result"))
+        if _returns_nothing(function):
+            entry.result.kind = kind_of(Constant(None))
         # The function was being inlined when it called itself.
         raise Restart
     if entry.run != c.run:
@@ -82,6 +89,13 @@ def call_recursive(call: Invocation, function: Any, key: object, arguments: list
         with c.builder.if_(results.pop()):
             c.end_thread()
     return _rebuild(c, entry.result, results)
+
+
+def _returns_nothing(function: Any) -> bool:
+    """Return whether a function has no `return` with a value."""
+    tree = function.source.tree if isinstance(function, Closure) else source_of(function).tree
+    returns = (node.value for node in own_nodes(tree) if isinstance(node, ast.Return))
+    return isinstance(tree, ast.FunctionDef) and not any(returns)
 
 
 def _name(function: Any) -> str:
@@ -162,8 +176,13 @@ def _define(call: Invocation, function: Any, entry: Recursive, arguments: list[A
             with b.scope(label):
                 inner = enter(call.frame, call.node, function, restored, {})
                 inner.label, inner.result, entry.path = label, entry.result, inner.path
-                if lower_body(inner, inner.source.body) and entry.result.kind is None:
-                    c.pending = True
+                pending, c.pending = c.pending, False
+                if lower_body(inner, inner.source.body):
+                    if not c.pending:  # (no statement was omitted, such as a `return`)
+                        c.assign(entry.result, Constant(None))
+                    elif entry.result.kind is None:
+                        pending = True
+                c.pending |= pending
             if entry.result.kind is not None:
                 ended = [b.load(entry.ended, b.constant(0))] if entry.ends else []
                 b.yield_(*result_values(c, entry.result), *ended)

@@ -57,6 +57,9 @@ def _queue(c: Compiler) -> tuple[Value, list[Any]]:
 
     A launch site is a pair of a kernel and the type descriptors of its arguments.
     """
+    if c.callee is not None:
+        queue = c.visible("launches", lambda: _queue(c)[0])
+        return queue, next(what[1] for what in c.hidden if what[0] == "launches")
     for what in c.hidden:
         if what[0] == "launches":
             return c.hidden_scalars["launches"], what[1]

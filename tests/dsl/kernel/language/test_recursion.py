@@ -102,6 +102,73 @@ def test_a_failure_ends_the_thread(n: int, options: dict[str, Any], error: Any, 
     np.testing.assert_array_equal(out, [1006, n])
 
 
+@wf.device
+def descend(x: Any, n: Any) -> None:
+    if n == 2:
+        raise ValueError("two")
+    x[n] += 1
+    if n > 0:
+        descend(x, n - 1)
+    x[n] += 10
+
+
+@pytest.mark.parametrize(("n", "wanted"), [(1, [111, 11, 0, 0]), (3, [0, 0, 0, 1])])
+def test_functions_without_a_result(n: int, wanted: list[int]) -> None:
+    @kernel
+    def use(x: Any, n: Any) -> None:
+        descend(x, n)
+        x[0] += 100
+
+    x = np.zeros(4)
+    if n == 3:
+        with pytest.raises(ValueError, match="two"):
+            use[1, 1](x, n)
+    else:
+        use[1, 1](x, n)
+    np.testing.assert_array_equal(x, wanted)
+
+
+def test_the_end_of_a_function_is_none() -> None:
+    @wf.device
+    def find(x: Any, n: Any) -> Any:
+        if x[n] == 0:
+            return n
+        if n > 0:
+            return find(x, n - 1)
+
+    @kernel
+    def use(x: Any, out: Any) -> None:
+        found = find(x, x.size - 1)
+        out[0] = -1 if found is None else found
+
+    for x, wanted in (([1, 0, 2, 3], 1), ([1, 2], -1)):
+        out = np.zeros(1)
+        use[1, 1](np.array(x), out)
+        assert out[0] == wanted
+
+
+@kernel
+def increment(x: Any) -> None:
+    x[cuda.grid(1)] += 1
+
+
+def test_launches_and_dynamic_shared_memory() -> None:
+    @wf.device
+    def repeat(x: Any, n: Any) -> Any:
+        if n == 0:
+            return 0
+        increment[1, 2](x)
+        return repeat(x, n - 1) + cuda.shared.array(0, np.float64).size
+
+    @kernel
+    def use(x: Any, out: Any) -> None:
+        out[0] = repeat(x, 3)
+
+    x, out = np.zeros(2), np.zeros(1)
+    use[1, 1, 0, 64](x, out)
+    assert x.tolist() == [3, 3] and out[0] == 24
+
+
 def test_ptx() -> None:
     def use(x: Any) -> None:
         x[0] = ratios(x, x[0])
