@@ -69,8 +69,10 @@ _REFUSED: dict[type[ast.stmt], tuple[str, str]] = {
 
 
 class LoopStep(ast.Pass):
-    """A statement that the compiler adds to a loop, and compiles by calling `action`."""
+    """A statement that the compiler adds to a loop, and compiles by calling `action`. It evaluates `expression`."""
 
+    _fields = ("expression",)
+    expression: ast.expr
     action: Callable[[], None]
 
 

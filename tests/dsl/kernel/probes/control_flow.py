@@ -499,6 +499,7 @@ def widths_of_unrolled_iterations(out):
         y = v
         y += v
         out[k] = y * 10
+    out[4] = sum(10 * w for w in (np.uint8(200), np.uint16(200)) if w > 1)
     last = 0
     for v in (1, 2.5, 3):
         if v > 2:
