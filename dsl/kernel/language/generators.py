@@ -19,7 +19,7 @@ def each_item(generator: Generator, action: Callable[[Any], None]) -> None:
     """Compile a generator expression to loops, calling `action` to compile the code for an item."""
     frame: FunctionFrame = generator.frame
     node: ast.GeneratorExp = generator.node
-    step = LoopStep(node.elt)
+    step = LoopStep(node.elt)  # type: ignore[arg-type, call-arg]
     body: list[ast.stmt] = [ast.copy_location(step, node)]
     for clause in reversed(node.generators):
         for test in reversed(clause.ifs):
