@@ -22,7 +22,8 @@ pytestmark = pytest.mark.filterwarnings("ignore::RuntimeWarning")
 
 EXACT = "sqrt reciprocal floor rint absolute negative isnan signbit logical_not"
 ROUNDED = "exp log1p sin tanh arctan cbrt"
-PAIRS = "add subtract multiply divide maximum minimum fmax fmin copysign fmod floor_divide remainder less equal greater_equal"
+PAIRS = "add subtract multiply divide maximum minimum fmax fmin copysign fmod floor_divide remainder less equal"
+PAIRS += " greater_equal nextafter"
 
 
 def same(found: Any, wanted: np.ndarray) -> None:
@@ -210,16 +211,9 @@ def test_one_kernel() -> None:
     assert len(wf.explain(e / e.sum(1, keepdims=True)).kernels) == 1
 
 
-@pytest.mark.parametrize(
-    ("call", "text"),
-    [
-        (lambda x: x << 1, "left_shift"),
-        (lambda x: wf.nextafter(x, x).numpy(), "nextafter"),
-    ],
-)
-def test_refused(call: Any, text: str) -> None:
-    with pytest.raises(TypeError, match=text):
-        call(wf.asarray(tame(3)))
+def test_refused() -> None:
+    with pytest.raises(TypeError, match="left_shift"):
+        wf.asarray(tame(3)) << 1
 
 
 @pytest.mark.parametrize("kind", ["u1", "i4", "i8", "f4", BRAIN])
