@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import ctypes
 import gc
+import weakref
 from array import array
 from enum import IntEnum
 from types import SimpleNamespace
@@ -263,12 +264,21 @@ def test_streams_of_others(table: Driver, device: CudaDevice) -> None:
 def test_callbacks(table: Driver, device: CudaDevice) -> None:
     stream = device.create_stream()
     seen: list[int] = []
-    stream.add_callback(lambda: seen.append(1))
-    ((_, queue, pointer, _),) = table.named("cuLaunchHostFunc")
-    assert queue == stream.handle
+
+    def first() -> None:
+        seen.append(1)
+
+    alive = weakref.ref(first)
+    for function in (first, lambda: seen.append(2)):
+        stream.add_callback(function)
+    del first, function
+    calls = table.named("cuLaunchHostFunc")
+    assert [queue for _, queue, _, _ in calls] == [stream.handle] * 2
     assert not seen
-    ctypes.CFUNCTYPE(None, ctypes.c_void_p)(pointer)(None)
-    assert seen == [1]
+    for _, _, pointer, number in calls:
+        ctypes.CFUNCTYPE(None, ctypes.c_void_p)(pointer)(number)
+    assert seen == [1, 2]
+    assert alive() is None, "a function is freed after its call"
 
 
 def test_an_idle_stream_waits_while_work_is_submitted(table: Driver, device: CudaDevice) -> None:
