@@ -16,6 +16,7 @@ from weft.codegen.kernel_ir.builder import KernelBuilder
 from weft.codegen.kernel_ir.dtypes import is_bfloat16
 from weft.codegen.kernel_ir.operation import STRUCTURAL, Kernel, Operation, Parameter, Pointer, Type, Value
 from weft.codegen.ops import find_op
+from weft.codegen.ops.arithmetic import test
 from weft.codegen.passes.rewrite import Rewriter, changes
 
 _BITS, _VALUE = np.dtype(np.uint16), np.dtype(np.float32)
@@ -67,6 +68,23 @@ def _round(b: KernelBuilder, value: Value) -> Value:
     return b.op("_bfloat16_value", b.op("_bfloat16_bits", value, dtype=_BITS), dtype=_VALUE)
 
 
+def _next(b: KernelBuilder, x: Value, y: Value) -> Value:
+    """Return the bfloat16 number next to `x` in the direction of `y`. All numbers are float32 values."""
+
+    def whole(value: int) -> Value:
+        return b.constant(value, np.uint32)
+
+    bits, sign = (b.op("_reinterpret", v, dtype=np.uint32) for v in (x, y))
+    zero = b.constant(0, _VALUE)
+    outwards = test(b, "equal", test(b, "less", x, y), test(b, "less", zero, x))
+    moved = b.op("add", bits, b.op("where", outwards, whole(1 << 16), whole(0xFFFF0000)))
+    least = b.op("bitwise_or", b.op("bitwise_and", sign, whole(1 << 31)), whole(1 << 16))
+    moved = b.op("where", test(b, "equal", x, zero), least, moved)
+    found = b.op("where", test(b, "equal", x, y), y, b.op("_reinterpret", moved, dtype=_VALUE))
+    numbers = b.op("bitwise_and", test(b, "equal", x, x), test(b, "equal", y, y))
+    return b.op("where", numbers, found, b.constant(np.nan, _VALUE))
+
+
 def _expand(b: KernelBuilder, operation: Operation, operands: list[Any]) -> list[Any] | None:
     attributes, results = operation.attributes, operation.results
     kinds = [v.type for v in (*operation.operands, *results)]
@@ -99,7 +117,7 @@ def _expand(b: KernelBuilder, operation: Operation, operands: list[Any]) -> list
 def _row(b: KernelBuilder, name: str, operands: list[Value], kinds: list[Any]) -> Value:
     definition, result = find_op(name), kinds[-1]
     if definition.name == "nextafter":
-        raise TypeError("nextafter cannot be computed in bfloat16")
+        return _next(b, *operands)
     if definition.body is not None:
         given = [b.cast(v, kind) for v, kind in zip(operands, kinds, strict=False)]
         computed = b.op(name, *given, dtype=result)

@@ -27,9 +27,17 @@ NO_TIMING = 2
 SPIN = 2e-3
 INVALID_HANDLE = 400  # the code of an error
 
-_Callback = ctypes.CFUNCTYPE(None, ctypes.c_void_p)
-_callbacks: dict[int, Any] = {}  # callbacks that the driver has not called yet
-_called: list[int] = []  # callbacks that the driver has called, and that may still be returning
+_functions: dict[int, Callable[[], object]] = {}  # by number, the functions that the driver has not called yet
+_numbers = itertools.count(1)
+
+
+@ctypes.CFUNCTYPE(None, ctypes.c_void_p)
+def _call_function(number: int) -> None:
+    """Call a function of `_functions` for the driver.
+
+    The C function exists once and forever, because it must not be freed while a driver thread returns from it.
+    """
+    _functions.pop(number)()
 
 
 class CudaEvent:
@@ -172,23 +180,13 @@ class CudaStream:
 
     def add_callback(self, function: Callable[[], object]) -> None:
         """Call `function` in a driver thread after the work that has been submitted so far."""
-
-        def called(_: object) -> None:
-            try:
-                function()
-            finally:
-                _called.append(key)
-
-        while _called[1:]:
-            del _callbacks[_called.pop(0)]
-        made = _Callback(called)
-        key = ctypes.cast(made, ctypes.c_void_p).value or 0
-        _callbacks[key] = made
-        driver = self._order.driver
+        number, driver = next(_numbers), self._order.driver
+        _functions[number] = function
+        address = ctypes.c_void_p.from_buffer(_call_function).value
         try:
-            driver.call("cuLaunchHostFunc", self.queue, driver.table.CUhostFn(key), 0)
+            driver.call("cuLaunchHostFunc", self.queue, driver.table.CUhostFn(address), number)
         except BaseException:
-            del _callbacks[key]
+            _functions.pop(number, None)
             raise
 
     def __del__(self) -> None:

@@ -448,7 +448,7 @@ def typeof(value: Any) -> Type:
     if isinstance(interface, dict):
         dtype = np.dtype(interface["typestr"])
         layout = layout_of(interface["shape"], interface.get("strides"), dtype.itemsize)
-        return ArrayType(from_dtype(dtype), len(interface["shape"]), layout)
+        return ArrayType(from_dtype(dtype), len(interface["shape"]), layout, bool(interface["data"][1]))
     raise TypeError(
         f"a kernel takes no {kind.__name__}: numbers, arrays, records, None, and tuples or dataclasses of them"
     )

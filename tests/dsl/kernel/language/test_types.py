@@ -141,6 +141,7 @@ RECORD = np.dtype([("a", np.float32), ("b", np.int64, (2,)), ("c", [("x", np.uin
         (np.zeros(()), ArrayType(float64, 0, "C")),
         (np.zeros((0, 3))[:, ::2], float64[:, ::1]),
         (np.zeros((1, 5, 1))[:, :, ::-1], float64[:, :, ::1]),
+        (np.broadcast_to(1.0, 3), ArrayType(float64, 1, "A", readonly=True)),
         (np.zeros(3, RECORD), types.RecordType(RECORD)[::1]),
         (np.zeros(3, RECORD)[0], types.RecordType(RECORD)),
     ],
@@ -161,6 +162,7 @@ def test_types_of_weft_arrays() -> None:
     assert types.typeof(x) == float32[:, ::1]
     assert types.typeof(x.T) == float32[::1, :]  # type: ignore[attr-defined]
     assert types.typeof(x[:, 1:]) == float32[:, :]  # type: ignore[index]
+    assert types.typeof(weft.broadcast_to(x, (2, 3, 4))) == ArrayType(float32, 3, "A", readonly=True)
 
 
 @pytest.mark.parametrize("value", ["text", np.zeros(2, ">f4"), np.zeros(2, object), {}, [1, 2], 2**64, -(2**70)])
