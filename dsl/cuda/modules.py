@@ -15,6 +15,7 @@ from weft.dsl.kernel.language import names, types
 from weft.dsl.kernel.launch import hints
 from weft.dsl.kernel.library import vector_types
 from weft.runtime import DeviceNotFoundError, find_libdevice, probe
+from weft.runtime.lazy_names import lazy_names
 
 NEEDED = "no NVIDIA driver library was found"
 
@@ -76,6 +77,25 @@ _DRIVER: dict[str, dict[str, Any]] = {
 }
 
 
+# Modules whose names are loaded on first use, because they load the compiler or `unittest`: module -> file -> names.
+_LOADED: dict[str, dict[str, str]] = {
+    "compiler": {
+        "weft.dsl.kernel": "compile compile_all compile_for_current_device compile_ptx compile_ptx_for_current_device"
+    },
+    "dispatcher": {"weft.dsl.cuda.dispatchers": "CUDADispatcher"},
+    "testing": {
+        "weft.dsl.cuda.testing": "CUDATestCase ContextResettingTestCase skip_on_cudasim skip_unless_cudasim unittest"
+    },
+}
+
+
+def _lazy(name: str, files: dict[str, str]) -> ModuleType:
+    names = " ".join(files.values()).split()
+    module = _namespace(name, "Module that contains objects of weft under the names of Numba.", {"__all__": names})
+    module.__dict__["__getattr__"] = lazy_names(module.__dict__, files)
+    return module
+
+
 def _make() -> dict[str, ModuleType]:
     made: dict[str, Any] = {
         "types": types,
@@ -95,6 +115,7 @@ def _make() -> dict[str, ModuleType]:
     )
     made |= {f"cudadrv.{name}": module for name, module in inner.items()}
     made |= {name: inner[name] for name in ("devicearray", "devices", "driver", "nvvm")}  # also reachable as attributes
+    made |= {name: _lazy(name, files) for name, files in _LOADED.items()}
     made["core"] = _namespace("core", "Module from which programs for Numba import errors.", {"errors": errors})
     made["core.errors"] = errors
     return made

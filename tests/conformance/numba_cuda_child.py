@@ -339,7 +339,7 @@ def install(tests: Path) -> None:
         self, _as_numpy(first), _as_numpy(second), *rest, **options
     )
     MADE["testing"] = sys.modules["numba.cuda.testing"] = _testing(base)
-    cuda.__dict__.setdefault("testing", MADE["testing"])
+    cuda.__dict__["testing"] = MADE["testing"]
 
 
 def _exec_with_source(text: Any, *namespaces: Any) -> None:

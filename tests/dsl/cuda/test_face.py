@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import subprocess
 import sys
+import warnings
 from importlib import import_module
 from pathlib import Path
 
@@ -12,6 +13,7 @@ import pytest
 
 import weft
 from weft import cuda
+from weft.runtime import override
 
 ROOT = Path(__file__).resolve().parents[3]
 
@@ -38,6 +40,9 @@ MODULES = {
     "weft.cuda.args": "InOut",
     "weft.cuda.cg": "this_grid",
     "weft.cuda.fp16": "hadd",
+    "weft.cuda.compiler": "compile_ptx",
+    "weft.cuda.dispatcher": "CUDADispatcher",
+    "weft.cuda.testing": "unittest",
     "weft.cuda.core.errors": "NumbaPerformanceWarning",
     "weft.cuda.cudadrv.error": "CudaSupportError",
     "weft.cuda.cudadrv.driver": "CudaAPIError",
@@ -103,3 +108,40 @@ def test_what_programs_take_from_numba_itself_is_there() -> None:
     record = cuda.from_dtype(np.dtype([("a", np.int32), ("b", np.float64)]))
     assert cuda.typeof(np.zeros(3, np.float32)) == cuda.float32[::1]
     assert record == cuda.types.from_dtype(np.dtype([("a", np.int32), ("b", np.float64)]))
+
+
+def test_class_of_what_jit_returns() -> None:
+    from weft.cuda.dispatcher import CUDADispatcher
+
+    made = CUDADispatcher(lambda x: None, {"debug": True})
+    device_function = cuda.jit(lambda x: x, device=True)
+    assert [isinstance(x, CUDADispatcher) for x in (made, device_function, cuda.vectorize(lambda x: x), len)] == [
+        True,
+        True,
+        False,
+        False,
+    ]
+    assert made.options.debug
+
+
+def test_tests_of_programs_for_numba() -> None:
+    from weft.cuda.testing import ContextResettingTestCase, skip_on_cudasim, skip_unless_cudasim, unittest
+
+    def in_python_mode(on: bool) -> tuple[int, int]:
+        with override(kernel_python=on):
+
+            class Tests(ContextResettingTestCase):
+                @skip_on_cudasim("compiled")
+                def test_compiled(self) -> None:
+                    warnings.warn("slow", weft.PerformanceWarning, stacklevel=1)
+
+                @skip_unless_cudasim("not compiled")
+                def test_python(self) -> None:
+                    self.fail()
+
+            result = unittest.TestResult()
+            unittest.TestLoader().loadTestsFromTestCase(Tests).run(result)
+            assert not result.errors
+            return len(result.skipped), len(result.failures)
+
+    assert (in_python_mode(False), in_python_mode(True)) == ((1, 0), (1, 1))

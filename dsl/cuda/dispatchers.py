@@ -1,0 +1,25 @@
+"""The class that programs import from `numba.cuda.dispatcher`, to recognize the results of `cuda.jit`."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping
+from typing import Any
+
+from weft.dsl.kernel import DeviceFunction, KernelDispatcher, jit
+
+
+class _Dispatcher(type):
+    """Metaclass of `CUDADispatcher`, which makes `isinstance` accept weft's kernels and device functions."""
+
+    def __instancecheck__(cls, value: object) -> bool:
+        return type(value) in (KernelDispatcher, DeviceFunction)
+
+
+class CUDADispatcher(metaclass=_Dispatcher):
+    """Numba's class of kernels and device functions, of which every result of `cuda.jit` is an instance.
+
+    A call of the class calls `cuda.jit` with the options in `targetoptions`.
+    """
+
+    def __new__(cls, py_func: Callable[..., Any], targetoptions: Mapping[str, Any]) -> Any:
+        return jit(py_func, **targetoptions)
