@@ -15,7 +15,7 @@ from typing import Any
 
 import numpy as np
 
-from weft.codegen import Pointer, Value, dtype_kind
+from weft.codegen import Pointer, Value
 from weft.dsl.kernel.language import array_values as arrays
 from weft.dsl.kernel.language import extents
 from weft.dsl.kernel.language.compiler import Compiler
@@ -26,6 +26,7 @@ from weft.dsl.kernel.language.values import BOOL, INT, ArrayValue, Constant, Ext
 from weft.dsl.kernel.library import groups
 from weft.dsl.kernel.library.functions import call_library
 from weft.dsl.kernel.library.library_functions import BF16, FP16
+from weft.dsl.kernel.library.supported_dtypes import reject_atomic, reject_hint, reject_match, reject_reduction
 from weft.dsl.kernel.sanitizer.tracer import SiteKind
 from weft.runtime import counted
 
@@ -267,16 +268,23 @@ def _vote(kind: str, call: Invocation, mask: Any, predicate: Any) -> Any:
     return ScalarValue(found, kind != "ballot")
 
 
+def _match(call: Invocation, kind: str, mask: Any, value: object, *results: np.dtype) -> tuple[Value, ...]:
+    c = call.c
+    number = c.scalar(value)
+    if (error := reject_match(number.dtype)) is not None:
+        c.fail(error)
+    operand = c.ir(c.cast(number, UINT32), UINT32) if number.dtype == BOOL else number.ir
+    return c.builder.emit("match", (bits(c, mask), operand), results, kind=kind)
+
+
 @handles("match_any_sync")
 def _match_any(call: Invocation, mask: Any, value: object) -> Any:
-    c = call.c
-    return ScalarValue(c.builder.emit("match", (bits(c, mask), c.scalar(value).ir), (UINT32,), kind="any")[0])
+    return ScalarValue(_match(call, "any", mask, value, UINT32)[0])
 
 
 @handles("match_all_sync")
 def _match_all(call: Invocation, mask: Any, value: object) -> Any:
-    c = call.c
-    found, same = c.builder.emit("match", (bits(c, mask), c.scalar(value).ir), (UINT32, BOOL), kind="all")
+    found, same = _match(call, "all", mask, value, UINT32, BOOL)
     return TupleValue((ScalarValue(found), ScalarValue(same, True)))
 
 
@@ -288,29 +296,28 @@ _REDUCTIONS |= {name: f"bitwise_{name}" for name in ("and", "or", "xor")}
 def _warp_reduce(kind: str, call: Invocation, mask: Any, value: object) -> Any:
     c = call.c
     number = c.scalar(value)
-    sort = dtype_kind(number.dtype)
-    if sort not in "iuf" or (sort == "f" and kind.startswith("bitwise")):
-        c.fail(f"{kind} across a warp cannot be computed of {describe(number)}")
+    if (error := reject_reduction(kind, number.dtype)) is not None:
+        c.fail(error)
     (found,) = c.builder.emit("warp_reduce", (bits(c, mask), number.ir), (number.dtype,), kind=kind)
     return ScalarValue(found, number.weak)
 
 
 # -- atomics -----------------------------------------------------------------------------------------
 
-# Supported dtype kinds and item sizes.
-_ATOMICS: dict[str, tuple[str, str, tuple[int, ...]]] = {
-    "add": ("add", "iuf", (2, 4, 8)),
-    "sub": ("subtract", "iuf", (2, 4, 8)),
-    "min": ("minimum", "iuf", (4, 8)),
-    "max": ("maximum", "iuf", (4, 8)),
-    "nanmin": ("fmin", "iuf", (4, 8)),
-    "nanmax": ("fmax", "iuf", (4, 8)),
-    "and_": ("bitwise_and", "iu", (4, 8)),
-    "or_": ("bitwise_or", "iu", (4, 8)),
-    "xor": ("bitwise_xor", "iu", (4, 8)),
-    "exch": ("exchange", "iuf", (4, 8)),
-    "inc": ("increment", "u", (4, 8)),
-    "dec": ("decrement", "u", (4, 8)),
+# name -> the kind of the kernel IR's `atomic` operation
+_ATOMICS = {
+    "add": "add",
+    "sub": "subtract",
+    "min": "minimum",
+    "max": "maximum",
+    "nanmin": "fmin",
+    "nanmax": "fmax",
+    "and_": "bitwise_and",
+    "or_": "bitwise_or",
+    "xor": "bitwise_xor",
+    "exch": "exchange",
+    "inc": "increment",
+    "dec": "decrement",
 }
 
 
@@ -322,6 +329,8 @@ def _element(call: Invocation, name: str, ary: Any, idx: Any, reads: bool = Fals
     view = arrays.view_of(c, ary, idx)
     if view.ndim:
         c.fail(f"cuda.atomic.{name} needs an index for each of the {ary.ndim} axes")
+    if (error := reject_atomic(name, view.dtype)) is not None:
+        c.fail(error)
     if not reads:
         if not view.writable or view.space == "constant":
             c.fail(f"{view.label or 'the array'} is read-only here")
@@ -331,22 +340,11 @@ def _element(call: Invocation, name: str, ary: Any, idx: Any, reads: bool = Fals
     return view
 
 
-def _check_atomic(c: Compiler, name: str, dtype: np.dtype, kinds: str, sizes: tuple[int, ...]) -> None:
-    good = dtype.kind in kinds and dtype.itemsize in sizes
-    if dtype.itemsize == 2 and dtype.kind != "f":
-        good = False
-    if not good:
-        words = {"i": "int", "u": "uint", "f": "float"}
-        takes = [f"{words[kind]}{8 * size}" for kind in kinds for size in sizes if kind == "f" or size > 2]
-        c.fail(f"cuda.atomic.{name} takes {', '.join(takes[:-1])} and {takes[-1]}, not {dtype}")
-
-
 @handles_each({f"atomic.{name}": name for name in _ATOMICS})
 def _atomic(name: str, call: Invocation, ary: Any, idx: Any, val: Any) -> Any:
-    op, kinds, sizes = _ATOMICS[name]
+    op = _ATOMICS[name]
     c = call.c
     view = _element(call, name, ary, idx)
-    _check_atomic(c, name, view.dtype, kinds, sizes)
     value = c.scalar(convert(call, view.dtype, [val]))  # -1 wraps around
     if view.dtype.kind != "f" and op in ("fmin", "fmax"):
         op = {"fmin": "minimum", "fmax": "maximum"}[op]
@@ -361,7 +359,6 @@ def _atomic(name: str, call: Invocation, ary: Any, idx: Any, val: Any) -> Any:
 @handles("atomic.load")
 def _atomic_load(call: Invocation, ary: Any, idx: Any) -> Any:
     view = _element(call, "load", ary, idx, reads=True)
-    _check_atomic(call.c, "load", view.dtype, "iuf", (4, 8))
     return ScalarValue(call.c.builder.load(view.pointer, call.c.builder.constant(0), volatile=True))
 
 
@@ -369,7 +366,6 @@ def _atomic_load(call: Invocation, ary: Any, idx: Any) -> Any:
 def _cas(call: Invocation, ary: Any, idx: Any, old: Any, val: Any) -> Any:
     c = call.c
     view = _element(call, "cas", ary, idx)
-    _check_atomic(c, "cas", view.dtype, "iuf", (4, 8))
     operands = (view.pointer, c.builder.constant(0), c.ir(old, view.dtype), c.ir(val, view.dtype))
     return ScalarValue(c.builder.emit("atomic_cas", operands, (view.dtype,))[0])
 
@@ -429,8 +425,8 @@ def _viewed(call: Invocation, array: Any, i: Any) -> ArrayValue:
     if not isinstance(array, ArrayValue):
         call.c.fail(f"an array is needed here, not {describe(array)}")
     view = arrays.view_of(call.c, array, i)
-    if view.ndim or view.dtype.kind == "c":
-        call.c.fail("one element that is a real number is needed here")
+    if (error := reject_hint(view.ndim, view.dtype)) is not None:
+        call.c.fail(error)
     return view
 
 

@@ -60,7 +60,13 @@ _MATH = OPS | {name: name for name in ("isnan", "isinf", "isfinite", "gcd", "lcm
 for _name, _op in _MATH.items():
     if hasattr(math, _name):
         TABLE[getattr(math, _name)] = lambda call, *operands, _op=_op: _floating(call, _op, operands)
-_CMATH = "sqrt exp log10 sin cos tan sinh cosh tanh isnan isinf isfinite".split()
+# functions of `cmath` that an op computes
+COMPLEX_FUNCTIONS = [
+    name
+    for name in "sqrt exp log10 sin cos tan sinh cosh tanh isnan isinf isfinite".split()
+    + [name for name in _MATH if name.startswith("a")]
+    if hasattr(cmath, name)
+]
 
 
 def _complex(call: Invocation, value: object) -> Any:
@@ -75,9 +81,8 @@ def _complex_op(op: str, call: Invocation, z: Any) -> Any:
     return call.c.apply(op, _complex(call, z))
 
 
-for _name in _CMATH + [k for k in _MATH if k.startswith("a") and k != "atan2"]:
-    if hasattr(cmath, _name):
-        TABLE[getattr(cmath, _name)] = partial(_complex_op, _MATH.get(_name, _name))
+for _name in COMPLEX_FUNCTIONS:
+    TABLE[getattr(cmath, _name)] = partial(_complex_op, _MATH.get(_name, _name))
 
 
 @handles(math.log)
@@ -106,11 +111,11 @@ def _rect(call: Invocation, r: Any, phi: Any) -> Any:
     kinds = [call.c.kind(n) for n in numbers]
     if any(k is int or (isinstance(k, np.dtype) and k.kind in "biu") for k in kinds):
         numbers = [call.c.cast(n, np.float64, isinstance(k, type)) for n, k in zip(numbers, kinds, strict=True)]
-    real, imag = call.c.call(call.frame, call.node, Constant(_rect_parts), numbers, {}).items
+    real, imag = call.c.call(call.frame, call.node, Constant(rect_parts), numbers, {}).items
     return make_complex(call, real, imag)
 
 
-def _rect_parts(r: Any, phi: Any) -> Any:
+def rect_parts(r: Any, phi: Any) -> Any:
     """Compute the real and the imaginary part of ``cmath.rect(r, phi)`` in a kernel."""
     real, imag = r * np.cos(phi), r * np.sin(phi)
     if r == 0 and not np.isfinite(phi):

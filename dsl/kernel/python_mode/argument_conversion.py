@@ -12,8 +12,8 @@ from typing import Any
 
 import numpy as np
 
-from weft.codegen import find_op
-from weft.dsl.kernel.python_mode.simulate_bfloat16 import beside_brains, wide
+from weft.codegen import dtype_kind, find_op
+from weft.dsl.kernel.python_mode.simulate_bfloat16 import Brain, beside_brains, wide
 
 
 def convert(value: Any, dtype: np.dtype) -> Any:
@@ -47,11 +47,23 @@ def common_dtype(*values: Any) -> np.dtype:
     return np.result_type(*numbers)
 
 
+def float_dtype(values: tuple[Any, ...]) -> np.dtype | None:
+    """Return the result dtype of a floating-point function, or None if all arguments are Python numbers."""
+    if not any(isinstance(value, (np.generic, Brain)) for value in values):
+        return None
+    found = common_dtype(*values)
+    return found if dtype_kind(found) == "f" else np.result_type(found, np.float16)
+
+
 def fused_multiply_add(a: Any, b: Any, c: Any) -> Any:
-    """Compute ``a * b + c`` in the operands' common dtype, with a single rounding for floats."""
+    """Compute ``a * b + c`` with a single rounding, as a float32 or float64.
+
+    Raises TypeError for complex numbers.
+    """
     dtype = common_dtype(a, b, c)
-    if dtype.kind != "f":
-        return convert(a, dtype) * convert(b, dtype) + convert(c, dtype)
+    if dtype.kind == "c":
+        raise TypeError("fma does not take complex numbers")
+    dtype = np.dtype(np.float32 if np.can_cast(dtype, np.float32) else np.float64)
     a, b, c = (convert(v, dtype) for v in (a, b, c))
     if dtype.itemsize < 8:
         return find_op("fma").reference(a, b, c)  # type: ignore[misc]

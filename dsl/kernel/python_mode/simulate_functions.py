@@ -8,6 +8,7 @@ returned unchanged.
 
 from __future__ import annotations
 
+import cmath
 import math
 import sys
 from collections.abc import Callable, Iterator, Mapping
@@ -16,22 +17,14 @@ from typing import Any
 
 import numpy as np
 
-from weft.codegen import dtype_kind, find_op
+from weft.codegen import find_op
 from weft.dsl.arrays.ufunc import UFunc
 from weft.dsl.kernel.language.device_function import DeviceFunction
 from weft.dsl.kernel.language.types import ScalarType
 from weft.dsl.kernel.library.library_functions import op_in_python
-from weft.dsl.kernel.library.number_functions import OPS
-from weft.dsl.kernel.python_mode.argument_conversion import common_dtype, convert
+from weft.dsl.kernel.library.number_functions import COMPLEX_FUNCTIONS, OPS, rect_parts
+from weft.dsl.kernel.python_mode.argument_conversion import convert, float_dtype
 from weft.dsl.kernel.python_mode.simulate_bfloat16 import Brain, beside_brains, seen, wide
-
-
-def _float_dtype(values: tuple[Any, ...]) -> np.dtype | None:
-    """Return the result dtype of a floating-point function, or None if all arguments are Python numbers."""
-    if not any(isinstance(value, (np.generic, Brain)) for value in values):
-        return None
-    found = common_dtype(*values)
-    return found if dtype_kind(found) == "f" else np.result_type(found, np.float16)
 
 
 def _kernel_function(name: str) -> Callable[..., Any]:
@@ -43,14 +36,15 @@ def _kernel_function(name: str) -> Callable[..., Any]:
     reference = op_in_python(OPS[name])
 
     def call(*values: Any) -> Any:
-        dtype = _float_dtype(values)
+        dtype = float_dtype(values)
         if name == "nextafter" and dtype is not None:
             return np.nextafter(*(convert(value, dtype) for value in values))
         plain = [value.item() if isinstance(value, (np.generic, Brain)) else value for value in values]
         try:
             found = function(*plain)
         except (ValueError, ArithmeticError):
-            numbers = [np.asarray(value, np.float64 if isinstance(value, float) else None)[()] for value in plain]
+            whole = name == "ldexp"  # whose second argument is an integer
+            numbers = [np.asarray(value, None if k and whole else np.float64)[()] for k, value in enumerate(plain)]
             with np.errstate(all="ignore"):
                 if len(numbers) > find_op(OPS[name]).arity:  # `log` with a base
                     found = float(np.log(numbers[0]) / np.log(numbers[1]))
@@ -62,12 +56,62 @@ def _kernel_function(name: str) -> Callable[..., Any]:
     return call
 
 
+def _whole(function: Callable[[Any], Any]) -> Callable[[Any], int]:
+    """Return a function that rounds a number and converts the result to an int, as an int64 that saturates."""
+    return lambda x: int(x) if hasattr(x, "__index__") else int(convert(function(wide(x)), np.dtype(np.int64)))
+
+
+def _round(number: Any, ndigits: int | None = None) -> Any:
+    return round(number, ndigits) if ndigits is not None else _whole(np.rint)(number)
+
+
+def _frexp(x: Any) -> tuple[np.float64, int]:
+    mantissa, exponent = math.frexp(x)
+    return np.float64(mantissa), exponent
+
+
+def _complex_dtype(values: tuple[Any, ...]) -> np.dtype | None:
+    """Return the complex dtype of a function's result, or None if all arguments are Python numbers."""
+    found = float_dtype(values)
+    return None if found is None else np.dtype(np.complex64 if found in (np.float32, np.complex64) else np.complex128)
+
+
+def _make_complex(*parts: Any) -> Any:
+    dtype = _complex_dtype(parts) if len(parts) > 1 else None
+    made = complex(*(wide(part) for part in parts))
+    return made if dtype is None else dtype.type(made)
+
+
+def _complex_function(name: str) -> Callable[..., Any]:
+    """Return a version of a `cmath` function that has the result dtypes of compiled kernels and raises no errors."""
+    function = np.angle if name == "phase" else op_in_python(OPS.get(name, name))
+
+    def call(z: Any, *base: Any) -> Any:
+        dtype = _complex_dtype((z,))
+        found = function((dtype or np.dtype(np.complex128)).type(z))
+        if base:
+            return found / call(*base)
+        return found.item() if dtype is None else found
+
+    return call
+
+
+def _polar(z: Any) -> tuple[Any, Any]:
+    return _complex_function("absolute")(z), _complex_function("phase")(z)
+
+
+def _rect(r: Any, phi: Any) -> Any:
+    return _make_complex(*rect_parts(*(x if float_dtype((x,)) else float(x) for x in (r, phi))))
+
+
 class _Cast(type):
     """Metaclass of substitutes for number types such as `int` in Python mode."""
 
     real: type
 
     def __call__(cls, value: Any = 0, *rest: Any) -> Any:
+        if cls.real is complex and not isinstance(value, str):
+            return _make_complex(value, *rest)
         if rest or isinstance(value, (str, np.ndarray)):
             return cls.real(value, *rest)
         if cls.real is not int:
@@ -99,9 +143,22 @@ def _where(condition: Any, x: Any, y: Any) -> Any:
 
 
 _BY_NAME = {name: _kernel_function(name) for name in OPS if hasattr(math, name)}
-_CASTS = {kind: _cast(kind) for kind in (int, *(np.dtype(code).type for code in "bhilqBHILQefd"))}
-_REPLACED: Mapping[Any, Any] = {**{getattr(math, n): f for n, f in _BY_NAME.items()}, **_CASTS, np.where: _where}
-_VIEWED = ("math", "numpy", "weft", "weft.dsl.kernel.language.types")
+_CASTS = {kind: _cast(kind) for kind in (int, complex, *(np.dtype(code).type for code in "bhilqBHILQefd"))}
+_REPLACED: Mapping[Any, Any] = {
+    **{getattr(math, n): f for n, f in _BY_NAME.items()},
+    **{getattr(cmath, n): _complex_function(n) for n in (*COMPLEX_FUNCTIONS, "log", "phase")},
+    **_CASTS,
+    cmath.polar: _polar,
+    cmath.rect: _rect,
+    np.where: _where,
+    math.floor: _whole(np.floor),
+    math.ceil: _whole(np.ceil),
+    math.trunc: _whole(np.trunc),
+    math.frexp: _frexp,
+    round: _round,
+}
+_BUILTINS: Mapping[str, Any] = {"int": int, "complex": complex, "round": round}
+_VIEWED = ("math", "cmath", "numpy", "weft", "weft.dsl.kernel.language.types")
 _FOREIGN = frozenset(sys.stdlib_module_names) | {"numpy", "scipy"}
 
 
@@ -138,8 +195,14 @@ def replacement(held: object) -> Any:
 
 
 def _op_function(name: str) -> Callable[..., Any]:
-    found = op_in_python(name)
-    return lambda *operands: seen(np.asarray(found(*operands))[()])
+    """Return a function that computes an op. The result is a Python number if all operands are."""
+    function = op_in_python(name)
+
+    def call(*operands: Any) -> Any:
+        found = np.asarray(function(*operands))[()]
+        return found.item() if all(type(x) in (bool, int, float, complex) for x in operands) else seen(found)
+
+    return call
 
 
 class _Forms:
@@ -164,8 +227,8 @@ class _Forms:
         for name in _names(function.__code__):
             if name in own:
                 world[name] = self.value(own[name])
-            elif name == "int":
-                world[name] = self.value(int)
+            elif name in _BUILTINS:
+                world[name] = self.value(_BUILTINS[name])
         for cell, held in zip(cells, function.__closure__ or (), strict=True):
             try:
                 cell.cell_contents = self.value(held.cell_contents)

@@ -17,13 +17,15 @@ from typing import Any
 
 import numpy as np
 
-from weft.codegen import dtype_kind
 from weft.dsl.kernel.language.kernel_errors import KernelError
 from weft.dsl.kernel.language.names import FULL_MASK
 from weft.dsl.kernel.language.types import element_dtype
 from weft.dsl.kernel.library import groups
-from weft.dsl.kernel.python_mode.argument_conversion import common_dtype, convert, fused_multiply_add
+from weft.dsl.kernel.library.library_functions import op_in_python
+from weft.dsl.kernel.library.supported_dtypes import reject_atomic, reject_hint, reject_match, reject_reduction
+from weft.dsl.kernel.python_mode.argument_conversion import common_dtype, convert, float_dtype, fused_multiply_add
 from weft.dsl.kernel.python_mode.simulate_arrays import as_kernel_array, make_array
+from weft.dsl.kernel.python_mode.simulate_bfloat16 import seen
 from weft.dsl.kernel.python_mode.simulate_threads import WARP, RunningThread, Scope, call_frames
 
 Action = Callable[..., Any]
@@ -114,24 +116,35 @@ def _ballot(brought: dict[int, bool]) -> dict[int, np.uint32]:
     return dict.fromkeys(brought, _lanes(lane for lane, true in brought.items() if true))
 
 
-def _match_any(thread: RunningThread, mask: int, value: object) -> np.uint32:
-    def combine(brought: dict[int, bytes]) -> dict[int, np.uint32]:
-        return {lane: _lanes(k for k, other in brought.items() if other == bits) for lane, bits in brought.items()}
+def _match(combine: Callable[[dict[int, bytes]], dict[int, Any]]) -> Action:
+    """Return an operation that compares the bits of numbers."""
 
-    return _warp_meet(thread, mask, np.asarray(value).tobytes(), combine)
+    def action(thread: RunningThread, mask: int, value: Any) -> Any:
+        if (error := reject_match(common_dtype(value))) is not None:
+            raise TypeError(error)
+        return _warp_meet(thread, mask, np.asarray(value).tobytes(), combine)
 
-
-def _match_all(thread: RunningThread, mask: int, value: object) -> tuple[np.uint32, bool]:
-    def combine(brought: dict[int, bytes]) -> dict[int, tuple[np.uint32, bool]]:
-        same = len(set(brought.values())) == 1
-        return dict.fromkeys(brought, (_lanes(brought if same else ()), same))
-
-    return _warp_meet(thread, mask, np.asarray(value).tobytes(), combine)
+    return action
 
 
-def _warp_reduce(combine: Callable[[Any, Any], Any]) -> Action:
+def _match_any(brought: dict[int, bytes]) -> dict[int, np.uint32]:
+    return {lane: _lanes(k for k, other in brought.items() if other == bits) for lane, bits in brought.items()}
+
+
+def _match_all(brought: dict[int, bytes]) -> dict[int, tuple[np.uint32, bool]]:
+    same = len(set(brought.values())) == 1
+    return dict.fromkeys(brought, (_lanes(brought if same else ()), same))
+
+
+def _warp_reduce(kind: str, combine: Callable[[Any, Any], Any]) -> Action:
     combined = partial(_same_for_all, lambda values: functools.reduce(combine, values))
-    return lambda thread, mask, value: _warp_meet(thread, mask, value, combined)
+
+    def action(thread: RunningThread, mask: int, value: Any) -> Any:
+        if (error := reject_reduction(kind, common_dtype(value))) is not None:
+            raise TypeError(error)
+        return _warp_meet(thread, mask, value, combined)
+
+    return action
 
 
 def _least(a: Any, b: Any) -> Any:
@@ -191,22 +204,23 @@ def _const_array(thread: RunningThread, ary: Any) -> np.ndarray:
 
 def _element(thread: RunningThread, ary: Any, idx: Any) -> tuple[np.ndarray, Any, Any]:
     """Return the array, the index and the current value of the element that an atomic operation accesses."""
+    name = thread.path.partition(".")[2]
     if not isinstance(ary, np.ndarray):
         raise TypeError(f"cuda.{thread.path} works on an array's element, not on {type(ary).__name__}")
     index = tuple(operator.index(i) for i in idx) if isinstance(idx, (tuple, list)) else operator.index(idx)
     old = ary[index]
     if isinstance(old, np.ndarray) or ary.dtype.names is not None:
         raise TypeError(f"cuda.{thread.path} needs one index for each of {ary.ndim} axes, of numbers")
+    if (error := reject_atomic("cas" if name == "compare_and_swap" else name, ary.dtype)) is not None:
+        raise TypeError(error)
     return ary, index, old
 
 
-def _atomic(new: Callable[[Any, Any], Any], kinds: str = "iuf") -> Action:
+def _atomic(new: Callable[[Any, Any], Any]) -> Action:
     """Return an atomic operation that stores ``new(old, value)`` and returns the old value."""
 
     def action(thread: RunningThread, ary: Any, idx: Any, val: Any) -> Any:
         array, index, old = _element(thread, ary, idx)
-        if array.dtype.kind not in kinds:
-            raise TypeError(f"cuda.{thread.path} does not work on {array.dtype}")
         array[index] = new(old, convert(val, array.dtype))
         return old
 
@@ -227,14 +241,23 @@ def _number_wins(better: Callable[[Any, Any], Any]) -> Callable[[Any, Any], Any]
 
 def _cas(thread: RunningThread, ary: Any, idx: Any, old: Any, val: Any) -> Any:
     array, index, found = _element(thread, ary, idx)
-    if array.dtype.kind not in "iuf":
-        raise TypeError(f"cuda.{thread.path} does not work on {array.dtype}")
     if found.tobytes() == convert(old, array.dtype).tobytes():
         array[index] = val
     return found
 
 
+def _check_hint(array: Any, i: Any) -> None:
+    if (error := reject_hint(np.ndim(array[i]), array.dtype)) is not None:
+        raise TypeError(error)
+
+
+def _load(thread: RunningThread, array: Any, i: Any) -> Any:
+    _check_hint(array, i)
+    return array[i]
+
+
 def _store(thread: RunningThread, array: Any, i: Any, value: object) -> None:
+    _check_hint(array, i)
     array[i] = value
 
 
@@ -267,14 +290,18 @@ def _brev(thread: RunningThread, x: Any) -> Any:
     return convert(int(f"{bits:0{width}b}"[::-1], 2), np.dtype(f"{'i' if signed else 'u'}{width // 8}"))
 
 
-def _float_function(function: Callable[[Any], Any], thread: RunningThread, a: Any) -> Any:
-    """Call a floating-point function of one argument, after converting an integer to float64."""
-    dtype = common_dtype(a)
-    return function(convert(a, dtype if dtype_kind(dtype) == "f" else np.dtype(np.float64)))
+def _number_function(name: str, thread: RunningThread, *numbers: Any) -> Any:
+    """Compute a floating-point op. The result is a Python float if all operands are Python numbers."""
+    dtype = float_dtype(numbers)
+    if dtype is not None and dtype.kind == "c":
+        raise TypeError(f"cuda.{name} does not take complex numbers")
+    made = op_in_python(name)(*(convert(number, dtype or np.dtype(np.float64)) for number in numbers))
+    return seen(made.astype(dtype)) if dtype is not None else float(made)
 
 
-def _rsqrt(x: Any) -> Any:
-    return (1.0 / np.sqrt(np.float64(x))).astype(x.dtype)
+def _fma(thread: RunningThread, *numbers: Any) -> Any:
+    found = fused_multiply_add(*numbers)
+    return found if float_dtype(numbers) else found.item()
 
 
 def _gpu_only(thread: RunningThread, template: str, constraints: str, *values: Any) -> Any:
@@ -310,45 +337,45 @@ ACTIONS: Mapping[str, Action] = {
     "any_sync": _vote(any),
     "eq_sync": _vote(lambda votes: len(set(votes)) == 1),
     "ballot_sync": lambda thread, mask, predicate: _warp_meet(thread, mask, bool(predicate), _ballot),
-    "match_any_sync": _match_any,
-    "match_all_sync": _match_all,
+    "match_any_sync": _match(_match_any),
+    "match_all_sync": _match(_match_all),
     "activemask": lambda thread: thread.synchronize(
         "active", None, lambda brought: dict.fromkeys(brought, _lanes(brought))
     ),
     "lanemask_lt": lambda thread: _lanes(range(thread.lane)),
-    "reduce_add_sync": _warp_reduce(operator.add),
-    "reduce_min_sync": _warp_reduce(_least),
-    "reduce_max_sync": _warp_reduce(_greatest),
-    "reduce_and_sync": _warp_reduce(operator.and_),
-    "reduce_or_sync": _warp_reduce(operator.or_),
-    "reduce_xor_sync": _warp_reduce(operator.xor),
+    "reduce_add_sync": _warp_reduce("add", operator.add),
+    "reduce_min_sync": _warp_reduce("minimum", _least),
+    "reduce_max_sync": _warp_reduce("maximum", _greatest),
+    "reduce_and_sync": _warp_reduce("bitwise_and", operator.and_),
+    "reduce_or_sync": _warp_reduce("bitwise_or", operator.or_),
+    "reduce_xor_sync": _warp_reduce("bitwise_xor", operator.xor),
     "atomic.load": lambda thread, ary, idx: _element(thread, ary, idx)[2],
-    "atomic.add": _atomic(operator.add, "iufc"),
-    "atomic.sub": _atomic(operator.sub, "iufc"),
+    "atomic.add": _atomic(operator.add),
+    "atomic.sub": _atomic(operator.sub),
     "atomic.min": _atomic(_smaller),
     "atomic.max": _atomic(_larger),
     "atomic.nanmin": _atomic(_number_wins(_smaller)),
     "atomic.nanmax": _atomic(_number_wins(_larger)),
-    "atomic.and_": _atomic(operator.and_, "iu"),
-    "atomic.or_": _atomic(operator.or_, "iu"),
-    "atomic.xor": _atomic(operator.xor, "iu"),
+    "atomic.and_": _atomic(operator.and_),
+    "atomic.or_": _atomic(operator.or_),
+    "atomic.xor": _atomic(operator.xor),
     "atomic.exch": _atomic(lambda old, value: value),
-    "atomic.inc": _atomic(lambda old, limit: 0 if old >= limit else int(old) + 1, "u"),
-    "atomic.dec": _atomic(lambda old, limit: limit if old == 0 or old > limit else int(old) - 1, "u"),
+    "atomic.inc": _atomic(lambda old, limit: 0 if old >= limit else int(old) + 1),
+    "atomic.dec": _atomic(lambda old, limit: limit if old == 0 or old > limit else int(old) - 1),
     "atomic.cas": _cas,
     "atomic.compare_and_swap": lambda thread, ary, old, val: _cas(thread, ary, (0,) * np.ndim(ary), old, val),
     "popc": lambda thread, x: _bits(x)[0].bit_count(),
     "clz": _clz,
     "ffs": _ffs,
     "brev": _brev,
-    "fma": lambda thread, a, b, c: fused_multiply_add(a, b, c),
-    "cbrt": partial(_float_function, np.cbrt),
-    "rsqrt": partial(_float_function, _rsqrt),
+    "fma": _fma,
+    "cbrt": partial(_number_function, "cbrt"),
+    "rsqrt": partial(_number_function, "rsqrt"),
     "selp": lambda thread, a, b, c: b if a else c,
     "nanosleep": lambda thread, ns: thread.yield_to_others(),
     "clock": lambda thread: time.perf_counter_ns() & 0x7FFFFFFF,
     "clock64": lambda thread: time.perf_counter_ns(),
-    **dict.fromkeys(("ldca", "ldcg", "ldcs", "ldlu", "ldcv"), lambda thread, array, i: array[i]),
+    **dict.fromkeys(("ldca", "ldcg", "ldcs", "ldlu", "ldcv"), _load),
     **dict.fromkeys(("stcg", "stcs", "stwb", "stwt"), _store),
     "inline_ptx": _gpu_only,
     "cg.grid_sync": _barrier("grid"),

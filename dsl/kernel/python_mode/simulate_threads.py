@@ -402,16 +402,23 @@ class SimulatedLaunch:
             self._try_warp(thread.block.warp(thread.warp), key, thread.wait.lanes)
 
     def end(self, thread: RunningThread) -> None:
-        """Record that a thread has ended, and release the threads that waited only for this thread."""
+        """Record that a thread has ended, and release the threads that waited only for this thread.
+
+        After an error, no thread is released.
+        """
         thread.ended = True
         block = thread.block
         block.live -= 1
-        for key in [key for key in block.arrived if key[0] == "block"]:
-            self._try_block(block, key)
-        if block.arrived:
-            warp = block.warp(thread.warp)
+        if self.failure is not None:
+            return
+        try:
+            for key in [key for key in block.arrived if key[0] == "block"]:
+                self._try_block(block, key)
+            warp = block.warp(thread.warp) if block.arrived else []
             for wait in {t.wait.key: t.wait for t in warp if t.wait is not None and t.wait.scope == "warp"}.values():
                 self._try_warp(warp, wait.key, wait.lanes)
+        except Exception as error:  # the values of the waiting threads cannot be combined
+            self.fail(error, thread)
 
     def _try_block(self, block: SimulatedBlock, key: tuple[Any, ...]) -> None:
         if block.live and block.arrived[key] == block.live:

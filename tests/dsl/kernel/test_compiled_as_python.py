@@ -13,6 +13,7 @@ import pytest
 import weft
 from tests.dsl.kernel.python_mode import FULL, f32
 from weft import cuda
+from weft.dsl.kernel.language.names import Intrinsic
 from weft.runtime import override
 
 pytestmark = pytest.mark.filterwarnings("ignore::weft.PerformanceWarning")
@@ -337,3 +338,71 @@ def test_polar_coordinates_without_a_number(dtype: str) -> None:
         np.testing.assert_allclose(found, right, rtol=1e-6)
         zeros = right == 0
         np.testing.assert_array_equal(np.signbit(found[zeros]), np.signbit(right[zeros]))
+
+
+# -- dtypes ------------------------------------------------------------------------------------------------
+
+_REFUSED: list[tuple[str, Callable[..., Any]]] = [
+    *((f"atomic.{name}", getattr(cuda.atomic, name)) for name in "add min nanmax exch and_ inc".split()),
+    ("atomic.load", lambda x, i, value: cuda.atomic.load(x, i)),
+    ("atomic.cas", lambda x, i, value: cuda.atomic.cas(x, i, value, value)),
+    ("atomic.compare_and_swap", lambda x, i, value: cuda.atomic.compare_and_swap(x, value, value)),
+    ("reduce_add_sync", lambda x, i, value: cuda.reduce_add_sync(1, value)),
+    ("reduce_and_sync", lambda x, i, value: cuda.reduce_and_sync(1, value)),
+    ("match_any_sync", lambda x, i, value: cuda.match_any_sync(1, value)),
+    ("ldcg", lambda x, i, value: cuda.ldcg(x, i)),
+    ("stcg", lambda x, i, value: cuda.stcg(x, i, value)),
+    ("cbrt", lambda x, i, value: cuda.cbrt(value)),
+    ("fma", lambda x, i, value: cuda.fma(value, value, value)),
+]
+
+
+@pytest.mark.parametrize(("name", "function"), _REFUSED, ids=[name for name, _ in _REFUSED])
+def test_python_mode_takes_the_dtypes_of_compiled_kernels(name: str, function: Callable[..., Any]) -> None:
+    if not isinstance(function, Intrinsic):
+        function = weft.device(function)
+
+    def kernel(x: Any) -> None:
+        function(x, 0, x[0])
+
+    for dtype in (np.int16, np.float16, np.complex64):
+        taken = []
+        for mode in (True, False):
+            try:
+                with override(kernel_python=mode):
+                    weft.kernel(kernel)[1, 1](np.ones(1, dtype))
+            except TypeError:
+                taken.append(False)
+            else:
+                taken.append(True)
+        assert taken[0] == taken[1], dtype
+
+
+@pytest.mark.parametrize(
+    "function",
+    [
+        lambda x: x[0] * cuda.cbrt(2.3),
+        lambda x: x[0] * cuda.fma(1.1, 2.3, 0.7),
+        lambda x: cuda.fma(np.float16(x[0]), np.float16(x[1]), np.float16(x[1])) / 3,
+        lambda x: cuda.cbrt(np.int8(x[0])),
+        lambda x: x[0] * weft.sqrt(2.3),
+        lambda x: x[0] * math.frexp(x[1])[0] / 3,
+        lambda x: abs(complex(x[0], x[1])) / 3,
+        lambda x: cmath.sqrt(x[0]).real / 3,
+        lambda x: cmath.polar(x[1])[0] / 3,
+        lambda x: cmath.log(x[2]).real,
+        lambda x: math.pow(int(x[2]), -1),
+        lambda x: math.fmod(5, int(x[2])),
+        lambda x: math.floor(x[1] / x[2]),
+        lambda x: math.ceil(x[2] / x[2]),
+        lambda x: math.trunc(-x[1] / x[2]),
+        lambda x: round(x[1] / x[2]),
+    ],
+)
+def test_dtypes_and_special_values_of_functions(function: Any) -> None:
+    function = weft.device(function)
+
+    def kernel(x: np.ndarray, out: np.ndarray) -> None:
+        out[0] = function(x)
+
+    agree(kernel, 1, 1, f32([1.3, 2.3, 0]), np.full(1, -1.0))
