@@ -152,6 +152,7 @@ class Compiler(Variables):
         self.tables: dict[
             int, tuple[object, ArrayValue]
         ] = {}  # arrays from outside, by `id`; an entry refers to its array, so that no other array has this `id`
+        self.shared: dict[Any, ArrayValue] = {}  # shared arrays, by the call that allocates them, shape and dtype
         self.arenas = {}
         self.reserved = {"shared": 0, "local": 0}  # bytes of arrays so far
         self.hidden: list[tuple[Any, ...]] = []  # parameters that follow the user's parameters

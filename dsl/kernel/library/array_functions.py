@@ -309,7 +309,14 @@ def _full(call: Invocation, shape: Any, fill_value: Any, dtype: Any = None) -> A
     return _new(call, shape, kind, fill_value)
 
 
-@handles(np.array, np.asarray)
+@handles(np.asarray)
+def _as_array(call: Invocation, a: Any, dtype: Any = None) -> Any:
+    if isinstance(a, ArrayValue) and (dtype is None or dtype_of(call.c, dtype) == a.dtype):
+        return a
+    return _array_of(call, a, dtype)
+
+
+@handles(np.array)
 def _array_of(call: Invocation, object: Any, dtype: Any = None) -> Any:
     """Compile ``np.array(object, dtype)`` for an array or for nested lists of numbers."""
     c = call.c

@@ -171,7 +171,10 @@ def _shared(call: Invocation, shape: Any = None, dtype: Any = None, alignment: A
         return _dynamic_array(c, (_dynamic_length(c, kind),), kind, 0)
     if any(n < 0 for n in known):
         c.fail(f"the shape of cuda.shared.array cannot be negative: {known}")
-    return reserve_array(c, "shared", known, kind, "the shared array")
+    key = call.node, known, kind
+    if key not in c.shared:  # a call allocates one array, however often its function is inlined, as in CUDA C++
+        c.shared[key] = reserve_array(c, "shared", known, kind, "the shared array")
+    return c.shared[key]
 
 
 class NeedsLaunch(Exception):
@@ -366,7 +369,8 @@ def _atomic_load(call: Invocation, ary: Any, idx: Any) -> Any:
 def _cas(call: Invocation, ary: Any, idx: Any, old: Any, val: Any) -> Any:
     c = call.c
     view = _element(call, "cas", ary, idx)
-    operands = (view.pointer, c.builder.constant(0), c.ir(old, view.dtype), c.ir(val, view.dtype))
+    numbers = (c.scalar(convert(call, view.dtype, [number])).ir for number in (old, val))  # -1 wraps around
+    operands = (view.pointer, c.builder.constant(0), *numbers)
     return ScalarValue(c.builder.emit("atomic_cas", operands, (view.dtype,))[0])
 
 

@@ -21,6 +21,9 @@ class KernelArray(np.ndarray):
     def __setitem__(self, index: Any, value: object) -> None:
         if self.dtype.names is None and not isinstance(value, (np.ndarray, list, tuple)):
             value = convert(value, self.dtype)
+        elif self.dtype.kind in "iu" and (given := np.asarray(value)).dtype.kind not in "biu":
+            converted = [convert(number, self.dtype) for number in given.reshape(-1)]
+            value = np.array(converted, self.dtype).reshape(given.shape)
         super().__setitem__(index, value)
 
     def __getattr__(self, name: str) -> Any:
@@ -33,10 +36,19 @@ class KernelArray(np.ndarray):
 
 
 class BrainArray(KernelArray):
-    """A `KernelArray` of bfloat16 elements that returns elements as `Brain` scalars."""
+    """A `KernelArray` of bfloat16 elements that returns elements and results of reductions as `Brain` scalars."""
 
     def __getitem__(self, index: Any) -> Any:
         return seen(super().__getitem__(index))
+
+
+def _reduction(name: str) -> Any:
+    method = getattr(np.ndarray, name)
+    return lambda self, *arguments, **options: seen(method(self, *arguments, **options))
+
+
+for _name in ("max", "mean", "min", "prod", "sum"):
+    setattr(BrainArray, _name, _reduction(_name))
 
 
 def as_kernel_array(array: np.ndarray) -> KernelArray:

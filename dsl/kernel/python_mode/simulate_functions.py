@@ -24,6 +24,7 @@ from weft.dsl.kernel.language.types import ScalarType
 from weft.dsl.kernel.library.library_functions import op_in_python
 from weft.dsl.kernel.library.number_functions import COMPLEX_FUNCTIONS, OPS, rect_parts
 from weft.dsl.kernel.python_mode.argument_conversion import convert, float_dtype
+from weft.dsl.kernel.python_mode.simulate_arrays import as_kernel_array
 from weft.dsl.kernel.python_mode.simulate_bfloat16 import Brain, beside_brains, seen, wide
 
 
@@ -142,12 +143,20 @@ def _where(condition: Any, x: Any, y: Any) -> Any:
     return seen(np.where(condition, *beside_brains((x, y)))[()])
 
 
+def _creation(function: Callable[..., Any]) -> Callable[..., Any]:
+    """Return a version of a NumPy function that returns a `KernelArray`."""
+    return lambda *arguments, **options: as_kernel_array(function(*arguments, **options))
+
+
+# functions that create arrays in kernels
+_CREATION = "arange array asarray empty empty_like full linspace ones ones_like zeros zeros_like".split()
 _BY_NAME = {name: _kernel_function(name) for name in OPS if hasattr(math, name)}
 _CASTS = {kind: _cast(kind) for kind in (int, complex, *(np.dtype(code).type for code in "bhilqBHILQefd"))}
 _REPLACED: Mapping[Any, Any] = {
     **{getattr(math, n): f for n, f in _BY_NAME.items()},
     **{getattr(cmath, n): _complex_function(n) for n in (*COMPLEX_FUNCTIONS, "log", "phase")},
     **_CASTS,
+    **{getattr(np, name): _creation(getattr(np, name)) for name in _CREATION},
     cmath.polar: _polar,
     cmath.rect: _rect,
     np.where: _where,

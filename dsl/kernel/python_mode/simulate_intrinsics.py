@@ -165,7 +165,7 @@ def _shape(shape: Any) -> tuple[int, ...]:
 
 def _shared_array(thread: RunningThread, shape: Any, dtype: Any, alignment: int | None = None) -> np.ndarray:
     axes, kind = _shape(shape), element_dtype(dtype)
-    if prod(axes) == 0:
+    if axes == (0,):
         return _shared_dynamic(thread, len(thread.block.dynamic) // kind.itemsize, kind)
     frame = call_frames()[0]
     site = (frame.f_code, frame.f_lasti, axes, kind)

@@ -406,3 +406,49 @@ def test_dtypes_and_special_values_of_functions(function: Any) -> None:
         out[0] = function(x)
 
     agree(kernel, 1, 1, f32([1.3, 2.3, 0]), np.full(1, -1.0))
+
+
+def test_arrays_that_are_assigned_are_converted() -> None:
+    def kernel(x: np.ndarray, out: np.ndarray) -> None:
+        out[:] = x
+
+    for dtype in (np.uint8, np.int64):
+        agree(kernel, 1, 1, np.array([1e20, NAN, -5.7]), np.ones(3, dtype))
+
+
+@pytest.mark.parametrize("name", ["max", "mean", "sum"])
+def test_reductions_of_bfloat16(name: str) -> None:
+    brain = pytest.importorskip("ml_dtypes").bfloat16
+
+    def kernel(x: Any, out: np.ndarray) -> None:
+        out[0] = getattr(x, name)() * 1.1
+
+    agree(kernel, 1, 1, np.array([1.5, 2.25, -0.3], brain), np.zeros(1))
+
+
+def test_shared_arrays_of_a_device_function() -> None:
+    @weft.device
+    def scratch(n: int) -> Any:
+        return cuda.shared.array(n, np.float32)
+
+    def kernel(out: np.ndarray) -> None:
+        scratch(2)[0] = 1
+        scratch(2)[1] = 2
+        scratch(3)[0] = 9
+        array = scratch(2)
+        out[0] = array[0] + array[1]
+        out[1] = cuda.shared.array((2, 0), np.float32).ndim
+
+    agree(kernel, 1, 1, blank(2))
+
+
+def test_arrays_made_in_kernels() -> None:
+    def kernel(out: np.ndarray) -> None:
+        x = np.ones(2, np.uint32)
+        cuda.atomic.cas(x, 0, 1, -1)
+        x[1] = 7
+        same, copy = np.asarray(x), np.array(x)
+        same[1] += 1
+        out[0], out[1], out[2] = x[0], x[1], copy[1]
+
+    agree(kernel, 1, 1, blank(3))
