@@ -335,6 +335,8 @@ def _element(call: Invocation, name: str, ary: Any, idx: Any, reads: bool = Fals
     if (error := reject_atomic(name, view.dtype)) is not None:
         c.fail(error)
     if not reads:
+        if view.space == "local":
+            c.fail(f"cuda.atomic.{name} takes arrays in global or shared memory, not {describe(ary)}")
         if not view.writable or view.space == "constant":
             c.fail(f"{view.label or 'the array'} is read-only here")
         c.written.add(view.origin)

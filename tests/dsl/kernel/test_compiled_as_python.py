@@ -444,9 +444,11 @@ def test_shared_arrays_of_a_device_function() -> None:
 
 def test_arrays_made_in_kernels() -> None:
     def kernel(out: np.ndarray) -> None:
+        held = cuda.shared.array(1, np.uint32)
+        held[0] = 1
+        cuda.atomic.cas(held, 0, 1, -1)
         x = np.ones(2, np.uint32)
-        cuda.atomic.cas(x, 0, 1, -1)
-        x[1] = 7
+        x[0] = held[0]
         same, copy = np.asarray(x), np.array(x)
         same[1] += 1
         out[0], out[1], out[2] = x[0], x[1], copy[1]

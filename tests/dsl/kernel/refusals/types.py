@@ -254,6 +254,12 @@ def atomic_increment_of_signed(n):
     cuda.atomic.inc(n, 0, 1)  # here
 
 
+@refused(TYPE, "global or shared")
+def atomic_on_a_local_array(x):
+    own = cuda.local.array(2, np.float32)
+    cuda.atomic.add(own, 0, 1)  # here
+
+
 @refused(TYPE, "int8|atomic", np.zeros(2, np.int8))
 def atomic_of_small_integers(n):
     cuda.atomic.add(n, 0, 1)  # here
