@@ -19,7 +19,7 @@ from weft.dsl.arrays.foreign_memory import (
     storage_over,
 )
 from weft.dsl.arrays.validation import as_dtype, as_shape
-from weft.dsl.cuda.memory_array import MemoryArray, check_fit
+from weft.dsl.cuda.memory_array import BYTE, MemoryArray, check_fit, lacks_arithmetic
 from weft.dsl.cuda.streams import as_queue
 from weft.dsl.immediate.callers import in_program
 from weft.fusion import contiguous_strides, exclusive, realise
@@ -59,7 +59,7 @@ def to_device(obj: object, stream: object = 0, copy: bool = True, to: Any = None
     if is_cuda_array(obj):
         return as_cuda_array(obj)
     values = np.asarray(obj)
-    if copy and not stream and values.flags.c_contiguous and not _without_arithmetic(values.dtype):
+    if copy and not stream and values.flags.c_contiguous and not lacks_arithmetic(values.dtype):
         return convert(values)
     made = device_array_like(values)
     if copy:
@@ -87,7 +87,7 @@ def device_array(shape: Any, dtype: Any = np.float64, strides: Any = None, order
     lengths, kind = as_shape(shape), np.dtype(dtype)
     steps = byte_strides(lengths, kind.itemsize, strides, order)
     device = default_device()
-    if _without_arithmetic(kind):
+    if lacks_arithmetic(kind):
         return MemoryArray.make(device, kind, lengths, steps)
     kind = as_dtype(kind)
     nbytes = extent_of(lengths, steps, kind.itemsize)
@@ -96,30 +96,24 @@ def device_array(shape: Any, dtype: Any = np.float64, strides: Any = None, order
     return wrap(*storage_over(device, buffer, kind, lengths, steps))
 
 
-def _without_arithmetic(dtype: np.dtype) -> bool:
-    """Return whether only user-written kernels can compute with `dtype`.
-
-    This is true of records, dates and text.
-    """
-    return dtype.names is not None or dtype.kind in "mMSU"
-
-
 class _Constructor(type):
     """Metaclass of `DeviceNDArray` and `DeviceRecord`, which makes `isinstance` accept weft's arrays."""
 
-    makes: tuple[type, ...]
+    makes_records: bool
 
     def __instancecheck__(cls, value: object) -> bool:
-        return isinstance(value, cls.makes)
+        if not isinstance(value, MemoryArray):
+            return isinstance(value, Array) and not cls.makes_records
+        return (not value.shape and value.dtype.names is not None) == cls.makes_records
 
 
 class DeviceNDArray(metaclass=_Constructor):
-    """Numba's class of device arrays, of which every weft array is an instance.
+    """Numba's class of device arrays. All weft arrays and all `MemoryArray` objects but single records are instances.
 
     A call of the class creates an uninitialized array.
     """
 
-    makes = (Array, MemoryArray)
+    makes_records = False
 
     def __new__(cls, shape: Any, strides: Any, dtype: Any, stream: object = 0) -> Any:
         return device_array(shape, dtype, strides, stream=stream)
@@ -131,7 +125,7 @@ class DeviceRecord(metaclass=_Constructor):
     A call of the class creates an uninitialized record.
     """
 
-    makes = (MemoryArray,)
+    makes_records = True
 
     def __new__(cls, dtype: Any, stream: object = 0) -> Any:
         return MemoryArray.make(default_device(), np.dtype(dtype), (), ())
@@ -161,8 +155,15 @@ def strides_like(ary: Any) -> tuple[int, ...]:
 # -- memory of other libraries -----------------------------------------------------------------------
 
 
-def over_memory(memory: HostMemory, dtype: np.dtype, shape: tuple[int, ...], strides: tuple[int, ...]) -> Array:
-    """Return a weft array over memory that both the device and the host can access."""
+def over_memory(memory: HostMemory, dtype: np.dtype, shape: tuple[int, ...], strides: tuple[int, ...]) -> Any:
+    """Return an array over memory that both the device and the host can access.
+
+    For records, dates and text, the result is a `MemoryArray`.
+    """
+    if lacks_arithmetic(dtype):
+        span = (extent_of(shape, strides, dtype.itemsize),)
+        storage, view = storage_at_address(default_device(), memory.address, BYTE, span, (1,), memory.owner)
+        return MemoryArray(storage, dtype, shape, strides, (view or whole(storage))[2])
     return wrap(*storage_at_address(default_device(), memory.address, dtype, shape, strides, memory.owner))
 
 
@@ -233,6 +234,8 @@ def copy_to_host(self: Array, ary: np.ndarray | None = None, stream: object = 0)
     """
     if ary is not None:
         check_fit(self, ary)
+        if not ary.flags.writeable:
+            raise ValueError("the destination of a copy is read-only")
     queue = as_queue(stream)
     shape, strides, offset = self._view or whole(self._storage)
     if queue is not None and (ary is None or ary.flags.c_contiguous) and strides == contiguous_strides(shape):
@@ -244,7 +247,7 @@ def copy_to_host(self: Array, ary: np.ndarray | None = None, stream: object = 0)
     values = self.numpy()
     if ary is None:
         return np.array(values, order="K")
-    np.copyto(ary, values)
+    np.copyto(ary, values.reshape(ary.shape))
     return ary
 
 
@@ -262,6 +265,7 @@ def copy_to_device(self: Array, ary: Any, stream: object = 0) -> None:
     check_fit(self, source)
     if not self.size:
         return
+    source = source.reshape(self.shape)
     shape, strides, offset = self._view or whole(self._storage)
     if isinstance(source, np.ndarray):
         for values, steps, extents in ((source, strides, shape), (source.T, strides[::-1], shape[::-1])):

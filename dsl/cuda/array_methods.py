@@ -9,7 +9,7 @@ import numpy as np
 from weft.codegen import OPS, is_supported
 from weft.dsl.arrays.array import Array, whole, wrap
 from weft.dsl.cuda.array_creation import copy_to_device, copy_to_host
-from weft.dsl.cuda.memory_array import DeviceArrayMethods, MemoryArray, storage_of
+from weft.dsl.cuda.memory_array import DeviceArrayMethods, MemoryArray, lacks_arithmetic, storage_of
 from weft.dsl.cuda.sharing import get_ipc_handle
 from weft.fusion import exclusive
 
@@ -99,9 +99,9 @@ def _values(self: MemoryArray, wanted: str) -> Array:
 
     A `MemoryArray` supports no arithmetic.
 
-    Raises AttributeError for arrays of records and for unknown names.
+    Raises AttributeError for arrays of records, dates or text, and for unknown names.
     """
-    if self.dtype.names is not None or not hasattr(Array, wanted):
+    if lacks_arithmetic(self.dtype) or not hasattr(Array, wanted):
         raise AttributeError(f"a {type(self).__name__} of {self.dtype} has no attribute {wanted!r}")
     return self.copy()
 
@@ -114,6 +114,8 @@ def _of_values(self: MemoryArray, name: str) -> Any:
 
 def _operator(name: str) -> Any:
     def method(self: MemoryArray, *others: Any) -> Any:
+        if lacks_arithmetic(self.dtype):
+            raise TypeError(f"a device array of {self.dtype} has no arithmetic: call copy_to_host first")
         return getattr(_values(self, name), name)(*others)
 
     return method

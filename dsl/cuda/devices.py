@@ -7,6 +7,7 @@ machine's GPUs. Otherwise, the default device is the only one, and answers queri
 from __future__ import annotations
 
 import functools
+import operator
 from collections.abc import Callable, Iterator
 from contextlib import AbstractContextManager, contextmanager
 from typing import Any, NamedTuple, TypeVar
@@ -247,9 +248,10 @@ class DeviceList:
         devices = self.lst
         if isinstance(number, slice):
             return devices[number]
-        if not -len(devices) <= int(number) < len(devices):
-            raise IndexError(f"there is no device {int(number)}; there are {len(devices)}, numbered from 0")
-        return devices[int(number)]
+        k = operator.index(number)
+        if not -len(devices) <= k < len(devices):
+            raise IndexError(f"there is no device {k}; there are {len(devices)}, numbered from 0")
+        return devices[k]
 
     def __iter__(self) -> Iterator[Device]:
         return iter(self.lst)

@@ -15,6 +15,7 @@ import numpy as np
 from weft.dsl.arrays.foreign_memory import byte_strides, extent_of
 from weft.dsl.arrays.validation import as_shape
 from weft.dsl.cuda.array_creation import over_memory, strides_like
+from weft.dsl.cuda.memory_array import check_fit, storage_of
 from weft.fusion import flush
 from weft.runtime import HostKind, HostMemory, ReleasedBuffer, default_device
 
@@ -25,7 +26,8 @@ class SharedArray(np.ndarray):
     Attributes
     ----------
     device_view : Array or None
-        A weft array over the same memory, which kernels use. None for views and copies of a `SharedArray`.
+        An `Array` or `MemoryArray` over the same memory, which kernels use. None for views and copies of a
+        `SharedArray`.
     """
 
     device_view: Any = None
@@ -44,12 +46,15 @@ class SharedArray(np.ndarray):
         """Copy the elements to a new NumPy array or to `ary`."""
         if ary is None:
             return np.array(self)
-        np.copyto(ary, self)
+        check_fit(self, ary)
+        np.copyto(ary, self.reshape(ary.shape))
         return ary
 
     def copy_to_device(self, ary: Any, stream: object = 0) -> None:
         """Copy the elements of an array to this array."""
-        np.copyto(self, np.asarray(ary))
+        source = np.asarray(ary)
+        check_fit(self, source)
+        np.copyto(self, source.reshape(self.shape))
 
 
 class _Exposed:
@@ -84,8 +89,7 @@ def _make(
 def _shared(kind: HostKind, shape: Any, dtype: Any, strides: Any, order: str) -> SharedArray:
     values, memory, steps = _make(kind, shape, dtype, strides, order)
     made = values.view(SharedArray)
-    if values.dtype.names is None:
-        made.device_view = over_memory(memory, values.dtype, values.shape, steps)
+    made.device_view = over_memory(memory, values.dtype, values.shape, steps)
     return made
 
 
@@ -200,15 +204,16 @@ def mapped(*arylist: np.ndarray, stream: object = 0) -> Iterator[Any]:
     ...     print(on_device.copy_to_host())
     [0 1 2]
     """
+    device = default_device()
     held = _pin(arylist)
     views = [over_memory(m, v.dtype, v.shape, v.strides) for m, v in zip(held, arylist, strict=True)]
     try:
         yield views[0] if len(views) == 1 else views
     finally:
         flush()  # (pending work may read the memory)
-        default_device().synchronize()
+        device.synchronize()
         if _release(held):
-            for storage in (view._storage for view in views):
+            for storage, _ in map(storage_of, views):
                 storage.buffer = ReleasedBuffer(storage.buffer) if storage.buffer is not None else None
 
 

@@ -25,6 +25,11 @@ from weft.runtime import Buffer, Device
 BYTE = np.dtype(np.uint8)
 
 
+def lacks_arithmetic(dtype: np.dtype) -> bool:
+    """Return whether only user-written kernels can compute with `dtype`, as with records, dates and text."""
+    return dtype.names is not None or dtype.kind in "mMSU"
+
+
 class DeviceAddress(ctypes.c_void_p):
     """The address of an array in device memory, which can be compared with other addresses."""
 
@@ -76,6 +81,8 @@ class DeviceArrayMethods:
         """
         if self.ndim != 1:
             raise ValueError(f"only arrays of one axis are split, not of {self.ndim}")
+        if section < 1:
+            raise ValueError(f"the views have at least 1 element, not {section}")
         return (self[k : k + section] for k in range(0, self.size, section))
 
     def getitem(self: Any, item: object, stream: object = 0) -> Any:
@@ -255,7 +262,9 @@ class MemoryArray(DeviceArrayMethods):
         if not (isinstance(key, str) or (isinstance(key, list) and all(isinstance(name, str) for name in key))):
             items = key if isinstance(key, tuple) else (key,)
             for item in items:
-                if not (item is None or item is Ellipsis or isinstance(item, (int, np.integer, slice))):
+                if isinstance(item, bool) or not (
+                    item is None or item is Ellipsis or isinstance(item, (int, np.integer, slice))
+                ):
                     raise TypeError(f"arrays of records take integers, slices and field names as indices, not {item!r}")
             key = items if Ellipsis in items else (*items, Ellipsis)
         return self._like(shadow[key], shadow)
@@ -328,13 +337,15 @@ class MemoryArray(DeviceArrayMethods):
         return self.copy_to_host()
 
     def __array__(self, dtype: Any = None, copy: bool | None = None) -> np.ndarray:
+        if copy is False:
+            raise ValueError("a NumPy array of a device array is always a copy")
         values = self.numpy()
         return values if dtype is None else values.astype(dtype)
 
     def copy(self) -> Any:
-        """Return a copy as an `Array`, or as a `MemoryArray` if the elements are records."""
+        """Return a copy as an `Array`, or as a `MemoryArray` if the elements are records, dates or text."""
         values = self.numpy()
-        if self.dtype.names is None:
+        if not lacks_arithmetic(self.dtype):
             return convert(values)
         made = MemoryArray.make(self.device, self.dtype, self.shape, values.strides)
         made.copy_to_device(values)
@@ -342,12 +353,14 @@ class MemoryArray(DeviceArrayMethods):
 
     def copy_to_host(self, ary: np.ndarray | None = None, stream: object = 0) -> np.ndarray:
         """Copy the elements to a new NumPy array or to `ary`."""
+        if ary is not None:
+            check_fit(self, ary)
         if not self.size:
             return np.empty(self.shape, self.dtype) if ary is None else ary
         values = self._fetch(realise(self.storage), as_queue(stream) if ary is None else None)[1]
         if ary is None:
             return values
-        check_fit(self, ary)
+        values = values.reshape(ary.shape)
         if isinstance(ary, np.void):  # a single record, which NumPy does not accept as an output
             for name in self.dtype.names or ():
                 ary[name] = values[name]
@@ -359,7 +372,7 @@ class MemoryArray(DeviceArrayMethods):
         """Copy a host array or device array of the same shape and dtype to this array's memory."""
         source = ary.copy_to_host() if isinstance(ary, MemoryArray) else np.asarray(ary)
         check_fit(self, source)
-        self.fill(source, stream)
+        self.fill(source.reshape(self.shape), stream)
 
     def fill(self, value: object, stream: object = 0) -> None:
         """Set the elements to `value`, which is broadcast to the shape of the array."""
@@ -387,8 +400,11 @@ def storage_of(array: Any) -> tuple[Storage, int]:
 
 
 def check_fit(device_array: Any, other: Any) -> None:
-    """Raise an error if the source and the destination of a copy differ in dtype or shape."""
+    """Raise an error if the source and the destination of a copy differ in dtype or shape.
+
+    As in Numba, the shapes may differ in axes of length 1.
+    """
     if other.dtype != device_array.dtype:
         raise TypeError(f"incompatible dtype: {device_array.dtype} on the device, {other.dtype} given; use .astype")
-    if other.shape != device_array.shape:
+    if [n for n in other.shape if n != 1] != [n for n in device_array.shape if n != 1]:
         raise ValueError(f"incompatible shape: {device_array.shape} on the device, {other.shape} given")

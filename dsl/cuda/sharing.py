@@ -20,7 +20,7 @@ import numpy as np
 from weft.dsl.arrays.array import wrap
 from weft.dsl.arrays.foreign_memory import byte_strides, extent_of, storage_over
 from weft.dsl.arrays.validation import as_shape
-from weft.dsl.cuda.memory_array import MemoryArray, storage_of
+from weft.dsl.cuda.memory_array import BYTE, MemoryArray, lacks_arithmetic, storage_of
 from weft.fusion import Storage, exclusive
 from weft.runtime import Device, default_device, get_device
 
@@ -75,10 +75,10 @@ class IpcArrayHandle:
             raise ValueError("IpcHandle is already opened")
         device = get_device(self.device)
         buffer = device.open_shared(self.handle, self.nbytes)
-        if self.dtype.names is None:
+        if not lacks_arithmetic(self.dtype):
             self._opened = wrap(*storage_over(device, buffer, self.dtype, self.shape, self.strides, self.offset))
         else:
-            storage = Storage((self.nbytes,), np.dtype(np.uint8), device, buffer)
+            storage = Storage((self.nbytes,), BYTE, device, buffer)
             self._opened = MemoryArray(storage, self.dtype, self.shape, self.strides, self.offset)
         return self._opened
 

@@ -7,6 +7,7 @@ the device's own stream. Work in different streams is ordered so that arrays are
 
 from __future__ import annotations
 
+import threading
 import warnings
 from collections.abc import Callable, Iterator
 from contextlib import AbstractContextManager, contextmanager
@@ -23,6 +24,13 @@ LEGACY = 1  # CUDA's legacy default stream, which other libraries call 0
 _NAMES = {0: "<Default CUDA stream>", 1: "<Legacy default CUDA stream>", 2: "<Per-thread default CUDA stream>"}
 
 
+class _Entered(threading.local):
+    """The ``with`` blocks of a stream that a thread has entered, with the innermost block last."""
+
+    def __init__(self) -> None:
+        self.blocks: list[AbstractContextManager[None]] = []
+
+
 class Stream:
     """A queue of copies and kernels, created by `weft.stream`, `cuda.stream` and related functions.
 
@@ -35,13 +43,13 @@ class Stream:
         self.queue = queue
         self.external = external
         self.device = device or default_device()
-        self._entered: list[AbstractContextManager[None]] = []
+        self._entered = _Entered()
 
     def __enter__(self) -> Stream:
         flush()
         within = self.device.working_in(self.queue)
         within.__enter__()
-        self._entered.append(within)
+        self._entered.blocks.append(within)
         return self
 
     def __exit__(self, kind: type, *error: Any) -> None:
@@ -49,7 +57,7 @@ class Stream:
             if kind is None:
                 flush()
         finally:
-            self._entered.pop().__exit__(None, None, None)
+            self._entered.blocks.pop().__exit__(None, None, None)
 
     @property
     def handle(self) -> int:

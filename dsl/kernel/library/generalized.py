@@ -92,6 +92,8 @@ class GeneralizedFunction:
             raise ValueError("cannot specify argument 'out' as both positional and keyword")
         if out is not None:
             given = out if isinstance(out, tuple) else (out,)
+            if len(given) > len(self.outputs):
+                raise ValueError(f"{self.__name__} has {counted(len(self.outputs), 'output')}, but out= has {len(given)}")
         inputs = operands[:count]
         # Weft arrays do not support dates, so the kernel works on NumPy arrays.
         dated = any(isinstance(value, (np.ndarray, np.generic)) and value.dtype.kind in "mM" for value in inputs)
@@ -110,6 +112,8 @@ class GeneralizedFunction:
                 raise ValueError(f"output {k} of {self.__name__} has shape {shapes[k]}, not {tuple(target.shape)}")
             if not dated:
                 results[k] = target if isinstance(target, Array) else convert(target)
+        written = {id(target._storage) for target in given if isinstance(target, Array)}
+        arrays = [a.copy() if isinstance(a, Array) and id(a._storage) in written else a for a in arrays]
         self._launch(arrays, results, outer, sizes, signature, stream)
         for k, target in enumerate(given):
             if target is not None and (dated or isinstance(target, np.ndarray)):

@@ -69,8 +69,9 @@ class Reduce:
             self._kernel[blocks, THREADS](values, partial, count)
             values, count = partial, blocks
         found = values.numpy()[0]
-        if isinstance(init, (int, float, complex, np.generic)) and init != 0:
-            found = values.dtype.type(self.function(found, values.dtype.type(init)))
+        first = values.dtype.type(init)
+        if first != 0:
+            found = values.dtype.type(self.function(found, first))
         return self._deliver(found, res)
 
     @staticmethod

@@ -189,7 +189,12 @@ class VectorFunction(DeviceFunction):
         return out  # type: ignore[no-any-return]
 
     def reduce(self, array: Any, axis: Any = 0, stream: object = 0) -> Any:
-        """Reduce a 1-D array with the function."""
+        """Reduce a 1-D array with the function.
+
+        `stream` is ignored.
+        """
+        if axis not in (0, -1, None):
+            raise np.exceptions.AxisError(axis, 1)
         from weft.dsl.kernel.library.reduction import Reduce
 
         return Reduce(self.function)(array)
@@ -313,7 +318,7 @@ def vectorize(
         ``["float32(float32, float32)"]``. A call uses the first signature that fits its arguments. Without signatures,
         the arguments determine the dtypes.
     signatures : list, optional
-        Signatures, if the first argument is the function.
+        Signatures, if the first argument is the function. Alternatively, the `otypes` of `numpy.vectorize`.
     target, identity
         Numba's options, which have no effect.
     **options
@@ -346,6 +351,8 @@ def vectorize(
     numpys = {name: options.pop(name) for name in _NUMPYS if name in options}
     chosen = make_options(options)
     is_function = isinstance(function, (FunctionType, DeviceFunction))
+    if is_function and _are_otypes(signatures):
+        numpys, signatures = {"otypes": signatures, **numpys}, None
     listed = signatures if is_function else function if function is not None else signatures
     if listed is not None and (is_function or not callable(listed)) and not numpys:
         if not isinstance(listed, (str, Signature, list, tuple)):
@@ -359,6 +366,13 @@ def vectorize(
     if function is None:
         return lambda inner: _without_signatures(inner, chosen, numpys)
     return _without_signatures(function, chosen, numpys)
+
+
+def _are_otypes(value: Any) -> bool:
+    """Return whether the second argument of `vectorize` is NumPy's `otypes`: type characters or dtypes."""
+    if isinstance(value, str):
+        return "(" not in value
+    return isinstance(value, list) and bool(value) and all(isinstance(x, (type, np.dtype)) for x in value)
 
 
 _NUMPYS = ("otypes", "doc", "excluded", "cache", "signature")

@@ -20,6 +20,7 @@ from weft.fusion import exclusive
 
 ROOT = Path(__file__).resolve().parents[3]
 RECORD = np.dtype([("a", np.float32), ("b", np.int64, (2,)), ("c", [("x", np.uint8), ("y", np.float64)])])
+DAYS = np.array(["2020-01-01", "2021-05-05"], "M8[D]")
 GRID = np.arange(12.0).reshape(3, 4)
 
 
@@ -192,6 +193,8 @@ def test_numbas_array_classes_make_arrays() -> None:
     record.copy_to_device(wanted)
     into = np.zeros(1, RECORD)[0]
     assert record.copy_to_host(into) is into and into == wanted and isinstance(record, DeviceRecord)
+    assert isinstance(cuda.to_device(records()), DeviceNDArray) and not isinstance(record, DeviceNDArray)
+    assert not any(isinstance(x, DeviceRecord) for x in (array, cuda.to_device(records()), cuda.to_device(DAYS)))
     assert from_record_like(record).gpu_data.value != record.gpu_data.value
 
 
@@ -233,7 +236,7 @@ def test_parts_of_records() -> None:
     values["b"][:, 0] = [9, 8, 7, 6]
     values[3] = records()[0]
     assert np.array_equal(array.copy_to_host(), values)
-    for bad in ("none", ["a", "zz"], 9, [0, 1], np.array([True] * 4)):
+    for bad in ("none", ["a", "zz"], 9, True, [0, 1], np.array([True] * 4)):
         with pytest.raises((IndexError, KeyError, ValueError, TypeError)):
             array[bad]
 
@@ -246,6 +249,8 @@ def test_shapes_of_records() -> None:
     assert square.ravel().shape == (6,)
     assert array.reshape((6, 1)).squeeze().shape == (6,)
     assert [len(part) for part in array.split(4)] == [4, 2]
+    with pytest.raises(ValueError, match="at least 1"):
+        array.split(0)
     assert array.is_c_contiguous()
     assert not array[::2].is_c_contiguous()
     with pytest.raises(ValueError, match="without gaps"):
@@ -284,11 +289,58 @@ def test_shared_arrays(make: Any) -> None:
     assert (shared.device_view + 1).tolist() == [[3.0] * 3] * 2
     shared.device_view.copy_to_device(np.full((2, 3), 9, np.float32))
     assert shared.tolist() == [[9.0] * 3] * 2
+    with pytest.raises(ValueError, match="incompatible shape"):
+        shared.copy_to_host(np.zeros((4, 2, 3), np.float32))
+    with pytest.raises(TypeError, match="incompatible dtype"):
+        shared.copy_to_device(np.zeros((2, 3)))
     assert shared[1:].device_view is None
     assert (shared + 1).device_view is None
     view = shared.device_view
     del shared
     assert view.tolist() == [[9.0] * 3] * 2
+
+
+@pytest.mark.parametrize("values", [np.zeros(5, RECORD), np.zeros(4, "M8[s]"), np.zeros(4, "S3")], ids=str)
+def test_shared_arrays_without_arithmetic(values: np.ndarray) -> None:
+    other = np.frombuffer(b"\1" * values.itemsize, values.dtype)[0]
+    shared = cuda.mapped_array_like(values)
+    assert isinstance(shared.device_view, MemoryArray)
+    shared.device_view.copy_to_device(values)
+    assert np.array_equal(shared, values)
+    for part in (values, values[1:]):
+        with cuda.mapped(part) as array:
+            assert isinstance(array, MemoryArray) and array.dtype == part.dtype
+            array[-1] = other
+        assert part[-1] == other
+
+
+def test_dates_have_no_arithmetic() -> None:
+    days = cuda.to_device(DAYS)
+    assert isinstance(days.copy(), MemoryArray) and np.array_equal(days.copy().copy_to_host(), DAYS)
+    assert not hasattr(days, "max")
+    with pytest.raises(TypeError, match="copy_to_host"):
+        days - days
+    with pytest.raises(ValueError, match="always a copy"):
+        np.array(days, copy=False)
+    with days.get_ipc_handle() as again:
+        assert np.array_equal(again.copy_to_host(), DAYS)
+
+
+@pytest.mark.parametrize("values", [np.arange(3.0), np.zeros(3, "M8[s]")], ids=str)
+def test_copies_between_shapes_that_differ_in_axes_of_length_1(values: np.ndarray) -> None:
+    array = cuda.device_array_like(values)
+    array.copy_to_device(values.reshape(3, 1))
+    column = np.empty((1, 3), values.dtype)
+    assert array.copy_to_host(column) is column and np.array_equal(column[0], values)
+
+
+def test_read_only_destinations() -> None:
+    into = np.zeros(3)
+    into.flags.writeable = False
+    for stream in (0, cuda.stream()):
+        with pytest.raises(ValueError, match="read-only"):
+            cuda.to_device(np.ones(3)).copy_to_host(into, stream)
+    assert not into.any()
 
 
 def test_pinned_arrays() -> None:

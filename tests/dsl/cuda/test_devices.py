@@ -43,6 +43,8 @@ def test_the_list_of_devices() -> None:
     assert cuda.gpus[:] == [cuda.gpus[0]]
     with pytest.raises(IndexError, match="no device 1"):
         cuda.gpus[1]
+    with pytest.raises(TypeError, match="float"):
+        cuda.gpus[0.0]
     with pytest.raises(IndexError, match="no device 7"):
         cuda.select_device(7)
 

@@ -3,13 +3,17 @@
 from __future__ import annotations
 
 import asyncio
+import threading
+from collections.abc import Iterator
+from concurrent.futures import ThreadPoolExecutor
+from contextlib import contextmanager
 from typing import Any
 
 import numpy as np
 import pytest
 
 from weft import cuda
-from weft.dsl.cuda.streams import as_queue
+from weft.dsl.cuda.streams import Stream, as_queue
 
 
 def test_kinds_of_streams() -> None:
@@ -63,6 +67,24 @@ def test_awaiting_a_stream() -> None:
         return await stream.async_done()
 
     assert asyncio.run(work()) is stream
+
+
+def test_two_threads_in_one_stream() -> None:
+    class Watched:
+        """A device whose ``with`` blocks must end in the thread in which they began."""
+
+        @contextmanager
+        def working_in(self, queue: object) -> Iterator[None]:
+            began = threading.get_ident()
+            yield
+            assert threading.get_ident() == began
+
+    stream: Any = Stream(None, device=Watched())  # type: ignore[arg-type]
+    with ThreadPoolExecutor(1) as other, stream:
+        other.submit(stream.__enter__).result()
+        stream.__exit__(None)
+        other.submit(stream.__exit__, None).result()
+        stream.__enter__()
 
 
 def test_events() -> None:

@@ -208,7 +208,10 @@ def test_reduce_to_an_output_with_a_start() -> None:
     assert total(X, res=output, init=10) is None
     assert output.numpy()[0] == pytest.approx(X.sum() + 10, rel=1e-4)
     assert total(np.zeros(0), init=7) == 7
+    assert total(np.ones(3), init=np.array(2.0)) == 5
     assert total(X, size=1) == X[0]
+    with pytest.raises(np.exceptions.AxisError):
+        weft.vectorize(lambda a, b: a + b).reduce(X, axis=1)
     with pytest.raises(weft.KernelTypeError, match="one axis"):
         total(np.zeros((2, 2)))
     with pytest.raises(weft.KernelTypeError, match="two numbers"):
@@ -222,6 +225,24 @@ def test_guvectorize_prefers_the_signature_that_loses_least() -> None:
 
     found = np.asarray(total(np.array([[1, 2.0**30]])))
     assert found.dtype == np.float64 and found[0] == 2**30 + 1
+
+
+@pytest.mark.parametrize("otypes", ["f", [np.float32]])
+def test_result_dtypes_as_second_argument(otypes: Any) -> None:
+    assert weft.vectorize(lambda x: x + 1, otypes)(np.arange(3)).dtype == np.float32
+
+
+def test_guvectorize_into_an_input() -> None:
+    @weft.guvectorize("(n)->(n)")
+    def turned(x, out):  # type: ignore[no-untyped-def]
+        for i in range(x.size):
+            out[i] = x[x.size - 1 - i]
+
+    x = weft.arange(6.0)
+    assert turned(x, out=x) is x
+    assert x.tolist() == [5, 4, 3, 2, 1, 0]
+    with pytest.raises(ValueError, match="has 1 output"):
+        turned(x, out=(x, x))
 
 
 def test_guvectorize_with_some_outputs() -> None:
