@@ -93,7 +93,9 @@ class GeneralizedFunction:
         if out is not None:
             given = out if isinstance(out, tuple) else (out,)
             if len(given) > len(self.outputs):
-                raise ValueError(f"{self.__name__} has {counted(len(self.outputs), 'output')}, but out= has {len(given)}")
+                raise ValueError(
+                    f"{self.__name__} has {counted(len(self.outputs), 'output')}, but out= has {len(given)}"
+                )
         inputs = operands[:count]
         # Weft arrays do not support dates, so the kernel works on NumPy arrays.
         dated = any(isinstance(value, (np.ndarray, np.generic)) and value.dtype.kind in "mM" for value in inputs)

@@ -9,8 +9,6 @@ from __future__ import annotations
 from types import FunctionType
 from typing import Any
 
-import numpy as np
-
 from weft.dsl.arrays.array import Array, convert
 from weft.dsl.functions.creation import empty
 from weft.dsl.kernel.language import names as cuda
