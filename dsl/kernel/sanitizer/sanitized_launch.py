@@ -200,6 +200,11 @@ class SanitizedLaunch(DispatchedLaunch):
         """Return int64, so that an out-of-bounds index cannot wrap around to a valid index."""
         return np.dtype(np.int64)
 
+    def _hidden(self, found: Specialization, items: list[int]) -> tuple[Any, Any]:
+        record, queue = super()._hidden(found, items)
+        self._record = record
+        return record, queue
+
     def _prepare(self, value: object) -> Any:
         found = super()._prepare(value)
         if isinstance(found, LazyArray) or hasattr(found, "kernel_type"):
@@ -224,7 +229,10 @@ class SanitizedLaunch(DispatchedLaunch):
         return buffer
 
     def start(self, found: Specialization, function: Any, items: list[int]) -> None:
-        """Launch the kernel, analyze its events, and raise SanitizerError if there are errors."""
+        """Launch the kernel, analyze its events, and raise SanitizerError if there are errors.
+
+        If a failed ``assert`` or ``raise`` of the kernel may be the cause of a divergent barrier, raise its error instead.
+        """
         launcher = self.launcher
         assert found.tracer is not None
         detector = Detector(found.tracer.sites, int(np.prod(launcher.block)), self.unwritten, function.cooperative)
@@ -236,6 +244,10 @@ class SanitizedLaunch(DispatchedLaunch):
                 self.device.launch_grid(
                     function, launcher.grid, launcher.block, launcher.shared_bytes, array("q", items), launcher.stream
                 )
+        except SanitizerError as error:
+            if error.reports[0].kind == "divergent barrier":
+                self._finish(found, self._record, None)
+            raise
         finally:
             self.host_copies.write_back()
 

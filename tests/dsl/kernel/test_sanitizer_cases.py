@@ -482,3 +482,13 @@ def test_a_divergent_barrier_is_reported_before_the_races_that_it_causes():
     reports = found(barrier_of_one_half, (1, 64), np.zeros(64), np.zeros(64))
     assert [report.kind for report in reports] == ["divergent barrier", "race"]
     assert "Every thread of a block must reach the barrier" in str(reports[0])
+
+
+def assertion_before_a_barrier(x):
+    assert x[cuda.threadIdx.x] < 3, "too large"
+    cuda.syncthreads()
+
+
+def test_a_failed_assertion_is_raised_instead_of_the_divergent_barrier_that_it_causes():
+    with pytest.raises(AssertionError, match="too large"), weft.sanitize():
+        weft.kernel(assertion_before_a_barrier)[1, 4](np.arange(4.0))
