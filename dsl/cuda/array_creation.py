@@ -1,7 +1,7 @@
 """Numba's functions that create arrays on a device, such as `to_device` and `device_array`.
 
-In: host arrays, shapes, or memory of other libraries. Out: an `Array`, or a `MemoryArray` for structured dtypes.
-Invariant: the result is in memory on the current device. Arithmetic on it is recorded as on any weft array.
+In: host arrays, shapes, or memory of other libraries. Out: an `Array`, or a `MemoryArray` for records, dates and text.
+Invariant: new memory is allocated on the current device.
 """
 
 from __future__ import annotations
@@ -32,12 +32,14 @@ def to_device(obj: object, stream: object = 0, copy: bool = True, to: Any = None
     Parameters
     ----------
     obj : array_like
-        A host array, scalar or record. Arrays on the device are returned unchanged, except in programs under
-        ``weft run``: their NumPy arrays are also on the device, and must not share memory with the result.
+        A host array, scalar or record. A weft array on the current device, and a `MemoryArray`, are returned unchanged.
+        In programs under ``weft run``, a weft array is copied, because the program's NumPy arrays are weft arrays and
+        must not share memory with the result. An object with ``__cuda_array_interface__`` is not copied either: the
+        result shares its memory.
     stream
         Stream of the copy.
     copy : bool
-        If false, only allocate memory.
+        If false, a host array is not copied: the result is uninitialized, or is `to` unchanged.
     to : Array or MemoryArray, optional
         The destination, which is returned.
 
@@ -78,6 +80,9 @@ def device_array(shape: Any, dtype: Any = np.float64, strides: Any = None, order
     strides : tuple of int, optional
         Strides in bytes.
     order : {"C", "F"}
+        Order of the axes in memory, if `strides` is not given.
+    stream
+        Ignored, because an array can be used in any stream.
 
     Examples
     --------
@@ -168,7 +173,7 @@ def over_memory(memory: HostMemory, dtype: np.dtype, shape: tuple[int, ...], str
 
 
 def is_cuda_array(obj: object) -> bool:
-    """Return whether `obj` is a weft array or another object with ``__cuda_array_interface__``.
+    """Return whether `obj` is a device array of weft, or another object with ``__cuda_array_interface__``.
 
     Examples
     --------
@@ -181,7 +186,9 @@ def is_cuda_array(obj: object) -> bool:
 def as_cuda_array(obj: object, sync: bool = True) -> Any:
     """Return a weft array that shares the memory of an object with ``__cuda_array_interface__``.
 
-    Raises TypeError for an object without the interface.
+    Device arrays of weft are returned unchanged. If `sync` is true, wait for the stream that the interface names.
+
+    Raises TypeError for other objects without the interface.
 
     Examples
     --------
@@ -199,9 +206,7 @@ def as_cuda_array(obj: object, sync: bool = True) -> Any:
 def from_cuda_array_interface(desc: dict[str, Any], owner: object = None, sync: bool = True) -> Array:
     """Return a weft array that uses the memory described by a CUDA array interface.
 
-    The array keeps `owner` alive.
-
-    If `sync` is true, wait for the stream that the interface names.
+    The array keeps `owner` alive. If `sync` is true, wait for the stream that the interface names.
 
     Examples
     --------
@@ -223,9 +228,10 @@ def copy_to_host(self: Array, ary: np.ndarray | None = None, stream: object = 0)
     Parameters
     ----------
     ary : numpy.ndarray, optional
-        A destination with the shape and dtype of the array.
+        A destination with the dtype of the array. The shapes may differ in axes of length 1.
     stream
-        If a stream is given, and `ary` is contiguous or omitted, the copy may still be running when the method returns.
+        If a stream is given, and the array and `ary` are C-contiguous, the copy may still be running when the method
+        returns.
 
     Examples
     --------
@@ -252,7 +258,9 @@ def copy_to_host(self: Array, ary: np.ndarray | None = None, stream: object = 0)
 
 
 def copy_to_device(self: Array, ary: Any, stream: object = 0) -> None:
-    """Copy a host array or device array of the same shape and dtype to this array's memory.
+    """Copy a host array or device array of the same dtype to this array's memory.
+
+    The shapes may differ in axes of length 1.
 
     Examples
     --------

@@ -40,7 +40,10 @@ def _is_shared_here(array: Array, dtype: Any) -> bool:
 
 
 def view(self: Array, dtype: Any = None, type: Any = None) -> Any:
-    """Return a view, like `numpy.ndarray.view`; a GPU view with another dtype is a `MemoryArray`.
+    """Return a view, like `numpy.ndarray.view`.
+
+    A view with another dtype is an `Array` if the array is on the CPU and not empty, and weft arrays support the dtype.
+    Otherwise, it is a `MemoryArray`.
 
     Examples
     --------
@@ -124,7 +127,7 @@ def _operator(name: str) -> Any:
 def install() -> None:
     """Add the methods of Numba's device arrays to `Array` and, where missing, to `MemoryArray`.
 
-    For operators and other attributes of `Array`, a `MemoryArray` copies its elements to an `Array`.
+    For operators and other attributes of `Array`, a `MemoryArray` of numbers copies its elements to an `Array`.
     """
     for name, method in METHODS.items():
         setattr(Array, name, method)

@@ -1,7 +1,8 @@
 """Numba's interface for devices and contexts, such as `gpus`, `select_device` and `current_context`.
 
-In: the runtime's devices. Out: `Device` and `Context`. Invariant: if the default device is a GPU, these are the
-machine's GPUs. Otherwise, the default device is the only one, and answers queries like a GPU of its capability.
+In: the runtime's devices. Out: `Device` and `Context`. Invariant: if the default device is a GPU, `gpus` lists the
+machine's GPUs. Otherwise, `gpus` contains only the default device, which answers queries like a GPU of its compute
+capability.
 """
 
 from __future__ import annotations
@@ -30,7 +31,7 @@ class MemoryInfo(NamedTuple):
 class Device:
     """A device, with Numba's interface.
 
-    ``with cuda.gpus[1]:`` makes the device current.
+    Within a ``with cuda.gpus[1]:`` block, the device is the current device of the calling thread.
 
     Attributes
     ----------
@@ -76,17 +77,17 @@ class Device:
 
     @property
     def supports_float16(self) -> bool:
-        """Whether kernels on the device can compute with float16."""
+        """Whether the device has float16 arithmetic: its compute capability is at least 5.3."""
         return self.compute_capability >= (5, 3)
 
     @property
     def supports_bfloat16(self) -> bool:
-        """Whether kernels on the device can compute with bfloat16."""
+        """Whether the device has bfloat16 arithmetic: its compute capability is at least 8.0."""
         return self.compute_capability >= (8, 0)
 
     @property
     def supports_fp8(self) -> bool:
-        """Whether kernels on the device can convert 8-bit floats to other floats and back."""
+        """Whether the device has instructions that convert 8-bit floats: its compute capability is at least 8.9."""
         return self.compute_capability >= (8, 9)
 
     def get_device_identity(self) -> dict[str, int]:
@@ -153,7 +154,7 @@ class Context:
         return array.get_ipc_handle()
 
     def push(self) -> None:
-        """Make the context's device current until `pop` is called."""
+        """Make the context's device the current device of the calling thread until `pop` is called."""
         self.device.__enter__()
 
     def pop(self) -> None:
@@ -175,7 +176,7 @@ class Context:
         Parameters
         ----------
         func
-            A compiled kernel: an item of ``kernel.overloads``.
+            A compiled kernel: a value of ``kernel.overloads``.
         blocksize : int
             Number of threads per block.
         memsize : int
@@ -186,7 +187,7 @@ class Context:
     def get_max_potential_block_size(
         self, func: Any, b2d_func: Any = None, memsize: int = 0, blocksizelimit: int = 0, flags: Any = None
     ) -> tuple[int, int]:
-        """Return the grid size and the block size that give the highest occupancy.
+        """Return a grid size and a block size that give the highest occupancy. On the CPU, the grid uses all cores.
 
         Raises NotImplementedError if `b2d_func` is given, that is, if the shared memory depends on the block size.
         """
@@ -198,7 +199,7 @@ class Context:
         return kernel.function_on(self.device.device) if hasattr(kernel, "function_on") else kernel
 
     def create_stream(self) -> Stream:
-        """Create a stream, like `cuda.stream`."""
+        """Create a stream on the context's device, like `cuda.stream`."""
         with self.device:
             return stream()
 
@@ -208,12 +209,12 @@ class Context:
             return external_stream(ptr)
 
     def get_default_stream(self) -> Stream:
-        """Return the default stream, like `cuda.default_stream`."""
+        """Return the default stream of the context's device, like `cuda.default_stream`."""
         with self.device:
             return default_stream()
 
     def create_event(self, timing: bool = True) -> Event:
-        """Create an event, like `cuda.event`."""
+        """Create an event on the context's device, like `cuda.event`."""
         with self.device:
             return event(timing)
 
@@ -351,7 +352,7 @@ def synchronize() -> None:
 
 
 def close() -> None:
-    """Wait for all devices, release memory that no array uses, and undo `select_device`.
+    """Wait for all devices, release memory that no array uses, and undo the calling thread's `select_device`.
 
     Examples
     --------
@@ -380,9 +381,9 @@ def is_available() -> bool:
 
 
 def cuda_error() -> str | None:
-    """Return the reason why no GPU is in use, or None if a GPU is in use.
+    """Return the reason why weft cannot use a GPU, or None if it can.
 
-    The result is also None if the CPU was requested.
+    The result is also None if WEFT_DEVICE is set, or if the current device is not the CPU.
 
     Examples
     --------
@@ -408,7 +409,7 @@ def is_supported_version() -> bool:
 
 
 def is_float16_supported() -> bool:
-    """Return whether kernels on the current device can compute with float16.
+    """Return whether the current device has float16 arithmetic.
 
     Examples
     --------
@@ -419,7 +420,9 @@ def is_float16_supported() -> bool:
 
 
 def is_bfloat16_supported() -> bool:
-    """Return whether kernels on the current device can compute with bfloat16.
+    """Return whether the current device has bfloat16 arithmetic.
+
+    On other devices, kernels compute bfloat16 numbers in float32.
 
     Examples
     --------
@@ -430,7 +433,7 @@ def is_bfloat16_supported() -> bool:
 
 
 def is_fp8_supported() -> bool:
-    """Return whether kernels on the current device can convert 8-bit floats to other floats and back.
+    """Return whether the current device has instructions that convert 8-bit floats, which weft does not use.
 
     Examples
     --------
@@ -482,7 +485,7 @@ class Runtime:
         return runtime.probe().driver or max(runtime.PTX_VERSIONS)
 
     def is_supported_version(self) -> bool:
-        """Return whether weft supports the CUDA driver, like `cuda.is_supported_version`."""
+        """Return True, like `cuda.is_supported_version`."""
         return is_supported_version()
 
 

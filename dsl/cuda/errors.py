@@ -1,4 +1,4 @@
-"""The module `weft.cuda.errors`: Numba's names for weft's error classes.
+"""The module `weft.cuda.errors`: Numba's names for the errors and warnings of weft.
 
 Invariant: this file defines no class. Several names may refer to one class.
 """

@@ -1,7 +1,7 @@
 """Arrays that can only be copied and passed to kernels, such as arrays of records or dates.
 
-In: a storage, and the interpretation of its bytes. Out: a `MemoryArray`, which kernels accept and the host can copy,
-but which has no arithmetic. Invariant: a `MemoryArray` refers to the storage, not to the storage's current memory.
+In: a storage, and the interpretation of its bytes. Out: a `MemoryArray`, which kernels accept and the host can copy.
+Invariant: a `MemoryArray` refers to the storage, not to the storage's current memory.
 After any write, it therefore shows the same bytes as weft arrays over the same storage.
 """
 
@@ -154,9 +154,10 @@ class DeviceArrayMethods:
 
 
 class MemoryArray(DeviceArrayMethods):
-    """An array of any dtype that can be copied and passed to kernels, but has no arithmetic.
+    """An array of any dtype that can be copied and passed to kernels.
 
-    A 0-d array of records is a single record.
+    A 0-d array of records is a single record. Arithmetic on an array of numbers uses a copy of the array
+    (`array_methods`). Arrays of records, dates and text have no arithmetic.
 
     Attributes
     ----------
@@ -289,7 +290,7 @@ class MemoryArray(DeviceArrayMethods):
     def reshape(self, *shape: Any, order: Any = "C") -> MemoryArray:
         """Return a view with another shape.
 
-        Raises ValueError if reshaping requires a copy.
+        Raises ValueError unless the array is C-contiguous and `order` is "C" or "A".
         """
         if not self.is_c_contiguous() or order not in ("C", "A"):
             raise ValueError("only arrays without gaps, in C order, can be reshaped in place: copy_to_host first")
@@ -298,7 +299,7 @@ class MemoryArray(DeviceArrayMethods):
         return self._like(shadow.reshape(wanted), shadow)
 
     def ravel(self, order: Any = "C", stream: Any = 0) -> MemoryArray:
-        """Return a 1-D view."""
+        """Return a 1-D view, like ``reshape(-1)``."""
         return self.reshape(-1, order=order)
 
     def view(self, dtype: Any) -> MemoryArray:
@@ -369,7 +370,10 @@ class MemoryArray(DeviceArrayMethods):
         return ary
 
     def copy_to_device(self, ary: Any, stream: object = 0) -> None:
-        """Copy a host array or device array of the same shape and dtype to this array's memory."""
+        """Copy a host array or device array of the same dtype to this array's memory.
+
+        The shapes may differ in axes of length 1.
+        """
         source = ary.copy_to_host() if isinstance(ary, MemoryArray) else np.asarray(ary)
         check_fit(self, source)
         self.fill(source.reshape(self.shape), stream)

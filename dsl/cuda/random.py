@@ -89,13 +89,16 @@ def uint64_to_unit_float64(x: Any) -> Any:
 
 @device
 def uint64_to_unit_float32(x: Any) -> Any:
-    """Convert the upper 53 bits of a uint64 to a float64 in [0, 1), and round the result to float32."""
+    """Convert the upper 53 bits of a uint64 to a float64 in [0, 1), and round the result to float32.
+
+    The rounded number can be 1.
+    """
     return np.float32(np.float64(x >> 11) * _UNIT)
 
 
 @device
 def xoroshiro128p_uniform_float32(states: Any, index: Any) -> Any:
-    """Return a uniformly distributed float32 in [0, 1), and advance the generator."""
+    """Return a uniformly distributed float32 in [0, 1], and advance the generator."""
     return uint64_to_unit_float32(xoroshiro128p_next(states, index))
 
 
@@ -181,7 +184,7 @@ def init_xoroshiro128p_states_cpu(states: np.ndarray, seed: int, subsequence_sta
 
 
 def _seeded(seed: int) -> int:
-    """Compute the initial state of xoroshiro128+ from a seed, with splitmix64."""
+    """Compute both words of the initial state of xoroshiro128+, which are equal, from a seed with splitmix64."""
     z = (seed + int(_STEP)) & _MASK
     z = ((z ^ (z >> 30)) * int(_FIRST)) & _MASK
     z = ((z ^ (z >> 27)) * int(_SECOND)) & _MASK
@@ -191,9 +194,7 @@ def _seeded(seed: int) -> int:
 def _jump_images() -> np.ndarray:
     """Return the states 2**64 steps after each of the 128 states that have a single set bit.
 
-    The result has shape (128, 2).
-
-    The first 64 states have a bit of s0 set, the others a bit of s1.
+    The result has shape (128, 2). The first 64 states have a bit of s0 set, the others a bit of s1.
     """
     s = np.zeros((128, 2), np.uint64)
     s[np.arange(128), np.arange(128) // 64] = np.left_shift(np.uint64(1), np.arange(128, dtype=np.uint64) % 64)
@@ -214,9 +215,7 @@ def _jump_images() -> np.ndarray:
 def _map(images: np.ndarray, words: np.ndarray) -> np.ndarray:
     """Apply a linear function of the bits of a state to each of the generator states `words`.
 
-    The array `images` contains the results of the function for the 128 states that have a single set bit.
-
-    One table lookup maps each byte of a state.
+    The array `images` contains the results of the function for the 128 states that have a single set bit. One table lookup maps each byte of a state.
     """
     result = np.zeros_like(words)
     for position in range(16):

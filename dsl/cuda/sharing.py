@@ -100,7 +100,9 @@ class IpcArrayHandle:
 
 
 def get_ipc_handle(self: Any) -> IpcArrayHandle:
-    """Move this array to shareable memory, and return a handle for opening the array in another process.
+    """Return a handle with which another process can open this array.
+
+    If the array is not in shareable memory yet, it is moved there.
 
     Examples
     --------

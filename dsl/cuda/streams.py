@@ -101,7 +101,8 @@ class Stream:
     def add_callback(self, callback: Callable[[Stream, int, Any], object], arg: Any = None) -> None:
         """Call ``callback(stream, status, arg)`` once all earlier work in the stream has ended.
 
-        The callback may run in another thread, and must be short. On the CPU, the callback runs immediately.
+        The callback may run in another thread, and must be short. On the CPU, the callback runs immediately. An exception
+        of the callback is shown as a warning.
         """
 
         def call() -> None:
@@ -172,7 +173,7 @@ def stream(device: str | runtime.Device | None = None) -> Stream:
 
 
 def default_stream() -> Stream:
-    """Return the device's default stream, in which weft arrays are computed.
+    """Return the device's own stream, in which weft computes arrays outside ``with stream:`` blocks.
 
     Examples
     --------

@@ -26,9 +26,9 @@ def with_operands_as(kind: Any, function: Callable[..., Any]) -> Callable[..., A
 
 
 def select_bytes(x: int, y: int, selector: int) -> np.int32:
-    """Select four of the eight bytes of `x` and `y`, like PTX's `prmt` instruction.
+    """Select four of the eight bytes of `x` and `y`, like CUDA's ``__byte_perm``.
 
-    The low 3 bits of each nibble of the selector number a byte.
+    The low 3 bits of each of the four low nibbles of the selector number a byte. The bytes of `y` are numbers 4 to 7.
     """
     pool = (np.uint64(np.uint32(y)) << 32) | np.uint64(np.uint32(x))
     wanted = np.uint64(np.uint32(selector))

@@ -2,7 +2,7 @@
 
 In: arrays in any memory. Out: numbers, or arrays in local memory, whose shape must be known at compile time. Most functions
 are written in the kernel language, and take a local array for their result. Invariant: results are those of NumPy for one
-thread. Sorting is stable, and puts NaN last.
+thread. Sorting puts NaN last, and `argsort` is stable.
 """
 
 from __future__ import annotations
@@ -334,7 +334,7 @@ def _array_of(call: Invocation, object: Any, dtype: Any = None) -> Any:
 
 
 def _nested(c: Compiler, value: object) -> tuple[tuple[int, ...], list[Any]]:
-    """Return the shape of a nested tuple, and a list of its numbers in C order."""
+    """Return the shape of a nested list or tuple, and a list of its numbers in C order."""
     if not isinstance(value, TupleValue):
         return (), [c.number(value, "a number in an array")]
     parts = [_nested(c, item) for item in value.items]

@@ -2,7 +2,8 @@
 
 In: numbers of any dtype, cast to the dtype at the start of a function's name. Out: numbers of the other dtype.
 Invariant: a number is rounded once, in the direction at the end of the name (``rn`` to nearest, ``rz`` to zero,
-``rd`` down, ``ru`` up). Integers saturate, and NaN becomes 0. The module loads ml_dtypes.
+``rd`` down, ``ru`` up), or to nearest if the name has no direction. Functions with ``as`` in their names keep the bits.
+Conversions to integers saturate, and NaN becomes 0. The module loads ml_dtypes.
 """
 
 from __future__ import annotations

@@ -1,8 +1,8 @@
 """Compilation of launches inside kernels: ``child[grid, block](...)``.
 
 In: a kernel, its grid and block, and the arguments, as values of the launching thread. Out: a record for each launch
-in the parent's launch queue, a hidden argument. When the parent's grid has ended, the host launches the recorded
-kernels (`launch.kernel_launch`). Invariant: the records of one thread are in the order of its launches.
+in the launch queue, which is a hidden argument of the launching kernel. When the grid of that kernel has ended, the
+host launches the recorded kernels (`launch.kernel_launch`). Invariant: the records of one thread are in the order of its launches.
 """
 
 from __future__ import annotations
@@ -22,8 +22,8 @@ from weft.dsl.kernel.launch import arguments as args
 from weft.runtime import counted
 
 RECORDS = 1 << 14  # maximum number of records in a queue
-RECORD_WORDS = 64
-HEAD_WORDS = 8  # site, grid, block, bytes of shared memory
+RECORD_WORDS = 64  # 64-bit words of a record
+HEAD_WORDS = 8  # words before the arguments: site, grid, block, bytes of shared memory
 CHILD_VALUES = (ArrayValue, ScalarValue, TupleValue, Constant)
 
 

@@ -1,4 +1,4 @@
-"""Compilation of calls in kernels to functions of collections, arrays and vector types.
+"""Compilation of calls in kernels to Python's built-in functions, operators, library functions and vector types.
 
 In: a call and its arguments as values. Out: a value.
 """
@@ -265,7 +265,10 @@ def _print(call: Invocation, *values: Any, sep: Any = None, end: Any = None) -> 
 
 
 def _conversion(c: Compiler, number: ScalarValue, spec: str) -> str:
-    """Return the printf format that corresponds to the Python format `spec` of a scalar."""
+    """Return the printf format that corresponds to the Python format `spec` of a scalar.
+
+    An empty string stands for the default format.
+    """
     if not spec and c.numba and dtype_kind(number.dtype) == "f":
         return "f"  # as in Numba's CUDA target
     if not spec:

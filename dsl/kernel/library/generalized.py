@@ -77,7 +77,8 @@ class GeneralizedFunction:
         Returns
         -------
         Array, or tuple of arrays if the layout has several outputs
-            `cuda.guvectorize` returns ndarrays if all arrays are NumPy's.
+            An output array that the caller gives is returned itself. Inputs of dates give ndarrays. Without output
+            arrays, `cuda.guvectorize` returns ndarrays if some operand is an ndarray and none is a weft array.
         """
         count = len(self.inputs)
         given = operands[count:]
@@ -218,6 +219,8 @@ def guvectorize(function: Any = None, layout: Any = None, signature: Any = None,
         The core axes of the inputs and outputs.
     signature : str, optional
         Numba's name for `layout`.
+    **options
+        Options of `weft.kernel`. Numba's options `target`, `identity` and `writable_args` have no effect.
 
     Returns
     -------

@@ -203,7 +203,10 @@ class Tile(LaneGroup):
         return shfl_down_sync(self.mask(), value, delta, self.width)
 
     def shfl_xor(self, value: object, mask: int) -> Any:
-        """Return the `value` of the thread whose rank is this thread's rank XOR `mask`."""
+        """Return the `value` of the thread whose rank is this thread's rank XOR `mask`.
+
+        If the tile has no such thread, return this thread's `value`.
+        """
         return shfl_xor_sync(self.mask(), value, mask, self.width)
 
     def ballot(self, predicate: Any) -> int:

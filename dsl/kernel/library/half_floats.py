@@ -1,8 +1,8 @@
 """Functions on float16 and bfloat16 numbers, in the kernel language.
 
-In: float16 or float32 numbers, or bfloat16 numbers as 16 bits (uint16). Out: numbers of the same type. Invariant: a
-result is rounded once. By default, it is rounded from a float32 result with the op table's accuracy; docstrings state
-exceptions.
+In: float16 or float32 numbers, or bfloat16 numbers as 16 bits (uint16). Out: numbers of the same type, or results of
+tests. Invariant: a result is rounded once. By default, it is rounded from a float32 result with the op table's accuracy;
+docstrings state exceptions.
 """
 
 from __future__ import annotations

@@ -38,7 +38,7 @@ def _floating(call: Invocation, op: str, operands: tuple[Any, ...]) -> Any:
 
 
 def _as_floats(c: Compiler, numbers: tuple[Any, ...]) -> tuple[Any, ...]:
-    """Cast numbers to float64 if all are integers."""
+    """Cast numbers to float64 if all are integers or bools."""
     if all(number_dtype(c, c.number(n)).kind in "biu" for n in numbers):
         return tuple(c.cast(n, np.float64, isinstance(c.kind(c.number(n)), type)) for n in numbers)
     return numbers

@@ -40,12 +40,13 @@ class Reduce:
         Parameters
         ----------
         arr : array_like
+            An array with one axis.
         size : int, optional
             Number of leading elements to reduce.
         res : Array, optional
-            Array for the result (element 0). If given, nothing is returned.
+            Array whose first element receives the result.
         init : number
-            Result for an empty array. If it is not 0, it is combined with the elements.
+            Result for an empty array. If it is not 0, the function also combines it with the elements.
         stream
             Ignored, for compatibility with Numba.
 

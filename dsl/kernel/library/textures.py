@@ -78,7 +78,11 @@ def texture(
 
     Raises
     ------
-    TypeError, ValueError
+    TypeError
+        If textures do not support the dtype, or `filter` is "linear" and the elements are not float32.
+    ValueError
+        If the array is empty or does not have one to three axes, if `filter` or `address` has another value, or if
+        `address` requires `normalized`.
 
     Examples
     --------

@@ -46,7 +46,8 @@ class Vector:
     Notes
     -----
     The operators ``+ - * / // % ** & | ^ << >>`` operate on components. The other operand is a vector with the same
-    number of lanes, or a number. Types are promoted as in NumPy 2. ``==`` returns whether all components are equal.
+    number of lanes, or a number. Types are promoted as in NumPy 2. TypeError is raised if there is no vector type of the
+    result's dtype, such as float16. ``==`` returns whether all components are equal.
     """
 
     __slots__ = ("_values",)

@@ -98,15 +98,20 @@ class VectorFunction(DeviceFunction):
         ----------
         *operands : array_like
             Operands, which broadcast against each other.
-        out : array, optional
-            Array for the result.
+        out : array, or tuple of arrays, optional
+            Array for the result, or for each result.
+        where, casting
+            As for NumPy's ufuncs.
+        stream
+            Ignored, for compatibility with Numba.
         **named : array_like
             Operands by the names of the function's parameters.
 
         Returns
         -------
         Array, or tuple of arrays if the function returns a tuple
-            `cuda.vectorize` returns an ndarray if all arrays are NumPy's.
+            Operands of dates give ndarrays. `cuda.vectorize` returns ndarrays if some operand is an ndarray and none is
+            a weft array.
         """
         operands = self._operands_in_order(operands, named)
         if len(operands) == self.nin + 1 and out is None:
@@ -328,16 +333,19 @@ def vectorize(
     Returns
     -------
     VectorFunction
-        If `excluded`, `cache` or `signature` is given, a `numpy.vectorize` object whose calls return weft arrays.
+        If `excluded`, `cache` or `signature` is given, a `numpy.vectorize` object whose calls return weft arrays. The same
+        applies to functions with keyword-only parameters, ``*args`` or ``**kwargs``, and to dtypes in `otypes` that weft
+        does not support.
 
     Warns
     -----
     PerformanceWarning
-        If the function cannot be compiled. In this case, NumPy calls the function for each element.
+        If a function without signatures cannot be compiled. In this case, NumPy calls the function for each element.
+        With signatures, and for `cuda.vectorize`, a call raises `KernelError` instead.
 
     Notes
     -----
-    A function without loops is compiled to straight-line code. For an `if`, this code computes both branches and
+    A function without loops is usually compiled to straight-line code. For an `if`, this code computes both branches and
     selects one result.
 
     Examples

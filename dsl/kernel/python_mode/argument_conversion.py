@@ -1,7 +1,7 @@
 """Conversion and promotion of scalars in Python mode, with the rules of compiled kernels.
 
-In: a Python or NumPy scalar and a dtype. Out: a NumPy scalar of that dtype. Invariant: integers wrap, out-of-range
-floats saturate, and NaN becomes 0, as for a `cast` of the kernel IR.
+In: a Python or NumPy scalar and a dtype. Out: a NumPy scalar of that dtype. Invariant: in conversions to integers,
+integers wrap, out-of-range floats saturate, and NaN becomes 0, as for a `cast` of the kernel IR.
 """
 
 from __future__ import annotations

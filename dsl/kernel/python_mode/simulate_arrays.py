@@ -1,7 +1,7 @@
 """Arrays for kernels in Python mode.
 
 In: NumPy arrays. Out: views of them. Invariant: assigned values are converted as in compiled kernels (integers wrap,
-floats saturate). Fields of records are also attributes.
+and floats saturate in integer arrays). Fields of records are also attributes.
 """
 
 from __future__ import annotations

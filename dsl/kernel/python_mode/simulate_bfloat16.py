@@ -1,8 +1,8 @@
 """bfloat16 scalars for kernels in Python mode.
 
 With ml_dtypes, an operation on a bfloat16 scalar and a Python float gives float32. In kernels it gives bfloat16, as
-NumPy's own floats keep their dtype. Invariant: a `Brain` holds an ml_dtypes scalar, and its operations are NumPy's on
-that scalar.
+NumPy's own floats keep their dtype. Invariant: a `Brain` holds an ml_dtypes scalar. Its operations are NumPy's on that
+scalar, after Python ints and floats have been converted to bfloat16.
 """
 
 from __future__ import annotations

@@ -1,9 +1,10 @@
 """Substitutes for library functions and number types in kernels that run in Python mode.
 
-In: a Python function. Out: the same code with replaced globals. Functions of math keep their operand's dtype and do not
-raise errors. Number types convert as in kernels (integers wrap, floats saturate). Scalar functions of NumPy and weft
-return scalars. Invariant: the code object is the user's own, so breakpoints work. A function without replaced names is
-returned unchanged.
+In: a Python function. Out: the same code with replaced globals and closure variables. Functions of `math` and `cmath`
+have the result dtypes of compiled kernels and raise no errors. Number types convert as in kernels (integers wrap, floats
+saturate). weft's ops and `numpy.where` return scalars. NumPy functions that create arrays return a `KernelArray`.
+Invariant: the code object is the user's own, so breakpoints work. A function without replaced names is returned
+unchanged.
 """
 
 from __future__ import annotations

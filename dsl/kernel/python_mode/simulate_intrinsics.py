@@ -1,8 +1,8 @@
 """Implementations of the CUDA intrinsics for Python mode.
 
 This file owns a table from paths to functions of the simulated thread and the arguments. Invariant: every path of
-`names.TABLE` has an entry. Results are the same as in CUDA. If CUDA leaves a result undefined, NumPy's error is
-raised. Numbers without a CUDA dtype (positions, counts) are weak Python numbers, and masks are uint32.
+`names.TABLE` has an entry. Results are those of compiled kernels. Out-of-bounds indices raise NumPy's IndexError.
+Numbers without a CUDA dtype (positions, counts) are weak Python numbers, and masks are uint32.
 """
 
 from __future__ import annotations

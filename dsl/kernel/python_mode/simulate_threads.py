@@ -1,8 +1,8 @@
 """Scheduler for the threads of a kernel in Python mode.
 
 In: a Python function, its arguments, grid and block. Out: the function's effects, or its first error with block and
-thread. Invariant: exactly one simulated thread runs at a time, in an order that depends only on the program. A thread
-that never waits runs in the calling OS thread. A waiting thread blocks its OS thread, and the other simulated threads
+thread. Invariant: exactly one simulated thread runs at a time, in an order that depends only on the program. If no thread
+waits, all threads run in the calling OS thread. A waiting thread blocks its OS thread, and the other simulated threads
 continue in another OS thread. Nothing here depends on the meaning of an intrinsic.
 """
 
@@ -45,7 +45,7 @@ class Wait:
     """A thread's wait at a synchronization point, with the value that the thread contributes.
 
     Threads whose waits have equal `key` wait for each other. `combine` maps the contributed values to the threads'
-    results. Both are dicts by lane for a warp, otherwise by rank in the block.
+    results. Both are dicts by lane for the scopes "warp" and "active", otherwise by rank in the block.
     """
 
     scope: Scope
@@ -304,7 +304,8 @@ class SimulatedLaunch:
     """A kernel launch in Python mode, with its blocks and the schedule of its threads.
 
     Released threads run first, then threads of the newest block that have not started, then sleeping threads. If there
-    are none, lanes that wait at an `activemask` are released. If all threads wait for the grid, the next block starts.
+    are none, lanes that wait at an `activemask` are released. If every thread has ended or waits for the grid, the next
+    block starts.
     """
 
     function: Callable[..., Any]

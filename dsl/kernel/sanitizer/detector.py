@@ -5,7 +5,7 @@ race if one of them writes, not both are atomic, not both write the same value (
 nothing orders them:
 
 - a barrier orders all threads of a block, a grid barrier all threads;
-- a warp barrier (`syncwarp`) orders the lanes that take part, but shuffles, votes and matches order nothing;
+- a warp barrier (`syncwarp`) orders the lanes that take part, but other warp operations order nothing;
 - an atomic publishes everything that its thread did or knew before its last fence: these operations precede the later
   operations of a thread that reads the atomic's result with another atomic on the same element. A fence for the block
   publishes to threads of the same block only.
@@ -197,7 +197,7 @@ class Detector:
     """Detector of races and other errors in one kernel launch.
 
     `size` is the number of threads of a block. Device memory in `unwritten` is uninitialized at first, and writes clear its
-    flags. `at_once` is whether the events of blocks interleave, as in cooperative launches. Otherwise blocks run one after
+    marks. `at_once` is whether the events of blocks interleave, as in cooperative launches. Otherwise blocks run one after
     another.
     """
 

@@ -148,8 +148,8 @@ class SanitizerError(WeftError):
     ----------
     kernel : str
     reports : list of Report
-        Reports, one for each pair of locations, at most 100. Divergent barriers, which cause races, come first. The
-        others are in the order of detection.
+        Reports, one for each kind of error and pair of locations, at most 100. Divergent barriers, which cause races,
+        come first. The others are in the order of detection.
     """
 
     def __init__(self, kernel: str, reports: list[Report]) -> None:
@@ -161,10 +161,10 @@ class SanitizerError(WeftError):
 
 
 def sanitize() -> AbstractContextManager[None]:
-    """Check every memory access of kernels launched in a ``with weft.sanitize():`` block.
+    """Check the memory accesses and barriers of user-written kernels launched in a ``with weft.sanitize():`` block.
 
-    If a kernel has errors, its launch raises `SanitizerError`. With WEFT_SANITIZE=1, all launches of a program are
-    checked.
+    If a kernel has errors, its launch raises `SanitizerError`. With WEFT_SANITIZE=1, all launches of user-written kernels
+    are checked.
 
     Returns
     -------
