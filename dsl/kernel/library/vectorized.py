@@ -144,15 +144,16 @@ class VectorFunction(DeviceFunction):
         if len(nodes) > 1:
             # Writing to a NumPy array ends the recording, so all results are recorded first.
             results = [return_result(op.name, node, None) for op, node in zip(ops, nodes, strict=True)]
-            return tuple(
+            results = [
                 r if o is None and where is True else return_result(op.name, as_operand(r)[0], o, where, casting)
                 for op, r, o in zip(ops, results, outs, strict=True)
-            )
-        result = return_result(ops[0].name, nodes[0], outs[0], where, casting)
-        of_host = outs[0] is None and any(isinstance(x, np.ndarray) for x in operands)
-        if of_host and self.kernel_options.numba and not any(isinstance(x, Array) for x in operands):
-            return np.array(result)  # as in Numba, NumPy arrays give NumPy arrays
-        return result
+            ]
+        else:
+            results = [return_result(ops[0].name, nodes[0], outs[0], where, casting)]
+        of_host = self.kernel_options.numba and any(isinstance(x, np.ndarray) for x in operands)
+        if of_host and not any(isinstance(x, Array) for x in operands):  # as in Numba, NumPy arrays give NumPy arrays
+            results = [np.array(r) if o is None else r for r, o in zip(results, outs, strict=True)]
+        return results[0] if len(results) == 1 else tuple(results)
 
     def _ops_for(self, kinds: tuple[Any, ...], numpys: np.vectorize | None) -> tuple[OpDef, ...] | None:
         """Return an op for each result of the function, or None if NumPy must call the function."""

@@ -232,6 +232,11 @@ def test_result_dtypes_as_second_argument(otypes: Any) -> None:
     assert weft.vectorize(lambda x: x + 1, otypes)(np.arange(3)).dtype == np.float32
 
 
+def test_several_results_of_numpy_arrays() -> None:
+    results = cuda.vectorize(lambda x: (x + 1, x * 2))(np.arange(2.0))
+    assert [(type(r), r.tolist()) for r in results] == [(np.ndarray, [1, 2]), (np.ndarray, [0, 2])]
+
+
 def test_guvectorize_into_an_input() -> None:
     @weft.guvectorize("(n)->(n)")
     def turned(x, out):  # type: ignore[no-untyped-def]
