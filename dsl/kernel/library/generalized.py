@@ -89,14 +89,8 @@ class GeneralizedFunction:
                 f"{count + len(self.outputs)} positional arguments (inputs and outputs). "
                 f"Got {len(operands)} positional argument{plural}."
             )
-        if out is not None and given:
-            raise ValueError("cannot specify argument 'out' as both positional and keyword")
         if out is not None:
-            given = out if isinstance(out, tuple) else (out,)
-            if len(given) > len(self.outputs):
-                raise ValueError(
-                    f"{self.__name__} has {counted(len(self.outputs), 'output')}, but out= has {len(given)}"
-                )
+            given = self._named_outputs(given, out)
         inputs = operands[:count]
         # Weft arrays do not support dates, so the kernel works on NumPy arrays.
         dated = any(isinstance(value, (np.ndarray, np.generic)) and value.dtype.kind in "mM" for value in inputs)
@@ -126,6 +120,15 @@ class GeneralizedFunction:
         if of_host and self.kernel.options.numba and not any(isinstance(x, Array) for x in operands):
             results = [np.array(result) for result in results]  # NumPy arrays give NumPy arrays, as in Numba
         return results[0] if len(results) == 1 else tuple(results)
+
+    def _named_outputs(self, given: tuple[Any, ...], out: Any) -> tuple[Any, ...]:
+        """Return the argument `out` as a tuple. `given` contains the outputs that are positional arguments."""
+        if given:
+            raise ValueError("cannot specify argument 'out' as both positional and keyword")
+        named = out if isinstance(out, tuple) else (out,)
+        if len(named) > len(self.outputs):
+            raise ValueError(f"{self.__name__} has {counted(len(self.outputs), 'output')}, but out= has {len(named)}")
+        return named
 
     def _dtypes(self, arrays: list[Array], given: tuple[Any, ...]) -> tuple[list[Any], list[Any], Signature | None]:
         """Return the input dtypes, the output dtypes, and the signature for the given arrays.

@@ -98,11 +98,7 @@ def texture(
     >>> out
     array([ 0., 15., 30.], dtype=float32)
     """
-    values = np.ascontiguousarray(array)
-    if values.dtype.name not in DTYPES:
-        raise TypeError(f"a texture of {values.dtype}: its elements are {', '.join(DTYPES)}")
-    if np.ndim(array) not in (1, 2, 3) or not values.size:
-        raise ValueError(f"a texture of shape {np.shape(array)}: it has one to three axes, none of them empty")
+    values = _checked(array)
     mode = Filter(filter), Address(address), Coordinates.NORMALIZED if normalized else Coordinates.ELEMENTS
     if mode[0] is Filter.LINEAR and values.dtype != np.float32:
         raise TypeError(f'filter="linear" interpolates float32, not {values.dtype}')
@@ -114,6 +110,16 @@ def texture(
     )
     setattr(made, "_owner", owner)  # keeps the handle valid
     return made
+
+
+def _checked(array: Any) -> np.ndarray:
+    """Return an array as a C-contiguous NumPy array, or raise an error if it cannot be a texture."""
+    values = np.ascontiguousarray(array)
+    if values.dtype.name not in DTYPES:
+        raise TypeError(f"a texture of {values.dtype}: its elements are {', '.join(DTYPES)}")
+    if np.ndim(array) not in (1, 2, 3) or not values.size:
+        raise ValueError(f"a texture of shape {np.shape(array)}: it has one to three axes, none of them empty")
+    return values
 
 
 @dataclass(eq=False)

@@ -364,17 +364,19 @@ def vectorize(
         numpys, signatures = {"otypes": signatures, **numpys}, None
     listed = signatures if is_function else function if function is not None else signatures
     if listed is not None and (is_function or not callable(listed)) and not numpys:
-        if not isinstance(listed, (str, Signature, list, tuple)):
-            raise KernelTypeError(f"vectorize takes a function of numbers, or signatures, not {listed!r}")
-        found = as_signatures(list(listed) if not isinstance(listed, (str, Signature)) else listed)
-        return (
-            VectorFunction(function, found, chosen)
-            if is_function
-            else lambda inner: VectorFunction(inner, found, chosen)
-        )
+        found = _signatures(listed)
+        if is_function:
+            return VectorFunction(function, found, chosen)
+        return lambda inner: VectorFunction(inner, found, chosen)
     if function is None:
         return lambda inner: _without_signatures(inner, chosen, numpys)
     return _without_signatures(function, chosen, numpys)
+
+
+def _signatures(listed: Any) -> Any:
+    if not isinstance(listed, (str, Signature, list, tuple)):
+        raise KernelTypeError(f"vectorize takes a function of numbers, or signatures, not {listed!r}")
+    return as_signatures(list(listed) if not isinstance(listed, (str, Signature)) else listed)
 
 
 def _are_otypes(value: Any) -> bool:
