@@ -306,6 +306,7 @@ def test_shared_arrays_without_arithmetic(values: np.ndarray) -> None:
     shared = cuda.mapped_array_like(values)
     assert isinstance(shared.device_view, MemoryArray)
     shared.device_view.copy_to_device(values)
+    cuda.synchronize()
     assert np.array_equal(shared, values)
     for part in (values, values[1:]):
         with cuda.mapped(part) as array:
@@ -322,8 +323,6 @@ def test_dates_have_no_arithmetic() -> None:
         days - days
     with pytest.raises(ValueError, match="always a copy"):
         np.array(days, copy=False)
-    with days.get_ipc_handle() as again:
-        assert np.array_equal(again.copy_to_host(), DAYS)
 
 
 @pytest.mark.parametrize("values", [np.arange(3.0), np.zeros(3, "M8[s]")], ids=str)
@@ -468,6 +467,9 @@ def test_handles_within_a_process() -> None:
             handle.open()
     with pytest.raises(ValueError, match="not open"):
         handle.close()
+    days = cuda.to_device(DAYS)
+    with days.get_ipc_handle() as again:
+        assert isinstance(again, MemoryArray) and np.array_equal(again.copy_to_host(), DAYS)
     with cuda.open_ipc_array(handle.handle, (2, 4), np.float64, offset=32) as opened:
         opened.copy_to_device(np.zeros((2, 4)))
     assert array.tolist() == [[0.0, 1.0, 2.0, 3.0], [0.0] * 4, [0.0] * 4]
