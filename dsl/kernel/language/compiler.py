@@ -149,9 +149,8 @@ class Compiler(Variables):
         self.sites: list[Any] = []  # errors that the kernel can report, one entry per check
         # with Numba's types: first locations at which a float32 became a float64
         self.doubles: list[SourceLocation | None] = []
-        self.tables: dict[
-            int, tuple[object, ArrayValue]
-        ] = {}  # arrays from outside, by `id`; an entry refers to its array, so that no other array has this `id`
+        # arrays from outside, by `id`; an entry refers to its array, so that no other array has this `id`
+        self.tables: dict[int, tuple[object, ArrayValue]] = {}
         self.shared: dict[Any, ArrayValue] = {}  # shared arrays, by the call that allocates them, shape and dtype
         self.arenas = {}
         self.reserved = {"shared": 0, "local": 0}  # bytes of arrays so far

@@ -321,6 +321,9 @@ def _formatted(frame: FunctionFrame, node: ast.JoinedStr) -> Any:
         if isinstance(value, Constant):
             pieces[-1] += _constant_text(frame, part, value.value, spec)
             continue
+        if part.conversion not in (-1, ord("s")):
+            conversion = f"the conversion !{chr(part.conversion)} of a run-time value"
+            frame.fail(part, f"{conversion} is not part of the kernel language: leave it out", "syntax")
         if spec:
             _check_format(frame, part, value, spec)
         values.append(value)
@@ -331,10 +334,6 @@ def _formatted(frame: FunctionFrame, node: ast.JoinedStr) -> Any:
 
 def _format(frame: FunctionFrame, part: ast.FormattedValue) -> str:
     """Return the format specifier of a value in an f-string, or raise KernelSyntaxError if it is unsupported."""
-    if part.conversion not in (-1, ord("s")):
-        frame.fail(
-            part, f"the conversion !{chr(part.conversion)} is not part of the kernel language: leave it out", "syntax"
-        )
     if part.format_spec is None:
         return ""
     assert isinstance(part.format_spec, ast.JoinedStr)
