@@ -29,7 +29,12 @@ def as_array(value: object) -> Array:
 
 
 def as_mask(where: Any) -> Any:
-    """Return the `where` argument of a call unchanged, or raise NumPy's TypeError if it is not boolean."""
+    """Return the `where` argument of a call, or raise NumPy's TypeError if it is an array that is not boolean.
+
+    Lists and tuples are converted to an array of bools.
+    """
+    if isinstance(where, (list, tuple)):
+        return np.asarray(where, bool)
     if isinstance(where, (Array, np.ndarray)) and where.dtype.kind != "b":
         raise TypeError(f"Cannot cast array data from {where.dtype!r} to dtype('bool') according to the rule 'safe'")
     return where

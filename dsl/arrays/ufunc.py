@@ -22,14 +22,22 @@ from weft.dsl.arrays.indexing import apply_at
 from weft.dsl.arrays.memory_order import in_requested_order, memory_order, unpermuted
 from weft.dsl.arrays.numbers import within_64_bits
 from weft.dsl.arrays.on_host import call_numpy, note_fallback
-from weft.dsl.arrays.results import as_array, copy_to_out, return_result
+from weft.dsl.arrays.results import as_array, as_mask, copy_to_out, return_result
 from weft.dsl.arrays.scatter import is_gpu
-from weft.dsl.arrays.validation import ForeignOperandError, UnsupportedDtypeError, as_dtype, normalize_axis
+from weft.dsl.arrays.validation import (
+    ForeignOperandError,
+    UnsupportedDtypeError,
+    as_dtype,
+    normalize_axis,
+    warn_of_uninitialized,
+)
 from weft.dsl.functions import reductions
 from weft.dsl.immediate.at_call import MISSED, attempt, attempt_into, call_small, implementation_of
 from weft.dsl.immediate.host_values import values_of
 from weft.fusion import constant, iota, map_
 from weft.runtime.lazy_names import unquote_annotations
+
+NO_OUT: Any = np._NoValue  # type: ignore[attr-defined]
 
 # Functions whose immediate execution follows the same rules as `reduce` with an op.
 _EXTREMES = {"maximum": "max", "minimum": "min"}
@@ -111,7 +119,7 @@ class UFunc:
     def __call__(
         self,
         *operands: Any,
-        out: Any = None,
+        out: Any = NO_OUT,
         where: Any = True,
         dtype: Any = None,
         casting: str = "same_kind",
@@ -121,8 +129,12 @@ class UFunc:
         sig: Any = None,
     ) -> Any:
         signature = sig if signature is None else signature
-        if len(operands) == self.nin + 1 and out is None:
-            *operands, out = operands  # type: ignore[assignment]
+        if out is NO_OUT:
+            out = None
+            if len(operands) == self.nin + 1:
+                *operands, out = operands  # type: ignore[assignment]
+            if where is not True and out is None:
+                warn_of_uninitialized(where)
         if len(operands) != self.nin:
             raise TypeError(
                 f"{self.definition.name}() takes from {self.nin} to {self.nin + 1} positional arguments but {len(operands)} were given"
@@ -134,10 +146,10 @@ class UFunc:
         if casting != "same_kind":
             self._check_casting(operands, out, dtype, casting)
         if out is None and order not in ("K", None):
-            found = self(*operands, where=where, dtype=dtype, casting=casting, subok=subok, signature=signature)
+            found = self(*operands, out=None, where=where, dtype=dtype, casting=casting, signature=signature)
             return in_requested_order(found, order, operands)
         if out is ...:  # returns an array for numbers, too
-            found = self(*operands, where=where, dtype=dtype, casting=casting, signature=signature)
+            found = self(*operands, out=None, where=where, dtype=dtype, casting=casting, signature=signature)
             return wrap(found._storage) if type(found) is Scalar else found
         try:
             if signature is not None or (dtype is not None and casting == "unsafe"):
@@ -162,14 +174,13 @@ class UFunc:
                 raise  # (without other operands, Python ints beyond 64 bits are NumPy objects)
             options = {k: v for k, v in (("out", out), ("dtype", dtype), ("signature", signature)) if v is not None}
             # (Pass only the necessary options to functions of other libraries.)
-            options |= {} if where is True else {"where": where}
-            options |= {} if casting == "same_kind" else {"casting": casting}
-            return call_numpy(theirs, operands, options)
+            options |= {} if where is True else {"where": where, "out": out}
+            return call_numpy(theirs, operands, options if casting == "same_kind" else {**options, "casting": casting})
 
     @on_operands_device
     def _call_recorded(self, operands: Any, out: Any, where: Any, dtype: Any, casting: str) -> Any:
         """Record a call of the ufunc with the options `out`, `where`, `dtype` or `casting`."""
-        location = start()
+        location, where = start(), as_mask(where)
         if out is None:
             *operands, where = (
                 convert(value) if isinstance(value, (list, tuple, np.ndarray)) else value
@@ -223,6 +234,8 @@ class UFunc:
         """Return the scan of an array along an axis, like `numpy.ufunc.accumulate`."""
         if axis is None and np.ndim(array) > 1:
             raise ValueError("accumulate does not allow multiple axes")
+        if not np.ndim(array):
+            raise TypeError("cannot accumulate on a scalar")
         return reductions.accumulate(self.definition.name, array, axis, dtype, out)
 
     @_or_numpys
@@ -311,6 +324,9 @@ def check_power(base: Any, exponent: Any) -> None:
 
 # (Stored explicitly, because Python cannot inspect native code.)
 _SIGNATURE = inspect.signature(MethodType(unquote_annotations(UFunc.__call__), UFunc))
+_SIGNATURE = _SIGNATURE.replace(
+    parameters=[each.replace(default=None) if each.name == "out" else each for each in _SIGNATURE.parameters.values()]
+)
 
 UFUNCS: dict[str, UFunc] = {}
 for _row in OPS.values():

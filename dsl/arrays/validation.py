@@ -72,6 +72,14 @@ def warn_deprecation(since: tuple[int, int], message: str) -> None:
         warn_user(message, DeprecationWarning)
 
 
+def warn_of_uninitialized(where: Any) -> None:
+    """Warn as NumPy does, from 2.4 on, if a ufunc is called with a mask `where` and without the argument `out`."""
+    if where is not True and NUMPY_VERSION >= (2, 4):
+        warn_user(
+            "'where' used without 'out', expect uninitialized memory in output. If this is intentional, use out=None."
+        )
+
+
 def check_unmasked(value: object) -> None:
     """Raise MaskedArrayError for a `numpy.ma` array that has a mask."""
     if type(value) is not np.ndarray and isinstance(value, np.ndarray) and hasattr(value, "_sharedmask"):

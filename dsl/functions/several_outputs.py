@@ -18,8 +18,8 @@ from weft.dsl.arrays.foreign import has_foreign
 from weft.dsl.arrays.on_host import call_numpy
 from weft.dsl.arrays.results import as_array, return_result
 from weft.dsl.arrays.scatter import is_gpu
-from weft.dsl.arrays.ufunc import UFUNCS
-from weft.dsl.arrays.validation import UnsupportedDtypeError, warn_deprecation
+from weft.dsl.arrays.ufunc import NO_OUT, UFUNCS
+from weft.dsl.arrays.validation import UnsupportedDtypeError, warn_deprecation, warn_of_uninitialized
 from weft.dsl.functions.introspection import stand_in
 from weft.dsl.functions.linear import matmul
 from weft.dsl.functions.manipulation import moveaxis
@@ -43,9 +43,13 @@ class ComposedUfunc:
         self._compute = compute
 
     @on_operands_device
-    def __call__(self, *operands: Any, out: Output | None = None, **options: Any) -> Any:
+    def __call__(self, *operands: Any, out: Output | None = NO_OUT, **options: Any) -> Any:
         """Apply the ufunc to operands, with output arrays in `out` or after the operands."""
         inputs, outputs = self.wrapped.nin, self.wrapped.nout
+        if out is NO_OUT:
+            out = None
+            if len(operands) == inputs and "where" in options:
+                warn_of_uninitialized(options["where"])
         if options.keys() == {"axis"} and self.wrapped is np.vecdot:
             axis, options = options["axis"], {}
             operands = (*(moveaxis(each, axis, -1) for each in operands[:inputs]), *operands[inputs:])
@@ -74,7 +78,9 @@ class ComposedUfunc:
                         for r, o in zip(several, outs, strict=True)
                     ]
                     return tuple(stored) if outputs > 1 else stored[0]
-        return call_numpy(self.wrapped, operands, options if out is None else {**options, "out": out})
+        if out is not None or "where" in options:
+            options["out"] = out
+        return call_numpy(self.wrapped, operands, options)
 
     def __getattr__(self, name: str) -> Any:
         if name.startswith("__"):
