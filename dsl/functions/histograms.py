@@ -77,8 +77,8 @@ def bincount(x: Any, /, weights: Any = None, minlength: Any = 0) -> Any:
     """
     if isinstance(minlength, Array) and not minlength.ndim and minlength.dtype.kind in "iu":
         minlength = int(minlength)
-    fits = _weft_computes(x, "iu") and x.ndim == 1 and isinstance(minlength, (int, np.integer)) and minlength >= 0
-    if not fits or not _are_weights(weights, x):
+    fits = _weft_computes(x, "iu") and x.ndim == 1 and isinstance(minlength, (int, np.integer))
+    if not fits or isinstance(minlength, bool) or minlength < 0 or not _are_weights(weights, x):
         return on_host(np.bincount, x, weights=weights, minlength=minlength)
     start()
     low, high = range_of(expr_of(x)) if x._storage.expr is not None else (-1, 0)
@@ -143,6 +143,8 @@ def histogram(
     if not several and range is None:
         like = np.array(_extremes(a), a.dtype)
     edges = np.histogram_bin_edges(like, bins, range)
+    if len(edges) < 2:  # no bins
+        return on_host(np.histogram, a, bins=bins, range=range, density=density, weights=weights)
     start()
     with device(a.device):
         count = len(edges) - 1
@@ -176,9 +178,11 @@ def histogram2d(x: Any, y: Any, bins: Any = 10, range: Any = None, density: Any 
     bounds = _extremes(x, y)
     kind = np.result_type(x.dtype, y.dtype)
     _, *edges = np.histogram2d(np.array(bounds[:2], kind), np.array(bounds[2:], kind), bins, range)
+    rows, columns = (len(e) - 1 for e in edges)
+    if rows < 1 or columns < 1:  # no bins
+        return on_host(np.histogram2d, x, y, bins=bins, range=range, density=density, weights=weights)
     start()
     with device(x.device):
-        rows, columns = (len(e) - 1 for e in edges)
         found = [
             _bin_of(cast(expr_of(v), kind), e, even=np.ndim(b) == 0)
             for v, e, b in zip((x, y), edges, each, strict=True)
@@ -261,11 +265,21 @@ def searchsorted(a: Any, v: Any, side: str = "left", sorter: Any = None) -> Any:
         if not marks_of.size or not v.size or kind.kind not in "iuf":
             return on_host(np.searchsorted, a, given, side=side, sorter=sorter)
         if sorter is not None:
-            marks_of = take(marks_of, sorter)
+            marks_of = take(marks_of, _checked_sorter(sorter, marks_of.size))
         start()
         marks = expr_of(marks_of)
         index = _INT32 if marks.size < 2**31 else _INT64
         return record(cast(rank(cast(marks, kind), cast(expr_of(v), kind), side, index), _INT64))
+
+
+def _checked_sorter(sorter: Any, n: int) -> Any:
+    """Return `sorter`, or raise NumPy's ValueError unless it consists of `n` indices from 0 to ``n - 1``."""
+    if np.size(sorter) != n:
+        raise ValueError("sorter.size must equal a.size")
+    which = sorter if isinstance(sorter, Array) else np.asarray(sorter)
+    if which.dtype.kind in "iu" and bool(((which < 0) | (which >= n)).any()):  # (`take` rejects other dtypes)
+        raise ValueError("Sorter index out of range.")
+    return which
 
 
 def digitize(x: ArrayLike, bins: ArrayLike | str, right: bool = False) -> Any:
