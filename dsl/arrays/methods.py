@@ -215,6 +215,8 @@ def _round(a: Any, decimals: int = 0, out: Any = None) -> Any:
     start()
     if out is None and (order := memory_order.memory_order([array])) is not None:
         return memory_order.unpermuted(_round(memory_order.permuted(array, order), decimals), order)
+    if out is not None and np.shape(out) != array.shape:
+        raise ValueError("invalid output shape")
     node = expr_of(array)
     if array.dtype.kind == "b" and decimals:
         raise TypeError("bools have no decimals to round to")

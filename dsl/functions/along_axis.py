@@ -58,7 +58,10 @@ def take_along_axis(arr: ArrayLike, indices: ArrayLike, axis: int | None = -1) -
     """
     array, which, axis_number = _checked(as_array(arr), indices, axis)
     others = ((*s[:axis_number], 1, *s[axis_number + 1 :]) for s in (array.shape, which.shape))
-    common = broadcast_shapes(*others)
+    try:
+        common = broadcast_shapes(*others)
+    except ValueError as error:
+        raise IndexError(f"shape mismatch: {error}") from None
     shape = (*common[:axis_number], which.shape[axis_number], *common[axis_number + 1 :])
     start()
     node = positions_of(which, axis_number, array.shape[axis_number], 1, 0).expr()

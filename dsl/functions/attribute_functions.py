@@ -40,7 +40,9 @@ def copyto(dst: Output, src: ArrayLike, casting: str = "same_kind", where: Array
     >>> x
     array([1., 0., 3., 0.])
     """
-    if np.ndim(where) and not np.can_cast(kind := asarray(where).dtype, np.bool_):
+    if not isinstance(where, (Array, np.ndarray)):
+        where = True if where is True else np.asarray(where, bool)
+    elif where.ndim and not np.can_cast(kind := where.dtype, np.bool_):
         raise TypeError(f"Cannot cast array data from {kind!r} to dtype('bool') according to the rule 'safe'")
     if isinstance(src, (bool, int, float, complex, np.generic)) and not isinstance(src, Array):
         number = np.empty((), dst.dtype)

@@ -51,6 +51,8 @@ def concatenate(
     array([1, 2, 3])
     """
     start()
+    if not hasattr(arrays, "__getitem__"):
+        raise TypeError("The first input argument needs to be a sequence")
     arrays = list(arrays)
     found = [asarray(a) for a in arrays]
     if not found:

@@ -7,6 +7,7 @@ extreme, mean or variance is NaN if all elements are NaN.
 from __future__ import annotations
 
 from collections.abc import Callable
+from math import prod
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
@@ -16,13 +17,14 @@ from weft.dsl.arrays.array import Array, expr_of, record, start
 from weft.dsl.arrays.memoized import memoized
 from weft.dsl.arrays.on_host import call_numpy
 from weft.dsl.arrays.results import as_array, to_python
+from weft.dsl.arrays.validation import normalize_axes
 from weft.dsl.functions.reductions import cumprod, cumsum, mean, named, reduce, std, var
 from weft.dsl.functions.reductions import sum as sum_
 from weft.dsl.functions.selection import where
 from weft.dsl.functions.sorting import on_host
 from weft.dsl.immediate.host_values import values_of
 from weft.fusion import constant, map_
-from weft.runtime import IMMEDIATE
+from weft.runtime import IMMEDIATE, warn_user
 
 if TYPE_CHECKING:
     from weft.dsl.arrays.annotations import ArrayLike, DTypeLike, Output, ShapeLike
@@ -54,7 +56,18 @@ def nanmean(
         return mean(values, axis, dtype, None, keepdims)
     if not _weft_computes(values, dtype, out, where):
         return on_host(np.nanmean, a, axis, dtype, out, **_given(keepdims=keepdims, where=where))
+    _warn_if_few(values, axis, 0, "Mean of empty slice")
     return _mean(values, axis, keepdims)
+
+
+def _warn_if_few(values: Array, axis: ShapeLike | None, ddof: float, text: str) -> None:
+    """Warn if there are at most `ddof` elements along the axes, of which NaNs are also counted."""
+    if not values.ndim:
+        return
+    axes = normalize_axes(to_python(axis), values.ndim)
+    lengths = [n for k, n in enumerate(values.shape) if k not in axes]
+    if prod(values.shape[k] for k in axes) <= ddof and 0 not in lengths:
+        warn_user(text, RuntimeWarning)
 
 
 def _given(**options: Any) -> dict[str, Any]:
@@ -109,6 +122,7 @@ def _spread(name: str, of_whole: Callable[..., Any], finish: Callable[[Any], Any
         if not plain or not _weft_computes(values, dtype, out, where):
             rare = _given(keepdims=keepdims, where=where, mean=mean, correction=correction)
             return on_host(getattr(np, name), a, axis, dtype, out, ddof, **rare)
+        _warn_if_few(values, axis, to_python(ddof), "Degrees of freedom <= 0 for slice.")
         return finish(_variance(values, axis, ddof, keepdims))
 
     return named(name, found)

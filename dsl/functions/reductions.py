@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from math import prod
+from math import copysign, prod
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
@@ -103,9 +103,8 @@ def reduce(
         return found if out is None else _return_result(op, expr_of(as_array(found)), out, casting="unsafe")
     _check_bits(op, kind)
     has_initial = initial is not None and initial is not _NO_VALUE
-    count = prod([node.shape[a] for a in axes])
     if op in EXTREMES and not has_initial:
-        if not count:
+        if not prod([node.shape[a] for a in axes]):
             raise ValueError(f"zero-size array to reduction operation {op} which has no identity")
         if where is not True and where is not _NO_VALUE:
             raise ValueError(
@@ -118,11 +117,16 @@ def reduce(
     node = cast(node, kind) if op[:7] != "logical" else node
     if op[:7] == "logical" and node.dtype.kind != "b":
         node = map_("not_equal", [node, constant(0, node.dtype)])
+    first = _initial_value(initial, kind) if has_initial else None
+    lowest = first if op == "add" and kind.kind == "f" and _is_negative_zero(initial) else None
     if where is not True and where is not _NO_VALUE:
-        node = _masked(op, node, where)
+        node = _masked(op, node, where, lowest)
     result = reduce_(op, node, axes, kind, keep, where_from) if axes else node
-    if has_initial:
-        result = cast(map_(op, [result, _initial_value(initial, kind)]), kind)
+    if first is not None:
+        result = cast(map_(op, [result, first]), kind)
+    if lowest is not None and axes:  # (a kernel's sum starts at 0.0)
+        zeros = map_("logical_and", [map_("equal", [node, constant(0, kind)]), map_("signbit", [node])])
+        result = map_("where", [reduce_("logical_and", zeros, axes, np.dtype(bool), keep), lowest, result])
     return _return_result(op, result, out, casting="unsafe")
 
 
@@ -135,18 +139,24 @@ def _initial_value(initial: Any, kind: np.dtype) -> Expr:
     return constant(value[()], kind)
 
 
+def _is_negative_zero(number: Any) -> bool:
+    return not isinstance(number, Array) and number == 0 and copysign(1, number) < 0
+
+
 def _check_bits(op: str, dtype: np.dtype) -> None:
     """Raise NumPy's TypeError for bitwise reductions of floats and complex numbers."""
     if op[:7] == "bitwise" and dtype.kind in "fc":
         resolve_dtypes(find_op(op), (dtype, dtype))
 
 
-def _masked(op: str, node: Expr, where: ArrayLike) -> Expr:
+def _masked(op: str, node: Expr, where: ArrayLike, neutral: Expr | None) -> Expr:
+    """Return `node` with `neutral`, by default the op's identity element, where the mask `where` is false."""
     mask = as_operand(as_mask(where))[0]
     if len(mask.shape) > len(node.shape):
         raise ValueError("input operand has more dimensions than allowed by the axis remapping")
     shape = broadcast_shapes(node.shape, mask.shape)
-    neutral = constant(identity_of(op, node.dtype), node.dtype)
+    if neutral is None:
+        neutral = constant(identity_of(op, node.dtype), node.dtype)
     return broadcast_to(map_("where", [mask, node, neutral]), shape)
 
 

@@ -25,6 +25,7 @@ from weft.dsl.functions.manipulation import broadcast_to, ravel
 from weft.dsl.functions.sorting import on_host
 from weft.dsl.immediate.at_call import MISSED, call_small
 from weft.fusion import cast
+from weft.runtime import warn_user
 
 if TYPE_CHECKING:
     from weft.dsl.arrays.annotations import ArrayLike, Output
@@ -126,6 +127,8 @@ def clip(
         # NumPy promotes all three together: uint8 with a float16 bound and 3.5 gives float16.
         kinds = [type(x) if type(x) in _WEAK else as_array(x).dtype for x in (low, high)]
         result = result.astype(resolve_dtypes(find_op("clip"), (result.dtype, *kinds))[1], copy=False)
+    if low is None and high is None:
+        return UFUNCS["positive"](result, out=out)  # (which bools do not support)
     low, high = _effective_bounds(low, high, result.dtype)
     if low is None and high is None and out is None:
         return result.copy()
@@ -263,9 +266,20 @@ def isclose(
         x, y = as_array(x), float(y) if isinstance(y, int) else y
     elif y.dtype.kind in "biu":
         y = y.astype(np.result_type(y.dtype, 1.0))
+    if not all(isinstance(v, Array) or np.isfinite(v) for v in (rtol, atol)):
+        _report_tolerances(rtol, atol)
     near = abs(x - y) <= atol + rtol * abs(y)  # type: ignore[operator]
     found = (near & np.isfinite(y)) | (x == y)  # type: ignore[call-overload, operator]
     return found | ((x != x) & (y != y)) if equal_nan else found
+
+
+def _report_tolerances(rtol: object, atol: object) -> None:
+    """Warn about tolerances that are not finite, or raise FloatingPointError, as `numpy.errstate` requests."""
+    text, rule = f"One of rtol or atol is not valid, atol: {atol}, rtol: {rtol}", np.geterr()["invalid"]
+    if rule == "raise":
+        raise FloatingPointError(text)
+    if rule == "warn":
+        warn_user(text, RuntimeWarning)
 
 
 def extract(condition: ArrayLike, arr: ArrayLike) -> Any:

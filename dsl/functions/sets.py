@@ -155,14 +155,18 @@ def isin(
             return full(element.shape, invert)
         if others.dtype.kind not in "biuf" or not is_sorted_here(others, None):
             return on_host(np.isin, element, test_elements, assume_unique, invert, kind=kind)
-        both = np.result_type(element.dtype, others.dtype)
+        both, inside = np.result_type(element.dtype, others.dtype), None
+        if both.kind == "f" and element.dtype.kind in "biu" and others.dtype.kind in "biu":  # (int64 and uint64)
+            both = others.dtype
+            inside = element >= 0 if both.kind == "u" else element <= np.iinfo(both).max
         marks = order_along(others, None, False, False).astype(both)
         values = element.astype(both)
         start()
         rank_of = rank(expr_of(marks), expr_of(values), "left", np.dtype(np.int64))
         rank_of = expr_of(record(rank_of).clip(0, others.size - 1))
         nearest = record(gather(expr_of(marks), [rank_of], _FLAT, values.shape))
-        return nearest != values if invert else nearest == values
+        found = nearest == values if inside is None else (nearest == values) & inside
+        return ~found if invert else found
 
 
 def setdiff1d(ar1: ArrayLike, ar2: ArrayLike, assume_unique: bool = False) -> Any:

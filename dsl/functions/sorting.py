@@ -110,6 +110,8 @@ def order_along(a: Array, axis: Any, descending: bool, numbered: bool) -> Array:
 def _sort_or_argsort(numbered: bool, a: Any, axis: Any, kind: Any, order: Any, stable: Any, descending: Any) -> Any:
     """Sort an array, or return the sorting indices if `numbered` is true."""
     if order is None and is_sorted_here(a, axis):
+        if (kind is not None or stable is not None) and not descending:
+            np.empty(0).sort(0, kind, stable=stable)  # raises NumPy's error for an unknown or a second algorithm
         return order_along(a, axis, bool(descending), numbered)
     if not descending:
         known = order is None and stable is None and (kind is None or kind in _KINDS)
@@ -202,8 +204,9 @@ def _partition(numbered: bool, a: Any, kth: Any, axis: Any, kind: str, order: st
         return on_host(np.argpartition if numbered else np.partition, a, kth, axis, kind, order)
     n = a.size if axis is None else a.shape[normalize_axis(axis, a.ndim)]
     for index in np.atleast_1d(np.asarray(kth)).ravel():
-        if not -n <= index < n:
+        if index.dtype.kind in "iu" and not -n <= index < n:
             raise ValueError(f"kth(={index + n if index < 0 else index}) out of bounds ({n})")
+    np.empty(1).partition(np.zeros_like(np.asarray(kth)), 0, kind)  # type: ignore[arg-type]  # raises NumPy's error for other indices or kinds
     return order_along(a, axis, False, numbered)
 
 

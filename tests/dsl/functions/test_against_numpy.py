@@ -289,3 +289,62 @@ def test_a_reductions_start_is_cast_to_its_dtype(dtype: str, name: str, immediat
                 expected = outcome(lambda: getattr(np, name)(x, initial=initial, **options))  # noqa: B023
                 found = outcome(lambda: getattr(wf, name)(wf.asarray(x), initial=initial, **options))  # noqa: B023
                 assert found == expected
+
+
+MANY = np.arange(9000) % 7
+# Calls `call(m, A)`, where `m` is NumPy or weft, and `A` converts a NumPy array.
+CALLS: dict[str, Any] = {
+    "sum from a negative zero": lambda m, A: m.sum(A([[-0.0, -0.0], [0.0, -0.0]]), axis=1, initial=-0.0),
+    "sum of nothing from a negative zero": lambda m, A: m.sum(A([]), initial=-0.0),
+    "masked sum from a negative zero": lambda m, A: m.sum(A([3.0]), where=A([False]), initial=-0.0),
+    "sum under a list": lambda m, A: m.sum(A([3, 4]), where=[1, 0]),
+    "scan of a scalar": lambda m, A: m.add.accumulate(A(3.0)),
+    "bools without bounds": lambda m, A: m.clip(A([True, False]), None, None),
+    "bools without bounds in an output": lambda m, A: m.clip(A([True]), None, None, out=A([True])),
+    "round to a larger output": lambda m, A: m.round(A([1.5, 2.5]), out=A(np.zeros((2, 2)))),
+    "int64 in uint64": lambda m, A: m.isin(A([2**53 + 1, -1, 5]), A(np.array([2**53, 5, 2**64 - 1], "u8"))),
+    "uint64 not in int64": lambda m, A: m.isin(A(np.array([2**64 - 1, 2**53], "u8")), A([-1, 2**53 + 1]), invert=True),
+    "unknown sort": lambda m, A: m.argsort(A([3, 1]), kind="fast"),
+    "sort by two algorithms": lambda m, A: m.sort(A([3, 1]), kind="heapsort", stable=True),
+    "partition at a float": lambda m, A: m.partition(A([3, 1]), 1.0),
+    "partition at a bool": lambda m, A: m.partition(A([3, 1]), True),
+    "unknown partition": lambda m, A: m.argpartition(A([3, 1]), 1, kind="fast"),
+    "generator": lambda m, A: m.concatenate(A([k]) for k in range(2)),
+    "copy under a list": lambda m, A: [x := A([1, 2, 3]), m.copyto(x, A([7]), where=[1, 0, 1])][0],
+    "indices of other rows": lambda m, A: m.take_along_axis(A(np.ones((3, 2))), A([[0], [1]]), 1),
+    "edges of no bin": lambda m, A: m.histogram(A(MANY), [3])[0],
+    "no edges": lambda m, A: m.histogram(A(MANY), [])[0],
+    "edges of no row": lambda m, A: m.histogram2d(A(MANY), A(MANY), [[3], [1, 2]])[0],
+    "bool as a length": lambda m, A: m.bincount(A(MANY), minlength=True),
+    "short sorter": lambda m, A: m.searchsorted(A([2, 1, 3]), A(MANY), sorter=A([1, 0])),
+    "sorter beyond the end": lambda m, A: m.searchsorted(A([2, 1]), A(MANY), sorter=A([1, 2])),
+    "sorter from the end": lambda m, A: m.searchsorted(A([2, 1]), A(MANY), sorter=[-1, 0]),
+    "infinite tolerance": lambda m, A: m.isclose(A([1.0, 2.0]), A([2.0, 2.0]), atol=np.inf),
+    "mean of nothing but NaN": lambda m, A: m.nanmean(A(np.zeros((0, 3))), axis=0),
+    "deviation of nothing but NaN": lambda m, A: m.nanstd(A([1.0]), ddof=1),
+    "mask without an output": lambda m, A: m.add(A([1.0, 2.0]), 1, where=A([True, True])),
+    "mask without a second output": lambda m, A: m.divmod(A([7, 8]), 2, where=A([True, True])),
+    "mask and no output": lambda m, A: m.add(A([1.0, 2.0]), 1, out=None, where=A([True, True])),
+    "mask in a list": lambda m, A: m.add(A([1.0, 2.0]), 1, out=None, where=[1, 2]),
+    "mask and an output": lambda m, A: m.add(A([1.0, 2.0]), 1, A([3.0, 4.0]), where=A([True, False])),
+}
+
+
+@pytest.mark.filterwarnings("ignore::weft.HostFallbackWarning")
+@pytest.mark.parametrize("device", ["cpu", "simt"])
+@pytest.mark.parametrize("name", CALLS)
+def test_rare_calls_have_numpys_results_errors_and_warnings(name: str, device: str) -> None:
+    def seen(m: Any, convert: Any) -> Any:
+        with warnings.catch_warnings(record=True) as warned:
+            warnings.simplefilter("always")
+            warnings.simplefilter("ignore", wf.HostFallbackWarning)
+            try:
+                found = np.asarray(CALLS[name](m, convert))
+            except (TypeError, ValueError, IndexError) as error:
+                return next(kind for kind in (TypeError, ValueError, IndexError) if isinstance(error, kind)), str(error)
+        return found.dtype, repr(found.tolist()), [(each.category, str(each.message)) for each in warned]
+
+    with wf.device(device):
+        found, wanted = seen(wf, lambda values: wf.asarray(np.array(values))), seen(np, np.array)
+    assert found[0] == wanted[0]
+    assert found == wanted or isinstance(wanted[0], type)
