@@ -205,6 +205,15 @@ def test_schedules_of_a_gpu(device: str) -> None:
         np.testing.assert_allclose(np.asarray(total).astype(float), x.astype(float).sum(1), rtol=2.0**-8, atol=1e-4)
 
 
+def test_small_arrays_share_their_memory() -> None:
+    with wf.runtime.override(immediate=16384):
+        x = wf.asarray(some(4))
+        x[1] = 2
+        values = np.asarray(x)
+        values[0] = 3
+        assert [float(x[0]), float(x[1])] == [3, 2]
+
+
 def test_one_kernel() -> None:
     x = wf.asarray(tame((64, 256)))
     e = wf.exp(x - x.max(1, keepdims=True))
