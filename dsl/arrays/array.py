@@ -228,7 +228,7 @@ class Array(ArrayMembers):
 
     def tobytes(self, order: str = "C") -> bytes:
         """Return the bytes of the elements."""
-        return self.numpy().tobytes(order)  # type: ignore[arg-type]
+        return self._number().tobytes(order)  # type: ignore[arg-type]
 
     def __bool__(self) -> bool:
         return bool(self._real_number())

@@ -179,7 +179,7 @@ def _part(name: str) -> property:
                 return self
             if type(self) is Scalar:
                 return self.dtype.type(0)  # type: ignore[no-any-return]
-            return as_read_only(np.zeros_like(self))  # type: ignore[arg-type, type-var]
+            return as_read_only(OWN["zeros_like"](self))
         return take_part(self, name)
 
     def put(self: Array, value: object) -> None:

@@ -37,7 +37,7 @@ from weft.dsl.arrays.validation import (
     warn_of_lost_parts,
 )
 from weft.dsl.arrays.windows import is_c_ordered
-from weft.dsl.immediate.at_call import NUMBERS, stack_small
+from weft.dsl.immediate.at_call import MISSED, NUMBERS, call_small, stack_small
 from weft.dsl.immediate.host_values import values_of
 from weft.dsl.immediate.small_work import make_small
 from weft.fusion import Storage, broadcast_to, cast, constant, current_epoch, iota, map_, realise
@@ -550,5 +550,7 @@ def asfortranarray(a: ArrayLike, dtype: DTypeLike | None = None, *, like: object
     >>> wf.asfortranarray([[1, 2], [3, 4]]).flags.f_contiguous
     True
     """
+    if dtype is None and (small := call_small(np.asfortranarray, (a,), {})) is not MISSED:
+        return small  # type: ignore[no-any-return]
     result = asarray(a, dtype, "F")
     return result if result.ndim else result.reshape((1,))

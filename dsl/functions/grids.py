@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import operator
-from math import isfinite
+from math import isfinite, prod
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
@@ -14,6 +14,7 @@ from weft.dsl.arrays.validation import as_dtype, as_shape
 from weft.dsl.functions.creation import device_context, empty
 from weft.dsl.functions.joining import stack
 from weft.dsl.immediate.at_call import NUMBERS
+from weft.dsl.immediate.small_work import make_small
 from weft.fusion import cast, constant, current_epoch, iota, map_, reshape
 from weft.runtime import default_device, limit_on
 
@@ -100,6 +101,10 @@ def indices(dimensions: Sequence[int], dtype: DTypeLike = int, sparse: bool = Fa
     shape = as_shape(dimensions)
     if as_dtype(dtype).kind == "b" and max(shape, default=0) > 2:
         raise TypeError("indices of more than 2 elements along an axis cannot be booleans")
+    if not sparse:
+        made = make_small(np.indices, prod(shape) * len(shape), shape, as_dtype(dtype))
+        if made is not None:
+            return made
     begin()
     current_epoch()
     if sparse:

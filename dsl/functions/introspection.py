@@ -134,7 +134,7 @@ def _overlap(ask: Callable[..., bool], a: Any, b: Any, max_work: Any) -> bool:
         # (views with another dtype have separate storages)
         if not all(find_shared(each._storage) is not None for each in mine):
             return False
-    elif len(mine) == 2:
+    elif len(mine) == 2 and any(values_of(each) is None for each in mine):
         return ask(*(_extent(each, 1 << 12) for each in mine), max_work)
     if mine and mine[0]._storage.buffer is None and mine[0]._storage.host is None:
         return False  # pending: there is no memory yet

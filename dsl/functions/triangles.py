@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from math import prod
 from operator import index
 from typing import TYPE_CHECKING, Any
 
@@ -10,8 +11,9 @@ import numpy as np
 from weft.dsl.arrays.array import Array, expr_of, record
 from weft.dsl.arrays.array import start as begin
 from weft.dsl.arrays.memoized import memoized
-from weft.dsl.arrays.validation import warn_deprecation
+from weft.dsl.arrays.validation import as_dtype, warn_deprecation
 from weft.dsl.functions.creation import asarray, ones
+from weft.dsl.immediate.small_work import make_small
 from weft.fusion import broadcast_to, constant, iota, map_
 
 if TYPE_CHECKING:
@@ -85,4 +87,6 @@ def tri(N: int, M: int | None = None, k: int = 0, dtype: DTypeLike = float, *, l
            [1, 1, 1]])
     """
     rows, columns, diagonal = _whole(N, N if M is None else M, k)
-    return tril(ones((max(rows, 0), max(columns, 0)), dtype), diagonal)
+    shape = max(rows, 0), max(columns, 0)
+    made = make_small(np.tri, prod(shape), *shape, diagonal, as_dtype(dtype))
+    return tril(ones(shape, dtype), diagonal) if made is None else made
