@@ -68,9 +68,9 @@ def asarray(
 ) -> Array:
     """Convert the input to an array.
 
-    NumPy arrays are copied. The memory of other writable buffers is shared.
-
-    Weft arrays are returned unchanged unless their dtype differs from `dtype`.
+    NumPy arrays are copied, unless `copy` is false. On the CPU, the result shares the memory of other writable buffers of
+    the requested dtype, unless `copy` is true. A weft array that has the requested dtype, memory order and device is
+    returned unchanged.
 
     Examples
     --------

@@ -64,7 +64,7 @@ def _record_spaced(
 ) -> tuple[Array, np.float64] | None:
     """Record NumPy's `linspace` formula, and return the array and the step.
 
-    Return None if the result would be small, or if NumPy uses another formula or warns.
+    Return None if the result would be small or of a 16-bit float dtype, or if NumPy uses another formula or warns.
     """
     device = default_device()
     if count < 2 or (count <= limit_on(device.name) and device.small_on_host):

@@ -229,7 +229,7 @@ def _bin_of(values: Expr, edges: np.ndarray, *, even: bool) -> tuple[Expr, Expr]
 def _edge(edges: np.ndarray, marks: Expr, position: Expr, offset: int) -> Expr:
     """Return the bin edges with the indices ``position + offset``.
 
-    The edges are computed if NumPy's formula is exact, and otherwise loaded.
+    The edges are computed if the formula for even edges reproduces them exactly, and otherwise loaded.
     """
     kind, last = edges.dtype, len(edges) - 1
     step = (edges[-1] - edges[0]) / kind.type(last)
@@ -301,9 +301,9 @@ def digitize(x: ArrayLike, bins: ArrayLike | str, right: bool = False) -> Any:
 
 
 def rank(marks: Expr, values: Expr, side: str, index: np.dtype) -> Expr:
-    """Count the elements of a sorted array that precede each value.
+    """Return the index at which to insert each value into the sorted array `marks`, as `searchsorted` does.
 
-    The sorted array is `marks`. NaN comes last.
+    NaN comes last. The result has the dtype `index`.
     """
     position, length = broadcast_to(constant(0, index), values.shape), marks.size
 

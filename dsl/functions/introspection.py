@@ -1,7 +1,8 @@
 """Functions that inspect dtypes, shapes and memory without reading elements.
 
-In: arrays, numbers and dtypes. Out: NumPy's results. Invariant: nothing is evaluated, and recording continues. NumPy's
-functions get stand-ins, which have the shapes and dtypes of the arrays.
+In: arrays, numbers and dtypes. Out: NumPy's results. NumPy's functions get stand-ins, which have the shapes and dtypes
+of the arrays. Invariant: nothing is evaluated, except a 0-d array by `min_scalar_type`, and the operands of a
+`broadcast` over which a program iterates.
 """
 
 from __future__ import annotations
@@ -156,7 +157,7 @@ class _BroadcastMeta(type):
 class broadcast(metaclass=_BroadcastMeta):
     """An object that represents the broadcast of arrays against each other, like `numpy.broadcast`.
 
-    Only iteration evaluates the arrays.
+    Only iteration, `iters` and `reset` evaluate the arrays.
 
     Examples
     --------

@@ -34,8 +34,8 @@ if TYPE_CHECKING:
 MANY = 64
 # Maximum number of elements in rows that are joined as a single axis.
 SHORT = 32
-# ... and in rows that are rolled as a single axis: the coordinates of points. A sum of rolls along both axes, as in a
-# stencil, is slower when rolled so, by a factor of 1.3 for rows of 4 elements and of 3 for rows of 10.
+# The same for rows that are rolled, such as the coordinates of points. A sum of rolls along both axes, as in a stencil,
+# takes longer if the rows are a single axis: 1.3 times as long for rows of 4 elements, and 3 times for rows of 10.
 ROLLED = 4
 
 
@@ -100,7 +100,7 @@ def concatenate(
 
 
 def _has_short_rows(found: Sequence[Array], axis_number: int, most: int = SHORT) -> bool:
-    """Return whether each index along the axis selects 2 to `most` elements, contiguous in memory.
+    """Return whether each index along the axis selects 2 to `most` elements, contiguous in host memory.
 
     A kernel copies them in a loop of its own, which takes three times as long as a loop over a single axis.
     """
@@ -202,7 +202,7 @@ def row_stack(tup: Sequence[ArrayLike], *, dtype: DTypeLike | None = None, casti
 
 
 def array_split(ary: ArrayLike, indices_or_sections: ArrayLike, axis: int = 0) -> list[Array]:
-    """Split an array into views of nearly equal length.
+    """Split an array into views of nearly equal length, or at the given indices.
 
     Examples
     --------

@@ -1,8 +1,8 @@
 """Matrix products and other contractions.
 
-Contractions with much arithmetic per byte call NumPy's BLAS on whole arrays. All others, including contractions of
-dtypes that BLAS does not support, are sums of products, which fuse with other operations. The choice depends only on
-shapes and dtypes.
+Contractions with much arithmetic per byte call BLAS on whole arrays: NumPy's on the CPU, and cuBLAS on a CUDA device.
+All others, including contractions of dtypes that BLAS does not support, are sums of products, which fuse with other
+operations. The choice depends only on the device, the shapes and the dtypes.
 """
 
 from __future__ import annotations
@@ -264,7 +264,7 @@ def _check_einsum_casts(operands: list[Array], out: Output | None, casting: str)
 
 def _einsum(subscripts: str, found: list[Array]) -> Any:
     location = start()
-    # NumPy itself checks the subscripts and determines the result's shape, on arrays without data
+    # NumPy itself checks the subscripts, on arrays without data
     shape = _einsum_shape(subscripts, tuple(a.shape for a in found))
     kind = np.result_type(*(a.dtype for a in found))
     if is_bfloat16(kind):

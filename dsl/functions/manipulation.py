@@ -189,7 +189,9 @@ def moveaxis(a: ArrayLike, source: ShapeLike, destination: ShapeLike) -> Array:
 
 
 def squeeze(a: ArrayLike, axis: ShapeLike | None = None) -> Array:
-    """Return a view without the axes of length 1.
+    """Return a view without the given axes, by default without all axes of length 1.
+
+    Raises ValueError if the length of a given axis is not 1.
 
     Examples
     --------
@@ -440,7 +442,7 @@ def as_strided(
 ) -> Array:
     """Return a view with the given shape and byte strides.
 
-    Raises ValueError if the view exceeds the array's memory.
+    Raises ValueError if the view exceeds the array's memory, or if a stride is not a multiple of the item size.
     """
     array = asarray(x)
     if isinstance(array, Part):

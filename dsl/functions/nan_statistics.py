@@ -1,7 +1,7 @@
 """Reductions and statistics that ignore NaN.
 
-In: arrays. Out: recorded reductions, each in one kernel with the operations that compute its input. Invariant: an
-extreme, mean or variance is NaN if all elements are NaN.
+In: arrays. Out: recorded reductions, which fuse with the operations that compute their inputs. Invariant: an extreme,
+mean or variance is NaN if all elements are NaN.
 """
 
 from __future__ import annotations

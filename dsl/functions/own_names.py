@@ -298,7 +298,7 @@ def _described(own: Callable[..., Any], numpys: Callable[..., Any]) -> Callable[
 
 
 def _length_of(name: str, first: Any, second: Any = 0) -> int:
-    """Return the number of elements that a creation function would create, or -1 for uncommon arguments."""
+    """Return an upper bound on the number of elements of a new array, or a negative number for uncommon arguments."""
     if name == "arange":
         whole = type(first) is int and type(second) is int
         return first or -1 if whole and not second else second - first if whole else -1

@@ -54,7 +54,7 @@ _BORDERS: dict[str, Any] = {
 def _pad_with_own(array: Array, widths: list[list[int]], border: Any) -> Array:
     """Pad each axis with copies of the array's own elements.
 
-    The function `border` returns their indices.
+    The function `border` returns slices that select these elements, as in `_BORDERS`.
     """
     start()
     shape = tuple(lo + n + hi for (lo, hi), n in zip(widths, array.shape, strict=True))

@@ -1,6 +1,6 @@
 """Matrix products that BLAS computes immediately, and the choice between BLAS and a fused kernel.
 
-In: matrices and vectors. Out: their product. If both operands are in host memory, a product of any size is computed
+In: matrices and vectors. Out: their product. If both operands are in host memory, BLAS computes a product of any size
 immediately, since no other operation would fuse with the product.
 """
 
@@ -17,7 +17,8 @@ from weft.dsl.immediate.small_work import dot_whole
 from weft.fusion import Storage, evaluate, recording
 from weft.runtime import IMMEDIATE, Device, Listening
 
-# Sums of at most `SHORT_SUM` products are bound by memory bandwidth, as are batches of matrices of this small size.
+# Sums of at most `SHORT_SUM` products are bound by memory bandwidth, as are batches of matrices that have at most
+# `SMALL_MATRIX` rows and columns.
 SHORT_SUM = 8
 SMALL_MATRIX = 8
 
@@ -42,7 +43,7 @@ def multiply(a: Any, b: Any) -> Array | None:
     """Multiply matrices or vectors in host memory immediately, or return None if that is not possible.
 
     It is not possible if the product should be recorded, or if BLAS cannot compute it. Pending operands are evaluated
-    if the operands or the product are small, since more small operations probably follow. While listeners are
+    if the product or all of them are small, since more small operations probably follow. While listeners are
     registered, products are recorded, so that they are reported to the listeners.
     """
     devices = [value.device for value in (a, b) if type(value) is Array]

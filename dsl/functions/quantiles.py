@@ -29,7 +29,7 @@ from weft.dsl.functions.selection import where
 from weft.dsl.functions.sorting import is_sorted_here, on_host, sort
 from weft.runtime import device
 
-# Offsets that Hyndman and Fan add to the position, at the lower and the upper end.
+# The parameters alpha and beta of Hyndman and Fan's position, ``n * q + alpha + q * (1 - alpha - beta)``.
 _SHIFTS = {
     "interpolated_inverted_cdf": (0, 1),
     "hazen": (0.5, 0.5),
@@ -82,7 +82,7 @@ def nanmedian(a: Any, axis: Any = None, out: Any = None, overwrite_input: bool =
 def _quantiles(name: str, whole: int, numbers_only: bool) -> Callable[..., Any]:
     """Return weft's version of a NumPy quantile function.
 
-    The values of `q` are from 0 to `whole`, which is 1 or 100.
+    The values of `q` are from 0 to `whole`, which is 1 or 100. If `numbers_only` is true, NaNs are ignored.
     """
 
     def found(

@@ -268,11 +268,8 @@ def make_clear() -> KernelDispatcher:
 def make_count(order: BitOrder) -> KernelDispatcher:
     """Return a kernel that counts the digits of each row for all radix passes.
 
-    The kernel's parameters are ``(source, counts, blocks)``.
-
-    The counts are in ``counts[row, number * DIGITS + digit]``.
-
-    A row has `blocks` blocks, each of which counts `SPAN` elements.
+    The kernel's parameters are ``(source, counts, blocks)``. The counts are in ``counts[row, number * DIGITS + digit]``.
+    A row has `blocks` blocks, each of which counts up to `SPAN` elements.
     """
     digit, passes = digit_of(order), order.passes
 
@@ -301,9 +298,7 @@ def make_count(order: BitOrder) -> KernelDispatcher:
 def make_find_moving(order: BitOrder) -> KernelDispatcher:
     """Return a kernel that marks the radix passes that move elements.
 
-    The kernel's parameters are ``(counts, moving, n)``.
-
-    The kernel has one block per row, and sets ``moving[number]`` to 1 if the row's elements differ in digit `number`.
+    The kernel's parameters are ``(counts, moving, n)``. It has one block per row, and sets ``moving[number]`` to 1 if the row's elements differ in digit `number`.
     """
     passes = order.passes
 

@@ -53,9 +53,9 @@ def reduction_dtype(op: str, dtype: np.dtype) -> np.dtype:
 
 
 def _kind_with(out: Any, own: np.dtype) -> np.dtype:
-    """Return the dtype in which NumPy computes a reduction, given the dtype of `out`.
+    """Return the dtype in which NumPy computes a reduction with the output `out` and without the argument `dtype`.
 
-    The argument `dtype` was not given.
+    `own` is the dtype of the elements.
     """
     return np.result_type(own, (out[0] if isinstance(out, tuple) else out).dtype)
 
@@ -160,7 +160,7 @@ def _masked(op: str, node: Expr, where: ArrayLike, neutral: Expr | None) -> Expr
     return broadcast_to(map_("where", [mask, node, neutral]), shape)
 
 
-# Scans of bools and complex numbers in which kernels give the same bits as NumPy.
+# Ops for which kernels compute scans of bools and complex numbers with NumPy's bits.
 _EXACT_SCANS = frozenset({"add", "multiply", "logical_and", "logical_or", "logical_xor"})
 
 
@@ -198,7 +198,8 @@ def accumulate(
 def _find_complex(op: str, node: Expr, axes: tuple[int, ...], keepdims: bool) -> Expr:
     """Record the maximum, minimum, argmax or argmin of complex numbers on a GPU.
 
-    Complex numbers are ordered by their real parts, then by their imaginary parts. The first NaN is an extreme.
+    Complex numbers are ordered by their real parts, then by their imaginary parts. If there are NaNs, the
+    first one is the extreme.
     """
     real, imag = map_("real", [node]), map_("imag", [node])
     largest, kind = op in ("argmax", "maximum"), real.dtype
@@ -308,7 +309,7 @@ def mean(
 ) -> Any:
     """Return the arithmetic mean along the given axes.
 
-    The mean of integers is computed in float64, and 16-bit floats are summed in float32.
+    By default, the mean of integers and bools is computed in float64, and 16-bit floats are summed in float32.
 
     Examples
     --------
@@ -369,7 +370,7 @@ def var(
     mean: Any = None,
     correction: float | None = None,
 ) -> Any:
-    """Return the variance, the mean of the squared deviations from the mean.
+    """Return the variance: the sum of squared deviations from the mean, divided by the element count minus `ddof`.
 
     Examples
     --------
@@ -551,6 +552,8 @@ def average(
     keepdims: bool = False,
 ) -> Any:
     """Return the weighted average along the given axes.
+
+    If `returned` is true, also return the sum of the weights.
 
     Examples
     --------

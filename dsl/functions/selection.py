@@ -68,9 +68,9 @@ def _effective_bounds(low: Any, high: Any, dtype: np.dtype) -> tuple[Any, Any]:
 
 
 def _wrapped(number: Any, other: Any) -> Any:
-    """Wrap a Python int that is out of range for the integer dtype of `other`, as `where` does before NumPy 2.5.
+    """Wrap a Python int that is out of range for the dtype of `other`, as `numpy.where` does before NumPy 2.5.
 
-    Other values are returned unchanged.
+    Only integer and bool dtypes wrap, the latter as int64. Other values are returned unchanged.
     """
     if NUMPY_VERSION >= (2, 5):
         return number
@@ -413,7 +413,7 @@ def place(arr: Array, mask: ArrayLike, vals: ArrayLike) -> None:
 def putmask(a: Array, mask: ArrayLike, values: ArrayLike) -> None:
     """Replace the elements of an array where a mask is true, like `numpy.putmask`.
 
-    The new elements are those of `values` at the same positions.
+    The new elements are those of `values` at the same positions. If `values` is shorter than the array, it is repeated.
 
     Examples
     --------

@@ -1,6 +1,7 @@
 """Convolution and correlation of 1-D arrays, and conversion between flat indices and coordinates.
 
-In: arrays. Out: recorded arrays. Invariant: each element of a convolution is a sum over a sliding window.
+In: arrays. Out: recorded arrays. On a GPU, each element of a convolution is the dot product of one array and a window
+that slides over the other. NumPy computes convolutions on the CPU.
 """
 
 from __future__ import annotations
@@ -65,7 +66,10 @@ def _uses_sliding_windows(x: Array, y: Array, mode: str) -> bool:
 
 
 def _sliding_dot_products(x: Any, window: Any, mode: int) -> Any:
-    """Return the dot products of `window` with all sections of `x` of the same length."""
+    """Return the dot products of `window` with all sections of `x` of the same length.
+
+    `mode` is one of the values in `_MODES`. In the modes "same" and "full", `x` is first padded with zeros.
+    """
     kind = np.result_type(x.dtype, window.dtype)
     n = window.size
     before, after = ((0, 0), (n // 2, n - 1 - n // 2), (n - 1, n - 1))[mode]

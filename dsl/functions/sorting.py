@@ -199,7 +199,10 @@ def lexsort(keys: Any, axis: int = -1) -> Any:
 
 
 def _partition(numbered: bool, a: Any, kth: Any, axis: Any, kind: str, order: str | None) -> Any:
-    """Return a sorted array, which is a valid partition, or the sorting indices if `numbered` is true."""
+    """Partition an array, or return the partitioning indices if `numbered` is true.
+
+    On a GPU, the whole array is sorted.
+    """
     if order is not None or not is_sorted_here(a, axis):
         return on_host(np.argpartition if numbered else np.partition, a, kth, axis, kind, order)
     n = a.size if axis is None else a.shape[normalize_axis(axis, a.ndim)]

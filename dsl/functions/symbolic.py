@@ -138,13 +138,11 @@ def lambdify(symbols: Any, expression: Any, wrt: Any = None) -> SymbolicFunction
     Parameters
     ----------
     symbols : sympy.Symbol or sequence of symbols
-
         The arguments of the function, in order. A sequence or matrix of symbols, or a MatrixSymbol, corresponds to one
         array argument, whose first axes index the symbols.
     expression : sympy expression, Matrix, Array, or list or tuple of expressions
         Common subexpressions are computed once.
     wrt : sympy.Symbol or sequence of symbols, optional
-
         Symbols with respect to which the expression is differentiated. The derivative of a step function such
         as ``floor`` is 0, even at the steps.
 

@@ -39,7 +39,7 @@ def _triangle(values: Any, k: int, lower: bool) -> Array:
     where = begin()
     source = asarray(values)
     if not source.ndim:
-        raise TypeError("a triangle is of an array with at least one axis")
+        raise TypeError("tril and triu need an array with at least one axis")
     node = expr_of(source)
     if len(node.shape) < 2:
         node = broadcast_to(node, (node.shape[0], node.shape[0]))

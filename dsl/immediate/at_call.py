@@ -1,8 +1,8 @@
 """Immediate execution (tier 0) of operations on small arrays, by calling NumPy on their memory.
 
-In: a NumPy function and operands. Out: the function's result, as weft arrays, or `MISSED` if an array is too large,
-pending, on another device, or of a dtype for which NumPy's results differ. Invariant: a result has the same bits as
-that of the recorded operation.
+In: a NumPy function and operands. Out: the function's result, as weft arrays, or `MISSED` if an array is too large, not
+in host memory, or of a dtype for which NumPy's results differ. Some functions first evaluate small pending arrays.
+Invariant: a result has the same bits as that of the recorded operation.
 """
 
 from __future__ import annotations
@@ -265,8 +265,8 @@ def _find_loop(name: str, kinds: tuple[Any, ...]) -> tuple[Callable[..., Any], t
 _WEAK = frozenset({bool, int, float, complex})
 
 
-# Number of calls after which native code is loaded from disk, which takes about 25 ms. In Python, a call takes 3 to 6 us
-# longer than in native code, and a read takes about 1 us longer.
+# Number of calls after which native code is loaded from disk, which takes about 25 ms, and the number of reads that count
+# as one call. In Python, a call takes 3 to 6 us longer than in native code, and a read takes about 1 us longer.
 ENOUGH, READS = 2_000, 4
 _calls, _reads = count(1), count(1)
 _native_installer: list[Callable[[int], None]] = []
@@ -373,8 +373,8 @@ def finish(result: object, device: Device, *operands: Any) -> Any:
 def to_host_if_small(value: Any, found: list[tuple[np.ndarray, Array]], left: int) -> Any:
     """Replace the weft arrays in an argument by NumPy arrays, or return `MISSED` if one is not small.
 
-    An array is small if it has at most `left` elements. Small pending arrays are evaluated. Each pair of a NumPy array
-    and its weft array is appended to `found`.
+    An array is small if it has at most `left` elements. Small pending arrays on the CPU are evaluated, except inside a
+    recorded function. Each pair of a NumPy array and its weft array is appended to `found`.
     """
     kind = type(value)
     if kind in PLAIN:
@@ -423,7 +423,7 @@ def to_host_if_small(value: Any, found: list[tuple[np.ndarray, Array]], left: in
 
 
 def stack_small(values: Any) -> Array | None:
-    """Stack small arrays with NumPy, or return None if an array is large or pending."""
+    """Stack small arrays with NumPy, or return None if an array is large or pending, or a value is not an array."""
     found: list[tuple[np.ndarray, Array]] = []
     if any(type(each) is not np.ndarray and (type(each) is not Array or values_of(each) is None) for each in values):
         return None

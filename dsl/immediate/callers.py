@@ -20,8 +20,8 @@ SLOTS = 4096  # a power of two, so large that the modules of a program rarely sh
 SHIFT = 5  # number of low address bits that differ too little
 OTHER, LIBRARY, PROGRAM = range(3)
 # Table for native code. The first word tells whether a program is redirected. Each slot then has two words: the address
-# of a module's global names, and the kind of the module (`OTHER`, `LIBRARY`, or `PROGRAM` if the program does not use
-# weft itself).
+# of a module's global names, and the kind of the module: `LIBRARY`, `PROGRAM` for a module of the program that does not
+# import weft, or `OTHER`.
 CALLERS = array("q", [0] * (1 + 2 * SLOTS))
 _names: dict[int, dict[str, Any]] = {}  # by slot; kept alive, so that no other module gets the same address
 # Code without a module, by its address: the code, the address of its global names, and its kind. The size is bounded.

@@ -26,7 +26,7 @@ _UNUSUAL = frozenset({"out", "copy", "overwrite_input", "like", "subok", "device
 
 
 def call_for_library(function: Callable[..., Any], arguments: tuple[Any, ...], options: Mapping[str, Any]) -> Any:
-    """Call a NumPy function on small weft arrays for a library, or return `MISSED` for other arrays.
+    """Call a NumPy function on small weft arrays for a library.
 
     Return `MISSED` if an array is not small or the function may write to it.
     """
@@ -43,7 +43,7 @@ def _most_arguments(function: Callable[..., Any]) -> float:
 
 
 def apply_for_library(ufunc: np.ufunc, method: str, inputs: tuple[Any, ...], options: Mapping[str, Any]) -> Any:
-    """Call a method of a ufunc on small weft arrays for a library, or return `MISSED` for other arrays.
+    """Call a method of a ufunc on small weft arrays for a library.
 
     Return `MISSED` if an array is not small or the method may write to it.
     """

@@ -89,6 +89,8 @@ MODES = (Mode.CALL, Mode.REFLECTED, Mode.IN_PLACE, Mode.SQUARE, Mode.PRODUCT, Mo
 def put_loops_first(following: Builtin, mode: int, loops: int = 0, table: Any = None) -> Builtin:
     """Return native code that calls an op's inner loop for small arrays, and `following` for other operands.
 
+    Return `following` itself if floating-point flags cannot be read on this machine.
+
     Parameters
     ----------
     following : Builtin

@@ -40,8 +40,8 @@ FUNCTIONS = (
     "PyTuple_Pack",
     "PyObject_IsTrue",
 )
-# The type number of a NumPy scalar's dtype, -1 for weak scalars, and an unused number for other types (axes are a
-# tuple).
+# The type number of a NumPy scalar's dtype, -1 for Python's bools, ints and floats, and an unused number for other types
+# (axes are a tuple).
 _PLAIN = dict.fromkeys((*NUMBERS, NoneType, EllipsisType, slice, tuple), 63) | dict.fromkeys((bool, int, float), -1)
 _PLAIN |= {np.dtype(code).type: np.dtype(code).num for code in "?bBhHiIlLqQfdFD"}
 _WHOLE: dict[type, bool] = dict.fromkeys((bool, int, *(np.dtype(code).type for code in "?bBhHiIlLqQ")), True)

@@ -362,7 +362,8 @@ WHOLE = frozenset({*ROWS, "all", "any", "argmax", "argmin", "norm", "std", "var"
 # Factor for the limit of reductions of whole arrays. Up to this limit, a recorded reduction takes longer, although it
 # may run on several threads.
 MOST_WHOLE = 16
-# Bytes of each operand of a dot product at the call, per element of the limit. Kernels of longer ones use all threads.
+# Maximum size in bytes of each operand of an immediate dot product, per element of the limit. For longer vectors, a
+# kernel with all threads takes less time.
 _MOST_DOT = 64
 # Minimum length of rows whose maximum NumPy finds quickly.
 _SHORTEST_ROW = 16
@@ -456,7 +457,10 @@ def _spread(name: str, values: np.ndarray) -> Any:
 
 
 def make_small(function: Callable[..., Any], size: int, *arguments: Any) -> Array | None:
-    """Create a small array in host memory with a NumPy function, or return None if `size` is too large."""
+    """Create an array of `size` elements with a NumPy function, or return None if the array must be recorded.
+
+    It must be recorded if it is too large, or if the default device does not keep small arrays in host memory.
+    """
     device = default_device()
     if size > limit_on(device.name) or not device.small_on_host:
         return None
