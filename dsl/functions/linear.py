@@ -22,7 +22,7 @@ from weft.dsl.arrays.memoized import memoized
 from weft.dsl.arrays.memory_order import in_requested_order
 from weft.dsl.arrays.on_host import call_numpy
 from weft.dsl.arrays.results import return_result, to_python
-from weft.dsl.arrays.validation import normalize_axis
+from weft.dsl.arrays.validation import MOST_AXES, check_axes, normalize_axis
 from weft.dsl.arrays.windows import layout, window
 from weft.dsl.functions.creation import asarray
 from weft.dsl.functions.manipulation import expand_dims, moveaxis, reshape, swapaxes, transpose
@@ -199,9 +199,11 @@ def tensordot(a: ArrayLike, b: Any, axes: Any = 2) -> Any:
         raise ValueError("shape-mismatch for sum")
     x_free = [k for k in range(x.ndim) if k not in first]
     y_free = [k for k in range(y.ndim) if k not in second]
-    terms = ["".join(map(chr, range(97, 97 + x.ndim))), "".join(map(chr, range(65, 65 + y.ndim)))]
+    check_axes(len(x_free) + len(y_free))
+    # (any characters may be the names of axes)
+    terms = ["".join(map(chr, range(x.ndim))), "".join(map(chr, range(MOST_AXES, MOST_AXES + y.ndim)))]
     for k, j in zip(first, second, strict=True):
-        terms[1] = terms[1].replace(chr(65 + j), terms[0][k])
+        terms[1] = terms[1].replace(chr(MOST_AXES + j), terms[0][k])
     kind = np.result_type(x.dtype, y.dtype)
     if is_bfloat16(kind):
         return tensordot(x.astype(np.float32), y.astype(np.float32), (first, second)).astype(kind)

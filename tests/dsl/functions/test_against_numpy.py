@@ -319,6 +319,8 @@ CALLS: dict[str, Any] = {
     "short sorter": lambda m, A: m.searchsorted(A([2, 1, 3]), A(MANY), sorter=A([1, 0])),
     "sorter beyond the end": lambda m, A: m.searchsorted(A([2, 1]), A(MANY), sorter=A([1, 2])),
     "sorter from the end": lambda m, A: m.searchsorted(A([2, 1]), A(MANY), sorter=[-1, 0]),
+    "products over many axes": lambda m, A: m.tensordot(A([1, 2]), A(np.reshape([3, 4], (1,) * 32 + (2,))), 0).ravel(),
+    "too many axes": lambda m, A: m.tensordot(A(np.ones((1,) * 34)), A(np.ones((1,) * 34)), 1),
     "infinite tolerance": lambda m, A: m.isclose(A([1.0, 2.0]), A([2.0, 2.0]), atol=np.inf),
     "mean of nothing but NaN": lambda m, A: m.nanmean(A(np.zeros((0, 3))), axis=0),
     "deviation of nothing but NaN": lambda m, A: m.nanstd(A([1.0]), ddof=1),
