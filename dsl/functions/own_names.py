@@ -112,7 +112,7 @@ _SUBMODULES = {
 # Functions that create, move or inspect arrays, or that consist of ops whose results differ from NumPy's in
 # bits.
 _NEVER_AT_ONCE = {name.rpartition(":")[2] for name in _MODULES["functions.introspection"].split()}.union(
-    "angle array asarray asanyarray ascontiguousarray asfortranarray astype arange choose copy empty empty_like eye "
+    "angle array asarray asanyarray ascontiguousarray asfortranarray astype arange copy empty empty_like eye "
     "fromfunction full full_like i0 identity imag indices isfortran iterable linspace nan_to_num ndim ones "
     "ones_like real shape tri zeros zeros_like".split()
 )
