@@ -38,6 +38,7 @@ from weft.dsl.immediate.small_work import (
     is_alone,
     is_immediate,
     limit_of,
+    most_inputs,
     most_whole,
     reduce_rows,
     reduce_whole,
@@ -448,6 +449,9 @@ def call_small(function: Callable[..., Any], arguments: Any, options: dict[str, 
         return product
     if name in ALONG_AXIS and (rows := _reduce_rows(name, arguments, options)) is not None:
         return rows
+    if len(arguments) > 1 and len(arguments) > (most := most_inputs(name or function.__name__)):
+        if arguments[most] is not None or any(each is True for each in arguments[most:]):
+            return MISSED  # (a write to `out`, or to the overwritten input of a median, may have to be recorded)
     limit = limit_of(name, arguments, options)
     if arguments and type(array := arguments[0]) is Array and _is_usual(arguments, options):
         values = values_of(array)
@@ -477,10 +481,8 @@ def call_small(function: Callable[..., Any], arguments: Any, options: dict[str, 
         if (
             taken is MISSED
             or (key == "dtype" and value is not None and not _is_common(value))
-            or key in ("device", "like", "where", "subok")
+            or key in _RECORDED_OPTIONS
         ):
-            return MISSED
-        if key == "descending":
             return MISSED
     if name in WARNING and not all(values.size for values, _ in found):
         return MISSED
@@ -539,6 +541,7 @@ def _is_usual(arguments: Any, options: dict[str, Any]) -> bool:
 
 
 _BY_BLAS = frozenset({"dot", "matmul"})
+_RECORDED_OPTIONS = frozenset({"descending", "device", "like", "overwrite_input", "subok", "where"})
 
 
 def at_once(own: Callable[..., Any], numpys: Callable[..., Any], name: str) -> Callable[..., Any]:

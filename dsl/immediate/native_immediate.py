@@ -41,6 +41,7 @@ from weft.dsl.immediate.small_work import (
     PRODUCT_SIZES,
     WARNING,
     WHOLE,
+    most_inputs,
     shifts_of_function,
 )
 from weft.runtime import (
@@ -97,7 +98,15 @@ def make_immediate(
     if mode is Mode.PRODUCT or name in ORDERED or name in _UFUNC_METHODS:
         addresses[0] += FIXED * IMMEDIATE.itemsize
     exact = EXACT_TYPES[name in WHOLE] if name in EXACT else 0
-    numbers = types, int(mode), exact, most, shifts, int(_alone(mode, way))
+    numbers = (
+        types,
+        int(mode),
+        exact,
+        most,
+        shifts,
+        int(_alone(mode, way)),
+        most_inputs(getattr(function, "__name__", name)),
+    )
     words = [*map(python_function, FUNCTIONS), *map(id, objects), *addresses, *numbers]
     return Builtin(
         NAME, immediate_text(), words, (*objects, IMMEDIATE, VALUE_READS, CALLERS), name, builtin_docstring(slow), owner

@@ -65,6 +65,7 @@ class _Immediate(ResultText):
             "most",
             "shifts",
             "single",
+            "inputs",
         )
         self._known = t.begin_builtin(NAME, (*FUNCTIONS, *SHARED, *own))
         self._taken = t.new(f"alloca ptr, i64 {MOST + 1}")
@@ -92,6 +93,7 @@ class _Immediate(ResultText):
         self._any = t.new(f"icmp sge i64 {self._mode}, {int(Mode.BROADCAST)}")
         self._single = t.new(f"ptrtoint ptr {self._known['single']} to i64")
         self._exact = t.new(f"ptrtoint ptr {self._known['exact']} to i64")
+        self._inputs = t.new(f"ptrtoint ptr {self._known['inputs']} to i64")
         self._grows = t.new(f"icmp eq i64 {self._mode}, {int(Mode.GROWING)}")
         self._limit, self._fixed_limit = (t.load(self._known["limit"], k) for k in (0, FIXED))
         t.store(self._types, self._allowed, 0)

@@ -103,12 +103,15 @@ class OperandText(ObjectText):
     _last: str
     _has_out: str
     _positional: str
+    _inputs: str  # number of positional arguments before `out`
     _total: str
 
     def _take_all(self) -> None:
         """Emit code that converts each operand to a NumPy array or scalar, and holds a reference to it."""
         t, known = self._t, self._known
-        t.leave_if(f"icmp sgt i64 {self._total}, {MOST}", "slow", "take.begin")
+        t.leave_if(f"icmp sgt i64 {self._total}, {MOST}", "slow", "take.some")
+        # (An argument `out` needs the checks of the Python function.)
+        t.leave_if(f"icmp sgt i64 {self._positional}, {self._inputs}", "slow", "take.begin")
         k = t.begin_loop("operand", self._total)
         thing, kind = self._open("operand", t.new(f"add i64 {k}, {self._skipped}"))
         t.enter_if(f"icmp slt i64 {k}, {self._positional}", "operand.positional", "operand.plain")

@@ -296,6 +296,27 @@ _PRODUCTS = frozenset({"dot", "inner", "matmul", "vdot"})
 MOST_PRODUCTS = 64  # maximum number of multiplications per element of the limit
 
 
+# Number of positional arguments before `out`, by the name of a function or method. A method's array is an argument, too.
+_INPUTS = {
+    name: count
+    for count, names in {
+        1: "fix isneginf isposinf",
+        2: "all amax amin any argmax argmin around choose concat concatenate dot matmul max median min nanargmax nanargmin"
+        " nanmax nanmedian nanmin outer ptp round stack",
+        3: "accumulate clip compress cumprod cumsum mean nancumprod nancumsum nanmean nanpercentile nanprod nanquantile"
+        " nanstd nansum nanvar percentile prod quantile reduce std sum take var",
+        4: "fft fft2 fftn hfft ifft ifft2 ifftn ihfft irfft irfft2 irfftn reduceat rfft rfft2 rfftn",
+        5: "trace",
+    }.items()
+    for name in names.split()
+}
+
+
+def most_inputs(name: str) -> int:
+    """Return the number of positional arguments of a function before `out`, or 64 if it takes no `out` by position."""
+    return _INPUTS.get(name, 64)
+
+
 # Number of bytes, per element of the limit, up to which a function may be executed immediately by its rule or by
 # `reduce_whole`. (For larger arrays, a kernel with several threads takes less time.)
 _RULED_BYTES = 64
