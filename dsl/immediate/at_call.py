@@ -482,6 +482,7 @@ def call_small(function: Callable[..., Any], arguments: Any, options: dict[str, 
             taken is MISSED
             or (key == "dtype" and value is not None and not _is_common(value))
             or key in _RECORDED_OPTIONS
+            or (key == "out" and type(value) is tuple)
         ):
             return MISSED
     if name in WARNING and not all(values.size for values, _ in found):
