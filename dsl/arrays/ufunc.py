@@ -68,6 +68,11 @@ def _or_numpys(method: Callable[..., Any]) -> Callable[..., Any]:
     return on_operands_device(called, method.__name__)
 
 
+def _only(out: Any) -> Any:
+    """Return the output array of a reduction or scan, which may be in a tuple."""
+    return out[0] if isinstance(out, tuple) and len(out) == 1 and out[0] is not None else out
+
+
 def _describe(definition: OpDef) -> str:
     """Return the docstring of an op's ufunc."""
     like = f"Like `numpy.{definition.ufunc}`, this" if definition.ufunc else "This"
@@ -227,7 +232,7 @@ class UFunc:
         where: Any = True,
     ) -> Any:
         """Reduce an array along the given axes, like `numpy.ufunc.reduce`."""
-        return reductions.reduce(self.definition.name, array, axis, dtype, out, keepdims, initial, where)
+        return reductions.reduce(self.definition.name, array, axis, dtype, _only(out), keepdims, initial, where)
 
     @_or_numpys
     def accumulate(self, array: Any, axis: int = 0, dtype: Any = None, out: Any = None) -> Any:
@@ -236,7 +241,7 @@ class UFunc:
             raise ValueError("accumulate does not allow multiple axes")
         if not np.ndim(array):
             raise TypeError("cannot accumulate on a scalar")
-        return reductions.accumulate(self.definition.name, array, axis, dtype, out)
+        return reductions.accumulate(self.definition.name, array, axis, dtype, _only(out))
 
     @_or_numpys
     def reduceat(self, array: Any, indices: Any, axis: int = 0, dtype: Any = None, out: Any = None) -> Any:

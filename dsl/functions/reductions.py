@@ -57,12 +57,19 @@ def _kind_with(out: Any, own: np.dtype) -> np.dtype:
 
     `own` is the dtype of the elements.
     """
-    return np.result_type(own, (out[0] if isinstance(out, tuple) else out).dtype)
+    return np.result_type(own, _checked_out(out).dtype)
+
+
+def _checked_out(out: Any) -> Any:
+    """Return `out`, or raise NumPy's TypeError if it is a tuple. (Only methods of ufuncs take tuples.)"""
+    if isinstance(out, tuple):
+        raise TypeError("return arrays must be of ArrayType")
+    return out
 
 
 def _return_result(name: str, node: Expr, out: Output | None, casting: str = "same_kind") -> Any:
     """Return a reduction's result as a new array, or write it to `out`, which must have the same shape."""
-    out = out[0] if isinstance(out, tuple) else out
+    out = _checked_out(out)
     if out is not None and tuple(out.shape) != node.shape:
         raise ValueError(f"output parameter for {name} has the wrong shape: {tuple(out.shape)}, not {node.shape}")
     return return_result(name, node, out, casting=casting)
