@@ -112,9 +112,9 @@ class LinearIndex:
         return None
 
     def factor(self, value: Value, axis: int) -> Value | None:
-        """Return the factor of a product by which the product grows from each thread to the next, or None.
+        """Return one factor of a product whose other factor grows by 1 from each thread to the next, otherwise None.
 
-        This factor does not depend on thread indices. The other factor grows by 1.
+        The product grows by the returned factor, which does not depend on thread indices.
         """
         maker = self.makers.get(value)
         if maker is not None and maker.opcode == "multiply":

@@ -56,7 +56,9 @@ def can_merge(first: Kernel, second: Kernel) -> bool:
 
 @dataclass(frozen=True, slots=True)
 class SplitReduction(Decision):
-    """The parameters of the GPU schedule of long reductions, for each block and for the last block.
+    """The parameters of the GPU schedule of long reductions.
+
+    They are for the blocks that reduce the parts, and for the last block, which combines the partial results.
 
     `kept` is the number of vectors of a part that each thread keeps in registers if the part is read twice. `finish`
     describes how to combine the partial results: the number of threads, the number of vectors that each thread keeps,

@@ -172,7 +172,7 @@ def _keep(key: object, versions: list[Expr], graph: LiveGraph, plan: Plan) -> Pl
 
 
 def _is_worth_more(plan: Plan, device: Device) -> bool:
-    """Return whether kernels for exact sizes pay off, because a launch on a GPU accesses much memory."""
+    """Return whether a launch of a plan on a GPU accesses so much memory that a kernel for exact sizes pays off."""
     if not device.target.machine.is_gpu:
         return False
     launches = [step for step in plan.steps if isinstance(step, KernelLaunch)]

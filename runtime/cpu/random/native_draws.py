@@ -72,7 +72,7 @@ def obtain_code(engine: Engine, compiling: bool) -> Code | None:
 def ziggurats() -> np.ndarray:
     """Return NumPy's tables for drawing normal and exponential numbers by the ziggurat method.
 
-    The words of the tables are limits, units and densities, and the limits shifted to the bits of an output that
+    The words of the tables are limits, scale factors and densities, and the limits shifted to the bits of an output that
     contain the position. The tables in float32 follow.
     """
     tables = np.load(Path(__file__).with_name("ziggurat.npy"))
@@ -81,7 +81,7 @@ def ziggurats() -> np.ndarray:
 
 
 def _float32_tables(tables: np.ndarray) -> np.ndarray:
-    """Return the ziggurat tables in float32 (limits, units and densities), as 64-bit words.
+    """Return the ziggurat tables in float32 (limits, scale factors and densities), as 64-bit words.
 
     Except for four numbers, NumPy's float32 tables are its float64 tables, scaled and rounded.
     """

@@ -1,4 +1,7 @@
-"""Tests of scatter loops on the host. Each computes a block of values in vectors, and then writes the values."""
+"""Tests of scatter loops on the host, which a pass splits into blocks.
+
+Vector code computes the values of a block before they are written.
+"""
 
 from __future__ import annotations
 

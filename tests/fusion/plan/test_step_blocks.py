@@ -196,7 +196,7 @@ def test_plans_are_found_again_at_other_lengths() -> None:
 
 
 def _seen(shape: tuple[int, ...], iterations: int = 10, dtype: Any = "f4") -> wf.Explanation:
-    """Return the explanation of a plan of `iterations` Jacobi steps on a GPU."""
+    """Return the explanation of a plan of `iterations` Jacobi steps on the `simt` device."""
     with wf.device("simt"):
         u = wf.zeros(shape, dtype)
         wf.evaluate(u)

@@ -112,8 +112,8 @@ def repeat(times: int = 6) -> list[np.ndarray[Any, Any]]:
 
 
 @pytest.fixture
-def costly(tmp_path: Path) -> Any:
-    """Make the compilation of every form pay off after its first run."""
+def due_after_one_run(tmp_path: Path) -> Any:
+    """Make the compilation of every form (graph structure) due after the form has been interpreted once."""
     wf.reset_statistics()
     for known in (tiers._forms, tiers._programs, execute._plans, plan_cache._known, plan_cache._absent):
         known.clear()
@@ -124,7 +124,7 @@ def costly(tmp_path: Path) -> Any:
 
 
 @pytest.mark.parametrize("state", ["failed", "lost", "done"])
-def test_what_the_second_process_cannot_compile_is_compiled_here(state: str, costly: Any) -> None:
+def test_what_the_second_process_cannot_compile_is_compiled_here(state: str, due_after_one_run: Any) -> None:
     submitted: list[str] = []
     with mock.patch.object(runtime, "submit", request(state, submitted)):
         results = repeat()
@@ -132,7 +132,7 @@ def test_what_the_second_process_cannot_compile_is_compiled_here(state: str, cos
     assert all(same_bits(r, results[0]) for r in results)
 
 
-def test_a_form_that_crashes_the_second_process_is_never_compiled_here(costly: Any) -> None:
+def test_a_form_that_crashes_the_second_process_is_never_compiled_here(due_after_one_run: Any) -> None:
     submitted: list[str] = []
     with mock.patch.object(runtime, "submit", request("crashed", submitted)), override(strict=False):
         with pytest.warns(wf.OptimizerWarning, match="ended unexpectedly"):
@@ -144,13 +144,13 @@ def test_a_form_that_crashes_the_second_process_is_never_compiled_here(costly: A
     assert all(same_bits(r, results[0]) for r in results)
 
 
-def test_a_form_that_crashes_the_second_process_raises_if_strict(costly: Any) -> None:
+def test_a_form_that_crashes_the_second_process_raises_if_strict(due_after_one_run: Any) -> None:
     with mock.patch.object(runtime, "submit", request("crashed", [])), override(strict=True):
         with pytest.raises(wf.CompileError, match="ended unexpectedly"):
             repeat()
 
 
-def test_the_second_process_is_waited_for_no_longer_than_compilation_would_take(costly: Any) -> None:
+def test_the_second_process_is_waited_for_no_longer_than_compilation_would_take(due_after_one_run: Any) -> None:
     submitted: list[str] = []
     with mock.patch.object(runtime, "submit", request("waiting", submitted)):
         results = repeat()
@@ -162,13 +162,13 @@ def test_the_second_process_is_waited_for_no_longer_than_compilation_would_take(
     assert all(same_bits(r, results[0]) for r in results)
 
 
-def test_a_form_is_compiled_here_if_there_is_no_second_process(costly: Any) -> None:
+def test_a_form_is_compiled_here_if_there_is_no_second_process(due_after_one_run: Any) -> None:
     with mock.patch.object(runtime, "submit", partial(lambda *a, **k: None)):
         results = repeat(400)
     assert all(same_bits(r, results[0]) for r in results)
 
 
-def test_compile_plan_refuses_another_version(costly: Any) -> None:
+def test_compile_plan_refuses_another_version(due_after_one_run: Any) -> None:
     x = wf.asarray(np.arange(300.0))
     graph, form = graph_of(x * 3 - 1)
     with pytest.raises(LookupError, match="another version"):

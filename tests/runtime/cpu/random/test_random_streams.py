@@ -144,7 +144,7 @@ def test_ziggurats_of_float32(name: str, kind: Any, threads: int, monkeypatch: p
 
 
 def test_tables_of_float32() -> None:
-    """Test the limits and units of ziggurat layers by drawing float32 numbers with NumPy from chosen 32-bit words."""
+    """Test the limits and scale factors of ziggurat layers: NumPy draws float32 numbers from chosen 32-bit words."""
     tables = random_streams.ziggurats()[2048:].view(np.uint32).reshape(2, 3, 256)
     generator = np.random.PCG64(1)
     base, numpys = generator.state, np.random.Generator(generator)
