@@ -8,6 +8,7 @@ import numpy as np
 import pytest
 
 import weft as wf
+from weft.dsl.arrays.validation import NUMPY_VERSION
 
 X = np.arange(60.0).reshape(3, 4, 5)
 AT = [2, 0]
@@ -133,7 +134,8 @@ def test_a_part_takes_the_values_that_numpy_accepts(size: int) -> None:
     target.real = wanted.real = np.ones((1, size))
     target.imag = wanted.imag = "3"
     np.testing.assert_array_equal(target, wanted)
-    for value in (np.ones((2, size)), [[1.0] * size], "a", 1j):
+    refused = (np.ones((2, size)), [[1.0] * size], "a", *([1j] if NUMPY_VERSION >= (2, 5) else []))
+    for value in refused:
         with pytest.raises((TypeError, ValueError)):
             target.real = value
     np.testing.assert_array_equal(target, wanted)
