@@ -235,7 +235,10 @@ def test_the_kernel_takes_what_numpy_takes(dtype: str, shape: tuple[int, ...], m
             assert not out[count:].any()
             np.testing.assert_array_equal(np.asarray(wf.asarray(x)[wf.asarray(mask)]), x[mask], strict=True)
             positions = np.zeros(shape[0] + 8, np.int64)
-            MaskCopier(None)(None, mask.copy(), positions[:count], 2)
+            copier = MaskCopier(None)
+            np.testing.assert_array_equal(copier.find(mask), np.flatnonzero(mask))  # (this compiles the kernel)
+            assert copier.run is not None
+            copier.run(None, mask.copy(), positions[:count], 2)
             np.testing.assert_array_equal(positions[:count], np.flatnonzero(mask))
             assert not positions[count:].any()
 
