@@ -33,6 +33,7 @@ from weft.fusion.plan.merge_groups import merge_groups
 from weft.fusion.plan.nest import make_nest
 from weft.fusion.plan.numpy_loops import find_numpy_loop
 from weft.fusion.plan.reduction_splits import block_length
+from weft.fusion.plan.replaced_arrays import replace_arrays
 from weft.fusion.plan.row_column_reductions import RowsAndColumns
 from weft.fusion.plan.schedule import Schedule
 from weft.fusion.plan.steps import Shown
@@ -223,7 +224,7 @@ def schedules_of(storages: Iterable[Storage], target: Target | None = None) -> l
     for epoch, members in epochs.items():
         roots = list(dict.fromkeys(s.expr for s in members if s.expr is not None))
         live = [s.expr for s in epoch.live() if s.expr is not None]
-        graph = make_graph([*roots, *live], epoch.results)
+        graph = replace_arrays(make_graph([*roots, *live], epoch.results))
         roots, live = list(dict.fromkeys(graph.versions[: len(roots)])), graph.versions[len(roots) :]
         on = target or epoch.device.target
         schedule = schedule_versions(live, roots, graph.origins, on.machine)

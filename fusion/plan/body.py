@@ -30,6 +30,7 @@ from weft.fusion.graph.index_map import (
     through_view,
 )
 from weft.fusion.graph.sizes import Size, common_divisor
+from weft.fusion.plan.replaced_arrays import Window, window_of
 
 Role = Literal["parallel", "reduce", "scan", "serial"]
 _BOOL = np.dtype(bool)
@@ -83,37 +84,6 @@ def all_instructions(body: Iterable[Instruction]) -> Iterator[Instruction]:
             continue
         yield instruction
         stack.extend(iter(branch.instructions) for branch in reversed(instruction.branches))
-
-
-@dataclass(frozen=True, slots=True)
-class Window:
-    """The rectangular part (box) of an array that an update assigns.
-
-    For each dimension of the base, the window has the first and the last index, the axis of the value along this
-    dimension (-1: none), and the step along that axis (1 or -1).
-    """
-
-    first: tuple[int, ...]
-    last: tuple[int, ...]
-    axis: tuple[int, ...]
-    step: tuple[int, ...]
-
-
-def window_of(update: Expr) -> Window | None:
-    """Return the box that an update assigns, or None if the elements are not a box."""
-    shape, strides, offset = update.attrs
-    decoded = decode_view(update.shape, shape, strides, offset)
-    if decoded is None or any(len(terms) > 1 or any(s not in (1, -1) for _, s in terms) for _, terms in decoded):
-        return None
-    first, last, axis, step = [], [], [], []
-    for start, terms in decoded:
-        (along, by) = terms[0] if terms else (-1, 1)
-        end = start + by * (shape[along] - 1) if terms else start
-        first.append(min(start, end))
-        last.append(max(start, end))
-        axis.append(along)
-        step.append(by)
-    return Window(tuple(first), tuple(last), tuple(axis), tuple(step))
 
 
 class BodyBuilder:

@@ -38,7 +38,7 @@ def make_graph(versions: Sequence[Expr], results: Mapping[Expr, Expr]) -> LiveGr
     made: dict[Expr, Expr] = {}
     order = topological(versions, results.__contains__)
     for node in order:
-        made[node] = results[node] if node in results else _with_operands(node, made)
+        made[node] = results[node] if node in results else with_operands(node, made)
     return LiveGraph([made[version] for version in versions], _find_origins(order, made, results))
 
 
@@ -51,16 +51,16 @@ def _find_origins(order: list[Expr], made: dict[Expr, Expr], results: Mapping[Ex
         if reduction is None or reduction.operands[0] not in made:
             continue
         again[reduction] = (
-            made[reduction] if reduction in made and reduction not in results else _with_operands(reduction, made)
+            made[reduction] if reduction in made and reduction not in results else with_operands(reduction, made)
         )
         for step in topological([node], again.__contains__):
             if step not in again:
-                again[step] = _with_operands(step, again)
+                again[step] = with_operands(step, again)
         origins[results[node]] = again[node]
     return origins
 
 
-def _with_operands(node: Expr, made: Mapping[Expr, Expr]) -> Expr:
+def with_operands(node: Expr, made: Mapping[Expr, Expr]) -> Expr:
     """Return the operation `node` with its operands replaced according to the mapping `made`."""
     operands = tuple([made[child] for child in node.operands])
     if operands == node.operands:

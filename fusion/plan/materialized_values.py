@@ -14,7 +14,7 @@ from weft.codegen import find_op
 from weft.fusion.graph.expr import ALWAYS_STORED, Expr, is_window
 from weft.fusion.graph.index_map import decode_view
 from weft.fusion.graph.reduction_order import LONG_ROW, MANY_ROWS, REDUCTION_BLOCK
-from weft.fusion.plan.body import window_of
+from weft.fusion.plan.replaced_arrays import window_of
 
 # Maximum cost in instructions per element of a value that is recomputed at each index map, or before and after a
 # reduction. Above this cost, a store and loads are cheaper. (The break-even cost is 62 on a GPU, but a CPU executes fewer

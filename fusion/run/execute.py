@@ -22,6 +22,7 @@ from weft.fusion.graph.statistics import STATISTICS
 from weft.fusion.plan import plan_cache
 from weft.fusion.plan.arena import ArenaSlices, Donation
 from weft.fusion.plan.live_graph import LiveGraph, make_graph
+from weft.fusion.plan.replaced_arrays import replace_arrays
 from weft.fusion.plan.steps import LARGE, Batch, HostCall, KernelLaunch, Plan, Step, pack_scalar
 from weft.fusion.record.by_value import in_memory
 from weft.fusion.record.storage import OVERWRITING, Epoch, references
@@ -99,7 +100,7 @@ def _find_or_make(
             return None
     begin = perf_counter()
     device, slots = epoch.device, len(epoch.slots)
-    graph = make_graph(versions, epoch.results)
+    graph = replace_arrays(make_graph(versions, epoch.results))
     plan: Plan | None = None
     price: float | None = 0.0
     try:
@@ -147,7 +148,7 @@ def _planning() -> Any:
 
 def _make_specialized(key: object, epoch: Epoch, versions: list[Expr], wanted: tuple[int, ...] | None) -> Plan | None:
     """Return a plan with kernels for the graph's exact sizes, or None if that is not worthwhile."""
-    graph = make_graph(versions, epoch.results)
+    graph = replace_arrays(make_graph(versions, epoch.results))
     form = plan_cache.find_form(epoch.device.name, graph, wanted)
     make = _planning().make_specialized
     plan: Plan | None = make(epoch.device, len(epoch.slots), graph, wanted, form)

@@ -1,0 +1,225 @@
+"""Arrays whose elements are all replaced by a sequence of updates.
+
+In: a live graph. Out: an equivalent graph in which such a sequence begins with new memory, and its values read the old
+array. Example: ``for k in range(9): f[k] = np.roll(f[k], k)`` then needs one kernel. In the memory of the old array, each
+update would need a kernel that computes the value, and a kernel that copies it. Invariant: a sequence is changed only if
+every read of an intermediate version is a view of elements that one update assigns, or that no update before it assigns.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from math import prod
+
+from weft.fusion.graph.expr import Expr, contiguous_strides, empty, topological, update, view
+from weft.fusion.graph.index_map import decode_view
+from weft.fusion.plan.live_graph import LiveGraph, with_operands
+
+# Maximum number of different parts of an array, which are compared with each other.
+MOST = 64
+
+
+@dataclass(frozen=True, slots=True)
+class Window:
+    """The rectangular part (box) of an array that an update assigns.
+
+    For each dimension of the base, the window has the first and the last index, the axis of the value along this
+    dimension (-1: none), and the step along that axis (1 or -1).
+    """
+
+    first: tuple[int, ...]
+    last: tuple[int, ...]
+    axis: tuple[int, ...]
+    step: tuple[int, ...]
+
+    def is_disjoint(self, first: Sequence[int], last: Sequence[int]) -> bool:
+        """Return whether the window and the box of the indices `first` to `last` have no common element."""
+        boxes = zip(self.first, self.last, first, last, strict=True)
+        return any(end < low or high < start for start, end, low, high in boxes)
+
+    def contains(self, first: Sequence[int], last: Sequence[int]) -> bool:
+        """Return whether the window contains the box of the indices `first` to `last`."""
+        boxes = zip(self.first, self.last, first, last, strict=True)
+        return all(start <= low and high <= end for start, end, low, high in boxes)
+
+
+def window_of(update: Expr) -> Window | None:
+    """Return the box that an update assigns, or None if the elements are not a box."""
+    shape, strides, offset = update.attrs
+    decoded = decode_view(update.shape, shape, strides, offset)
+    if decoded is None or any(len(terms) > 1 or any(s not in (1, -1) for _, s in terms) for _, terms in decoded):
+        return None
+    first, last, axis, step = [], [], [], []
+    for start, terms in decoded:
+        (along, by) = terms[0] if terms else (-1, 1)
+        end = start + by * (shape[along] - 1) if terms else start
+        first.append(min(start, end))
+        last.append(max(start, end))
+        axis.append(along)
+        step.append(by)
+    return Window(tuple(first), tuple(last), tuple(axis), tuple(step))
+
+
+def replace_arrays(graph: LiveGraph) -> LiveGraph:
+    """Return an equivalent graph in which updates that together replace an array write to new memory."""
+    roots = [*graph.versions, *graph.origins.values()]
+    order = topological(roots)
+    kept = set(roots)
+    if sum(node.kind == "update" for node in order) < 2:
+        return graph
+    users: dict[Expr, list[Expr]] = {}
+    for node in order:
+        for child in node.operands:
+            users.setdefault(child, []).append(node)
+    following = {node: _following(node, users, kept) for node in order if node.kind == "update"}
+    sources: dict[Expr, Source] = {}  # view of an intermediate version -> what it reads instead
+    replaced: dict[Expr, list[Expr]] = {}  # last update of a sequence -> the sequence
+    inner: set[Expr] = set()
+    for first in following:
+        sequence = _sequence(first, following) if following.get(first.operands[0]) is not first else []
+        views = _resolve(sequence, users, order) if sequence else None
+        if views is not None:
+            sources |= views
+            replaced[sequence[-1]] = sequence
+            inner.update(sequence[:-1])
+    return _rewritten(graph, order, sources, replaced, inner) if replaced else graph
+
+
+Source = tuple[Expr, tuple[int, ...], int]  # the value that a view reads, with strides and offset
+
+
+def _following(node: Expr, users: Mapping[Expr, list[Expr]], kept: set[Expr]) -> Expr | None:
+    """Return the update whose previous version is `node`, if all other users are views, otherwise None."""
+    updates = [user for user in users.get(node, ()) if user.kind != "view"]
+    if len(updates) != 1 or updates[0].kind != "update" or updates[0].operands[0] is not node or node in kept:
+        return None
+    return updates[0] if updates[0].operands[1] is not node else None
+
+
+def _sequence(first: Expr, following: Mapping[Expr, Expr | None]) -> list[Expr]:
+    """Return the updates from `first` on that together replace all elements of an array, or an empty list."""
+    sequence: list[Expr] = []
+    windows: dict[object, Window] = {}
+    written = 0
+    node: Expr | None = first
+    while node is not None:
+        window = windows.get(node.attrs) or window_of(node)
+        if node.attrs not in windows:
+            if written == first.size:
+                break
+            if (
+                window is None
+                or len(windows) == MOST
+                or any(not window.is_disjoint(w.first, w.last) for w in windows.values())
+            ):
+                return []
+            windows[node.attrs] = window
+            written += prod(node.attrs[0])
+        sequence.append(node)
+        node = following[node]
+    return sequence if written == first.size else []
+
+
+def _resolve(
+    sequence: list[Expr], users: Mapping[Expr, list[Expr]], order: Sequence[Expr]
+) -> dict[Expr, Source] | None:
+    """Return what views of intermediate versions read, or None if the sequence should not be changed.
+
+    That is the case if such a view reads elements of several updates, if the sequence already begins with new memory, or
+    if each update replaces elements of an input by a function of these elements alone, which needs no other memory.
+    """
+    base = sequence[0].operands[0]
+    sources: dict[Expr, Source] = {}
+    for k, version in enumerate(sequence[:-1]):
+        for user in users[version]:
+            if user.kind == "view":
+                found = _source(user, sequence[: k + 1])
+                if found is None:
+                    return None
+                sources[user] = found
+    if base.kind != "leaf":
+        return sources if sources or base.kind != "empty" else None
+    depending = {base}
+    for node in order:
+        if not depending.isdisjoint(node.operands) or (node in sources and sources[node][0] in depending):
+            depending.add(node)
+    return sources if any(_moves(each, base, sources, depending) for each in sequence) else None
+
+
+def _source(node: Expr, updates: Sequence[Expr]) -> Source | None:
+    """Return what a view of the last of several updates reads, or None if it reads elements of several updates."""
+    shape, base = node.shape, updates[0].shape
+    decoded = decode_view(base, shape, *node.attrs)
+    if decoded is None:
+        return None
+    ends = [[start, *(start + jump * (shape[axis] - 1) for axis, jump in terms)] for start, terms in decoded]
+    low = [start + sum(min(0, end - start) for end in all_ends) for start, *all_ends in ends]
+    high = [start + sum(max(0, end - start) for end in all_ends) for start, *all_ends in ends]
+    for each in reversed(updates):
+        window = window_of(each)
+        assert window is not None
+        if window.is_disjoint(low, high):
+            continue
+        if not window.contains(low, high):
+            return None
+        # the coordinates in the value are those in the array, relative to a corner of the window
+        own, strides, offset = contiguous_strides(each.attrs[0]), [0] * len(shape), 0
+        for k, (start, terms) in enumerate(decoded):
+            if window.axis[k] >= 0:
+                step = own[window.axis[k]] * window.step[k]
+                offset += step * (start - (window.first[k] if window.step[k] == 1 else window.last[k]))
+                for axis, jump in terms:
+                    strides[axis] += step * jump
+        return each.operands[1], tuple(strides), offset
+    return updates[0].operands[0], *node.attrs
+
+
+def _moves(each: Expr, base: Expr, sources: Mapping[Expr, Source], depending: set[Expr]) -> bool:
+    """Return whether the value of an update depends on other elements of the array than the element that it replaces."""
+    pending, seen = [each.operands[1]], set()
+    while pending:
+        node = pending.pop()
+        if node in seen or node not in depending:
+            continue
+        seen.add(node)
+        if node.kind == "view":
+            source, *place = sources.get(node, (node.operands[0], *node.attrs))
+            if source is base:
+                if (node.shape, *place) != each.attrs:
+                    return True
+            elif source.shape != node.shape or place != [contiguous_strides(node.shape), 0]:
+                return True
+            else:
+                pending.append(source)
+        elif node.kind != "map" or node.shape != each.attrs[0]:
+            return True
+        else:
+            pending += node.operands
+    return False
+
+
+def _rewritten(
+    graph: LiveGraph,
+    order: Sequence[Expr],
+    sources: Mapping[Expr, Source],
+    replaced: Mapping[Expr, list[Expr]],
+    inner: set[Expr],
+) -> LiveGraph:
+    made: dict[Expr, Expr] = {}
+    for node in order:
+        if node in inner:
+            continue
+        if node in sources:
+            source, strides, offset = sources[node]
+            made[node] = view(made[source], node.shape, strides, offset)
+        elif node in replaced:
+            current = empty(node.shape, node.dtype)
+            effective = {each.attrs: each for each in replaced[node]}
+            for (shape, strides, offset), each in effective.items():
+                current = update(current, made[each.operands[1]], shape, strides, offset, each.location)
+            made[node] = current
+        else:
+            made[node] = with_operands(node, made)
+    origins = {leaf: made[origin] for leaf, origin in graph.origins.items()}
+    return LiveGraph([made[version] for version in graph.versions], origins)
