@@ -43,7 +43,7 @@ def choose_lanes(kernel: Kernel, target: Target) -> Kernel:
         if not score or operation in taken or not taken.isdisjoint(inside):
             continue
         taken |= {operation, *inside}
-        width = max((_itemsize(v) for o in inside for v in o.operands), default=4)  # (other results are unused)
+        width = _width(operation, inside)
         waits = operation.attributes["role"] == "reduce" and len(inside) <= WAITING
         most, vectors = (4 * target.vector_bytes, 4) if waits else (64, _vectors(inside))
         lanes = SUM_LANES if rounds(operation) else max(4, min(most, vectors * target.vector_bytes // width))
@@ -89,6 +89,23 @@ def _vectors(inside: list[Operation]) -> int:
     read = {v for o in inside if o.opcode not in STRUCTURAL for v in o.operands}
     shared = [v for v in read - own if isinstance(v.type, np.dtype) and v.type.kind == "f"]
     return 1 if len(shared) > SHARED else 2
+
+
+def _width(operation: Operation, inside: list[Operation]) -> int:
+    """Return the size in bytes of the widest elements of vectors in a loop.
+
+    Indices that grow by a constant stay scalars, unless an operation other than index arithmetic uses them.
+    """
+    steps = index_steps(inside, operation.regions[0].parameters[0])
+    widest = 1
+    for each in inside:
+        is_index = bool(each.results) and all(steps.get(v, 0) is not None for v in each.results)
+        for position, value in enumerate(each.operands):
+            is_index_here = is_index or (each.opcode in ("load", "store") and position == 1)
+            step = steps.get(value, 0)
+            if isinstance(value.type, Pointer) or step is None or (step and not is_index_here):
+                widest = max(widest, _itemsize(value))
+    return widest  # (results that are not operands are unused)
 
 
 def _itemsize(value: Value) -> int:
