@@ -15,7 +15,6 @@ import sys
 import types
 from collections.abc import Iterator
 from importlib.machinery import ExtensionFileLoader
-from itertools import count
 from opcode import opmap
 from typing import TYPE_CHECKING, Any
 
@@ -27,7 +26,6 @@ from weft.dsl.import_hooks import when_imported
 from weft.dsl.script import array_protocol, script_function, script_namespace
 from weft.dsl.script.namespace_reads import reads_namespace
 from weft.dsl.tracebacks import is_hidden
-from weft.runtime import BETWEEN, try_compiling
 
 if TYPE_CHECKING:
     from pathlib import Path
@@ -45,9 +43,10 @@ def redirect(*folders: str) -> None:
     """Redirect NumPy imports in `__main__`, in the modules of the given folders, and in child processes."""
     _folders.update(os.path.join(folder, "") for folder in folders)
     _known.clear()
+    _others.clear()
     callers.set_program_test(is_program if _folders else None)
-    if builtins.__import__ not in _hooks:
-        builtins.__import__ = _hooks[-1]
+    if builtins.__import__ is not _hook:
+        builtins.__import__ = _hook
         script_namespace.is_program = is_program
         array_protocol.install()
         array.show_class(_getters[-1])
@@ -108,81 +107,44 @@ def _load_extension(loader: ExtensionFileLoader, module: types.ModuleType) -> No
         importlib.import_module("weft.dsl.registrations").register_functions(module)
 
 
-# Imports by these packages do not install native code, because weft may hold a lock or be installing the code. If a
-# module is being imported, the installation is tried again after `_LATER` imports.
-_INNER = {"numpy", "weft"}
-_LATER = 100
-_IMPORTER = "<frozen importlib._bootstrap>"
-_imports, _due = count(1), [BETWEEN]
-
-
 class _Import:
-    """Replacement for `builtins.__import__`, used until native code is installed.
+    """Replacement for `builtins.__import__`.
 
-    A property returns the function that the interpreter then calls. Only imports of NumPy leave a frame in tracebacks.
+    A property returns the function that the interpreter then calls. Only imports of NumPy, and the program's own calls of
+    ``__import__``, leave a frame in tracebacks.
     """
 
     @property
     def __call__(self) -> Any:
-        frame, number = sys._getframe(1), next(_imports)
-        if number >= _due[0]:
-            if frame.f_globals.get("__name__", "").partition(".")[0] in _INNER or _is_loading(frame):
-                _due[0] = number + _LATER
-            else:
-                _due[0] = number + BETWEEN
-                script_function.install_native_after(number)
-        # (reading a frame's byte code copies it)
-        return _import_numpy if is_program(frame) and _imported(frame).startswith("numpy") else _import
+        frame = sys._getframe(1)
+        names = frame.f_globals
+        if id(names) in _others:
+            return _import
+        if is_program(frame):
+            # (reading a frame's byte code copies it)
+            return _import_numpy if _imported(frame).startswith("numpy") else _import
+        if "__file__" in names:
+            if len(_others) >= callers.SLOTS:
+                _others.clear()
+            _others[id(names)] = names
+        return _import
 
 
-# The Python function and, once it is installed, native code.
-_hooks: list[Any] = [_Import()]
+# The global names of modules that do not belong to the program, by address.
+_others: dict[int, dict[str, Any]] = {}
+_hook: Any = _Import()
+# The getters of `Array.__class__`: the Python function and, once it is installed, native code.
 _getters: list[Any] = [_seen_class]
 
 
-def _is_loading(frame: types.FrameType | None) -> bool:
-    """Return whether an import is in progress. During imports, modules may lack names that native code needs."""
-    # (This loop is a hundred times as fast as the search of all modules, which finds imports of other threads.)
-    while frame is not None:
-        if frame.f_code.co_filename == _IMPORTER:
-            return True
-        frame = frame.f_back
-    specs = [getattr(module, "__dict__", {}).get("__spec__") for module in list(sys.modules.values())]
-    return any(getattr(spec, "_initializing", False) for spec in specs)
-
-
 def install_native(native: types.ModuleType) -> None:
-    """Install native code for imports and `Array.__class__`."""
-    if len(_hooks) > 1:
-        return
-    made = try_compiling(
-        "native code for imports",
-        "imports stay in Python, which is slower",
-        lambda: (native.native_import(_import, _import_for_caller), native.native_class(_seen_class)),
-    )
-    if made is None:
-        return
-    hook, getter = made
-    replaced = builtins.__import__ is _hooks[0]
-    _hooks.append(hook)
-    _getters.append(getter)
-    if replaced:
-        builtins.__import__ = hook
-        array.show_class(getter)
+    """Install native code for `Array.__class__`."""
+    _getters.append(native.native_class(_seen_class))
+    if builtins.__import__ is _hook:
+        array.show_class(_getters[-1])
 
 
 script_function.when_native.append(install_native)
-
-
-def _import_for_caller(name: str, globals: Any = None, locals: Any = None, fromlist: Any = (), level: int = 0) -> Any:
-    """Import a module, or weft's version of NumPy if a program on weft imports NumPy."""
-    frame = sys._getframe(1)
-    if not str(name).startswith("numpy"):
-        return _import(name, globals, locals, fromlist, level)
-    # (Only after its import has ended is it known whether a module uses weft.)
-    ended = getattr(frame.f_globals.get("__spec__"), "_initializing", True) is False
-    own = not (ended and callers.is_library(2)) and is_program(frame)
-    return (_import_numpy if own else _import)(name, globals, locals, fromlist, level)
 
 
 def _imported(frame: types.FrameType) -> str:
@@ -196,13 +158,10 @@ def _imported(frame: types.FrameType) -> str:
 
 def _import_numpy(name: str, globals: Any = None, locals: Any = None, fromlist: Any = (), level: int = 0) -> Any:
     """Import a module as ``__import__`` does, but use weft's version of NumPy."""
-    if level or name.partition(".")[0] != "numpy":
+    if level or str(name).partition(".")[0] != "numpy":
         return _import(name, globals, locals, fromlist, level)
     found = script_namespace.script_module(name)
-    caller = sys._getframe(1)
-    if caller.f_code is _import_for_caller.__code__:
-        caller = caller.f_back or caller
-    if reads_namespace(caller.f_code):
+    if reads_namespace(sys._getframe(1).f_code):
         script_namespace.find_all_names()
     for item in fromlist or ():
         if not hasattr(found, item):  # ``from numpy.lib import recfunctions``
@@ -268,8 +227,6 @@ def load_program(path: Path, name: str, to_weft: bool = True) -> dict[str, Any]:
     The functions of the file continue to use the same library.
     """
     path = path.resolve()
-    if to_weft:
-        array.show_class(_getters[-1])
     with isolated(path.parent, to_weft):
         sys.path.insert(0, str(path.parent))
         module = types.ModuleType(name)
