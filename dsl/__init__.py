@@ -12,7 +12,7 @@ from weft.dsl.arrays.ufunc import UFunc
 from weft.dsl.functions.own_names import OWN
 from weft.dsl.immediate import at_call
 from weft.runtime import set_launch_checker
-from weft.runtime.lazy_names import lazy_names
+from weft.runtime.lazy_names import checked_imports, lazy_names
 
 if TYPE_CHECKING:
     from weft.dsl.functions.symbolic import lambdify
@@ -20,7 +20,7 @@ if TYPE_CHECKING:
 
 __all__ = ["OWN", "Array", "UFunc", "compile", "evaluate", "explain", "find_name", "lambdify"]
 
-__getattr__ = lazy_names(globals(), {"weft.dsl.functions.symbolic": "lambdify", "weft.dsl.plans": "compile explain"})
+__getattr__ = lazy_names(globals(), checked_imports(__file__))
 
 
 def find_name(name: str) -> Any:

@@ -54,7 +54,7 @@ from weft.fusion.record.recording import (
 from weft.fusion.record.shared_memory import export_memory, export_owner, exporter_of, find_shared, keep_shared, share
 from weft.fusion.record.storage import Epoch, Storage, bind, current_epoch, limits, recording
 from weft.fusion.record.unfused_sites import ALONE, was_evaluated_alone
-from weft.runtime.lazy_names import lazy_names
+from weft.runtime.lazy_names import checked_imports, lazy_names
 
 install_collector_callbacks()
 call_user_with(call_user)
@@ -84,16 +84,4 @@ if TYPE_CHECKING:
     )
     from weft.fusion.run.tiers import is_optimizer_failure
 
-__getattr__ = lazy_names(
-    globals(),
-    {
-        "weft.fusion.explain.explanation": "Explanation explain_storages kernels_of print_plan show_bytes show_plans show_seconds",
-        "weft.fusion.graph.reduction_order": "REDUCTION_BLOCK SHORT_COLUMN",
-        "weft.fusion.graph.ranges": "range_of",
-        "weft.fusion.graph.symbolic": "SymbolicProgram as_symbol entries_of convert_sympy",
-        "weft.fusion.run.expanded_ops": "ExpandedOp compile_price",
-        "weft.fusion.run.masked_copy_kernel": "compile_masked_copy find_masked_copy",
-        "weft.fusion.run.primitives": "NeedsKernelError is_ready primitive reduce_values sum_of_products uses_numpy",
-        "weft.fusion.run.tiers": "is_optimizer_failure",
-    },
-)
+__getattr__ = lazy_names(globals(), checked_imports(__file__))

@@ -36,7 +36,7 @@ from weft.runtime.errors import (
     public_error,
     warn_user,
 )
-from weft.runtime.lazy_names import lazy_names
+from weft.runtime.lazy_names import checked_imports, lazy_names
 from weft.runtime.listening import BuildNote, LaunchNote, Listening, building, kernel_number, launch_heard
 from weft.runtime.object_code import REGISTER_AIMS, ObjectCode, RowLimits
 from weft.runtime.services import DATA, Event, HostKind, HostMemory, Stream, address_of
@@ -102,36 +102,4 @@ if TYPE_CHECKING:
     from weft.runtime.llvm_files import read_llvm
     from weft.runtime.replacement import Replacement
 
-__getattr__ = lazy_names(
-    globals(),
-    {
-        "weft.runtime.bandwidth": "copy_bandwidth",
-        "weft.runtime.cache": "DiskCache disk_cache key_material source_digest",
-        "weft.runtime.replacement": "Replacement",
-        "weft.runtime.failures": "report_failure try_compiling write_report",
-        "weft.runtime.host_fallback": "is_gpu report_fallback",
-        "weft.runtime.launches": "Launch PreparedLaunches",
-        "weft.runtime.llvm_files": "read_llvm",
-        "weft.runtime.allocation_report": "counted largest_buffers show_cell show_file show_location source_line",
-        "weft.runtime.background": "Request prepare submit waiting",
-        "weft.runtime.cpu.llvm_library": "load_llvm",
-        "weft.runtime.cpu.native": "HEADER TUPLE_ITEMS TUPLE_LENGTH TYPE Builtin Text python_function",
-        "weft.runtime.cpu.host_device": "CpuDevice",
-        "weft.runtime.cpu.random.generators": "DRAWN Draw draw_bytes draw_into draw_many read_draw",
-        "weft.runtime.cpu.random.positions": "MOST_REJECTED Position position_tables take_integers take_position",
-        "weft.runtime.cpu.random.random_streams": "MOST_AT_ONCE StreamOperand fill_from_stream launch_with_streams take_stream",
-        "weft.runtime.cpu.python_threads": "BLOCK_BYTES divide_axis run_calls",
-        "weft.runtime.cpu.ufuncs": "find_inner_loop make_reduction_ufunc make_map_ufunc numpy_function",
-        "weft.runtime.cpu.simt": "SimtDevice",
-        "weft.runtime.cpu.buffer_slot": "put_buffer",
-        "weft.runtime.cpu.pool": "workers",
-        "weft.runtime.cpu.operators": "put_call put_operators",
-        "weft.runtime.cpu.slots": "slots_of",
-        "weft.runtime.cuda.cuda_device": "CudaDevice",
-        "weft.runtime.cpu.trace_log": "tracing",
-        "weft.runtime.cuda.probe": "probe",
-        "weft.runtime.cuda.foreign_code": "ForeignCode register_foreign",
-        "weft.runtime.cuda.linker": "PTX_VERSIONS assemble disassemble",
-        "weft.runtime.cuda.toolkit": "find_libdevice find_tool",
-    },
-)
+__getattr__ = lazy_names(globals(), checked_imports(__file__))

@@ -39,6 +39,22 @@ def lazy_names(namespace: dict[str, Any], modules: dict[str, str]) -> Callable[[
     return find
 
 
+def checked_imports(file: str) -> dict[str, str]:
+    """Return the imports in the block ``if TYPE_CHECKING:`` of a package's file, in the form that `lazy_names` takes.
+
+    The block contains only statements of the form ``from MODULE import NAMES``, and ends at the first blank line.
+    """
+    with open(file, encoding="utf-8") as source:
+        block = source.read().partition("\nif TYPE_CHECKING:\n")[2].partition("\n\n")[0]
+    found: dict[str, str] = {}
+    for statement in block.split("    from ")[1:]:
+        module, _, names = statement.partition(" import ")
+        for entry in names.strip("() \n").rstrip(",").split(","):
+            old, _, new = entry.strip().partition(" as ")
+            found[module] = f"{found.get(module, '')} {new or old}={old}"
+    return found
+
+
 class _Unquoted(str):
     """The text of a postponed annotation. Signatures show this text without quotes."""
 
