@@ -42,6 +42,10 @@ _NO_INSTANCES = 1 << 7  # Py_TPFLAGS_DISALLOW_INSTANTIATION
 _TP_DEALLOC = 52
 
 
+def _count(word: int, doc: str) -> Any:
+    return property(lambda pool: pool.counts[word], doc=doc)
+
+
 class Counted:
     """A memory pool whose counters can be updated by native code.
 
@@ -54,29 +58,10 @@ class Counted:
         self.counts = immortal(array("q", bytes(8 * COUNTS)))
         self.counts[MOST] = most_kept
 
-    @property
-    def kept(self) -> int:
-        """The total size of free blocks in bytes."""
-        return self.counts[KEPT]
-
-    @property
-    def made(self) -> int:
-        """The total size of all blocks in bytes."""
-        return self.counts[MADE]
-
-    @property
-    def peak(self) -> int:
-        """The maximum number of bytes that buffers have used at one time."""
-        return self.counts[PEAK]
-
-    @property
-    def most_kept(self) -> int:
-        """The limit on the total size of free blocks in bytes."""
-        return self.counts[MOST]
-
-    @most_kept.setter
-    def most_kept(self, nbytes: int) -> None:
-        self.counts[MOST] = nbytes
+    kept: int = _count(KEPT, "The total size of free blocks in bytes.")
+    made: int = _count(MADE, "The total size of all blocks in bytes.")
+    peak: int = _count(PEAK, "The maximum number of bytes that buffers have used at one time.")
+    most_kept: int = _count(MOST, "The limit on the total size of free blocks in bytes.")
 
     @property
     def held(self) -> int:

@@ -19,7 +19,7 @@ from typing import Any, NamedTuple
 from weft.runtime.cpu import pool_code
 from weft.runtime.cpu.loader import ENTRY, HostFunction, external_addresses
 from weft.runtime.cpu.native import immortal, link_native
-from weft.runtime.cpu.processors import MOST_MOVED, processor
+from weft.runtime.cpu.processors import move_away, processor
 
 # Minimum number of elements for which another thread pays off.
 GRAIN = 1 << 15
@@ -70,7 +70,7 @@ class Workers:
         self._count = 0
         self._lock = threading.Lock()
         self._address = 0
-        self._handles: list[ctypes.c_void_p] = []
+        self._handles: list[int] = []
         self._avoided = -1  # the processor that the workers avoid
         self._tick = 0
 
@@ -124,7 +124,8 @@ class Workers:
             if self._count < parts - 1 and self._count < MOST_PARTS - 1:
                 self._grow(min(parts, MOST_PARTS) - 1)
             if (here := processor()) != self._avoided:
-                self._move_workers_away(here)
+                self._avoided = here
+                move_away(here, self._handles)
         except BaseException:
             self._lock.release()
             raise
@@ -151,24 +152,11 @@ class Workers:
                 if libc.pthread_create(ctypes.byref(handle), None, ctypes.c_void_p(thread), ctypes.c_void_p(line)):
                     return  # fewer threads than requested: the existing threads run all parts
                 libc.pthread_detach(handle)
-                self._handles.append(handle)
+                self._handles.append(handle.value or 0)
                 self._avoided = -1
                 self._count = number
         finally:
             signal.pthread_sigmask(signal.SIG_SETMASK, before)
-
-    def _move_workers_away(self, here: int) -> None:
-        """Move the workers away from the processor `here`, on which the calling thread runs.
-
-        On some virtual machines, a worker that wakes on this processor starts milliseconds late.
-        """
-        self._avoided = here
-        others = os.sched_getaffinity(0) - {here}
-        if not others or self._count > MOST_MOVED:
-            return
-        mask = sum(1 << k for k in others).to_bytes(max(others) // 64 * 8 + 8, "little")
-        for handle in self._handles:
-            ctypes.CDLL(None).pthread_setaffinity_np(handle, ctypes.c_size_t(len(mask)), mask)
 
 
 @cache

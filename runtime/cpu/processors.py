@@ -9,7 +9,6 @@ from __future__ import annotations
 import ctypes
 import os
 from collections.abc import Callable, Sequence
-from contextlib import suppress
 
 # Maximum number of threads whose affinity is changed. With more threads, there are many processors.
 MOST_MOVED = 16
@@ -18,14 +17,15 @@ MOST_MOVED = 16
 def move_away(here: int, threads: Sequence[int]) -> None:
     """Move threads away from the processor `here`.
 
-    The threads, given by their system thread IDs, run on the remaining processors of this process. If there are none,
-    if `here` is negative, or if there are more than `MOST_MOVED` threads, nothing is changed.
+    The threads, given by their handles in the C library, run on the remaining processors of this process. They must not
+    have ended. If there are no other processors, if `here` is negative, or if there are more than `MOST_MOVED` threads,
+    nothing is changed.
     """
     others = os.sched_getaffinity(0) - {here} if here >= 0 else None
     if others and len(threads) <= MOST_MOVED:
-        for number in tuple(threads):
-            with suppress(ProcessLookupError):
-                os.sched_setaffinity(number, others)
+        mask = sum(1 << k for k in others).to_bytes(max(others) // 64 * 8 + 8, "little")
+        for handle in tuple(threads):
+            ctypes.CDLL(None).pthread_setaffinity_np(ctypes.c_void_p(handle), ctypes.c_size_t(len(mask)), mask)
 
 
 # Returns the number of the processor on which the calling thread runs, or -1 if it is unknown.

@@ -83,7 +83,7 @@ class _Workers:
     def __init__(self) -> None:
         self._jobs: SimpleQueue[_Job] = SimpleQueue()
         self._count = 0
-        self._numbers: list[int] = []  # system thread IDs
+        self._handles: list[int] = []  # of the threads that have started
         self._avoided = (-1, 0)  # the processor that the workers avoid, and the number of workers that avoid it
 
     def offer(self, job: _Job, threads: int) -> None:
@@ -95,14 +95,14 @@ class _Workers:
                 self._count += 1
         except (RuntimeError, MemoryError):
             return  # the interpreter is shutting down, or there is no memory: the caller runs all calls
-        if (found := (processor(), len(self._numbers))) != self._avoided:
+        if (found := (processor(), len(self._handles))) != self._avoided:
             self._avoided = found
-            move_away(found[0], self._numbers)
+            move_away(found[0], self._handles)
         for _ in range(threads):
             self._jobs.put(job)
 
     def _serve(self) -> None:
-        self._numbers.append(_thread.get_native_id())
+        self._handles.append(_thread.get_ident())
         while True:
             self._jobs.get().serve()
 

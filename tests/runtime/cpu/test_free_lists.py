@@ -13,7 +13,7 @@ import pytest
 
 from tests.runtime.test_cuda_memory import Machine
 from weft.runtime import Buffer, BufferRequests, CpuDevice, CudaDevice, OptimizerWarning, override
-from weft.runtime.cpu.free_list_code import TAKE, TAKES, take_text
+from weft.runtime.cpu.free_list_code import MOST, TAKE, TAKES, take_text
 from weft.runtime.cpu.host_memory import size_class
 from weft.runtime.cpu.native import Builtin, python_function
 from weft.runtime.errors import CompileError
@@ -117,7 +117,7 @@ def test_what_the_collector_finds_gives_its_block_back_once(device: CpuDevice) -
 
 
 def test_no_more_is_kept_than_the_bound(device: CpuDevice) -> None:
-    device.memory.most_kept = 2 * size_class(4000)
+    device.memory.counts[MOST] = 2 * size_class(4000)
     held = [device.allocate(4000) for _ in range(5)]
     del held
     assert device.memory.kept == device.memory.made == 2 * size_class(4000)

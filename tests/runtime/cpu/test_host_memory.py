@@ -14,6 +14,7 @@ from typing import Any
 import pytest
 
 from weft.runtime import Buffer, CpuDevice
+from weft.runtime.cpu.free_list_code import MOST
 from weft.runtime.cpu.host_memory import ALIGNMENT, HUGE, Pool, size_class
 
 
@@ -37,7 +38,7 @@ def test_a_block_that_was_given_back_is_handed_out_again() -> None:
 
 def test_no_more_is_kept_than_the_bound() -> None:
     pool = Pool()
-    pool.most_kept = HUGE
+    pool.counts[MOST] = HUGE
     for block in [pool.allocate(HUGE) for _ in range(2)]:
         pool.give_back(block)
     assert pool.kept == HUGE

@@ -21,6 +21,7 @@ import pytest
 from weft.runtime.cpu import pool
 from weft.runtime.cpu.host_launches import chunk_of
 from weft.runtime.cpu.pool import ROUND, Workers
+from weft.runtime.cpu.processors import move_away
 
 _ENTRY = ctypes.CFUNCTYPE(None, ctypes.c_void_p, ctypes.c_int64, ctypes.c_int64)
 
@@ -169,9 +170,9 @@ def test_workers_keep_off_the_processor_of_whoever_starts_jobs() -> None:
         pool = Workers()
         pool._grow(1)
         (worker,) = (int(name) for name in set(os.listdir("/proc/self/task")) - before)
-        pool._move_workers_away(here)
+        move_away(here, pool._handles)
         assert os.sched_getaffinity(worker) == {max(mine)}
-        pool._move_workers_away(max(mine))
+        move_away(max(mine), pool._handles)
         assert os.sched_getaffinity(worker) == {here}
         assert _indices(pool, 100, 2) == list(range(100))
     finally:
