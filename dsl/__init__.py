@@ -6,11 +6,10 @@ import sys
 from importlib import import_module
 from typing import TYPE_CHECKING, Any
 
-from weft.dsl.arrays import call_sites, methods, operators
+from weft.dsl.arrays import methods, operators
 from weft.dsl.arrays.array import Array, evaluate
 from weft.dsl.arrays.ufunc import UFunc
 from weft.dsl.functions.own_names import OWN
-from weft.dsl.immediate import at_call
 from weft.runtime import set_launch_checker
 from weft.runtime.lazy_names import checked_imports, lazy_names
 
@@ -40,12 +39,5 @@ def find_name(name: str) -> Any:
 
 
 _installed = (methods, operators)
-# Native code is loaded after many calls have run in Python.
-call_sites.set_native_installer(
-    lambda hits: import_module("weft.dsl.arrays.native_operators").install_native_after(hits)
-)
-at_call.set_native_installer(
-    lambda calls: import_module("weft.dsl.immediate.native_immediate").install_native_after(calls)
-)
 # The sanitizer is loaded when the first sanitized kernel runs.
 set_launch_checker(lambda function: import_module("weft.dsl.kernel.sanitizer.sanitized_launch").check_launch(function))

@@ -7,6 +7,7 @@ code that is not on disk is compiled in this process, whose calls then wait, onl
 from __future__ import annotations
 
 from collections.abc import Callable
+from importlib import import_module
 
 from weft.runtime.background import Request, prepare, submit
 from weft.runtime.cpu.native import is_kept
@@ -63,3 +64,9 @@ class Replacement:
         waits = self._request is not None and self._request.state == "waiting"
         self._over = bool(self._kept) or calls >= (PATIENCE if waits else COMPILED)
         return self._over
+
+    def install_if_due(self, calls: int) -> None:
+        """Replace the Python functions by native code if it is due after `calls` calls."""
+        if self.is_due(calls):
+            module, _, name = self._install.rpartition(".")
+            getattr(import_module(module), name)()

@@ -8,7 +8,6 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Iterator
 from functools import wraps
-from itertools import count
 from math import prod
 from types import CodeType
 from typing import Any, TypeVar
@@ -29,7 +28,7 @@ from weft.dsl.arrays.numbers import (
     within_64_bits,
 )
 from weft.dsl.arrays.parts import Part, ReadOnlyPart
-from weft.dsl.immediate.at_call import COMMON
+from weft.dsl.immediate.at_call import COMMON, call_counter
 from weft.dsl.immediate.host_values import adopt
 from weft.fusion import (
     INTERNED,
@@ -47,7 +46,7 @@ from weft.fusion import (
     operand,
     recording,
 )
-from weft.runtime import BETWEEN, IMMEDIATE, SEVERAL_DEVICES, Device, DeviceMismatchError, device, limit_on
+from weft.runtime import IMMEDIATE, SEVERAL_DEVICES, Device, DeviceMismatchError, device, limit_on
 
 Operation = TypeVar("Operation", bound=Callable[..., Any])
 
@@ -63,16 +62,8 @@ RECORD, ASSIGN, SET, SHOW, RECORD_PENDING, RECORD_FUNCTION = range(6)
 # Memo hits after which native recorders on disk are loaded. After twice as many hits, they have saved the time of
 # loading.
 ENOUGH = 3_000
-_hits = count(1)  # memo hits in Python
-_native_installer: list[Callable[[int], None]] = []
-
-
-def set_native_installer(installer: Callable[[int], None]) -> None:
-    """Set the function that installs the machine code for memoized operations.
-
-    The argument of the installer is the number of memo hits in Python so far.
-    """
-    _native_installer[:] = [installer]
+# Counts a memo hit in Python.
+count_hit = call_counter("weft.dsl.arrays.native_operators", ENOUGH)
 
 
 def look_up(
@@ -130,12 +121,6 @@ def _look_up(key: object, epoch: Epoch) -> Expr | None:
         epoch.taken.add(node)
         count_hit()
     return node
-
-
-def count_hit() -> None:
-    """Count a memo hit in Python, and install the native recorders after enough hits."""
-    if not (number := next(_hits)) % BETWEEN and number >= ENOUGH:
-        _native_installer[0](number)
 
 
 def memoize(key: Any, node: Expr, where: Location, epoch: Epoch) -> None:

@@ -27,12 +27,6 @@ from weft.runtime import IMMEDIATE, Builtin, Replacement, python_function, repor
 FORM, INSTEAD = "native code for recording", "operations are recorded by Python, which is slower"
 
 
-def install_native_after(hits: int) -> None:
-    """Install the machine code for memoized operations if the number of memo hits in Python is large enough."""
-    if _replacement.is_due(hits):
-        install_native_code()
-
-
 def install_native_code() -> None:
     """Replace ``__array_ufunc__``, and all methods and functions that have a `records` attribute, by machine code.
 
@@ -98,4 +92,4 @@ def make_recorder(op: str | None, way: int, does: int, function: Callable[..., A
     return Builtin(NAME, operator_text(), words, objects, name, builtin_docstring(function))
 
 
-_replacement = Replacement(f"{__name__}.install_native_code", operator_text)
+replacement = Replacement(f"{__name__}.install_native_code", operator_text)

@@ -10,6 +10,7 @@ from __future__ import annotations
 from collections.abc import Callable, Iterable, Sequence
 from contextlib import suppress
 from functools import cache, lru_cache, wraps
+from importlib import import_module
 from itertools import count
 from types import EllipsisType, NoneType
 from typing import Any, NamedTuple
@@ -266,25 +267,23 @@ def _find_loop(name: str, kinds: tuple[Any, ...]) -> tuple[Callable[..., Any], t
 _WEAK = frozenset({bool, int, float, complex})
 
 
+def call_counter(module: str, enough: int) -> Callable[[], None]:
+    """Return a function that counts calls. After `enough` calls, ``replacement`` of `module` may install native code."""
+    calls = count(1)
+
+    def note_call() -> None:
+        if not (number := next(calls)) % BETWEEN and number >= enough:
+            import_module(module).replacement.install_if_due(number)
+
+    return note_call
+
+
 # Number of calls after which native code is loaded from disk, which takes about 25 ms, and the number of reads that count
 # as one call. In Python, a call takes 3 to 6 us longer than in native code, and a read takes about 1 us longer.
 ENOUGH, READS = 2_000, 4
-_calls, _reads = count(1), count(1)
-_native_installer: list[Callable[[int], None]] = []
-
-
-def set_native_installer(installer: Callable[[int], None]) -> None:
-    """Set the function that installs native code for operations on small arrays.
-
-    The argument of the installer is the number of small operations executed in Python so far.
-    """
-    _native_installer[:] = [installer]
-
-
-def note_call() -> None:
-    """Count a small operation that was executed in Python, and install native code after enough of them."""
-    if not (number := next(_calls)) % BETWEEN and number >= ENOUGH:
-        _native_installer[0](number)
+_reads = count(1)
+# Counts a small operation that was executed in Python.
+note_call = call_counter("weft.dsl.immediate.native_immediate", ENOUGH)
 
 
 # Maximum size of a write in words, per element of the limit. Recording the write takes as long as such a write.

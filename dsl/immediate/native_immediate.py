@@ -176,13 +176,7 @@ _installing = threading.Lock()
 _failed: list[Exception] = []
 
 
-_replacement = Replacement(f"{__name__}.install_native_code", immediate_text)
-
-
-def install_native_after(calls: int) -> None:
-    """Install native code for small operations if it is due after `calls` calls of the Python functions."""
-    if _replacement.is_due(calls):
-        install_native_code()
+replacement = Replacement(f"{__name__}.install_native_code", immediate_text)
 
 
 def install_native_code() -> None:

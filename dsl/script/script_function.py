@@ -17,7 +17,6 @@ from collections.abc import Callable, Iterable, Mapping
 from functools import partial
 from importlib import import_module
 from inspect import signature
-from itertools import count
 from math import ceil, prod
 from typing import Any
 
@@ -26,10 +25,10 @@ import numpy as np
 from weft.dsl.arrays.array import Array
 from weft.dsl.arrays.foreign import has_foreign, types_in
 from weft.dsl.arrays.on_host import Wrapper
-from weft.dsl.immediate.at_call import MISSED, from_numpy_result, to_host_if_small
+from weft.dsl.immediate.at_call import MISSED, call_counter, from_numpy_result, to_host_if_small
 from weft.dsl.immediate.small_work import einsum_products, is_few
 from weft.dsl.script.kinds import ALIKE, NUMBERS, PLAIN, MemoryEffect, is_computed, take
-from weft.runtime import BETWEEN, FIXED, IMMEDIATE, try_compiling
+from weft.runtime import FIXED, IMMEDIATE, try_compiling
 
 _KINDS = {
     MemoryEffect.CREATE: "zeros ones empty full eye identity tri arange linspace logspace geomspace indices hamming hanning bartlett "
@@ -240,7 +239,8 @@ _native: list[Any] = []
 when_native: list[Callable[[types.ModuleType], None]] = []
 # Number of calls after which native code is loaded from disk, which takes 8 ms. A call takes 0.6 to 3 us longer in Python.
 ENOUGH = 4_000
-_calls = count(1)
+# Counts a call in Python.
+_count_call = call_counter("weft.dsl.script.native_script", ENOUGH)
 
 
 def _find(wrapped: Callable[..., Any]) -> Callable[..., Any]:
@@ -380,27 +380,11 @@ def _decider(wrapped: Callable[..., Any], own: Callable[..., Any], kind: MemoryE
     return call
 
 
-def _count_call() -> None:
-    """Count a call in Python, and install native code for the functions of scripts after enough calls."""
-    if not (number := next(_calls)) % BETWEEN:
-        install_native_after(number)
-
-
-def install_native_after(calls: int) -> None:
-    """Install native code for the functions of scripts if it is due after `calls` calls of the Python functions."""
-    if calls >= ENOUGH and _native_script().replacement.is_due(calls):
-        install_native_code()
-
-
-def _native_script() -> Any:
-    return import_module("weft.dsl.script.native_script")
-
-
 def install_native_code() -> None:
     """Replace the Python implementations of scripts' NumPy functions by native code."""
     if _native:
         return
-    native = _native_script()
+    native: Any = import_module("weft.dsl.script.native_script")
     instead = "script functions stay in Python, which is slower"
     if not try_compiling("native code for script functions", instead, native.check):
         return

@@ -37,7 +37,7 @@ def xp(request: pytest.FixtureRequest, monkeypatch: pytest.MonkeyPatch) -> Itera
     monkeypatch.setattr(script_namespace, "is_program", lambda frame: "__name__" not in frame.f_globals)
     if request.param == "python":
         monkeypatch.setattr(script_function, "_native", [])
-        monkeypatch.setattr(script_function, "install_native_after", lambda calls: None)
+        monkeypatch.setattr(script_function, "_count_call", lambda: None)
     else:
         install_native_code()
     yield script_module("numpy")

@@ -2,12 +2,14 @@
 
 from __future__ import annotations
 
-from types import SimpleNamespace
+import sys
+from types import ModuleType, SimpleNamespace
 from typing import Any
 
 import pytest
 
-from weft.runtime import CompileError, OptimizerWarning, Replacement, override, replacement
+from weft.dsl.immediate.at_call import call_counter
+from weft.runtime import BETWEEN, CompileError, OptimizerWarning, Replacement, override, replacement
 from weft.runtime.replacement import COMPILED, PATIENCE
 
 ENOUGH = 5_000
@@ -92,3 +94,16 @@ def test_a_crash_is_an_error_if_failures_are_errors(situation: Situation, code: 
     situation.request.state = "crashed"
     with override(strict=True), pytest.raises(CompileError, match="ended unexpectedly"):
         code.is_due(ENOUGH)
+
+
+def test_code_is_installed_after_enough_counted_calls(situation: Situation, monkeypatch: pytest.MonkeyPatch) -> None:
+    situation.kept = True
+    installed: list[int] = []
+    module: Any = ModuleType("native_module")
+    module.replacement = Replacement("native_module.install", lambda: "text")
+    module.install = lambda: installed.append(made)
+    monkeypatch.setitem(sys.modules, "native_module", module)
+    count = call_counter("native_module", BETWEEN + 1)
+    for made in range(1, 4 * BETWEEN):
+        count()
+    assert installed == [2 * BETWEEN]

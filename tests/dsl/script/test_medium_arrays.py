@@ -43,7 +43,7 @@ def xp(request: pytest.FixtureRequest, monkeypatch: pytest.MonkeyPatch) -> Any:
     monkeypatch.setattr(script_namespace, "is_program", lambda frame: "__name__" not in frame.f_globals)
     if request.param == "python":
         monkeypatch.setattr(script_function, "_native", [])
-        monkeypatch.setattr(script_function, "install_native_after", lambda calls: None)
+        monkeypatch.setattr(script_function, "_count_call", lambda: None)
     else:
         script_function.install_native_code()
     several = SEVERAL_DEVICES[0]
