@@ -110,15 +110,7 @@ class ArrayMembers:
         initial: complex | None = None,
         where: ArrayLike = True,
     ) -> Array: ...
-    def prod(
-        self,
-        axis: ShapeLike | None = None,
-        dtype: DTypeLike | None = None,
-        out: Output | None = None,
-        keepdims: bool = False,
-        initial: complex | None = None,
-        where: ArrayLike = True,
-    ) -> Array: ...
+    prod = sum
     def min(
         self,
         axis: ShapeLike | None = None,
@@ -127,14 +119,7 @@ class ArrayMembers:
         initial: complex | None = None,
         where: ArrayLike = True,
     ) -> Array: ...
-    def max(
-        self,
-        axis: ShapeLike | None = None,
-        out: Output | None = None,
-        keepdims: bool = False,
-        initial: complex | None = None,
-        where: ArrayLike = True,
-    ) -> Array: ...
+    max = min
     def mean(
         self,
         axis: ShapeLike | None = None,
@@ -156,18 +141,7 @@ class ArrayMembers:
         mean: ArrayLike | None = None,
         correction: float | None = None,
     ) -> Array: ...
-    def std(
-        self,
-        axis: ShapeLike | None = None,
-        dtype: DTypeLike | None = None,
-        out: Output | None = None,
-        ddof: float = 0,
-        keepdims: bool = False,
-        *,
-        where: ArrayLike = True,
-        mean: ArrayLike | None = None,
-        correction: float | None = None,
-    ) -> Array: ...
+    std = var
     def any(
         self,
         axis: ShapeLike | None = None,
@@ -176,14 +150,7 @@ class ArrayMembers:
         *,
         where: ArrayLike = True,
     ) -> Array: ...
-    def all(
-        self,
-        axis: ShapeLike | None = None,
-        out: Output | None = None,
-        keepdims: bool = False,
-        *,
-        where: ArrayLike = True,
-    ) -> Array: ...
+    all = any
     def argmin(self, axis: int | None = None, out: Output | None = None, *, keepdims: bool = False) -> Array: ...
     def argmax(self, axis: int | None = None, out: Output | None = None, *, keepdims: bool = False) -> Array: ...
     def cumsum(self, axis: int | None = None, dtype: DTypeLike | None = None, out: Output | None = None) -> Array: ...

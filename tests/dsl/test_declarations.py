@@ -35,6 +35,8 @@ def _declared() -> dict[str, ast.FunctionDef]:
     for node in _body(STUB, "ArrayMembers"):
         if isinstance(node, ast.FunctionDef):
             found.setdefault(node.name, node)  # (the getter of a property precedes its setter)
+        elif isinstance(node, ast.Assign) and isinstance(node.value, ast.Name):  # (``prod = sum``)
+            found |= {target.id: found[node.value.id] for target in node.targets if isinstance(target, ast.Name)}
     return found
 
 
