@@ -22,6 +22,7 @@ from weft import fusion
 from weft.dsl.arrays.array import Array, adopt_new, as_operand, expr_of, record, wrap, write
 from weft.dsl.arrays.numbers import number_of
 from weft.dsl.arrays.pending_selections import SPARSE, assign_selection, elements_of, select_later
+from weft.dsl.arrays.positions import rank
 from weft.dsl.arrays.results import value_operand
 from weft.dsl.arrays.validation import warn_of_lost_parts
 from weft.dsl.immediate.index_at_call import put_masked
@@ -29,7 +30,6 @@ from weft.fusion import (
     Expr,
     Location,
     Storage,
-    broadcast_to,
     cast,
     compile_price,
     constant,
@@ -230,15 +230,7 @@ def find_true(mask: Array) -> tuple[np.ndarray | Array, ...]:
     counts = _counts(expr_of(mask))
     kind = counts.dtype
     wanted = map_("add", [iota(shape, 0, kind), constant(1, kind)])
-    position, length = broadcast_to(constant(0, kind), shape), mask.size
-    while length > 1:
-        half = length // 2
-        below = map_("less", [gather(counts, [position], ((half - 1, (), 0),), shape), wanted])
-        position = map_("where", [below, map_("add", [position, constant(half, kind)]), position])
-        length -= half
-    below = map_("less", [gather(counts, [position], ((0, (), 0),), shape), wanted])
-    flat = cast(map_("add", [position, cast(below, kind)]), _INT64)
-    return _along_axes(flat, mask.shape)
+    return _along_axes(cast(rank(counts, wanted, "left", kind), _INT64), mask.shape)
 
 
 def _along_axes(flat: Expr, shape: tuple[int, ...]) -> tuple[Array, ...]:

@@ -14,7 +14,7 @@ import numpy as np
 
 from weft.dsl.arrays.array import VALUE_READS, Array, convert, expr_of, record
 from weft.dsl.immediate.host_values import values_of
-from weft.fusion import Expr, cast, constant, evaluate, map_, range_of, reduce_
+from weft.fusion import Expr, broadcast_to, cast, constant, evaluate, gather, map_, range_of, reduce_
 
 _INT64 = np.dtype(np.int64)
 
@@ -109,3 +109,31 @@ def flat_position(positions: list[Positions]) -> Expr:
     for term in terms[1:]:
         node = map_("add", [node, term])
     return node
+
+
+def rank(marks: Expr, values: Expr, side: str, index: np.dtype) -> Expr:
+    """Return the index at which to insert each value into the sorted array `marks`, as `searchsorted` does.
+
+    NaN comes last. The result has the dtype `index`.
+    """
+    position, length = broadcast_to(constant(0, index), values.shape), marks.size
+
+    def comes_before(offset: int) -> Expr:
+        mark = element_at(marks, position, offset)
+        if side == "right":
+            found = map_("greater_equal", [values, mark])
+            return found if values.dtype.kind != "f" else map_("logical_or", [found, map_("isnan", [values])])
+        if marks.dtype.kind != "f":
+            return map_("less", [mark, values])
+        return map_("logical_not", [map_("logical_or", [map_("greater_equal", [mark, values]), map_("isnan", [mark])])])
+
+    while length > 1:
+        half = length // 2
+        position = map_("where", [comes_before(half - 1), map_("add", [position, constant(half, index)]), position])
+        length -= half
+    return map_("add", [position, cast(comes_before(0), index)])
+
+
+def element_at(marks: Expr, position: Expr, offset: int) -> Expr:
+    """Return the elements of a 1-D array with the indices ``position + offset``."""
+    return gather(marks, [position], ((offset, (), 0),), position.shape)

@@ -14,10 +14,11 @@ from numpy.lib.array_utils import normalize_axis_tuple
 from weft.dsl.arrays.array import Array, expr_of, record, start
 from weft.dsl.arrays.memoized import memoized
 from weft.dsl.arrays.memory_order import memory_order, permuted, unpermuted
+from weft.dsl.arrays.positions import rank
 from weft.dsl.arrays.results import as_array
 from weft.dsl.arrays.scatter import is_gpu
 from weft.dsl.arrays.validation import normalize_axis
-from weft.dsl.functions.histograms import FEW, rank
+from weft.dsl.functions.histograms import FEW
 from weft.dsl.functions.joining import concatenate, stack
 from weft.dsl.functions.manipulation import moveaxis, ravel
 from weft.dsl.functions.reductions import accumulate

@@ -13,6 +13,7 @@ import numpy as np
 
 from weft.dsl.arrays.array import Array, as_operand, convert, expr_of, record, start
 from weft.dsl.arrays.on_host import to_host
+from weft.dsl.arrays.positions import element_at, rank
 from weft.dsl.arrays.scatter import is_gpu, scatter_reduce, sum_in_any_order
 from weft.dsl.functions.selection import take
 from weft.dsl.functions.sorting import on_host
@@ -23,7 +24,6 @@ from weft.fusion import (
     constant,
     current_epoch,
     evaluate,
-    gather,
     map_,
     range_of,
     reduce_,
@@ -234,7 +234,7 @@ def _edge(edges: np.ndarray, marks: Expr, position: Expr, offset: int) -> Expr:
     kind, last = edges.dtype, len(edges) - 1
     step = (edges[-1] - edges[0]) / kind.type(last)
     if kind.kind != "f" or not np.array_equal(np.arange(last, dtype=kind) * step + edges[0], edges[:-1]):
-        return _at(marks, position, offset)
+        return element_at(marks, position, offset)
     number = cast(position, kind)
     if offset:
         number = map_("add", [number, constant(offset, kind)])
@@ -298,31 +298,3 @@ def digitize(x: ArrayLike, bins: ArrayLike | str, right: bool = False) -> Any:
     if not edges.size or edges[0] <= edges[-1]:
         return searchsorted(edges, x, side)
     return len(edges) - searchsorted(edges[::-1], x, side)
-
-
-def rank(marks: Expr, values: Expr, side: str, index: np.dtype) -> Expr:
-    """Return the index at which to insert each value into the sorted array `marks`, as `searchsorted` does.
-
-    NaN comes last. The result has the dtype `index`.
-    """
-    position, length = broadcast_to(constant(0, index), values.shape), marks.size
-
-    def comes_before(offset: int) -> Expr:
-        mark = _at(marks, position, offset)
-        if side == "right":
-            found = map_("greater_equal", [values, mark])
-            return found if values.dtype.kind != "f" else map_("logical_or", [found, map_("isnan", [values])])
-        found = map_("greater_equal", [mark, values])
-        if marks.dtype.kind == "f":
-            found = map_("logical_or", [found, map_("isnan", [mark])])
-        return map_("logical_not", [found])
-
-    while length > 1:
-        half = length // 2
-        position = map_("where", [comes_before(half - 1), map_("add", [position, constant(half, index)]), position])
-        length -= half
-    return map_("add", [position, cast(comes_before(0), index)])
-
-
-def _at(marks: Expr, position: Expr, offset: int) -> Expr:
-    return gather(marks, [position], ((offset, (), 0),), position.shape)

@@ -12,9 +12,9 @@ import numpy as np
 
 from weft.dsl.arrays.array import Array, expr_of, record, start
 from weft.dsl.arrays.masks import find_true
+from weft.dsl.arrays.positions import rank
 from weft.dsl.arrays.validation import normalize_axis
 from weft.dsl.functions.creation import asarray, empty, full
-from weft.dsl.functions.histograms import rank
 from weft.dsl.functions.joining import concatenate
 from weft.dsl.functions.manipulation import moveaxis, ravel, reshape
 from weft.dsl.functions.reductions import any as any_
