@@ -110,8 +110,8 @@ MEMBER_SUMMARIES = {
     "data": "Buffer of the evaluated elements, like `numpy.ndarray.data`. On a GPU, the buffer is a read-only copy.",
 }
 
-# Example session of each method or property of `Array`
-MEMBER_EXAMPLES = {
+# Example of each method or property of `Array`: an expression and its value, or a longer session
+MEMBER_EXAMPLES: dict[str, tuple[str, str] | str] = {
     "T": """\
 >>> x = wf.asarray([[1, 2], [3, 4]])
 >>> x.T
@@ -123,44 +123,26 @@ array([[1, 3],
 True
 >>> x[1:].base is None
 False""",
-    "byteswap": """\
->>> wf.asarray([1, 256], dtype=np.int16).byteswap()
-array([256,   1], dtype=int16)""",
-    "choose": """\
->>> wf.asarray([0, 1, 0]).choose([[1, 2, 3], [10, 20, 30]])
-array([ 1, 20,  3])""",
-    "clip": """\
->>> wf.asarray([-2, 0, 5]).clip(0, 3)
-array([0, 0, 3])""",
-    "compress": """\
->>> wf.asarray([1, 2, 3]).compress([True, False, True])
-array([1, 3])""",
-    "conj": """\
->>> wf.asarray([1 + 2j]).conj()
-array([1.-2.j])""",
-    "conjugate": """\
->>> wf.asarray([1 + 2j]).conjugate()
-array([1.-2.j])""",
+    "byteswap": ("wf.asarray([1, 256], dtype=np.int16).byteswap()", "array([256,   1], dtype=int16)"),
+    "choose": ("wf.asarray([0, 1, 0]).choose([[1, 2, 3], [10, 20, 30]])", "array([ 1, 20,  3])"),
+    "clip": ("wf.asarray([-2, 0, 5]).clip(0, 3)", "array([0, 0, 3])"),
+    "compress": ("wf.asarray([1, 2, 3]).compress([True, False, True])", "array([1, 3])"),
+    "conj": ("wf.asarray([1 + 2j]).conj()", "array([1.-2.j])"),
+    "conjugate": ("wf.asarray([1 + 2j]).conjugate()", "array([1.-2.j])"),
     "copy": """\
 >>> x = wf.arange(3)
 >>> y = x.copy()
 >>> x[0] = 9
 >>> y
 array([0, 1, 2])""",
-    "ctypes": """\
->>> wf.arange(3).ctypes.shape[0]
-3""",
-    "data": """\
->>> wf.arange(3).data.tolist()
-[0, 1, 2]""",
+    "ctypes": ("wf.arange(3).ctypes.shape[0]", "3"),
+    "data": ("wf.arange(3).data.tolist()", "[0, 1, 2]"),
     "device": """\
 >>> with wf.device('cpu'):
 ...     x = wf.zeros(2)
 >>> x.device.name
 'cpu'""",
-    "dtype": """\
->>> wf.ones(3, dtype=np.float32).dtype
-dtype('float32')""",
+    "dtype": ("wf.ones(3, dtype=np.float32).dtype", "dtype('float32')"),
     "dump": """\
 >>> import io, pickle
 >>> file = io.BytesIO()
@@ -176,9 +158,7 @@ array([0, 1, 2])""",
 >>> x.fill(2)
 >>> x
 array([2., 2., 2.])""",
-    "getfield": """\
->>> wf.asarray([1, 258], dtype=np.int16).getfield(np.int8, 1)
-array([0, 1], dtype=int8)""",
+    "getfield": ("wf.asarray([1, 258], dtype=np.int16).getfield(np.int8, 1)", "array([0, 1], dtype=int8)"),
     "setfield": """\
 >>> x = wf.zeros(2, dtype=np.int16)
 >>> x.setfield([1, 2], np.int8, 1)
@@ -195,30 +175,14 @@ False""",
 >>> x
 array([[1, 2],
        [9, 4]])""",
-    "flatten": """\
->>> wf.asarray([[1, 2], [3, 4]]).flatten()
-array([1, 2, 3, 4])""",
-    "imag": """\
->>> wf.asarray([1 + 2j, 3.0]).imag
-array([2., 0.])""",
-    "item": """\
->>> wf.asarray([[1, 2], [3, 4]]).item(1, 0)
-3""",
-    "itemsize": """\
->>> wf.ones(3, dtype=np.float32).itemsize
-4""",
-    "mT": """\
->>> wf.ones((2, 3, 4)).mT.shape
-(2, 4, 3)""",
-    "nbytes": """\
->>> wf.ones((2, 3)).nbytes
-48""",
-    "ndim": """\
->>> wf.ones((2, 3)).ndim
-2""",
-    "numpy": """\
->>> wf.arange(3).numpy()
-array([0, 1, 2])""",
+    "flatten": ("wf.asarray([[1, 2], [3, 4]]).flatten()", "array([1, 2, 3, 4])"),
+    "imag": ("wf.asarray([1 + 2j, 3.0]).imag", "array([2., 0.])"),
+    "item": ("wf.asarray([[1, 2], [3, 4]]).item(1, 0)", "3"),
+    "itemsize": ("wf.ones(3, dtype=np.float32).itemsize", "4"),
+    "mT": ("wf.ones((2, 3, 4)).mT.shape", "(2, 4, 3)"),
+    "nbytes": ("wf.ones((2, 3)).nbytes", "48"),
+    "ndim": ("wf.ones((2, 3)).ndim", "2"),
+    "numpy": ("wf.arange(3).numpy()", "array([0, 1, 2])"),
     "partition": """\
 >>> x = wf.asarray([7, 1, 5])
 >>> x.partition(1)
@@ -230,13 +194,8 @@ np.int64(5)""",
 >>> x
 array([[7., 0.],
        [0., 8.]])""",
-    "real": """\
->>> wf.asarray([1 + 2j, 3.0]).real
-array([1., 3.])""",
-    "reshape": """\
->>> wf.arange(6).reshape(2, -1)
-array([[0, 1, 2],
-       [3, 4, 5]])""",
+    "real": ("wf.asarray([1 + 2j, 3.0]).real", "array([1., 3.])"),
+    "reshape": ("wf.arange(6).reshape(2, -1)", "array([[0, 1, 2],\n       [3, 4, 5]])"),
     "resize": """\
 >>> x = wf.asarray([1, 2])
 >>> x.resize(2, 2)
@@ -248,53 +207,33 @@ array([[1, 2],
 >>> x.setflags(write=False)
 >>> x.flags.writeable
 False""",
-    "shape": """\
->>> wf.ones((2, 3)).shape
-(2, 3)""",
-    "size": """\
->>> wf.ones((2, 3)).size
-6""",
+    "shape": ("wf.ones((2, 3)).shape", "(2, 3)"),
+    "size": ("wf.ones((2, 3)).size", "6"),
     "sort": """\
 >>> x = wf.asarray([7, 1, 5])
 >>> x.sort()
 >>> x
 array([1, 5, 7])""",
-    "strides": """\
->>> wf.ones((2, 3)).strides
-(24, 8)""",
-    "to": """\
->>> wf.arange(3).to('cpu')
-array([0, 1, 2])""",
-    "to_device": """\
->>> wf.arange(3).to_device('cpu')
-array([0, 1, 2])""",
-    "to_numpy": """\
->>> wf.arange(3).to_numpy()
-array([0, 1, 2])""",
-    "tobytes": """\
->>> wf.asarray([1, 2], dtype=np.uint8).tobytes().hex()
-'0102'""",
+    "strides": ("wf.ones((2, 3)).strides", "(24, 8)"),
+    "to": ("wf.arange(3).to('cpu')", "array([0, 1, 2])"),
+    "to_device": ("wf.arange(3).to_device('cpu')", "array([0, 1, 2])"),
+    "to_numpy": ("wf.arange(3).to_numpy()", "array([0, 1, 2])"),
+    "tobytes": ("wf.asarray([1, 2], dtype=np.uint8).tobytes().hex()", "'0102'"),
     "tofile": """\
 >>> import tempfile
 >>> file = tempfile.TemporaryFile()
 >>> wf.arange(3).tofile(file)
 >>> file.tell()
 24""",
-    "tolist": """\
->>> wf.asarray([[1, 2], [3, 4]]).tolist()
-[[1, 2], [3, 4]]""",
-    "transpose": """\
->>> wf.ones((2, 3, 4)).transpose(2, 0, 1).shape
-(4, 2, 3)""",
+    "tolist": ("wf.asarray([[1, 2], [3, 4]]).tolist()", "[[1, 2], [3, 4]]"),
+    "transpose": ("wf.ones((2, 3, 4)).transpose(2, 0, 1).shape", "(4, 2, 3)"),
     "view": """\
 >>> x = wf.arange(3)
 >>> y = x.view()
 >>> y[0] = 9
 >>> x
 array([9, 1, 2])""",
-    "astype": """\
->>> wf.asarray([1.7, -2.7]).astype(np.int32)
-array([ 1, -2], dtype=int32)""",
+    "astype": ("wf.asarray([1.7, -2.7]).astype(np.int32)", "array([ 1, -2], dtype=int32)"),
 }
 
 # Summary, example arguments and example result of each function
@@ -385,8 +324,9 @@ def describe_function(name: str, rows: dict[str, tuple[str, str, str]] = FUNCTIO
 
 def describe_members(kind: type) -> None:
     """Add examples to the docstrings of the methods and properties of `Array`."""
-    for name, session in MEMBER_EXAMPLES.items():
+    for name, example in MEMBER_EXAMPLES.items():
         member = vars(kind)[name]
+        session = example if isinstance(example, str) else ">>> {}\n{}".format(*example)
         summary = member.__doc__ or MEMBER_SUMMARIES[name]
         if "Examples\n" not in summary:
             member.__doc__ = add_example(cleandoc(summary), session)
