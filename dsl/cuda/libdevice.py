@@ -24,7 +24,6 @@ from weft.dsl.cuda.host_forms import bessel, conversion, elementary, error_funct
 from weft.dsl.cuda.host_forms import directed_rounding as rounding
 from weft.dsl.cuda.host_forms.integers import with_operands_as
 from weft.dsl.kernel.library.library_functions import LibraryFunction
-from weft.dsl.kernel.python_mode.argument_conversion import fused_multiply_add
 
 Host = str | Callable[..., Any]
 
@@ -160,15 +159,13 @@ _ARITHMETIC = (
 )
 
 
-def _add_directions(
-    name: str, signature: str, nearest: Host, form: Callable[[Any], Host], doc: str, **options: Any
-) -> None:
+def _add_directions(name: str, signature: str, nearest: Host, form: Callable[[Any], Host], doc: str) -> None:
     """Add a version of a function that rounds to nearest, and a version for each other rounding direction.
 
     `nearest` is the host form of the first. `form` returns the host form of another version, given a function that
     rounds in its direction.
     """
-    _add(f"{name}_rn", signature, nearest, f"{doc}, rounded to nearest", **options)
+    _add(f"{name}_rn", signature, nearest, f"{doc}, rounded to nearest")
     for direction, choose, words in _DIRECTIONS:
         _add(f"{name}_{direction}", signature, form(choose), f"{doc}, {words}")
 
@@ -183,8 +180,8 @@ def _arithmetic() -> None:
         _add_directions(f"{letter}sub", f"{letter}{letter}->{letter}", "subtract", partial(add, sign=-1), "x - y")
         fused = partial(rounding.fused_of, getattr(rounding, f"fma_error{suffix}"))
         for name in fused_names:
-            _add_directions(name, f"{letter * 3}->{letter}", "fma", fused, "x * y + z", python=fused_multiply_add)
-    _add_both("fma", "ddd->d", "fma", "x * y + z, rounded once", python=fused_multiply_add)
+            _add_directions(name, f"{letter * 3}->{letter}", "fma", fused, "x * y + z")
+    _add_both("fma", "ddd->d", "fma", "x * y + z, rounded once")
     _add("frsqrt_rn", "f->f", "rsqrt", "1 / sqrt(x), rounded to nearest", wide=True)
 
 

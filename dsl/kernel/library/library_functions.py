@@ -14,7 +14,7 @@ import numpy as np
 
 from weft.codegen import find_op, is_bfloat16
 from weft.dsl.kernel.library import half_floats
-from weft.dsl.kernel.python_mode.argument_conversion import convert, fused_multiply_add
+from weft.dsl.kernel.python_mode.argument_conversion import convert
 from weft.dsl.kernel.python_mode.simulate_bfloat16 import Brain, beside_brains, seen
 from weft.runtime import counted
 
@@ -39,8 +39,6 @@ class LibraryFunction:
         Whether the first result is also written through a pointer.
     doc : str
         Description, with an error bound if `host` is not exact.
-    python : callable
-        Implementation in plain Python. The default is `host`.
     wide : bool
         Whether `host` receives float64 instead of float32, so that a float32 result is rounded once.
     """
@@ -56,7 +54,6 @@ class LibraryFunction:
         *,
         by_pointer: bool = False,
         doc: str = "",
-        python: Callable[..., Any] | None = None,
         wide: bool = False,
     ) -> None:
         taken, given = signature.split("->")
@@ -69,7 +66,7 @@ class LibraryFunction:
         self.symbol = symbol
         self.by_pointer = by_pointer
         self.doc = doc
-        self.python = python or (host if callable(host) else op_in_python(host))
+        self.python = host if callable(host) else op_in_python(host)
 
     def __call__(self, *values: Any) -> Any:
         """Compute the function for scalars in plain Python."""
@@ -115,8 +112,8 @@ def op_in_python(name: str) -> Callable[..., Any]:
 
 
 # Rounded once, on every target and in plain Python.
-fma = LibraryFunction("fma", "ddd->d", "fma", "__nv_fma", doc="x * y + z, rounded once.", python=fused_multiply_add)
-fmaf = LibraryFunction("fmaf", "fff->f", "fma", "__nv_fmaf", doc="x * y + z, rounded once.", python=fused_multiply_add)
+fma = LibraryFunction("fma", "ddd->d", "fma", "__nv_fma", doc="x * y + z, rounded once.")
+fmaf = LibraryFunction("fmaf", "fff->f", "fma", "__nv_fmaf", doc="x * y + z, rounded once.")
 
 
 def _table(rows: Mapping[str, half_floats.Row], space: str) -> dict[str, LibraryFunction]:

@@ -7,7 +7,6 @@ integers wrap, out-of-range floats saturate, and NaN becomes 0, as for a `cast` 
 from __future__ import annotations
 
 import math
-from fractions import Fraction
 from typing import Any
 
 import numpy as np
@@ -64,17 +63,4 @@ def fused_multiply_add(a: Any, b: Any, c: Any) -> Any:
     if dtype.kind == "c":
         raise TypeError("fma does not take complex numbers")
     dtype = np.dtype(np.float32 if np.can_cast(dtype, np.float32) else np.float64)
-    a, b, c = (convert(v, dtype) for v in (a, b, c))
-    if dtype.itemsize < 8:
-        return find_op("fma").reference(a, b, c)  # type: ignore[misc]
-    if not (np.isfinite(a) and np.isfinite(b)):
-        return a * b + c
-    if not np.isfinite(c):
-        return c
-    if a == 0 or b == 0:
-        return a * b + c
-    exact = Fraction(float(a)) * Fraction(float(b)) + Fraction(float(c))
-    try:
-        return dtype.type(exact)
-    except OverflowError:
-        return dtype.type(math.inf if exact > 0 else -math.inf)
+    return find_op("fma").reference(*(convert(v, dtype) for v in (a, b, c)))  # type: ignore[misc]
