@@ -175,7 +175,7 @@ def _arithmetic() -> None:
         for name, count, row, doc in _ARITHMETIC:
             form = partial(rounding.rounded, getattr(rounding, f"{row}_error{suffix}"))
             _add_directions(f"{letter}{name}", f"{letter * count}->{letter}", row, form, doc)
-        add = partial(rounding.sum_of, getattr(rounding, f"add_error{suffix}"))
+        add = partial(rounding.sum_of, rounding.add_error)
         _add_directions(f"{letter}add", f"{letter}{letter}->{letter}", "add", add, "x + y")
         _add_directions(f"{letter}sub", f"{letter}{letter}->{letter}", "subtract", partial(add, sign=-1), "x - y")
         fused = partial(rounding.fused_of, getattr(rounding, f"fma_error{suffix}"))
@@ -211,7 +211,7 @@ def _rounded_integer(kind: Any, error: Any, choose: Any) -> Callable[..., Any]:
 def _integer_to_float() -> None:
     for name, char, kind in _INTEGERS:
         nearest, error = with_operands_as(kind, np.float32), rounding.wide_integer_single
-        form = partial(_rounded_integer, kind, rounding.integer_single if char == "i" else error)
+        form = partial(_rounded_integer, kind, rounding.narrow_one if char == "i" else error)
         _add_directions(f"{name}2float", f"{char}->f", nearest, form, f"{name} to float")
         nearest, form = with_operands_as(kind, np.float64), partial(_rounded_integer, kind, rounding.wide_integer)
         if char == "i":  # always exact

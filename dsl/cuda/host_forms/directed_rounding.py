@@ -45,7 +45,7 @@ def towards_zero(r: float, e: float) -> float:
     return r
 
 
-# -- float64: the result rounded to nearest, and its error ------------------------------------
+# -- float64 (and sums of float32): the result rounded to nearest, and its error ---------------
 
 
 def two_sum(x: float, y: float) -> tuple[float, float]:
@@ -168,14 +168,8 @@ def narrow_error(s: float, low: float) -> tuple[np.float32, float]:
 
 
 def narrow_one(x: float) -> tuple[np.float32, float]:
-    """Round a float64 to float32, and return the result and the rounding error."""
-    return narrow_error(x, 0.0)
-
-
-def add_error_single(x: float, y: float) -> tuple[np.float32, float]:
-    """Return the float32 sum x + y rounded to nearest, and the rounding error."""
-    s, low = two_sum(np.float64(x), np.float64(y))
-    return narrow_error(s, low)
+    """Round a float64 or a 32-bit integer to float32, and return the result and the rounding error."""
+    return narrow_error(np.float64(x), 0.0)
 
 
 def multiply_error_single(x: float, y: float) -> tuple[np.float32, float]:
@@ -225,11 +219,6 @@ def wide_integer_single(x: int) -> tuple[np.float32, float]:
     """Convert a 64-bit integer to float64 and then to float32, and return the result and the total error."""
     s, low = wide_integer(x)
     return narrow_error(s, low)
-
-
-def integer_single(x: int) -> tuple[np.float32, float]:
-    """Convert a 32-bit integer to float32, and return the nearest float32 and the rounding error."""
-    return narrow_error(np.float64(x), 0.0)
 
 
 # -- rounded functions ------------------------------------------------------------------------
