@@ -251,47 +251,43 @@ def _bits() -> None:
 # -- integers and fast functions -----------------------------------------------------------------
 
 
+# name, signature, function of signed integers, description
+_INTEGER: tuple[tuple[str, str, Host, str], ...] = (
+    ("abs", "i->i", "absolute", "absolute value"),
+    ("llabs", "q->q", "absolute", "absolute value"),
+    ("brev", "i->i", "brev", "bits in reverse order"),
+    ("brevll", "q->q", "brev", "bits in reverse order"),
+    ("clz", "i->i", "clz", "number of 0 bits above the highest 1 bit"),
+    ("clzll", "q->i", "clz", "number of 0 bits above the highest 1 bit"),
+    ("ffs", "i->i", "ffs", "position of the lowest 1 bit, counted from 1, or 0"),
+    ("ffsll", "q->i", "ffs", "position of the lowest 1 bit, counted from 1, or 0"),
+    ("popc", "i->i", with_operands_as(np.uint32, np.bitwise_count), "number of 1 bits"),
+    ("popcll", "q->i", with_operands_as(np.uint64, np.bitwise_count), "number of 1 bits"),
+    ("byte_perm", "iii->i", integers.select_bytes, "four bytes, selected from the eight bytes of x and y"),
+    ("mul64hi", "qq->q", integers.multiply_high_wide, "upper half of the product"),
+    ("umul64hi", "qq->q", with_operands_as(np.uint64, integers.upper_half), "upper half of the product, unsigned"),
+)
+# name, signature, function of signed and of unsigned integers, description
+_SIGNED_AND_UNSIGNED: tuple[tuple[str, str, Callable[..., Any], str], ...] = (
+    ("sad", "iii->i", integers.absolute_difference, "abs(x - y) + z"),
+    ("hadd", "ii->i", integers.halved_sum, "(x + y) >> 1"),
+    ("rhadd", "ii->i", integers.halved_sum_rounded, "(x + y + 1) >> 1"),
+    ("max", "ii->i", np.maximum, "larger operand"),
+    ("min", "ii->i", np.minimum, "smaller operand"),
+    ("llmax", "qq->q", np.maximum, "larger operand"),
+    ("llmin", "qq->q", np.minimum, "smaller operand"),
+    ("mul24", "ii->i", integers.multiply_24, "product of the lower 24 bits"),
+    ("mulhi", "ii->i", integers.multiply_high, "upper half of the product"),
+)
+
+
 def _integer_functions() -> None:
-    rows: tuple[tuple[str, str, Host, str], ...] = (
-        ("abs", "i->i", "absolute", "absolute value"),
-        ("llabs", "q->q", "absolute", "absolute value"),
-        ("brev", "i->i", "brev", "bits in reverse order"),
-        ("brevll", "q->q", "brev", "bits in reverse order"),
-        ("clz", "i->i", "clz", "number of 0 bits above the highest 1 bit"),
-        ("clzll", "q->i", "clz", "number of 0 bits above the highest 1 bit"),
-        ("ffs", "i->i", "ffs", "position of the lowest 1 bit, counted from 1, or 0"),
-        ("ffsll", "q->i", "ffs", "position of the lowest 1 bit, counted from 1, or 0"),
-        ("popc", "i->i", with_operands_as(np.uint32, np.bitwise_count), "number of 1 bits"),
-        ("popcll", "q->i", with_operands_as(np.uint64, np.bitwise_count), "number of 1 bits"),
-        ("byte_perm", "iii->i", integers.select_bytes, "four bytes, selected from the eight bytes of x and y"),
-        ("sad", "iii->i", integers.absolute_difference, "abs(x - y) + z"),
-        ("usad", "iii->i", with_operands_as(np.uint32, integers.absolute_difference), "abs(x - y) + z, unsigned"),
-        ("hadd", "ii->i", integers.halved_sum, "(x + y) >> 1"),
-        ("rhadd", "ii->i", integers.halved_sum_rounded, "(x + y + 1) >> 1"),
-        ("uhadd", "ii->i", with_operands_as(np.uint32, integers.halved_sum), "(x + y) >> 1, unsigned"),
-        ("urhadd", "ii->i", with_operands_as(np.uint32, integers.halved_sum_rounded), "(x + y + 1) >> 1, unsigned"),
-        ("max", "ii->i", "maximum", "larger operand"),
-        ("min", "ii->i", "minimum", "smaller operand"),
-        ("llmax", "qq->q", "maximum", "larger operand"),
-        ("llmin", "qq->q", "minimum", "smaller operand"),
-        ("umax", "ii->i", with_operands_as(np.uint32, np.maximum), "larger operand, unsigned"),
-        ("umin", "ii->i", with_operands_as(np.uint32, np.minimum), "smaller operand, unsigned"),
-        ("ullmax", "qq->q", with_operands_as(np.uint64, np.maximum), "larger operand, unsigned"),
-        ("ullmin", "qq->q", with_operands_as(np.uint64, np.minimum), "smaller operand, unsigned"),
-        ("mul24", "ii->i", integers.multiply_24, "product of the lower 24 bits"),
-        (
-            "umul24",
-            "ii->i",
-            with_operands_as(np.uint32, integers.multiply_24),
-            "product of the lower 24 bits, unsigned",
-        ),
-        ("mulhi", "ii->i", integers.multiply_high, "upper half of the product"),
-        ("umulhi", "ii->i", with_operands_as(np.uint32, integers.multiply_high), "upper half of the product, unsigned"),
-        ("mul64hi", "qq->q", integers.multiply_high_wide, "upper half of the product"),
-        ("umul64hi", "qq->q", with_operands_as(np.uint64, integers.upper_half), "upper half of the product, unsigned"),
-    )
-    for name, signature, host, doc in rows:
-        _add(name, signature, host, doc)
+    for row in _INTEGER:
+        _add(*row)
+    for name, signature, function, doc in _SIGNED_AND_UNSIGNED:
+        _add(name, signature, function, doc)
+        kind = np.uint64 if signature[0] == "q" else np.uint32
+        _add(f"u{name}", signature, with_operands_as(kind, function), f"{doc}, unsigned")
 
 
 def _fast() -> None:
