@@ -227,20 +227,5 @@ def _map(images: np.ndarray, words: np.ndarray) -> np.ndarray:
     return result
 
 
-__all__ = [
-    "XOROSHIRO128P_JUMP",
-    "create_xoroshiro128p_states",
-    "init_xoroshiro128p_state",
-    "init_xoroshiro128p_states",
-    "init_xoroshiro128p_states_cpu",
-    "uint64_to_unit_float32",
-    "uint64_to_unit_float64",
-    "xoroshiro128p_dtype",
-    "xoroshiro128p_jump",
-    "xoroshiro128p_next",
-    "xoroshiro128p_normal_float32",
-    "xoroshiro128p_normal_float64",
-    "xoroshiro128p_type",
-    "xoroshiro128p_uniform_float32",
-    "xoroshiro128p_uniform_float64",
-]
+# the names of Numba's module
+__all__ = sorted(name for name in globals() if "xoroshiro128p" in name.lower() or name.startswith("uint64_to_unit"))
