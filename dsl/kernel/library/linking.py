@@ -58,46 +58,17 @@ class LinkableCode:
         self.data = data.encode() if isinstance(data, str) else bytes(data)
 
 
-class CUSource(LinkableCode):
-    """CUDA C++ source text, which is compiled by NVRTC."""
-
-    kind = "cu"
+def _form(name: str, kind: str, doc: str) -> type[LinkableCode]:
+    return type(name, (LinkableCode,), {"kind": kind, "__doc__": doc, "__module__": __name__})
 
 
-class PTXSource(LinkableCode):
-    """PTX source text."""
-
-    kind = "ptx"
-
-
-class Cubin(LinkableCode):
-    """A cubin, which contains relocatable machine code for one GPU architecture."""
-
-    kind = "cubin"
-
-
-class Fatbin(LinkableCode):
-    """A fatbin, which contains machine code and PTX for several GPU architectures."""
-
-    kind = "fatbin"
-
-
-class Object(LinkableCode):
-    """A host object file that contains device code."""
-
-    kind = "object"
-
-
-class Archive(LinkableCode):
-    """A static library that contains device code."""
-
-    kind = "library"
-
-
-class LTOIR(LinkableCode):
-    """LTO-IR, which is code that the linker optimizes."""
-
-    kind = "ltoir"
+CUSource = _form("CUSource", "cu", "CUDA C++ source text, which is compiled by NVRTC.")
+PTXSource = _form("PTXSource", "ptx", "PTX source text.")
+Cubin = _form("Cubin", "cubin", "A cubin, which contains relocatable machine code for one GPU architecture.")
+Fatbin = _form("Fatbin", "fatbin", "A fatbin, which contains machine code and PTX for several GPU architectures.")
+Object = _form("Object", "object", "A host object file that contains device code.")
+Archive = _form("Archive", "library", "A static library that contains device code.")
+LTOIR = _form("LTOIR", "ltoir", "LTO-IR, which is code that the linker optimizes.")
 
 
 def link_digests(link: Any) -> tuple[str, ...]:
