@@ -84,20 +84,17 @@ def _extent(x: Any) -> Any:
     return x.max() - x.min()
 
 
-def _nan_sum(x: Any) -> Any:
-    total = x[:0].sum()  # 0 in the dtype of sums
-    for k in range(x.size):
-        if x[k] == x[k]:
-            total += x[k]
-    return total
+def _over_numbers(start: Callable[[Any], Any], step: Callable[[Any, Any], Any]) -> Callable[..., Any]:
+    """Return a reduction of the elements that are not NaN. It begins with ``start`` of an array without elements."""
 
+    def reduced(x: Any) -> Any:
+        total = start(x[:0])  # in the dtype of the result
+        for k in range(x.size):
+            if x[k] == x[k]:
+                total = step(total, x[k])
+        return total
 
-def _nan_product(x: Any) -> Any:
-    total = x[:0].prod()  # 1 in the dtype of products
-    for k in range(x.size):
-        if x[k] == x[k]:
-            total *= x[k]
-    return total
+    return reduced
 
 
 def _numbers(x: Any) -> Any:
@@ -108,8 +105,11 @@ def _numbers(x: Any) -> Any:
     return count
 
 
+nan_sum = _over_numbers(np.sum, operator.add)
+
+
 def _nan_mean(x: Any) -> Any:
-    return _nan_sum(x) / _numbers(x)
+    return nan_sum(x) / _numbers(x)
 
 
 def _nan_variance(x: Any, correction: float) -> Any:
@@ -126,20 +126,15 @@ def _nan_deviation(x: Any, correction: float) -> Any:
     return np.sqrt(_nan_variance(x, correction))
 
 
-def _nan_least(x: Any) -> Any:
-    best = x[0]
-    for k in range(x.size):
-        if x[k] < best or best != best:
-            best = x[k]
-    return best
+def _nan_extreme(better: Callable[[Any, Any], Any]) -> Callable[..., Any]:
+    def extreme(x: Any) -> Any:
+        best = x[0]
+        for k in range(x.size):
+            if better(x[k], best) or best != best:
+                best = x[k]
+        return best
 
-
-def _nan_greatest(x: Any) -> Any:
-    best = x[0]
-    for k in range(x.size):
-        if x[k] > best or best != best:
-            best = x[k]
-    return best
+    return extreme
 
 
 def _middle(x: Any, count: int) -> Any:
@@ -177,8 +172,9 @@ def _sorting_statistic(function: Callable[..., Any], name: str, call: Invocation
 
 _STATISTICS: dict[Callable[..., Any], dict[str, Callable[..., Any]]] = {
     _statistic: {
-        "count_nonzero": _count_nonzero, "ptp": _extent, "nansum": _nan_sum, "nanprod": _nan_product, "nanmean": _nan_mean,
-        "nanmin": _nan_least, "nanmax": _nan_greatest,
+        "count_nonzero": _count_nonzero, "ptp": _extent, "nanmean": _nan_mean, "nansum": nan_sum,
+        "nanprod": _over_numbers(np.prod, operator.mul),
+        "nanmin": _nan_extreme(operator.lt), "nanmax": _nan_extreme(operator.gt),
     },
     _corrected: {"var": _variance, "std": _deviation, "nanvar": _nan_variance, "nanstd": _nan_deviation},
     _sorting_statistic: {"median": _median, "nanmedian": _nan_median},

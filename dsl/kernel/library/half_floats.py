@@ -96,11 +96,8 @@ def _on_floats(function: Callable[..., Any]) -> Callable[..., Any]:
 
 def _rounded(function: Callable[..., Any]) -> Callable[..., Any]:
     """Return a version of a float32 function that takes bfloat16 bits and returns bfloat16 bits."""
-
-    def on_bits(*bits: Any) -> Any:
-        return float_to_bfloat16(function(*[bfloat16_to_float(x) for x in bits]))
-
-    return on_bits
+    on_floats = _on_floats(function)
+    return lambda *bits: float_to_bfloat16(on_floats(*bits))
 
 
 def _is_nan(x: Any) -> Any:
