@@ -1,6 +1,6 @@
 """Compilation of calls to CUDA intrinsics in kernels, such as ``shared.array``.
 
-A handler is a function that compiles the calls to an intrinsic.
+The handlers of the intrinsics are in the table of `handlers.py`, by the objects of `weft.cuda`.
 
 In: a call, and its arguments by parameter name. Out: a value. Masks and lanes are uint32. Counters and positions are
 non-negative Python ints.
@@ -19,51 +19,44 @@ from weft.codegen import Pointer, Value
 from weft.dsl.kernel.language import array_values as arrays
 from weft.dsl.kernel.language import extents
 from weft.dsl.kernel.language.compiler import Compiler
-from weft.dsl.kernel.language.handlers import convert, dtype_of, elementwise, local_array, reserve_array, truth_value
+from weft.dsl.kernel.language.handlers import (
+    TABLE,
+    Handler,
+    convert,
+    dtype_of,
+    elementwise,
+    handles,
+    local_array,
+    reserve_array,
+    truth_value,
+)
 from weft.dsl.kernel.language.invocation import Invocation
-from weft.dsl.kernel.language.names import Intrinsic
+from weft.dsl.kernel.language.names import NAMES, Intrinsic
 from weft.dsl.kernel.language.values import BOOL, INT, ArrayValue, Constant, Extent, ScalarValue, TupleValue, describe
 from weft.dsl.kernel.library import groups
-from weft.dsl.kernel.library.functions import call_library
-from weft.dsl.kernel.library.library_functions import BF16, FP16
 from weft.dsl.kernel.library.supported_dtypes import reject_atomic, reject_hint, reject_match, reject_reduction
 from weft.dsl.kernel.sanitizer.tracer import SiteKind
 from weft.runtime import counted
 
 UINT32 = np.dtype(np.uint32)
 INT32 = np.dtype(np.int32)
-Handler = Callable[..., Any]
-_TABLE: dict[str, Handler] = {}
 
 
 def call_intrinsic(call: Invocation, intrinsic: Intrinsic, arguments: list[Any], keywords: dict[str, Any]) -> Any:
     """Compile a call to an intrinsic."""
     c = call.c
-    path = intrinsic.path
-    if path.startswith(("fp16.", "bf16.")):
-        space, _, name = path.partition(".")
-        return call_library(call, (FP16 if space == "fp16" else BF16)[name], arguments)
     if c.tracer is not None:
         c.location = call.frame.location(call.node)
-    handler = _TABLE.get(path)
-    if handler is None:
-        c.fail(f"cuda.{path} is not part of the kernel language yet")
     try:
         bound = intrinsic.bind(tuple(arguments), keywords)
     except TypeError as error:
         c.fail(str(error))
-    return handler(call, **bound)
+    return TABLE[intrinsic](call, **bound)
 
 
-def handles(*paths: str) -> Callable[[Handler], Handler]:
-    """Return a decorator that registers a function as the handler for calls to given intrinsics."""
-
-    def register(handler: Handler) -> Handler:
-        for path in paths:
-            _TABLE[path] = handler
-        return handler
-
-    return register
+def handles_path(path: str) -> Callable[[Handler], Handler]:
+    """Return a decorator that registers a function as the handler for calls to an intrinsic."""
+    return handles(NAMES[path])
 
 
 def handles_each(variants: Mapping[str, Any]) -> Callable[[Handler], Handler]:
@@ -73,7 +66,7 @@ def handles_each(variants: Mapping[str, Any]) -> Callable[[Handler], Handler]:
     """
 
     def register(handler: Handler) -> Handler:
-        _TABLE.update({path: partial(handler, variant) for path, variant in variants.items()})
+        TABLE.update({NAMES[path]: partial(handler, variant) for path, variant in variants.items()})
         return handler
 
     return register
@@ -106,7 +99,7 @@ def _each_axis(call: Invocation, ndim: Any, make: Callable[[Compiler, int], Scal
     return parts[0] if len(parts) == 1 else TupleValue(parts)
 
 
-@handles("lanemask_lt")
+@handles_path("lanemask_lt")
 def _lanemask(call: Invocation) -> Any:
     c = call.c
     (found,) = c.builder.emit("lane_index", (), (c.index_dtype,))
@@ -118,9 +111,19 @@ def _lanemask(call: Invocation) -> Any:
 # -- barriers, fences --------------------------------------------------------------------------------
 
 
-@handles("syncthreads")
-def _syncthreads(call: Invocation) -> Any:
-    call.c.builder.emit("barrier")
+_EFFECTS: dict[str, tuple[str, dict[str, str]]] = {
+    "syncthreads": ("barrier", {}),
+    "cg.grid_sync": ("grid_barrier", {}),
+    "threadfence": ("fence", {"scope": "device"}),
+    "threadfence_block": ("fence", {"scope": "block"}),
+    "threadfence_system": ("fence", {"scope": "system"}),
+}
+
+
+@handles_each(_EFFECTS)
+def _effect(effect: tuple[str, dict[str, str]], call: Invocation) -> Any:
+    opcode, attributes = effect
+    call.c.builder.emit(opcode, **attributes)
     return Constant(None)
 
 
@@ -131,28 +134,16 @@ def _barrier_vote(kind: str, call: Invocation, predicate: Any) -> Any:
     return ScalarValue(c.builder.cast(found, INT), True, True)
 
 
-@handles("syncwarp")
+@handles_path("syncwarp")
 def _syncwarp(call: Invocation, mask: Any) -> Any:
     call.c.builder.emit("warp_barrier", (bits(call.c, mask),))
-    return Constant(None)
-
-
-@handles_each({"threadfence": "device", "threadfence_block": "block", "threadfence_system": "system"})
-def _fence(scope: str, call: Invocation) -> Any:
-    call.c.builder.emit("fence", scope=scope)
-    return Constant(None)
-
-
-@handles("cg.grid_sync")
-def _grid_sync(call: Invocation) -> Any:
-    call.c.builder.emit("grid_barrier")
     return Constant(None)
 
 
 # -- memory ------------------------------------------------------------------------------------------
 
 
-@handles("shared.array")
+@handles_path("shared.array")
 def _shared(call: Invocation, shape: Any = None, dtype: Any = None, alignment: Any = None) -> Any:
     c = call.c
     if shape is None or dtype is None:
@@ -205,7 +196,7 @@ def _dynamic_array(c: Compiler, shape: tuple[Extent, ...], dtype: np.dtype, offs
     )
 
 
-@handles("shared.dynamic")
+@handles_path("shared.dynamic")
 def _dynamic(call: Invocation, shape: Any, dtype: Any, offset: Any = 0) -> Any:
     c = call.c
     items = shape.items if isinstance(shape, TupleValue) else (shape,)
@@ -218,14 +209,14 @@ def _dynamic(call: Invocation, shape: Any, dtype: Any, offset: Any = 0) -> Any:
     return made
 
 
-@handles("local.array")
+@handles_path("local.array")
 def _local(call: Invocation, shape: Any, dtype: Any, alignment: Any = None) -> Any:
     if arrays.known_shape(shape) is None and call.c.block is None:
         raise NeedsLaunch(call.frame.location(call.node))
     return local_array(call.c, shape, dtype, "cuda.local.array")
 
 
-@handles("const.array_like")
+@handles_path("const.array_like")
 def _const(call: Invocation, ary: Any) -> Any:
     if isinstance(ary, ArrayValue) and ary.space == "constant":
         return ary
@@ -271,24 +262,16 @@ def _vote(kind: str, call: Invocation, mask: Any, predicate: Any) -> Any:
     return ScalarValue(found, kind != "ballot")
 
 
-def _match(call: Invocation, kind: str, mask: Any, value: object, *results: np.dtype) -> tuple[Value, ...]:
-    c = call.c
+@handles_each({"match_any_sync": ("any", (UINT32,)), "match_all_sync": ("all", (UINT32, BOOL))})
+def _match(variant: tuple[str, tuple[np.dtype, ...]], call: Invocation, mask: Any, value: object) -> Any:
+    c, (kind, results) = call.c, variant
     number = c.scalar(value)
     if (error := reject_match(number.dtype)) is not None:
         c.fail(error)
     operand = c.ir(c.cast(number, UINT32), UINT32) if number.dtype == BOOL else number.ir
-    return c.builder.emit("match", (bits(c, mask), operand), results, kind=kind)
-
-
-@handles("match_any_sync")
-def _match_any(call: Invocation, mask: Any, value: object) -> Any:
-    return ScalarValue(_match(call, "any", mask, value, UINT32)[0])
-
-
-@handles("match_all_sync")
-def _match_all(call: Invocation, mask: Any, value: object) -> Any:
-    found, same = _match(call, "all", mask, value, UINT32, BOOL)
-    return TupleValue((ScalarValue(found), ScalarValue(same, True)))
+    found = c.builder.emit("match", (bits(c, mask), operand), results, kind=kind)
+    made = tuple(ScalarValue(v, v.type == BOOL) for v in found)
+    return made[0] if kind == "any" else TupleValue(made)
 
 
 _REDUCTIONS = {"add": "add", "min": "minimum", "max": "maximum"}
@@ -361,13 +344,13 @@ def _atomic(name: str, call: Invocation, ary: Any, idx: Any, val: Any) -> Any:
     return ScalarValue(old)
 
 
-@handles("atomic.load")
+@handles_path("atomic.load")
 def _atomic_load(call: Invocation, ary: Any, idx: Any) -> Any:
     view = _element(call, "load", ary, idx, reads=True)
     return ScalarValue(call.c.builder.load(view.pointer, call.c.builder.constant(0), volatile=True))
 
 
-@handles("atomic.cas")
+@handles_path("atomic.cas")
 def _cas(call: Invocation, ary: Any, idx: Any, old: Any, val: Any) -> Any:
     c = call.c
     view = _element(call, "cas", ary, idx)
@@ -376,7 +359,7 @@ def _cas(call: Invocation, ary: Any, idx: Any, old: Any, val: Any) -> Any:
     return ScalarValue(c.builder.emit("atomic_cas", operands, (view.dtype,))[0])
 
 
-@handles("atomic.compare_and_swap")
+@handles_path("atomic.compare_and_swap")
 def _compare_and_swap(call: Invocation, ary: Any, old: Any, val: Any) -> Any:
     index = TupleValue((Constant(0),) * ary.ndim) if isinstance(ary, ArrayValue) else Constant(0)
     return _cas(call, ary, index, old, val)
@@ -385,7 +368,7 @@ def _compare_and_swap(call: Invocation, ary: Any, old: Any, val: Any) -> Any:
 # -- bits, numbers, time -------------------------------------------------------------------------------
 
 
-@handles("popc")
+@handles_path("popc")
 def _popc(call: Invocation, x: Any) -> Any:
     number = _integer(call, "popc", x)  # the op counts the bits of the absolute value, as NumPy does
     unsigned = call.c.cast(number, np.dtype(f"u{number.dtype.itemsize}"))
@@ -406,7 +389,7 @@ def _counted(op: str, call: Invocation, x: Any) -> Any:
     return call.c.cast(call.c.apply(op, _integer(call, op, x)), INT, weak=True)
 
 
-@handles("nanosleep")
+@handles_path("nanosleep")
 def _nanosleep(call: Invocation, ns: Any) -> Any:
     call.c.builder.emit("sleep", (call.c.ir(ns, UINT32),))
     return Constant(None)
@@ -439,7 +422,7 @@ def _viewed(call: Invocation, array: Any, i: Any) -> ArrayValue:
 _REGISTERS = {"h": np.uint16, "r": np.uint32, "l": np.uint64, "f": np.float32, "d": np.float64}
 
 
-@handles("inline_ptx")
+@handles_path("inline_ptx")
 def _inline_ptx(call: Invocation, template: Any, constraints: Any, values: Any = ()) -> Any:
     c = call.c
     if not (isinstance(template, Constant) and isinstance(constraints, Constant)):
@@ -473,17 +456,19 @@ def _group(make: Any, call: Invocation, **arguments: Any) -> Any:
 
 # -- other intrinsics that emit one operation ------------------------------------------------------------
 
-_TABLE.update(
+TABLE.update(
     {
-        "grid": lambda call, ndim: _each_axis(call, ndim, _grid_position),
-        "gridsize": lambda call, ndim: _each_axis(call, ndim, _extent),
-        "activemask": lambda call: ScalarValue(call.c.builder.emit("active_mask", (), (UINT32,))[0]),
-        "brev": lambda call, x: call.c.apply("brev", _integer(call, "brev", x)),
-        "fma": lambda call, a, b, c: elementwise(call, "fma", a, b, c),
-        "cbrt": lambda call, a: elementwise(call, "cbrt", a),
-        "rsqrt": lambda call, a: elementwise(call, "rsqrt", a),
-        "selp": lambda call, a, b, c: elementwise(call, "where", ScalarValue(truth_value(call.c, a), True), b, c),
-        "clock": lambda call: ScalarValue(call.c.builder.emit("clock", (), (INT,))[0], True),
-        "clock64": lambda call: ScalarValue(call.c.builder.emit("clock", (), (INT,))[0], True),
+        NAMES["grid"]: lambda call, ndim: _each_axis(call, ndim, _grid_position),
+        NAMES["gridsize"]: lambda call, ndim: _each_axis(call, ndim, _extent),
+        NAMES["activemask"]: lambda call: ScalarValue(call.c.builder.emit("active_mask", (), (UINT32,))[0]),
+        NAMES["brev"]: lambda call, x: call.c.apply("brev", _integer(call, "brev", x)),
+        NAMES["fma"]: lambda call, a, b, c: elementwise(call, "fma", a, b, c),
+        NAMES["cbrt"]: lambda call, a: elementwise(call, "cbrt", a),
+        NAMES["rsqrt"]: lambda call, a: elementwise(call, "rsqrt", a),
+        NAMES["selp"]: lambda call, a, b, c: elementwise(
+            call, "where", ScalarValue(truth_value(call.c, a), True), b, c
+        ),
+        NAMES["clock"]: lambda call: ScalarValue(call.c.builder.emit("clock", (), (INT,))[0], True),
+        NAMES["clock64"]: lambda call: ScalarValue(call.c.builder.emit("clock", (), (INT,))[0], True),
     }
 )
