@@ -40,6 +40,7 @@ from weft.dsl.kernel.language.values import (
     number_kind,
 )
 from weft.dsl.kernel.language.variables import Restart, Unresolved, Variable, Variables
+from weft.dsl.kernel.python_mode.argument_conversion import convert
 from weft.dsl.kernel.sanitizer.tracer import Tracer
 
 _ERRORS: dict[str, type[KernelError]] = {
@@ -455,21 +456,8 @@ def _cast_constant(value: object, dtype: np.dtype, wraps: bool) -> Any:
     """
     if isinstance(value, enum.Enum):
         value = value.value
-    if isinstance(value, np.generic) and is_bfloat16(value.dtype):
-        value = np.float32(value)
-    if isinstance(value, (complex, np.complexfloating)) and dtype.kind in "iuf":
-        value = value.real
-    if dtype.kind in "iu" and isinstance(value, (float, np.floating)):
-        limits, value = np.iinfo(dtype), float(value)
-        if np.isnan(value):
-            return dtype.type(0)
-        return dtype.type(limits.min if value <= limits.min else limits.max if value >= limits.max else int(value))
-    if dtype.kind in "iu" and isinstance(value, (int, np.integer)):
-        bits = 8 * dtype.itemsize
-        wrapped = int(value) & ((1 << bits) - 1)
-        if type(value) is int and not np.iinfo(dtype).min <= value <= np.iinfo(dtype).max:
-            if not wraps or not -(2**63) <= value < 2**64:
-                raise KernelTypeError(f"Python int {value} is out of bounds for {dtype}")
-        return np.array(wrapped, f"u{dtype.itemsize}").view(dtype)[()]
+    if dtype.kind in "iu" and type(value) is int and not np.iinfo(dtype).min <= value <= np.iinfo(dtype).max:
+        if not wraps or not -(2**63) <= value < 2**64:
+            raise KernelTypeError(f"Python int {value} is out of bounds for {dtype}")
     with np.errstate(all="ignore"):
-        return dtype.type(value)
+        return convert(value, dtype)

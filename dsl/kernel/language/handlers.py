@@ -21,6 +21,7 @@ from weft.dsl.kernel.language.kernel_errors import LaunchError
 from weft.dsl.kernel.language.types import as_type
 from weft.dsl.kernel.language.value_operators import componentwise, is_vector
 from weft.dsl.kernel.language.values import BOOL, ArrayValue, Constant, describe
+from weft.dsl.kernel.python_mode.argument_conversion import convert as cast
 
 MAX_STATIC_SHARED = 48 * 1024  # bytes of shared memory that a block has on every GPU without a special request
 MAX_LOCAL = 512 * 1024  # bytes of local memory that a thread has on every GPU
@@ -76,9 +77,7 @@ def convert(call: Invocation, dtype: np.dtype, arguments: list[Any]) -> Any:
         value = arrays.element(call.c, value)
     value = call.c.number(value)
     if isinstance(value, Constant) and isinstance(value.value, int) and dtype.kind in "iu":
-        # A cast wraps around, even for a Python int.
-        bits = 8 * dtype.itemsize
-        return Constant(np.array(value.value & ((1 << bits) - 1), f"u{dtype.itemsize}").view(dtype)[()])
+        return Constant(cast(value.value, dtype))  # a cast wraps around, even for a Python int
     return call.c.cast(value, dtype)
 
 
