@@ -9,7 +9,7 @@ from __future__ import annotations
 import math
 from collections.abc import Callable
 from functools import partial
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any, Self
 
 import numpy as np
 
@@ -18,7 +18,6 @@ from weft.codegen.ops.pairs import Pair
 
 if TYPE_CHECKING:
     from weft.codegen.kernel_ir.builder import KernelBuilder
-    from weft.codegen.kernel_ir.operation import Value
 
 LN2 = math.log(2.0)
 
@@ -28,64 +27,67 @@ class Real:
 
     __slots__ = ("b", "value")
 
-    def __init__(self, b: KernelBuilder, value: Value) -> None:
+    def __init__(self, b: Any, value: Any) -> None:
         self.b = b
         self.value = value
 
-    def of(self, name: str, *others: Real | float) -> Real:
-        """Apply the op `name` to this number and `others`."""
+    def of(self, name: str, *others: Self | float, dtype: type | None = None) -> Self:
+        """Apply the op `name` to this number and `others`.
+
+        `dtype` is the dtype of the result if it differs from the operands' dtype.
+        """
         operands = [self.value, *(self.like(o).value for o in others)]
-        return Real(self.b, self.b.op(name, *operands))
+        return type(self)(self.b, self.b.op(name, *operands, dtype=dtype))
 
-    def like(self, number: Real | float) -> Real:
+    def like(self, number: Self | float) -> Self:
         """Return the constant `number` with the dtype of `self`, or `number` itself if it is a `Real`."""
-        return number if isinstance(number, Real) else Real(self.b, self.b.constant(number, self.value.type))
+        return number if isinstance(number, Real) else type(self)(self.b, self.b.constant(number, self.value.type))
 
-    def test(self, name: str, other: Real | float) -> Real:
+    def test(self, name: str, other: Self | float) -> Self:
         """Compare this number with `other` by the comparison op `name`."""
-        return Real(self.b, self.b.op(name, self.value, self.like(other).value, dtype=np.bool_))
+        return self.of(name, other, dtype=np.bool_)
 
-    def __add__(self, other: Real | float) -> Real:
+    def __add__(self, other: Self | float) -> Self:
         return self.of("add", other)
 
-    def __radd__(self, other: float) -> Real:
+    def __radd__(self, other: float) -> Self:
         return self.like(other) + self
 
-    def __sub__(self, other: Real | float) -> Real:
+    def __sub__(self, other: Self | float) -> Self:
         return self.of("subtract", other)
 
-    def __rsub__(self, other: float) -> Real:
+    def __rsub__(self, other: float) -> Self:
         return self.like(other) - self
 
-    def __mul__(self, other: Real | float) -> Real:
+    def __mul__(self, other: Self | float) -> Self:
         return self.of("multiply", other)
 
-    def __rmul__(self, other: float) -> Real:
+    def __rmul__(self, other: float) -> Self:
         return self.like(other) * self
 
-    def __truediv__(self, other: Real | float) -> Real:
+    def __truediv__(self, other: Self | float) -> Self:
         return self.of("divide", other)
 
-    def __rtruediv__(self, other: float) -> Real:
+    def __rtruediv__(self, other: float) -> Self:
         return self.like(other) / self
 
-    def __neg__(self) -> Real:
+    def __neg__(self) -> Self:
         return self.of("negative")
 
-    def __abs__(self) -> Real:
+    def __abs__(self) -> Self:
         return self.of("absolute")
 
-    def __lt__(self, other: Real | float) -> Real:
+    def __lt__(self, other: Self | float) -> Self:
         return self.test("less", other)
 
-    def __gt__(self, other: Real | float) -> Real:
+    def __gt__(self, other: Self | float) -> Self:
         return self.test("greater", other)
 
-    def __and__(self, other: Real) -> Real:
-        return Real(self.b, self.b.op("bitwise_and", self.value, other.value))
+    def __and__(self, other: Self | float) -> Self:
+        return self.of("bitwise_and", other)
 
-    def __or__(self, other: Real) -> Real:
-        return Real(self.b, self.b.op("bitwise_or", self.value, other.value))
+    def __or__(self, other: Self | float) -> Self:
+        return self.of("bitwise_or", other)
 
     def __invert__(self) -> Real:
         return Real(self.b, self.b.op("bitwise_xor", self.value, self.b.constant(True, np.bool_)))

@@ -9,11 +9,12 @@ array of such numbers is cheap to recompute, so the array is not materialized fo
 from __future__ import annotations
 
 from collections.abc import Callable
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, Self
 
 import numpy as np
 
 from weft.codegen.ops.definition import OpDef
+from weft.codegen.ops.pair_functions import Real
 
 if TYPE_CHECKING:
     from numpy.typing import DTypeLike
@@ -31,68 +32,43 @@ ROUNDS = 10
 _UFUNCS = {"_shift_left": "left_shift", "_shift_right_logical": "right_shift"}
 
 
-class _Number:
-    """Numbers in a kernel or in a NumPy array, with the same operators for both.
+class _Number(Real):
+    """Numbers in a kernel or, if the builder is None, in a NumPy array, with the same operators for both.
 
-    The same formula thus serves as expansion and as reference. Python numbers become constants of the same dtype.
+    The same formula thus serves as expansion and as reference.
     """
 
-    def __init__(self, value: Any, b: KernelBuilder | None = None) -> None:
-        self.value = value
-        self.b = b
+    __slots__ = ()
 
-    def like(self, number: float) -> _Number:
-        """Return a constant with the dtype of this number."""
-        if self.b is None:
-            return _Number(self.value.dtype.type(number))
-        return _Number(self.b.constant(number, self.value.type), self.b)
+    def like(self, number: Self | float) -> Self:
+        """Return the constant `number` with the dtype of `self`, or `number` itself if it is a `_Number`."""
+        if self.b is not None or isinstance(number, Real):
+            return super().like(number)
+        return type(self)(None, self.value.dtype.type(number))
 
-    def of(self, name: str, *others: _Number | float, dtype: type | None = None) -> _Number:
-        """Apply the op `name` to this number and `others`.
-
-        `dtype` is the dtype of the result if it differs from this number's dtype.
-        """
-        operands = [self.value, *(x.value if isinstance(x, _Number) else self.like(x).value for x in others)]
-        if self.b is None:
-            return _Number(getattr(np, _UFUNCS.get(name, name))(*operands))
-        return _Number(self.b.op(name, *operands, dtype=dtype), self.b)
+    def of(self, name: str, *others: Self | float, dtype: type | None = None) -> Self:
+        """Apply the op `name` to this number and `others`."""
+        if self.b is not None:
+            return super().of(name, *others, dtype=dtype)
+        operands = [self.value, *(self.like(x).value for x in others)]
+        return type(self)(None, getattr(np, _UFUNCS.get(name, name))(*operands))
 
     def cast(self, dtype: DTypeLike) -> _Number:
         """Return the number in another dtype."""
-        if self.b is None:
-            return _Number(self.value.astype(dtype))
-        return _Number(self.b.cast(self.value, dtype), self.b)
+        return _Number(self.b, self.value.astype(dtype) if self.b is None else self.b.cast(self.value, dtype))
 
-    def __add__(self, other: _Number | float) -> _Number:
-        return self.of("add", other)
-
-    def __sub__(self, other: _Number | float) -> _Number:
-        return self.of("subtract", other)
-
-    def __mul__(self, other: _Number | float) -> _Number:
-        return self.of("multiply", other)
-
-    def __truediv__(self, other: _Number | float) -> _Number:
-        return self.of("divide", other)
-
-    def __and__(self, other: _Number | float) -> _Number:
-        return self.of("bitwise_and", other)
-
-    def __or__(self, other: _Number | float) -> _Number:
-        return self.of("bitwise_or", other)
-
-    def __xor__(self, other: _Number | float) -> _Number:
+    def __xor__(self, other: Self | float) -> Self:
         return self.of("bitwise_xor", other)
 
-    def __lshift__(self, other: _Number | float) -> _Number:
+    def __lshift__(self, other: Self | float) -> Self:
         return self.of("_shift_left", other)
 
-    def __rshift__(self, other: _Number | float) -> _Number:
+    def __rshift__(self, other: Self | float) -> Self:
         return self.of("_shift_right_logical", other)
 
     def is_less(self, other: _Number) -> _Number:
         """Return 1 if this 64-bit word is less than `other`, otherwise 0."""
-        return self.of("less", other, dtype=np.bool_).cast(_WORD)
+        return self.test("less", other).cast(_WORD)
 
 
 def _high(x: _Number, y: Any) -> _Number:
@@ -142,18 +118,18 @@ def _begin(low: _Number, high: _Number, key_low: _Number, key_high: _Number) -> 
 
 
 def _philox(b: KernelBuilder, low: Value, high: Value, key_low: Value, key_high: Value) -> Value:
-    words = _begin(*(_Number(value, b) for value in (low, high, key_low, key_high)))
+    words = _begin(*(_Number(b, value) for value in (low, high, key_low, key_high)))
     with b.loop(b.constant(ROUNDS), "serial", initial=[word.value for word in words]) as loop:
-        loop.yield_(*(word.value for word in _round([_Number(value, b) for value in loop.carried])))
-    result: Value = _output_of([_Number(value, b) for value in loop.results], _Number(low, b) & 3).value
+        loop.yield_(*(word.value for word in _round([_Number(b, value) for value in loop.carried])))
+    result: Value = _output_of([_Number(b, value) for value in loop.results], _Number(b, low) & 3).value
     return result
 
 
 def _philox_reference(low: np.ndarray, high: np.ndarray, key_low: Any, key_high: Any) -> Any:
-    words = _begin(*(_Number(np.asarray(value)) for value in (low, high, key_low, key_high)))
+    words = _begin(*(_Number(None, np.asarray(value)) for value in (low, high, key_low, key_high)))
     for _ in range(ROUNDS):
         words = _round(words)
-    return _output_of(words, _Number(np.asarray(low)) & 3).value
+    return _output_of(words, _Number(None, np.asarray(low)) & 3).value
 
 
 def _op(name: str, loop: str, doc: str, formula: Callable[..., _Number], cost: int) -> OpDef:
@@ -163,8 +139,8 @@ def _op(name: str, loop: str, doc: str, formula: Callable[..., _Number], cost: i
         loop.index("-"),
         doc,
         loops=(loop,),
-        reference=lambda *values: formula(*(_Number(np.asarray(value)) for value in values)).value,
-        expand=lambda b, *values: formula(*(_Number(value, b) for value in values)).value,
+        reference=lambda *values: formula(*(_Number(None, np.asarray(value)) for value in values)).value,
+        expand=lambda b, *values: formula(*(_Number(b, value) for value in values)).value,
         cost=cost,
     )
 
