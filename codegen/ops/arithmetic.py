@@ -217,6 +217,12 @@ INTEGERS = "bBhHiIlLqQ"
 SAME_INTEGERS = tuple(f"{c}{c}->{c}" for c in INTEGERS)
 _NUMBER = {"b": "instruction or", "i": "instruction add", "u": "instruction add", "f": "instruction fadd"}
 
+
+def _truncating(name: str, instruction: str, reference: Any, doc: str) -> OpDef:
+    lowering = {kind: f"instruction {letter}{instruction}" for kind, letter in (("i", "s"), ("u", "u"))}
+    return OpDef(f"_truncate_{name}", 2, doc, loops=SAME_INTEGERS, reference=reference, lowering=lowering, cost=20)
+
+
 ROWS = (
     OpDef(
         "_complex",
@@ -368,22 +374,6 @@ ROWS = (
         on_pairs=pairs.conjugate,
         aliases=("conj",),
     ),
-    OpDef(
-        "_truncate_divide",
-        2,
-        "Divide integers and round towards zero; the division must not trap.",
-        loops=SAME_INTEGERS,
-        reference=_truncated,
-        lowering={"i": "instruction sdiv", "u": "instruction udiv"},
-        cost=20,
-    ),
-    OpDef(
-        "_truncate_remainder",
-        2,
-        "Return the remainder of `_truncate_divide`; the division must not trap.",
-        loops=SAME_INTEGERS,
-        reference=np.fmod,
-        lowering={"i": "instruction srem", "u": "instruction urem"},
-        cost=20,
-    ),
+    _truncating("divide", "div", _truncated, "Divide integers and round towards zero; the division must not trap."),
+    _truncating("remainder", "rem", np.fmod, "Return the remainder of `_truncate_divide`; the division must not trap."),
 )

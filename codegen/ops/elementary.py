@@ -52,8 +52,19 @@ def _round(name: str, doc: str) -> OpDef:
     return OpDef(name, 1, doc, lowering=lowering, on_pairs=pairs.by_parts("rint") if name == "rint" else None)
 
 
-def _scale(factor: float) -> Any:
-    return lambda b, x: b.op("multiply", x, b.constant(factor, x.type))
+def _scale(name: str, alias: str, factor: float, doc: str) -> OpDef:
+    """Return an op that multiplies its operand by a constant."""
+
+    def expand(b: KernelBuilder, x: Value) -> Value:
+        return b.op("multiply", x, b.constant(factor, x.type))
+
+    return OpDef(name, 1, doc, expand=expand, ulp=1, aliases=(alias,))
+
+
+def _part(name: str, position: int, doc: str, **own: Any) -> OpDef:
+    """Return the op for the real part (position 0) or the imaginary part of the operand."""
+    loops = (*(f"{c}->{c}" for c in "?bBhHiIlLqQefd"), "F->f", "D->d")
+    return OpDef(name, 1, doc, loops=loops, reference=getattr(np, name), on_pairs=lambda b, x: x[position], **own)
 
 
 def _logaddexp(exp: str, log1p: Any, one_log: float, b: KernelBuilder, x: Value, y: Value) -> Value:
@@ -156,22 +167,8 @@ ROWS = (
         "Return the next float after the first operand, in the direction of the second.",
         ulp=0,
     ),
-    OpDef(
-        "deg2rad",
-        1,
-        "Convert an angle from degrees to radians.",
-        expand=_scale(math.pi / 180),
-        ulp=1,
-        aliases=("radians",),
-    ),
-    OpDef(
-        "rad2deg",
-        1,
-        "Convert an angle from radians to degrees.",
-        expand=_scale(180 / math.pi),
-        ulp=1,
-        aliases=("degrees",),
-    ),
+    _scale("deg2rad", "radians", math.pi / 180, "Convert an angle from degrees to radians."),
+    _scale("rad2deg", "degrees", 180 / math.pi, "Convert an angle from radians to degrees."),
     OpDef(
         "logaddexp",
         2,
@@ -206,24 +203,8 @@ ROWS = (
     _special("erfc", "erfc", "Return 1 - erf(x), accurately even if erf(x) is near 1.", math.erfc),
     _special("gamma", "tgamma", "Return the gamma function of the operand.", _gamma),
     _special("lgamma", "lgamma", "Return the logarithm of the absolute value of the gamma function.", _lgamma),
-    OpDef(
-        "real",
-        1,
-        "Return the real part of the operand.",
-        loops=tuple(f"{c}->{c}" for c in "?bBhHiIlLqQefd") + ("F->f", "D->d"),
-        reference=np.real,
-        lowering=dict.fromkeys("biuf", "same"),
-        on_pairs=lambda b, x: x[0],
-    ),
-    OpDef(
-        "imag",
-        1,
-        "Return the imaginary part of the operand.",
-        loops=tuple(f"{c}->{c}" for c in "?bBhHiIlLqQefd") + ("F->f", "D->d"),
-        reference=np.imag,
-        expand=lambda b, x: zero(b, x),
-        on_pairs=lambda b, x: x[1],
-    ),
+    _part("real", 0, "Return the real part of the operand.", lowering=dict.fromkeys("biuf", "same")),
+    _part("imag", 1, "Return the imaginary part of the operand.", expand=zero),
 )
 
 

@@ -56,6 +56,20 @@ def _number_extreme(strict: str, b: KernelBuilder, x: Value, y: Value) -> Value:
     return select(b, either(b, test(b, strict, x, y), test(b, "not_equal", y, y)), x, y)
 
 
+def _extreme_op(name: str, strict: str, doc: str) -> OpDef:
+    """Return the op that selects the operand that is `strict` ("less" or "greater") than the other."""
+    ignores_nan, word = name.startswith("f"), "min" if strict == "less" else "max"
+    return OpDef(
+        name,
+        2,
+        doc,
+        expand=partial(_number_extreme if ignores_nan else _extreme, strict),
+        lowering={} if ignores_nan else {"i": f"intrinsic llvm.s{word}", "u": f"intrinsic llvm.u{word}"},
+        on_pairs=partial(pairs.extreme, f"{strict}_equal", ignores_nan=ignores_nan),
+        identity="highest" if strict == "less" else "lowest",
+    )
+
+
 def _clip(b: KernelBuilder, x: Value, low: Value, high: Value) -> Value:
     return b.op("minimum", b.op("maximum", x, low), high)
 
@@ -134,8 +148,14 @@ def _comparison(name: str, dunder: str, doc: str) -> OpDef:
     )
 
 
-def _bits(name: str) -> dict[str, str]:
-    return dict.fromkeys("biu", f"instruction {name}")
+def _bitwise(kind: str, identity: int, doc: str) -> OpDef:
+    lowering = dict.fromkeys("biu", f"instruction {kind}")
+    return OpDef(f"bitwise_{kind}", 2, doc, lowering=lowering, identity=identity, dunder=kind)
+
+
+def _guarded_shift(side: str, doc: str) -> OpDef:
+    expand, alias = partial(_shift, f"_shift_{side}"), f"bitwise_{side}_shift"
+    return OpDef(f"{side}_shift", 2, doc, expand=expand, cost=4, dunder=f"{side[0]}shift", aliases=(alias,))
 
 
 def _unguarded_shift(name: str, instruction: str, reference: Any, doc: str) -> OpDef:
@@ -160,18 +180,9 @@ ROWS = (
     _logical("or", False, "Return whether at least one operand is nonzero."),
     _logical("xor", False, "Return whether exactly one operand is nonzero."),
     OpDef("logical_not", 1, "Return whether the operand is zero.", expand=_logical_not, on_pairs=_logical_not),
-    OpDef(
-        "bitwise_and", 2, "Return the bitwise AND of the operands.", lowering=_bits("and"), identity=-1, dunder="and"
-    ),
-    OpDef("bitwise_or", 2, "Return the bitwise OR of the operands.", lowering=_bits("or"), identity=0, dunder="or"),
-    OpDef(
-        "bitwise_xor",
-        2,
-        "Return the bitwise exclusive OR of the operands.",
-        lowering=_bits("xor"),
-        identity=0,
-        dunder="xor",
-    ),
+    _bitwise("and", -1, "Return the bitwise AND of the operands."),
+    _bitwise("or", 0, "Return the bitwise OR of the operands."),
+    _bitwise("xor", 0, "Return the bitwise exclusive OR of the operands."),
     OpDef(
         "invert",
         1,
@@ -180,23 +191,10 @@ ROWS = (
         dunder="invert",
         aliases=("bitwise_not", "bitwise_invert"),
     ),
-    OpDef(
-        "left_shift",
-        2,
-        "Shift the bits to the left; return 0 if the shift count is at least the number of bits.",
-        expand=partial(_shift, "_shift_left"),
-        cost=4,
-        dunder="lshift",
-        aliases=("bitwise_left_shift",),
-    ),
-    OpDef(
-        "right_shift",
-        2,
+    _guarded_shift("left", "Shift the bits to the left; return 0 if the shift count is at least the number of bits."),
+    _guarded_shift(
+        "right",
         "Shift the bits to the right; fill the vacated bits with the sign bit, or with 0 if the dtype is unsigned.",
-        expand=partial(_shift, "_shift_right"),
-        cost=4,
-        dunder="rshift",
-        aliases=("bitwise_right_shift",),
     ),
     OpDef(
         "bitwise_count",
@@ -226,40 +224,10 @@ ROWS = (
         partial(_as_if, "u", np.right_shift),
         "Shift to the right logically, by less than the width.",
     ),
-    OpDef(
-        "minimum",
-        2,
-        "Return the smaller operand, or NaN if either operand is NaN.",
-        expand=partial(_extreme, "less"),
-        lowering={"i": "intrinsic llvm.smin", "u": "intrinsic llvm.umin"},
-        on_pairs=partial(pairs.extreme, "less_equal"),
-        identity="highest",
-    ),
-    OpDef(
-        "maximum",
-        2,
-        "Return the larger operand, or NaN if either operand is NaN.",
-        expand=partial(_extreme, "greater"),
-        lowering={"i": "intrinsic llvm.smax", "u": "intrinsic llvm.umax"},
-        on_pairs=partial(pairs.extreme, "greater_equal"),
-        identity="lowest",
-    ),
-    OpDef(
-        "fmin",
-        2,
-        "Return the smaller operand; if one operand is NaN, return the other.",
-        expand=partial(_number_extreme, "less"),
-        on_pairs=partial(pairs.extreme, "less_equal", ignores_nan=True),
-        identity="highest",
-    ),
-    OpDef(
-        "fmax",
-        2,
-        "Return the larger operand; if one operand is NaN, return the other.",
-        expand=partial(_number_extreme, "greater"),
-        on_pairs=partial(pairs.extreme, "greater_equal", ignores_nan=True),
-        identity="lowest",
-    ),
+    _extreme_op("minimum", "less", "Return the smaller operand, or NaN if either operand is NaN."),
+    _extreme_op("maximum", "greater", "Return the larger operand, or NaN if either operand is NaN."),
+    _extreme_op("fmin", "less", "Return the smaller operand; if one operand is NaN, return the other."),
+    _extreme_op("fmax", "greater", "Return the larger operand; if one operand is NaN, return the other."),
     OpDef(
         "clip",
         3,

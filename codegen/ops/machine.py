@@ -62,6 +62,11 @@ def _of_pi_reference(quarter: int, x: np.ndarray) -> Any:
     return np.where((wide == 0) & (quarter == 0), wide, value).astype(np.asarray(x).dtype)
 
 
+def _op_of_pi(name: str, quarter: int, doc: str) -> OpDef:
+    formula, reference = partial(_of_pi, quarter), partial(_of_pi_reference, quarter)
+    return OpDef(name, 1, doc, loops=_FLOATS, reference=reference, expand=formula, cost=40, ulp=4)
+
+
 _BITS = tuple(f"{c}->{c}" for c in INTEGERS)
 
 
@@ -158,24 +163,6 @@ ROWS = (
         cost=40,
         ulp=4,
     ),
-    OpDef(
-        "sinpi",
-        1,
-        "Return sin(pi x), the sine of an angle of x half turns.",
-        loops=_FLOATS,
-        reference=partial(_of_pi_reference, 0),
-        expand=partial(_of_pi, 0),
-        cost=40,
-        ulp=4,
-    ),
-    OpDef(
-        "cospi",
-        1,
-        "Return cos(pi x), the cosine of an angle of x half turns.",
-        loops=_FLOATS,
-        reference=partial(_of_pi_reference, 1),
-        expand=partial(_of_pi, 1),
-        cost=40,
-        ulp=4,
-    ),
+    _op_of_pi("sinpi", 0, "Return sin(pi x), the sine of an angle of x half turns."),
+    _op_of_pi("cospi", 1, "Return cos(pi x), the cosine of an angle of x half turns."),
 )
