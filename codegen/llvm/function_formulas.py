@@ -49,7 +49,7 @@ class _Format:
 
 
 # fmt: off
-_FLOAT32 = _Format(
+FLOAT32 = _Format(
     np.dtype(np.float32), "i32", 23, 127, 0.693145751953125, 1.428606765330187e-06,
     -104.0, 89.0, -151.0, 129.0, 88.0, -20.0, 20.0, 24,
     (0.4999999403953552, 0.16666516661643982, 0.04166810214519501, 0.008369210176169872, 0.0013838501181453466),
@@ -68,10 +68,10 @@ _FLOAT64 = _Format(
      -0.05326776231098483, 0.05415957811737295, -0.06275042098787188, 0.056968852520922424, -0.024276307345661163),
 )
 # fmt: on
-_FORMATS = {4: _FLOAT32, 8: _FLOAT64}
+_FORMATS = {4: FLOAT32, 8: _FLOAT64}
 
 
-class _Text:
+class FloatText:
     """Builder of LLVM text for arithmetic on vectors, or on scalars if `lanes` is 0.
 
     Instruction names begin with ``%m``, so that the user's fast-math flags are not applied to these instructions.
@@ -84,7 +84,8 @@ class _Text:
         self.kind = wide(scalar_type(format.dtype), lanes)
         self.whole = wide(format.integer, lanes)
 
-    def _line(self, text: str) -> str:
+    def line(self, text: str) -> str:
+        """Append an instruction, and return the name of its result."""
         name = f"%m{self.writer.fresh_number()}"
         self.writer.lines.append(f"  {name} = {text}")
         return name
@@ -102,34 +103,34 @@ class _Text:
 
     def op(self, word: str, x: str, y: str) -> str:
         """Append an instruction with two float operands."""
-        return self._line(f"{word} {self.kind} {x}, {y}")
+        return self.line(f"{word} {self.kind} {x}, {y}")
 
     def bits_op(self, word: str, x: str, y: int | str) -> str:
         """Append an instruction with two integer operands."""
-        return self._line(f"{word} {self.whole} {x}, {self.integer(y) if isinstance(y, int) else y}")
+        return self.line(f"{word} {self.whole} {x}, {self.integer(y) if isinstance(y, int) else y}")
 
     def fma(self, x: str, y: str, z: str) -> str:
         """Emit x * y + z, rounded once, and return the result's text."""
         name = f"llvm.fma.{suffix(scalar_type(self.format.dtype), self.lanes)}"
         self.writer.declare(name, self.kind, [self.kind] * 3)
-        return self._line(f"call {self.kind} @{name}({', '.join(f'{self.kind} {v}' for v in (x, y, z))})")
+        return self.line(f"call {self.kind} @{name}({', '.join(f'{self.kind} {v}' for v in (x, y, z))})")
 
     def test(self, word: str, x: str, value: float) -> str:
         """Compare `x` with a constant by the LLVM predicate `word`. Ordered predicates are false for NaN."""
-        return self._line(f"fcmp {word} {self.kind} {x}, {self.number(value)}")
+        return self.line(f"fcmp {word} {self.kind} {x}, {self.number(value)}")
 
     def select(self, condition: str, x: str, y: str, kind: str = "") -> str:
         """Emit a select: `x` where `condition` holds, and `y` elsewhere."""
         kind = kind or self.kind
-        return self._line(f"select {wide('i1', self.lanes)} {condition}, {kind} {x}, {kind} {y}")
+        return self.line(f"select {wide('i1', self.lanes)} {condition}, {kind} {x}, {kind} {y}")
 
     def as_bits(self, x: str) -> str:
         """Reinterpret the bits of a float as an integer."""
-        return self._line(f"bitcast {self.kind} {x} to {self.whole}")
+        return self.line(f"bitcast {self.kind} {x} to {self.whole}")
 
     def as_float(self, bits: str) -> str:
         """Reinterpret the bits of an integer as a float."""
-        return self._line(f"bitcast {self.whole} {bits} to {self.kind}")
+        return self.line(f"bitcast {self.whole} {bits} to {self.kind}")
 
     def polynomial(self, x: str, square: str, coefficients: tuple[float, ...]) -> str:
         """Evaluate a polynomial, whose coefficients start with the constant term.
@@ -244,13 +245,13 @@ class _Text:
         return self.select(self.test("ogt", x, 0.0), result, outside)
 
 
-def _exp(t: _Text, x: str) -> str:
+def _exp(t: FloatText, x: str) -> str:
     y = t.clamp(x, t.format.exp_low, t.format.exp_high)
     anchored, r = t.split(y)
     return t.scaled(t.op("fadd", t.expm1_reduced(r), t.number(1.0)), anchored, y)
 
 
-def _exp2(t: _Text, x: str) -> str:
+def _exp2(t: FloatText, x: str) -> str:
     y = t.clamp(x, t.format.exp2_low, t.format.exp2_high)
     anchored = t.op("fadd", y, t.number(t.anchor))
     rest = t.op("fsub", y, t.op("fsub", anchored, t.number(t.anchor)))
@@ -258,7 +259,7 @@ def _exp2(t: _Text, x: str) -> str:
     return t.scaled(t.op("fadd", t.expm1_reduced(r), t.number(1.0)), anchored, y)
 
 
-def _expm1(t: _Text, x: str) -> str:
+def _expm1(t: FloatText, x: str) -> str:
     y = t.clamp(x, t.format.expm1_low, t.format.exp_high)
     anchored, r = t.split(y)
     big = t.test("ogt", y, t.format.near_overflow)
@@ -268,7 +269,7 @@ def _expm1(t: _Text, x: str) -> str:
     return t.unchanged_if_tiny(x, result)
 
 
-def _tanh(t: _Text, x: str) -> str:
+def _tanh(t: FloatText, x: str) -> str:
     size = t.magnitude(x)
     anchored, r = t.split(t.clamp(t.op("fadd", size, size), None, t.format.tanh_high))
     scale = t.power_of_two(anchored)
@@ -277,16 +278,16 @@ def _tanh(t: _Text, x: str) -> str:
     return t.unchanged_if_tiny(x, t.with_sign(result, x))
 
 
-def _log(t: _Text, x: str) -> str:
+def _log(t: FloatText, x: str) -> str:
     return t.log_bounds(x, t.log_of(*t.parts(x)))
 
 
-def _log2(t: _Text, x: str) -> str:
+def _log2(t: FloatText, x: str) -> str:
     e, f = t.parts(x)
     return t.log_bounds(x, t.fma(t.op("fadd", t.log1p_residual(f), f), t.number(1 / math.log(2)), e))
 
 
-def _log1p(t: _Text, x: str) -> str:
+def _log1p(t: FloatText, x: str) -> str:
     u = t.op("fadd", x, t.number(1.0))
     lost = t.op("fsub", x, t.op("fsub", u, t.number(1.0)))
     result = t.op("fadd", t.log_of(*t.parts(u)), t.op("fdiv", lost, u))
@@ -294,7 +295,7 @@ def _log1p(t: _Text, x: str) -> str:
 
 
 # C name -> formula.
-FORMULAS: dict[str, Callable[[_Text, str], str]] = {
+FORMULAS: dict[str, Callable[[FloatText, str], str]] = {
     "exp": _exp,
     "exp2": _exp2,
     "expm1": _expm1,
@@ -314,7 +315,7 @@ def formula(writer: Writer, target: Target, name: str, dtype: np.dtype, operands
     """
     if name not in FORMULAS or not has_fma(target):
         return None
-    return FORMULAS[name](_Text(writer, _FORMATS[dtype.itemsize], lanes), *operands)
+    return FORMULAS[name](FloatText(writer, _FORMATS[dtype.itemsize], lanes), *operands)
 
 
 def has_fma(target: Target) -> bool:
