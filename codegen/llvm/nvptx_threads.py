@@ -15,7 +15,23 @@ from weft.codegen.llvm.emit import Emitter, Item
 from weft.codegen.llvm.emit_text import bit_width
 
 _REGISTERS = {"thread_index": "tid", "block_index": "ctaid", "block_size": "ntid", "grid_size": "nctaid"}
+# Operations that are a single intrinsic: its name, and the type of its result.
+_INTRINSICS = {
+    "barrier": ("llvm.nvvm.barrier0", "void"),
+    "warp_barrier": ("llvm.nvvm.bar.warp.sync", "void"),
+    "active_mask": ("llvm.nvvm.activemask", "i32"),
+    "clock": ("llvm.nvvm.read.ptx.sreg.clock64", "i64"),
+    "sleep": ("llvm.nvvm.nanosleep", "void"),
+}
 _FULL = "-1"  # the mask of all 32 lanes
+
+
+def intrinsic(emitter: Emitter, operation: Operation) -> None:
+    """Emit an operation as a call to the intrinsic with the same operands."""
+    name, kind = _INTRINSICS[operation.opcode]
+    text = emitter.call(name, kind, [(emitter.type_of(v.type), emitter.scalar_of(v)) for v in operation.operands])
+    if operation.results:
+        emitter.set(operation, Item(text))
 
 
 def number(emitter: Emitter, operation: Operation) -> None:
@@ -43,22 +59,12 @@ def _index(emitter: Emitter, operation: Operation, text: str) -> None:
 # -- barriers -------------------------------------------------------------------------------------
 
 
-def barrier(emitter: Emitter, operation: Operation | None = None) -> None:
-    """Emit a barrier for all threads of the block."""
-    emitter.call("llvm.nvvm.barrier0", "void", [])
-
-
 def barrier_vote(emitter: Emitter, operation: Operation) -> None:
     """Emit a block-wide barrier that also combines the threads' conditions, or counts the true ones."""
     kind = operation.attributes["kind"]
     said = emitter.line(f"zext i1 {emitter.scalar_of(operation.operands[0])} to i32")
     name = f"llvm.nvvm.barrier0.{'popc' if kind == 'count' else kind}"
     emitter.set(operation, Item(emitter.call(name, "i32", [("i32", said)])))
-
-
-def warp_barrier(emitter: Emitter, operation: Operation) -> None:
-    """Emit a barrier of the lanes in a mask."""
-    emitter.call("llvm.nvvm.bar.warp.sync", "void", [("i32", emitter.scalar_of(operation.operands[0]))])
 
 
 def grid_barrier(emitter: Emitter, operation: Operation) -> None:
@@ -73,7 +79,7 @@ def grid_barrier(emitter: Emitter, operation: Operation) -> None:
     declared = f"{counters} = internal addrspace(1) global [{slots} x i32] zeroinitializer, align 4"
     if declared not in emitter.globals:
         emitter.globals.append(declared)
-    barrier(emitter)
+    emitter.call("llvm.nvvm.barrier0", "void", [])
     threads = [special_register(emitter, f"tid.{axis}") for axis in "xyz"]
     blocks = [special_register(emitter, f"ctaid.{axis}") for axis in "xyz"]
     sizes = [special_register(emitter, f"nctaid.{axis}") for axis in "xyz"]
@@ -95,7 +101,7 @@ def grid_barrier(emitter: Emitter, operation: Operation) -> None:
     flipped = emitter.line(f"icmp slt i32 {emitter.line(f'xor i32 {now}, {old}')}, 0")
     emitter.do(f"br i1 {flipped}, label %through{k}, label %wait{k}")
     emitter.start_label(f"through{k}")
-    barrier(emitter)
+    emitter.call("llvm.nvvm.barrier0", "void", [])
 
 
 def _all_zero(emitter: Emitter, numbers: list[str]) -> str:
@@ -184,11 +190,6 @@ def match(emitter: Emitter, operation: Operation) -> None:
     emitter.set_results(operation, "{i32, i1}", both)
 
 
-def active_mask(emitter: Emitter, operation: Operation) -> None:
-    """Emit code that reads the mask of the active lanes."""
-    emitter.set(operation, Item(emitter.call("llvm.nvvm.activemask", "i32", [])))
-
-
 def warp_reduce(emitter: Emitter, operation: Operation) -> None:
     """Emit a warp reduction of 32-bit integers as one instruction, which requires sm_80.
 
@@ -201,32 +202,15 @@ def warp_reduce(emitter: Emitter, operation: Operation) -> None:
     emitter.set(operation, Item(emitter.call(f"llvm.nvvm.redux.sync.{kind}", "i32", arguments)))
 
 
-# -- time -----------------------------------------------------------------------------------------
-
-
-def clock(emitter: Emitter, operation: Operation) -> None:
-    """Emit a read of the multiprocessor's cycle counter."""
-    emitter.set(operation, Item(emitter.call("llvm.nvvm.read.ptx.sreg.clock64", "i64", [])))
-
-
-def sleep(emitter: Emitter, operation: Operation) -> None:
-    """Emit a sleep for approximately the number of nanoseconds given by the operand."""
-    emitter.call("llvm.nvvm.nanosleep", "void", [("i32", emitter.scalar_of(operation.operands[0]))])
-
-
 OPERATIONS: dict[str, Callable[[Emitter, Operation], None]] = {
     **dict.fromkeys(_REGISTERS, number),
+    **dict.fromkeys(_INTRINSICS, intrinsic),
     "lane_index": lane_index,
-    "barrier": barrier,
     "barrier_vote": barrier_vote,
-    "warp_barrier": warp_barrier,
     "grid_barrier": grid_barrier,
     "shuffle_xor": shuffle_xor,
     "shuffle": shuffle,
     "vote": vote,
     "match": match,
-    "active_mask": active_mask,
     "warp_reduce": warp_reduce,
-    "clock": clock,
-    "sleep": sleep,
 }
