@@ -26,6 +26,7 @@ from weft.codegen.passes.reduction_identities import reduction_identities
 from weft.codegen.schedules.decision import Decision
 from weft.codegen.schedules.lanes import LaneWriter, Slot
 from weft.codegen.schedules.nest import Nest, has_regions, prefers_columns
+from weft.codegen.schedules.reductions import reduce_warp
 from weft.codegen.schedules.writer import ThreadWriter
 from weft.codegen.target import Target
 from weft.runtime import RowLimits
@@ -241,8 +242,7 @@ class TileScanner:
     def from_lane(self, value: Value, lane: int, mode: str = "idx") -> Value:
         """Return the value of another lane.
 
-        Mode "idx" reads lane number `lane`. Mode "up" reads the lane that is `lane` below this thread's lane. Mode
-        "xor" reads this thread's lane number xor `lane`.
+        Mode "idx" reads lane number `lane`. Mode "up" reads the lane that is `lane` below this thread's lane.
         """
         w = self.w
         operands = (w.number(ALL_LANES, np.uint32), value, w.number(lane, np.int32))
@@ -295,11 +295,7 @@ class TileScanner:
 
     def reduce_lanes(self, value: Value) -> Value:
         """Reduce a value over the lanes of a warp by butterfly shuffles, and give all lanes the result."""
-        distance = GPU.warp // 2
-        while distance:
-            value = self.combine(value, self.from_lane(value, distance, "xor"))
-            distance //= 2
-        return value
+        return reduce_warp(self.w, (self.of.operation.opcode,), (value,), GPU.warp // 2)[0]
 
     def finish(self, slots: Sequence[Slot], before: Value) -> None:
         """Set the result of each element, given `before`, the total of all elements before the warp."""

@@ -15,9 +15,9 @@ from collections.abc import Mapping
 from dataclasses import dataclass
 from math import prod
 
-from weft.codegen.kernel_ir.operation import Block, Kernel, Operation, Value, program_order
+from weft.codegen.kernel_ir.operation import Kernel, Operation, Value, program_order
 from weft.codegen.schedules.decision import Decision
-from weft.codegen.schedules.nest import Nest
+from weft.codegen.schedules.nest import Nest, reduction_chain
 from weft.codegen.schedules.writer import ThreadWriter
 from weft.codegen.target import Target
 
@@ -77,7 +77,9 @@ class _StepWriter:
 
     def _tile(self, loop: Operation) -> None:
         """Emit the code for this thread's elements of a tile, with all loads before the stores."""
-        levels, before, body = _points(loop)
+        levels = reduction_chain(loop)
+        *between, body = ([o for o in level.regions[0].operations if o.opcode != "yield"] for level in levels)
+        before = [o for operations in between for o in operations[:-1]]
         extents = [self.constants[level.operands[1]] for level in levels]
         points = prod(extents)
         assert points % self.w.threads == 0
@@ -103,20 +105,6 @@ class _StepWriter:
             assert w.threads % extent == 0
         apart = slot // prod(extents[1:])
         w.map[_index(levels[0])] = w.compute("add", rest, apart) if apart else rest
-
-
-def _points(loop: Operation) -> tuple[list[Operation], list[Operation], list[Operation]]:
-    """Return the nested loops over a tile, the operations between them, and the body."""
-    levels: list[Operation] = [loop]
-    before: list[Operation] = []
-    while True:
-        body: Block = levels[-1].regions[0]
-        operations = [o for o in body.operations if o.opcode != "yield"]
-        last = operations[-1]
-        if last.opcode != "for" or last.attributes["role"] != "reduce":
-            return levels, before, operations
-        before += operations[:-1]
-        levels.append(last)
 
 
 def _index(loop: Operation) -> Value:
