@@ -117,8 +117,11 @@ REFUSED: dict[str, str] = {
 _INTRINSICS = {3: "stop_iteration", 5: "positive", 6: "list_to_tuple"}  # of CALL_INTRINSIC_1
 
 
-def decode(code: CodeType) -> list[CodeInstruction]:
-    """Return the instructions of a code object, or raise Unreadable if its byte code is not supported."""
+def decode(code: CodeType, *, compared: bool = False) -> list[CodeInstruction]:
+    """Return the instructions of a code object, or raise Unreadable if its byte code is not supported.
+
+    If the instructions are only `compared`, an unsupported opcode becomes an instruction with the name of the opcode.
+    """
     found: list[CodeInstruction] = []
     starts: dict[int, int] = {}
     # of a branch or `next`: the target's offset, and whether the jump is taken if the test is true
@@ -143,7 +146,7 @@ def decode(code: CodeType) -> list[CodeInstruction]:
         elif opcode in BRANCHES:
             _branch(found, jumps, row, *BRANCHES[opcode])
         else:
-            for name, argument in _plain(row, opcode, names, found):
+            for name, argument in _plain(row, opcode, names, found, compared):
                 if name == "next":
                     jumps[len(found)], argument = (argument, False), None
                 found.append(CodeInstruction(name, argument, row.positions))
@@ -171,7 +174,9 @@ def _branch(found: list[CodeInstruction], jumps: dict[int, tuple[int, bool]], ro
         found.append(CodeInstruction("pop", None, where))
 
 
-def _plain(row: Any, opcode: str, names: Any, found: list[CodeInstruction]) -> Iterator[tuple[str, Any]]:
+def _plain(
+    row: Any, opcode: str, names: Any, found: list[CodeInstruction], compared: bool
+) -> Iterator[tuple[str, Any]]:
     """Yield pairs (name, argument) of the instructions that replace an opcode other than a jump."""
     if opcode in TRANSLATIONS:
         instructions = TRANSLATIONS[opcode]
@@ -206,9 +211,9 @@ def _plain(row: Any, opcode: str, names: Any, found: list[CodeInstruction]) -> I
         case "CALL_FUNCTION_EX":
             # Since Python 3.14, there is always a keywords operand, which may be NULL.
             keywords = found.pop().name != "null" if sys.version_info >= (3, 14) else row.arg & 1
-            if keywords:
+            if keywords and not compared:
                 raise Unreadable("** is not read", row.positions.lineno)
-            yield "call_star", None
+            yield "call_star", keywords or None
         case "CALL_INTRINSIC_1" if row.arg in _INTRINSICS:
             yield _INTRINSICS[row.arg], None
         case "LIST_APPEND" if row.arg == 1:  # `[*x, y]`
@@ -227,6 +232,8 @@ def _plain(row: Any, opcode: str, names: Any, found: list[CodeInstruction]) -> I
             yield "load_global", row.argrepr
         case "LOAD_COMMON_CONSTANT" if row.argrepr == "AssertionError":
             yield "assertion", None
+        case _ if compared:
+            yield opcode, row.argval
         case _:
             what = REFUSED.get(opcode, f"the opcode {opcode}")
             raise Unreadable(f"{what} is not read", row.positions.lineno)

@@ -208,7 +208,7 @@ def _compile(tree: Tree, code: CodeType) -> CodeType:
 
 def _modules(code: CodeType) -> set[str]:
     """Return the names of global variables that `code` uses like modules, such as `math` in ``math.sqrt(x)``."""
-    rows = decode(code)
+    rows = decode(code, compared=True)
     found: set[str] = set()
     for first, second, third, fourth in zip(rows, rows[1:], rows[2:], rows[3:], strict=False):
         names = first.name, first.argument, second.name, third.name
@@ -234,7 +234,7 @@ def _same(first: Any, second: Any) -> bool:
         return (
             first.co_name == second.co_name
             and _interface(first) == _interface(second)
-            and equivalent(decode(first), decode(second), _same)
+            and equivalent(decode(first, compared=True), decode(second, compared=True), _same)
         )
     if isinstance(first, tuple) and isinstance(second, tuple) and len(first) == len(second):
         return all(_same(a, b) for a, b in zip(first, second, strict=True))

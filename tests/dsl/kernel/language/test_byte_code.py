@@ -339,3 +339,11 @@ def test_lambdas_in_defaults_of_lambdas() -> None:
     assert read(outer.format(text)) == outer.format(text)
     (tree,) = (n for n in ast.walk(ast.parse(text)) if isinstance(n, ast.Lambda) and len(n.args.args) == 2)
     assert equals(tree, eval(text).__code__)
+
+
+@pytest.mark.parametrize("text", ["lambda x: [k * x for k in range(3)]", "lambda x: f(x, 3, **x)"])
+def test_code_that_is_not_read_can_be_compared(text: str) -> None:
+    tree, other = (ast.parse(t, mode="eval").body for t in (text, text.replace("3", "4")))
+    assert isinstance(tree, ast.Lambda) and isinstance(other, ast.Lambda)
+    code = eval(text).__code__
+    assert equals(tree, code) and not equals(other, code)
