@@ -19,13 +19,18 @@ STAGES = ("plan", "kernel", "llvm", "asm", "launch")
 
 
 class Setting(NamedTuple):
-    """A setting, with its environment variable, its default value and its description."""
+    """A setting, with its default value, its description and its environment variable, if this is not ``WEFT_<NAME>``."""
 
     name: str
-    env: str
     parse: Callable[[str], Any]
     default: Any
     doc: str
+    variable: str = ""
+
+    @property
+    def env(self) -> str:
+        """The environment variable of the setting."""
+        return self.variable or f"WEFT_{self.name.upper()}"
 
 
 def _flag(text: str) -> bool:
@@ -64,127 +69,90 @@ def _choice(*names: str) -> Callable[[str], str]:
 TABLE = (
     Setting(
         "device",
-        "WEFT_DEVICE",
         str,
         "",
         'default device, such as "cpu", "cuda:0", "simt" (GPU schedules on the CPU) or "null" (compilation without execution); if empty, the first GPU, or the CPU on a machine without a GPU',
     ),
-    Setting("cache", "WEFT_CACHE", _flag, True, "whether weft stores compiled kernels on disk"),
-    Setting("plans", "WEFT_PLANS", _flag, True, "whether weft stores plans on disk, in addition to compiled kernels"),
-    Setting(
-        "cache_dir",
-        "WEFT_CACHE_DIR",
-        str,
-        "",
-        "folder of the disk cache; if empty, the folder named weft in the XDG cache folder",
-    ),
-    Setting("cache_size", "WEFT_CACHE_SIZE", _count, 512 << 20, "maximum size of the disk cache in bytes"),
+    Setting("cache", _flag, True, "whether weft stores compiled kernels on disk"),
+    Setting("plans", _flag, True, "whether weft stores plans on disk, in addition to compiled kernels"),
+    Setting("cache_dir", str, "", "folder of the disk cache; if empty, the folder named weft in the XDG cache folder"),
+    Setting("cache_size", _count, 512 << 20, "maximum size of the disk cache in bytes"),
     Setting(
         "immediate",
-        "WEFT_IMMEDIATE",
         _count,
         32768,
         "maximum number of elements for which operations in host memory are executed immediately; 0 disables immediate execution; weft reads this variable only when it is imported",
     ),
-    Setting("debug", "WEFT_DEBUG", _stages, (), f"comma-separated list of stages to print: {', '.join(STAGES)}"),
-    Setting("dump", "WEFT_DUMP", str, "", "folder to which weft writes the output of every stage for each kernel"),
+    Setting("debug", _stages, (), f"comma-separated list of stages to print: {', '.join(STAGES)}"),
+    Setting("dump", str, "", "folder to which weft writes the output of every stage for each kernel"),
     Setting(
         "weak_scalars",
-        "WEFT_WEAK_SCALARS",
         _flag,
         False,
         "whether Python numbers in weft.cuda kernels follow NumPy's type promotion rules instead of Numba's",
     ),
-    Setting("checked", "WEFT_CHECKED", _flag, False, "whether kernels check the bounds of every index"),
-    Setting(
-        "sanitize",
-        "WEFT_SANITIZE",
-        _flag,
-        False,
-        "whether the sanitizer runs kernels on the CPU and checks every memory access",
-    ),
-    Setting(
-        "kernel_python",
-        "WEFT_KERNEL_PYTHON",
-        _flag,
-        False,
-        "whether kernels run as plain Python code, for use with a debugger",
-    ),
+    Setting("checked", _flag, False, "whether kernels check the bounds of every index"),
+    Setting("sanitize", _flag, False, "whether the sanitizer runs kernels on the CPU and checks every memory access"),
+    Setting("kernel_python", _flag, False, "whether kernels run as plain Python code, for use with a debugger"),
     Setting(
         "default_ptx_cc",
-        "NUMBA_CUDA_DEFAULT_PTX_CC",
         str,
         "",
         "compute capability of PTX that is compiled without a GPU, such as 9.0; empty: 7.5",
+        "NUMBA_CUDA_DEFAULT_PTX_CC",
     ),
     Setting(
         "progress",
-        "WEFT_PROGRESS",
         _flag,
         True,
         "whether the terminal shows a progress line for compilations that last longer than one second",
     ),
-    Setting(
-        "nvtx",
-        "WEFT_NVTX",
-        _flag,
-        False,
-        "whether NVIDIA's profilers show launches as NVTX ranges; requires the nvtx package",
-    ),
+    Setting("nvtx", _flag, False, "whether NVIDIA's profilers show launches as NVTX ranges; requires the nvtx package"),
     Setting(
         "interpret",
-        "WEFT_INTERPRET",
         _choice("auto", "always", "never"),
         "auto",
         'whether weft interprets programs that have no plan: "always", "never", or "auto" (on the CPU, until compilation would save time)',
     ),
     Setting(
         "host_fallback",
-        "WEFT_HOST_FALLBACK",
         _choice("ignore", "warn", "raise"),
         "warn",
         'response to an operation on GPU arrays that NumPy executes on the host: "ignore", "warn" (once per source line and operation), or "raise"',
     ),
     Setting(
         "strict",
-        "WEFT_STRICT",
         _flag,
         False,
         "whether optimizer errors raise an exception (otherwise, weft issues a warning and interprets the program) and tracebacks include weft's frames",
     ),
     Setting(
-        "verify",
-        "WEFT_VERIFY",
-        _flag,
-        False,
-        "whether weft also interprets every program that has a plan, and compares the results",
+        "verify", _flag, False, "whether weft also interprets every program that has a plan, and compares the results"
     ),
     Setting(
         "background",
-        "WEFT_BACKGROUND",
         _flag,
         True,
         "whether a second process compiles programs while weft interprets them; if 0, each program waits for its compilation",
     ),
     Setting(
         "threads",
-        "WEFT_NUM_THREADS",
         _count,
         0,
         "number of threads of the CPU device; 0 means one thread per usable core",
+        "WEFT_NUM_THREADS",
     ),
     Setting(
         "graphs",
-        "WEFT_GRAPHS",
         _count,
         3,
         "number of runs after which weft converts a plan of small kernels to a CUDA graph; 0 disables CUDA graphs",
     ),
-    Setting("xdg_cache", "XDG_CACHE_HOME", str, "", "the user's cache folder"),
-    Setting("cuda_visible", "CUDA_VISIBLE_DEVICES", str, None, "the GPUs that CUDA shows"),
-    Setting("cuda_home", "CUDA_HOME", str, "", "folder of a CUDA toolkit"),
-    Setting("cuda_path", "CUDA_PATH", str, "", "the same, as NVIDIA's installers call it"),
-    Setting("conda_prefix", "CONDA_PREFIX", str, "", "folder of a conda environment"),
+    Setting("xdg_cache", str, "", "the user's cache folder", "XDG_CACHE_HOME"),
+    Setting("cuda_visible", str, None, "the GPUs that CUDA shows", "CUDA_VISIBLE_DEVICES"),
+    Setting("cuda_home", str, "", "folder of a CUDA toolkit", "CUDA_HOME"),
+    Setting("cuda_path", str, "", "the same, as NVIDIA's installers call it", "CUDA_PATH"),
+    Setting("conda_prefix", str, "", "folder of a conda environment", "CONDA_PREFIX"),
 )
 
 # The mapping behind os.environ, which every launch reads: os.environ itself takes ten times as long to look up a
