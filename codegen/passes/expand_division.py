@@ -35,6 +35,7 @@ from __future__ import annotations
 
 import math
 from collections.abc import Callable, Iterator, Sequence
+from functools import partial, reduce
 
 import numpy as np
 
@@ -161,7 +162,7 @@ class _Writer:
         if len(pairs) > _TOGETHER:
             one = self.reciprocal(divisor)
             good = self.all_hold(self.safe_for(divisor, [a for a, _ in pairs]))
-            return self.choose(good, lambda: [self.quotient(a, b, one) for a, b in pairs], pairs)
+            return self.choose(good, lambda: [self.quotient(a, b, one) for a, b in pairs], self.wide_quotients, pairs)
         r = {b: self.reciprocal(b) for b in dict.fromkeys(b for _, b in pairs)}
         found = [self.quotient(a, b, r[b]) for a, b in pairs]
         good = self.all_hold(
@@ -170,7 +171,7 @@ class _Writer:
             # an infinity or a NaN in a step makes q NaN
             for condition in (self.is_least(a, _LEAST), self.is_least(q, 2 * _NORMAL))
         )
-        return self.choose(good, lambda: found, pairs)
+        return self.choose(good, lambda: found, self.wide_quotients, pairs)
 
     def narrow_quotient(self, a: Value, b: Value) -> Value:
         """Return a/b in float32 for float16 values, 16-bit integers or constants of moderate size.
@@ -184,13 +185,17 @@ class _Writer:
         return self.b.op("where", self.test("less", self.float32(0), self.b.op("absolute", q)), q, rough)
 
     def choose(
-        self, good: Value, short: Callable[[], Sequence[Value]], pairs: Sequence[tuple[Value, ...]]
+        self,
+        good: Value,
+        short: Callable[[], Sequence[Value]],
+        general: Callable[[Sequence[tuple[Value, ...]]], Sequence[Value]],
+        given: Sequence[tuple[Value, ...]],
     ) -> Sequence[Value]:
-        """Emit code that computes quotients by `short` if `good` holds at run time, otherwise in float64."""
-        with self.b.if_(good, [_FLOAT32] * len(pairs)) as branch:
+        """Emit code that computes results by `short` if `good` holds at run time, otherwise by ``general(given)``."""
+        with self.b.if_(good, [_FLOAT32] * len(given)) as branch:
             branch.yield_(*short())
         with self.b.else_() as branch:
-            branch.yield_(*self.wide_quotients(pairs))
+            branch.yield_(*general(given))
         return branch.results
 
     def safe_for(self, divisor: Value, dividends: Sequence[Value]) -> Iterator[Value]:
@@ -237,7 +242,7 @@ class _Writer:
         """Return quotients of arbitrary numbers, computed in float64."""
         divisors = {b for _, b in pairs}
         if len(divisors) > 1:
-            return self.in_loop(pairs, lambda a, b: self.wide_quotient(a, self.wide_reciprocal(b)))
+            return self.in_loop(lambda a, b: self.wide_quotient(a, self.wide_reciprocal(b)), pairs)
         parts = self.wide_reciprocal(divisors.pop())
         return [self.wide_quotient(a, parts) for a, _ in pairs]
 
@@ -278,11 +283,8 @@ class _Writer:
             for (x,) in numbers
             for condition in (self.test("less_equal", self.float32(_LEAST), x), self.test("less", x, infinity))
         )
-        with self.b.if_(good, [_FLOAT32] * len(numbers)) as branch:
-            branch.yield_(*(self.root(x) for (x,) in numbers))
-        with self.b.else_() as branch:
-            branch.yield_(*self.in_loop(numbers, self.scaled_root))
-        return branch.results
+        general = partial(self.in_loop, self.scaled_root)
+        return self.choose(good, lambda: [self.root(x) for (x,) in numbers], general, numbers)
 
     def root(self, x: Value) -> Value:
         """Return the square root of x for 2**-100 <= x < inf, and NaN for negative numbers."""
@@ -313,7 +315,7 @@ class _Writer:
 
     # -- loops ----------------------------------------------------------------------------------
 
-    def in_loop(self, given: Sequence[tuple[Value, ...]], one: Callable[..., Value]) -> Sequence[Value]:
+    def in_loop(self, one: Callable[..., Value], given: Sequence[tuple[Value, ...]]) -> Sequence[Value]:
         """Emit a loop that applies `one` to each item, and return the results.
 
         This code seldom runs, and a loop keeps it small.
@@ -346,10 +348,7 @@ class _Writer:
         return self.test("less_equal", self.float32(bound), self.b.op("absolute", x))
 
     def all_hold(self, conditions: Iterator[Value]) -> Value:
-        found = next(conditions)
-        for condition in conditions:
-            found = self.b.op("bitwise_and", found, condition)
-        return found
+        return reduce(partial(self.b.op, "bitwise_and"), conditions)
 
     def float32(self, value: float) -> Value:
         return self.b.constant(value, _FLOAT32)

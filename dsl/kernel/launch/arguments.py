@@ -42,6 +42,7 @@ from weft.dsl.kernel.library.vector_types import Vector
 # ("date", dtype) | ("pointer", dtype) | ("tuple", maker, names, parts) | ("constant", Same)
 Descriptor = tuple[Any, ...]
 
+_OF_PYTHON: dict[type, Descriptor] = {kind: ("scalar", np.dtype(kind), True) for kind in (float, bool, complex)}
 _LANES = ("x", "y", "z", "w")
 ENDLESS = 2**31 - 1  # the length of the array that a raw pointer points to
 
@@ -77,16 +78,12 @@ def _plain(value: object) -> bool:
 def describe_scalar(value: Any) -> Descriptor | None:
     """Return the type descriptor of a scalar argument, or None for other values."""
     kind = type(value)
-    if kind is float:
-        return ("scalar", np.dtype(np.float64), True)
+    if kind in _OF_PYTHON:
+        return _OF_PYTHON[kind]
     if kind is int:
         if not -(2**63) <= value < 2**64:
             raise KernelTypeError(f"the integer {value} does not fit into 64 bits")
         return ("scalar", np.dtype(np.int64), True) if value < 2**63 else ("scalar", np.dtype(np.uint64), False)
-    if kind is bool:
-        return ("scalar", np.dtype(np.bool_), True)
-    if kind is complex:
-        return ("scalar", np.dtype(np.complex128), True)
     if isinstance(value, np.generic) and not isinstance(value, np.void):
         dtype = value.dtype
         if is_date_dtype(dtype):

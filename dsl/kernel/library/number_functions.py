@@ -6,6 +6,7 @@ import ast
 import cmath
 import math
 import operator
+from collections.abc import Callable
 from functools import partial
 from typing import Any
 
@@ -85,18 +86,13 @@ for _name in COMPLEX_FUNCTIONS:
     TABLE[getattr(cmath, _name)] = partial(_complex_op, _MATH.get(_name, _name))
 
 
-@handles(math.log)
-def _log(call: Invocation, x: Any, base: Any = None) -> Any:
-    c = call.c
-    if base is None:
-        return elementwise(call, "log", x)
-    return c.apply("divide", elementwise(call, "log", x), elementwise(call, "log", base))
+def _log(natural: Callable[[Invocation, Any], Any], call: Invocation, x: Any, base: Any = None) -> Any:
+    found = natural(call, x)
+    return found if base is None else call.c.apply("divide", found, natural(call, base))
 
 
-@handles(cmath.log)
-def _complex_log(call: Invocation, z: Any, base: Any = None) -> Any:
-    found = call.c.apply("log", _complex(call, z))
-    return found if base is None else call.c.apply("divide", found, call.c.apply("log", _complex(call, base)))
+TABLE[math.log] = partial(_log, lambda call, x: elementwise(call, "log", x))
+TABLE[cmath.log] = partial(_log, partial(_complex_op, "log"))
 
 
 @handles(cmath.phase, np.angle)
