@@ -10,37 +10,10 @@ from collections.abc import Callable
 from dataclasses import dataclass
 from typing import Any
 
-from weft.dsl.kernel.language.names import (
-    NAMES,
-    activemask,
-    all_sync,
-    any_sync,
-    ballot_sync,
-    blockDim,
-    blockIdx,
-    gridDim,
-    laneid,
-    lanemask_lt,
-    match_all_sync,
-    match_any_sync,
-    popc,
-    reduce_add_sync,
-    reduce_and_sync,
-    reduce_max_sync,
-    reduce_min_sync,
-    reduce_or_sync,
-    reduce_xor_sync,
-    shfl_down_sync,
-    shfl_sync,
-    shfl_up_sync,
-    shfl_xor_sync,
-    syncthreads,
-    syncwarp,
-    threadIdx,
-)
+from weft.dsl.kernel.language import names as cuda
 
 # The barrier of the whole grid. Kernels call it as `cg.this_grid().sync()`.
-grid_sync = NAMES["cg.grid_sync"]
+grid_sync = cuda.NAMES["cg.grid_sync"]
 
 
 @dataclass(frozen=True, slots=True)
@@ -60,26 +33,26 @@ class GridGroup:
 
     def size(self) -> int:
         """Return the number of threads of the grid."""
-        return gridDim.x * gridDim.y * gridDim.z * blockDim.x * blockDim.y * blockDim.z
+        return self.num_blocks() * ThreadBlock().size()
 
     def thread_rank(self) -> int:
         """Return the rank of the thread in the grid.
 
         The threads of a block have consecutive ranks.
         """
-        thread = threadIdx.x + blockDim.x * (threadIdx.y + blockDim.y * threadIdx.z)
-        return thread + self.block_rank() * (blockDim.x * blockDim.y * blockDim.z)
+        block = ThreadBlock()
+        return block.thread_rank() + self.block_rank() * block.size()
 
     def num_blocks(self) -> int:
         """Return the number of blocks of the grid."""
-        return gridDim.x * gridDim.y * gridDim.z
+        return cuda.gridDim.x * cuda.gridDim.y * cuda.gridDim.z
 
     def block_rank(self) -> int:
         """Return the rank of the block in the grid.
 
         The x index varies fastest.
         """
-        return blockIdx.x + gridDim.x * (blockIdx.y + gridDim.y * blockIdx.z)
+        return cuda.blockIdx.x + cuda.gridDim.x * (cuda.blockIdx.y + cuda.gridDim.y * cuda.blockIdx.z)
 
 
 @dataclass(frozen=True, slots=True)
@@ -88,30 +61,30 @@ class ThreadBlock:
 
     def sync(self) -> None:
         """Wait for all threads of the block."""
-        syncthreads()
+        cuda.syncthreads()
 
     def size(self) -> int:
         """Return the number of threads of the block."""
-        return blockDim.x * blockDim.y * blockDim.z
+        return cuda.blockDim.x * cuda.blockDim.y * cuda.blockDim.z
 
     def thread_rank(self) -> int:
         """Return the rank of the thread in its block.
 
         The x index varies fastest.
         """
-        return threadIdx.x + blockDim.x * (threadIdx.y + blockDim.y * threadIdx.z)
+        return cuda.threadIdx.x + cuda.blockDim.x * (cuda.threadIdx.y + cuda.blockDim.y * cuda.threadIdx.z)
 
     def group_index(self) -> tuple[int, int, int]:
         """Return the block's index in the grid."""
-        return blockIdx.x, blockIdx.y, blockIdx.z
+        return cuda.blockIdx.x, cuda.blockIdx.y, cuda.blockIdx.z
 
     def thread_index(self) -> tuple[int, int, int]:
         """Return the thread's index in the block."""
-        return threadIdx.x, threadIdx.y, threadIdx.z
+        return cuda.threadIdx.x, cuda.threadIdx.y, cuda.threadIdx.z
 
     def dim_threads(self) -> tuple[int, int, int]:
         """Return the number of threads of the block along each axis."""
-        return blockDim.x, blockDim.y, blockDim.z
+        return cuda.blockDim.x, cuda.blockDim.y, cuda.blockDim.z
 
 
 class LaneGroup:
@@ -122,39 +95,39 @@ class LaneGroup:
 
     def sync(self) -> None:
         """Wait for all threads of the group."""
-        syncwarp(self.mask())
+        cuda.syncwarp(self.mask())
 
     def any(self, predicate: Any) -> bool:
         """Return whether `predicate` is true in any thread of the group."""
-        return any_sync(self.mask(), predicate)
+        return cuda.any_sync(self.mask(), predicate)
 
     def all(self, predicate: Any) -> bool:
         """Return whether `predicate` is true in every thread of the group."""
-        return all_sync(self.mask(), predicate)
+        return cuda.all_sync(self.mask(), predicate)
 
     def reduce_add(self, value: object) -> Any:
         """Return the sum of `value` over the group."""
-        return reduce_add_sync(self.mask(), value)
+        return cuda.reduce_add_sync(self.mask(), value)
 
     def reduce_min(self, value: object) -> Any:
         """Return the minimum of `value` over the group."""
-        return reduce_min_sync(self.mask(), value)
+        return cuda.reduce_min_sync(self.mask(), value)
 
     def reduce_max(self, value: object) -> Any:
         """Return the maximum of `value` over the group."""
-        return reduce_max_sync(self.mask(), value)
+        return cuda.reduce_max_sync(self.mask(), value)
 
     def reduce_and(self, value: object) -> Any:
         """Return the bitwise AND of `value` over the group."""
-        return reduce_and_sync(self.mask(), value)
+        return cuda.reduce_and_sync(self.mask(), value)
 
     def reduce_or(self, value: object) -> Any:
         """Return the bitwise OR of `value` over the group."""
-        return reduce_or_sync(self.mask(), value)
+        return cuda.reduce_or_sync(self.mask(), value)
 
     def reduce_xor(self, value: object) -> Any:
         """Return the bitwise XOR of `value` over the group."""
-        return reduce_xor_sync(self.mask(), value)
+        return cuda.reduce_xor_sync(self.mask(), value)
 
 
 @dataclass(frozen=True, slots=True)
@@ -168,7 +141,7 @@ class Tile(LaneGroup):
 
     def start(self) -> int:
         """Return the lane number of the tile's first thread."""
-        return laneid & ~(self.width - 1)
+        return cuda.laneid & ~(self.width - 1)
 
     def mask(self) -> int:
         """Return a bit mask of the tile's lanes in the warp."""
@@ -180,46 +153,46 @@ class Tile(LaneGroup):
 
     def thread_rank(self) -> int:
         """Return the thread's rank in the tile."""
-        return laneid & (self.width - 1)
+        return cuda.laneid & (self.width - 1)
 
     def meta_group_size(self) -> int:
         """Return the number of tiles into which the block is divided."""
-        return (blockDim.x * blockDim.y * blockDim.z + self.width - 1) // self.width
+        return (ThreadBlock().size() + self.width - 1) // self.width
 
     def meta_group_rank(self) -> int:
         """Return the tile's rank in the block."""
-        return (threadIdx.x + blockDim.x * (threadIdx.y + blockDim.y * threadIdx.z)) // self.width
+        return ThreadBlock().thread_rank() // self.width
 
     def shfl(self, value: object, rank: int) -> Any:
         """Return the `value` of the thread whose rank is `rank` modulo the tile's size."""
-        return shfl_sync(self.mask(), value, rank, self.width)
+        return cuda.shfl_sync(self.mask(), value, rank, self.width)
 
     def shfl_up(self, value: object, delta: int) -> Any:
         """Return the `value` of the thread `delta` ranks below, or this thread's `value` if no such thread exists."""
-        return shfl_up_sync(self.mask(), value, delta, self.width)
+        return cuda.shfl_up_sync(self.mask(), value, delta, self.width)
 
     def shfl_down(self, value: object, delta: int) -> Any:
         """Return the `value` of the thread `delta` ranks above, or this thread's `value` if no such thread exists."""
-        return shfl_down_sync(self.mask(), value, delta, self.width)
+        return cuda.shfl_down_sync(self.mask(), value, delta, self.width)
 
     def shfl_xor(self, value: object, mask: int) -> Any:
         """Return the `value` of the thread whose rank is this thread's rank XOR `mask`.
 
         If the tile has no such thread, return this thread's `value`.
         """
-        return shfl_xor_sync(self.mask(), value, mask, self.width)
+        return cuda.shfl_xor_sync(self.mask(), value, mask, self.width)
 
     def ballot(self, predicate: Any) -> int:
         """Return a bit mask of the ranks at which `predicate` is true."""
-        return ballot_sync(self.mask(), predicate) >> self.start()
+        return cuda.ballot_sync(self.mask(), predicate) >> self.start()
 
     def match_any(self, value: object) -> int:
         """Return a bit mask of the ranks of all threads whose `value` equals this thread's `value`."""
-        return match_any_sync(self.mask(), value) >> self.start()
+        return cuda.match_any_sync(self.mask(), value) >> self.start()
 
     def match_all(self, value: object) -> tuple[int, bool]:
         """Return the pair (mask of all ranks, True) if `value` is equal in all threads, otherwise (0, False)."""
-        found, same = match_all_sync(self.mask(), value)
+        found, same = cuda.match_all_sync(self.mask(), value)
         return found >> self.start(), same
 
 
@@ -235,11 +208,11 @@ class CoalescedGroup(LaneGroup):
 
     def size(self) -> int:
         """Return the number of threads of the group."""
-        return popc(self.members)
+        return cuda.popc(self.members)
 
     def thread_rank(self) -> int:
         """Return the thread's rank in the group."""
-        return popc(self.members & lanemask_lt())
+        return cuda.popc(self.members & cuda.lanemask_lt())
 
     def lane(self, rank: int) -> int:
         """Return the lane number of the thread with rank `rank` in the group."""
@@ -254,12 +227,12 @@ class CoalescedGroup(LaneGroup):
 
     def shfl(self, value: object, rank: int) -> Any:
         """Return the `value` of the thread with rank `rank` in the group."""
-        return shfl_sync(self.members, value, self.lane(rank))
+        return cuda.shfl_sync(self.members, value, self.lane(rank))
 
 
 def coalesced_threads() -> CoalescedGroup:
     """Return the group of the lanes that are active at this point of the kernel."""
-    return CoalescedGroup(activemask())
+    return CoalescedGroup(cuda.activemask())
 
 
 def tiled_partition(group: Any, size: int) -> Tile:
