@@ -111,7 +111,7 @@ def _lanemask(call: Invocation) -> Any:
 # -- barriers, fences --------------------------------------------------------------------------------
 
 
-_EFFECTS: dict[str, tuple[str, dict[str, str]]] = {
+_EFFECTS: dict[str, tuple[str, dict[str, Any]]] = {
     "syncthreads": ("barrier", {}),
     "cg.grid_sync": ("grid_barrier", {}),
     "threadfence": ("fence", {"scope": "device"}),
@@ -121,7 +121,7 @@ _EFFECTS: dict[str, tuple[str, dict[str, str]]] = {
 
 
 @handles_each(_EFFECTS)
-def _effect(effect: tuple[str, dict[str, str]], call: Invocation) -> Any:
+def _effect(effect: tuple[str, dict[str, Any]], call: Invocation) -> Any:
     opcode, attributes = effect
     call.c.builder.emit(opcode, **attributes)
     return Constant(None)
