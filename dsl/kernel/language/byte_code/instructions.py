@@ -146,7 +146,13 @@ def decode(code: CodeType, *, compared: bool = False) -> list[CodeInstruction]:
         elif opcode in BRANCHES:
             _branch(found, jumps, row, *BRANCHES[opcode])
         else:
-            for name, argument in _plain(row, opcode, names, found, compared):
+            try:
+                translated = list(_plain(row, opcode, names, found))
+            except Unreadable:
+                if not compared:
+                    raise
+                translated = [(opcode, row.argval)]
+            for name, argument in translated:
                 if name == "next":
                     jumps[len(found)], argument = (argument, False), None
                 found.append(CodeInstruction(name, argument, row.positions))
@@ -174,9 +180,7 @@ def _branch(found: list[CodeInstruction], jumps: dict[int, tuple[int, bool]], ro
         found.append(CodeInstruction("pop", None, where))
 
 
-def _plain(
-    row: Any, opcode: str, names: Any, found: list[CodeInstruction], compared: bool
-) -> Iterator[tuple[str, Any]]:
+def _plain(row: Any, opcode: str, names: Any, found: list[CodeInstruction]) -> Iterator[tuple[str, Any]]:
     """Yield pairs (name, argument) of the instructions that replace an opcode other than a jump."""
     if opcode in TRANSLATIONS:
         instructions = TRANSLATIONS[opcode]
@@ -211,9 +215,9 @@ def _plain(
         case "CALL_FUNCTION_EX":
             # Since Python 3.14, there is always a keywords operand, which may be NULL.
             keywords = found.pop().name != "null" if sys.version_info >= (3, 14) else row.arg & 1
-            if keywords and not compared:
+            if keywords:
                 raise Unreadable("** is not read", row.positions.lineno)
-            yield "call_star", keywords or None
+            yield "call_star", None
         case "CALL_INTRINSIC_1" if row.arg in _INTRINSICS:
             yield _INTRINSICS[row.arg], None
         case "LIST_APPEND" if row.arg == 1:  # `[*x, y]`
@@ -232,8 +236,6 @@ def _plain(
             yield "load_global", row.argrepr
         case "LOAD_COMMON_CONSTANT" if row.argrepr == "AssertionError":
             yield "assertion", None
-        case _ if compared:
-            yield opcode, row.argval
         case _:
             what = REFUSED.get(opcode, f"the opcode {opcode}")
             raise Unreadable(f"{what} is not read", row.positions.lineno)
