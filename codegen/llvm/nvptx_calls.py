@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
+import re
 from collections.abc import Callable
+from typing import Any
 
 import numpy as np
 
@@ -24,30 +26,65 @@ def print_values(emitter: Emitter, operation: Operation) -> None:
     pieces = [piece.replace("%", "%%") for piece in operation.attributes["pieces"]]
     formats = operation.attributes.get("formats", ()) or ("",) * len(operation.operands)
     line = pieces[0]
-    arguments = emitter.alloca(f"[{max(len(formats), 1)} x i64]", 8)
-    for k, (value, form) in enumerate(zip(operation.operands, formats, strict=True)):
-        conversion, kind, text = _argument(emitter, value, form)
-        line += conversion + pieces[k + 1]
+    passed: list[tuple[str, str]] = []
+    for piece, value, form in zip(pieces[1:], operation.operands, formats, strict=True):
+        conversion, *given = _arguments(emitter, value, form)
+        line += conversion + piece
+        passed += given
+    arguments = emitter.alloca(f"[{max(len(passed), 1)} x i64]", 8)
+    for k, (kind, text) in enumerate(passed):
         address = emitter.line(f"getelementptr inbounds i64, ptr {arguments}, i64 {k}")
         emitter.do(f"store {kind} {text}, ptr {address}, align 8")
     emitter.call("vprintf", "i32", [("ptr", text_global(emitter, line)), ("ptr", arguments)])
 
 
-def _argument(emitter: Emitter, value: Value, form: str) -> tuple[str, str, str]:
-    """Return the printf conversion for a value, and the LLVM type and text of the argument."""
+def _arguments(emitter: Emitter, value: Value, form: str) -> Any:
+    """Return the printf conversion for a value, followed by the LLVM type and text of each argument."""
     dtype, text = value.type, emitter.scalar_of(value)
     assert isinstance(dtype, np.dtype)
     if dtype.kind == "b" and not form:
         names = [f"ptr {text_global(emitter, name)}" for name in ("True", "False")]
-        return "%s", "ptr", emitter.line(f"select i1 {text}, {names[0]}, {names[1]}")
+        return "%s", ("ptr", emitter.line(f"select i1 {text}, {names[0]}, {names[1]}"))
     if dtype.kind == "f":
         wide = text if dtype.itemsize == 8 else emitter.line(f"fpext {scalar_type(dtype)} {text} to double")
-        return f"%{form or 'g'}", "double", wide
+        return f"%{form or 'g'}", ("double", wide)
     flags, letter = (form[:-1], form[-1]) if form else ("", "d")
     letter = "u" if letter in "di" and dtype.kind == "u" else letter
     if dtype.itemsize < 8:
         text = emitter.line(f"{'sext' if dtype.kind == 'i' else 'zext'} {scalar_type(dtype)} {text} to i64")
-    return f"%{flags}ll{letter}", "i64", text
+    digits = re.fullmatch(r"([+ ]?)(#?)(0?)(\d*)[xXo]", form)
+    if digits is not None and (dtype.kind == "i" or digits[1] or digits[2]):
+        return _digits(emitter, text, dtype.kind == "i", letter, *digits.groups())
+    return f"%{flags}ll{letter}", ("i64", text)
+
+
+def _digits(
+    emitter: Emitter, number: str, signed: bool, letter: str, plus: str, base: str, zeros: str, width: str
+) -> Any:
+    """Return the conversion and the arguments for a hexadecimal or octal number with a sign or a base, as in Python.
+
+    C's printf shows the bits of a negative number instead. The sign and the base are a text, the head.
+    """
+    prefix = base and {"x": "0x", "X": "0X", "o": "0o"}[letter]
+    heads = ("-" + prefix, plus + prefix)
+    negative = emitter.line(f"icmp slt i64 {number}, 0") if signed else "false"
+    opposite = emitter.line(f"sub i64 0, {number}")
+    number = emitter.line(f"select i1 {negative}, i64 {opposite}, i64 {number}")
+    texts = [f"ptr {text_global(emitter, head)}" for head in heads]
+    head = "ptr", emitter.line(f"select i1 {negative}, {texts[0]}, {texts[1]}")
+    if not width:
+        return f"%s%ll{letter}", head, ("i64", number)
+    if zeros:
+        fills = [max(int(width) - len(head), 0) for head in heads]
+        fill = emitter.line(f"select i1 {negative}, i32 {fills[0]}, i32 {fills[1]}")
+        return f"%s%0*ll{letter}", head, ("i32", fill), ("i64", number)
+    nonzero = emitter.line(f"or i64 {number}, 1")
+    empty = emitter.call("llvm.ctlz.i64", "i64", [("i64", nonzero), ("i1", "true")])
+    bits = 3 if letter == "o" else 4
+    count = emitter.line(f"udiv i64 {emitter.line(f'sub i64 {63 + bits}, {empty}')}, {bits}")
+    left = emitter.line(f"trunc i64 {emitter.line(f'sub i64 {width}, {count}')} to i32")
+    room = emitter.call("llvm.smax.i32", "i32", [("i32", left), ("i32", "0")])
+    return f"%*s%ll{letter}", ("i32", room), head, ("i64", number)
 
 
 def external(emitter: Emitter, operation: Operation) -> None:

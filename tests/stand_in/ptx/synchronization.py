@@ -185,7 +185,7 @@ class Memory(Operands):
     _membar = _fence = _nanosleep = _prefetch = _prefetchu = _pmevent = _griddepcontrol = _nothing
 
 
-_DIRECTIVE = re.compile(r"%[-+ #0]*\d*(?:\.\d+)?(hh|ll|h|l|z|j|t)?([diuoxXeEfFgGaAcsp%])")
+_DIRECTIVE = re.compile(r"%[-+ #0]*(?:\d*|\*)(?:\.\d+)?(hh|ll|h|l|z|j|t)?([diuoxXeEfFgGaAcsp%])")
 
 
 def say(g: Grid, lanes: np.ndarray, form: str, values: str) -> None:
@@ -210,12 +210,16 @@ def say(g: Grid, lanes: np.ndarray, form: str, values: str) -> None:
             if kind == "%":
                 said += "%"
                 continue
+            plain = directive[0].replace(directive[1] or "\0", "")
+            if "*" in plain:
+                at = (at + np.uint64(3)) & ~np.uint64(3)
+                plain = plain.replace("*", str(g.load("", at, one, "i4", 1)[0][0]))
+                at = at + np.uint64(4)
             wide = kind in "eEfFgGaAsp" or directive[1] in ("l", "ll", "z", "j", "t")
             at = (at + np.uint64(7 if wide else 3)) & ~np.uint64(7 if wide else 3)
             dtype = "f8" if kind in "eEfFgGaA" else ("i" if kind in "di" else "u") + ("8" if wide else "4")
             value = g.load("", at, one, dtype, 1)[0][0]
             at = at + np.uint64(8 if wide else 4)
-            plain = directive[0].replace(directive[1] or "\0", "")
             if kind == "s":
                 said += plain % text(np.array([value], "u8"))
             elif kind == "p":
