@@ -81,6 +81,15 @@ def length_of(c: Compiler, value: object) -> Constant | ScalarValue:
     )
 
 
+def longest(c: Compiler, value: object) -> int | None:
+    """Return the largest length that an iterable may have, or None if no limit is known at compile time."""
+    if isinstance(value, Zipped):
+        limits = [longest(c, part) for part in value.parts if part is not None]
+        return min((limit for limit in limits if limit is not None), default=None)
+    count = length_of(c, value)
+    return count.value if isinstance(count, Constant) else None
+
+
 def _range_length(c: Compiler, value: Range) -> ScalarValue:
     if isinstance(value.step, Constant):
         step = int(value.step.value)

@@ -31,7 +31,7 @@ from weft.dsl.kernel.language.expressions import (
     unrolled,
 )
 from weft.dsl.kernel.language.global_values import wrap
-from weft.dsl.kernel.language.iteration import has_tuple, item_of, known_range, length_of
+from weft.dsl.kernel.language.iteration import has_tuple, item_of, known_range, length_of, longest
 from weft.dsl.kernel.language.kernel_errors import KernelError
 from weft.dsl.kernel.language.source import Source, outer_value, source_of
 from weft.dsl.kernel.language.ssa_webs import carried_variables, own_nodes
@@ -228,8 +228,9 @@ def _for(frame: FunctionFrame, node: ast.For) -> None:
         _counted(frame, node, items)
         return
     count = length_of(c, items)
-    if isinstance(count, Constant) and has_tuple(items):
-        _unrolled(frame, node, items, count.value)
+    limit = longest(c, items)
+    if limit is not None and has_tuple(items):
+        _unrolled(frame, node, items, limit, None if isinstance(count, Constant) else count)
         return
     start = ScalarValue(c.ir(Constant(0), INT), True, True)
     _repeat(
@@ -311,13 +312,19 @@ def _own_variables(frame: FunctionFrame, node: ast.For) -> set[int]:
     return numbers_in(frame, node) - shared
 
 
-def _unrolled(frame: FunctionFrame, node: ast.For, items: Any, count: int) -> None:
-    """Compile a loop over a tuple by unrolling it, because the items may differ in type."""
+def _unrolled(frame: FunctionFrame, node: ast.For, items: Any, count: int, actual: ScalarValue | None) -> None:
+    """Compile a loop over a tuple by unrolling it, because the items may differ in type.
+
+    The loop has at most `count` iterations, and `actual` iterations if this number is not known at compile time.
+    """
     c = frame.compiler
     if count > UNROLL_LIMIT:
         c.fail(f"a tuple of {count} items is too long for a loop: use an array")
-    with _loop_scopes(frame, node) as (_, body):
+    with _loop_scopes(frame, node) as (done, body):
         for k, _item in unrolled(frame, node, _own_variables(frame, node), range(count)):
+            if actual is not None:
+                with c.builder.if_(c.ir(c.apply("less_equal", actual, Constant(k)))):
+                    c.builder.leave(done)
             bind(frame, node.target, item_of(c, items, Constant(k)))
             with body():
                 lower_body(frame, node.body)
