@@ -194,7 +194,7 @@ def _arg(strict: str, call: Invocation, array: ArrayValue) -> Any:
     flat = arrays.flatten(c, array)
     best, where = _variable_of(call), _variable_of(call)
     c.assign(best, arrays.select(c, flat, Constant(0)))
-    c.assign(where, ScalarValue(c.ir(Constant(0), INT), True, True))
+    c.assign(where, ScalarValue(c.ir(Constant(0), INT), nonnegative=True))
     with arrays.each(c, flat.shape) as (index,):
         item, before = arrays.select(c, flat, index), c.load(best)
         better = c.apply(strict, item, before)
@@ -325,10 +325,6 @@ def _dot(call: Invocation, array: ArrayValue, other: object) -> Any:
     return _fold(call, array, _start(call, 0, dtype), combine)
 
 
-def _refused(name: str, remedy: str, call: Invocation, *ignored: Any) -> Any:
-    call.c.fail(f"{name} of an array needs new memory, which a kernel cannot ask for: {remedy}")
-
-
 ARRAY_METHODS: dict[str, Callable[..., Any]] = {
     "sum": partial(_accumulated, "add", 0),
     "prod": partial(_accumulated, "multiply", 1),
@@ -342,11 +338,8 @@ ARRAY_METHODS: dict[str, Callable[..., Any]] = {
     "fill": _fill,
     "reshape": _reshape,
     "ravel": lambda call, array: arrays.flatten(call.c, array),
-    "flatten": lambda call, array: arrays.flatten(call.c, array),
     "transpose": _transpose,
     "view": _view,
     "item": _item,
     "dot": _dot,
-    "astype": partial(_refused, "astype", "convert the elements as they are used"),
-    "copy": partial(_refused, "copy", "use cuda.local.array and copy the elements"),
 }

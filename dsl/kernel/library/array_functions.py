@@ -317,9 +317,7 @@ def _array_of(call: Invocation, object: Any, dtype: Any = None) -> Any:
     """Compile ``np.array(object, dtype)`` for an array or for nested lists of numbers."""
     c = call.c
     if isinstance(object, ArrayValue):
-        made = new_array(c, object, Constant(object.dtype) if dtype is None else dtype, "np.array")
-        arrays.assign_view(c, made, object)
-        return made
+        return _copied("np.array", call, object, dtype)
     shape, numbers = _nested(c, object)
     kind = Constant(common_dtype(numbers) if numbers else np.dtype(np.float64)) if dtype is None else dtype
     made = local_array(c, TupleValue(tuple(map(Constant, shape))), kind, "an array made in a kernel")
@@ -338,6 +336,18 @@ def _nested(c: Compiler, value: object) -> tuple[tuple[int, ...], list[Any]]:
         c.fail("the rows of an array have different lengths")
     numbers = [number for _, row in parts for number in row]
     return (len(parts), *(parts[0][0] if parts else ())), numbers
+
+
+def _copied(name: str, call: Invocation, a: Any, dtype: Any = None) -> ArrayValue:
+    """Return a local copy of an array, with another dtype if one is given."""
+    made = new_array(call.c, _array(call, a, name), Constant(a.dtype) if dtype is None else dtype, name)
+    return _filled_with(call, made, a)
+
+
+TABLE[np.copy] = lambda call, a: _copied("np.copy", call, a)
+methods.ARRAY_METHODS["copy"] = lambda call, array: _copied("copy", call, array)
+methods.ARRAY_METHODS["flatten"] = lambda call, array: arrays.flatten(call.c, _copied("flatten", call, array))
+methods.ARRAY_METHODS["astype"] = lambda call, array, dtype: _copied("astype", call, array, dtype)
 
 
 @handles(np.arange)

@@ -136,6 +136,20 @@ def test_dtypes_of_new_arrays_are_numbas() -> None:
     np.testing.assert_array_equal(out, [8, 8, 2 * np.float32(0.1), 8])
 
 
+@pytest.mark.parametrize("function", [np.copy, lambda a: a.copy(), lambda a: a.flatten(), lambda a: a.astype("f4")])
+def test_copies(function: Any) -> None:
+    @cuda.jit
+    def kernel(out: Any) -> None:
+        a = np.array([[1.5, 2], [3, 4]])
+        b = function(a.T)
+        b[0] = 7
+        out[0], out[1] = a[0, 0], b.reshape(4)[2]
+
+    out = np.zeros(2)
+    kernel[1, 1](out)
+    np.testing.assert_array_equal(out, [1.5, 2])
+
+
 def test_refusals_say_why() -> None:
     def unknown_shape(x: Any) -> None:
         x[0] = np.sort(x)[0]
