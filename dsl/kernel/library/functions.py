@@ -227,9 +227,12 @@ def _type(call: Invocation, value: object) -> Any:
 def _print(call: Invocation, *values: Any, sep: Any = None, end: Any = None) -> Any:
     c = call.c
     space, tail = (
-        usual if given is None or (found := known(c, given, what)) is None else str(found)
-        for given, usual, what in ((sep, " ", "the separator"), (end, "\n", "the end"))
+        usual if given is None or (found := known(c, given, name)) is None else found
+        for given, usual, name in ((sep, " ", "sep"), (end, "\n", "end"))
     )
+    for name, text in (("sep", space), ("end", tail)):
+        if not isinstance(text, str):
+            c.fail(f"{name} of print() is a text, not {describe(Constant(text))}")
     pieces, shown, formats = [""], [], []
 
     def show(value: object, spec: str = "") -> None:
@@ -269,6 +272,7 @@ def _conversion(c: Compiler, number: ScalarValue, spec: str) -> str:
 
     An empty string stands for the default format.
     """
+    spec = spec.removeprefix("-")  # the default in Python, but alignment in C
     if not spec and c.numba and dtype_kind(number.dtype) == "f":
         return "f"  # as in Numba's CUDA target
     if not spec:

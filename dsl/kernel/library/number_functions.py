@@ -35,6 +35,9 @@ def _floating(call: Invocation, op: str, operands: tuple[Any, ...]) -> Any:
         c.fail(f"{op}() takes {counted(find_op(op).arity, 'argument')}, but {arity} were given")
     if op in ("power", "fmod"):
         operands = _as_floats(c, operands)
+    if op == "power" and all(isinstance(o, Constant) and isinstance(c.kind(o), type) for o in operands):
+        # Unlike `**`, `math.pow` raises no errors and has no complex results.
+        return Constant(compute(c, "math.pow()", np.power, *(o.value for o in operands)).value.item())
     return elementwise(call, op, *operands)
 
 
@@ -107,8 +110,10 @@ def _rect(call: Invocation, r: Any, phi: Any) -> Any:
     kinds = [call.c.kind(n) for n in numbers]
     if any(k is int or (isinstance(k, np.dtype) and k.kind in "biu") for k in kinds):
         numbers = [call.c.cast(n, np.float64, isinstance(k, type)) for n, k in zip(numbers, kinds, strict=True)]
-    real, imag = call.c.call(call.frame, call.node, Constant(rect_parts), numbers, {}).items
-    return make_complex(call, real, imag)
+    parts = call.c.call(call.frame, call.node, Constant(rect_parts), numbers, {}).items
+    if all(isinstance(k, type) for k in kinds):
+        parts = (call.c.cast(part, np.float64, weak=True) for part in parts)
+    return make_complex(call, *parts)
 
 
 def rect_parts(r: Any, phi: Any) -> Any:
@@ -185,7 +190,7 @@ def _round(call: Invocation, number: Any, ndigits: Any = None) -> Any:
     if not isinstance(digits, Constant):
         wide = c.cast(number, np.float64)
         rounded = c.call(call.frame, call.node, Constant(_round_digits), [wide, digits], {})
-        return rounded if isinstance(c.kind(number), type) else c.cast(rounded, c.kind(number))
+        return c.cast(rounded, c.kind(number), weak=isinstance(c.kind(number), type))
     scale = compute(c, "the number of digits", operator.pow, 10.0, abs(digits.value))
     there, back = ("multiply", "divide") if digits.value >= 0 else ("divide", "multiply")
     return c.apply(back, c.apply("rint", c.apply(there, x, scale)), scale)
@@ -384,9 +389,12 @@ def _extreme_item(call: Invocation, generator: Generator, strict: str) -> Any:
 
 def _lesser(op: str, strict: str, call: Invocation, *values: Any) -> Any:
     c = call.c
+    name = "min" if op == "minimum" else "max"
+    if not values:
+        c.fail(f"{name}() takes at least 1 argument, but 0 were given")
     if len(values) == 1:
         if isinstance(values[0], ArrayValue):
-            return methods.call_method(call, values[0], "min" if op == "minimum" else "max", [], {})
+            return methods.call_method(call, values[0], name, [], {})
         if isinstance(values[0], Generator):
             return _extreme_item(call, values[0], strict)
         values = unpack(call.frame, values[0])

@@ -293,6 +293,16 @@ def least_of_nothing(x):
     x[0] = min(())  # here
 
 
+@refused(TYPE, "min.*at least 1 argument")
+def least_of_no_arguments(x):
+    x[0] = min()  # here
+
+
+@refused(TYPE, "sep.*text")
+def separator_that_is_no_text(x):
+    print(x[0], sep=3)  # here
+
+
 @refused(TYPE, "field|'b'|mass", np.zeros(2, [("mass", np.float64)]))
 def unknown_field(r):
     r[0].mass = r[0].b  # here
