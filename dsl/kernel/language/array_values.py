@@ -9,6 +9,7 @@ from __future__ import annotations
 
 import enum
 from dataclasses import dataclass, replace
+from functools import reduce
 from typing import Any
 
 import numpy as np
@@ -351,19 +352,61 @@ class Order:
     backward: tuple[Value, ...]
 
 
-def safe_order(c: Compiler, view: ArrayValue, value: object) -> Order | None:
-    """Return an order in which ``view[...] = value`` reads each element before it is overwritten, as in NumPy.
+def safe_order(c: Compiler, view: ArrayValue, *values: object) -> Order | None:
+    """Return an order in which ``view[...] = f(*values)`` reads each element before it is overwritten, as in NumPy.
 
     The result is None if any order works. Otherwise, parts of one array are assigned to each other, and may overlap. The
     addresses then rise or fall throughout, and a move to higher addresses starts with the highest address. Raises
-    KernelTypeError if the parts may overlap and are not known to have the same strides.
+    KernelTypeError if the parts may overlap and are not known to have the same strides. If elements move to higher and
+    to lower addresses, the kernel reports an error.
     """
-    if not isinstance(value, ArrayValue) or not value.ndim or value is view:
+    parts = [value for value in values if isinstance(value, ArrayValue) and _may_overlap(c, view, value)]
+    if not parts:
         return None
+    b = c.builder
+    own, *others = (b.emit("address", (a.pointer,), (np.dtype(np.int64),))[0] for a in (view, *parts))
+    higher = [b.op("less", other, own, dtype=np.bool_) for other in others]
+    if len(parts) > 1:
+        lower = [b.op("less", own, other, dtype=np.bool_) for other in others]
+        distances = [b.op("absolute", b.op("subtract", other, own)) for other in others]
+        near = [b.op("less", distance, _reach(c, view), dtype=np.bool_) for distance in distances]
+        both = (
+            _any(c, [b.op("bitwise_and", m, n) for m, n in zip(moves, near, strict=True)]) for moves in (higher, lower)
+        )
+        whole = view.label or "an array"
+        text = f"several parts of {whole} overlap the output on both sides: use a loop, or a local array for the result"
+        c.report(b.op("bitwise_and", *both), ValueError, text)
+        higher = [b.op("bitwise_and", m, n) for m, n in zip(higher, near, strict=True)]
+    falls = [b.op("less", extent_ir(c, stride), b.constant(0), dtype=np.bool_) for stride in view.strides]
+    backward = tuple(b.op("not_equal", _any(c, higher), fall, dtype=np.bool_) for fall in falls)
+    strides = [s for s, n in zip(view.strides, view.shape, strict=True) if n != 1]
+    if isinstance(strides[-1], int):
+        return Order(None, backward)
+    first, last = (b.op("absolute", extent_ir(c, stride)) for stride in (strides[0], strides[-1]))
+    return Order(b.op("less", first, last, dtype=np.bool_), backward)
+
+
+def _any(c: Compiler, truths: list[Value]) -> Value:
+    return reduce(lambda one, other: c.builder.op("bitwise_or", one, other), truths)
+
+
+def _reach(c: Compiler, view: ArrayValue) -> Value:
+    """Return the number of bytes from the lowest to the highest address of an array."""
+    b, total = c.builder, c.builder.constant(1, np.int64)
+    for extent, stride in zip(view.shape, view.strides, strict=True):
+        far = b.op("subtract", b.cast(extent_ir(c, extent), np.int64), b.constant(1, np.int64))
+        total = b.op("add", total, b.op("multiply", far, b.op("absolute", b.cast(extent_ir(c, stride), np.int64))))
+    return b.op("multiply", total, b.constant(view.dtype.itemsize // unit(view.dtype), np.int64))
+
+
+def _may_overlap(c: Compiler, view: ArrayValue, value: ArrayValue) -> bool:
+    """Return whether an order of iteration matters when `value` is assigned to `view`."""
+    if not value.ndim or value is view:
+        return False
     if value.pointer is view.pointer and value.shape == view.shape and value.strides == view.strides:
-        return None
+        return False
     if (value.origin, value.space, value.dtype) != (view.origin, view.space, view.dtype):
-        return None
+        return False
     steps, own = ([s for s, n in zip(a.strides, a.shape, strict=True) if n != 1] for a in (value, view))
     if len(steps) != len(own) or any(
         s is not o and not (isinstance(s, int) and s == o) for s, o in zip(steps, own, strict=True)
@@ -373,18 +416,8 @@ def safe_order(c: Compiler, view: ArrayValue, value: object) -> Order | None:
                 f"parts of {view.label or 'an array'} with different steps are assigned to each other, and may overlap: "
                 "use a loop, or a local array between them"
             )
-        return None
-    if not own:
-        return None
-    b = c.builder
-    ends = [b.emit("address", (a.pointer,), (np.dtype(np.int64),))[0] for a in (value, view)]
-    higher = b.op("less", *ends, dtype=np.bool_)
-    falls = [b.op("less", extent_ir(c, stride), b.constant(0), dtype=np.bool_) for stride in view.strides]
-    backward = tuple(b.op("not_equal", higher, fall, dtype=np.bool_) for fall in falls)
-    if isinstance(own[-1], int):
-        return Order(None, backward)
-    first, last = (b.op("absolute", extent_ir(c, stride)) for stride in (own[0], own[-1]))
-    return Order(b.op("less", first, last, dtype=np.bool_), backward)
+        return False
+    return bool(own)
 
 
 class each:

@@ -99,7 +99,8 @@ def _call_object(call: Invocation, held: object, arguments: list[Any], keywords:
     if handler is not None:
         name = getattr(held, "__name__", str(held))
         bound = bind_call(c, name, inspect.signature(handler), call, *arguments, **keywords)
-        return handler(*bound.args, **bound.kwargs)
+        found = handler(*bound.args, **bound.kwargs)
+        return handlers.as_numpy(found) if _returns_numpy(held) else found
     if isinstance(held, (UFunc, np.ufunc)):
         return _elementwise(call, held, arguments, keywords)
     if isinstance(held, (Type, np.dtype)) or (isinstance(held, type) and issubclass(held, np.generic)):
@@ -114,6 +115,11 @@ def _call_object(call: Invocation, held: object, arguments: list[Any], keywords:
         name = getattr(held, "__qualname__", None) or getattr(held, "__name__", type(held).__name__)
         c.fail(f"{name} cannot be called in a kernel: write a loop, or call it outside the kernel")
     c.fail(f"{describe(Constant(held))} cannot be called")
+
+
+def _returns_numpy(held: object) -> bool:
+    """Return whether a function is one of NumPy's whose results are not Python numbers."""
+    return getattr(held, "__module__", None) == "numpy" and held not in (np.size, np.shape, np.ndim)
 
 
 def _elementwise(call: Invocation, held: Any, arguments: list[Any], keywords: dict[str, Any]) -> Any:
@@ -132,6 +138,9 @@ def _elementwise(call: Invocation, held: Any, arguments: list[Any], keywords: di
         c.fail(f"{name}() takes {counted(definition.arity, 'argument')}, but {len(arguments)} were given")
     if out is not None:
         return _elementwise_into(call, definition.name, arguments, out)
+    numbers = [isinstance(a, (Constant, ScalarValue)) and isinstance(c.kind(a), type) for a in arguments]
+    if isinstance(held, np.ufunc) and all(numbers):  # Python numbers
+        arguments = [handlers.as_numpy(a) for a in arguments]
     return functions.elementwise(call, definition.name, *arguments)
 
 
@@ -175,18 +184,10 @@ def _elementwise_into(call: Invocation, name: str, operands: list[Any], out: Any
     c = call.c
     if not isinstance(out, ArrayValue):
         c.fail(f"{name}() writes to an array, not to {describe(out)}")
-    orders: list[arrays.Order | None] = []
     for operand in operands:
         if isinstance(operand, ArrayValue):
             arrays.check_fits(c, operand, out)
-        orders.append(arrays.safe_order(c, out, operand))
-    needed = [order for order in orders if order is not None]
-    if len(needed) > 1:
-        c.fail(
-            f"{name}() of several parts of {out.label or 'an array'} that may overlap its output: use a loop, or a local "
-            "array for the result"
-        )
-    with arrays.each(c, out.shape, needed[0] if needed else None) as index:
+    with arrays.each(c, out.shape, arrays.safe_order(c, out, *operands)) as index:
         parts = (
             arrays.select(c, o, TupleValue(arrays.aligned(o, index))) if isinstance(o, ArrayValue) else o
             for o in operands

@@ -7,6 +7,7 @@ from __future__ import annotations
 
 import math
 from collections.abc import Callable
+from dataclasses import replace
 from typing import Any
 
 import numpy as np
@@ -20,7 +21,7 @@ from weft.dsl.kernel.language.invocation import Invocation
 from weft.dsl.kernel.language.kernel_errors import LaunchError
 from weft.dsl.kernel.language.types import as_type
 from weft.dsl.kernel.language.value_operators import componentwise, is_vector
-from weft.dsl.kernel.language.values import BOOL, ArrayValue, Constant, describe
+from weft.dsl.kernel.language.values import BOOL, ArrayValue, Constant, ScalarValue, TupleValue, describe
 from weft.dsl.kernel.python_mode.argument_conversion import convert as cast
 
 MAX_STATIC_SHARED = 48 * 1024  # bytes of shared memory that a block has on every GPU without a special request
@@ -92,6 +93,18 @@ def elementwise(call: Invocation, op: str, *operands: Any) -> Any:
     if any(map(is_vector, operands)):
         return componentwise(c, op, *operands)
     return c.apply(op, *operands)
+
+
+def as_numpy(value: Any) -> Any:
+    """Return a Python number, or the Python numbers in a tuple, as NumPy scalars. Other values are returned unchanged."""
+    match value:
+        case Constant(value=held) if type(held) in (int, float, complex):
+            return Constant(np.asarray(held)[()])  # (an int that does not fit in 64 bits remains a Python int)
+        case ScalarValue(weak=True) if value.dtype != BOOL:
+            return replace(value, weak=False)
+        case TupleValue(items=items, maker=None):
+            return TupleValue(tuple(map(as_numpy, items)))
+    return value
 
 
 def truth_value(c: Compiler, value: object) -> Value:

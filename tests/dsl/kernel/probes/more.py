@@ -300,6 +300,45 @@ def output_that_overlaps(out):
     np.multiply(out[:4], 2, out[:4])
 
 
+@probe(FLOATS, OUT)
+def output_that_overlaps_several_operands(x, out):
+    for k in range(out.size):
+        out[k] = x[k]
+    np.add(out[:-1], out[1:], out[1:])
+    np.add(out[2:], out[1:-1], out[:-2])
+    np.add(out[:2], out[6:], out[3:5])  # these parts do not overlap
+
+
+@probe(FLOATS, OUT)
+def loops_over_an_array_and_a_tuple(x, out):
+    for k, (value, weight) in enumerate(zip(x, (1, 2.5, True), strict=False)):
+        if value < 0:
+            continue
+        out[k] = value * weight
+    for value, weight in zip(x[:2], (1, 2.5, True), strict=False):
+        out[3] += value * weight
+    else:
+        out[4] = weight
+    out[5] = sum(k * w for k, w in zip(range(x.size), (1, 2, 3), strict=False))
+
+
+@probe(OUT, np.ones(2, np.float32))
+def numpy_functions_of_python_numbers(out, x):
+    out[0] = np.sqrt(2.3) * x[0] / 3
+    out[1] = np.sqrt(x.size) * x[0] / 3
+    out[2] = np.where(x[0] > 0, 0.1, 0.2) * x[0]
+    out[3] = np.clip(0.1, 0.0, 1.0) * x[0] + np.round(0.1, 2) * x[0]
+    out[4] = np.argmax(x) * x[1] + x.argmin() * x[1] + np.modf(2.3)[0] * x[0]
+    out[5] = np.power(0.0, -1.0) + np.divide(1.0, 0.0)
+    out[6] = math.sqrt(2.3) * x[0] / 3
+
+
+@probe(INTS, printed="-ff|  -0xff|+00ff|+255|255\n")
+def formats_of_negative_numbers(x):
+    n = x[0] * 0 + 255
+    print(f"{-n:x}|{-n:#7x}|{n:+05x}|{n:+d}|{n:-}")
+
+
 @probe(INTS, printed="'a' a 2\n")
 def converted_constants(x):
     print(f"{'a'!r} {'a'!s} {1 + 1!r}")
