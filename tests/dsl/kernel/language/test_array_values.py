@@ -76,3 +76,11 @@ def test_debug_kernels_check_the_number_of_assigned_values() -> None:
     assert x.tolist() == [5, 6]
     with pytest.raises(ValueError, match="2 values cannot be assigned to 3 elements"):
         fill[1, 1](np.zeros(3))
+
+
+def test_operands_on_both_sides_of_the_output() -> None:
+    def kernel(x: Any) -> None:
+        np.add(x[:-2], x[2:], x[1:-1])
+
+    with pytest.raises(ValueError, match="overlap the output on both sides"):
+        cuda.jit(kernel)[1, 1](np.arange(6.0))

@@ -500,11 +500,6 @@ def output_of_fewer_axes(x, y):
     np.add(y, 1, x)  # here
 
 
-@refused(TYPE, "overlap its output")
-def output_that_overlaps_two_operands(x):
-    np.add(x[:-2], x[2:], x[1:-1])  # here
-
-
 @refused(TYPE, "length 5 and 3 have no dot product")
 def dot_of_other_lengths(x):
     a, b = cuda.local.array(5, np.float64), cuda.local.array(3, np.float64)
