@@ -257,14 +257,14 @@ class Array(ArrayMembers):
         return shape[0]
 
     def __iter__(self) -> Iterator[Any]:
-        if not self.shape:
+        if not (shape := self.shape):
             raise TypeError("iteration over a 0-d array")
-        is_shared = type(self) is Array and self.device.name == "cpu" and not recording.held
-        if len(self.shape) > 1 and is_shared and is_library(2):
+        has_rows = len(shape) > 1 and type(self) is Array and not recording.held
+        if has_rows and self.device.name == "cpu" and is_library(2):
             return iter(np.asarray(self))  # (a library gives each item to NumPy or to compiled code)
-        if self._values is None and prod(self.shape[1:]) <= IMMEDIATE[0] and self._storage.device.small_on_host:
+        if self._values is None and prod(shape[1:]) <= IMMEDIATE[0] and self._storage.device.small_on_host:
             realise(self._storage)  # (operations on items in memory are executed immediately; others are recorded)
-        return (self[k] for k in range(self.shape[0]))
+        return (self[k] for k in range(shape[0]))
 
     def __contains__(self, value: object) -> bool:
         return bool((self == value).any())
