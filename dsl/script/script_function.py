@@ -18,6 +18,7 @@ from functools import partial
 from importlib import import_module
 from inspect import signature
 from math import ceil, prod
+from operator import attrgetter
 from typing import Any
 
 import numpy as np
@@ -25,7 +26,8 @@ import numpy as np
 from weft.dsl.arrays.array import Array
 from weft.dsl.arrays.foreign import has_foreign, types_in
 from weft.dsl.arrays.on_host import Wrapper
-from weft.dsl.immediate.at_call import MISSED, call_counter, from_numpy_result, to_host_if_small
+from weft.dsl.immediate.at_call import COMMON, MISSED, call_counter, from_numpy_result, to_host_if_small
+from weft.dsl.immediate.host_values import values_of
 from weft.dsl.immediate.small_work import einsum_products, is_few
 from weft.dsl.script.kinds import ALIKE, NUMBERS, PLAIN, MemoryEffect, is_computed, take
 from weft.runtime import FIXED, IMMEDIATE, try_compiling
@@ -101,6 +103,21 @@ def _starts_with_array(arguments: tuple[Any, ...]) -> bool:
     return type(first) in _SEQUENCES and len(first) > 0 and type(first[0]) is Array  # type: ignore[index,arg-type]
 
 
+def _values_of_rows(rows: list[Any]) -> list[np.ndarray] | None:
+    """Return NumPy arrays over small weft arrays of one dtype in host memory, or None for other lists."""
+    if {*map(type, rows)} != {Array}:
+        return None
+    values: list[Any] = [*map(values_of, rows)]
+    if {*map(type, values)} != {np.ndarray} or len({*map(id, map(_DEVICE, rows))}) > 1:
+        return None
+    dtypes = {*map(_DTYPE, values)}
+    is_common = len(dtypes) == 1 and (COMMON >> dtypes.pop().num) & 1
+    return values if is_common and sum(map(_SIZE, values)) <= IMMEDIATE[FIXED] else None
+
+
+_DEVICE, _DTYPE, _SIZE = attrgetter("device"), attrgetter("dtype"), attrgetter("size")
+
+
 def _stacker(function: Callable[..., Any], decide: Callable[..., Any]) -> Callable[..., Any]:
     """Return a version of a function such as `vstack` that joins small weft arrays immediately.
 
@@ -110,6 +127,9 @@ def _stacker(function: Callable[..., Any], decide: Callable[..., Any]) -> Callab
     def stack(*arguments: Any, **options: Any) -> Any:
         if options or len(arguments) != 1 or not IMMEDIATE[FIXED] or not _has_own(arguments):
             return decide(*arguments, **options)
+        if type(arguments[0]) is list and (rows := _values_of_rows(arguments[0])) is not None:
+            made = function(rows)
+            return made if is_few(made.size) else from_numpy_result(made, arguments[0][0].device)
         found: list[tuple[np.ndarray, Array]] = []
         given = to_host_if_small(arguments[0], found, IMMEDIATE[FIXED]) if type(arguments[0]) in _SEQUENCES else MISSED
         if given is MISSED or sum([each.size for each, _ in found]) > IMMEDIATE[FIXED]:

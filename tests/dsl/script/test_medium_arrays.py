@@ -118,3 +118,16 @@ def test_native_code_gives_a_pending_scalar_to_wefts_function() -> None:
     assert type(s) is Scalar and made(s) == "own"
     made = native_script.make_native(np.copyto, lambda *x: "own", slow, script_function.MemoryEffect.WRITE)
     assert made(s, 1.0) == made(np.zeros(3), s) == "slow"
+
+
+@pytest.mark.parametrize("other", ["f8", "f4"])
+def test_a_list_of_rows_becomes_a_new_array(other: str, xp: Any) -> None:
+    table, last = xp.arange(1200.0).reshape(300, 4), xp.zeros((100, 4), other)[7]
+    rows = [row for row in table if row[0] % 8]
+    found = xp.array([*rows, last])
+    assert (script_function._values_of_rows([*rows, last]) is None) == (other == "f4")  # (rows of two dtypes)
+    table[:] = -1.0
+    expected = np.arange(1200.0).reshape(300, 4)[1::2]
+    assert found.dtype == "f8" and np.array_equal(found[:-1], expected) and not np.asarray(found)[-1].any()
+    with pytest.raises(ValueError, match="inhomogeneous"):
+        xp.array([*rows, table[0, :3]])
