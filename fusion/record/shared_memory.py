@@ -10,7 +10,7 @@ from __future__ import annotations
 import ctypes
 from collections.abc import Callable
 from math import prod
-from sys import getrefcount
+from sys import getrefcount, is_finalizing
 from weakref import WeakKeyDictionary, ref
 
 import numpy as np
@@ -134,8 +134,9 @@ def share(storage: Storage, buffer: Buffer) -> SharedMemory:
     """Share the memory of an evaluated storage with other code until the returned object is deleted."""
     owner, held = SharedMemory(buffer), ref(storage)
 
-    def released(owner: ref[SharedMemory]) -> None:
-        if (storage := held()) is not None:
+    # (When the interpreter exits, module globals may already be None.)
+    def released(owner: ref[SharedMemory], exiting: Callable[[], bool] = is_finalizing) -> None:
+        if not exiting() and (storage := held()) is not None:
             _take_back(storage, owner)
 
     _shared[storage] = buffer, ref(owner, released)

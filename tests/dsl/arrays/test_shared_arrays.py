@@ -19,6 +19,7 @@ import weft as wf
 from weft.dsl.arrays import shared_arrays
 from weft.dsl.script.numpy_face import NUMPY
 from weft.fusion import find_shared
+from weft.fusion.record import shared_memory
 from weft.runtime import override
 
 pytestmark = pytest.mark.skipif("config.getoption('--device') != 'cpu'", reason="memory of the CPU")
@@ -410,3 +411,16 @@ def test_arrays_in_other_orders_share_memory_too() -> None:
 def test_views_of_an_empty_array_with_another_dtype(shape: tuple[int, ...]) -> None:
     with override(immediate=0):
         assert wf.empty(shape).view(np.uint32).shape == np.empty(shape).view(np.uint32).shape
+
+
+def test_no_memory_is_taken_back_while_the_interpreter_exits(monkeypatch: pytest.MonkeyPatch) -> None:
+    # (The weakref module may have been cleared by then.)
+    monkeypatch.setattr(shared_memory, "is_finalizing", lambda: True)
+    monkeypatch.setattr(shared_memory, "_take_back", lambda storage, owner: failures.append(storage))
+    failures: list[Any] = []
+    x = wf.ones(70_000) * 2
+    view = memoryview(x)
+    assert find_shared(x._storage) is not None
+    del view
+    gc.collect()
+    assert not failures
