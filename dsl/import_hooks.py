@@ -18,28 +18,36 @@ from weft.runtime import setting
 from weft.runtime.lazy_names import lazy_names
 
 _MULTIGRID = "air evolution_strength graph krylov linalg relaxation ruge_stuben smoothed_aggregation"
+_MAHOTAS = "bbox center_of_mass convex convolve distance histogram interpolate labeled morph thin"
+_FEATURES = "lbp surf texture zernike"
 _REGISTRATIONS = {
     "array_api_compat.common._helpers": "register_namespace",
     "autograd.numpy.numpy_boxes": "register_box",
     "autograd.numpy.numpy_vspaces": "register_vector_space",
     "bottleneck": "register_replace",
+    "cv2": "register_opencv",
     "einops._backends": "register_backend",
     "jax._src.abstract_arrays": "register_abstract_arrays",
     "jax._src.interpreters.pxla": "register_shards",
+    "h5py._hl.dataset": "register_calls",
+    **{f"mahotas._{name}": "register_functions" for name in _MAHOTAS.split()},
+    **{f"mahotas.features._{name}": "register_functions" for name in _FEATURES.split()},
     "numba.core.dispatcher": "register_dispatcher",
     "numba.core.interpreter": "register_constants",
-    "numba.stencils.stencil": "register_stencils",
+    "numba.stencils.stencil": "register_calls",
+    "polars": "register_calls",
+    "pyarrow.lib": "register_functions",
     **{f"pyamg.amg_core.{name}": "register_functions" for name in _MULTIGRID.split()},
     "scipy._lib.array_api_compat.common._helpers": "register_namespace",
     "scipy.linalg._fblas": "register_functions",
     "scipy.linalg._flapack": "register_functions",
-    "scipy.sparse._coo": "register_products",
+    "scipy.sparse._coo": "register_calls",
     "scipy.sparse.linalg._dsolve._superlu": "register_factors",
     "scipy.spatial._distance_pybind": "register_functions",
     "scipy.spatial._distance_wrap": "register_functions",
     "skimage.transform._hough_transform": "register_functions",
     "sklearn.externals.array_api_compat.common._helpers": "register_namespace",
-    "torch": "register_from_numpy",
+    "torch": "register_calls",
     "torch.utils.data._utils.collate": "register_collate",
 }
 _WAITING: dict[str, str | Callable[[ModuleType], None]] = {**_REGISTRATIONS, "dask.array": "register_chunks"}

@@ -21,6 +21,8 @@ from weft.dsl.arrays.parts import Part, ReadOnlyPart
 
 _TYPES = Array, Scalar, ReadOnly, Part, ReadOnlyPart  # (lookups in tables of types do not consider subclasses)
 _ALL = frozenset(_TYPES)
+_HOLDERS = _ALL | {list, tuple}
+_INSPECTED = 100  # number of items of a list or tuple among which arrays are searched
 
 
 def register_backend(module: ModuleType) -> None:
@@ -133,11 +135,6 @@ def register_replace(module: ModuleType) -> None:
     _exchange(module, "replace", replacing_in_place)
 
 
-def register_from_numpy(module: ModuleType) -> None:
-    """Make `torch.from_numpy` accept weft arrays and share their memory."""
-    _exchange(module, "from_numpy", _calling_with_numpy)
-
-
 _COMPILED = frozenset({"builtin_function_or_method", "cython_function_or_method", "fortran"})
 
 
@@ -152,12 +149,36 @@ def register_functions(module: ModuleType) -> None:
             setattr(module, name, _WithNumpy(found))
 
 
-def register_products(module: ModuleType) -> None:
-    """Let SciPy multiply COO matrices by weft arrays.
+def register_opencv(module: Any) -> None:
+    """Let the functions, methods and attributes of OpenCV, its submodules and its classes take weft arrays."""
+    for name, found in list(vars(module).items()):
+        kind = type(found).__name__
+        if name.startswith("__") and name != "__init__":
+            continue
+        if kind == "builtin_function_or_method":
+            setattr(module, name, _WithNumpy(found, writes=True))
+        elif kind in ("method_descriptor", "wrapper_descriptor"):
+            setattr(module, name, _calling_with_numpy(found, writes=True))
+        elif kind == "getset_descriptor":
+            setattr(module, name, property(found.__get__, _calling_with_numpy(found.__set__)))
+        elif isinstance(found, type) or (isinstance(found, ModuleType) and found.__name__.startswith("cv2.")):
+            register_opencv(found)
 
-    SciPy views the product as the type of the second factor.
-    """
-    _exchange(getattr(module, "_coo_base", None), "_matmul_multivector", _calling_with_numpy)
+
+_CALLS = {
+    "h5py._hl.dataset": "Dataset.__setitem__ Dataset.read_direct Dataset.write_direct",
+    "numba.stencils.stencil": "StencilFunc.__call__",
+    "polars": "DataFrame.__init__ Series.__init__ from_numpy",
+    "scipy.sparse._coo": "_coo_base._matmul_multivector",  # (SciPy views the product as the type of the second factor)
+    "torch": "from_numpy",
+}
+
+
+def register_calls(module: ModuleType) -> None:
+    """Let the functions and methods of a module that are listed in `_CALLS` take weft arrays."""
+    for path in _CALLS[module.__name__].split():
+        owner, _, name = path.rpartition(".")
+        _exchange(getattr(module, owner, None) if owner else module, name, _calling_with_numpy)
 
 
 def register_constants(module: ModuleType) -> None:
@@ -227,19 +248,14 @@ def _calling_class(kind: type) -> type:
     return type(kind.__name__, (kind,), {**names, "_reduce_class": classmethod(lambda cls: kind)})
 
 
-def register_stencils(module: ModuleType) -> None:
-    """Let Numba's stencils accept weft arrays."""
-    _exchange(getattr(module, "StencilFunc", None), "__call__", _calling_with_numpy)
-
-
-def _calling_with_numpy(call: Callable[..., Any]) -> Callable[..., Any]:
-    """Wrap a function or a method so that it receives weft arrays as NumPy arrays over the same memory."""
+def _calling_with_numpy(call: Callable[..., Any], writes: bool = False) -> Callable[..., Any]:
+    """Wrap a function or a method so that it receives weft arrays as NumPy arrays (see `_call_with_numpy`)."""
 
     @wraps(call)
     def call_with_numpy(*arguments: Any, **options: Any) -> Any:
         if not _has_own((*arguments, *options.values())):
             return call(*arguments, **options)
-        return _call_with_numpy(call, arguments, options)
+        return _call_with_numpy(call, arguments, options, writes)
 
     return call_with_numpy
 
@@ -252,9 +268,9 @@ def register_factors(module: ModuleType) -> None:
 class _Wrapped:
     """A wrapper that forwards attribute access to an object from another package."""
 
-    def __init__(self, wrapped: Any) -> None:
+    def __init__(self, wrapped: Any, **names: Any) -> None:
         module = getattr(wrapped, "__module__", None)
-        self.__dict__.update(_wrapped=wrapped, __doc__=wrapped.__doc__, __module__=module)
+        self.__dict__.update(names, _wrapped=wrapped, __doc__=wrapped.__doc__, __module__=module)
 
     __class__ = property(lambda self: type(self._wrapped))  # type: ignore[assignment]
 
@@ -272,39 +288,62 @@ class _Wrapped:
 
 
 class _WithNumpy(_Wrapped):
-    """A wrapper that passes weft arrays to a function as NumPy arrays over the same memory."""
+    """A wrapper that passes weft arrays to a function as NumPy arrays (see `_call_with_numpy`)."""
+
+    writes = False
 
     def __call__(self, *arguments: Any, **options: Any) -> Any:
-        if _ALL.isdisjoint(map(type, (*arguments, *options.values()))):
+        values = (*arguments, *options.values())
+        if _HOLDERS.isdisjoint(map(type, values)) or not _has_own(values):
             return self._wrapped(*arguments, **options)
-        return _call_with_numpy(self._wrapped, arguments, options)
+        return _call_with_numpy(self._wrapped, arguments, options, self.writes)
 
 
-def _call_with_numpy(function: Callable[..., Any], arguments: Sequence[Any], options: Mapping[str, Any]) -> Any:
+def _call_with_numpy(
+    function: Callable[..., Any], arguments: Sequence[Any], options: Mapping[str, Any], writes: bool = False
+) -> Any:
     """Call a function with NumPy arrays over the memory of weft arrays.
 
-    If the function returns one of these NumPy arrays, return the weft array instead.
+    If the function returns one of these NumPy arrays, alone or in a tuple, return the weft array instead. If `writes` is
+    set, the function returns all arrays to which it writes, and may also write to arrays on a GPU.
     """
-    taken: list[tuple[np.ndarray, Array]] = []
+    taken: list[tuple[np.ndarray, Array, bool]] = []
     result = function(
-        *[_take(value, taken) for value in arguments], **{name: _take(value, taken) for name, value in options.items()}
+        *[_take(value, taken, writes) for value in arguments],
+        **{name: _take(value, taken, writes) for name, value in options.items()},
     )
-    return next((value for host, value in taken if host is result), result)  # (an argument `out`)
+    if type(result) is tuple:
+        return tuple([_give_back(item, taken) for item in result])
+    return _give_back(result, taken)
 
 
 def _has_own(value: Any) -> bool:
-    """Return whether a value is a weft array, or a possibly nested tuple that contains one."""
-    return type(value) in _ALL or (isinstance(value, tuple) and any(map(_has_own, value)))
+    """Return whether a value is a weft array, or a possibly nested list or tuple whose first items include one."""
+    return type(value) in _ALL or (isinstance(value, (list, tuple)) and any(map(_has_own, value[:_INSPECTED])))
 
 
-def _take(value: Any, taken: list[tuple[np.ndarray, Array]]) -> Any:
-    if isinstance(value, tuple) and _has_own(value):
-        items = [_take(item, taken) for item in value]
-        return type(value)(*items) if hasattr(value, "_fields") else tuple(items)
+def _take(value: Any, taken: list[tuple[np.ndarray, Array, bool]], writes: bool = False) -> Any:
+    if isinstance(value, (list, tuple)) and _has_own(value):
+        items = [_take(item, taken, writes) for item in value]
+        return items if isinstance(value, list) else type(value)(*items) if hasattr(value, "_fields") else tuple(items)
     if not isinstance(value, Array):
         return value
-    taken.append((np.asarray(value), value))
+    host = np.asarray(value)
+    if isinstance(value, Scalar):
+        return host[()]
+    copied = writes and not host.flags.writeable  # (an array on a GPU)
+    taken.append((host.copy() if copied else host, value, copied))
     return taken[-1][0]
+
+
+def _give_back(result: Any, taken: Sequence[tuple[np.ndarray, Array, bool]]) -> Any:
+    """Return the weft array whose elements a function has returned as a NumPy array, or else the result itself."""
+    for host, value, copied in taken:
+        if host is result:
+            if copied:
+                value[...] = host
+            return value
+    return result
 
 
 class _Factors(_Wrapped):

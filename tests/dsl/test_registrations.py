@@ -71,13 +71,60 @@ def test_coo_matrices_are_multiplied_by_weft_arrays() -> None:
         def _matmul_multivector(self, other: Any) -> Any:
             return np.add(other, 1).view(type=type(other))
 
-    module: Any = ModuleType("_coo")
-    registrations.register_products(module)  # (another version of SciPy)
+    module: Any = ModuleType("scipy.sparse._coo")
+    registrations.register_calls(module)  # (another version of SciPy)
     module._coo_base = COO
-    registrations.register_products(module)
+    registrations.register_calls(module)
     for other in (np.ones((2, 3)), wf.ones((2, 3)), wf.ones((2, 20_000))):
         found = COO()._matmul_multivector(other)
         assert type(found) is np.ndarray and found.shape == other.shape and (found == 2).all()
+
+
+class builtin_function_or_method:
+    """A stand-in for OpenCV's functions, which accept only NumPy arrays and return the arrays to which they write."""
+
+    def __call__(self, image: Any, marks: Any = (), level: Any = 1) -> Any:
+        assert all(type(x) is np.ndarray for x in (image, *marks)) and isinstance(level, (int, np.integer))
+        image += level
+        return (True, image) if marks else image
+
+
+def test_opencv_writes_to_weft_arrays() -> None:
+    class Filter:
+        state = property()
+
+    class method_descriptor:
+        def __get__(self, owner: Any, kind: Any = None) -> Any:
+            return self if owner is None else lambda image: builtin_function_or_method()(image)
+
+        def __call__(self, owner: Any, image: Any) -> Any:
+            return builtin_function_or_method()(image)
+
+    Filter.apply = method_descriptor()  # type: ignore[attr-defined]
+    module, inner = ModuleType("cv2"), ModuleType("cv2.inner")
+    module.__dict__.update(circle=builtin_function_or_method(), inner=inner, Filter=Filter, other=np)
+    inner.fill = builtin_function_or_method()  # type: ignore[attr-defined]
+    registrations.register_opencv(module)
+    for size in (6, 70_000):
+        x = wf.arange(size)
+        assert module.circle(x) is x and x[-1] == size
+        done, image = inner.fill(x, marks=[x[1:], np.zeros(2)], level=x[:1].sum())  # type: ignore[attr-defined]
+        assert done is True and image is x and x[0] == 2
+        assert Filter().apply(x) is x and x[0] == 3  # type: ignore[attr-defined]
+        assert type(module.circle(np.arange(3))) is np.ndarray
+
+
+def test_opencv_writes_to_arrays_of_another_device(monkeypatch: pytest.MonkeyPatch) -> None:
+    x = wf.arange(6)
+    copy = x.numpy().copy()
+    copy.flags.writeable = False
+    monkeypatch.setattr(registrations, "np", SimpleNamespace(asarray=lambda value: copy))
+    module: Any = ModuleType("cv2")
+    module.circle = builtin_function_or_method()
+    registrations.register_opencv(module)
+    result = module.circle(x)
+    monkeypatch.undo()
+    assert result is x and x.tolist() == [1, 2, 3, 4, 5, 6] and copy[0] == 0
 
 
 class _SuperLU:
