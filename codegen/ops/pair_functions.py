@@ -260,8 +260,8 @@ def sqrt(z: Parts) -> Parts:
 def power(base: Parts, exponent: Parts) -> Parts:
     """Compute a power as NumPy does.
 
-    Small integer exponents use products, and all others exp(exponent * log(base)). If the base has an infinite and a NaN
-    part, the exponential is NaN, whereas the C library that NumPy calls may return infinity or 0.
+    Small integer exponents use products, and all others exp(exponent * log(base)). If a part of an operand is infinite or
+    NaN, the exponential may be NaN, whereas the C library that NumPy calls returns infinity or 0.
     """
     general = exp(_apply(pairs.multiply, exponent, log(base)))
     count = abs(exponent[0])

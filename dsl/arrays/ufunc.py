@@ -39,13 +39,16 @@ from weft.runtime.lazy_names import unquote_annotations
 
 NO_OUT: Any = np._NoValue  # type: ignore[attr-defined]
 
-# Functions whose immediate execution follows the same rules as `reduce` with an op.
-_EXTREMES = {"maximum": "max", "minimum": "min"}
+# Functions whose immediate execution follows the same rules as a method of an op's ufunc.
+_SAME_RULES = {
+    "reduce": {"maximum": "max", "minimum": "min", "multiply": "prod"},
+    "accumulate": {"multiply": "cumprod"},
+}
 
 
 def _or_numpys(method: Callable[..., Any]) -> Callable[..., Any]:
     """Wrap a ufunc method, so that NumPy executes calls with small arrays and calls that weft does not support."""
-    reduces, numpys = method.__name__ != "outer", _EXTREMES if method.__name__ == "reduce" else {}
+    reduces, numpys = method.__name__ != "outer", _SAME_RULES.get(method.__name__, {})
 
     @wraps(method)
     def called(self: UFunc, *arguments: Any, **options: Any) -> Any:
@@ -53,7 +56,7 @@ def _or_numpys(method: Callable[..., Any]) -> Callable[..., Any]:
             (first, *_), name = arguments, numpys.get(self.definition.name, "")
             small = type(first) is Array and (self.immediate.types >> first.dtype.num) & 1
             if small or (name and type(first) in (Array, list, tuple)):
-                # (without an axis, `min` would reduce all elements)
+                # (without an axis, `min` and `cumprod` would use all elements)
                 given = options if len(arguments) > 1 or "axis" in options or not name else {"axis": 0, **options}
                 found = call_small(getattr(self.immediate.function, method.__name__), arguments, given, name)
                 if found is not MISSED:

@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
-from weft.codegen import EXTREMES, OPS, dtype_kind, find_op, host_has_masks, machine_of, widened
+from weft.codegen import EXTREMES, OPS, dtype_kind, find_op, host_has_masks, identity_of, machine_of, widened
 from weft.fusion.graph.expr import ALWAYS_STORED, Expr, contiguous_strides, topological
 from weft.fusion.graph.index_map import decode_view
 from weft.fusion.graph.reduction_order import plain_tree
@@ -197,12 +197,16 @@ def _reduce(frame: ValueFrame, node: Expr, array: np.ndarray, axes: tuple[int, .
 
 
 def run_scan(frame: ValueFrame, values: list[Any], step: ValueStep) -> Any:
-    """Compute a scan and return its result."""
+    """Compute a scan, which starts with the identity as in a kernel, and return its result."""
     node = step.node
     out = frame.new(node)
     if out.size:
         row: Any = primitive(node.op, (node.dtype,) * 2, node.dtype)
         array = values[step.operands[0]].astype(node.dtype, copy=False)
         with np.errstate(all="ignore"):
+            if node.op == "multiply" and node.dtype.kind == "c":  # (1 changes infinities and the signs of zeros)
+                first = (slice(None),) * node.attrs[0] + (0,)
+                array = array.copy()
+                array[first] = row(node.dtype.type(identity_of("multiply", node.dtype)), array[first])
             row.accumulate(array, axis=node.attrs[0], out=out)
     return out

@@ -298,6 +298,10 @@ def test_folds_by_ufuncs_in_native_code(name: str, monkeypatch: pytest.MonkeyPat
     assert same(ours.reduce(x, axis=None), theirs.reduce(given, axis=None))
     large = wf.asarray(np.resize(given, 2 * IMMEDIATE))
     assert same(ours.accumulate(large), theirs.accumulate(np.resize(given, 2 * IMMEDIATE)))
+    pairs = np.array([complex(0.0, -0.0), complex(-0.0, -0.0), complex(np.inf, 1.0)])
+    for method in ("accumulate", "reduce") if name in ("add", "multiply") else ():
+        with np.errstate(invalid="ignore"):
+            assert same(getattr(ours, method)(wf.asarray(pairs)), getattr(theirs, method)(pairs))
     assert same(ours.reduce(x, 0, where=given > 0, initial=1), theirs.reduce(given, 0, where=given > 0, initial=1))
     with pytest.raises(np.exceptions.AxisError):
         ours.accumulate(x, 2)

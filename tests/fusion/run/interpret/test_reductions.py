@@ -36,3 +36,14 @@ def test_only_counts_skip_their_cast() -> None:
         assert operand_of((x > 4).sum()).dtype == bool
         for other in ((x > 4).sum(dtype=float), x.sum(), (x > 4).any()):
             assert operand_of(other) is other._storage.expr.operands[0]
+
+
+@pytest.mark.parametrize("axis", [0, 1])
+def test_products_of_complex_numbers_are_the_same_as_in_plans(axis: int) -> None:
+    parts = np.random.default_rng(0).choice([0.0, -0.0, 1.0, np.inf, np.nan], (2, 3, 40, 40))
+    x = wf.asarray(parts.view(complex)[0])
+    found = []
+    for mode in ("always", "never"):
+        with override(interpret=mode, immediate=0):
+            found.append(str(np.cumprod(x, axis=axis).tolist()))
+    assert found[0] == found[1]
