@@ -9,7 +9,7 @@ from __future__ import annotations
 
 from math import prod
 from typing import Any
-from weakref import WeakSet
+from weakref import WeakKeyDictionary, ref
 
 import numpy as np
 
@@ -19,8 +19,9 @@ from weft.runtime import Buffer, Device, default_device, get_device
 
 ALIGNMENT = 16  # alignment that generated code requires of a storage's start
 
-# Storages over read-only memory of other code, such as a bytes object. No array over them is ever writable.
-READ_ONLY: WeakSet[Storage] = WeakSet()
+# Read-only storages, and the array that can make each of them writable again. For memory of other code, such as a bytes
+# object, this is None.
+READ_ONLY: WeakKeyDictionary[Storage, ref[Any] | None] = WeakKeyDictionary()
 
 Shown = tuple[Storage, tuple[tuple[int, ...], tuple[int, ...], int] | None]
 

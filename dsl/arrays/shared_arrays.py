@@ -150,7 +150,7 @@ def import_memory(values: np.ndarray) -> Array | None:
     )
     keep_shared(storage, share(storage, storage.buffer))  # type: ignore[arg-type]
     if not values.flags.writeable:
-        READ_ONLY.add(storage)
+        READ_ONLY[storage] = None
     return wrap(storage, view, Array if values.flags.writeable else ReadOnly)
 
 
@@ -184,7 +184,7 @@ def view_as(array: Array, change: Callable[[np.ndarray], np.ndarray]) -> Array |
     storage = Storage((count,), dtype, memory.device, buffer)
     keep_shared(storage, share(storage, buffer))
     if _sharing_storage(array) in READ_ONLY:
-        READ_ONLY.add(storage)
+        READ_ONLY[storage] = None
     view = values.shape, tuple(s // width for s in values.strides), start // width
     return wrap_view(storage, view, Array if is_writable(array) else ReadOnly)
 

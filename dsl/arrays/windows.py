@@ -13,6 +13,7 @@ from functools import wraps
 from sys import getrefcount
 from types import NoneType
 from typing import Any
+from weakref import ref
 
 from weft.dsl.arrays.array import Array, ReadOnly, Scalar, View, expr_of, is_writable, record, wrap, wrap_view
 from weft.dsl.arrays.array import layout as array_layout
@@ -189,18 +190,24 @@ class Flags(dict):
 def set_flags(self: Array, write: bool | None = None, align: bool | None = None, uic: bool | None = None) -> None:
     """Make this array object read-only or writable, like `numpy.ndarray.setflags`.
 
-    Views created later inherit this property. `align` and `uic` have no effect.
+    Views created later inherit this property. They become writable only if the array that owns the memory is writable.
+    `align` and `uic` have no effect.
     """
     if write is None or write == is_writable(self) or type(self) is Scalar:
         return
     is_part = isinstance(self, Part)
-    view = self._owner._view if is_part else self._view
-    is_fixed = not isinstance(self, ReadOnly) or (self._owner if is_part else self)._storage in READ_ONLY
+    owner, mine = self._owner if is_part else self, ref(self)  # (an object has only one such reference)
+    view, storage = owner._view, owner._storage
+    is_fixed = not isinstance(self, ReadOnly) or READ_ONLY.get(storage, mine) is not mine
     if write and (is_fixed or (view is not None and overlaps(view[0], view[1]))):
         raise ValueError("cannot set WRITEABLE flag to True of this array")
     if is_part:
         _set_class(self, Part if write else ReadOnlyPart)
         return
+    if write:
+        READ_ONLY.pop(storage, None)
+    elif view is None:
+        READ_ONLY[storage] = mine
     if write and self._values is not None:
         self._values.flags.writeable = True  # (it is read-only if NumPy's `diagonal` returned it)
     _set_class(self, Array if write else ReadOnly)

@@ -107,9 +107,23 @@ def test_read_only_arrays() -> None:
             write()
     view[0] = 7  # writes through another array object
     assert (x + 1)[1] == 8 and x.copy().flags.writeable
+    later, frozen = x[2:], wf.asarray(np.arange(3.0))
+    for fixed in (view, later, x.view(), wf.reshape(x, (2, 3))):
+        fixed.setflags(write=False)
+        with pytest.raises(ValueError, match="cannot set"):
+            fixed.flags.writeable = True
+    assert not view.base.flags.writeable
     x.setflags(write=True)
     x[0] = 5
     assert x[0] == 5
+    for free in (view, later):
+        free.flags.writeable = True
+        free[0] = 8
+    frozen.flags.writeable = False
+    rest = frozen[1:]
+    del frozen
+    with pytest.raises(ValueError, match="cannot set"):
+        rest.flags.writeable = True
     wide = wf.broadcast_to(wf.ones(3), (2, 3))
     assert not wide.flags.writeable
     with pytest.raises(ValueError, match="cannot set"):
