@@ -16,7 +16,7 @@ __getattr__ = lazy_names(
             "compile compile_all compile_for_current_device compile_ptx compile_ptx_for_current_device stages_of"
         ),
         "weft.dsl.kernel.launch.decorators": "jit literal_unroll",
-        "weft.dsl.kernel.launch.dispatcher": "KernelDispatcher kernel",
+        "weft.dsl.kernel.launch.dispatcher": "KernelDispatcher kernel make_options",
         "weft.dsl.kernel.library.generalized": "GeneralizedFunction guvectorize",
         "weft.dsl.kernel.library.linking": (
             "Archive CUSource Cubin Fatbin LTOIR LinkableCode Object PTXSource declare_device link_digests"

@@ -132,6 +132,8 @@ def device(function: Any = None, *signature: Any, **options: Any) -> Any:
     >>> x.device.name
     'cpu'
     """
+    if options:
+        face.make_options(options)  # raises an error for unknown options
     if isinstance(function, (FunctionType, DeviceFunction, KernelFunction)):
         return DeviceFunction(function, **options)
     if isinstance(function, Device) or (isinstance(function, str) and "(" not in function):

@@ -308,6 +308,8 @@ def test_fast_math_of_device_functions() -> None:
         compiled, _ = cuda.compile_ptx(cosine, signature, device=True, fastmath=fast, cc=(8, 0))
         for ptx in (compiled, function.inspect_asm(signature)):
             assert ("cos.approx.ftz.f32" in ptx) is fast
+    with pytest.raises(TypeError, match="no option 'fast'"):
+        weft.device(fast=True)
     with pytest.raises(TypeError, match="no option 'quick'"):
         cuda.jit(device=True, quick=True)(cosine)
 
