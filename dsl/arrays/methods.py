@@ -136,6 +136,8 @@ def fill(self: Array, value: object) -> None:
     start()
     if type(value) is int and not -(2**63) <= value < 2**63:
         value = self.dtype.type(value)
+    if isinstance(value, (np.datetime64, np.timedelta64)):
+        np.empty(1, self.dtype).fill(value)  # (raises an error, unlike an assignment of a date to integers)
     node, weak = value_operand(value, self.dtype)
     write(self, constant(value, self.dtype) if weak is not None else node)
 

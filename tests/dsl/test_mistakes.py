@@ -95,6 +95,7 @@ MISTAKES = {
     "xp.einsum('ij->k', xp.zeros((2, 3)))": "k",
     "xp.asarray([1, 2], copy=False)": "copy",
     "xp.zeros(3).fill('x')": "x",
+    "xp.zeros(3, int).fill(xp.datetime64(1, 's'))": "argument",
 }
 
 
