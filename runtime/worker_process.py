@@ -78,19 +78,20 @@ class WorkerProcess:
     """
 
     def __init__(self, module: str) -> None:
-        theirs, self._requests = os.pipe()
-        self._answers, answers = os.pipe()
-        os.set_blocking(self._answers, False)
         self._received = b""
         self.ended = False
+        pipes: tuple[int, ...] = os.pipe()
         try:
+            pipes += os.pipe()
+            theirs, self._requests, self._answers, answers = pipes
+            os.set_blocking(self._answers, False)
             self._group = _spawn(module, theirs, answers)
-        except OSError:
-            self.close()
+        except BaseException:
+            for handle in pipes:
+                os.close(handle)
             raise
-        finally:
-            os.close(theirs)
-            os.close(answers)
+        os.close(theirs)
+        os.close(answers)
 
     def send(self, request: bytes) -> None:
         """Send a request to the process. If it is busy, a large request blocks until the process reads it."""

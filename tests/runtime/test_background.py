@@ -288,3 +288,10 @@ def test_no_process_can_be_started(monkeypatch: pytest.MonkeyPatch) -> None:
     assert submit("os.getpid", ()) is None and submit("os.getpid", ()) is None
     with pytest.raises(OSError, match="no more"):
         WorkerProcess("weft.runtime.background")
+    made = [os.pipe()]
+    monkeypatch.setattr(os, "pipe", iter(made).__next__)  # (the second call fails)
+    with pytest.raises(StopIteration):
+        WorkerProcess("weft.runtime.background")
+    for handle in made[0]:
+        with pytest.raises(OSError, match="descriptor"):
+            os.fstat(handle)
