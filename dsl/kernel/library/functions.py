@@ -306,7 +306,7 @@ _operators()
 @handles(np.dtype)
 def _np_dtype(call: Invocation, dtype: Any) -> Any:
     held = dtype.value if isinstance(dtype, Constant) else None
-    return Constant(np.dtype(held.dtype if isinstance(held, ScalarType) else held))
+    return compute(call.c, "np.dtype()", np.dtype, held.dtype if isinstance(held, ScalarType) else held)
 
 
 def _reductions() -> None:

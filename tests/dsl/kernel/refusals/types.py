@@ -298,6 +298,11 @@ def least_of_no_arguments(x):
     x[0] = min()  # here
 
 
+@refused(TYPE, "data type")
+def dtype_of_a_number(x):
+    x[0] = np.zeros(1, np.dtype(3))[0]  # here
+
+
 @refused(TYPE, "sep.*text")
 def separator_that_is_no_text(x):
     print(x[0], sep=3)  # here
