@@ -314,7 +314,7 @@ def make_find_moving(order: BitOrder) -> KernelDispatcher:
 
 @device
 def look_back(descriptors: Any, tile: Any, within: Any, number: Any) -> Any:
-    """Return the position in the sorted row of the tile's first element with this thread's digit.
+    """Return where the tile's first element with this thread's digit belongs in the sorted row.
 
     Return 0 for the first tile of a row, for which the position follows from the digit counts of the row.
     """

@@ -157,7 +157,7 @@ class Rows:
 
 @dataclass(frozen=True, slots=True)
 class RadixSort:
-    """The library call of a recorded sort, which sorts rows on a GPU.
+    """A recorded sort of rows, which weft's radix sort kernels execute on a GPU.
 
     The result is the sorted elements, or their indices if `numbered`.
 

@@ -40,7 +40,10 @@ class Donation:
 
 @dataclass(slots=True)
 class ArenaSlices:
-    """A plan step that assigns parts of a buffer (slot, offset, length) to entries of the plan's buffer table."""
+    """A plan step that stores parts of the buffer `whole` in the plan's buffer table.
+
+    Each part has its slot in the table, its offset and its length in bytes.
+    """
 
     whole: int
     parts: list[tuple[int, int, int]]

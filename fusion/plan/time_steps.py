@@ -254,7 +254,7 @@ def _slopes(blocked: BlockedSteps, first: int, period: int, iterations: int) -> 
 
 
 def _signature(blocked: BlockedSteps, number: int) -> object:
-    """Return a key for a time step's computation, which identifies other steps by their distance from this step."""
+    """Return a key that is equal for time steps with the same computation. It names other steps by their distance."""
     step = blocked.steps[number]
 
     def spell(node: Expr) -> object:

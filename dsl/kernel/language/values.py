@@ -390,7 +390,7 @@ def runtime_kind(kind: Kind) -> Kind | None:
 
 
 def number_kind(value: Any) -> ScalarKind:
-    """Return the kind of a variable that holds a constant number at run time."""
+    """Return the kind of a run-time variable that can hold the constant number `value`."""
     if isinstance(value, np.generic):
         return ScalarKind(value.dtype, False, value.dtype.kind in "iu" and int(value) >= 0)
     if not isinstance(value, int) or -(2**63) <= value < 2**63:

@@ -252,7 +252,7 @@ def test_functions_without_native_code(name: str, monkeypatch: pytest.MonkeyPatc
 
 @pytest.mark.parametrize("word", [0, 1 << 10])
 def test_a_word_that_gives_zero_is_drawn_again(word: int, monkeypatch: pytest.MonkeyPatch) -> None:
-    """Test a stream of PCG64 with an output less than 2**11. NumPy draws another output for the same element."""
+    """Test that an output of PCG64 less than 2**11, a uniform number 0.0, is replaced by the next output, as in NumPy."""
     engine = engines()[0]
     zero = word << 64  # (the output is the rotated exclusive or of both halves; the upper six bits are 0)
     generator = np.random.PCG64(1)
