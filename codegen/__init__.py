@@ -32,7 +32,7 @@ from weft.codegen.ops import (
     resolve_dtypes,
 )
 from weft.runtime import set_target_module
-from weft.runtime.lazy_names import lazy_names
+from weft.runtime.lazy_names import checked_imports, lazy_names
 
 if TYPE_CHECKING:
     from weft.codegen.compile import compile_kernel, lower_stages
@@ -85,39 +85,7 @@ if TYPE_CHECKING:
     from weft.codegen.schedules.temporal_blocking import TemporalBlocking
     from weft.codegen.target import Target
 
-__getattr__ = lazy_names(
-    globals(),
-    {
-        "weft.codegen.compile": "compile_kernel lower_stages",
-        "weft.codegen.host_target": (
-            "host_has_masks is_host_described order_target resolve_target streaming_threshold"
-        ),
-        "weft.codegen.index_width": "choose_index_dtype",
-        "weft.codegen.kernel_ir.builder": "KernelBuilder",
-        "weft.codegen.kernel_ir.operation": "STRUCTURAL Block Function Kernel Operation Parameter Pointer Type Value",
-        "weft.codegen.kernel_ir.text": "print_kernel",
-        "weft.codegen.kernel_ir.verify": "InvalidKernelError verify_kernel",
-        "weft.codegen.obtain": (
-            "CompileCounts code_version find_function is_loaded kernel_digest obtain_code obtain_function"
-        ),
-        "weft.codegen.machines": "CPU GPU Machine machine_of",
-        "weft.codegen.passes.choose_lanes": "find_reduction_lanes",
-        "weft.codegen.passes.describe_shapes": "describe_shapes",
-        "weft.codegen.passes.find_spans": "find_spans",
-        "weft.codegen.passes.flatten_branches": "flatten_branches",
-        "weft.codegen.passes.merge_kernels": "merge_kernels",
-        "weft.codegen.passes.merge_pointers": "merge_pointers",
-        "weft.codegen.pipeline": "run_passes",
-        "weft.codegen.schedules.columns": "halve_columns threads_below",
-        "weft.codegen.schedules.rows_and_columns": "RowColumnReduction",
-        "weft.codegen.schedules.split_reductions": "can_merge",
-        "weft.codegen.schedules.lookback": "SHARED_ROW=TILE share_rows",
-        "weft.codegen.schedules.planes": "RowPlanes",
-        "weft.codegen.schedules.rows": "threads_of",
-        "weft.codegen.schedules.temporal_blocking": "TemporalBlocking",
-        "weft.codegen.target": "Target",
-    },
-)
+__getattr__ = lazy_names(globals(), checked_imports(__file__))
 
 # (the module is loaded when the target of a device is requested)
 set_target_module("weft.codegen.host_target")
