@@ -60,11 +60,9 @@ class ControlEmitter(Writer):
                 if sum(o.opcode == "if" for o in program_order(region.operations)) > MOST_BRANCHES:
                     continue
                 same = self.line(f"icmp eq i{lanes} {bits}, {all_lanes}")
-                self.do(f"br i1 {same}, label %same{number}.{len(ends)}, label %mixed{number}.{len(ends)}")
-                self.start_label(f"same{number}.{len(ends)}")
+                self.fork(same, f"same{number}.{len(ends)}", f"mixed{number}.{len(ends)}")
                 ends.append(([self.text_of(v, lanes) for v in self.block(region)], self.label))
-                self.do(f"br label %join{number}")
-                self.start_label(f"mixed{number}.{len(ends) - 1}")
+                self.jump(f"join{number}", f"mixed{number}.{len(ends) - 1}")
         texts = self.regions_under_masks(operation, condition)
         if ends:
             ends.append((texts, self.label))
@@ -110,18 +108,15 @@ class ControlEmitter(Writer):
         self.scopes.append((operation.attributes["label"], behind))
         self.block(operation.regions[0])
         self.scopes.pop()
-        self.do(f"br label %{behind}")
-        self.start_label(behind)
+        self.jump(behind)
 
     def repeat(self, operation: Operation) -> None:
         """Emit an infinite loop, which ends only by a jump out of its body."""
         number = self.fresh_number()
-        self.do(f"br label %again{number}")
-        self.start_label(f"again{number}")
+        self.jump(f"again{number}")
         self.block(operation.regions[0])
         self.polls.end_repetition(operation)
-        self.do(f"br label %again{number}")
-        self.start_label(f"never{number}")
+        self.jump(f"again{number}", f"never{number}")
 
     def leave(self, operation: Operation) -> None:
         """Emit a branch to the end of a scope. The code after the branch is unreachable."""
@@ -129,8 +124,7 @@ class ControlEmitter(Writer):
         target = next((behind for label, behind in reversed(self.scopes) if label == wanted), None)
         if target is None:
             raise CompileError(f"{self.kernel.name}: leave of {wanted!r}, which is not around it")
-        self.do(f"br label %{target}")
-        self.start_label(f"dead{self.fresh_number()}")
+        self.jump(target, f"dead{self.fresh_number()}")
 
     # -- functions --------------------------------------------------------------------------
 

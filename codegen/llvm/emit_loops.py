@@ -67,19 +67,15 @@ class LoopEmitter(StreamEmitter):
         number = self.fresh_number()
         head, inside, after = f"head{number}", f"body{number}", f"after{number}"
         before = self.label
-        self.lines.append(f"  br label %{head}")
-        self.start_label(head)
-        index = self.name()
-        slot = len(self.lines)
-        self.lines.append("")
+        self.jump(head)
+        index, slot = self.reserve_phi()
         phis = []
         for value in body.parameters[1:]:
             phis.append(self.name())
             self.lines.append("")
             self.environment[value] = Item(phis[-1], lanes)
         inner = self.line(f"icmp slt {kind} {index}, {stop}")
-        self.lines.append(f"  br i1 {inner}, label %{inside}, label %{after}")
-        self.start_label(inside)
+        self.fork(inner, inside, after)
         at = index
         if last:
             below = self.line(f"icmp slt {kind} {index}, {last}")
@@ -100,8 +96,7 @@ class LoopEmitter(StreamEmitter):
             self.lines[slot + 1 + k] = (
                 f"  {phi} = phi {wide(of, apart or lanes)} [ {carried[k]}, %{before} ], [ {yielded[k]}, %{self.label} ]"
             )
-        self.lines.append(f"  br label %{head}{self.no_unroll_metadata() if rolled and self.keeps_loops else ''}")
-        self.start_label(after)
+        self.jump(head, after, self.no_unroll_metadata() if rolled and self.keeps_loops else "")
         return phis
 
     def body_of_one_lane(self, body: Block, index: str, phis: list[str], apart: int) -> list[str]:
@@ -220,10 +215,8 @@ class LoopEmitter(StreamEmitter):
         inside, after = f"rest{number}", f"after{number}"
         some = self.line(f"icmp slt {kind} {start}, {stop}")
         before = self.label
-        self.lines.append(f"  br i1 {some}, label %{inside}, label %{after}")
-        self.start_label(inside)
-        first, slot = self.name(), len(self.lines)
-        self.lines.append("")
+        self.fork(some, inside, after)
+        first, slot = self.reserve_phi()
         left = self.line(f"sub nsw {kind} {stop}, {first}")
         several = self.line(f"icmp sgt {kind} {left}, {lanes}")
         self.active = self.line(f"select i1 {several}, {kind} {lanes}, {kind} {left}")
@@ -244,8 +237,7 @@ class LoopEmitter(StreamEmitter):
         more = "false" if carried else self.line(f"icmp slt {kind} {following}, {stop}")
         ended = self.label
         self.lines[slot] = f"  {first} = phi {kind} [ {start}, %{before} ], [ {following}, %{ended} ]"
-        self.lines.append(f"  br i1 {more}, label %{inside}, label %{after}")
-        self.start_label(after)
+        self.fork(more, inside, after, after)
         return [
             self.line(f"phi {of} [ {old}, %{before} ], [ {new}, %{ended} ]")
             for of, new, old in zip(kinds, chosen, carried, strict=True)

@@ -87,14 +87,10 @@ class StreamEmitter(Writer):
         number = self.fresh_number()
         head, inside, inner, after = (f"{name}{number}" for name in ("head", "body", "lines", "after"))
         before = self.label
-        self.lines.append(f"  br i1 {at_once}, label %{inner}, label %{head}")
-        self.start_label(head)
-        index = self.name()
-        slot = len(self.lines)
-        self.lines.append("")
+        self.fork(at_once, inner, head, head)
+        index, slot = self.reserve_phi()
         more = self.line(f"icmp slt {kind} {index}, {stop}")
-        self.lines.append(f"  br i1 {more}, label %{inside}, label %{after}")
-        self.start_label(inside)
+        self.fork(more, inside, after)
         below = self.line(f"icmp slt {kind} {index}, {last}")
         at = self.line(f"select i1 {below}, {kind} {index}, {kind} {last}")
         self.environment[body.parameters[0]] = Item(at, lanes, 1)
@@ -103,8 +99,7 @@ class StreamEmitter(Writer):
         first = self.line(f"icmp eq {kind} {index}, {start}")
         go = self.line(f"and i1 {first}, {agreed}")
         ended = self.label
-        self.lines.append(f"  br i1 {go}, label %{inner}, label %{head}")
-        self.start_label(inner)
+        self.fork(go, inner, head)
         beyond = self.line(f"add nsw {kind} {last}, 1")
         self.past_cache, self.wrote_past = set(stores), True
         self.plain_loop(body, near, beyond, lanes, [], lanes, linear=True)
@@ -117,8 +112,7 @@ class StreamEmitter(Writer):
         self.lines[slot] = (
             f"  {index} = phi {kind} [ {start}, %{before} ], [ {following}, %{ended} ], [ {done}, %{self.label} ]"
         )
-        self.lines.append(f"  br label %{head}")
-        self.start_label(after)
+        self.jump(head, after)
 
     def _distance(self, body: Block, start: str, stores: list[Operation]) -> tuple[str, str]:
         """Emit code that computes the distance to the next cache line, and whether it is equal for all stores.

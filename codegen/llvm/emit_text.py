@@ -215,6 +215,27 @@ class Writer:
         self.label = label
         self.lines.append(f"{label}:")
 
+    def jump(self, target: str, following: str = "", note: str = "") -> None:
+        """Branch to the block `target`, and begin the block `following`, by default `target`.
+
+        `note` is the metadata of the branch instruction.
+        """
+        self.do(f"br label %{target}{note}")
+        self.start_label(following or target)
+
+    def fork(self, condition: str, then: str, other: str, following: str = "") -> None:
+        """Branch to the block `then` if the i1 `condition` holds, otherwise to the block `other`.
+
+        Begin the block `following`, by default `then`.
+        """
+        self.do(f"br i1 {condition}, label %{then}, label %{other}")
+        self.start_label(following or then)
+
+    def reserve_phi(self) -> tuple[str, int]:
+        """Reserve a line for a phi instruction. Return the name of its result, and the position of the line."""
+        self.lines.append("")
+        return self.name(), len(self.lines) - 1
+
     @contextmanager
     def when(self, condition: str, note: str = "") -> Iterator[None]:
         """Context manager that emits a branch around the code emitted in its body.
@@ -225,8 +246,7 @@ class Writer:
         self.do(f"br i1 {condition}, label %when{number}, label %done{number}{note}")
         self.start_label(f"when{number}")
         yield
-        self.do(f"br label %done{number}")
-        self.start_label(f"done{number}")
+        self.jump(f"done{number}")
 
     def reserve_allocas(self) -> None:
         """Mark the current position as the point where the open function's allocas will be inserted."""

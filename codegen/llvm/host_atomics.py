@@ -103,17 +103,13 @@ def _float_loop(emitter: Emitter, kind: str, dtype: np.dtype, address: str, valu
     bits, number = f"i{8 * dtype.itemsize}", emitter.fresh_number()
     first = emitter.line(f"load atomic {bits}, ptr {address} monotonic, align {dtype.itemsize}")
     before = emitter.label
-    emitter.do(f"br label %swap{number}")
-    emitter.start_label(f"swap{number}")
-    current = emitter.name()
-    slot = len(emitter.lines)
-    emitter.lines.append("")
+    emitter.jump(f"swap{number}")
+    current, slot = emitter.reserve_phi()
     old = emitter.from_integer(current, dtype)
     new = combine(emitter, kind, dtype, old, value)
     found, done = _swap(emitter, dtype, address, current, emitter.as_integer(new, dtype))
     emitter.lines[slot] = f"  {current} = phi {bits} [ {first}, %{before} ], [ {found}, %{emitter.label} ]"
-    emitter.do(f"br i1 {done}, label %swapped{number}, label %swap{number}")
-    emitter.start_label(f"swapped{number}")
+    emitter.fork(done, f"swapped{number}", f"swap{number}")
     return old
 
 

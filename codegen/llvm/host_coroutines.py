@@ -223,10 +223,8 @@ def emit_coroutines(kernel: Kernel, target: Target) -> tuple[str, set[str], list
     dialect.poll_interrupts(emitter)
     number = emitter.fresh_number()
     before = emitter.label
-    emitter.do(f"br label %block{number}")
-    emitter.start_label(f"block{number}")
-    block, slot = emitter.name(), len(emitter.lines)
-    emitter.lines.append("")
+    emitter.jump(f"block{number}")
+    block, slot = emitter.reserve_phi()
     dialect.set_block_indices(emitter, block)
     _clear_locals(emitter, kernel)
     dialect.declare_context(emitter)
@@ -236,8 +234,7 @@ def emit_coroutines(kernel: Kernel, target: Target) -> tuple[str, set[str], list
     following = emitter.line(f"add nuw nsw i64 {block}, 1")
     emitter.lines[slot] = f"  {block} = phi i64 [ %begin, %{before} ], [ {following}, %{emitter.label} ]"
     more = emitter.line(f"icmp slt i64 {following}, %end")
-    emitter.do(f"br i1 {more}, label %block{number}, label %out")
-    emitter.start_label("out")
+    emitter.fork(more, f"block{number}", "out", "out")
     emitter.do("call void @llvm.coro.end(ptr %handle, i1 false, token none)")
     emitter.close_function("ret ptr %handle")
     finish(emitter, dialect)

@@ -80,19 +80,16 @@ def reduce_warp(
     wide = np.dtype(np.float32) if dtype.char == "e" else dtype
     kind, number = scalar_type(wide), emitter.fresh_number()
     total, some = emitter.alloca(kind, wide.itemsize), emitter.variable("i1", "false")
-    emitter.do(f"br i1 {is_complete}, label %whole{number}, label %part{number}")
-    emitter.start_label(f"whole{number}")
+    emitter.fork(is_complete, f"whole{number}", f"part{number}")
     values = [emitter.convert(read(lane), dtype, wide, 0) for lane in range(32)]
     while len(values) > 1:
         half = len(values) // 2
         values = [combine(emitter, name, wide, x, y) for x, y in zip(values[:half], values[half:], strict=True)]
     emitter.do(f"store {kind} {values[0]}, ptr {total}, align {wide.itemsize}")
-    emitter.do(f"br label %reduced{number}")
-    emitter.start_label(f"part{number}")
+    emitter.jump(f"reduced{number}", f"part{number}")
     with lanes as (value, takes_part):
         _combine_next(emitter, name, wide, (total, some), emitter.convert(value, dtype, wide, 0), takes_part)
-    emitter.do(f"br label %reduced{number}")
-    emitter.start_label(f"reduced{number}")
+    emitter.jump(f"reduced{number}")
     return emitter.convert(emitter.line(f"load {kind}, ptr {total}, align {wide.itemsize}"), wide, dtype, 0)
 
 

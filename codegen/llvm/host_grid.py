@@ -247,19 +247,14 @@ def range_loop(
     number = emitter.fresh_number()
     head, after = f"head{number}", f"after{number}"
     before = emitter.label
-    emitter.do(f"br label %{head}")
-    emitter.start_label(head)
-    index = emitter.name()
-    slot = len(emitter.lines)
-    emitter.lines.append("")
+    emitter.jump(head)
+    index, slot = emitter.reserve_phi()
     inside = emitter.line(f"icmp slt {kind} {index}, {stop}")
-    emitter.do(f"br i1 {inside}, label %body{number}, label %{after}")
-    emitter.start_label(f"body{number}")
+    emitter.fork(inside, f"body{number}", after)
     yield index
     following = emitter.line(f"add nuw nsw {kind} {index}, {step()}")
     emitter.lines[slot] = f"  {index} = phi {kind} [ {start}, %{before} ], [ {following}, %{emitter.label} ]"
-    emitter.do(f"br label %{head}{note}")
-    emitter.start_label(after)
+    emitter.jump(head, after, note)
 
 
 Range = Callable[[int], tuple[str, str, str]]  # axis -> the first thread index, a limit of the indices, and the step

@@ -88,18 +88,15 @@ class PrivateArrays:
         copy, kind = self._copies[array], memory_type(array.dtype)
         pointer, index, value = operation.operands
         number = emitter.fresh_number()
-        emitter.do(f"br i1 {copy.exists}, label %private{number}, label %shared{number}")
-        emitter.start_label(f"private{number}")
+        emitter.fork(copy.exists, f"private{number}", f"shared{number}")
         address = emitter.line(f"ptrtoint ptr {emitter.element(pointer, emitter.scalar_of(index), kind)} to i64")
         base = emitter.line(f"ptrtoint ptr {emitter.scalar_of(array.bounds.pointer)} to i64")
         distance = emitter.line(f"sub i64 {address}, {base}")
         spot = emitter.line(f"getelementptr inbounds i8, ptr {copy.address}, i64 {distance}")
         plain_update(emitter, operation.attributes["kind"], array.dtype, spot, emitter.scalar_of(value))
-        emitter.do(f"br label %updated{number}")
-        emitter.start_label(f"shared{number}")
+        emitter.jump(f"updated{number}", f"shared{number}")
         emit_atomic(emitter, operation)
-        emitter.do(f"br label %updated{number}")
-        emitter.start_label(f"updated{number}")
+        emitter.jump(f"updated{number}")
         return True
 
 

@@ -79,8 +79,7 @@ class SplitEmitter(BarrierEmitter):
                 self.poison_shared()
             self.emit_threads()
         if self.sites:
-            self.do("br label %ends")
-            self.start_label("ends")
+            self.jump("ends")
         self.private.close(self)
         if self.arrays or self.shared:
             self.call("free", "void", [("ptr", "%arena")])
@@ -315,8 +314,7 @@ class SplitEmitter(BarrierEmitter):
         """Emit a `repeat` loop with synchronization points. It ends when all threads in the loop have left the kernel."""
         number = self.fresh_number()
         branch = self.split.branches[operation]
-        self.do(f"br label %again{number}")
-        self.start_label(f"again{number}")
+        self.jump(f"again{number}")
         self.block(operation.regions[0])
         self.polls.count(1)
         staying = self.variable("i32", "0")
@@ -327,8 +325,7 @@ class SplitEmitter(BarrierEmitter):
                 stays = self.line(f"and i1 {stays}, {self.line(f'icmp ne i8 {taken}, 0')}")
             self.increase(staying, self.line(f"zext i1 {stays} to i32"))
         some = self.line(f"icmp ne i32 {self.line(f'load i32, ptr {staying}, align 4')}, 0")
-        self.do(f"br i1 {some}, label %again{number}, label %never{number}")
-        self.start_label(f"never{number}")
+        self.fork(some, f"again{number}", f"never{number}", f"never{number}")
 
     def branch_in_step(self, operation: Operation) -> None:
         """Emit an `if` that contains synchronization points. A region runs if at least one thread takes it."""
@@ -371,8 +368,7 @@ class SplitEmitter(BarrierEmitter):
             masks.append((self.masks[run.branch], "ne"))
         for k, (array, word) in enumerate(masks):
             there = self.line(f"icmp {word} i8 {self.load_byte(array, note=NOTE)}, 0")
-            self.do(f"br i1 {there}, label %{done}.{k}, label %{done}")
-            self.start_label(f"{done}.{k}")
+            self.fork(there, f"{done}.{k}", done)
         touched = self.split.touched(run)
         for root in touched:
             self.open_variable(root, run)
@@ -395,8 +391,7 @@ class SplitEmitter(BarrierEmitter):
         for root in touched:
             self.close_variable(root, run)
         self.scopes.pop()
-        self.do(f"br label %{done}")
-        self.start_label(done)
+        self.jump(done)
         self.linear = ""
 
     def open_variable(self, root: Value, run: Run) -> None:

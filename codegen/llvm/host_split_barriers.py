@@ -127,8 +127,7 @@ class BarrierEmitter(ArrayEmitter):
             assert branch is not None
             mask = self.load_mask(branch, warp)
             equal = [self.line(f"icmp eq {MASK} {mask}, {bits}") for bits in (0, ALL_LANES)]
-            self.do(f"br i1 {self.line(f'or i1 {equal[0]}, {equal[1]}')}, label %whole{number}, label %some{number}")
-            self.start_label(f"some{number}")
+            self.fork(self.line(f"or i1 {equal[0]}, {equal[1]}"), f"whole{number}", f"some{number}", f"some{number}")
             found = [self.variable("i64", "-1") for _ in range(2)]  # a lane that waits, a lane that does not
             with self.lanes_of(warp) as (thread, _):
                 stays, there = self.is_running(operation, thread), self.participates(operation, thread)
@@ -142,8 +141,7 @@ class BarrierEmitter(ArrayEmitter):
             both = self.line(
                 f"and i1 {self.line(f'icmp sge i64 {waits}, 0')}, {self.line(f'icmp sge i64 {passes}, 0')}"
             )
-            self.do(f"br i1 {both}, label %fault{number}, label %whole{number}")
-            self.start_label(f"fault{number}")
+            self.fork(both, f"fault{number}", f"whole{number}")
             block = self.block_number
             if self.grid_in_step:
                 inside = self.line(f"udiv i64 {waits}, {self.block_threads}")
@@ -152,8 +150,7 @@ class BarrierEmitter(ArrayEmitter):
             for word, text in enumerate(("1", block, waits, str(site), passes, "-1")):
                 spot = self.line(f"getelementptr inbounds i64, ptr {fault}, i64 {word}")
                 self.do(f"store i64 {text}, ptr {spot}, align 8")
-            self.do("br label %ends")
-            self.start_label(f"whole{number}")
+            self.jump("ends", f"whole{number}")
 
     def count_votes(self, operation: Operation) -> None:
         """Emit code that computes the result of a barrier vote."""

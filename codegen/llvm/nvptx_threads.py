@@ -85,8 +85,7 @@ def grid_barrier(emitter: Emitter, operation: Operation) -> None:
     sizes = [special_register(emitter, f"nctaid.{axis}") for axis in "xyz"]
     first_thread, first_block = (_all_zero(emitter, numbers) for numbers in (threads, blocks))
     k = emitter.fresh_number()
-    emitter.do(f"br i1 {first_thread}, label %arrive{k}, label %through{k}")
-    emitter.start_label(f"arrive{k}")
+    emitter.fork(first_thread, f"arrive{k}", f"through{k}")
     launch = emitter.line('call i64 asm "mov.u64 $0, %gridid;", "=l"()')
     slot = emitter.line(f"urem i64 {launch}, {slots}")
     counter = emitter.line(f"getelementptr inbounds i32, ptr addrspace(1) {counters}, i64 {slot}")
@@ -95,12 +94,10 @@ def grid_barrier(emitter: Emitter, operation: Operation) -> None:
     mine = emitter.line(f"select i1 {first_block}, i32 {rest}, i32 1")
     emitter.do('fence syncscope("device") seq_cst')
     old = emitter.line(f'atomicrmw add ptr addrspace(1) {counter}, i32 {mine} syncscope("device") monotonic, align 4')
-    emitter.do(f"br label %wait{k}")
-    emitter.start_label(f"wait{k}")
+    emitter.jump(f"wait{k}")
     now = emitter.line(f'load atomic i32, ptr addrspace(1) {counter} syncscope("device") acquire, align 4')
     flipped = emitter.line(f"icmp slt i32 {emitter.line(f'xor i32 {now}, {old}')}, 0")
-    emitter.do(f"br i1 {flipped}, label %through{k}, label %wait{k}")
-    emitter.start_label(f"through{k}")
+    emitter.fork(flipped, f"through{k}", f"wait{k}")
     emitter.call("llvm.nvvm.barrier0", "void", [])
 
 
