@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import numpy as np
 
-from weft.codegen.kernel_ir.operation import Operation, Pointer, Value
+from weft.codegen.kernel_ir.operation import Operation, Value
 from weft.codegen.llvm.emit_streams import LINE, StreamEmitter
 from weft.codegen.llvm.emit_text import Item, literal, memory_type, scalar_type, suffix, wide
 from weft.codegen.passes.choose_lanes import MOST_STEP
@@ -22,16 +22,14 @@ class MemoryEmitter(StreamEmitter):
 
     def element(self, pointer: Value, index: str, kind: str) -> str:
         """Return the address of an element."""
-        assert isinstance(pointer.type, Pointer)
-        where = self.dialect.pointer(pointer.type)
         index = self.wide_indices.get(index) or self.widened(index)
-        return self.line(f"getelementptr inbounds {kind}, {where} {self.scalar_of(pointer)}, i64 {index}")
+        return self.line(f"getelementptr inbounds {kind}, {self.where(pointer)} {self.scalar_of(pointer)}, i64 {index}")
 
     def load(self, operation: Operation) -> None:
         """Emit a load of a scalar, of a vector, or of one element per lane."""
         pointer, index = operation.operands
         item = self.environment[index]
-        dtype = self.element_type(pointer)
+        dtype = pointer.element
         memory = memory_type(dtype)
         notes = self.notes(operation)
         if item.lanes == 0:
@@ -69,7 +67,7 @@ class MemoryEmitter(StreamEmitter):
 
     def _strided_vector_load(self, pointer: Value, item: Item, lanes: int, notes: str) -> str:
         """Emit a load of every second, third or fourth element, by contiguous vector loads and shuffles."""
-        dtype, step = self.element_type(pointer), item.step
+        dtype, step = pointer.element, item.step
         assert isinstance(step, int)
         memory, count = memory_type(dtype), min(lanes, REGISTER // dtype.itemsize)
         vector, parts = wide(memory, count), []
@@ -106,7 +104,7 @@ class MemoryEmitter(StreamEmitter):
         Vector functions and divisions are slow if any lane holds 0: ``hypot`` calls a scalar function for each such
         lane.
         """
-        dtype = self.element_type(pointer)
+        dtype = pointer.element
         memory = memory_type(dtype)
         vector = wide(memory, lanes)
         word, name, *where = self._masked_access(pointer, index, lanes, "load", "gather")
@@ -116,7 +114,7 @@ class MemoryEmitter(StreamEmitter):
 
     def _masked_store(self, pointer: Value, index: Value, text: str, lanes: int) -> None:
         """Emit a store of a vector under a mask."""
-        dtype = self.element_type(pointer)
+        dtype = pointer.element
         word, name, *where = self._masked_access(pointer, index, lanes, "store", "scatter")
         values = [(wide(memory_type(dtype), lanes), text), (where[0], where[1])]
         bits = [("i32", str(dtype.itemsize)), (f"<{lanes} x i1>", self.mask)]
@@ -130,7 +128,7 @@ class MemoryEmitter(StreamEmitter):
         The intrinsic's name is `row` for a contiguous access, and `apart` for a gather or scatter. The result consists
         of this name, its type suffix, and the type and the text of the address.
         """
-        item, memory = self.environment[index], memory_type(self.element_type(pointer))
+        item, memory = self.environment[index], memory_type(pointer.element)
         where = self.where(pointer)
         if item.step == 1:
             return row, f"{suffix(memory, lanes)}.p0", where, self.element(pointer, item.text, memory)
@@ -144,12 +142,6 @@ class MemoryEmitter(StreamEmitter):
     def where(self, pointer: Value) -> str:
         """Return the LLVM type of a pointer."""
         return self.type_of(pointer.type)
-
-    @staticmethod
-    def element_type(pointer: Value) -> np.dtype:
-        """Return the dtype of the elements that a pointer points to."""
-        assert isinstance(pointer.type, Pointer)
-        return pointer.type.dtype
 
     def lane_indices(self, index: Value) -> list[str]:
         """Return the indices of all lanes as scalars."""
@@ -173,7 +165,7 @@ class MemoryEmitter(StreamEmitter):
         """Emit a store of a scalar, of a vector, or of one element per lane."""
         pointer, index, value = operation.operands
         item = self.environment[index]
-        dtype = self.element_type(pointer)
+        dtype = pointer.element
         memory = memory_type(dtype)
         notes = self.notes(operation)
         if item.lanes == 0:
@@ -221,7 +213,7 @@ class MemoryEmitter(StreamEmitter):
     def local(self, operation: Operation) -> None:
         """Emit an allocation of local memory in the function's frame. All iterations of a loop use the same memory."""
         (result,) = operation.results
-        dtype, count = self.element_type(result), operation.attributes["count"]
+        dtype, count = result.element, operation.attributes["count"]
         kind = memory_type(dtype)
         align = operation.attributes.get("align") or array_alignment(dtype, count)
         self.set(operation, Item(self.alloca(kind if count == 1 else f"[{count} x {kind}]", align)))
@@ -229,7 +221,7 @@ class MemoryEmitter(StreamEmitter):
     def offset(self, operation: Operation) -> None:
         """Emit pointer arithmetic."""
         pointer, index = operation.operands
-        address = self.element(pointer, self.scalar_of(index), memory_type(self.element_type(pointer)))
+        address = self.element(pointer, self.scalar_of(index), memory_type(pointer.element))
         self.set(operation, Item(address))
 
     def reinterpret(self, operation: Operation) -> None:
@@ -250,7 +242,7 @@ class MemoryEmitter(StreamEmitter):
     def table(self, operation: Operation) -> None:
         """Emit a constant array."""
         (result,) = operation.results
-        dtype, values = self.element_type(result), operation.attributes["values"]
+        dtype, values = result.element, operation.attributes["values"]
         kind = memory_type(dtype)
         texts = ["1" if v else "0" for v in values] if dtype.kind == "b" else [literal(v, dtype) for v in values]
         name = f"@table{self.fresh_number()}"

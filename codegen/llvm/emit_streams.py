@@ -48,13 +48,12 @@ class StreamEmitter(Writer):
         """Emit prefetches of the memory that a later iteration of an outer loop will read."""
         pointer, index = operation.operands
         item = self.environment[index]
-        assert isinstance(pointer.type, Pointer)
         if not item.lanes or item.step != 1 or self.mask:
             return
-        kind, number = memory_type(pointer.type.dtype), self.widened(item.text)
+        kind, number = memory_type(pointer.element), self.widened(item.text)
         # the prefetched address may lie outside the array, so it is not `inbounds`
         address = self.line(f"getelementptr {kind}, ptr {self.scalar_of(pointer)}, i64 {number}")
-        self._emit_prefetches(address, 0, item.lanes * pointer.type.dtype.itemsize)
+        self._emit_prefetches(address, 0, item.lanes * pointer.element.itemsize)
 
     def _emit_prefetches(self, address: str, offset: int, nbytes: int) -> None:
         for start in range(offset, offset + nbytes, LINE):
@@ -127,9 +126,8 @@ class StreamEmitter(Writer):
         addresses = []
         for store in stores:
             pointer, index = store.operands[:2]
-            assert isinstance(pointer.type, Pointer)
-            size = pointer.type.dtype.itemsize
-            address = self.element(pointer, self.scalar_of(index), memory_type(pointer.type.dtype))
+            size = pointer.element.itemsize
+            address = self.element(pointer, self.scalar_of(index), memory_type(pointer.element))
             addresses.append(self.line(f"ptrtoint ptr {address} to i64"))
         self.lanes = lanes
         differing = self.line(f"and i64 {addresses[0]}, {size - 1}")

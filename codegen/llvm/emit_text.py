@@ -284,10 +284,9 @@ class Writer:
     def text_of(self, value: Value, lanes: int) -> str:
         """Return the text of a value as a vector of `lanes` values, or as a scalar if `lanes` is 0."""
         item = self.environment[value]
-        assert isinstance(value.type, np.dtype)
         if item.lanes == lanes and item.step is None:
             return item.text
-        kind = scalar_type(value.type)
+        kind = scalar_type(value.dtype)
         if item.lanes == 0:
             return self.splat(item.text, kind, lanes)
         assert item.step is not None

@@ -24,9 +24,7 @@ class ValueEmitter(Writer):
         if self._linear(operation):
             return
         definition = find_op(operation.opcode)
-        first, result = operation.operands[0].type, operation.results[0].type
-        assert isinstance(first, np.dtype)
-        assert isinstance(result, np.dtype)
+        first, result = operation.operands[0].dtype, operation.results[0].dtype
         how = definition.lowering.get(first.kind)
         if how is None:
             raise CompileError(f"{definition.name} has neither a lowering nor an expansion for {first}")
@@ -104,8 +102,7 @@ class ValueEmitter(Writer):
 
     def constant(self, operation: Operation) -> None:
         """Record a constant's LLVM text, without emitting an instruction."""
-        dtype = operation.results[0].type
-        assert isinstance(dtype, np.dtype)
+        dtype = operation.results[0].dtype
         value = operation.attributes["value"]
         known = int(value) if dtype.kind in "iu" else None
         self.set(operation, Item(literal(value, dtype), known=known))
@@ -113,9 +110,7 @@ class ValueEmitter(Writer):
     def cast(self, operation: Operation) -> None:
         """Emit a cast to another dtype. Casts from floats to integers saturate, and NaN becomes 0."""
         (value,) = operation.operands
-        source, target = value.type, operation.results[0].type
-        assert isinstance(source, np.dtype)
-        assert isinstance(target, np.dtype)
+        source, target = value.dtype, operation.results[0].dtype
         item = self.environment[value]
         lanes = self.lanes if item.lanes else 0
         if item.step is not None and target.kind in "iu" and isinstance(item.step, int):

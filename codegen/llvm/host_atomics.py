@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import numpy as np
 
-from weft.codegen.kernel_ir.operation import Operation, Pointer
+from weft.codegen.kernel_ir.operation import Operation
 from weft.codegen.llvm.emit import Emitter, Item, memory_type, scalar_type
 from weft.runtime import CompileError
 
@@ -81,11 +81,10 @@ def emit_compare_and_swap(emitter: Emitter, operation: Operation) -> None:
 
 
 def _element(operation: Operation) -> np.dtype:
-    kind = operation.operands[0].type
-    assert isinstance(kind, Pointer)
-    if kind.dtype.kind not in "iuf":
-        raise CompileError(f"no atomic operations on elements of {kind.dtype}")
-    return kind.dtype
+    dtype = operation.operands[0].element
+    if dtype.kind not in "iuf":
+        raise CompileError(f"no atomic operations on elements of {dtype}")
+    return dtype
 
 
 def _swap(emitter: Emitter, dtype: np.dtype, address: str, expected: str, value: str) -> tuple[str, str]:

@@ -120,15 +120,13 @@ def _if_safe(emitter: Writer, bound: Bound, text: str, choices: tuple[str, str],
     """Emit code that selects the first choice if a bound cannot overflow for any thread index, otherwise the second."""
     if bound.exact:
         return choices[0]
-    kind = (bound.smaller if bound.step > 0 else bound.larger).type
-    assert isinstance(kind, np.dtype)
+    kind = (bound.smaller if bound.step > 0 else bound.larger).dtype
     safe = emitter.line(f"icmp sle i64 {text}, {np.iinfo(kind).max - longest * abs(bound.step)}")
     return emitter.line(f"select i1 {safe}, i64 {choices[0]}, i64 {choices[1]}")
 
 
 def _wide(emitter: Writer, value: Value, text: str) -> str:
-    assert isinstance(value.type, np.dtype)
-    kind = scalar_type(value.type)
+    kind = scalar_type(value.dtype)
     if kind != "i64":
         text = emitter.line(f"sext {kind} {text} to i64")
     # a computation that the kernel would skip may be poison

@@ -55,7 +55,7 @@ class CoroutineDialect(GridDialect):
                 self.shared.append(operation)
                 address = emitter.line(f"getelementptr inbounds i8, ptr %shared, i64 {self.shared_size}")
                 emitter.set(operation, Item(address))
-                size = emitter.element_type(operation.results[0]).itemsize * operation.attributes["count"]
+                size = operation.results[0].element.itemsize * operation.attributes["count"]
                 self.shared_size += -(-size // 64) * 64
         self.dynamic = emitter.line(f"getelementptr inbounds i8, ptr %shared, i64 {self.shared_size}")
 
@@ -147,8 +147,7 @@ class CoroutineDialect(GridDialect):
             mask, value, other = FULL, texts[0], str(operation.attributes["mask"])
         else:
             mask, value, other = texts
-        dtype = operation.results[0].type
-        assert isinstance(dtype, np.dtype)
+        dtype = operation.results[0].dtype
         own = to_bits(emitter, value, dtype)
         self.synchronize(emitter, operation, State.WARP, mask, own)
         source, inside = source_lane(emitter, operation, self.lane, other)
@@ -294,5 +293,5 @@ def _clear_locals(emitter: Emitter, kernel: Kernel) -> None:
             continue
         emitter.local(operation)
         if operation.attributes["count"] == 1:
-            address, dtype = emitter.environment[operation.results[0]].text, emitter.element_type(operation.results[0])
+            address, dtype = emitter.environment[operation.results[0]].text, operation.results[0].element
             emitter.do(f"store {memory_type(dtype)} zeroinitializer, ptr {address}, align {dtype.itemsize}")

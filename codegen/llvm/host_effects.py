@@ -8,8 +8,6 @@ from __future__ import annotations
 
 import json
 
-import numpy as np
-
 from weft.codegen.kernel_ir.operation import Operation
 from weft.codegen.llvm.emit import Emitter, Item, memory_type
 from weft.codegen.llvm.emit_text import escaped
@@ -48,9 +46,8 @@ def _print(emitter: Emitter, operation: Operation) -> None:
     dtypes = []
     values = emitter.alloca(f"[{max(len(operation.operands), 1)} x i64]", 16)
     for k, value in enumerate(operation.operands):
-        assert isinstance(value.type, np.dtype)
-        dtypes.append(value.type.str)
-        kind, text = memory_type(value.type), emitter.as_memory(emitter.scalar_of(value), value.type, 0)
+        dtypes.append(value.dtype.str)
+        kind, text = memory_type(value.dtype), emitter.as_memory(emitter.scalar_of(value), value.dtype, 0)
         slot = emitter.line(f"getelementptr inbounds i64, ptr {values}, i64 {k}")
         emitter.do(f"store {kind} {text}, ptr {slot}, align 8")
     formats = operation.attributes.get("formats", ()) or ("",) * len(dtypes)

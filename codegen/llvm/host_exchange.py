@@ -75,8 +75,7 @@ def reduce_warp(
     lanes : context manager
         Emits a loop over the lanes, and yields a lane's value and whether the lane takes part.
     """
-    name, dtype = operation.attributes["kind"], operation.operands[1].type
-    assert isinstance(dtype, np.dtype)
+    name, dtype = operation.attributes["kind"], operation.operands[1].dtype
     wide = np.dtype(np.float32) if dtype.char == "e" else dtype
     kind, number = scalar_type(wide), emitter.fresh_number()
     total, some = emitter.alloca(kind, wide.itemsize), emitter.variable("i1", "false")

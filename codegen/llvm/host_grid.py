@@ -101,7 +101,7 @@ class GridDialect(HostDialect):
         for operation in emitter.kernel.walk():
             if operation.opcode == "shared":
                 self.shared.append(operation)
-                kind, count = memory_type(emitter.element_type(operation.results[0])), operation.attributes["count"]
+                kind, count = memory_type(operation.results[0].element), operation.attributes["count"]
                 emitter.set(operation, Item(emitter.alloca(f"[{count} x {kind}]", 64)))
             elif operation.opcode == "dynamic_shared" and not self.dynamic:
                 self.dynamic = emitter.line(f"alloca i8, i64 {self.shared_bytes}, align 64")
@@ -212,8 +212,7 @@ def wraps(operation: Operation) -> bool:
     if not isinstance(kind, np.dtype) or kind.kind not in "iu":
         return False
     if operation.opcode == "cast":
-        source = operation.operands[0].type
-        assert isinstance(source, np.dtype)
+        source = operation.operands[0].dtype
         return source.kind in "iu" and kind.itemsize < min(source.itemsize, 4)
     return operation.opcode in ("bitwise_and", "right_shift", "_truncate_remainder")
 

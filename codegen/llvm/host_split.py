@@ -264,7 +264,7 @@ class SplitEmitter(BarrierEmitter):
         """Fill shared memory with a fixed byte, so that a block cannot read values of the previous block."""
         for operation in self.dialect.shared:
             address, size = self.environment[operation.results[0]].text, operation.attributes["count"]
-            size *= self.element_type(operation.results[0]).itemsize
+            size *= operation.results[0].element.itemsize
             self.clear(f"align 64 {address}", str(size), POISON)
 
     # -- steps ----------------------------------------------------------------------------------
@@ -397,7 +397,7 @@ class SplitEmitter(BarrierEmitter):
     def open_variable(self, root: Value, run: Run) -> None:
         """Make a thread's variable `root` available to the code of a run (code between barriers)."""
         split = self.split
-        dtype, count = self.element_type(root), split.local_operations[root].attributes["count"]
+        dtype, count = root.element, split.local_operations[root].attributes["count"]
         kind = memory_type(dtype)
         if root in split.kept and root not in split.single:
             array = self.array_of(root, count * dtype.itemsize)
@@ -425,7 +425,7 @@ class SplitEmitter(BarrierEmitter):
             return
         if not any(o.opcode == "store" and o.operands[0] is root for o in run.everything()):
             return
-        dtype = self.element_type(root)
+        dtype = root.element
         kind, array = memory_type(dtype), self.array_of(root, dtype.itemsize)
         text = self.line(f"load {kind}, ptr {self.own[root]}, align {dtype.itemsize}")
         self.do(f"store {kind} {text}, ptr {self.slot(array, kind)}, align {dtype.itemsize}{NOTE}")

@@ -117,7 +117,7 @@ class ArrayEmitter(Emitter):
         for o in self.kernel.walk():
             if o.opcode == "shared":
                 self.dialect.shared.append(o)
-                size = str(-(-o.attributes["count"] * self.element_type(o.results[0]).itemsize // 64) * 64)
+                size = str(-(-o.attributes["count"] * o.results[0].element.itemsize // 64) * 64)
             elif o.opcode == "dynamic_shared" and all(other.opcode != o.opcode for other, _, _ in self.shared):
                 size = self.line(f"and i64 {self.line(f'add nuw nsw i64 {self.dialect.shared_bytes}, 63')}, -64")
             else:

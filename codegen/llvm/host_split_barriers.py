@@ -11,8 +11,6 @@ from __future__ import annotations
 from collections.abc import Iterator
 from contextlib import contextmanager
 
-import numpy as np
-
 from weft.codegen.kernel_ir.operation import Operation, Value
 from weft.codegen.llvm.emit import Item, scalar_type
 from weft.codegen.llvm.host_exchange import count_result, reduce_warp, site_of, source_lane, vote_result
@@ -201,8 +199,7 @@ class BarrierEmitter(ArrayEmitter):
 
     def reduce_warps(self, operation: Operation) -> None:
         """Emit a reduction over the lanes of each warp."""
-        dtype = operation.operands[1].type
-        assert isinstance(dtype, np.dtype)
+        dtype = operation.operands[1].dtype
         kind, size = scalar_type(dtype), dtype.itemsize
         (array,) = self.result_arrays(operation, (size,))
 
@@ -252,8 +249,7 @@ class BarrierEmitter(ArrayEmitter):
             case "vote":
                 text = self.load_vote(operation)
             case "warp_reduce":
-                dtype = operation.results[0].type
-                assert isinstance(dtype, np.dtype)
+                dtype = operation.results[0].dtype
                 text = self.load_of_warp(self.stored_results[operation][0], scalar_type(dtype), dtype.itemsize)
             case _:
                 text = self.load_shuffle(operation)

@@ -9,8 +9,6 @@ indices, such as floats, are given by their bits. Threads and blocks are numbere
 
 from __future__ import annotations
 
-import numpy as np
-
 from weft.codegen.kernel_ir.operation import Operation, Pointer
 from weft.codegen.llvm.emit import Emitter, Item
 from weft.codegen.llvm.host_exchange import to_bits
@@ -42,9 +40,8 @@ def emit_trace(
     for k, value in enumerate(values):
         slot = emitter.line(f"getelementptr inbounds i64, ptr {record}, i64 {k}")
         text = emitter.scalar_of(value)
-        assert isinstance(value.type, np.dtype)
         is_index = value.type == emitter.kernel.index_dtype
-        text = emitter.widened(text) if is_index else to_bits(emitter, text, value.type)
+        text = emitter.widened(text) if is_index else to_bits(emitter, text, value.dtype)
         emitter.do(f"store i64 {text}, ptr {slot}, align 8")
     low = emitter.line(f"and i64 {address}, {operation.attributes.get('align', 1) - 1}")
     emitter.set(operation, Item(emitter.line(f"icmp eq i64 {low}, 0")))

@@ -8,7 +8,7 @@ size and tile size.
 
 from __future__ import annotations
 
-from weft.codegen.kernel_ir.operation import Operation, Pointer
+from weft.codegen.kernel_ir.operation import Operation
 from weft.codegen.llvm.emit_text import Item, Writer, wide
 from weft.runtime import read_llvm
 
@@ -18,11 +18,10 @@ MOST_LANES = 16  # lanes of a transposed vector: the same number of vectors is i
 
 def emit_transposed(emitter: Writer, operation: Operation, vector_bytes: int) -> None:
     """Emit the transposed copy of a tile, and record the pointer to the copy."""
-    kind = operation.operands[0].type
-    assert isinstance(kind, Pointer)
-    element, size = f"i{8 * kind.dtype.itemsize}", operation.attributes["size"]
+    itemsize, size = operation.operands[0].element.itemsize, operation.attributes["size"]
+    element = f"i{8 * itemsize}"
     name = f"transpose_{element}_{size}"
-    lanes = min(MOST_LANES, size, vector_bytes // kind.dtype.itemsize)
+    lanes = min(MOST_LANES, size, vector_bytes // itemsize)
     emitter.declare("llvm.prefetch.p0", "void", ["ptr", "i32", "i32", "i32"])
     emitter.declarations.setdefault(name, _function(name, element, lanes, size))
     tile = emitter.alloca(f"[{size * size} x {element}]", 64)

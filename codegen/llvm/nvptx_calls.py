@@ -6,8 +6,6 @@ import re
 from collections.abc import Callable
 from typing import Any
 
-import numpy as np
-
 from weft.codegen.kernel_ir.operation import Operation, Value
 from weft.codegen.llvm.emit import Emitter, scalar_type
 from weft.codegen.llvm.emit_text import escaped, struct_type
@@ -40,8 +38,7 @@ def print_values(emitter: Emitter, operation: Operation) -> None:
 
 def _arguments(emitter: Emitter, value: Value, form: str) -> Any:
     """Return the printf conversion for a value, followed by the LLVM type and text of each argument."""
-    dtype, text = value.type, emitter.scalar_of(value)
-    assert isinstance(dtype, np.dtype)
+    dtype, text = value.dtype, emitter.scalar_of(value)
     if dtype.kind == "b" and not form:
         names = [f"ptr {text_global(emitter, name)}" for name in ("True", "False")]
         return "%s", ("ptr", emitter.line(f"select i1 {text}, {names[0]}, {names[1]}"))

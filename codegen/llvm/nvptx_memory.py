@@ -11,7 +11,7 @@ from collections.abc import Callable
 
 import numpy as np
 
-from weft.codegen.kernel_ir.operation import Operation, Pointer
+from weft.codegen.kernel_ir.operation import Operation
 from weft.codegen.llvm.emit import Emitter, Item, memory_type, scalar_type
 from weft.codegen.llvm.emit_text import bit_width
 
@@ -54,9 +54,8 @@ _REGISTERS = {"i8": "h", "i16": "h", "i32": "r", "i64": "l", "half": "h", "float
 def shared(emitter: Emitter, operation: Operation) -> None:
     """Declare a shared array."""
     (result,) = operation.results
-    assert isinstance(result.type, Pointer)
     name = f"@shared{emitter.fresh_number()}"
-    kind = memory_type(result.type.dtype)
+    kind = memory_type(result.element)
     emitter.globals.append(
         f"{name} = internal addrspace(3) global [{operation.attributes['count']} x {kind}] undef, align 16"
     )
@@ -74,7 +73,7 @@ def dynamic_shared(emitter: Emitter, operation: Operation) -> None:
 
 def _access(emitter: Emitter, operation: Operation) -> tuple[str, np.dtype]:
     pointer, index = operation.operands[:2]
-    dtype = emitter.element_type(pointer)
+    dtype = pointer.element
     return f"{emitter.where(pointer)} {emitter.element(pointer, emitter.scalar_of(index), memory_type(dtype))}", dtype
 
 

@@ -127,14 +127,13 @@ def shuffle(emitter: Emitter, operation: Operation) -> None:
 
 
 def _moved(emitter: Emitter, value: Value, mode: str, mask: str, lane: str, clamp: int) -> str:
-    assert isinstance(value.type, np.dtype)
     parts = [
         emitter.call(
             f"llvm.nvvm.shfl.sync.{mode}.i32", "i32", [("i32", mask), ("i32", part), ("i32", lane), ("i32", str(clamp))]
         )
-        for part in to_words(emitter, emitter.scalar_of(value), value.type)
+        for part in to_words(emitter, emitter.scalar_of(value), value.dtype)
     ]
-    return from_words(emitter, parts, value.type)
+    return from_words(emitter, parts, value.dtype)
 
 
 def to_words(emitter: Emitter, text: str, dtype: np.dtype) -> list[str]:
@@ -175,8 +174,7 @@ def match(emitter: Emitter, operation: Operation) -> None:
     For the kind "all", the results are the mask of all lanes or 0, and whether all lanes have the same bits.
     """
     mask, value = operation.operands
-    assert isinstance(value.type, np.dtype)
-    text, size = emitter.as_integer(emitter.scalar_of(value), value.type), bit_width(value.type)
+    text, size = emitter.as_integer(emitter.scalar_of(value), value.dtype), bit_width(value.dtype)
     if size < 32:
         text, size = emitter.line(f"zext i{size} {text} to i32"), 32
     arguments = [("i32", emitter.scalar_of(mask)), (f"i{size}", text)]
@@ -194,7 +192,7 @@ def warp_reduce(emitter: Emitter, operation: Operation) -> None:
     """
     mask, value = operation.operands
     kind = operation.attributes["kind"].removeprefix("bitwise_").replace("imum", "")
-    kind = "u" + kind if kind in ("min", "max") and value.type.kind == "u" else kind  # type: ignore[union-attr]
+    kind = "u" + kind if kind in ("min", "max") and value.dtype.kind == "u" else kind
     arguments = [("i32", emitter.scalar_of(value)), ("i32", emitter.scalar_of(mask))]
     emitter.set(operation, Item(emitter.call(f"llvm.nvvm.redux.sync.{kind}", "i32", arguments)))
 
