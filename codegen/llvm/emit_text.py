@@ -49,6 +49,21 @@ SCALARS = {
     "f": "float",
     "d": "double",
 }
+# Kind of an atomic or of a reduction -> LLVM's names for signed integers, unsigned integers and floats.
+ATOMICS = {
+    "add": ("add", "add", "fadd"),
+    "subtract": ("sub", "sub", "fsub"),
+    "minimum": ("min", "umin", "fminimum"),
+    "maximum": ("max", "umax", "fmaximum"),
+    "fmin": ("min", "umin", "fmin"),
+    "fmax": ("max", "umax", "fmax"),
+    "bitwise_and": ("and", "and", ""),
+    "bitwise_or": ("or", "or", ""),
+    "bitwise_xor": ("xor", "xor", ""),
+    "exchange": ("xchg", "xchg", "xchg"),
+    "increment": ("", "uinc_wrap", ""),
+    "decrement": ("", "udec_wrap", ""),
+}
 _SUFFIX = {"half": "f16", "float": "f32", "double": "f64"}
 
 

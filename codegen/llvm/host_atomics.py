@@ -6,29 +6,14 @@ import numpy as np
 
 from weft.codegen.kernel_ir.operation import Operation
 from weft.codegen.llvm.emit import Emitter, Item, memory_type, scalar_type
+from weft.codegen.llvm.emit_text import ATOMICS
 from weft.runtime import CompileError
 
-# Instructions for signed and for unsigned integers.
-_INTEGER = {
-    "add": ("add", "add"),
-    "subtract": ("sub", "sub"),
-    "minimum": ("min", "umin"),
-    "maximum": ("max", "umax"),
-    "fmin": ("min", "umin"),
-    "fmax": ("max", "umax"),
-    "bitwise_and": ("and", "and"),
-    "bitwise_or": ("or", "or"),
-    "bitwise_xor": ("xor", "xor"),
-    "exchange": ("xchg", "xchg"),
-    "increment": ("uinc_wrap", "uinc_wrap"),
-    "decrement": ("udec_wrap", "udec_wrap"),
-}
-# Instructions for floats, or a comparison that selects the first value, and whether NaN is selected.
-_FLOAT: dict[str, str | tuple[str, bool]] = {
-    "add": "fadd",
-    "subtract": "fsub",
-    "minimum": ("olt", True),
-    "maximum": ("ogt", True),
+# LLVM's name for floats -> the comparison that selects the first value, and whether NaN is selected. The host has no
+# instructions for these.
+_COMPARISONS = {
+    "fminimum": ("olt", True),
+    "fmaximum": ("ogt", True),
     "fmin": ("olt", False),
     "fmax": ("ogt", False),
 }
@@ -52,7 +37,7 @@ def atomic_update(emitter: Emitter, kind: str, dtype: np.dtype, address: str, va
     """Emit an atomic update of an element that several CPU threads access, and return the old value."""
     if dtype.kind == "f" and kind != "exchange":
         return _float_loop(emitter, kind, dtype, address, value)
-    word, text = _INTEGER[kind][dtype.kind == "u"], scalar_type(dtype)
+    word, text = ATOMICS[kind][dtype.kind == "u"], scalar_type(dtype)
     return emitter.line(f"atomicrmw {word} ptr {address}, {text} {value} seq_cst, align {dtype.itemsize}")
 
 
@@ -123,11 +108,12 @@ def combine(emitter: Emitter, kind: str, dtype: np.dtype, x: str, y: str) -> str
         return emitter.convert(combine(emitter, kind, single, x, y), single, dtype, 0)
     text = scalar_type(dtype)
     if dtype.kind == "f":
-        if kind not in _FLOAT:
+        if not (word := ATOMICS[kind][2]):
             raise CompileError(f"no atomic or warp reduction {kind} of {dtype}")
-        how = _FLOAT[kind]
-        return emitter.line(f"{how} {text} {x}, {y}") if isinstance(how, str) else _choose(emitter, *how, text, x, y)
-    word = _INTEGER[kind][dtype.kind == "u"]
+        if word in _COMPARISONS:
+            return _choose(emitter, *_COMPARISONS[word], text, x, y)
+        return emitter.line(f"{word} {text} {x}, {y}")
+    word = ATOMICS[kind][dtype.kind == "u"]
     if word.endswith(("min", "max")):
         return emitter.call(f"llvm.{word if dtype.kind == 'u' else f's{word}'}.{text}", text, [(text, x), (text, y)])
     return emitter.line(f"{word} {text} {x}, {y}")

@@ -13,24 +13,9 @@ import numpy as np
 
 from weft.codegen.kernel_ir.operation import Operation
 from weft.codegen.llvm.emit import Emitter, Item, memory_type, scalar_type
-from weft.codegen.llvm.emit_text import bit_width
+from weft.codegen.llvm.emit_text import ATOMICS, bit_width
 
 _SCOPES = {"block": 'syncscope("block") ', "device": 'syncscope("device") ', "system": ""}
-# LLVM's names for signed integers, unsigned integers and floats.
-_ATOMICS = {
-    "add": ("add", "add", "fadd"),
-    "subtract": ("sub", "sub", "fsub"),
-    "minimum": ("min", "umin", "fminimum"),
-    "maximum": ("max", "umax", "fmaximum"),
-    "fmin": ("min", "umin", "fmin"),
-    "fmax": ("max", "umax", "fmax"),
-    "bitwise_and": ("and", "and", ""),
-    "bitwise_or": ("or", "or", ""),
-    "bitwise_xor": ("xor", "xor", ""),
-    "exchange": ("xchg", "xchg", "xchg"),
-    "increment": ("", "uinc_wrap", ""),
-    "decrement": ("", "udec_wrap", ""),
-}
 _BARRIERS = {"block": "cta", "device": "gl", "system": "sys"}
 _PTX_SCOPES = {"block": "cta", "device": "gpu", "system": "sys"}
 # LLVM's name -> type -> PTX's name, of the atomics that are one instruction.
@@ -81,7 +66,7 @@ def atomic(emitter: Emitter, operation: Operation) -> None:
     """Emit an atomic read-modify-write."""
     where, dtype = _access(emitter, operation)
     kind, text = scalar_type(dtype), emitter.scalar_of(operation.operands[2])
-    name = _ATOMICS[operation.attributes["kind"]]["iuf".index(dtype.kind)]
+    name = ATOMICS[operation.attributes["kind"]]["iuf".index(dtype.kind)]
     if name == "fsub":
         # GPUs have an atomic add, but would subtract in a loop
         name, text = "fadd", emitter.line(f"fneg {kind} {text}")

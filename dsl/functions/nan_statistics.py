@@ -7,6 +7,7 @@ mean or variance is NaN if all elements are NaN.
 from __future__ import annotations
 
 from collections.abc import Callable
+from functools import partial
 from math import prod
 from typing import TYPE_CHECKING, Any
 
@@ -18,7 +19,7 @@ from weft.dsl.arrays.memoized import memoized
 from weft.dsl.arrays.on_host import call_numpy
 from weft.dsl.arrays.results import as_array, to_python
 from weft.dsl.arrays.validation import normalize_axes
-from weft.dsl.functions.reductions import cumprod, cumsum, mean, named, reduce, std, var
+from weft.dsl.functions.reductions import cumprod, cumsum, make_reduction, mean, named, reduce, std, var
 from weft.dsl.functions.reductions import sum as sum_
 from weft.dsl.functions.selection import where
 from weft.dsl.functions.sorting import on_host
@@ -74,10 +75,10 @@ def _given(**options: Any) -> dict[str, Any]:
     return {name: value for name, value in options.items() if value is not _ANY}
 
 
-def _numbers(values: Array, neutral: int = 0) -> tuple[Array, Array]:
-    """Return the elements with NaN replaced by `neutral`, and a mask of the elements that are not NaN."""
+def _numbers(values: Array) -> tuple[Array, Array]:
+    """Return the elements with NaN replaced by 0, and a mask of the elements that are not NaN."""
     there = values == values
-    return where(there, values, values.dtype.type(neutral)), there  # type: ignore[return-value]
+    return where(there, values, values.dtype.type(0)), there  # type: ignore[return-value]
 
 
 def _mean(values: Array, axis: ShapeLike | None, keepdims: bool) -> Any:
@@ -132,27 +133,17 @@ nanvar = _spread("nanvar", var, lambda variance: variance)
 nanstd = _spread("nanstd", std, np.sqrt)
 
 
-def _make_nan_reduction(op: str, neutral: float, name: str) -> Any:
-    def function(
-        a: ArrayLike,
-        axis: ShapeLike | None = None,
-        dtype: DTypeLike | None = None,
-        out: Output | None = None,
-        keepdims: bool = False,
-        initial: complex | None = None,
-        where: ArrayLike = True,
-    ) -> Any:
-        start()
-        node = expr_of(as_array(a))
-        if dtype_kind(node.dtype) in "fc":
-            node = map_("where", [map_("isnan", [node]), constant(neutral, node.dtype), node])
-        return reduce(op, record(node), axis, dtype, out, keepdims, initial, where)
-
-    return named(name, function)
+def _without_nan(neutral: float, a: ArrayLike) -> Array:
+    """Return the elements with NaN replaced by `neutral`."""
+    start()
+    node = expr_of(as_array(a))
+    if dtype_kind(node.dtype) in "fc":
+        node = map_("where", [map_("isnan", [node]), constant(neutral, node.dtype), node])
+    return record(node)
 
 
-nansum = _make_nan_reduction("add", 0.0, "nansum")
-nanprod = _make_nan_reduction("multiply", 1.0, "nanprod")
+nansum = make_reduction("add", "nansum", partial(_without_nan, 0.0))
+nanprod = make_reduction("multiply", "nanprod", partial(_without_nan, 1.0))
 
 
 def _make_nan_extreme(op: str, name: str) -> Any:
@@ -187,8 +178,7 @@ def nancumsum(a: ArrayLike, axis: int | None = None, dtype: DTypeLike | None = N
     >>> wf.nancumsum([2.0, np.nan, 3.0])
     array([2., 2., 5.])
     """
-    values = as_array(a)
-    return cumsum(_numbers(values)[0] if values.dtype.kind in "fc" else values, axis, dtype, out)
+    return cumsum(_without_nan(0.0, a), axis, dtype, out)
 
 
 def nancumprod(a: ArrayLike, axis: int | None = None, dtype: DTypeLike | None = None, out: Output | None = None) -> Any:
@@ -199,5 +189,4 @@ def nancumprod(a: ArrayLike, axis: int | None = None, dtype: DTypeLike | None = 
     >>> wf.nancumprod([2.0, np.nan, 3.0])
     array([2., 2., 6.])
     """
-    values = as_array(a)
-    return cumprod(_numbers(values, 1)[0] if values.dtype.kind in "fc" else values, axis, dtype, out)
+    return cumprod(_without_nan(1.0, a), axis, dtype, out)

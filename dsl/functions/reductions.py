@@ -248,7 +248,9 @@ def named(name: str, function: Any) -> Any:
     return memoized(function)
 
 
-def _make_reduction(op: str, name: str) -> Any:
+def make_reduction(op: str, name: str, prepare: Any = None) -> Any:
+    """Return a function like `numpy.sum` that reduces arrays with an op, after the function `prepare` if it is given."""
+
     def function(
         a: ArrayLike,
         axis: ShapeLike | None = None,
@@ -258,7 +260,7 @@ def _make_reduction(op: str, name: str) -> Any:
         initial: complex | None = None,
         where: ArrayLike = True,
     ) -> Any:
-        return reduce(op, a, axis, dtype, out, keepdims, initial, where)
+        return reduce(op, a if prepare is None else prepare(a), axis, dtype, out, keepdims, initial, where)
 
     return named(name, function)
 
@@ -272,8 +274,8 @@ def _extreme(op: str, name: str) -> Any:
     return named(name, function)
 
 
-sum = _make_reduction("add", "sum")
-prod_ = _make_reduction("multiply", "prod")
+sum = make_reduction("add", "sum")
+prod_ = make_reduction("multiply", "prod")
 max = _extreme("maximum", "max")
 min = _extreme("minimum", "min")
 
