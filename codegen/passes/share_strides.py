@@ -17,9 +17,11 @@ import numpy as np
 
 from weft.codegen.kernel_ir.builder import KernelBuilder
 from weft.codegen.kernel_ir.operation import STRUCTURAL, SYNCHRONIZATION, Block, Kernel, Operation, Pointer, Value
+from weft.codegen.passes.conditions import is_signed
 from weft.codegen.passes.find_private_arrays import COMBINED
 from weft.codegen.passes.find_uniform import Uniformity, find_uniform
 from weft.codegen.passes.index_steps import program_order
+from weft.codegen.passes.linear_index import is_integer
 from weft.codegen.passes.rewrite import Rewriter, copy_of
 
 _EXTENTS = {"block_index": "grid_size", "thread_index": "block_size"}
@@ -162,10 +164,9 @@ class _Finder:
         if maker is None or maker.opcode != ("less" if negative else "greater_equal"):
             return None
         load = self.makers.get(maker.operands[0])
-        kind = maker.operands[0].type
         if load is None or load.opcode != "load" or load.operands[0] not in self.uses:
             return None
-        return (load.operands[0], maker.operands[1]) if isinstance(kind, np.dtype) and kind.kind == "i" else None
+        return (load.operands[0], maker.operands[1]) if is_signed(maker.operands[0]) else None
 
     def is_true(self, value: Value) -> bool:
         maker = self.makers.get(value)
@@ -237,12 +238,14 @@ class _Finder:
 
         The integer then grows with the indices. Return None for other operations.
         """
-        kinds = [v.type for v in (*o.results, *o.operands)]
-        if not all(isinstance(t, np.dtype) and t.kind == "i" for t in kinds):
+        values = (*o.results, *o.operands)
+        if not all(map(is_signed, values)):
             return None
         if o.opcode in ("thread_index", "block_index", "block_size", "grid_size"):
             return (o.opcode,)
-        sums = o.opcode in ("add", "multiply") or (o.opcode == "cast" and kinds[0].itemsize >= kinds[1].itemsize)  # type: ignore[union-attr]
+        sums = o.opcode in ("add", "multiply") or (
+            o.opcode == "cast" and values[0].dtype.itemsize >= values[1].dtype.itemsize
+        )
         if sums and all(v in self.counts for v in o.operands):
             found = tuple(opcode for v in o.operands for opcode in self.counts[v])
             return found if len(found) <= _MOST_TERMS else None
@@ -296,10 +299,7 @@ def _is_short(repeat: Operation) -> bool:
 
 def _commutes(o: Operation) -> bool:
     """Return whether an operation is an integer atomic of a kind that commutes, such as an addition."""
-    if o.opcode != "atomic":
-        return False
-    kind = o.operands[2].type
-    return isinstance(kind, np.dtype) and kind.kind in "iu" and o.attributes["kind"] in COMBINED
+    return o.opcode == "atomic" and is_integer(o.operands[2]) and o.attributes["kind"] in COMBINED
 
 
 def _find_cut(loop: StridedLoop, repeat: Operation) -> Operation | None:

@@ -363,25 +363,17 @@ class _Splitter:
             if o.opcode == "yield":
                 break
             late = o in self.uniform.late
-            if o.opcode in SYNCHRONIZATION:
+            if o.opcode in SYNCHRONIZATION or o in self.once:
                 self.made.branches[o] = branch
-                if o.opcode not in ("barrier", "warp_barrier"):
+                if o in self.made.in_step or o.opcode in SYNCHRONIZATION - {"barrier", "warp_barrier"}:
                     run = run or Run(again=again, branch=branch, late=late)
                     run.sends.append(o)
                 steps += [run, o] if run is not None else [o]
                 run = None
-                if o.opcode in _BLOCK:
+                if o.opcode in _BLOCK or o in self.once:
                     self.outside.update(o.results)
                 elif o.results:
                     run = Run(receives=[o], again=again, branch=branch, late=late)
-            elif o in self.once:
-                self.made.branches[o] = branch
-                if o in self.made.in_step:
-                    run = run or Run(again=again, branch=branch, late=late)
-                    run.sends.append(o)
-                steps += [run, o] if run is not None else [o]
-                run = None
-                self.outside.update(o.results)
                 for k, region in enumerate(o.regions):
                     self.outside.update(region.parameters)
                     inner = (o, k) if o in self.made.in_step else branch
