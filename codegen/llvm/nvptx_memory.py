@@ -166,12 +166,7 @@ def _register_form(kind: str) -> tuple[str, str, str]:
     return _REGISTERS[kind], f"b{size}", carrier
 
 
+# (the functions are named like their operations)
 OPERATIONS: dict[str, Callable[[Emitter, Operation], bool | None]] = {
-    "shared": shared,
-    "dynamic_shared": dynamic_shared,
-    "atomic": atomic,
-    "atomic_cas": atomic_cas,
-    "fence": fence,
-    "load": load,
-    "store": store,
+    f.__name__: f for f in (shared, dynamic_shared, atomic, atomic_cas, fence, load, store)
 }

@@ -14,7 +14,13 @@ from weft.codegen.kernel_ir.operation import Operation, Value
 from weft.codegen.llvm.emit import Emitter, Item
 from weft.codegen.llvm.emit_text import bit_width
 
-_REGISTERS = {"thread_index": "tid", "block_index": "ctaid", "block_size": "ntid", "grid_size": "nctaid"}
+_REGISTERS = {
+    "thread_index": "tid",
+    "block_index": "ctaid",
+    "block_size": "ntid",
+    "grid_size": "nctaid",
+    "lane_index": "laneid",
+}
 # Operations that are a single intrinsic: its name, and the type of its result.
 _INTRINSICS = {
     "barrier": ("llvm.nvvm.barrier0", "void"),
@@ -35,25 +41,17 @@ def intrinsic(emitter: Emitter, operation: Operation) -> None:
 
 
 def number(emitter: Emitter, operation: Operation) -> None:
-    """Emit a read of a thread index, a block index or a dimension of the grid or block."""
-    axis = "xyz"[operation.attributes.get("axis", 0)]
-    _index(emitter, operation, special_register(emitter, f"{_REGISTERS[operation.opcode]}.{axis}"))
-
-
-def lane_index(emitter: Emitter, operation: Operation) -> None:
-    """Emit a read of the thread's index in its warp."""
-    _index(emitter, operation, special_register(emitter, "laneid"))
+    """Emit a read of the index of a thread or block, or of a dimension of the grid or block."""
+    axis = "" if operation.opcode == "lane_index" else f".{'xyz'[operation.attributes.get('axis', 0)]}"
+    text = special_register(emitter, f"{_REGISTERS[operation.opcode]}{axis}")
+    if emitter.kernel.index_dtype.itemsize == 8:
+        text = emitter.line(f"zext i32 {text} to i64")
+    emitter.set(operation, Item(text))
 
 
 def special_register(emitter: Emitter, name: str) -> str:
     """Emit a read of a 32-bit special register."""
     return emitter.call(f"llvm.nvvm.read.ptx.sreg.{name}", "i32", [])
-
-
-def _index(emitter: Emitter, operation: Operation, text: str) -> None:
-    if emitter.kernel.index_dtype.itemsize == 8:
-        text = emitter.line(f"zext i32 {text} to i64")
-    emitter.set(operation, Item(text))
 
 
 # -- barriers -------------------------------------------------------------------------------------
@@ -200,12 +198,6 @@ def warp_reduce(emitter: Emitter, operation: Operation) -> None:
 OPERATIONS: dict[str, Callable[[Emitter, Operation], None]] = {
     **dict.fromkeys(_REGISTERS, number),
     **dict.fromkeys(_INTRINSICS, intrinsic),
-    "lane_index": lane_index,
-    "barrier_vote": barrier_vote,
-    "grid_barrier": grid_barrier,
-    "shuffle_xor": shuffle_xor,
-    "shuffle": shuffle,
-    "vote": vote,
-    "match": match,
-    "warp_reduce": warp_reduce,
+    # (these functions are named like their operations)
+    **{f.__name__: f for f in (barrier_vote, grid_barrier, shuffle_xor, shuffle, vote, match, warp_reduce)},
 }

@@ -24,17 +24,12 @@ def make_parser() -> argparse.ArgumentParser:
         help="run an unmodified NumPy script on weft",
         usage="weft run [options] (SCRIPT | -m MODULE | -c CODE | -) [arguments]",
     )
-    running.add_argument(
-        "--compare",
-        action="store_true",
-        help="run the program several times on weft and on NumPy, and print the times and the differences",
-    )
-    running.add_argument(
-        "--explain", action="store_true", help="compile the program before its first run, and print each new plan"
-    )
-    running.add_argument(
-        "--verify", action="store_true", help="also interpret each compiled program, and compare the results bit by bit"
-    )
+    for name, text in {
+        "--compare": "run the program several times on weft and on NumPy, and print the times and the differences",
+        "--explain": "compile the program before its first run, and print each new plan",
+        "--verify": "also interpret each compiled program, and compare the results bit by bit",
+    }.items():
+        running.add_argument(name, action="store_true", help=text)
     explaining = commands.add_parser(
         "explain",
         allow_abbrev=False,

@@ -297,16 +297,13 @@ def _fast() -> None:
     _add("fast_fdividef", "ff->f", "divide", "x / y, faster on a GPU")
 
 
-for _family in (
-    _floats,
-    _arithmetic,
-    _float_to_integer,
-    _integer_to_float,
-    _bits,
-    _integer_functions,
-    _fast,
-):
-    _family()
+_floats()
+_arithmetic()
+_float_to_integer()
+_integer_to_float()
+_bits()
+_integer_functions()
+_fast()
 
 __all__ = sorted(FUNCTIONS)
 globals().update(FUNCTIONS)
