@@ -382,18 +382,16 @@ class MemoryArray(DeviceArrayMethods):
         """Set the elements to `value`, which is broadcast to the shape of the array."""
         if not self.size:
             return
-        buffer = exclusive(self.storage)
+        buffer, queue = exclusive(self.storage), None
         if self.is_c_contiguous():
-            values = np.empty(self.shape, self.dtype)
-            values[...] = value.numpy() if isinstance(value, Array) else value
-            queue = as_queue(stream)
-            self.device.claim(buffer, queue, written=True)
-            self.device.write(buffer.address + self.offset, values, queue)
-            return
-        raw, values = self._fetch(buffer)
+            raw = values = np.empty(self.shape, self.dtype)
+            start, queue = self.offset, as_queue(stream)
+        else:
+            raw, values = self._fetch(buffer)
+            start = self._span()[0]
         values[...] = value.numpy() if isinstance(value, Array) else value
-        self.device.claim(buffer, written=True)
-        self.device.write(buffer.address + self._span()[0], raw)
+        self.device.claim(buffer, queue, written=True)
+        self.device.write(buffer.address + start, raw, queue)
 
 
 def storage_of(array: Any) -> tuple[Storage, int]:
