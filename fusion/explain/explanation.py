@@ -19,7 +19,7 @@ from weft.fusion.explain.kernel_facts import instructions_of, list_operations, w
 from weft.fusion.explain.picture import draw_plan, show_html
 from weft.fusion.explain.reports import describe_location
 from weft.fusion.explain.speed import arithmetic_rate
-from weft.fusion.graph.expr import Expr, is_stream, value_bytes
+from weft.fusion.graph.expr import Expr, is_stream, topological, value_bytes
 from weft.fusion.lower.kernels import lower_for
 from weft.fusion.lower.lowering import lower_group, shares_rows
 from weft.fusion.plan.blocked_steps import BlockedSteps
@@ -224,7 +224,8 @@ def schedules_of(storages: Iterable[Storage], target: Target | None = None) -> l
     for epoch, members in epochs.items():
         roots = list(dict.fromkeys(s.expr for s in members if s.expr is not None))
         live = [s.expr for s in epoch.live() if s.expr is not None]
-        graph = replace_arrays(make_graph([*roots, *live], epoch.results))
+        graph = make_graph([*roots, *live], epoch.results)
+        graph = replace_arrays(graph, topological([*graph.versions, *graph.origins.values()]))
         roots, live = list(dict.fromkeys(graph.versions[: len(roots)])), graph.versions[len(roots) :]
         on = target or epoch.device.target
         schedule = schedule_versions(live, roots, graph.origins, on.machine)

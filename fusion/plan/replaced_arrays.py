@@ -11,11 +11,13 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from math import prod
+from operator import attrgetter
 
-from weft.fusion.graph.expr import Expr, contiguous_strides, empty, topological, update, view
+from weft.fusion.graph.expr import Expr, contiguous_strides, empty, update, view
 from weft.fusion.graph.index_map import decode_view
 from weft.fusion.plan.live_graph import LiveGraph, with_operands
 
+_KIND = attrgetter("kind")
 # Maximum number of different parts of an array, which are compared with each other.
 MOST = 64
 
@@ -61,13 +63,14 @@ def window_of(update: Expr) -> Window | None:
     return Window(tuple(first), tuple(last), tuple(axis), tuple(step))
 
 
-def replace_arrays(graph: LiveGraph) -> LiveGraph:
-    """Return an equivalent graph in which updates that together replace an array write to new memory."""
-    roots = [*graph.versions, *graph.origins.values()]
-    order = topological(roots)
-    kept = set(roots)
-    if sum(node.kind == "update" for node in order) < 2:
+def replace_arrays(graph: LiveGraph, order: Sequence[Expr]) -> LiveGraph:
+    """Return an equivalent graph in which updates that together replace an array write to new memory.
+
+    `order` contains the nodes of the graph in topological order.
+    """
+    if [*map(_KIND, order)].count("update") < 2:
         return graph
+    kept = {*graph.versions, *graph.origins.values()}
     users: dict[Expr, list[Expr]] = {}
     for node in order:
         for child in node.operands:

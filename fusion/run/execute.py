@@ -100,11 +100,11 @@ def _find_or_make(
             return None
     begin = perf_counter()
     device, slots = epoch.device, len(epoch.slots)
-    graph = replace_arrays(make_graph(versions, epoch.results))
+    graph = make_graph(versions, epoch.results)
     plan: Plan | None = None
     price: float | None = 0.0
     try:
-        form = plan_cache.find_form(device.name, graph, wanted)
+        graph, form = _find_form(device, graph, wanted)
         first = plan_cache.is_first(form)
         if setting("interpret") != "always":
             plan = plan_cache.find(form, device)
@@ -132,6 +132,13 @@ def _find_or_make(
     return _keep(key, versions, graph, plan)
 
 
+def _find_form(device: Device, graph: LiveGraph, wanted: tuple[int, ...] | None) -> tuple[LiveGraph, plan_cache.Form]:
+    """Return the graph to plan, in which updates that replace an array write to new memory, and the graph's form."""
+    form = plan_cache.find_form(device.name, graph, wanted)
+    replaced = replace_arrays(graph, form.nodes)
+    return (graph, form) if replaced is graph else (replaced, plan_cache.find_form(device.name, replaced, wanted))
+
+
 def _tiers() -> Any:
     """Import and return the `tiers` module, which is not needed if the first plan comes from disk."""
     return import_module(_TIERS)
@@ -148,8 +155,7 @@ def _planning() -> Any:
 
 def _make_specialized(key: object, epoch: Epoch, versions: list[Expr], wanted: tuple[int, ...] | None) -> Plan | None:
     """Return a plan with kernels for the graph's exact sizes, or None if that is not worthwhile."""
-    graph = replace_arrays(make_graph(versions, epoch.results))
-    form = plan_cache.find_form(epoch.device.name, graph, wanted)
+    graph, form = _find_form(epoch.device, make_graph(versions, epoch.results), wanted)
     make = _planning().make_specialized
     plan: Plan | None = make(epoch.device, len(epoch.slots), graph, wanted, form)
     return None if plan is None else _keep(key, versions, graph, plan)
