@@ -36,7 +36,7 @@ from weft.dsl.immediate.small_work import (
     MOST_WHOLE,
     WARNING,
     WHOLE,
-    is_computed_alone,
+    is_alone,
     is_immediate,
     limit_of,
     most_inputs,
@@ -205,7 +205,7 @@ def _runs_alone(way: Implementation, value: Any, values: np.ndarray, limit: int)
         return False
     # (operands of several dtypes may have a result of wider elements)
     width = values.itemsize if limit > IMMEDIATE[0] else max(8, values.itemsize)
-    return is_computed_alone(values.size, width)
+    return is_alone(width * values.size)
 
 
 def limit_of_operands(way: Implementation, operands: Sequence[Any]) -> int:

@@ -26,7 +26,7 @@ from weft.dsl.immediate.native_objects_text import (
     WRITABLE,
     ObjectText,
 )
-from weft.dsl.immediate.small_work import COMPUTED_ALONE, ELEMENTS_ALONE, EXACT_BYTES, MOST_PRODUCTS, MOVED_ALONE
+from weft.dsl.immediate.small_work import EXACT_BYTES, MOST_PRODUCTS, MOVED_ALONE
 from weft.runtime import TUPLE_ITEMS, TUPLE_LENGTH
 
 MOST = 8  # maximum number of operands
@@ -408,35 +408,8 @@ class OperandText(ObjectText):
             f"icmp uge i1 {cheap}, {computes}",
             f"icmp eq i64 {t.load(self._by_loop, 0)}, 0",
         ]
-        computed = t.new(f"mul i64 {width}, {ELEMENTS_ALONE}")
-        computed = t.new(f"call i64 @llvm.umax.i64(i64 {computed}, i64 {COMPUTED_ALONE})")
-        factor = t.new(f"select i1 {computes}, i64 {computed}, i64 {MOVED_ALONE}")
-        most, read = t.new(f"mul i64 {self._fixed_limit}, {factor}"), t.new(f"mul i64 {size}, {width}")
-        wanted.append(f"icmp sle i64 {read}, {most}")
         self._all_hold(f"{name}.single", wanted, f"{name}.site")
         t.label(f"{name}.site")
-        left = self._calls_left(name)
-        t.enter_if(f"icmp sgt i64 {left}, 0", f"{name}.asks", "give.up")
-        nbytes = t.new(f"call ptr {known['PyLong_FromLongLong']}(i64 {read})")
-        self._check(nbytes, f"{name}.ask", "give.up")
-        t.do(f"store ptr {nbytes}, ptr {self._pair}")
-        judged = t.new(
-            f"call ptr {known['PyObject_Vectorcall']}(ptr {known['is_alone']}, ptr {self._pair}, i64 1, ptr null)"
-        )
-        self._decrement_reference(nbytes)
-        self._check(judged, f"{name}.judged", "give.up")
-        self._decrement_reference(judged)  # (True and False are immortal)
-        t.enter_if(f"icmp eq ptr {judged}, {known['True']}", f"{name}.lone", "give.up")
-        # (The sum of the operands of a copy is limited, not each operand.)
-        together = t.new(f"udiv i64 {most}, {width}")
-        t.store(t.new(f"select i1 {computes}, i64 {size}, i64 {together}"), self._alone, 0)
-        t.begin_block(f"{name}.allowed")
-        t.store("0", self._many, 0)
-        t.jump(f"{name}.few", f"{name}.reduced")
-
-    def _calls_left(self, name: str) -> str:
-        """Emit a search of `unfused_sites.ALONE` for the current call site, and return its number of remaining calls."""
-        t, known = self._t, self._known
         frame = self._check(t.new(f"call ptr {known['PyEval_GetFrame']}()"), f"{name}.framed", "give.up")
         code = t.new(f"call ptr {known['PyFrame_GetCode']}(ptr {frame})")
         offset = t.new(f"call i32 {known['PyFrame_GetLasti']}(ptr {frame})")
@@ -449,7 +422,24 @@ class OperandText(ObjectText):
         for each in (code, *made, site):
             self._decrement_reference(each)
         self._check(found, f"{name}.known.site", "give.up")
-        return t.new(f"call i64 {known['PyLong_AsLongLong']}(ptr {self._word(found, TUPLE_ITEMS)})")
+        left = t.new(f"call i64 {known['PyLong_AsLongLong']}(ptr {self._word(found, TUPLE_ITEMS)})")
+        t.enter_if(f"icmp sgt i64 {left}, 0", f"{name}.asks", "give.up")
+        nbytes = t.new(f"call ptr {known['PyLong_FromLongLong']}(i64 {t.new(f'mul i64 {size}, {width}')})")
+        self._check(nbytes, f"{name}.ask", "give.up")
+        t.do(f"store ptr {nbytes}, ptr {self._pair}")
+        judged = t.new(
+            f"call ptr {known['PyObject_Vectorcall']}(ptr {known['is_alone']}, ptr {self._pair}, i64 1, ptr null)"
+        )
+        self._decrement_reference(nbytes)
+        self._check(judged, f"{name}.judged", "give.up")
+        self._decrement_reference(judged)  # (True and False are immortal)
+        t.enter_if(f"icmp eq ptr {judged}, {known['True']}", f"{name}.lone", "give.up")
+        # (The sum of the operands of a copy is limited, not each operand.)
+        most = t.new(f"udiv i64 {t.new(f'mul i64 {self._fixed_limit}, {MOVED_ALONE}')}, {width}")
+        t.store(t.new(f"select i1 {computes}, i64 {size}, i64 {most}"), self._alone, 0)
+        t.begin_block(f"{name}.allowed")
+        t.store("0", self._many, 0)
+        t.jump(f"{name}.few", f"{name}.reduced")
 
     def _is_exact(self, name: str, values: str, number: str, size: str) -> None:
         """Emit a branch to ``few`` if an array is within the limit of exact reductions, such as a maximum.

@@ -245,9 +245,6 @@ COPYING = frozenset("append concatenate copy flatten hstack pad repeat roll tile
 _ALONE = 8
 # Number of bytes, per element of the limit, that such a call may move.
 MOVED_ALONE = _ALONE * _MOVED_BYTES
-# Per element of the limit, the number of bytes or else the number of elements that an elementwise op may read there.
-# (Above both, a kernel on two threads that are awake takes half as long as NumPy.)
-COMPUTED_ALONE, ELEMENTS_ALONE = 48, 16
 # Reductions whose bits do not depend on the order (except for signs of float zeros), and the number of bytes that they
 # may read per element of the limit. NumPy has read these bytes before a kernel would start.
 EXACT = frozenset({"all", "any", "argmax", "argmin", "count_nonzero", "max", "min", "nanmax", "nanmin", "ptp"})
@@ -346,18 +343,12 @@ def is_cast_immediately(values: np.ndarray, kind: np.dtype) -> bool:
     return width * values.size <= 8 * IMMEDIATE[0] or is_alone(max(values.itemsize, kind.itemsize) * values.size)
 
 
-def is_computed_alone(count: int, width: int) -> bool:
-    """Return whether an elementwise op on `count` elements of `width` bytes is executed immediately."""
-    return is_alone(width * count, max(COMPUTED_ALONE, ELEMENTS_ALONE * width))
-
-
-def is_alone(nbytes: int, most: int = MOVED_ALONE) -> bool:
+def is_alone(nbytes: int) -> bool:
     """Return whether an op on `nbytes` bytes is executed immediately because nothing fuses with it.
 
-    This holds only if NumPy's loop takes less time than a kernel with several threads, for at most `most` bytes per
-    element of the limit.
+    This holds only if NumPy's loop takes less time than a kernel with several threads.
     """
-    return nbytes <= most * IMMEDIATE[FIXED] and was_evaluated_alone(user_location())
+    return nbytes <= MOVED_ALONE * IMMEDIATE[FIXED] and was_evaluated_alone(user_location())
 
 
 def is_immediate(name: str, shapes: list[tuple[int, ...]], limit: int) -> bool:

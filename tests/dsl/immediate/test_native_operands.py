@@ -125,10 +125,9 @@ def test_operations_that_were_evaluated_alone_are_immediate_in_native_code(name:
     assert same(found, SINGLE[name](*given))
 
 
-@pytest.mark.parametrize("code", ["d", "f", "B"])
-def test_native_code_records_single_operations_on_larger_arrays(code: str) -> None:
+def test_native_code_records_single_operations_on_larger_arrays() -> None:
     native_immediate.install_native_code()
-    x = wf.evaluate(wf.asarray(np.zeros(1_000_000, code)))
+    x = wf.evaluate(wf.asarray(np.arange(1_000_000.0)))
     for _ in range(3):
         found = -x
         assert found._values is None
