@@ -107,10 +107,10 @@ def _sequence(first: Expr, following: Mapping[Expr, Expr | None]) -> list[Expr]:
     written = 0
     node: Expr | None = first
     while node is not None:
-        window = windows.get(node.attrs) or window_of(node)
         if node.attrs not in windows:
             if written == first.size:
                 break
+            window = window_of(node)
             if (
                 window is None
                 or len(windows) == MOST
