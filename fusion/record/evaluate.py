@@ -16,7 +16,7 @@ from weft.fusion.graph.expr import Expr, constant_value, intern, is_draw, topolo
 from weft.fusion.graph.statistics import STATISTICS
 from weft.fusion.record.shared_memory import copy_shared, find_shared
 from weft.fusion.record.storage import EVALUATING, IDLE, OVERWRITING, Epoch, Storage, recording, references
-from weft.fusion.record.unfused_sites import note_alone
+from weft.fusion.record.unfused_sites import Site, is_faster_compiled, note_alone
 from weft.runtime import Buffer, OutOfMemoryError
 
 if TYPE_CHECKING:
@@ -152,15 +152,27 @@ def evaluate_epoch(epoch: Epoch, storages: list[Storage], aside: bool = False) -
                 elif not elsewhere:
                     _begin_epoch(epoch)
 
-            try:
-                run(epoch, versions, wanted, assign_results)
-            except OutOfMemoryError as error:  # (the frames in its traceback hold the plan's memory)
-                raise error.with_traceback(None) from None
+            _run(epoch, versions, wanted, assign_results)
         finally:
             epoch.stage = stage
             del held
             if elsewhere:
                 epoch.release_if_ended()
+
+
+def _run(
+    epoch: Epoch, versions: list[Expr], wanted: tuple[int, ...] | None, assign_results: Callable[..., None]
+) -> None:
+    """Run the plan of a recording, and record whether NumPy should execute the next call at its first call site."""
+    lone = _operation_alone(epoch) if len(epoch.pending) <= _FEW else None
+    interpreted = STATISTICS.interpreted
+    try:
+        run(epoch, versions, wanted, assign_results)
+    except OutOfMemoryError as error:  # (the frames in its traceback hold the plan's memory)
+        raise error.with_traceback(None) from None
+    # (until the kernel is compiled, NumPy takes less time than interpretation)
+    if lone is not None and (STATISTICS.interpreted > interpreted or not is_faster_compiled(lone[1])):
+        note_alone(lone[0])
 
 
 def _live_and_wanted(
@@ -170,8 +182,6 @@ def _live_and_wanted(
 
     None means that all are requested. With `others`, storages that can reuse memory now are also requested.
     """
-    if len(epoch.pending) <= _FEW and (first := epoch.first) is not None and _is_one_value(epoch):
-        note_alone((id(first[0]), first[1]))
     if epoch.pending == storages:
         if not [s for s in storages if s.epoch is not epoch or s.buffer is not None]:
             return storages, None
@@ -189,11 +199,17 @@ def _live_and_wanted(
 _FEW = 4
 
 
-def _is_one_value(epoch: Epoch) -> bool:
-    """Return whether a recording, apart from views, is one operation or a sequence of copies to one array."""
-    nodes = [each.expr if type(each) is Storage else each for each in epoch.pending]
-    kinds = [node.kind for node in nodes if node is not None and node.kind != "view"]
-    return 1 in (len(nodes), len(kinds)) or {*kinds} == {"update"}
+def _operation_alone(epoch: Epoch) -> tuple[Site, Expr] | None:
+    """Return the call site and the value of a recording that, apart from views, is one operation.
+
+    A sequence of copies to one array counts as one operation. Return None for other recordings.
+    """
+    nodes: list[Any] = [each.expr if type(each) is Storage else each for each in epoch.pending]
+    nodes = [node for node in nodes if node is not None]
+    others = [node for node in nodes if node.kind != "view"]
+    if epoch.first is None or not (1 in (len(nodes), len(others)) or {node.kind for node in others} == {"update"}):
+        return None
+    return (id(epoch.first[0]), epoch.first[1]), (others or nodes)[-1]
 
 
 def _assign(

@@ -6,7 +6,8 @@ value. Recording a copy does not pay off at such a call site.
 
 from __future__ import annotations
 
-from weft.fusion.graph.expr import Location
+from weft.fusion.graph.expr import Expr, Location
+from weft.runtime import setting, thread_count
 
 Site = tuple[int, int]  # the id of a code object, and an offset in it
 
@@ -17,6 +18,9 @@ ALONE: dict[Site, tuple[int, int]] = {}
 LIMIT = 4096
 CALLS, MOST_CALLS = 32, 1024  # of a site: after the first evaluation alone, and after many
 _TRIED = -1  # instead of the remaining calls: the last call was recorded
+# Numbers of elements and bytes, per element of the limit of immediate operations. If a result has more elements, and
+# more bytes are read and written, a compiled kernel on two threads that are awake takes half of NumPy's time.
+_ELEMENTS, _BYTES = 8, 80
 
 
 def note_alone(site: Site) -> None:
@@ -28,6 +32,24 @@ def note_alone(site: Site) -> None:
         ALONE.clear()
     calls = min(2 * ALONE[site][1], MOST_CALLS) if site in ALONE else CALLS
     ALONE[site] = calls, calls
+
+
+def calls_since_try(where: Location | None) -> int:
+    """Return how many calls at the call site `where` NumPy computed before the last one, which was recorded.
+
+    Return 0 if the last call was not recorded to try fusion again.
+    """
+    left, calls = ALONE.get((id(where[0]), where[1]), (0, 0)) if where is not None else (0, 0)
+    return calls if left == _TRIED else 0
+
+
+def is_faster_compiled(node: Expr) -> bool:
+    """Return whether a compiled kernel that computes only `node` takes less time than NumPy."""
+    if node.kind != "map":
+        return False
+    limit = setting("immediate")
+    nbytes = node.nbytes + sum([child.nbytes for child in node.operands])
+    return thread_count() > 1 and node.size > _ELEMENTS * limit and nbytes > _BYTES * limit
 
 
 def was_evaluated_alone(where: Location) -> bool:

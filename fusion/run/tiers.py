@@ -24,6 +24,7 @@ from weft.fusion.plan import plan_cache, plan_store
 from weft.fusion.plan.live_graph import LiveGraph
 from weft.fusion.plan.steps import KernelFacts
 from weft.fusion.record.storage import Epoch
+from weft.fusion.record.unfused_sites import calls_since_try, is_faster_compiled
 from weft.fusion.run.background import request_plan
 from weft.fusion.run.interpret import Interpreted, NeedsKernelError, Program, interpret, make_program
 from weft.fusion.run.primitives import is_ready
@@ -51,6 +52,8 @@ STEP, ELEMENT = 5e-6, 1e-9
 # kernels); and the share of an interpreted run that a plan would save.
 TOGETHER = 8
 LOST = 0.75
+# Share of this loss that the operation loses if NumPy computes it immediately.
+LOST_IMMEDIATELY = 0.2
 # Share of its price that a form may lose before the second process compiles it, on another core.
 BACKGROUND = 0.2
 # Multiple of the expected seconds of compilation, including the start of the second process. Once a requested form has
@@ -277,14 +280,16 @@ def _interpret(
     """
     if program is None:
         return False
-    start = perf_counter()
+    skipped = calls_since_try(epoch.first) if is_faster_compiled(program.outputs[-1][0]) else 0
+    start, begin_run = perf_counter(), thread_time()
     try:
         _run(program, epoch, versions, assign_results)
     except NeedsKernelError:
         _keep_program(key, None, form)
         return False
     _raise_limit(form, start, perf_counter())
-    lost = LOST * (thread_time() - begin)
+    end = thread_time()
+    lost = LOST * (end - begin + LOST_IMMEDIATELY * skipped * (end - begin_run))
     form.lost += lost
     if START / 2 >= _Rate.second > START / 2 - lost:
         runtime.prepare()  # (the second process takes as long to start as this process takes to lose the other half)

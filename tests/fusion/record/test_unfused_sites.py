@@ -10,6 +10,7 @@ import pytest
 
 import weft as wf
 from weft.fusion import statistics
+from weft.runtime import override
 
 IMMEDIATE = 1 << 14  # for these tests
 N = 20_000
@@ -55,6 +56,19 @@ def test_cheap_operations_that_were_evaluated_alone_are_immediate(function: Call
     assert evaluated == [True, False, False, False]
     wanted = function(values)
     assert result.dtype == wanted.dtype and np.array_equal(result, wanted)
+
+
+@pytest.mark.parametrize(
+    ("interpret", "threads", "often", "size"),
+    [("never", 2, True, 700_000), ("never", 1, False, 700_000), ("always", 2, False, 700_001)],
+)
+def test_kernels_compute_large_operations_again_once_they_are_compiled(
+    interpret: str, threads: int, often: bool, size: int
+) -> None:
+    values = np.random.default_rng(1).integers(0, 256, size, np.uint8)
+    with override(interpret=interpret, threads=threads):
+        evaluated, result = _run_often(lambda x: -x, wf.asarray(values), 4)
+    assert evaluated == [True, often, often, often] and np.array_equal(result, -values)
 
 
 def test_numbers_and_named_arguments_need_no_array() -> None:

@@ -45,6 +45,17 @@ def test_a_form_is_compiled_once_interpreting_has_cost_as_much(plans: Any) -> No
     assert 1 < len(results) < 200 and all(same_bits(r, results[0]) for r in results)
 
 
+@pytest.mark.parametrize("share", [0.0, 1e6])
+def test_calls_that_numpy_computes_at_once_bring_compilation_closer(plans: Any, share: float) -> None:
+    x = wf.asarray(np.random.default_rng(1).integers(0, 256, 1_000_000, np.uint8))
+    with override(immediate=1 << 15, threads=2, background=False), mock.patch.object(tiers, "LOST_IMMEDIATELY", share):
+        results = [np.asarray(x + x) for _ in range(110)]
+    counted = wf.statistics()
+    assert plans() == (share > 0) and counted["interpreted"] == (2 if share else 3)
+    assert counted["kernels"] == (12 if share else 0)
+    assert all(same_bits(r, np.asarray(x) + np.asarray(x)) for r in results)
+
+
 def test_a_form_that_does_not_come_back_is_not_compiled(plans: Any) -> None:
     x = wf.asarray(np.ones(9))
     for n in range(1, 40):
