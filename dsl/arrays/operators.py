@@ -254,7 +254,7 @@ def _unary(op: str) -> Any:
 
 
 def _short_power(base: Array, exponent: Any) -> str | None:
-    if type(exponent) not in (int, float) or exponent not in _POWERS:
+    if type(exponent) not in (int, float, base.dtype.type) or exponent not in _POWERS:
         return None
     name, kind = _POWERS[exponent], base.dtype.kind
     if kind in "fc":

@@ -153,13 +153,14 @@ class UFunc:
             out = out[0]
         if casting != "same_kind":
             self._check_casting(operands, out, dtype, casting)
-        if out is None and order not in ("K", None):
+        if out is ... or (out is None and order not in ("K", None)):
             found = self(*operands, out=None, where=where, dtype=dtype, casting=casting, signature=signature)
-            return in_requested_order(found, order, operands)
-        if out is ...:  # returns an array for numbers, too
-            found = self(*operands, out=None, where=where, dtype=dtype, casting=casting, signature=signature)
-            return wrap(found._storage) if type(found) is Scalar else found
+            if out is None:
+                return in_requested_order(found, order, operands)
+            return wrap(found._storage) if type(found) is Scalar else found  # (an array for numbers, too)
         try:
+            if self.definition.name == "power" and dtype is signature is None and is_root(*operands):
+                return find_ufunc("sqrt")(operands[0], out=out, where=where, casting=casting)
             if signature is not None or (dtype is not None and casting == "unsafe"):
                 raise UnsupportedDtypeError(signature)  # NumPy executes a call that names a loop
             if where is True and dtype is None:
@@ -168,8 +169,7 @@ class UFunc:
                 found = attempt(self.immediate, operands)
                 if found is not MISSED:
                     return found if out is None else copy_to_out(self.definition.name, found, out, casting)
-            given = (*operands, out, where)
-            if not OWN_TYPES.issuperset(map(type, given)) and has_foreign(given):
+            if not OWN_TYPES.issuperset(map(type, (*operands, out, where))) and has_foreign((*operands, out, where)):
                 raise ForeignOperandError
             if self.definition.name == "power" and dtype is None:
                 check_power(*operands)
@@ -312,6 +312,14 @@ def _reduce_segments(op: str, values: Array, indices: Any, axis: int, dtype: Any
     )
     apply_at(op, found, slices, rows)
     return np.moveaxis(found, 0, axis_number)  # type: ignore[type-var]
+
+
+def is_root(base: Any, exponent: Any) -> bool:
+    """Return whether ``numpy.power`` computes a square root, whose results for -inf and -0.0 differ from a power's."""
+    kind = getattr(base, "dtype", None)
+    return (
+        type(exponent) in (float, getattr(kind, "type", None)) and exponent == 0.5 and kind in (np.float32, np.float64)
+    )
 
 
 def check_power(base: Any, exponent: Any) -> None:

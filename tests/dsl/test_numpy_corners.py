@@ -18,6 +18,7 @@ import weft as wf
 from weft.dsl.immediate.host_values import values_of
 from weft.dsl.script.numpy_face import NUMPY
 from weft.fusion import current_epoch
+from weft.runtime import override
 
 
 def zero_axes_in_place(m: Any) -> list[Any]:
@@ -568,3 +569,15 @@ def test_items_of_an_array_are_in_memory(shape: tuple[int, ...]) -> None:
     assert not current_epoch().pending  # the additions are not recorded
     rows = iter(wf.ones((2, 50_000)) * 2)
     assert values_of(next(rows)) is None  # work on large rows is recorded, and fused with what computes them
+
+
+@pytest.mark.parametrize("dtype", [np.float32, np.float64])
+@pytest.mark.parametrize("immediate", [0, 1 << 14])
+def test_powers_by_a_half_are_square_roots(dtype: type, immediate: int) -> None:
+    values = np.array([-np.inf, -0.0, 4.0, np.nan, 3.0], dtype)
+    with np.errstate(invalid="ignore"), override(immediate=immediate):
+        for exponent in (0.5, dtype(0.5), dtype(2.0), 2):
+            for found in (wf.power(wf.asarray(values), exponent), wf.asarray(values) ** exponent):
+                wanted = np.power(values, exponent)
+                assert found.dtype == wanted.dtype and np.array_equal(np.asarray(found), wanted, equal_nan=True)
+                assert np.signbit(np.asarray(found)[1]) == np.signbit(wanted[1])
