@@ -1,1 +1,1 @@
-"""Benchmarks, with one file for each question, run by ``python -m benchmarks``."""
+"""Benchmark suites, which ``python -m benchmarks`` runs."""

@@ -34,7 +34,7 @@ def times(command: Sequence[str], only: Sequence[str]) -> dict[str, float]:
 
 
 def measure(rounds: int, only: Sequence[str]) -> list[dict[str, Any]]:
-    """Return the times and the ratio of each call, slowest on weft first."""
+    """Return the times and the ratio of each call, with the smallest ratios first."""
     pairs = [(times([], only), times(["-m", "weft", "run"], only)) for _ in range(rounds)]
     results = []
     for name in pairs[0][0]:
@@ -46,7 +46,7 @@ def measure(rounds: int, only: Sequence[str]) -> list[dict[str, Any]]:
 
 
 def run(options: argparse.Namespace, facts: dict[str, Any]) -> None:
-    """Measure the calls, print the totals and the slowest calls, and write the results."""
+    """Measure the calls, print the totals and the calls with the smallest ratios, and write the results."""
     only = options.only or (QUICK if options.quick else ())
     results = measure(1 if options.quick else min(options.rounds, ROUNDS), only)
     ratios = [result["ratio"] for result in results if result["ratio"]]

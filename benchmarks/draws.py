@@ -118,7 +118,7 @@ def measure_program(name: str, elements: int, turns: int) -> Line:
 
 
 def as_markdown(lines: list[Line], facts: dict[str, Any]) -> str:
-    """Return a Markdown table of the times with NumPy and with weft, and their ratio."""
+    """Return a Markdown table of the times with NumPy and with weft, their ratio, and the kernels and their traffic."""
     rows = [
         [
             line.program,

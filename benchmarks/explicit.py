@@ -28,7 +28,7 @@ CHECKED = 256  # number of bodies to check
 
 
 def n_body(x, y, z, out):  # type: ignore[no-untyped-def]
-    """Compute the potential at each body from all others, loaded into shared memory in tiles."""
+    """Compute the potential at each body from all bodies, which are loaded into shared memory in tiles."""
     px = cuda.shared.array(THREADS, np.float32)
     py = cuda.shared.array(THREADS, np.float32)
     pz = cuda.shared.array(THREADS, np.float32)
@@ -153,7 +153,7 @@ def _values(result: Any) -> np.ndarray:
 
 
 def run(kernel: Any, inputs: list[np.ndarray], expected: np.ndarray, work: float, unit: str) -> dict[str, str]:
-    """Time all implementations alternately, after checking the first rows of their results."""
+    """Check the first elements or rows of all implementations' results, then time the implementations alternately."""
     calls = participants(kernel, inputs, inputs[0].shape)
     for name in list(calls):
         found = _values(calls[name]())[: len(expected)]

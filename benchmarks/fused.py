@@ -97,7 +97,7 @@ class TooLongError(BaseException):
 
 @contextmanager
 def time_limit(seconds: float) -> Iterator[None]:
-    """Raise TooLongError in the main thread after the given number of seconds, if the system has interval timers."""
+    """Within the ``with`` block, raise TooLongError after the given seconds, if the system has interval timers."""
 
     def ring(*_: Any) -> None:
         raise TooLongError(f"not done after {seconds:.0f} s")

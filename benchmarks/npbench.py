@@ -102,7 +102,7 @@ def load(spec: Mapping[str, Any]) -> Subject:
 
 
 def growing(info: Mapping[str, Any]) -> bool:
-    """Return whether NPBench states tolerances for a program, because its rounding errors grow."""
+    """Return whether a program's rounding errors grow as it runs. NPBench states tolerances for such programs."""
     return "rtol" in info or "norm_error" in info
 
 

@@ -1,4 +1,4 @@
-"""Subjects for worker processes that run a program with NumPy or with weft, for several suites.
+"""Functions that create the `Subject` of a worker process, which runs a program with NumPy or with weft.
 
 A subject is a program on one side of a comparison.
 

@@ -144,7 +144,7 @@ def totals(found: Iterable[Found]) -> dict[str, Any]:
 
 
 def grouped(found: Sequence[Found], field: str) -> list[list[str]]:
-    """Return a table row of totals for each value of a field, starting with the slowest on weft.
+    """Return a table row of totals for each value of a field, with the smallest mean ratio first.
 
     Each row names the slowest case with that value.
     """

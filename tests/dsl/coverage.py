@@ -1,4 +1,4 @@
-"""A generator of the page that lists where each NumPy function runs. It calls the functions and listens to launches.
+"""A generator of the page that lists where each NumPy function runs. It calls the functions and observes launches.
 
 ``python -m tests.dsl.coverage`` writes `docs/functions.md`; test_coverage.py checks that the page is current.
 """
@@ -92,13 +92,13 @@ NUMPYS = frozenset(
 
 
 class _Heard:
-    """A listener that keeps the names of launches."""
+    """A listener that records the names of launches."""
 
     def __init__(self) -> None:
         self.names: list[str] = []
 
     def launch(self, device: Any, note: LaunchNote, start: Callable[[], None]) -> None:
-        """Keep the name of a launch."""
+        """Record the name of a launch, and start it."""
         self.names.append(note.name)
         start()
 
@@ -145,7 +145,7 @@ def _arrays(value: Any) -> list[wf.Array]:
 
 
 def arguments_of(module: str, name: str) -> tuple[Any, ...] | None:
-    """Return arguments that a function accepts, with an array if possible. Return None if there are none."""
+    """Return arguments that a function accepts, including an array if possible, or None if no arguments are known."""
     if name in NUMPYS:
         return None
     known = CALLS.get(f"{module}.{name}")
@@ -161,7 +161,7 @@ def _has_array(value: Any) -> bool:
 
 
 def where_a_gpu_runs(module: str, name: str, arguments: tuple[Any, ...]) -> str:
-    """Return the page's word for the location at which a function runs, on a GPU that has NVIDIA's libraries."""
+    """Return the table entry that says where a function runs if a GPU and NVIDIA's libraries are available."""
     word = where_it_runs(module, name, arguments, DEVICES["GPU"])
     service = TABLE.get(module, {}).get(name)
     if word != "host":
@@ -172,7 +172,7 @@ def where_a_gpu_runs(module: str, name: str, arguments: tuple[Any, ...]) -> str:
 
 
 def where_it_runs(module: str, name: str, arguments: tuple[Any, ...], device: str) -> str:
-    """Call a function on a device, and return the page's word for the location at which it ran."""
+    """Call a function on a device, and return the table entry that says where it ran."""
     wf.set_default_device(device)
     try:
         with override(immediate=0, interpret="never", host_fallback="ignore"), warnings.catch_warnings():
@@ -198,7 +198,7 @@ def where_it_runs(module: str, name: str, arguments: tuple[Any, ...], device: st
 
 
 def rows(module: str, names: list[str]) -> Iterator[str]:
-    """Return the rows of a module's table."""
+    """Yield the rows of a module's table."""
     for name in names:
         arguments = arguments_of(module, name)
         if arguments is None or not (_has_array(arguments) or name in wf.dsl.OWN):  # type: ignore[attr-defined]
@@ -209,7 +209,7 @@ def rows(module: str, names: list[str]) -> Iterator[str]:
 
 
 def version() -> str:
-    """Return NumPy's version without its last number."""
+    """Return the major and the minor number of NumPy's version."""
     return ".".join(np.__version__.split(".")[:2])
 
 

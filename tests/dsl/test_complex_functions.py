@@ -27,7 +27,7 @@ def grid(dtype: str) -> np.ndarray:
 
 
 def parts_agree(ours: np.ndarray, theirs: np.ndarray, other: np.ndarray, rtol: float) -> np.ndarray:
-    """Return a mask of the results whose real (or imaginary) parts agree. `other` contains NumPy's other parts.
+    """Return a mask of the results whose real parts agree, given NumPy's imaginary parts `other`, or vice versa.
 
     The signs of infinities and zeros beside a NaN are not compared.
     """

@@ -1,4 +1,4 @@
-"""Tests of matrix products, which run in kernels or by BLAS."""
+"""Tests of matrix products, which kernels or BLAS compute."""
 
 from __future__ import annotations
 

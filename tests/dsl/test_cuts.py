@@ -71,7 +71,7 @@ def run(line: str, xp: Any, values: dict[str, Any], lines_above: int = 0) -> dic
 
 
 def fails(template: str, exact: bool) -> str:
-    """Return the fault of a statement that is recorded after up to LIMIT pending operations, or "".
+    """Record a statement after 0 to LIMIT pending operations. Return the first difference from NumPy, or "".
 
     If NumPy refuses the statement, return "refused".
     """

@@ -99,7 +99,7 @@ def test_writes_are_seen_by_all_views(name: str, pending: bool) -> None:
 
 
 def test_what_is_recorded_keeps_the_old_values() -> None:
-    """Test that an immediate write does not change values that a pending expression has read."""
+    """Test that pending expressions keep the old values of their operands after an immediate write."""
     large, small = wf.asarray(np.arange(50_000.0)), wf.asarray(np.arange(5.0))
     total = large[:5] + 0.0
     pending = large * 2 + large[1]

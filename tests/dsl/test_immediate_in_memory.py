@@ -101,7 +101,7 @@ def test_logic_of_many_bools_is_done_at_the_call() -> None:
 
 
 def test_memory_that_was_only_looked_up_is_written_to_at_the_call() -> None:
-    """Test immediate writes to memory that a recording has bound, but that no pending operation reads."""
+    """Test immediate writes to an array that is an operand of the recording, but that no pending operation reads."""
     x = wf.asarray(np.zeros(60_000))
     expr_of(x)
     x[wf.asarray([1, 2])] = 5

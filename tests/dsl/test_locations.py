@@ -1,4 +1,4 @@
-"""Tests of the source lines of recorded operations, even if a new code object has the address of a deleted one."""
+"""Tests that operations are recorded with their source lines, also if a code object reuses a deleted one's address."""
 
 from __future__ import annotations
 

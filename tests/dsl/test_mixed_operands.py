@@ -101,7 +101,7 @@ OPERATORS = ("eq", "ne", "lt", "add", "mul", "floordiv")
 
 
 def outcome(function: Callable[[Any, Any], Any], first: Any, second: Any) -> tuple[Any, ...]:
-    """Return an operator's result with its dtype, or the class of its error."""
+    """Return the dtype and the elements of an operator's result, or the class and the text of its error."""
     try:
         found = function(first, second)
     except (TypeError, ValueError) as error:

@@ -41,7 +41,7 @@ def _reshaped(array: Any) -> Any:
 
 
 def outcome(call: Callable[[Any, Callable[[Any], Any]], Any], xp: Any) -> Any:
-    """Return the result of a call, the exception that it raises, and its deprecation warnings."""
+    """Return the results of a call and its deprecation warnings, or the class of the exception that it raises."""
     with warnings.catch_warnings(record=True) as caught:
         warnings.simplefilter("ignore")
         warnings.simplefilter("always", DeprecationWarning)
@@ -64,7 +64,7 @@ def test_the_installed_version_decides(name: str, device: str) -> None:
 
 
 def matched(array: Any) -> Any:
-    """Return the pattern that an array matches, and the captured values."""
+    """Return the name of the pattern that an array matches, and the captured values."""
     match array:
         case []:
             return "none"

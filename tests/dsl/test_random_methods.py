@@ -24,7 +24,7 @@ def test_the_table_of_methods() -> None:
 
 
 def check_draws(name: str, kind: Any, seed: int, size: int) -> None:
-    """Draw twice, and compare with NumPy. If the seed is odd, an earlier draw leaves half of a step unused."""
+    """Draw twice, and compare with NumPy. If the seed is odd, first draw a 32-bit integer."""
     ours, theirs = wf.random.Generator(kind(seed)), np.random.Generator(kind(seed))
     if seed % 2:
         assert ours.integers(9, dtype=np.int32) == theirs.integers(9, dtype=np.int32)

@@ -128,7 +128,7 @@ def test_opencv_writes_to_arrays_of_another_device(monkeypatch: pytest.MonkeyPat
 
 
 class _SuperLU:
-    """A factorization, whose methods accept only NumPy's own arrays."""
+    """A stand-in for SciPy's sparse LU factorization, which accepts only NumPy's own arrays."""
 
     def __init__(self, *_: Any, nnz: int = 3) -> None:
         self.nnz = nnz
@@ -167,7 +167,7 @@ def test_numba_compiles_the_functions_and_modules_of_numpy(method: str) -> None:
 
 
 class OmittedArg:
-    """The value of an argument that was not passed."""
+    """A marker for an argument that was not passed, as in Numba."""
 
 
 def dispatcher_of(function: Any) -> Any:

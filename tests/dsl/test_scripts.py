@@ -455,7 +455,7 @@ def test_numbers_and_small_arrays_are_repeated_by_numpy(native: bool) -> None:
 
 
 def test_ranges_of_some_elements_are_made_in_native_code() -> None:
-    """Test that native code makes ranges of any length within the limit.
+    """Test that native code makes ranges of any length within the limit of immediate execution.
 
     Python handles ends that are floats, negative, or far away.
     """

@@ -1,4 +1,4 @@
-"""Random numbers on a real GPU: kernels compute them, with NumPy's bits (``pytest -m gpu``)."""
+"""Tests that kernels on a real GPU compute random numbers with NumPy's bits (``pytest -m gpu``)."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Tests of sums around a mean or a maximum on a GPU. The last block combines the partial sums."""
+"""Tests of sums of differences from a mean or a maximum on a GPU. The last block combines the partial sums."""
 
 from __future__ import annotations
 

@@ -24,7 +24,7 @@ from weft.codegen.ops import find_op
 
 
 class _LeaveError(Exception):
-    """Raised to leave the scope of a label."""
+    """Raised to leave the scope with a given label."""
 
 
 @dataclass(slots=True)

@@ -24,7 +24,7 @@ def modules() -> str:
 
 
 def work(driver: StandIn) -> None:
-    """Run fused kernels until they become a CUDA graph. Then use an explicit kernel, streams and allocations."""
+    """Run fused kernels until a CUDA graph launches them. Then use an explicit kernel, streams and allocations."""
     import weft as wf
     from weft import cuda
     from weft.fusion.run.execute import _plans

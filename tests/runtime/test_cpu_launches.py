@@ -32,7 +32,7 @@ def _launch(
     parallel: bool = False,
     cost: int = 0,
 ) -> Launch:
-    """Return the launch of a kernel in Python, which passes its arguments and index ranges to `note`."""
+    """Return a launch of a kernel written in Python. The kernel passes its arguments and index range to `note`."""
 
     def called(at: int, start: int, stop: int) -> None:
         note(list((ctypes.c_int64 * len(slots)).from_address(at)) if slots else [], start, stop)

@@ -185,7 +185,7 @@ def test_what_the_library_cannot_take(library: Library, views: Any) -> None:
 
 
 def test_a_large_product_of_small_arrays_is_computed_on_the_device(library: Library) -> None:
-    """Test products of arrays that are still in host memory. The product is not small, so it is the library's."""
+    """Test that the library computes large products of small arrays, which are still in host memory."""
     with override(immediate=1 << 14):
         a, b = values(300, 20), values(20, 200)
         x, y = wf.asarray(a), wf.asarray(b)

@@ -20,7 +20,7 @@ from weft.runtime.cuda.cuda_services import DELAY
 
 
 class Handle:
-    """A structure of cuda.bindings."""
+    """A stand-in for a structure of cuda.bindings."""
 
     def __init__(self, values: bytes) -> None:
         self.memory = ctypes.create_string_buffer(values, len(values))

@@ -368,7 +368,7 @@ def test_hands_copy_everything(monkeypatch: pytest.MonkeyPatch, cores: int, size
 
 
 def test_an_interrupt_waits_for_the_threads_that_copy(monkeypatch: pytest.MonkeyPatch) -> None:
-    """Test that no thread reads or writes the memory of arrays that are deleted after an interrupt."""
+    """Test that an interrupted copy waits for its threads, so that none accesses memory that is freed afterwards."""
     monkeypatch.setattr(staging, "usable_cores", lambda: 8)
     ended: list[int] = []
 

@@ -1,4 +1,4 @@
-"""Tests of locks in forked children."""
+"""Tests that a forked child does not wait for locks that threads of its parent held."""
 
 from __future__ import annotations
 

@@ -41,7 +41,7 @@ _loaded: dict[tuple[str, Any], Any] = {}
 
 
 def load(kernel: Kernel) -> Any:
-    """Compile the kernel for this machine."""
+    """Compile a kernel for this machine, and return the loaded function."""
     key = print_kernel(kernel), host_threads.split_at_barriers
     if key not in _loaded:
         made = device().load(compile_kernel(kernel, resolve_target("host")))

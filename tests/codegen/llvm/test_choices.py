@@ -16,7 +16,7 @@ from weft.runtime import get_device
 
 
 def pieces(dtype: type, stride: int, likely: bool | None = None) -> Kernel:
-    """Return the kernel out[i] = a[i * stride] * 2 if i < m else b[i - m] if i - m is even else 7.
+    """Return the kernel ``out[i] = a[i * stride] * 2 if i < m else b[i - m] if (i - m) % 2 == 0 else 7``.
 
     `likely` states whether ``i < m`` mostly holds.
     """

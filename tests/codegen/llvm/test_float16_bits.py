@@ -1,4 +1,4 @@
-"""Tests of conversions of float16 on x86 processors without instructions for them."""
+"""Tests of conversions from and to float16 on x86 processors that have no instructions for them."""
 
 from __future__ import annotations
 
@@ -17,7 +17,7 @@ EVERY = np.arange(1 << 16, dtype=np.uint16).view(np.float16)
 
 
 def converted(x: np.ndarray, dtype: Any) -> np.ndarray:
-    """Return the array, converted by vectors and by a remainder of scalars."""
+    """Return the array cast to `dtype` by a compiled loop over vectors and a loop over the remaining elements."""
     b = KernelBuilder("converted")
     source, out = b.pointer("x", x.dtype, noalias=True), b.pointer("out", dtype, writable=True, noalias=True)
     n = b.scalar("n")
@@ -42,7 +42,7 @@ def test_every_float16_becomes_a_wider_float(dtype: type) -> None:
 
 @pytest.mark.parametrize("dtype", [np.float32, np.float64])
 def test_wider_floats_are_rounded_to_nearest_even(dtype: type) -> None:
-    """Test all float16, all midpoints of two float16, and their neighbors."""
+    """Test casts of all float16 values, of the midpoints of adjacent values, and of floats next to the midpoints."""
     exact = EVERY.astype(dtype)
     with np.errstate(all="ignore"):
         midpoints = (exact[:-1] + exact[1:]) / 2

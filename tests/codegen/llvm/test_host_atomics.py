@@ -13,7 +13,7 @@ from weft.codegen import lower_stages, resolve_target
 
 
 def host_text(kernel: Any) -> str:
-    """Return the LLVM IR of a launched kernel for the host."""
+    """Return the LLVM IR into which a launched kernel is compiled on the host."""
     (found,) = kernel.overloads.values()
     return lower_stages(found.kernel, resolve_target("host"))["llvm"]
 

@@ -170,7 +170,7 @@ def indented(lines: list[str]) -> list[str]:
 
 
 def compiled(text: str, bounds: bool) -> tuple[Any, list[int]]:
-    """Return a function that launches a kernel, and a list that receives the number of bounds of each `Run`.
+    """Return a function that launches a kernel, and a list of the number of thread bounds found in each `Run`.
 
     With `bounds`, loops over threads omit the threads without work.
     """
@@ -202,7 +202,7 @@ def compiled(text: str, bounds: bool) -> tuple[Any, list[int]]:
 
 
 def check(seed: int) -> tuple[str, int]:
-    """Run a random kernel with and without bounds, and as plain Python.
+    """Compare a random kernel compiled with bounds on its threads, compiled without bounds, and run as plain Python.
 
     Return the differences, or "", and the number of bounds. Plain Python does not wrap around at the largest integers,
     and does not divide by 0.
@@ -399,7 +399,7 @@ def test_a_loop_over_threads_is_divided_at_a_guard() -> None:
 
 
 def test_the_loop_over_threads_ends_at_the_guard() -> None:
-    """Test that a guard of two indices becomes two bounds of loops over threads, for each order of the indices."""
+    """Test that a guard on two indices bounds the loops over both thread axes, for each order of the indices."""
     for order in ("i, j", "j, i"):
         text = f"def kernel(x, o):\n    {order} = cuda.grid(2)\n    if i < x.shape[0] and j < x.shape[1]:\n        o[i, j] = x[i, j] * 2\n"
         launch, counts = compiled(text, True)

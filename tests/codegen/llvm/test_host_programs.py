@@ -1,4 +1,4 @@
-"""Tests that the shared explicit kernels, compiled for the CPU, match the interpreter."""
+"""Tests that explicit kernels compiled for the CPU have the expected results, or those of the interpreter."""
 
 from __future__ import annotations
 

@@ -64,7 +64,7 @@ EXTREMES = {"minimum", "maximum", "fmin", "fmax"}
 
 
 def loops_of(definition: OpDef) -> list[tuple[np.dtype, ...]]:
-    """Return the operand dtypes that an op supports."""
+    """Return the combinations of operand dtypes that an op supports."""
     found: list[tuple[np.dtype, ...]] = []
     for text in getattr(np, definition.ufunc).types if definition.ufunc else definition.loops:
         if set(text) & set("OgGmMSUV"):
@@ -105,7 +105,7 @@ def random_of(dtype: np.dtype, source: np.random.Generator) -> np.ndarray:
 
 
 def operands_of(definition: OpDef, loop: tuple[np.dtype, ...]) -> list[np.ndarray]:
-    """Return all combinations of edge values, followed by random values."""
+    """Return arrays of operands: combinations of edge values, followed by random values."""
     source = np.random.default_rng(3)
     edges = [edges_of(kind)[:: 1 if len(loop) < 3 else 2] for kind in loop]
     whole = np.array(list(itertools.product(*(range(len(e)) for e in edges)))).T

@@ -26,7 +26,7 @@ FORMS = {"pair": 1, "pairs": 4, "one divisor": 6, "root": 1, "roots": 4}
 
 
 def plain(form: str) -> Kernel:
-    """Return a kernel with a loop over n groups of quotients or roots of a form in `FORMS`."""
+    """Return a kernel that computes quotients or square roots in a loop, grouped as `FORMS` states for `form`."""
     b = KernelBuilder("model", np.int64, "threaded", explicit=True)
     x, y, _ = (b.pointer(name, np.float32) for name in ("x", "y", "near"))
     out, n = b.pointer("out", np.float32, writable=True), b.scalar("n")

@@ -1,4 +1,4 @@
-"""Tests that random array programs, interpreted with the GPU schedules, match NumPy."""
+"""Tests that kernels of random array programs, mapped to GPU threads and interpreted, have NumPy's results."""
 
 from __future__ import annotations
 

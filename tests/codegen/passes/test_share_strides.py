@@ -433,7 +433,7 @@ def test_loops_that_are_not(function: Callable[..., None]) -> None:
     ],
 )
 def test_loops_with_several_iterations_at_once(function: Callable[..., None], several: bool) -> None:
-    """Test that threads run several iterations at once in sums and in integer atomics without results."""
+    """Test that threads run several iterations at once in sums, and in integer atomics whose results are not used."""
     _, after = passed(function)
     labels = [o.attributes["label"] for o in after.walk() if o.opcode == "scope"]
     assert any(label.endswith(".whole") for label in labels) == several

@@ -212,7 +212,7 @@ def test_masks_of_middle_size(shape: tuple[int, ...], share: float | str) -> Non
 @pytest.mark.parametrize("shape", [(65_541,), (65_541, 2), (65_541, 3)])
 @pytest.mark.parametrize("dtype", ["int8", "float16", "float32", "int64", "complex128"])
 def test_the_kernel_takes_what_numpy_takes(dtype: str, shape: tuple[int, ...], monkeypatch: pytest.MonkeyPatch) -> None:
-    """Test masks in which eight consecutive elements are all true, partly true, or all false.
+    """Test masks with groups of eight elements that are all true, partly true, and all false.
 
     The kernel writes nothing after the end of the result.
     """
@@ -272,9 +272,9 @@ def test_complex_values_assigned_to_real_elements_warn(size: int, pending: bool)
 
 
 def test_a_numpy_mask_is_copied_to_the_arrays_device(monkeypatch: pytest.MonkeyPatch) -> None:
-    """Test that selections by large NumPy masks run the code of selections by weft masks.
+    """Test that selections by large NumPy masks run the same code as selections by weft masks.
 
-    They use the values that the mask has at the call.
+    The selections use the values that the mask has at the call.
     """
     values = RNG.random((200, 300))
     mask = values > 0.4

@@ -345,7 +345,7 @@ def test_threads_write_to_the_array_and_to_numpys() -> None:
 
 
 def exported(small: Any) -> tuple[Any, np.ndarray]:
-    """Return a small array in memory that NumPy has allocated, and a NumPy array that shares it."""
+    """Return a small array in memory that NumPy has allocated, and a NumPy array that shares this memory."""
     with override(immediate=16384):
         x = wf.asarray(small)
         return x, np.asarray(x)

@@ -1,4 +1,4 @@
-"""Tests of repeated indices, and of elements that are written immediately.
+"""Tests of indices that are used repeatedly at a call site, and of elements that are written immediately.
 
 Views see the written elements, and earlier results keep the old values.
 """
@@ -69,7 +69,7 @@ def test_what_was_recorded_or_copied_keeps_the_old_element() -> None:
 
 
 def test_views_are_those_of_their_storage() -> None:
-    """Test operations on a reshaped array that has its storage's shape, or is a view of a storage of another shape."""
+    """Test views of an array whose storage has the same shape, and of an array whose storage has another shape."""
     for shape in ((4,), (2, 2), (4,)):
         x = wf.ones(shape).reshape(4)[None]
         assert x[0].shape == (4,)

@@ -373,7 +373,7 @@ def test_mapping_host_arrays(start: int) -> None:
 class Exporter:
     """Host memory that is described as another library's GPU array, which the CPU device accepts.
 
-    A kernel of a GPU that reads the memory loses the device.
+    On a GPU, a kernel that read the memory would make the device unusable.
     """
 
     def __init__(self, values: np.ndarray, **changes: Any) -> None:

@@ -1,4 +1,4 @@
-"""Tests of concatenations of many arrays, whose plans need fewer writes than there are arrays."""
+"""Tests of concatenations, stacks and rolls: many operands, short rows, outputs, and promotion of Python scalars."""
 
 from __future__ import annotations
 

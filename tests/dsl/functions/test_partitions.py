@@ -1,4 +1,4 @@
-"""Tests of medians, quantiles and percentiles of long rows in host memory, which must equal NumPy's."""
+"""Medians, quantiles and percentiles of long rows in host memory equal NumPy's."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Tests of functions with flat indices and index arrays, for each memory order."""
+"""Tests of `ravel_multi_index` and `unravel_index`, for each memory order."""
 
 from __future__ import annotations
 

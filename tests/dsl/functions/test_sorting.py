@@ -35,7 +35,7 @@ def sample(dtype: Any, shape: tuple[int, ...]) -> np.ndarray:
 
 
 def complex_sample(dtype: str, shape: tuple[int, ...]) -> np.ndarray:
-    """Return complex numbers with equal real parts, infinities and NaNs."""
+    """Return random complex numbers, many of which have equal real parts, infinite parts or NaNs."""
     z = np.empty(shape, dtype)
     z.real, z.imag = RNG.choice([0.0, 1.0, -2.5, np.nan, np.inf], (2, *shape))
     return z

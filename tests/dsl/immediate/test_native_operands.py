@@ -1,4 +1,4 @@
-"""Tests of native code for functions that enlarge arrays or write to arrays, and for single operations."""
+"""Tests of native code for functions that enlarge or change arrays, and for unfused operations, views and casts."""
 
 from __future__ import annotations
 

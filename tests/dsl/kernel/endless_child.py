@@ -1,4 +1,4 @@
-"""A program with endless kernels, each of which is ended by a signal.
+"""A program with kernels that run until the handler of a signal ends them.
 
 `test_interrupts` runs this program, and reads its output.
 """
@@ -105,7 +105,7 @@ def raises(*_):
 
 
 def main():
-    """Print one line for each kernel."""
+    """Print a line for each case: its name, and how its kernels ended."""
     zeros, shut = np.zeros(64 * 256), np.zeros(4)
     for kernel in (waits[1, 1], waits[64, 256]):
         kernel(zeros + 0, shut + 1, 0)  # compile before the timer starts

@@ -56,7 +56,7 @@ def events(source: random.Random, at_once: bool) -> list[Event]:
 
 
 def races(made: list[Event], values: int) -> bool:
-    """Return whether two accesses race, by vector clocks over all threads.
+    """Return whether any two accesses race, according to vector clocks over all threads.
 
     Event k writes the value k modulo `values`.
     """

@@ -86,7 +86,7 @@ def lone_loop(x: Any, y: Any) -> Any:
 
 
 def library_calls(x: Any, y: Any) -> Any:
-    """Return a pending result of NumPy functions that are recorded together with parameters, such as an axis."""
+    """Return a pending result of library functions, which are recorded with their parameters, such as an axis."""
     spectrum = wf.fft.fftn(x + y) * 0.5
     return wf.fft.ifft(spectrum).real + wf.sort(x * y, axis=0) + wf.einsum("ij,kj,kl->il", x, y, y)
 

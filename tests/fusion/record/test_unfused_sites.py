@@ -1,4 +1,4 @@
-"""Tests of call sites at which NumPy executes calls, because nothing fused with their last results."""
+"""Tests of call sites that leave calls to NumPy, since the results of earlier calls were not fused with anything."""
 
 from __future__ import annotations
 

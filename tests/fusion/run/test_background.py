@@ -93,7 +93,7 @@ def test_a_graph_with_a_user_function_is_compiled_in_this_process() -> None:
 
 
 def request(state: str, submitted: list[str]) -> Any:
-    """Return a replacement for `submit`, whose requests have the given state at once. It records the function names."""
+    """Return a replacement for `submit` that makes requests in the given state, and adds function names to a list."""
 
     def submit(function: str, arguments: Any, then: Any, urgent: bool) -> Request:
         submitted.append(function)

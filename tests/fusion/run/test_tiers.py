@@ -152,7 +152,7 @@ BREAKABLE = tuple(_steps())
 
 @contextmanager
 def broken(name: str) -> Iterator[None]:
-    """Make a function fail, also where the list of passes refers to it."""
+    """Within the ``with`` block, make a function fail, including where a pipeline uses it as a pass."""
     module, _, own = name.rpartition(".")
     function = vars(pipeline)[own] if module == pipeline.__name__ else None
     with mock.patch(name, side_effect=RuntimeError("broken")) as failing:

@@ -1,4 +1,4 @@
-"""Tests of the words with which kernels find the thread that handles signals."""
+"""Tests of the words in memory that tell kernels which thread handles signals."""
 
 from __future__ import annotations
 

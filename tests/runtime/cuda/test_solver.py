@@ -59,7 +59,7 @@ class Library:
         self.stream = stream
 
     def array(self, at: int, kind: int | str, *shape: int) -> np.ndarray:
-        """Return memory in column-major order."""
+        """Return the array in column-major order at an address in memory."""
         dtype = np.dtype(DTYPES[kind] if isinstance(kind, int) else kind)
         span = int(np.prod(shape)) * dtype.itemsize
         assert self.driver.memory.covers(at, span), "outside the memory"

@@ -122,7 +122,10 @@ class Operands:
         return np.dtype(f"u{dtype.itemsize}").type(self.symbol(text))
 
     def symbol(self, text: str) -> int:
-        """Return the address of a variable, given as ``name``, ``name+4`` or ``generic(name)``."""
+        """Return the address of a variable, given as ``name``, ``name+4`` or ``generic(name)``.
+
+        For a parameter of the kernel, return its offset in bytes.
+        """
         found = re.fullmatch(r"(generic\()?([\w$]+)\)?(?:\+(-?\d+))?", text)
         if found is not None and self.function.is_kernel and found[2] in self.function.parameters:
             return self.function.parameters[found[2]][0] + int(found[3] or 0)

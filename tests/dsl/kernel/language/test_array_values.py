@@ -1,4 +1,4 @@
-"""Slices, indices and assigned tuples at the edges of their ranges, in kernels."""
+"""Tests of slices, indices and assigned tuples in kernels, at and beyond the bounds of arrays."""
 
 from __future__ import annotations
 

@@ -285,7 +285,7 @@ def test_results_have_numbas_values(left: str) -> None:
 
 @pytest.mark.parametrize("dtype", [np.float32, np.float64])
 def test_bounds_of_ranges_may_be_floats(dtype: type) -> None:
-    """Test that Numba's kernels ignore the fractions of bounds, and that `weft.kernel` rejects floats, as Python does."""
+    """Test that kernels of `weft.cuda` truncate float arguments of `range`, and that `weft.kernel` rejects them."""
 
     def count(bounds: Any, out: Any) -> None:
         for k in range(bounds[0]):

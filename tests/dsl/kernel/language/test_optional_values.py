@@ -1,4 +1,4 @@
-"""Values that may be None at run time, arrays chosen at run time, `del` and bytes."""
+"""Tests of kernels with values that may be None, arrays that are chosen at run time, `del`, and bytes."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Extensions that convert arguments, callbacks before launches, raw pointers, and the architecture of PTX."""
+"""Tests of extensions that convert arguments, of callbacks before launches, of raw pointers, and of PTX."""
 
 from __future__ import annotations
 

@@ -53,7 +53,7 @@ def test_numbers_and_state_are_numpys(method: str, kind: Any, threads: int) -> N
 @pytest.mark.parametrize("kind", KINDS)
 @pytest.mark.parametrize("method", [name for name in METHODS if name != "positive"])
 def test_any_part_of_a_stream(method: str, kind: Any) -> None:
-    """Test parts of a stream that begins with an unused half of a step. For integers, some words are rejected."""
+    """Test parts of a stream that begins with a buffered half of an output. For integers, some words are rejected."""
     ours, theirs = pair(kind, 5)
     ours.integers(9), theirs.integers(9)
     count, most = 200_000, {8: 200, 64: 3 << 62}.get(METHODS[method].bits, 40_000)
@@ -252,7 +252,7 @@ def test_functions_without_native_code(name: str, monkeypatch: pytest.MonkeyPatc
 
 @pytest.mark.parametrize("word", [0, 1 << 10])
 def test_a_word_that_gives_zero_is_drawn_again(word: int, monkeypatch: pytest.MonkeyPatch) -> None:
-    """Test that an output of PCG64 less than 2**11, a uniform number 0.0, is replaced by the next output, as in NumPy."""
+    """Test that `laplace`, `gumbel` and `logistic` skip uniform numbers that are 0.0, as in NumPy."""
     engine = engines()[0]
     zero = word << 64  # (the output is the rotated exclusive or of both halves; the upper six bits are 0)
     generator = np.random.PCG64(1)
