@@ -271,7 +271,7 @@ def test_linear_algebra_of_small_arrays_copies_nothing() -> None:
 
 
 def test_memory_is_free_once_a_recording_has_no_more_to_do() -> None:
-    """Test that memory can be written in place after a recording's pending values are evaluated or dropped."""
+    """Test that an array is written in place once all pending values that read it have been evaluated or dropped."""
     rows, centres = wf.asarray(np.arange(40_000.0).reshape(20_000, 2)), wf.asarray(np.arange(8.0).reshape(4, 2))
 
     def assign() -> tuple[Any, Any]:

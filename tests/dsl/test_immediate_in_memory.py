@@ -1,4 +1,4 @@
-"""Tests of operations on larger arrays that run immediately.
+"""Tests of immediate operations on arrays that exceed the usual limit of immediate execution.
 
 Such an operation has its operands in memory, and no other operation could be fused with it.
 """
@@ -59,7 +59,7 @@ def test_outer_results_of_parts_of_a_pending_array_are_recorded() -> None:
 
 @pytest.mark.parametrize("given", [0.25, "values"])
 def test_masked_assignments_of_a_block_are_done_at_the_call(given: Any) -> None:
-    """Test that masked assignments run immediately for new arrays, and for memory that no recorded operation reads.
+    """Test that masked assignments to new arrays, and to arrays that no recorded operation reads, run immediately.
 
     Other arrays keep their values.
     """
@@ -420,7 +420,7 @@ def test_what_numpys_functions_make_is_taken_over_where_nobody_else_has_it() -> 
 @pytest.mark.parametrize("code", "dfiB?")
 @pytest.mark.parametrize("size", [IMMEDIATE + 1, 2 * IMMEDIATE, 2 * IMMEDIATE + 1, 5 * IMMEDIATE + 3, 8 * IMMEDIATE])
 def test_reductions_of_whole_arrays_in_memory_are_done_at_the_call(code: str, size: int) -> None:
-    """Test that immediate reductions have the same bits as recorded reductions, and allow later writes to the array."""
+    """Test that immediate reductions have the bits of recorded ones, and that the array can be written to after them."""
     rng = np.random.default_rng(size)
     given = (rng.standard_normal(size) * 1e3 if code in "df" else rng.integers(0, 2, size)).astype(code)
     x = wf.evaluate(wf.asarray(given))

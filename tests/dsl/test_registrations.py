@@ -66,7 +66,7 @@ def test_compiled_functions_take_weft_arrays_as_numpys() -> None:
 
 def test_coo_matrices_are_multiplied_by_weft_arrays() -> None:
     class COO:
-        """A matrix whose products have the type of the second factor."""
+        """A stand-in for SciPy's sparse matrices, whose products have the type of the second factor."""
 
         def _matmul_multivector(self, other: Any) -> Any:
             return np.add(other, 1).view(type=type(other))

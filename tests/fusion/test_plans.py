@@ -184,7 +184,7 @@ def test_a_step_that_would_read_outside_of_a_smaller_array_is_two_kernels() -> N
 
 
 def test_a_factor_of_each_row_does_not_turn_the_loops() -> None:
-    """Test that loops follow the memory order even if this loads row factors repeatedly."""
+    """Test that loops follow the memory order, even if a factor that depends only on the row is loaded repeatedly."""
     x, f = wf.asarray(np.ones((9, 8, 70))), wf.asarray(np.ones(8))
     (kernel,) = wf.compile(x[:, :, 1:] * (f * f)[None, :, None])
     (outermost,) = (o for o in kernel.kernel.body.operations if o.opcode == "for")

@@ -407,7 +407,7 @@ class Generator:
         )
 
     def statement(self) -> str:
-        """Return a random statement, or "" if the statement has already been added to the program."""
+        """Return a random statement, or "" if this method has itself added the statement to the program."""
         pick, values = self.random, self.world.values
         kind = pick.randrange(20)
         if kind == 0:

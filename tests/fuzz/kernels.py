@@ -491,7 +491,7 @@ class Generator:
                     self.line("cuda.syncthreads()")
 
     def positions(self) -> None:
-        """Write the thread's indices: `t` in its block, and `g` in the grid, or `x` and `y` in a grid with two axes."""
+        """Write assignments of the thread's indices: `t` in its block, and `g`, or `x` and `y`, in the grid."""
         if self.axes == 1:
             self.line("t = cuda.threadIdx.x")
             self.line(f"g = {self.random.choice(('cuda.grid(1)', 't + cuda.blockIdx.x * cuda.blockDim.x'))}")

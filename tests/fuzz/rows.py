@@ -124,7 +124,7 @@ class Generator:
         return f"xp.{kind}({x}, {rest})"
 
     def running(self, x: str, axis: int) -> str:
-        """Return the text of a scan of x, scaled to small values."""
+        """Return the text of an expression with small values that contains a scan of x."""
         match self.random.randrange(4):
             case 0:
                 return f"xp.{self.random.choice(('maximum', 'minimum'))}.accumulate({x}.astype('float32'), {axis})"

@@ -1,4 +1,4 @@
-"""Tests of the emitter's arithmetic, constants and casts."""
+"""Tests of products of an index and a constant that casts between integer dtypes have changed."""
 
 from __future__ import annotations
 

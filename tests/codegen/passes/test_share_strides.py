@@ -238,7 +238,7 @@ def every_second_block(x, o):
 
 
 def plane_sums(a, o):
-    """Sum in blocks of two axes."""
+    """Sum an array in blocks with two axes of threads."""
     part = cuda.shared.array((8, 16), np.float64)
     x, y = cuda.threadIdx.x, cuda.threadIdx.y
     total = 0.0

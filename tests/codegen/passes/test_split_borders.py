@@ -1,4 +1,4 @@
-"""Tests of split loops over concatenated or shifted arrays, whose middle range needs no selections."""
+"""Tests that loops over concatenated or shifted arrays are split, so that the middle range needs no selections."""
 
 from __future__ import annotations
 

@@ -52,7 +52,7 @@ def test_what_goes_back_is_one_kernel_with_what_surrounds_it() -> None:
 
 @pytest.mark.cpu
 def test_a_selection_that_something_else_needs_is_taken() -> None:
-    """Test that a selection with a use besides the assignment is executed.
+    """Test that a selection is executed if something besides the assignment uses it.
 
     Later selections at the same line run immediately.
     """

@@ -31,7 +31,7 @@ def _immediate(request: pytest.FixtureRequest) -> Iterator[None]:
 
 
 def given(layout: str) -> Any:
-    """Return a weft array with the layout of a NumPy array."""
+    """Return a weft array with the elements and the memory layout of the NumPy array `LAYOUTS[layout]`."""
     values = LAYOUTS[layout]
     found = wf.array(values)
     return wf.array(CUBE)[:, ::2].swapaxes(0, 1) if layout == "part" else found

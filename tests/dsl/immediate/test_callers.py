@@ -216,7 +216,7 @@ def test_namespaces_of_generated_code_are_not_kept() -> None:
 
 
 class Kept(np.ndarray):
-    """A NumPy array of its own class, to which a test keeps a weak reference."""
+    """A subclass of NumPy's arrays, to whose instances a test keeps weak references."""
 
 
 def test_errors_of_the_decision_reach_the_caller() -> None:

@@ -24,7 +24,7 @@ def round_fraction(exact: Fraction, dtype: np.dtype) -> Any:
 
 
 def directed(exact: Fraction, dtype: np.dtype, direction: str) -> float:
-    """Round a rational number to a float of a dtype.
+    """Round a rational number to a float of a dtype, in the given direction.
 
     `direction` is rn, rd, ru or rz. A zero result has the sign of `exact`.
     """

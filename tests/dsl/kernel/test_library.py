@@ -73,7 +73,7 @@ def test_wrong_number_of_arguments() -> None:
 
 
 def numbers(dtype: np.dtype, seed: int, count: int) -> list[Any]:
-    """Return finite numbers of all magnitudes, including subnormal, huge, round and random numbers."""
+    """Return finite numbers: zeros, small, subnormal and huge numbers, and random numbers of all magnitudes."""
     generator = np.random.default_rng(seed)
     info = np.finfo(dtype)
     kinds = (float(info.smallest_subnormal), 7 * float(info.smallest_subnormal), float(info.tiny), float(info.max))

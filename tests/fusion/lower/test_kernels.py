@@ -1,4 +1,4 @@
-"""Tests of the kernels of a group. Kernels for exact sizes and kernels for all sizes compute the same bits."""
+"""Tests that kernels for exact sizes and kernels for all sizes compute the same bits, for each schedule."""
 
 from __future__ import annotations
 

@@ -101,7 +101,7 @@ def test_the_third_run_plans_nothing(program: Callable[[ModuleType, int], Any]) 
 
 @pytest.fixture
 def lengths(monkeypatch: pytest.MonkeyPatch) -> list[int]:
-    """Return a list that receives the number of operations of each recording that is cut."""
+    """Return a list that receives the number of pending operations of each recording that ends."""
     lengths: list[int] = []
     end = recording._end
 

@@ -111,7 +111,7 @@ class Bench:
         return function(x, x) if self.name in ("matmul", "linalg.solve") else function(x)
 
     def run(self) -> list[np.ndarray]:
-        """Return the magnitudes of the results, since eigenvectors and singular vectors have no determined sign."""
+        """Run the operation. Return the results' magnitudes, since the signs of eigenvectors are not determined."""
         found = self.call(wf, self.x)
         return [np.asarray(abs(each)) for each in (found if isinstance(found, tuple) else (found,))]
 

@@ -88,7 +88,7 @@ class Table:
 
 @dataclass(slots=True)
 class Return:
-    """The end of a function."""
+    """A return from a function, executed by the threads for which its guard holds."""
 
     guard: str = ""
     negated: bool = False

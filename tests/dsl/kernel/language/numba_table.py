@@ -106,7 +106,7 @@ def function_text(found: list[tuple[str, str, str, str]]) -> str:
 
 
 def write_values(types: dict[str, Any], njit: Any) -> None:
-    """Compute the values by Numba, and write the file."""
+    """Compute the results with Numba, and write ``numba_values.npz``."""
     values: dict[str, list[np.ndarray]] = {op: [] for op in BINARY if op != "join"}
     for op, left, right, result in cases(types):
         x, y = pairs(op, left, right)

@@ -1,4 +1,4 @@
-"""Tests of recursive functions that use outer values, or that end their thread."""
+"""Tests of recursive functions that use globals or variables of enclosing functions, or that end their thread."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Tests of loops that wait for a later thread, which end with an error on the CPU."""
+"""Tests that, on the CPU, a loop that waits for a later thread ends with an error."""
 
 from __future__ import annotations
 

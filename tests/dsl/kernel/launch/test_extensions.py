@@ -1,4 +1,4 @@
-"""Tests of extensions that convert arguments, of callbacks before launches, of raw pointers, and of PTX."""
+"""Tests of argument extensions, of callbacks before launches, of raw pointers, and of the PTX architecture."""
 
 from __future__ import annotations
 
