@@ -97,7 +97,7 @@ def _run(program: Callable[[Any, Any, Any], Any], xp: Any, n: int) -> tuple[floa
 
 
 def measure() -> dict[str, str]:
-    """Return the milliseconds of each program, by name."""
+    """Return the times of each program as text, by name."""
     results: dict[str, str] = {}
     for program, (small, large) in PROGRAMS.items():
         wf.reset_statistics()
