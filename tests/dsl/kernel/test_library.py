@@ -85,7 +85,7 @@ def numbers(dtype: np.dtype, seed: int, count: int) -> list[Any]:
 
 
 def fused_cases(dtype: np.dtype) -> list[tuple[Any, ...]]:
-    """Return operands for which bits far below the last place decide the rounding of x*y + z, or x*y overflows."""
+    """Return operands of x*y + z: bits far below the last place decide the rounding, or x*y overflows or underflows."""
     half, top = (27, 1000) if dtype is D else (12, 120)
     middle = 2.0**half + 1  # its square is slightly above the midpoint of two numbers of the dtype
     tiny, most = np.finfo(dtype).smallest_subnormal, np.finfo(dtype).max

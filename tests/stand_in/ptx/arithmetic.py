@@ -1,6 +1,7 @@
 """PTX arithmetic instructions, which each thread executes independently.
 
-In: operands. Out: steps. Source: NVIDIA, Parallel Thread Execution ISA 9.0, sections 9.7.1 to 9.7.9.
+Each method returns the step that executes an instruction. Source: NVIDIA, Parallel Thread Execution ISA 9.0, sections
+9.7.1 to 9.7.9.
 """
 
 from __future__ import annotations

@@ -1,7 +1,7 @@
 """PTX instructions for memory accesses, atomics, barriers and warp operations.
 
-In: operands. Out: steps. Source: NVIDIA, Parallel Thread Execution ISA 9.0, sections 9.7.9 and 9.7.13. Invariant:
-atomics that several threads execute at the same time take effect in random order.
+Each method returns the step that executes an instruction. Source: NVIDIA, Parallel Thread Execution ISA 9.0, sections
+9.7.9 and 9.7.13. Invariant: atomics that several threads execute at the same time take effect in random order.
 """
 
 from __future__ import annotations
