@@ -133,7 +133,7 @@ def compare_port(info: Mapping[str, Any], ours: Mapping[str, np.ndarray], theirs
 
 
 def installed_ports(folder: Path, info: Mapping[str, Any], wanted: list[str] | None) -> list[str]:
-    """Return the names of a program's ports that are wanted, exist and can be run."""
+    """Return the names of a program's ports that are selected, exist and can be run."""
     return [
         name
         for name, (ending, module) in PORTS.items()

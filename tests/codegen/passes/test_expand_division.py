@@ -84,7 +84,7 @@ def off_by(values: np.ndarray, units: int, exact: np.ndarray, bound: np.ndarray)
 
 @np.errstate(all="ignore")
 def reciprocals(y: np.ndarray, units: int) -> np.ndarray:
-    """Return possible results of ``rcp.approx.ftz.f32``, whose documented error is one unit in the last place."""
+    """Return possible results of ``rcp.approx.ftz.f32``, whose error is at most one unit in the last place."""
     exact = 1 / flushed(y).astype(np.float64)
     nearest = exact.astype(np.float32)
     found = off_by(nearest, units, exact, np.spacing(np.abs(nearest)).astype(np.float64))
@@ -95,7 +95,7 @@ def reciprocals(y: np.ndarray, units: int) -> np.ndarray:
 
 @np.errstate(all="ignore")
 def root_reciprocals(x: np.ndarray, units: int) -> np.ndarray:
-    """Return possible results of ``rsqrt.approx.ftz.f32``, whose documented relative error is 2^-22.4."""
+    """Return possible results of ``rsqrt.approx.ftz.f32``, whose relative error is at most 2^-22.4."""
     exact = 1 / np.sqrt(flushed(x).astype(np.float64))
     return off_by(exact.astype(np.float32), units, exact, exact * 2.0**-22.4)
 
