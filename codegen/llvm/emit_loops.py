@@ -244,7 +244,7 @@ class LoopEmitter(StreamEmitter):
         ]
 
     def repeatable(self, body: Block) -> bool:
-        """Return whether executing a loop body twice for the same index gives the same result."""
+        """Return whether executing a loop body twice for an index has the same effect as executing it once."""
         safe = {p.value for p in self.kernel.parameters if p.noalias and not p.writable}
         stack = [body]
         while stack:

@@ -29,7 +29,7 @@ def to_float32(writer: Writer, text: str, lanes: int) -> str:
 
 
 def to_float16(writer: Writer, text: str, lanes: int) -> str:
-    """Round a float32 to the nearest float16, and ties to even."""
+    """Round a float32 to the nearest float16, with ties to even."""
     t = FloatText(writer, FLOAT32, lanes)
     half, short = wide("half", lanes), wide("i16", lanes)
     bits = t.as_bits(text)

@@ -99,7 +99,7 @@ def _launch(ready: Kernel, cost: int) -> dict[str, Any]:
 
 
 def _depends_on_order(o: Operation) -> bool:
-    """Return whether the effect of an operation depends on the order in which blocks run."""
+    """Return whether the effect of an operation may depend on the order in which blocks run."""
     kind = o.operands[0].type if o.opcode in ("atomic", "atomic_cas") else None
     return o.opcode == "print" or (isinstance(kind, Pointer) and kind.space == "global")
 

@@ -1,7 +1,8 @@
 """Loops over the threads of a block that skip threads without work.
 
-In: bounds of the thread indices of a run. Out: the first and last thread index along each axis. A guard such as
-``if i < n`` then needs no mask in the loop. On x86, a masked access to an unmapped page takes hundreds of cycles.
+In: bounds of the thread indices along an axis. Out: the first thread index within the bounds, and the index after the
+last one. A guard such as ``if i < n`` then needs no mask in the loop. On x86, a masked access to an unmapped page takes
+hundreds of cycles.
 """
 
 from __future__ import annotations

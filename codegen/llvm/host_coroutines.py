@@ -104,7 +104,7 @@ class CoroutineDialect(GridDialect):
         self.sites.append(site_of(operation))
 
     def suspend(self, emitter: Emitter, state: int, site: int, mask: str, mail: str) -> None:
-        """Emit code that saves a thread's state and arguments, and suspends the thread."""
+        """Emit code that suspends a thread, after storing its state, site, mask and contributed value in its record."""
         for field, kind, text in (
             (Field.STATE, "i32", str(state)),
             (Field.SITE, "i32", str(site)),

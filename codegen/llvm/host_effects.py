@@ -16,7 +16,10 @@ from weft.runtime import CompileError
 
 
 def emit_effect(emitter: Emitter, operation: Operation, symbols: set[str]) -> bool:
-    """Emit an operation with a side effect, or return False for other operations."""
+    """Emit an operation with a side effect, or return False for other operations.
+
+    Raises CompileError for inline PTX and external functions, which exist only on a GPU.
+    """
     match operation.opcode:
         case "print":
             symbols.add("weft_print")

@@ -1,4 +1,4 @@
-"""Versions of NumPy's modules for weft arrays, in which weft finds the names that it does not implement itself.
+"""Versions of NumPy's modules for weft arrays, which also contain the names that weft does not implement itself.
 
 A name refers to weft's own function if there is one. Constants, dtypes and most classes are NumPy's. Classes whose
 objects compute arrays, such as `poly1d`, are wrapped. Any other function is NumPy's, called on the host: weft arrays

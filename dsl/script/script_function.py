@@ -50,7 +50,7 @@ _SAME = frozenset({"asarray", "asanyarray", "ascontiguousarray", "asfortranarray
 
 
 def _are_small(values: Iterable[Any], most: int = 0) -> bool:
-    """Return whether all values are scalars, small NumPy arrays, or short sequences of these.
+    """Return whether `values` and the sequences in it contain no weft array, large NumPy array or long sequence.
 
     An array is small if `is_few` is true for its size, or if it has at most `most` elements.
     """
@@ -104,7 +104,7 @@ def _starts_with_array(arguments: tuple[Any, ...]) -> bool:
 
 
 def _values_of_rows(rows: list[Any]) -> list[np.ndarray] | None:
-    """Return NumPy arrays over small weft arrays of one dtype in host memory, or None for other lists."""
+    """Return NumPy views of small weft arrays of one dtype on one device in host memory, or None for other lists."""
     if {*map(type, rows)} != {Array}:
         return None
     values: list[Any] = [*map(values_of, rows)]
@@ -268,7 +268,7 @@ def _find(wrapped: Callable[..., Any]) -> Callable[..., Any]:
 
 
 def choose(wrapped: Callable[..., Any], own: Callable[..., Any], kind: MemoryEffect) -> Callable[..., Any]:
-    """Return a function that calls NumPy's function for small arguments, and `own` for others."""
+    """Return a function that calls NumPy's function if no argument is large or a weft array, otherwise mostly `own`."""
     computes = is_computed(getattr(wrapped, "__name__", "function"), kind)
     any_length = computes or kind is MemoryEffect.DRAW  # (NumPy takes longer to convert a list than to compute with it)
     decide = _decider(wrapped, own, kind)

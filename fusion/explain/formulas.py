@@ -50,7 +50,7 @@ class Names:
     """
 
     def __init__(self, outputs: Collection[Expr], counts: dict[str, int] | None = None) -> None:
-        """Begin with no names, or with the numbers that follow `counts`, the counts of another plan's names."""
+        """Create an empty table. New names are numbered from 0 or, if `counts` is given, after another plan's names."""
         self.outputs = set(outputs)
         self.shared: dict[str, str] = {}  # formula that is used several times -> its name
         self.known: dict[Expr, str] = {}

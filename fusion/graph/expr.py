@@ -145,7 +145,7 @@ def _identify(location: Location) -> tuple[Location, tuple[int, ...]]:
 def leaf(slot: int, shape: tuple[int, ...], dtype: np.dtype, device: str = "", by_value: int = 0) -> Expr:
     """Return a node that reads the array in slot `slot` of the recording's buffer table.
 
-    `by_value` is the number of bytes that kernels take if they may take the buffer by value, otherwise 0.
+    `by_value` is the number of parameter bytes if kernels may take the buffer by value, otherwise 0.
     """
     more = (by_value,) if by_value else ()
     key = (slot, device, shape, dtype, *more)
@@ -156,7 +156,7 @@ def leaf(slot: int, shape: tuple[int, ...], dtype: np.dtype, device: str = "", b
 
 
 def value_bytes(node: Expr) -> int:
-    """Return the number of bytes that kernels take of an input that they may take by value, or 0 for other nodes."""
+    """Return the number of parameter bytes for an input that kernels may take by value, or 0 for other nodes."""
     return node.attrs[2] if node.kind == "leaf" and len(node.attrs) > 2 else 0
 
 

@@ -320,7 +320,7 @@ class BlockWriter(BlockedStepsWriter):
         return self._ring_offset(node, unflatten(form[0], node.shape))
 
     def _ring_offset(self, node: Expr, first: IntVector) -> IntVector | None:
-        """Return the offset from a step's points of a read that starts at element `first` of `node`.
+        """Return the offset, from a step's points, of the elements of `node` that it reads, starting with `first`.
 
         Return None if the offset is too large for a ring buffer.
         """

@@ -60,12 +60,12 @@ class Lowered:
         return list(zip(self.kernel.parameters, self.bindings, strict=True))
 
     def sizes(self) -> dict[str, int]:
-        """Return the extents and strides that are passed to the kernel, by parameter name."""
+        """Return the extents, strides and other index numbers that the kernel receives, by parameter name."""
         return {p.value.name: value for p, (kind, value, _) in self.bound() if kind == "int"}
 
 
 def across(holds: bool) -> dict[str, Any]:
-    """Return loop attributes that make each vector lane reduce its own elements in order, or {} unless `holds`."""
+    """Return loop attributes that make each vector lane reduce its own elements in order if `holds`, otherwise {}."""
     return {"across": True} if holds else {}
 
 
@@ -447,7 +447,7 @@ class KernelWriter:
             start = stop
 
     def finish_reductions(self, reductions: list[Placed], final: Sequence[Value], *, stored: bool = True) -> None:
-        """Record the results of reductions for later tasks and, if they are `stored`, queue their stores."""
+        """Record the results of reductions for later tasks and, if `stored` is true, queue their stores."""
         for p, values in self.with_accumulators(reductions, final):
             value = self.builder.cast(values[-1], p.task.node.dtype)
             self.results[p.task.node] = (value, len(self.indices))

@@ -144,7 +144,7 @@ def _overlapping_pointers(lowered: Lowered) -> dict[str, tuple[str, int]]:
 
 
 def _writes_long_rows(group: Group) -> bool:
-    """Return whether a group writes rows that are long enough for non-temporal stores."""
+    """Return False for blocked time steps with rows too short for non-temporal stores, and True for other groups."""
     return not isinstance(group, BlockedSteps) or group.width[-1] >= LONG_ROW
 
 

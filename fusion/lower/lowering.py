@@ -119,7 +119,7 @@ def scan_length(group: Group, nest: Nest, machine: Machine) -> int:
 
 
 def _split_loop(nest: Nest, length: int) -> tuple[Split, Nest]:
-    """Split the outermost inner loop of a nest into blocks, and return the split and a nest with blocks outermost."""
+    """Split a nest's first inner loop into blocks. Return the split, and a nest whose outermost loop is over blocks."""
     extent = nest.inner[0].extent
     rows = tuple(loop.extent for loop in nest.outer)
     inside = prod(loop.extent for loop in nest.inner[1:])

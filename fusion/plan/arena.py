@@ -133,7 +133,7 @@ def _into_arena(steps: list[Any], owner: list[int], size: dict[int, int], arena:
 
 
 def _lay_out(steps: list[Any], owner: list[int], size: dict[int, int]) -> dict[int, int]:
-    """Return the offset of each entry that owns memory in the arena, and the size of the arena with the key -1."""
+    """Map each slot that owns memory in the arena to its offset in bytes, and the key -1 to the size of the arena."""
     pending = dict.fromkeys(size, 0)  # number of slots that have the memory and have not released it yet
     for slot in owner:
         if slot in pending:

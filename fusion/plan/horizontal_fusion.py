@@ -52,7 +52,7 @@ def schedule_versions(
 
 
 def _continuing_versions(versions: list[Expr], needed: set[Expr]) -> list[Expr]:
-    """Return those versions that depend on updates of this evaluation, as far as they need little memory.
+    """Return the versions that depend on updates of this evaluation and, in total, need little memory.
 
     If these versions were evaluated later, the updated memory would have to be copied.
     """

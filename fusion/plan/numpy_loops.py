@@ -119,7 +119,7 @@ def _is_copied(node: Expr, boxes: list[Expr]) -> bool:
 
 
 def _is_strided(value: Expr) -> bool:
-    """Return whether consecutive elements of a view are apart in memory."""
+    """Return whether a value is a view whose consecutive elements are not adjacent in memory."""
     steps = [step for n, step in zip(value.shape, value.attrs[0], strict=True) if n > 1] if value.kind == "view" else []
     return bool(steps) and abs(steps[-1]) > 1
 

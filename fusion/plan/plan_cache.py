@@ -1,8 +1,7 @@
 """Reuse of plans for arrays with other lengths and offsets.
 
-In: versions without a plan. Out: their form, which contains all of their properties except sizes, strides, offsets and
-most constants.
-If another graph of the form was planned with traced sizes (`sizes.py`), the result includes the plan of that graph.
+In: a graph. Out: its form, which contains all of its properties except sizes, strides, offsets and most constants. If
+another graph of the form was planned with traced sizes (`sizes.py`), its plan is reused with the sizes of this graph.
 Invariant: a reused plan equals the plan that would be created. A plan is used only if every condition on sizes that
 planning has evaluated has the same result for the new sizes.
 """

@@ -47,7 +47,7 @@ def block_length(group: Group, nest: Nest, machine: Machine) -> int:
 
 
 def order_alone(task: Task, machine: Machine) -> ReductionOrder:
-    """Return the order in which `task` reduces elements in its own kernel.
+    """Return the order in which a kernel that computes only `task` reduces elements.
 
     Kernels that compute several tasks use the same order.
     """

@@ -127,10 +127,10 @@ def _sequence(first: Expr, following: Mapping[Expr, Expr | None]) -> list[Expr]:
 def _resolve(
     sequence: list[Expr], users: Mapping[Expr, list[Expr]], order: Sequence[Expr]
 ) -> dict[Expr, Source] | None:
-    """Return what views of intermediate versions read, or None if the sequence should not be changed.
+    """Map each view of an intermediate version to the value that it reads, or return None to keep the sequence.
 
-    That is the case if such a view reads elements of several updates, if the sequence already begins with new memory, or
-    if each update replaces elements of an input by a function of these elements alone, which needs no other memory.
+    The sequence is kept if one of these views reads elements of several updates, if the sequence already begins with new
+    memory, or if each update replaces elements of an input by a function of these elements alone, which needs no other memory.
     """
     base = sequence[0].operands[0]
     sources: dict[Expr, Source] = {}
@@ -151,7 +151,7 @@ def _resolve(
 
 
 def _source(node: Expr, updates: Sequence[Expr]) -> Source | None:
-    """Return what a view of the last of several updates reads, or None if it reads elements of several updates."""
+    """Return the value that a view of the last of several updates reads, or None if it reads from several updates."""
     shape, base = node.shape, updates[0].shape
     decoded = decode_view(base, shape, *node.attrs)
     if decoded is None:
@@ -179,7 +179,7 @@ def _source(node: Expr, updates: Sequence[Expr]) -> Source | None:
 
 
 def _moves(each: Expr, base: Expr, sources: Mapping[Expr, Source], depending: set[Expr]) -> bool:
-    """Return whether the value of an update depends on other elements of the array than the element that it replaces."""
+    """Return whether an assigned element may depend on other elements of the array than the one that it replaces."""
     pending, seen = [each.operands[1]], set()
     while pending:
         node = pending.pop()

@@ -227,7 +227,7 @@ def _itemsizes(group: Group) -> list[int]:
 
 
 def is_plain(group: Group) -> bool:
-    """Return whether a group reduces in one pass, without branches and with few instructions."""
+    """Return whether a group reduces in one pass, without branches or gathers, and with few instructions."""
     if type(group) is not Group or group.opaque is not None:
         return False
     if not any(p.task.kind == "reduce" for p in group.placed) or group.instructions > MOST_INSTRUCTIONS:

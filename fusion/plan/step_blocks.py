@@ -67,7 +67,7 @@ def ring_delay(blocked: BlockedSteps, node: Expr, number: int, distance: IntVect
 
 
 def iteration_range(blocked: BlockedSteps) -> tuple[int, int]:
-    """Return a block's first iteration, relative to its first row, and the number of iterations beyond one per row."""
+    """Return a block's first iteration, relative to its first row, and how many more iterations than rows it has."""
     spans = [(step.lag - step.low[0], step.lag + step.high[0]) for step in blocked.steps]
     spans += [(-low, high) for low, high in (_halo(blocked, node, 0) for node in blocked.outside)]
     first = min(low for low, _ in spans)
@@ -86,7 +86,7 @@ def plane_sizes(blocked: BlockedSteps) -> IntVector:
 
 
 def ring_offsets(blocked: BlockedSteps) -> tuple[dict[Expr, int], dict[np.dtype, int]]:
-    """Return the offset of each ring buffer in shared memory, and the total length of the buffers of each dtype."""
+    """Return each ring buffer's offset in the shared array of its dtype, and the length of each of these arrays."""
     plane, pads = plane_sizes(blocked), pads_of(blocked)
     sizes = dict.fromkeys(
         (node.dtype for node in blocked.rings), sum(p * prod(plane[k + 1 :]) for k, p in enumerate(pads))

@@ -70,7 +70,7 @@ class Task:
 
     @property
     def previous(self) -> Expr | None:
-        """The previous version, from which a task copies the elements that it does not compute, or None."""
+        """The previous version, which has the elements that the task does not compute, or None if there is none."""
         return self.node.operands[0] if self.kind in ("update", "rebuild", "scatter") else None
 
     def rounds(self) -> bool:

@@ -35,7 +35,7 @@ def _begin(phase: str, info: dict[str, Any]) -> None:
 
 
 def _end(phase: str, info: dict[str, Any]) -> None:
-    """Resume the recording that `_begin` suspended after a garbage collection, after all other callbacks."""
+    """After a garbage collection and all other callbacks, resume the recording that `_begin` suspended."""
     before = recording.interrupted
     if phase == "stop" and before is not None:  # (an interrupt may have ended `_begin`)
         if recording.epoch is not None:

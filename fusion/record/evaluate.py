@@ -81,7 +81,7 @@ def fill_memory(storage: Storage) -> bool:
 
 
 def realise(storage: Storage) -> Buffer:
-    """Return the memory of a storage, after evaluating its pending value, or a copy of shared memory."""
+    """Return a buffer with a storage's elements, after evaluating a pending value, or copying shared or host memory."""
     while True:
         buffer = storage.buffer
         if buffer is not None:
@@ -202,7 +202,7 @@ _FEW = 4
 def _operation_alone(epoch: Epoch) -> tuple[Site, Expr] | None:
     """Return the call site and the value of a recording that, apart from views, is one operation.
 
-    A sequence of copies to one array counts as one operation. Return None for other recordings.
+    A sequence of updates counts as one operation. Return None for other recordings.
     """
     nodes: list[Any] = [each.expr if type(each) is Storage else each for each in epoch.pending]
     nodes = [node for node in nodes if node is not None]

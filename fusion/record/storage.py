@@ -42,7 +42,7 @@ SMALL_RUN = 16
 
 
 class Storage:
-    """The data of an array and of all its views, either a buffer or a pending expression."""
+    """The data of an array and of all its views: a buffer, a NumPy array in host memory, or a pending expression."""
 
     __slots__ = ("__weakref__", "buffer", "device", "dtype", "epoch", "exporter", "expr", "host", "shape", "value")
     # The elements in host memory, if other code shares them, or if the array is small and its device has other memory.

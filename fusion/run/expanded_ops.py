@@ -41,7 +41,7 @@ def stored_loops() -> Any:
 
 
 def compile_price() -> float:
-    """Return the expected seconds to compile a loop for an op, about as many as NumPy may spend on the op before."""
+    """Return the expected seconds to compile a loop for an op. NumPy may first compute the op for about as long."""
     return PRICE if "llvmlite.binding" in sys.modules else PRICE + LOADING
 
 

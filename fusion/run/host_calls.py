@@ -27,7 +27,7 @@ def call_launcher(step: HostCall, table: list[Any], device: Device) -> None:
 
 
 def _multiply_on_device(step: HostCall, table: list[Any], device: Device) -> bool:
-    """Multiply matrices with the device's library, or return False if the device has none."""
+    """Multiply matrices with a library of the device, or return False if no library supports the operands."""
     operands = []
     for slot, node, window in step.operands:
         strides, offset = node.attrs if window else (contiguous_strides(node.shape), 0)

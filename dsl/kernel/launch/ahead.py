@@ -85,7 +85,7 @@ def compile_ptx(
 
 
 def _has_weak_scalars(pyfunc: Any) -> bool:
-    """Return whether Python numbers are weak in a function: as requested by its decorator, or as the setting says."""
+    """Return whether Python numbers are weak in a function, by its decorator or by the `weak_scalars` setting."""
     if isinstance(pyfunc, KernelDispatcher):
         return not pyfunc.options.numba
     weak = setting("weak_scalars")
@@ -136,7 +136,7 @@ def _specialized(
 
 
 def compile_ptx_for_current_device(pyfunc: Any, sig: Any, **options: Any) -> tuple[str, Any]:
-    """Compile a function to PTX for the current GPU, or for the default compute capability of `compile_ptx`.
+    """Compile a function to PTX for the current GPU or, without a GPU, for the default architecture of `compile_ptx`.
 
     Examples
     --------
@@ -174,7 +174,7 @@ def compile(
 
 
 def compile_for_current_device(pyfunc: Any, sig: Any, **options: Any) -> tuple[Any, Any]:
-    """Compile a function like `compile`, for the current GPU or the default compute capability of `compile_ptx`.
+    """Compile a function like `compile`, for the current GPU or, without a GPU, `compile_ptx`'s default architecture.
 
     Examples
     --------

@@ -174,10 +174,10 @@ def parts_of(value: object) -> tuple[Any, tuple[str, ...], tuple[Any, ...]] | No
 
 
 def map_leaves(function: Callable[[Any], Any], value: Any) -> Any:
-    """Return the result of applying a function to an argument.
+    """Apply a function to an argument or, for a tuple, dataclass or vector, to each item recursively.
 
-    For a tuple, dataclass or vector, apply the function to the items recursively, and return a copy with the results.
-    If no item changes, return the argument itself.
+    Return the function's result, or a copy of the tuple, dataclass or vector that contains the results. If no item
+    changes, return the argument itself.
     """
     parts = parts_of(value)
     if parts is None:

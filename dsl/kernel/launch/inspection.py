@@ -167,7 +167,7 @@ class Inspection:
         return self._asked(signature, cc, attrgetter("sass"))
 
     def inspect_sass_cfg(self, signature: Any = None, cc: Any = None) -> Any:
-        """Return the same machine code as `inspect_sass`, without a control-flow graph."""
+        """Return the same machine code as `inspect_sass`. Unlike in Numba, it has no control-flow graph."""
         return self.inspect_sass(signature, cc)
 
     def inspect_types(self, file: Any = None) -> None:

@@ -52,7 +52,7 @@ if TYPE_CHECKING:
 
 
 class ReportNote(str):
-    """The note of a launch on an exception object that the kernel raised. The next launch replaces the note."""
+    """A note that a launch adds to an exception object raised by its kernel. A later launch replaces the note."""
 
     __slots__ = ()
 

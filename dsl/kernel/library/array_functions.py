@@ -85,7 +85,7 @@ def _extent(x: Any) -> Any:
 
 
 def _over_numbers(start: Callable[[Any], Any], step: Callable[[Any, Any], Any]) -> Callable[..., Any]:
-    """Return a reduction of the elements that are not NaN. It begins with ``start`` of an array without elements."""
+    """Return a reduction of the elements that are not NaN. The initial value is ``start`` of an empty array."""
 
     def reduced(x: Any) -> Any:
         total = start(x[:0])  # in the dtype of the result

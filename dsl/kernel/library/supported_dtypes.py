@@ -42,5 +42,5 @@ def reject_match(dtype: np.dtype) -> str | None:
 
 
 def reject_hint(ndim: int, dtype: np.dtype) -> str | None:
-    """Return an error message unless cache operators support an index that selects `ndim` axes of an array."""
+    """Return an error message unless cache operators support the indexed part of an array, which has `ndim` axes."""
     return "one element that is not complex is needed here" if ndim or dtype.kind == "c" else None

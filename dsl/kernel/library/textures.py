@@ -200,7 +200,7 @@ def on_line(t: Any, outer: Any, u: Any) -> Any:
 
 @device
 def on_plane(t: Any, outer: Any, v: Any, u: Any) -> Any:
-    """Interpolate along the last two axes. `outer` contains the index along the first of three axes."""
+    """Interpolate along the last two axes. For a 3-D texture, `outer` contains the index along the first axis."""
     j = cell(v - HALF)
     b = weight(v - HALF)
     return (ONE - b) * on_line(t, (*outer, j), u) + b * on_line(t, (*outer, j + 1), u)

@@ -102,7 +102,7 @@ Access = tuple[Now, Site, "int | None"]  # the last item is the written value, i
 
 
 class Cell:
-    """The recorded accesses to an address that several threads use."""
+    """The recorded accesses to an address for which a single recorded access is not enough to detect races."""
 
     __slots__ = ("atomics", "reads", "released", "writes")
 

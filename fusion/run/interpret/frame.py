@@ -30,7 +30,7 @@ class Interpreted:
 
 
 def interpret(program: Program, epoch: Epoch) -> list[Any]:
-    """Run a program, and return its output buffers, indexed by output number.
+    """Run a program, and return a list with the buffer of each output, at the number of the output's value.
 
     Raises NeedsKernelError if only a plan computes the right bits. In this case, no memory has been overwritten.
     """
