@@ -129,8 +129,9 @@ def _resolve(
 ) -> dict[Expr, Source] | None:
     """Map each view of an intermediate version to the value that it reads, or return None to keep the sequence.
 
-    The sequence is kept if one of these views reads elements of several updates, if the sequence already begins with new
-    memory, or if each update replaces elements of an input by a function of these elements alone, which needs no other memory.
+    The sequence is kept if one of these views reads elements of several updates, if the sequence already begins with
+    new memory, or if each update replaces elements of an input by a function of these elements alone, which needs no
+    other memory.
     """
     base = sequence[0].operands[0]
     sources: dict[Expr, Source] = {}
