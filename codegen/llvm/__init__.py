@@ -1,4 +1,4 @@
-"""Translation of kernel IR to LLVM IR. Only this package needs llvmlite.
+"""Translation of kernel IR to LLVM IR. Within the code generator, only this package needs llvmlite.
 
 Each module is imported on first use.
 """

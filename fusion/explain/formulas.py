@@ -64,7 +64,7 @@ class Names:
         return found
 
     def new(self, letter: str) -> str:
-        """Return the next name with a letter."""
+        """Return the next name that begins with `letter`."""
         self.counts[letter] += 1
         return f"{letter}{self.counts[letter] - 1}"
 

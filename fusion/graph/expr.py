@@ -96,7 +96,7 @@ def intern(
     dtype: np.dtype,
     location: Location | None = None,
 ) -> Expr:
-    """Return the node of `INTERNED` with these fields, after creating it if there is none."""
+    """Return the interned node with the given fields, after creating the node if there is none."""
     place: tuple[int, ...] = ()
     if location is not None:
         location, place = _identify(location)
@@ -132,7 +132,7 @@ def keep_code(code: CodeType) -> CodeType | None:
 
 
 def _identify(location: Location) -> tuple[Location, tuple[int, ...]]:
-    """Replace each code object in a location by the first one equal to it, and return the location and its key."""
+    """Replace each code object in a location by the first equal code object. Return the location and a hashable key."""
     code, at, *caller = location
     # (the node keeps a code object alive that `keep_code` does not)
     first = keep_code(code) or _first_codes.get(code, code)

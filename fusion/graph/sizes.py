@@ -55,7 +55,7 @@ def _operator_methods(op: str) -> tuple[Callable[[Size, Any], Any], Callable[[Si
 
 
 class Size:
-    """An integer that behaves like an int and records each operation on it in a trace."""
+    """An object that behaves like an int, and records each operation on it in a trace."""
 
     __slots__ = ("name", "trace", "value")
 

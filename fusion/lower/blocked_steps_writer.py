@@ -91,7 +91,7 @@ class BlockedStepsWriter(KernelWriter):
         return self.builder.constant(0) if not value else self.integer(value, ("along", axis, value))
 
     def _set_block_bounds(self, part: Value) -> None:
-        """Compute the bounds of the current block."""
+        """Emit code that computes the bounds of the current block."""
         b, blocked = self.builder, self.blocked
         bounds = []
         for axis in reversed(range(blocked.axes)):

@@ -159,7 +159,7 @@ class RowColumnWriter(SplitWriter):
         return first, b.op("minimum", b.op("add", start, size), extent)
 
     def _scratch_offset(self, split: Split, cut: int, last: Value | None = None) -> Value:
-        """Return the offset of a block's results in scratch memory: blocks are outermost, then the kept loops."""
+        """Return the offset of a block's results in scratch memory: by block, then by the unreduced loops."""
         b = self.builder
         indices = [*self.indices[self.cut : self.row], last]
         total = self.indices[cut] if split.blocks != 1 else None

@@ -23,7 +23,7 @@ class LiveGraph:
 
 
 def reduction_of(node: Expr) -> Expr | None:
-    """Return `node` if it is a reduction, the reduction if `node` divides it by a constant (a mean), otherwise None."""
+    """Return the reduction that `node` is or, as a mean, divides by a constant. Return None for other nodes."""
     if node.kind == "map" and node.op == "divide" and node.operands[1].kind == "constant":
         node = node.operands[0]
         while node.kind == "view":

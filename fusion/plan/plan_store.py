@@ -77,21 +77,21 @@ def add_record(form: Any, device: Device, record: PlanRecord, nodes: Sequence[Ex
 
 
 def read_lost_seconds(form: Any, device: Device) -> float:
-    """Return how much time earlier processes lost by interpreting a graph structure, in seconds."""
+    """Return the seconds that earlier processes lost by interpreting graphs of a given structure."""
     cache, key = _entry_of_lost_seconds(form, device)
     found = cache.get(key) if cache is not None else None
     return float(found.code) if found is not None and found.kind == "lost" else 0.0
 
 
 def note_lost_seconds(form: Any, device: Device, seconds: float) -> None:
-    """Store the time that was lost by interpreting a graph structure, in seconds."""
+    """Store the seconds that were lost by interpreting graphs of a given structure."""
     cache, key = _entry_of_lost_seconds(form, device)
     if cache is not None:
         cache.put(key, ObjectCode("lost", "", f"{seconds:.4f}".encode(), device.target.name, ()))
 
 
 def _entry_of_lost_seconds(form: Any, device: Device) -> tuple[DiskCache | None, bytes]:
-    """Return the disk cache, and the key under which it stores the time lost by interpreting a graph structure."""
+    """Return the disk cache, and its key for the time lost by interpreting graphs of a given structure."""
     cache = open_store(device)
     key = store_key(form, device) if cache is not None and is_host_described() else None
     return (None, b"") if key is None else (cache, key + b" lost")

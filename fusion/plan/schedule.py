@@ -66,7 +66,7 @@ def finish_schedule(outputs: Sequence[Expr], groups: list[Group], in_place: set[
 
 
 def find_donors(schedule: Schedule, kept: Collection[Expr]) -> None:
-    """For each result, find the inputs whose memory it may reuse.
+    """For each result, record the inputs whose memory the result may reuse.
 
     An input is reused only if nothing else refers to it when the plan runs.
 

@@ -56,7 +56,7 @@ def ring_readers(blocked: BlockedSteps) -> Iterator[tuple[Expr, int, IntVector]]
 
 
 def lag_of(blocked: BlockedSteps, node: Expr) -> int:
-    """Return by how many iterations the computation of `node` lags behind the first step (0 for outside values)."""
+    """Return the number of iterations by which `node` is computed after the first step, or 0 for a kernel input."""
     return blocked.steps[blocked.boxes[node][0]].lag if node in blocked.boxes else 0
 
 

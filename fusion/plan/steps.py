@@ -39,7 +39,7 @@ class SizeSpecialization:
 
 
 class Shown:
-    """The function that receives the explanation of each new plan, or None if there is none."""
+    """Holder of `plans`: the function that receives the explanation of each new plan, or None."""
 
     plans: Callable[[Any], None] | None = None
 

@@ -37,7 +37,7 @@ run: Callable[..., None] = _load_and_run
 
 
 def evaluate(storages: list[Storage], aside: bool = False) -> None:
-    """Evaluate `storages`, and the pending values that they need and that the program still references.
+    """Evaluate `storages`, and the pending values on which they depend and which the program still references.
 
     With `aside`, recording continues in the same epoch, so that other pending work is planned together with later work.
     """

@@ -114,7 +114,7 @@ def write_view(storage: Storage, owner: SharedMemory, value: Expr, view: tuple[A
 
 
 def uncut(operation: Operation) -> Operation:
-    """Decorate an operation that holds expressions of its epoch, so that a recording is not cut while it runs."""
+    """Decorate an operation that holds expressions of its epoch, so that no recording is cut during the operation."""
 
     @wraps(operation)
     def held(*arguments: Any, **options: Any) -> Any:

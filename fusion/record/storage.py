@@ -233,7 +233,7 @@ class Epoch:
             self.lock.release()
 
     def live(self, among: list[Storage | Expr] | None = None) -> list[Storage]:
-        """Return the pending storages that the program still references, among `pending` or the given copy of it."""
+        """Return the pending storages in `among`, by default `pending`, that the program still references."""
         listed, count = (self.pending, _UNREFERENCED) if among is None else (among, _UNREFERENCED + 1)
         return [
             s for s in listed if type(s) is Storage and s.epoch is self and s.buffer is None and getrefcount(s) > count
@@ -298,7 +298,7 @@ _UNREFERENCED = _count_unreferenced()
 
 
 def references(held: list[Any], k: int) -> int:
-    """Return the number of references to element `k` of a list, including that of the list itself."""
+    """Return the number of references to element `k` of a list, including the list's own reference."""
     return getrefcount(held[k]) - _OWN
 
 

@@ -67,7 +67,7 @@ _OUTSIDE = (MemoryError, DeviceMismatchError, DeviceLostError, SettingError)
 
 @dataclass(slots=True, eq=False, repr=False)
 class FormCost:
-    """The time lost by interpreting a graph structure, and the expected time to compile it, in seconds."""
+    """The seconds lost by interpreting graphs of one structure, and the expected seconds of their compilation."""
 
     lost: float = 0.0
     price: float = 0.0

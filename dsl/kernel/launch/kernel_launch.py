@@ -140,7 +140,7 @@ class DispatchedLaunch:
             _launch_children(self, queue, sites)
 
     def choose_device(self, given: tuple[Any, ...]) -> Device:
-        """Return the device on which the kernel runs: that of the first device array, or the default device."""
+        """Return the device of the first device array among the arguments, or the default device."""
         for value in _leaves(given):
             if isinstance(value, LazyArray):
                 return value._storage.device
@@ -149,7 +149,7 @@ class DispatchedLaunch:
         return default_device()
 
     def choose_index(self) -> np.dtype:
-        """Return int32 if it can index all arguments and the grid, otherwise int64."""
+        """Return int32 if it can represent all indices of the array arguments and of the grid, otherwise int64."""
         launcher = self.launcher
         threads = [g * b for g, b in zip(launcher.grid, launcher.block, strict=True)]
         return choose_index_dtype(self.spans, [*self.extents, *threads, launcher.shared_bytes])

@@ -269,7 +269,7 @@ for _name in ("argsort", "cumsum", "cumprod", "std", "var", "ptp"):
 
 
 def _new(call: Invocation, shape: Any, dtype: Any, value: Any) -> ArrayValue:
-    """Allocate a local array, and set its elements to `value` unless that is None."""
+    """Allocate a local array, and set its elements to `value` unless `value` is None."""
     return _filled_with(call, local_array(call.c, shape, dtype, "an array made in a kernel"), value)
 
 

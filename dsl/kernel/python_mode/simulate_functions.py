@@ -59,7 +59,7 @@ def _kernel_function(name: str) -> Callable[..., Any]:
 
 
 def _whole(function: Callable[[Any], Any]) -> Callable[[Any], int]:
-    """Return a function that rounds a number and converts the result to an int, as an int64 that saturates."""
+    """Return a version of a rounding function that returns an int, saturated to the range of int64."""
     return lambda x: int(x) if hasattr(x, "__index__") else int(convert(function(wide(x)), np.dtype(np.int64)))
 
 
@@ -205,7 +205,7 @@ def replacement(held: object) -> Any:
 
 
 def _op_function(name: str) -> Callable[..., Any]:
-    """Return a function that computes an op. The result is a Python number if all operands are."""
+    """Return a function that computes an op. The result is a Python number if all operands are Python numbers."""
     function = op_in_python(name)
 
     def call(*operands: Any) -> Any:

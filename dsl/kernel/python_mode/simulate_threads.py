@@ -447,7 +447,7 @@ class SimulatedLaunch:
         self._ready.extend(group)
 
     def _release_active(self) -> bool:
-        """Release the lanes of one warp that wait at the same call of `activemask`, and return whether there were any."""
+        """Release the lanes of one warp that wait at the same call of `activemask`. Return whether there were any."""
         for block in self._blocks:
             if not any(key[0] == "active" for key in block.arrived):
                 continue

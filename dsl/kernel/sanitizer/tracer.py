@@ -1,4 +1,4 @@
-"""Instrumentation of kernels: a `trace` operation before each memory access and synchronization.
+"""Instrumentation of kernels: a `trace` operation before each memory access, synchronization and fence.
 
 In: accesses and indices during compilation. Out: `trace` operations, and a `Site` for each. Invariant: an index is
 checked before its address is computed, and an address before it is used, so that a thread ends instead of accessing
@@ -78,7 +78,7 @@ class Site:
 
 
 class TracingBuilder(KernelBuilder):
-    """A kernel builder that adds a `trace` operation before each synchronization."""
+    """A kernel builder that adds a `trace` operation before each synchronization and each fence."""
 
     def __init__(self, tracer: Tracer, name: str, index_dtype: np.dtype) -> None:
         super().__init__(name, index_dtype)
@@ -94,7 +94,7 @@ class TracingBuilder(KernelBuilder):
     ) -> tuple[Value, ...]:
         """Append an operation to the kernel, and return its results.
 
-        If the operation synchronizes threads, a `trace` operation precedes it.
+        If the operation synchronizes threads or is a fence, a `trace` operation precedes it.
         """
         if opcode in _KINDS:
             kind = SiteKind.BLOCK_FENCE if attributes.get("scope") == "block" else _KINDS[opcode]
