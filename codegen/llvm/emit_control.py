@@ -73,7 +73,7 @@ class ControlEmitter(Writer):
             self.environment[value] = Item(text, lanes)
 
     def regions_under_masks(self, operation: Operation, condition: str) -> list[str]:
-        """Emit both regions of an `if` under masks, and return the selected results.
+        """Emit both regions of an `if` under masks, and return the results, which are selected lane by lane.
 
         A region is skipped if no lane takes it.
         """

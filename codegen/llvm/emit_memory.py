@@ -156,7 +156,7 @@ class MemoryEmitter(StreamEmitter):
         return texts
 
     def as_value(self, text: str, dtype: np.dtype, lanes: int) -> str:
-        """Return a value from its representation in memory, where a bool is a byte."""
+        """Convert a value from its representation in memory, where a bool is a byte."""
         if dtype.kind != "b":
             return text
         return self.line(f"icmp ne {wide('i8', lanes)} {text}, {'zeroinitializer' if lanes else '0'}")
@@ -203,7 +203,7 @@ class MemoryEmitter(StreamEmitter):
             self.do(f"store {memory} {one}, {self.where(pointer)} {address}, align {dtype.itemsize}{notes}")
 
     def as_memory(self, text: str, dtype: np.dtype, lanes: int) -> str:
-        """Return the representation of a value in memory, where a bool is a byte."""
+        """Convert a value to its representation in memory, where a bool is a byte."""
         if dtype.kind != "b":
             return text
         return self.line(f"zext {wide('i1', lanes)} {text} to {wide('i8', lanes)}")

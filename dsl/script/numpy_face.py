@@ -65,7 +65,7 @@ class _NdarrayMeta(type):
 
 
 class ndarray(np.ndarray, metaclass=_NdarrayMeta):
-    """Substitute for `numpy.ndarray` in scripts, of which both NumPy arrays and weft arrays are instances.
+    """Substitute for `numpy.ndarray` in scripts. Both NumPy arrays and weft arrays are its instances.
 
     The substitute is a subclass of NumPy's class only because NumPy's ``x.view(ndarray)`` requires a subclass.
     Results of operations on such views are NumPy's own arrays.

@@ -98,7 +98,7 @@ _load = ExtensionFileLoader.exec_module
 
 
 def _load_extension(loader: ExtensionFileLoader, module: types.ModuleType) -> None:
-    """Load a compiled module from a weft frame, so that the module's imports of NumPy are not redirected.
+    """Load an extension module from a stack frame of weft, so that the module's imports of NumPy are not redirected.
 
     If the module belongs to the program, its functions may require NumPy arrays or write to the arrays.
     """

@@ -268,7 +268,7 @@ def _find(wrapped: Callable[..., Any]) -> Callable[..., Any]:
 
 
 def choose(wrapped: Callable[..., Any], own: Callable[..., Any], kind: MemoryEffect) -> Callable[..., Any]:
-    """Return a function that calls NumPy's function if no argument is large or a weft array, otherwise mostly `own`."""
+    """Return a function that calls NumPy's function for small arguments, and usually `own` for large or weft arrays."""
     computes = is_computed(getattr(wrapped, "__name__", "function"), kind)
     any_length = computes or kind is MemoryEffect.DRAW  # (NumPy takes longer to convert a list than to compute with it)
     decide = _decider(wrapped, own, kind)
@@ -326,7 +326,7 @@ def _has_few(items: list[Any] | tuple[Any, ...], limit: int, any_length: bool) -
 
 
 def _creator(wrapped: Callable[..., Any], decide: Callable[..., Any]) -> Callable[..., Any]:
-    """Return a function that lets NumPy create small arrays, and calls `decide` for all others."""
+    """Return a function that lets NumPy create small arrays, and calls `decide` for all other arguments."""
     name = getattr(wrapped, "__name__", "function")
     alike = name in ALIKE
 

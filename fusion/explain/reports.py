@@ -17,7 +17,7 @@ def describe_location(location: Location | None) -> str:
 
 
 def describe(versions: Sequence[Expr]) -> str:
-    """Return a program as text: one line per value, after the lines of its operands, and a last line with the results."""
+    """Return a program as text: one line per value, after those of its operands, and a last line with the results."""
     order = topological(versions)
     names = {node: f"v{k}" for k, node in enumerate(order)}
     lines = []

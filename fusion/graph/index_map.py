@@ -163,7 +163,7 @@ def disjoint(one: Affine, other: Affine, extents: Sequence[int]) -> bool:
 
 
 def reach(form: Affine, extents: Sequence[int]) -> tuple[int, int]:
-    """Return the minimum and the maximum of an affine form over loops with these extents."""
+    """Return the minimum and the maximum of an affine form over loops with the given extents."""
     ends = [c * (extents[k] - 1) for k, c in form[1]]
     return form[0] + sum(e for e in ends if e < 0), form[0] + sum(e for e in ends if e > 0)
 

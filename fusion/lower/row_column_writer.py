@@ -52,7 +52,7 @@ def _reductions(group: Group) -> list[Placed]:
 
 
 def _split(loop: Loop, length: int, kept: tuple[int, ...], base: int) -> Split:
-    """Return the split of a loop into blocks of `length` iterations, or no split if `length` is 0."""
+    """Return the split of a loop into blocks of `length` iterations, or into a single block if `length` is 0."""
     return Split(-(-loop.extent // length) if length else 1, length or loop.extent, loop.extent, 1, kept, base)
 
 

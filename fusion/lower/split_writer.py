@@ -77,7 +77,7 @@ class SplitWriter(KernelWriter):
         self._parallel(at_point)
 
     def _elements(self, bounds: tuple[Value, Value], inside: int) -> Value:
-        """Return the number of elements in a block with these bounds."""
+        """Return the number of elements in a block with the given bounds."""
         count = self.builder.op("subtract", bounds[1], bounds[0])
         return count if inside == 1 else self.builder.op("multiply", count, self.integer(inside, "inside"))
 

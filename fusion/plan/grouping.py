@@ -77,7 +77,7 @@ class Grouping:
         self._note(new, task.node, reads, needs)
 
     def _group_with_shift(self, task: Task, reason: str) -> Group | None:
-        """Return a new group that computes a shifted moment, `task`, together with its shift.
+        """Return a new group that computes the shifted moment `task` together with its shift.
 
         Return None if one kernel cannot compute both.
         """

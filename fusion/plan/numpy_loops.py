@@ -99,7 +99,7 @@ ROW = 512
 
 
 def _is_copied(node: Expr, boxes: list[Expr]) -> bool:
-    """Return whether NumPy assembles an array from boxes faster than a kernel.
+    """Return whether NumPy assembles an array from boxes faster than a kernel does.
 
     This is the case for complex numbers if the contiguous runs of memory are long, and for single bytes that are
     neither read nor written contiguously.

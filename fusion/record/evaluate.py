@@ -265,7 +265,7 @@ def _rebound(root: Expr, epoch: Epoch, own: Epoch) -> Expr:
 
 
 def _is_in_place(version: Expr | None, epoch: Epoch) -> bool:
-    """Return whether a pending value can overwrite an unshared operand now, instead of in a separate plan later."""
+    """Return whether a pending value can overwrite an operand of the same shape that nothing else references."""
     for node in version.operands if version is not None else ():
         if node.kind == "leaf" and node.nbytes == version.nbytes and node.shape == version.shape:  # type: ignore[union-attr]
             if references(epoch.slots, node.attrs[0]) == 1:

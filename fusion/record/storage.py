@@ -276,7 +276,7 @@ recording = Recording()
 
 
 def current_epoch(device: Device | None = None) -> Epoch:
-    """Return the recording of this thread on `device`, by default on the default device."""
+    """Return this thread's recording on `device`, by default on the default device. If there is none, begin one."""
     epoch = recording.epoch
     if device is None:
         device = default_device()

@@ -162,7 +162,7 @@ def _make_specialized(key: object, epoch: Epoch, versions: list[Expr], wanted: t
 
 
 def _keep(key: object, versions: list[Expr], graph: LiveGraph, plan: Plan) -> Plan:
-    """Set the remaining fields of a new plan, with the recorded versions as outputs, cache the plan, and return it."""
+    """Set the fields of a new plan that depend on the recorded versions, cache the plan, and return it."""
     plan.blank = [None] * (plan.table_size - plan.slots) + [0]
     plan.asks_more = bool(plan.scalars or plan.values) or plan.counter is not None or plan.descriptors is not None
     slot_of = dict(plan.outputs)

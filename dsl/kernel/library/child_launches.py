@@ -2,8 +2,8 @@
 
 In: a kernel, its grid and block, and the arguments, as values of the launching thread. Out: a record for each launch
 in the launch queue, which is a hidden argument of the launching kernel. When the grid of that kernel has ended, the
-host launches the recorded kernels (`launch.kernel_launch`). Invariant: the records of one thread are in the order of its
-launches.
+host launches the recorded kernels (`launch.kernel_launch`). Invariant: the records of one thread are in the order of
+its launches.
 """
 
 from __future__ import annotations

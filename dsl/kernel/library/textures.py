@@ -161,7 +161,7 @@ class Texture2D(Texture):
     """A texture with two axes."""
 
     def sample(self, x: Any, y: Any) -> Any:
-        """Return the value at coordinate `x` along the last axis and `y` along the first."""
+        """Return the texture's value at coordinate `x` along the last axis and `y` along the first."""
         if runs_on_gpu():
             return fetch(self.data, self.handle, x, y)
         u = position(self, x, 1)
@@ -175,7 +175,7 @@ class Texture3D(Texture):
     """A texture with three axes."""
 
     def sample(self, x: Any, y: Any, z: Any) -> Any:
-        """Return the value at `x` along the last axis, `y` along the middle axis and `z` along the first."""
+        """Return the texture's value at `x` along the last axis, `y` along the middle axis and `z` along the first."""
         if runs_on_gpu():
             return fetch(self.data, self.handle, x, y, z)
         u = position(self, x, 2)

@@ -30,7 +30,7 @@ class Interpreted:
 
 
 def interpret(program: Program, epoch: Epoch) -> list[Any]:
-    """Run a program, and return a list with the buffer of each output, at the number of the output's value.
+    """Run a program, and return a list that contains each output's buffer at the index of the output's value.
 
     Raises NeedsKernelError if only a plan computes the right bits. In this case, no memory has been overwritten.
     """
@@ -183,7 +183,7 @@ class ValueFrame:
     # -- results --------------------------------------------------------------------------------
 
     def table(self) -> list[Any]:
-        """Return a list with the buffer of each output of the program, at the number of the output's value.
+        """Return a list that contains each output's buffer at the index of the output's value.
 
         Each computed output is C-contiguous and has a buffer of its own.
         """
