@@ -86,7 +86,7 @@ def _float_range(node: Expr, depth: int) -> tuple[float, float]:
 
 
 def _is_exact_cast(child: Expr, kind: np.dtype) -> bool:
-    """Return whether a cast of `child` to the dtype `kind` preserves every value."""
+    """Return whether a cast of the integer or bool `child` to the dtype `kind` is known to preserve every value."""
     if np.can_cast(child.dtype, kind):
         return True
     limits = np.iinfo(kind) if kind.kind in "iu" and child.kind == "constant" else None
