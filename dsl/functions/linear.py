@@ -363,7 +363,7 @@ def _contract_pair(
         return reshape(turned, (*(sizes[c] for c in batch), *lengths))
 
     pair = matrices(first, found[0], rows, length), matrices(second, found[1], length, columns)
-    product = multiply(*pair) if pair[0].dtype == kind else None
+    product = multiply(*pair) if pair[0].dtype == pair[1].dtype == kind else None
     if product is None:
         product = matmul(*pair, dtype=kind)
     made = batch + rows + columns

@@ -21,6 +21,8 @@ from weft.runtime import IMMEDIATE, Device, Listening
 # `SMALL_MATRIX` rows and columns.
 SHORT_SUM = 8
 SMALL_MATRIX = 8
+# Maximum size of an operand, per element of the limit, that NumPy casts. Kernels cast larger ones on several threads.
+MOST_CAST = 8
 
 
 def is_fused(device: Device, kind: np.dtype, rows: int, columns: int, length: int, batch: int) -> bool:
@@ -42,9 +44,10 @@ def multiply_into(out: np.ndarray, a: np.ndarray, b: np.ndarray) -> None:
 def multiply(a: Any, b: Any) -> Array | None:
     """Multiply matrices or vectors in host memory immediately, or return None if that is not possible.
 
-    It is not possible if the product should be recorded, or if BLAS cannot compute it. Pending operands are evaluated
-    if the product or all of them are small, since more small operations probably follow. While listeners are
-    registered, products are recorded, so that they are reported to the listeners.
+    It is not possible if the product should be recorded, or if BLAS cannot compute it. If the dtypes differ, the operands
+    are cast, unless one is large. Pending operands are evaluated if the product or all of them are small, since more
+    small operations probably follow. While listeners are registered, products are recorded, so that they are reported
+    to the listeners.
     """
     devices = [value.device for value in (a, b) if type(value) is Array]
     if not devices or devices[0] is not devices[-1] or Listening.listeners:
@@ -52,12 +55,17 @@ def multiply(a: Any, b: Any) -> Array | None:
     if any(type(value) is not Array and type(value) is not np.ndarray for value in (a, b)):
         return None
     x, y, device = a.shape, b.shape, devices[0]
-    if not 0 < len(x) <= 2 or not 0 < len(y) <= 2 or x[-1] != y[0] or a.dtype != b.dtype or not a.size or not b.size:
+    if not 0 < len(x) <= 2 or not 0 < len(y) <= 2 or x[-1] != y[0] or not a.size or not b.size:
         return None
-    if len(x) == len(y) == 1 and device.host_math and (number := dot_whole(a, b)) is not None:
+    kind = a.dtype
+    if b.dtype != kind:
+        if max(a.size, b.size) > MOST_CAST * IMMEDIATE[0] or "V" in kind.kind + b.dtype.kind:  # (bfloat16)
+            return None
+        kind = np.result_type(kind, b.dtype)
+    elif len(x) == len(y) == 1 and device.host_math and (number := dot_whole(a, b)) is not None:
         VALUE_READS[0] += 1
         return number  # type: ignore[no-any-return]
-    if is_fused(device, a.dtype, a.size // x[-1], b.size // x[-1], x[-1], 1):
+    if is_fused(device, kind, a.size // x[-1], b.size // x[-1], x[-1], 1):
         return None
     shape = x[:-1] + y[1:]
     few = prod(shape) <= IMMEDIATE[0]
@@ -67,11 +75,12 @@ def multiply(a: Any, b: Any) -> Array | None:
     if given is None:
         return None
     VALUE_READS[0] += 1
+    given = [values.astype(kind, copy=False) for values in given]  # (`matmul` would cast in small pieces)
     if few:
         return adopt_new(np.matmul(*given), device)
-    memory = device.allocate(prod(shape) * a.itemsize)
-    multiply_into(device.view_memory(memory, a.dtype, shape), *given)
-    return wrap(Storage(shape, a.dtype, device, memory))
+    memory = device.allocate(prod(shape) * kind.itemsize)
+    multiply_into(device.view_memory(memory, kind, shape), *given)
+    return wrap(Storage(shape, kind, device, memory))
 
 
 def _in_memory(operands: tuple[Any, ...], few: bool) -> list[np.ndarray] | None:

@@ -391,6 +391,21 @@ def test_pending_statistics_are_set_at_the_call_and_evaluated_together() -> None
     np.testing.assert_allclose(np.asarray(table), wanted, rtol=1e-12)
 
 
+@pytest.mark.parametrize(("left", "right"), [("f", "d"), ("d", "e"), ("B", "d"), ("f", "i"), ("D", "f"), ("B", "b")])
+@pytest.mark.parametrize("order", ["C", "F"])
+def test_products_of_medium_sized_matrices_of_different_dtypes_are_done_at_the_call(
+    left: str, right: str, order: Any
+) -> None:
+    numbers = np.random.default_rng(1).integers(0, 9, (2, 250, 250))
+    x, y = numbers[0].astype(left, order=order), numbers[1].astype(right)
+    a, b, wanted = wf.evaluate(wf.asarray(x)), wf.evaluate(wf.asarray(y)), x @ y
+    counted = wf.statistics()
+    for found in (a @ b, wf.dot(a, b), a.dot(b)):
+        assert same(found, wanted)
+    # (BLAS does not multiply integers)
+    assert (wf.statistics()["kernels"] == counted["kernels"]) == (wanted.dtype.kind in "fc")
+
+
 def test_operands_of_products_with_few_elements_are_evaluated_at_the_call() -> None:
     """Test that a product with a small result evaluates its operands, and is computed immediately."""
     matrix = wf.asarray(np.random.default_rng(0).random((2000, 20)))
