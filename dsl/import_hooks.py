@@ -1,9 +1,9 @@
 """Import hooks that register weft arrays with packages such as dask, JAX and torch.
 
 Some packages have tables of types that contain only NumPy's arrays, or compiled functions that accept only NumPy's
-arrays. In: the name of the module that contains the table or the functions. Out: a call of the function that registers
-weft's arrays, directly after the module's import, or at once if the module was loaded before weft. Invariant: no other
-package is imported.
+arrays. For each such module, a hook calls the function that registers weft's arrays: directly after the module's
+import, or immediately if the module was loaded before weft. Invariant: a hook imports no package that the program does
+not import.
 """
 
 from __future__ import annotations
@@ -58,7 +58,7 @@ _find_lazy = lazy_names(
 
 
 def when_imported(name: str, function: Callable[[ModuleType], None]) -> None:
-    """Call `function` with a module as soon as the module has been loaded."""
+    """Call `function` with the module `name`: immediately if the module is loaded, otherwise after its import."""
     if name in sys.modules:
         function(sys.modules[name])
     else:
@@ -95,7 +95,7 @@ class _RegisteringLoader:
 
 
 class _Finder:
-    """Import finder for modules with which weft arrays must be registered and, under pytest, for weft's own modules."""
+    """Import finder for the modules in `_WAITING` and, under pytest, for weft's own modules."""
 
     def find_spec(self, fullname: str, path: Sequence[str] | None, target: Any = None) -> ModuleSpec | None:
         own = fullname.startswith("weft.") and "_pytest" in sys.modules

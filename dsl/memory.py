@@ -142,19 +142,19 @@ def empty(device: Any = None) -> int:
 
 
 def largest(count: int = 5, device: Any = None) -> tuple[tuple[int, str], ...]:
-    """Return the sizes of the largest existing arrays, with the source lines that created them.
+    """Return the sizes of the largest buffers on a device, with the source lines that created them.
 
     Parameters
     ----------
     count : int
-        Maximum number of arrays.
+        Maximum number of buffers.
     device : str or Device, optional
         The device, by default the default device.
 
     Returns
     -------
     tuple of (int, str)
-        The size of each array in bytes, and the source line that created the array.
+        The size of each buffer in bytes, and the source line that created the buffer.
 
     Examples
     --------

@@ -95,7 +95,7 @@ def _usage_error(text: str) -> Exception:
 
 
 def _run_on_weft(shell: Any, cell: str) -> None:
-    """Run the text of a ``%%weft`` cell in IPython, with the cell's own number and line numbers.
+    """Run the text of a ``%%weft`` cell in IPython, and keep the cell's execution count and line numbers.
 
     An error is shown, and then raised again so that the notebook stops at this cell.
     """
@@ -250,7 +250,7 @@ def _run_hidden(shell: Any, cell: str, on_weft: bool) -> CellRun | str:
 
 
 def _has_state(value: object) -> bool:
-    """Return whether a cell may change an object, so that a comparison must copy it for each run."""
+    """Return whether a cell may change an object, so that a comparison must copy the object for each run."""
     return isinstance(value, _WITH_STATE) or type(value).__module__ == "__main__"
 
 

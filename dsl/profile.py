@@ -99,7 +99,7 @@ class KernelTime:
 
     @property
     def share(self) -> float | None:
-        """The fraction of the device's measured bandwidth that the kernel reaches, or None if one is unknown."""
+        """The kernel's fraction of the device's measured bandwidth, or None if the bandwidth or traffic is unknown."""
         return self.rate / self.bandwidth if self.bandwidth and self.note.nbytes else None
 
 

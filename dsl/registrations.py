@@ -188,7 +188,7 @@ def register_constants(module: ModuleType) -> None:
 
 
 def _reading_numpy(read: Callable[..., Any]) -> Callable[..., Any]:
-    """Return a version of a Numba method for variable lookup that returns NumPy's objects instead of weft's."""
+    """Wrap a Numba method that looks up variables, so that it returns NumPy's objects instead of weft's."""
 
     @wraps(read)
     def read_numpy(self: Any, key: Any) -> Any:
@@ -243,7 +243,7 @@ def register_dispatcher(module: ModuleType) -> None:
 
 @cache
 def _calling_class(kind: type) -> type:
-    """Return a subclass of `kind` whose objects accept weft arrays when called, and are pickled as those of `kind`."""
+    """Return a subclass of `kind` whose objects accept weft arrays when called, and pickle as objects of `kind`."""
     names = {"__call__": _calling_with_numpy(kind.__call__), "__module__": kind.__module__}  # type: ignore[operator]
     return type(kind.__name__, (kind,), {**names, "_reduce_class": classmethod(lambda cls: kind)})
 
@@ -318,7 +318,7 @@ def _call_with_numpy(
 
 
 def _has_own(value: Any) -> bool:
-    """Return whether a value is a weft array, or a possibly nested list or tuple whose first items include one."""
+    """Return whether a value is a weft array, or a list or tuple with a weft array among its first items."""
     return type(value) in _ALL or (isinstance(value, (list, tuple)) and any(map(_has_own, value[:_INSPECTED])))
 
 
@@ -337,7 +337,7 @@ def _take(value: Any, taken: list[tuple[np.ndarray, Array, bool]], writes: bool 
 
 
 def _give_back(result: Any, taken: Sequence[tuple[np.ndarray, Array, bool]]) -> Any:
-    """Return the weft array whose elements a function has returned as a NumPy array, or else the result itself."""
+    """Return the weft array for a result that is one of the NumPy arrays in `taken`, otherwise the result itself."""
     for host, value, copied in taken:
         if host is result:
             if copied:

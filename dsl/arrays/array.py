@@ -66,7 +66,7 @@ def show_class(function: Callable[[Any], type]) -> None:
 
 
 def class_for(value: object, depth: int) -> type:
-    """Return the value of `value.__class__` that the code `depth` frames up the stack reads."""
+    """Return `value.__class__` as the code `depth` frames up the stack should see it."""
     function: Callable[..., type] = _seen_class.func
     return type(value) if function is type else function(value, depth + 1)
 
@@ -184,7 +184,7 @@ class Array(ArrayMembers):
 
     @property
     def base(self) -> Array | None:
-        """An array over the whole memory of which this array is a view, or None if this array is not a view."""
+        """An array over all of the memory that this array views, or None if this array is not a view."""
         return self._view and wrap(self._storage, None, ReadOnly if self._storage in READ_ONLY else Array)
 
     # -- to the host ------------------------------------------------------------------------
@@ -300,7 +300,7 @@ class Scalar(Array):
     __slots__ = ()
 
     def __new__(cls, value: Any = 0) -> Any:
-        """Return `value` as a NumPy float64, for functions that call the type of their data (`statistics.mean`)."""
+        """Return `value` as a NumPy float64, as functions such as `statistics.mean` call the type of their data."""
         return np.float64(value)
 
     __len__ = __iter__ = None  # type: ignore[assignment]  # (so that a scalar is neither `Sized` nor `Iterable`)
@@ -413,9 +413,10 @@ def scalar(storage: Storage) -> Scalar:
 
 
 def storages_of(values: Iterable[Any], *, only_arrays: bool = True) -> list[Storage]:
-    """Return the storages of all arrays in `values`, also in lists, tuples and dicts, except arrays without a storage.
+    """Return the storages of the arrays in `values`, including arrays in lists, tuples and dicts.
 
-    Raises TypeError for a value of another type. If `only_arrays` is false, such a value is ignored.
+    Arrays that have no storage yet are skipped. Raises TypeError for a value of another type. If `only_arrays` is
+    false, values of other types are ignored.
     """
     found: list[Storage] = []
     for value in values:
@@ -593,7 +594,7 @@ def user_location(depth: int = 2) -> tuple[CodeType, int]:
 
 
 def operator_location() -> Location:
-    """Return the call site of an operator. If that call site is in weft's code, the user's call site follows."""
+    """Return the call site of an operator, followed by the user's call site if the operator is in weft's code."""
     frame = sys._getframe(2)
     where = frame.f_code, frame.f_lasti
     return (*where, *user_location(3)) if frame.f_globals.get("__name__", "").startswith("weft.") else where

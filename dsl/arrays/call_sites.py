@@ -152,8 +152,8 @@ def copy_operand(values: np.ndarray, device: Device | None = None) -> Array | np
     """Copy a NumPy operand to a new weft array.
 
     The new array is on the device `device`, by default the device of the current epoch. Operations on the new array are
-    memoized by call site, like all operations. An array of a dtype that weft does not support is returned unchanged.
-    Elements repeated by `np.broadcast_to` are stored once.
+    memoized by call site, like all operations. An array of a dtype that weft does not support is returned unchanged. If
+    the array is large, elements that `np.broadcast_to` repeats are stored once.
     """
     once = [n if step else 1 for n, step in zip(values.shape, values.strides, strict=True)]
     if values.size > max(IMMEDIATE[0], prod(once)):

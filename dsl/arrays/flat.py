@@ -1,7 +1,7 @@
 """The object that `Array.flat` returns, like `numpy.flatiter`.
 
-In: an array. Out: its elements in C order, by index or one after another. Invariant: an element that is written through
-the object changes in the array, and an element that is written to the array is read through the object.
+In: an array. Out: its elements in C order, by index or one after another. Invariant: the object holds no copy of the
+elements. Reads and writes through the object access the array.
 """
 
 from __future__ import annotations
@@ -89,7 +89,7 @@ class Flat:
 
 
 def _elements_of(array: Array) -> Iterator[Any]:
-    """Yield the elements of an array in C order, each as it is when it is requested."""
+    """Yield the elements of an array in C order. Each element is read only when it is requested."""
     for item in array if array.ndim else [array[()]]:
         if array.ndim > 1:
             yield from _elements_of(item)

@@ -63,9 +63,10 @@ def types_in(values: Iterable[Any]) -> set[type]:
 
 
 def is_foreign(value: object) -> bool:
-    """Return whether the type of a value is a subclass of ndarray (not memmap), or has NumPy's protocols.
+    """Return whether a value's type is a subclass of ndarray other than memmap, or implements NumPy's protocols.
 
-    Types with ``__cuda_array_interface__`` are not foreign.
+    Subclasses of weft's arrays, of NumPy's scalars, of list and of tuple are not foreign, nor are types with
+    ``__cuda_array_interface__``.
     """
     kind = type(value)
     if kind in OWN_TYPES:

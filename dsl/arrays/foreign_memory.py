@@ -29,7 +29,7 @@ Shown = tuple[Storage, tuple[tuple[int, ...], tuple[int, ...], int] | None]
 def byte_strides(shape: tuple[int, ...], itemsize: int, strides: Any, order: str) -> tuple[int, ...]:
     """Return the byte strides of an array, by default those of a contiguous array.
 
-    Raises ValueError for another order than "C" and "F", and for strides that do not fit the shape or the item size.
+    Raises ValueError for an order other than "C" and "F", and for strides that do not fit the shape or the item size.
     """
     if order not in ("C", "F"):
         raise ValueError(f"the order of an array is 'C' or 'F', not {order!r}")
@@ -96,7 +96,7 @@ def storage_of_interface(desc: dict[str, Any], owner: object = None, sync: bool 
 
 
 def _device_of_address(address: int) -> Device:
-    """Return the device whose memory contains an address."""
+    """Return the GPU whose memory contains an address, or the default device if there is no such GPU."""
     device = default_device()
     number = device.owner_of(address) if address else None
     return device if number is None else get_device(f"cuda:{number}")

@@ -1,8 +1,8 @@
 """Array indexing: views for slices and integers, copies and assignments for index arrays and masks.
 
 In: an array and NumPy's index expressions. Out: views, gathered copies, or new versions of the storage. Indices are
-checked immediately (`positions.py`). The number of elements that a mask selects depends on data, so a mask is
-evaluated.
+checked immediately (`positions.py`). The number of elements that a mask selects depends on the mask's elements, so most
+uses of a mask evaluate it.
 """
 
 from __future__ import annotations
@@ -441,7 +441,7 @@ def _assign_by_mask(array: Array, mask: Any, value: Any, location: Location) -> 
 def _checked_value(given: Any, value: Any, index: Index, dtype: np.dtype) -> Any:
     """Return the value of an assignment to a view, or raise NumPy's error for surplus axes and numbers out of range.
 
-    `value` is `given` or, if this is a sequence, an array. A sequence must not have surplus axes of length 1.
+    `value` is `given` or, if `given` is a sequence, an array. A sequence must not have surplus axes of length 1.
     """
     rank, axes = len(index.shape), getattr(value, "ndim", 0)
     if index.is_element and axes:

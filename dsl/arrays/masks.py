@@ -3,7 +3,8 @@
 In: an array, a mask of its first axes, and for an assignment the value. Out: a new version of the storage, the selected
 elements, or the positions of the true elements. Recorded assignments of several values, and positions on a GPU, use a
 scan that counts the mask's true elements: the k-th true element gets the k-th value, and its index is the k-th
-position. On the CPU, selections and positions are computed immediately, by NumPy or by a compiled loop.
+position. On the CPU, positions, and selections that do not stay pending (`pending_selections.py`), are computed
+immediately, by NumPy or by a compiled loop.
 """
 
 from __future__ import annotations
@@ -102,7 +103,7 @@ def _justifies_scan(array: Array, mask: Any, values: int) -> bool:
 
 
 def _distribute(test: Expr, values: Expr) -> Expr:
-    """Return an expression that has the packed values, in order, where a mask is true.
+    """Return an expression with the given values, in order, at the true elements of a mask.
 
     The other elements of the expression are arbitrary.
     """
@@ -129,7 +130,7 @@ def _count(mask: Array) -> int:
 
 
 def select(array: Array, mask: Array) -> Array | None:
-    """Return ``array[mask]`` on the CPU, as a pending selection or computed on all threads.
+    """Return ``array[mask]`` on the CPU, as a pending selection or computed immediately.
 
     Return None for arrays on other devices, and for masks whose shape does not match the array's leading axes.
     """
@@ -150,9 +151,9 @@ def select(array: Array, mask: Array) -> Array | None:
 
 @cache
 class MaskCopier:
-    """A function that copies the items of some size that a mask selects, or writes positions if the size is None.
+    """A callable that copies the items that a mask selects, or that writes their positions if the item size is None.
 
-    NumPy finds the items until it has spent the time that the compilation of a kernel takes. Then, one is compiled.
+    NumPy finds the items until this has taken as much time as the compilation of a kernel. Then a kernel is compiled.
     """
 
     def __init__(self, width: int | None) -> None:
@@ -169,7 +170,7 @@ class MaskCopier:
             values.take(self.find(mask), axis=0, out=out, mode="clip")
 
     def find(self, mask: np.ndarray) -> np.ndarray:
-        """Return the positions of the true elements as NumPy finds them, and compile the kernel if this takes long."""
+        """Return the positions of the true elements, found by NumPy, and compile the kernel if NumPy has taken long."""
         begin = perf_counter()
         found = np.flatnonzero(mask)
         self._spent += perf_counter() - begin
@@ -182,7 +183,7 @@ class MaskCopier:
 
 
 def _collect(values: Any, test: np.ndarray, device: Device) -> Array:
-    """Return an array of the items that a mask selects, or of their flat positions, computed on all threads."""
+    """Return an array of the items that a mask selects, or of their flat positions if `values` is None."""
     rest, dtype = ((), _INT64) if values is None else (values.shape[test.ndim :], values.dtype)
     count, width = int(np.count_nonzero(test)), prod(rest) * dtype.itemsize
     copier = MaskCopier(None if values is None else width)

@@ -264,8 +264,8 @@ def view(self: Array, dtype: Any = None, type: Any = None) -> Array:
     """Return a view of the array, with its bytes reinterpreted if a dtype is given.
 
     On a GPU, and where the elements of the other dtype would not be aligned, a view with another dtype is a read-only
-    copy. Raises ValueError if the bytes of the last axis are not a multiple of the dtype's item size. A view of a type
-    that is a subclass of `numpy.ndarray` is a NumPy array, which shares the array's memory on the CPU.
+    copy. Raises ValueError if the bytes of the last axis are not a multiple of the dtype's item size. If `type` is a
+    subclass of `numpy.ndarray`, the view is a NumPy array of this type, which shares the array's memory on the CPU.
     """
     if isinstance(dtype, builtins.type) and (dtype == Array or issubclass(dtype, (Array, np.ndarray))):
         dtype, type = None, dtype if type is None else type

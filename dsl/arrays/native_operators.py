@@ -1,8 +1,9 @@
 """Machine code that records array operations whose expressions are memoized (native recorders).
 
 In: `Array`'s operators, methods and indexing, and ufuncs, as Python functions with a `records` attribute. Out: builtins
-with the same effect. In the common case they look up the key in the memo, then record, write or show. In other cases
-they call the Python functions. Invariant: a builtin and its Python function give the same results.
+with the same effect. In the common case, a builtin looks up its key in the memo, and then records an operation, records
+a write, or returns a view. In other cases, it calls the Python function. Invariant: a builtin and its Python function
+give the same results.
 """
 
 from __future__ import annotations

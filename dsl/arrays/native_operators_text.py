@@ -1,7 +1,8 @@
 """LLVM IR of the builtin that records an operation if its key is in the memo.
 
 In: the layouts of arrays, storages, epochs and expressions. Out: the text of a builtin that looks up its key in the
-memo, then records, writes or shows. Invariant: for unsupported operations, the builtin calls the Python function.
+memo, and then records an operation, records a write, or returns a view. Invariant: if the key is not in the memo or the
+operation is unsupported, the builtin calls the Python function.
 """
 
 from __future__ import annotations
@@ -68,7 +69,7 @@ class _Operator(KeyText):
         return t.end()
 
     def _leave_memory(self) -> None:
-        """Emit a branch to ``slow`` if the first argument is a small array in CPU memory, and no second one is pending.
+        """Emit a branch to ``slow`` if the first operand is a small array in CPU memory and the second is not pending.
 
         Python may execute the operation on such an array immediately.
         """

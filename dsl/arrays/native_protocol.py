@@ -50,7 +50,7 @@ def _operators() -> Iterator[tuple[np.ufunc, str]]:
 
 
 def reflect_numbers(slow: Callable[..., Any]) -> Builtin:
-    """Return machine code for ``__array_ufunc__`` that calls an array's operator where possible, otherwise `slow`."""
+    """Return machine code for ``__array_ufunc__`` that calls an array's reflected operator if possible, else `slow`."""
     objects = (*_OBJECTS.values(), dict(_operators()), slow)
     words = [*map(python_function, _FUNCTIONS), *map(id, objects), CALLERS.buffer_info()[0]]
     return Builtin(NAME, _Reflect().text(), words, (*objects, CALLERS), slow.__name__, builtin_docstring(slow))

@@ -2,8 +2,8 @@
 
 In: a number, and the call site of its operation. Out: an expression. Invariant: a number is a constant at first, so
 that the optimizer can use it. If the call site provides different numbers in several evaluations, as in a loop over
-time steps, the number becomes a slot of the epoch. The program is then the same in each iteration, and its plan is
-cached.
+time steps, the number becomes a kernel argument, whose value is in a slot of the epoch. The recorded program is then
+the same in each iteration, and its plan is cached.
 """
 
 from __future__ import annotations
@@ -58,7 +58,7 @@ SLOTTED: dict[SlotKey, tuple[Expr, Any]] = {}
 
 
 def look_up_slotted(key: SlotKey, number: Any, epoch: Epoch) -> Expr | None:
-    """Return the memoized expression of an operation whose number is in a slot, or None on a miss.
+    """Return the memoized expression of an operation whose scalar is a kernel argument, or None on a miss.
 
     On a hit, `number` is appended to the epoch's slots.
     """

@@ -1,7 +1,8 @@
-"""Conversion of NumPy's results to weft arrays over the same memory.
+"""Conversion of NumPy's results to weft arrays, if possible over the same memory.
 
-In: an array that a NumPy function has returned, and the device whose array it becomes. Out: a weft array with the
-values and the strides of the result. Invariant: nothing else refers to the memory of the weft array.
+In: an array that a NumPy function has returned, and the device of the new weft array. Out: a weft array with the values
+of the result and, unless the result has gaps, the same axis order. Invariant: nothing else refers to the memory of the
+weft array.
 """
 
 from __future__ import annotations
@@ -18,10 +19,10 @@ from weft.runtime import Device
 
 
 def adopt_result(values: np.ndarray, device: Device) -> Array:
-    """Convert a NumPy result to a weft array over the same memory, with the same axis order.
+    """Convert a NumPy result to a weft array, if possible over the same memory.
 
-    On the CPU, dense memory is not copied if nothing else refers to it. Results with gaps are copied in C order. Only the
-    caller may refer to a result that owns its memory.
+    On the CPU, dense memory is not copied if nothing else refers to it. Results with gaps are copied in C order, and
+    other results keep their axis order. Only the caller may refer to a result that owns its memory.
     """
     base = values.base
     if values.flags.c_contiguous:
@@ -42,7 +43,7 @@ def adopt_result(values: np.ndarray, device: Device) -> Array:
 
 
 def _count_alone() -> tuple[int, int]:
-    """Return the reference counts of an array to which only a local variable refers, without and with a view of it."""
+    """Return the reference count of an array that only a local variable references, without and with one view."""
     made = np.empty(2)
     alone = getrefcount(made)
     _view = made.reshape(1, 2)

@@ -345,7 +345,7 @@ def _rdivmod(self: Array, other: Any) -> Any:
 
 
 def array_ufunc(self: Array, ufunc: np.ufunc, method: str, *inputs: Any, **options: Any) -> Any:
-    """Implement ``__array_ufunc__`` by calling weft's ufunc instead of NumPy's."""
+    """Implement ``__array_ufunc__`` by calling weft's ufunc or, if there is none, NumPy's ufunc on the host."""
     ours = UFUNCS.get(ufunc.__name__)
     if method == "__call__" and options.keys() == {"out"} and ours is not None and ours.immediate.function is ufunc:
         found = attempt(ours.immediate, inputs)

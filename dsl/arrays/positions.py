@@ -79,7 +79,7 @@ def positions_of(values: Array | np.ndarray, axis: int, length: int, stride: int
 
 
 def _in_memory(values: Array) -> np.ndarray | None:
-    """Return `values` as a NumPy array if they are few and on the CPU, otherwise None."""
+    """Return `values` as a NumPy array if they are few and already in CPU memory, otherwise None."""
     return values_of(values) if values.size < MANY and values.device.name == "cpu" else None
 
 

@@ -4,9 +4,9 @@ In: a `numpy.random.Generator`, the name of a method, and its arguments. Out: an
 that NumPy's method leaves. Invariant: the generator's state changes at the call, even if the numbers of a large array
 are drawn later.
 
-On the CPU, the arrays are streams (`weft.runtime.cpu.random.random_streams`). On a GPU, if few random words are
-rejected, each number is a function of its position, and kernels compute the numbers that they read. The state is a
-kernel argument, so one plan serves all states.
+On the CPU, a large array is recorded as a stream (`weft.runtime.cpu.random.random_streams`), which is drawn when the
+array is evaluated. On a GPU, if few random words are rejected, each number is a function of its position, and kernels
+compute the numbers that they read. The state is a kernel argument, so one plan serves all states.
 """
 
 from __future__ import annotations
@@ -129,7 +129,7 @@ def _record_positions(draw: runtime.Draw, bit_generator: Any) -> Array | None:
 
 
 def _width_of(draw: runtime.Draw) -> int:
-    """Return the number of random bits that determine an element, or 0 if it is unknown in advance."""
+    """Return the number of random bits that determine an element, or 0 if this number is not known in advance."""
     if draw.dtype.kind in "iu":
         return int(draw.method.split()[1].split("/")[0])
     return {"random": 64, "random float32": 32, "triangular": 64}.get(draw.method, 0)

@@ -192,7 +192,7 @@ def view_as(array: Array, change: Callable[[np.ndarray], np.ndarray]) -> Array |
 def interface(self: Array) -> dict[str, Any]:
     """Implement ``__array_interface__`` and keep the memory shared, since the address may be used at any later time.
 
-    Raises AttributeError for arrays that are not in CPU memory, for pending scalars, and for bfloat16.
+    Raises AttributeError for arrays that are not in CPU memory, for scalars, and for bfloat16.
     """
     if _failures:
         _raise_failure(self, sys._getframe(1))

@@ -325,7 +325,7 @@ def is_root(base: Any, exponent: Any) -> bool:
 def check_power(base: Any, exponent: Any) -> None:
     """Raise NumPy's ValueError if an integer is raised to a negative integer.
 
-    The elements of a weft array that is the exponent are not checked.
+    If the exponent is a weft array, its elements are not checked.
     """
     if not isinstance(exponent, int | np.integer | np.ndarray) or np.result_type(exponent).kind != "i":
         return

@@ -73,7 +73,7 @@ def warn_deprecation(since: tuple[int, int], message: str) -> None:
 
 
 def warn_of_uninitialized(where: Any) -> None:
-    """Warn as NumPy does, from 2.4 on, if a ufunc is called with a mask `where` and without the argument `out`."""
+    """Warn, as NumPy 2.4 and later do, if a ufunc is called with a mask `where` and without the argument `out`."""
     if where is not True and NUMPY_VERSION >= (2, 4):
         warn_user(
             "'where' used without 'out', expect uninitialized memory in output. If this is intentional, use out=None."

@@ -190,8 +190,8 @@ class Flags(dict):
 def set_flags(self: Array, write: bool | None = None, align: bool | None = None, uic: bool | None = None) -> None:
     """Make this array object read-only or writable, like `numpy.ndarray.setflags`.
 
-    Views created later inherit this property. They become writable only if the array that owns the memory is writable.
-    `align` and `uic` have no effect.
+    Views created later inherit this property. A view can become writable only if the array that owns the memory is
+    writable. `align` and `uic` have no effect.
     """
     if write is None or write == is_writable(self) or type(self) is Scalar:
         return
@@ -218,7 +218,7 @@ _set_class = object.__dict__["__class__"].__set__
 
 
 def as_read_only(view: Array) -> Array:
-    """Return a read-only array with the storage and the view of a new array that nothing else refers to."""
+    """Return a read-only version of a new view, to which nothing else refers."""
     if isinstance(view, Part):
         _set_class(view, ReadOnlyPart)
         return view

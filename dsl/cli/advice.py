@@ -122,7 +122,7 @@ def _limits(measured: Measured, line: Line, one: LineTime) -> list[str]:
 
 
 def name_package(package: str) -> str:
-    """Return the words for the code of `package` in a sentence about where a line spends its host time."""
+    """Return the words that stand for the code of `package` in a sentence about a line's host time."""
     return {"": "Python", "weft": "weft's recording and planning"}.get(package, package)
 
 

@@ -90,7 +90,7 @@ def execute(program: MainProgram) -> tuple[int, dict[str, Any]]:
 
 
 def _results_in(names: dict[str, Any]) -> dict[str, Any]:
-    """Return the global variables that are arrays or numbers, and such items of lists, tuples and dictionaries.
+    """Return the arrays and numbers in global variables, including those in lists, tuples and dictionaries.
 
     A list of Python numbers is one result.
     """
@@ -184,7 +184,7 @@ def _in_new_process(program: MainProgram) -> Outcome:
 
 
 def time_program() -> None:
-    """Read a program from standard input, run it once, and print the measurements as JSON."""
+    """Read a pickled `MainProgram` from standard input, run it once, and print the measurements as JSON."""
     found = _outcome(pickle.load(sys.stdin.buffer), True, {})
     print(json.dumps({"seconds": found.seconds, "found": found.found, "host": found.host}))
 
@@ -285,8 +285,8 @@ def _run_until_warm(program: MainProgram, last: Outcome, saved: dict[str, np.nda
 def compiled_first() -> Iterator[None]:
     """Within a ``with`` block, compile kernels before their first use, if the `interpret` setting is "auto".
 
-    Compilation in the background would require repeated runs of the program until the second process has compiled its
-    kernels.
+    Otherwise, the program would have to run until the second process, which compiles in the background, has compiled
+    all kernels.
     """
     with override(interpret="never") if setting("interpret") == "auto" else contextlib.nullcontext():
         yield

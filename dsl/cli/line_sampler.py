@@ -110,7 +110,7 @@ class LineSampler:
 
 
 def _package_of(innermost: FrameType, program: FrameType) -> str:
-    """Return the package of the innermost frame outside the standard library, or "" if the program is this frame."""
+    """Return the package of the innermost frame outside the standard library, or "" if this is the program's frame."""
     frame: FrameType | None = innermost
     while frame is not None and frame is not program:
         name: str = frame.f_globals.get("__name__", "").partition(".")[0]

@@ -126,7 +126,7 @@ def output_is_closed() -> bool:
 
 
 def time_alone() -> None:
-    """Read a program from standard input, run it twice, and print the duration of each run in seconds.
+    """Read a `MainProgram` as JSON from standard input, run it twice, and print the duration of each run in seconds.
 
     NumPy is imported before the first run, as in a process that has imported weft. The second run imports the program's
     own modules again, like the other runs of ``weft run --compare``.

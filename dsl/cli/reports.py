@@ -43,7 +43,7 @@ def installed_version(name: str) -> str:
 
 
 def _describe_gpu_package(newer: str, older: str) -> str:
-    """Return a line of text about a package that only GPUs need, and whose name is `newer` or `older`."""
+    """Return a line of text about a package that only GPUs need. The package is called `newer` or `older`."""
     for name in (newer, older):
         if (found := installed_version(name)) != "not installed":
             return f"{name} {found}"

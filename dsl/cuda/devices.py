@@ -433,7 +433,7 @@ def is_bfloat16_supported() -> bool:
 
 
 def is_fp8_supported() -> bool:
-    """Return whether the current device has instructions that convert 8-bit floats, which weft does not use.
+    """Return whether the current device has instructions that convert 8-bit floats. Kernels do not use them.
 
     Examples
     --------

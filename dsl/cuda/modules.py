@@ -1,7 +1,7 @@
 """Table that maps import names to the submodules of `weft.cuda`.
 
-In: the files of this folder and of the kernel language. Out: `MODULES`, a map from names to modules. Invariant: a
-listed module is the one that weft itself uses, or a namespace with the same objects.
+`MODULES` maps the names to files of this folder and of the kernel language. Invariant: a module in the table is the one
+that weft itself uses, or a namespace with the same objects.
 """
 
 from __future__ import annotations

@@ -184,7 +184,7 @@ def init_xoroshiro128p_states_cpu(states: np.ndarray, seed: int, subsequence_sta
 
 
 def _seeded(seed: int) -> int:
-    """Compute both words of the initial state of xoroshiro128+, which are equal, from a seed with splitmix64."""
+    """Compute the value of both words of an initial xoroshiro128+ state from a seed, with splitmix64."""
     z = (seed + int(_STEP)) & _MASK
     z = ((z ^ (z >> 30)) * int(_FIRST)) & _MASK
     z = ((z ^ (z >> 27)) * int(_SECOND)) & _MASK

@@ -129,7 +129,7 @@ def _factored(x: Array, dtype: np.dtype) -> tuple[_Matrices, list[Buffer], list[
 
 
 def _solved(x: Array, right: _Matrices, turned: bool) -> None:
-    """Solve linear systems with the matrices `x`, and overwrite the right-hand sides in the rows of `right`.
+    """Solve linear systems with the matrices `x`. The solutions replace the right-hand sides in the rows of `right`.
 
     Raises LinAlgError for a singular matrix.
     """

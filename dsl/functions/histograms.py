@@ -1,8 +1,8 @@
 """Histograms, `bincount`, `searchsorted` and `digitize`.
 
-In: arrays on a device. Out: recorded arrays on the same device. Only bounds that determine a shape or edges are
-evaluated. NumPy processes small arrays in host memory, and rare dtypes and options. Invariant: counts equal NumPy's,
-including elements on an edge. Sums of weights do not depend on the order of the threads (`scatter.py`).
+In: arrays on a device. Out: recorded arrays on the same device. Only minima and maxima that determine a shape or bin
+edges are evaluated. NumPy processes small arrays in host memory, and rare dtypes and options. Invariant: counts equal
+NumPy's, including elements on an edge. Sums of weights do not depend on the order of the threads (`scatter.py`).
 """
 
 from __future__ import annotations
@@ -47,7 +47,8 @@ _INT32, _INT64, _FLOAT64 = np.dtype(np.int32), np.dtype(np.int64), np.dtype(np.f
 def _weft_computes(values: Any, kinds: str) -> bool:
     """Return whether weft computes a histogram of `values` itself, instead of calling NumPy.
 
-    weft computes histograms of many values, of a dtype whose kind is in `kinds`.
+    weft computes histograms of more than `FEW` values (on a GPU, of any number) of a dtype whose kind is in `kinds`,
+    except uint64 and float16.
     """
     if not isinstance(values, Array) or values.dtype.kind not in kinds or values.dtype in (np.uint64, np.float16):
         return False

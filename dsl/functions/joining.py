@@ -1,4 +1,4 @@
-"""NumPy's functions that join, split and roll arrays, recorded without evaluating the arrays.
+"""NumPy's functions that join, split and roll arrays, usually without evaluating the arrays.
 
 Each input is written to a rectangular region of a new array. The new array gets no memory if only computations read it.
 """
@@ -100,7 +100,7 @@ def concatenate(
 
 
 def _has_short_rows(found: Sequence[Array], axis_number: int, most: int = SHORT) -> bool:
-    """Return whether each index along the axis selects 2 to `most` elements, contiguous in host memory.
+    """Return whether each index along the axis selects 2 to `most` contiguous elements in host memory.
 
     A kernel copies them in a loop of its own, which takes three times as long as a loop over a single axis.
     """

@@ -62,7 +62,7 @@ def nanmean(
 
 
 def _warn_if_few(values: Array, axis: ShapeLike | None, ddof: float, text: str) -> None:
-    """Warn if there are at most `ddof` elements along the axes, of which NaNs are also counted."""
+    """Warn if there are at most `ddof` elements along the axes, including NaNs."""
     if not values.ndim:
         return
     axes = normalize_axes(to_python(axis), values.ndim)

@@ -318,7 +318,7 @@ OWN_IN: dict[str, OwnNames] = {
 
 @cache
 def _origins() -> dict[Any, tuple[OwnNames, str]]:
-    """Map each NumPy function to the `OwnNames` table that contains weft's implementation, and its name there."""
+    """Return a dict from NumPy functions to the `OwnNames` table with weft's implementation, and the name there."""
     found: dict[Any, tuple[OwnNames, str]] = {}
     for module, own in reversed(OWN_IN.items()):
         numpys = import_module(module)

@@ -1,8 +1,8 @@
 """Faster versions of NumPy's median, quantile and percentile functions for long rows in host memory.
 
 NumPy finds one element by vector code, but several elements, which these functions need, by scalar code. That takes 5
-to 20 times as long. In: one of NumPy's functions. Out: the function with arrays whose `partition` finds one element
-after another. Invariant: the function computes its result from the same elements.
+to 20 times as long. In: one of NumPy's functions. Out: a function that calls it with arrays whose `partition` finds one
+element after another. Invariant: the function computes its result from the same elements.
 """
 
 from __future__ import annotations

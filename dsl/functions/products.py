@@ -84,7 +84,7 @@ def multiply(a: Any, b: Any) -> Array | None:
 
 
 def _in_memory(operands: tuple[Any, ...], few: bool) -> list[np.ndarray] | None:
-    """Return operands as NumPy arrays, after evaluating small pending arrays.
+    """Return operands as NumPy arrays, after evaluating pending operands if they or the product are small.
 
     Return None if an operand is not in host memory.
     """

@@ -254,7 +254,7 @@ def make_block_sort(order: BitOrder, items: int, carries: bool, numbered: bool) 
 
 @cache
 def make_clear() -> KernelDispatcher:
-    """Return a kernel ``(words,)`` that sets all elements of an array to zero."""
+    """Return a kernel with one parameter, `words`, which sets all elements of this array to zero."""
 
     def clear(words: Any) -> None:
         position = blockIdx.x * THREADS + threadIdx.x

@@ -249,7 +249,7 @@ def named(name: str, function: Any) -> Any:
 
 
 def make_reduction(op: str, name: str, prepare: Any = None) -> Any:
-    """Return a function like `numpy.sum` that reduces arrays with an op, after the function `prepare` if it is given."""
+    """Return a function like `numpy.sum` that reduces arrays with an op, after applying `prepare` if it is given."""
 
     def function(
         a: ArrayLike,

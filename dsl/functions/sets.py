@@ -1,6 +1,6 @@
 """NumPy's `unique` and `isin`, implemented by sorting on a GPU.
 
-In: arrays. Out: recorded arrays. Only the number of values in a result is evaluated. Invariant: NumPy handles arrays
+In: arrays. Out: recorded arrays. Only the lengths of results are evaluated immediately. Invariant: NumPy handles arrays
 in host memory. The first of several equal values represents all of them.
 """
 

@@ -268,7 +268,7 @@ _WEAK = frozenset({bool, int, float, complex})
 
 
 def call_counter(module: str, enough: int) -> Callable[[], None]:
-    """Return a function that counts calls. After `enough` calls, ``replacement`` of `module` may install native code."""
+    """Return a function that counts calls. After `enough` calls, `module.replacement` may install native code."""
     calls = count(1)
 
     def note_call() -> None:
@@ -442,7 +442,7 @@ def _is_common(dtype: Any) -> bool:
 
 
 def call_small(function: Callable[..., Any], arguments: Any, options: dict[str, Any], name: str = "") -> Any:
-    """Call a NumPy function if its arguments are small, otherwise return `MISSED`."""
+    """Call a NumPy function on small arguments, or some functions on medium-sized ones, otherwise return `MISSED`."""
     if name in _BY_BLAS and len(arguments) == 2 and not options and (product := multiply(*arguments)) is not None:
         note_call()
         return product

@@ -114,7 +114,7 @@ def make_immediate(
 
 
 def _alone(mode: Mode, way: Implementation | None) -> Alone:
-    """Return what a function may do immediately with larger arrays, if no other operation fuses with the function."""
+    """Return the immediate action of a function on larger arrays, if no other operation fuses with the function."""
     if mode is Mode.VIEW:
         return Alone.VIEW
     if mode in _COPIES and way is not None and getattr(way.function, "__name__", "") in COPYING:
@@ -182,7 +182,8 @@ replacement = Replacement(f"{__name__}.install_native_code", immediate_text)
 def install_native_code() -> None:
     """Install native code for small operations (takes 25 ms).
 
-    The first failure issues a warning, or is raised if ``WEFT_STRICT=1`` is set.
+    If the installation fails, a warning is issued (with ``WEFT_STRICT=1``, an error is raised), and later calls do
+    nothing.
     """
     if INSTALLED or _failed or not _installing.acquire(blocking=False):
         return  # (the installation is running in another thread, or its imports have led to this call)

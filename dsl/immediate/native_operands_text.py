@@ -61,7 +61,7 @@ class Mode(IntEnum):
 
 
 class Alone(IntEnum):
-    """What a function may do immediately with a medium-sized array, if no other operation fuses with the function."""
+    """The immediate action of a function on a medium-sized array, if no other operation fuses with the function."""
 
     NOTHING = 0
     COMPUTE = 1  # compute an op on a medium-sized array
@@ -172,7 +172,7 @@ class OperandText(ObjectText):
         self._t.store(self._t.new(f"or i64 {self._t.load(self._numbers, 0)}, {kind}"), self._numbers, 0)
 
     def _take_factor(self, positional: str, number: str) -> None:
-        """Emit code that multiplies the bound on the result's size by an integer argument of a function such as `tile`."""
+        """Emit code that multiplies the bound on the result's size by an integer argument, as in a call of `tile`."""
         t = self._t
         t.enter_if(f"and i1 {self._grows}, {positional}", "operand.factor", "operand.weak")
         factor = t.new(f"call i64 {self._known['PyLong_AsLongLong']}(ptr {number})")
@@ -386,7 +386,8 @@ class OperandText(ObjectText):
     def _is_alone(self, name: str, values: str, size: str) -> None:
         """Emit a branch to ``few`` if nothing fuses with an op on a medium-sized array.
 
-        `small_work.is_alone` decides whether this is so. It is asked only at call sites where the answer may be yes.
+        At call sites where this is possible, the code calls `small_work.is_alone` to find out. If the builtin has no
+        action for such arrays (`Alone.NOTHING`), the code that `_is_exact` emits follows.
         """
         t, known = self._t, self._known
         t.enter_if(f"icmp ne i64 {self._single}, {Alone.NOTHING}", f"{name}.op", f"{name}.reduced")

@@ -123,7 +123,8 @@ def float_exponent(x: float) -> float:
 def remainder_quotient(x: float, y: float) -> tuple[float, np.int32]:
     """Compute `remquo`: the remainder of x / y and the low 3 bits of the quotient.
 
-    The remainder is the exact value of x - n*y, where n is the integer nearest to x / y. The bits of n have its sign.
+    The remainder is the exact value of x - n*y, where n is the integer nearest to x / y. The second result has the sign
+    of n.
 
     The computation starts from the exact remainder of x / (8*y), so each bit of n takes one exact subtraction.
     """
@@ -151,7 +152,7 @@ def remainder_quotient(x: float, y: float) -> tuple[float, np.int32]:
 
 
 def positive_difference(x: float, y: float) -> float:
-    """Compute `fdim`: x - y if the difference is positive, otherwise 0."""
+    """Compute `fdim`: 0 if x <= y, otherwise x - y."""
     result = x - y
     if x <= y:
         result = 0.0

@@ -355,10 +355,10 @@ class Order:
 def safe_order(c: Compiler, view: ArrayValue, *values: object) -> Order | None:
     """Return an order in which ``view[...] = f(*values)`` reads each element before it is overwritten, as in NumPy.
 
-    The result is None if any order works. Otherwise, parts of one array are assigned to each other, and may overlap. The
-    addresses then rise or fall throughout, and a move to higher addresses starts with the highest address. Raises
-    KernelTypeError if the parts may overlap and are not known to have the same strides. If elements move to higher and
-    to lower addresses, the kernel reports an error.
+    The result is None if any order works. Otherwise, parts of one array are assigned to each other, and may overlap.
+    The order then visits addresses in decreasing order if elements move to higher addresses, and in increasing order
+    otherwise. Raises KernelTypeError if the parts may overlap and are not known to have the same strides. If elements
+    move to higher and to lower addresses, the kernel reports an error.
     """
     parts = [value for value in values if isinstance(value, ArrayValue) and _may_overlap(c, view, value)]
     if not parts:

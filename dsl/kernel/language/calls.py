@@ -118,7 +118,7 @@ def _call_object(call: Invocation, held: object, arguments: list[Any], keywords:
 
 
 def _returns_numpy(held: object) -> bool:
-    """Return whether a function is one of NumPy's whose results are not Python numbers."""
+    """Return whether a function is a NumPy function that does not return Python ints, unlike `numpy.size`."""
     return getattr(held, "__module__", None) == "numpy" and held not in (np.size, np.shape, np.ndim)
 
 

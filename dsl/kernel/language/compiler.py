@@ -64,7 +64,7 @@ _POWERS = {2: "square", 1: "positive", 0.5: "sqrt", -1: "reciprocal"}
 
 @dataclass(eq=False)
 class FunctionFrame:
-    """The kernel, or one call of a function, during compilation, with its source and its local names."""
+    """The state of the compilation of the kernel, or of one call of a function: its source and its local names."""
 
     compiler: Compiler
     source: Source
@@ -359,7 +359,7 @@ class Compiler(Variables):
     # -- reports ----------------------------------------------------------------------------
 
     def report(self, condition: Value | None, error: object, message: str, values: tuple[Value, ...] = ()) -> None:
-        """Emit code that ends the thread and makes the launch raise `error`, if the condition is true or not given.
+        """Emit code that ends the thread and makes the launch raise `error`, if `condition` is true or None.
 
         `message` has a ``{}`` for each of the numbers `values`. A complex number takes two words of the error record, and
         any other number takes one word.
@@ -416,9 +416,9 @@ class Compiler(Variables):
         return self.errors
 
     def visible(self, key: object, make: Callable[[], Any]) -> Any:
-        """Return the value that `make` returns in the callers of the current recursive function.
+        """Return the value of ``make()``, computed by the callers if a recursive function is being compiled.
 
-        The value becomes a hidden argument of the function. Outside recursive functions, return ``make()``.
+        The callers pass the value to the recursive function as a hidden argument.
         """
         if self.callee is None:
             return make()

@@ -83,7 +83,7 @@ def convert(call: Invocation, dtype: np.dtype, arguments: list[Any]) -> Any:
 
 
 def elementwise(call: Invocation, op: str, *operands: Any) -> Any:
-    """Compile an op on scalars or on the components of vectors such as float4, or the sign of a duration."""
+    """Compile an op on scalars, on components of vectors such as float4, or on a duration (`signed_duration`)."""
     c = call.c
     operands = tuple(arrays.element(c, o) if isinstance(o, ArrayValue) and o.ndim == 0 else o for o in operands)
     if len(operands) == 1 and (duration := signed_duration(c, op, operands[0])) is not None:
@@ -96,7 +96,7 @@ def elementwise(call: Invocation, op: str, *operands: Any) -> Any:
 
 
 def as_numpy(value: Any) -> Any:
-    """Return a Python number, or the Python numbers in a tuple, as NumPy scalars. Other values are returned unchanged."""
+    """Return a Python number, or the Python numbers in a tuple, as NumPy scalars, and any other value unchanged."""
     match value:
         case Constant(value=held) if type(held) in (int, float, complex):
             return Constant(np.asarray(held)[()])  # (an int that does not fit in 64 bits remains a Python int)

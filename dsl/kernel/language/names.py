@@ -1,8 +1,8 @@
 """Names of the CUDA programming model for use in kernels, such as ``cuda.grid`` and ``cuda.shared.array``.
 
 This file owns a table from paths to parameters and descriptions, and the objects created from it. The compiler knows
-the objects by identity and path. In a kernel that runs as plain Python, they call the simulated thread in `running`.
-Invariant: each path has exactly one object. Outside kernels, the objects raise an error.
+the objects by identity and path. In a kernel that runs as plain Python, they call methods of the simulated thread in
+`running`. Invariant: each path has exactly one object. Outside kernels, the objects raise an error.
 """
 
 from __future__ import annotations

@@ -14,7 +14,7 @@ from weft.dsl.kernel.language import types
 
 
 def from_numba(value: Any) -> Any:
-    """Convert a type, signature or function of Numba to that of weft or Python.
+    """Convert a Numba type or signature to weft's, and a Numba function to the Python function.
 
     Return other values unchanged.
     """

@@ -73,7 +73,7 @@ def _combine_tests(frame: FunctionFrame, name: str, tests: list[Callable[[], Tru
 def _parts(
     frame: FunctionFrame, pattern: ast.MatchSequence | ast.MatchClass, subject: Any
 ) -> list[tuple[ast.pattern, Any]] | None:
-    """Return the subpatterns of a pattern, each in a pair with the part of `subject` that it has to match.
+    """Return pairs of a subpattern and the part of `subject` that the subpattern has to match.
 
     Return None if `subject` cannot match, because it has another class or length.
     """

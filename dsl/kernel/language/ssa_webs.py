@@ -287,7 +287,7 @@ class _Flow:
         return state
 
     def _until_known(self, operands: list[ast.expr], state: State | None) -> State | None:
-        """Analyze operands that are evaluated one after another until the result of the expression is known."""
+        """Analyze the operands of `and`, `or` or a comparison chain, of which Python may skip the last ones."""
         ends = []
         for operand in operands:
             state = self._expression(operand, state)

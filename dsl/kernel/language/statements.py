@@ -1,7 +1,7 @@
 """Compilation of statements of the kernel language, and inlining of functions.
 
-In: a frame and statements of its function. Out: kernel IR. Invariant: unreachable statements are not compiled. A
-condition known at compile time leaves one branch.
+In: a frame and statements of its function. Out: kernel IR. Invariant: unreachable statements are not compiled. If a
+condition is known at compile time, only the selected branch is compiled.
 """
 
 from __future__ import annotations
@@ -69,7 +69,7 @@ _REFUSED: dict[type[ast.stmt], tuple[str, str]] = {
 
 
 class LoopStep(ast.Pass):
-    """A statement that the compiler adds to a loop, and compiles by calling `action`. It evaluates `expression`."""
+    """A statement that the compiler adds to a loop, and compiles by calling `action`, which evaluates `expression`."""
 
     _fields = ("expression",)
     expression: ast.expr

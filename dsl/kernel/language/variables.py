@@ -170,7 +170,7 @@ class Variables:
         self.assign(variable.later, value)
 
     def _chosen_kind(self, variable: Variable, value: object) -> Kind | None:
-        """Return the kind of a variable that holds a compile-time value, before `value` is assigned.
+        """Return the kind that a variable with a compile-time value has before `value` is assigned to it.
 
         If the variable holds an array and `value` may be None, the kind is an `ArrayKind`. A second array of the same
         type gives the variable an `ArrayKind`, and restarts compilation.

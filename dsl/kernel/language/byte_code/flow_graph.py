@@ -198,7 +198,7 @@ def _leaders(code: list[CodeInstruction], stacks: dict[int, Flags]) -> list[int]
 
 
 def _merge_tests(code: list[CodeInstruction], classes: list[int], stacks: dict[int, Flags]) -> None:
-    """Merge the two copies of a `while` loop's test, which are before the loop and at its end."""
+    """Merge the two copies of a `while` loop's test: the one before the loop, and the one at the end of the loop."""
     found: tuple[int, int] | None = (0, 0)
     while found is not None:
         into: dict[int, list[int]] = {}
