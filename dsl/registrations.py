@@ -22,7 +22,7 @@ from weft.dsl.arrays.parts import Part, ReadOnlyPart
 _TYPES = Array, Scalar, ReadOnly, Part, ReadOnlyPart  # (lookups in tables of types do not consider subclasses)
 _ALL = frozenset(_TYPES)
 _HOLDERS = _ALL | {list, tuple}
-_INSPECTED = 100  # number of items of a list or tuple among which arrays are searched
+_INSPECTED = 100  # number of items of a list or tuple that are searched for arrays
 
 
 def register_backend(module: ModuleType) -> None:

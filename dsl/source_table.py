@@ -51,7 +51,7 @@ NOTHING = SourceLine()
 def source_tables(
     lines: Mapping[tuple[str, int], SourceLine], main: str = "", texts: Mapping[str, Sequence[str]] | None = None
 ) -> str:
-    """Return HTML tables of the lines that took time, one for each source file.
+    """Return HTML tables of source lines with their times, one table for each file.
 
     All lines of the `main` file are shown, and of other files the lines that took at least the fraction `SHARED` of the
     time. `texts` contains the lines of files that are not on disk.

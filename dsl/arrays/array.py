@@ -471,7 +471,7 @@ def expr_of(array: Array) -> Expr:
 
 
 def as_operand(value: Any) -> tuple[Expr, type | None]:
-    """Return an operand's expression, and the operand's type if it is exactly int, float or complex, else None.
+    """Return an operand's expression, and the type of a Python int, float or complex (None for other operands).
 
     Raises TypeError if the value cannot become an array, and OverflowError for an integer beyond 64 bits.
     """
@@ -579,7 +579,7 @@ def layout(array: Array) -> View:
 
 
 def start() -> Location:
-    """End the recording if it is full, and return the user's call site of a new operation."""
+    """End the recording if it is full, and return the call site of a new operation in the user's code."""
     where = user_location(3)
     cut(recording.epoch or current_epoch(), where)
     return where

@@ -50,7 +50,7 @@ _INT64 = np.dtype(np.int64)
 
 _KINDS = {np.dtype(code).itemsize: np.dtype(code) for code in "BHILD"}  # unsigned dtypes, to copy elements of each size
 
-# Maximum number of elements of a mask in which NumPy finds the true elements on the CPU, and of a one-dimensional mask.
+# On the CPU, NumPy finds the true elements of masks of at most this many elements, with several axes or with one.
 SMALL, SMALL_ROW = 1 << 14, 1 << 17
 # Number of mask elements that are processed together.
 BLOCK = 1 << 16

@@ -415,7 +415,7 @@ def _on_host(name: str, summary: str) -> Any:
 
 
 def _size_of(self: Array) -> int:
-    """Implement `sys.getsizeof`, which includes the elements unless the array is a view or is in GPU memory."""
+    """Implement `sys.getsizeof`. The size includes the elements, unless the array is a view or is in GPU memory."""
     own = self.base is None and self.device.memory_on_host
     return object.__sizeof__(self) + (self.nbytes if own else 0)
 

@@ -78,7 +78,7 @@ def look_up_slotted(key: SlotKey, number: Any, epoch: Epoch) -> Expr | None:
 
 
 def memoize_slotted(key: SlotKey, node: Expr, epoch: Epoch) -> None:
-    """Memoize an operation on a number if the number is the kernel argument in the recording's last slot."""
+    """Memoize an operation with a kernel argument, if the argument is in the recording's last slot."""
     if len(epoch.slots) == key.slot + 1:
         if len(SLOTTED) >= LIMIT:
             SLOTTED.clear()
@@ -159,7 +159,7 @@ _COMPARISONS = frozenset({"less", "less_equal", "greater", "greater_equal", "equ
 
 
 def within_64_bits(op: str, value: object, operands: tuple[Any, ...]) -> Any:
-    """Return an operand. A Python int that exceeds 64 bits is converted to a float if NumPy would convert it.
+    """Return an operand, after converting a Python int beyond 64 bits to a float if NumPy would convert the int.
 
     In loops of floats, the int becomes a float. In comparisons with integers, the int becomes an infinity. In other
     cases, NumPy's error is raised.

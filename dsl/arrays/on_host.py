@@ -383,7 +383,7 @@ class WrappedObject:
 
 
 class WrappedType(Wrapper):
-    """A NumPy class, such as `poly1d` or `Generator`, whose objects return weft arrays."""
+    """A NumPy class, such as `poly1d` or `Generator`, whose objects have methods that return weft arrays."""
 
     def __init__(self, wrapped: type) -> None:
         self.wrapped = wrapped

@@ -135,5 +135,5 @@ def rank(marks: Expr, values: Expr, side: str, index: np.dtype) -> Expr:
 
 
 def element_at(marks: Expr, position: Expr, offset: int) -> Expr:
-    """Return the elements of a 1-D array with the indices ``position + offset``."""
+    """Return the elements of a 1-D array at the indices ``position + offset``."""
     return gather(marks, [position], ((offset, (), 0),), position.shape)

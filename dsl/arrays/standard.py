@@ -41,7 +41,7 @@ def array_namespace(self: Array, /, *, api_version: str | None = None) -> Any:
 
 
 def to_device(self: Array, device: Device, /, *, stream: object = None) -> Array:
-    """Return the array on a device, as a copy unless it is already there."""
+    """Return a copy of the array on a device, or the array itself if it is already on that device."""
     if stream is not None:
         raise ValueError("streams order themselves here: there is none to be given")
     return creation.to_device(self, device)

@@ -26,7 +26,7 @@ BYTE = np.dtype(np.uint8)
 
 
 def lacks_arithmetic(dtype: np.dtype) -> bool:
-    """Return whether only user-written kernels can compute with `dtype`, as with records, dates and text."""
+    """Return whether `dtype` is one of records, dates or text, with which only user-written kernels compute."""
     return dtype.names is not None or dtype.kind in "mMSU"
 
 

@@ -114,7 +114,7 @@ class Stream:
         self.queue.add_callback(call)
 
     def async_done(self) -> asyncio.Future[Stream]:
-        """Return an awaitable that yields the stream once all earlier work in the stream has ended."""
+        """Return an awaitable whose result is the stream, available once all earlier work in the stream has ended."""
         import asyncio  # slow to import, and already loaded if there is an event loop
 
         loop = asyncio.get_running_loop()

@@ -85,7 +85,7 @@ def asarray(
     if dtype is not None:
         dtype = as_dtype(dtype)
     values = from_protocol(a)
-    order = check_order(order or "K").replace("A", "K")  # (both allow any order)
+    order = check_order(order or "K").replace("A", "K")  # ("A" and "K" both allow any order here)
     if copy is False:
         return _without_copy(values, dtype, order, device)
     if isinstance(values, Array):

@@ -228,7 +228,7 @@ def _bin_of(values: Expr, edges: np.ndarray, *, even: bool) -> tuple[Expr, Expr]
 
 
 def _edge(edges: np.ndarray, marks: Expr, position: Expr, offset: int) -> Expr:
-    """Return the bin edges with the indices ``position + offset``.
+    """Return the bin edges at the indices ``position + offset``.
 
     The edges are computed if the formula for even edges reproduces them exactly, and otherwise loaded.
     """

@@ -52,7 +52,7 @@ _OWN = ("allocate", "dtypes", "next", "bound", "looks", "limit")
 _ENTRY = 5
 _KNOWN = [np.dtype(code) for code in "bBhHiIlLqQfd"]
 _MOST = np.dtype("d").num
-# The least int64, and the least number above all of them.
+# The least int64, and the least float above all int64 numbers.
 _LEAST, _END = "-9223372036854775808.0", "9223372036854775808.0"
 
 

@@ -83,7 +83,7 @@ class OperandText(ObjectText):
     _first_type: str
     _uneven: str
     _by_loop: str
-    _sum: str  # the elements of all operands, or their product
+    _sum: str  # the sum, or the product, of the operands' numbers of elements
     _many: str  # whether there is a large operand
     _alone: str  # the number of elements of medium-sized operands, if nothing fuses with the op
     _pair: str

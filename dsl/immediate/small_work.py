@@ -234,7 +234,7 @@ def most_moved_alone(arrays: list[Array], fused: bool = False, kept: bool = Fals
 # bytes in the time that recording takes, so recording does not pay off even if the function would fuse.
 _MOVING = frozenset("append concatenate copy hstack ravel flatten roll stack take vstack".split())
 _MOVED_BYTES = 16
-_KEEPING = frozenset({"append", "concatenate", "hstack", "roll", "vstack"})  # ... the memory order
+_KEEPING = frozenset({"append", "concatenate", "hstack", "roll", "vstack"})  # ... that keep the memory order
 # Functions that return views of arrays in memory, of any size.
 _VIEWING = frozenset("atleast_1d atleast_2d atleast_3d diagonal expand_dims moveaxis rollaxis squeeze swapaxes".split())
 # Other functions whose limit is shifted.

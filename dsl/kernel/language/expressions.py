@@ -376,7 +376,7 @@ def _walrus(frame: FunctionFrame, node: ast.NamedExpr) -> Any:
 
 
 def closure(frame: FunctionFrame, node: ast.FunctionDef | ast.Lambda) -> Closure:
-    """Return the value of a function or lambda that is defined inside a kernel, with its default values."""
+    """Return a `Closure` for a function or lambda that is defined inside a kernel, with its default values."""
     arguments = node.args
     positional = (*arguments.posonlyargs, *arguments.args)
     defaults: dict[str, Any] = {}
@@ -423,7 +423,7 @@ def comprehension(frame: FunctionFrame, node: ast.ListComp | ast.GeneratorExp) -
 
 
 def numbers_in(frame: FunctionFrame, node: ast.AST) -> set[int]:
-    """Return the numbers of the local variables that occur in a syntax node."""
+    """Return the local variables, by number, that occur in a syntax node."""
     webs = frame.source.webs.of
     keys = (key for part in ast.walk(node) for key in (id(part), (id(part), "read")))
     return {webs[key] for key in keys if key in webs}

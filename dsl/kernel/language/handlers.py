@@ -125,7 +125,7 @@ def local_array(c: Compiler, shape: Any, dtype: Any, what: str) -> ArrayValue:
 
 
 def _check_size(c: Compiler, space: str, size: int) -> None:
-    """Raise LaunchError if the arrays in local or shared memory need more bytes than a GPU has."""
+    """Raise LaunchError if the local arrays of a thread, or the shared arrays of a block, are too large for a GPU."""
     total = c.reserved[space] = c.reserved[space] + size
     if space == "shared" and total > MAX_STATIC_SHARED:
         raise LaunchError(

@@ -98,7 +98,7 @@ def _range_length(c: Compiler, value: Range) -> ScalarValue:
             far = c.apply("floor_divide", c.apply("add", far, Constant(abs(step) - 1)), Constant(abs(step)))
     else:
         counts = []
-        for rounding in ("subtract", "add"):  # up, for a positive and for a negative step
+        for rounding in ("subtract", "add"):  # (to round up: for a positive, and for a negative step)
             far = c.apply("subtract", value.stop, value.start)
             far = c.apply("add", far, c.apply(rounding, value.step, Constant(1)))
             counts.append(c.apply("floor_divide", far, value.step))

@@ -67,7 +67,7 @@ class Source:
 def source_of(function: FunctionType) -> Source:
     """Return the source of a function, which is decompiled if there is no source text.
 
-    Raises KernelSyntaxError if the function cannot be decompiled, or is a coroutine.
+    Raises KernelSyntaxError if the function is an `async` function, or has no source text and cannot be decompiled.
     """
     linecache.lazycache(function.__code__.co_filename, function.__globals__)
     return _source(function.__code__, function.__code__.co_filename)

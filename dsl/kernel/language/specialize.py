@@ -59,7 +59,7 @@ class Specialization:
     _functions: dict[Any, Any] = field(default_factory=dict)  # by device
 
     def function_on(self, device: Any) -> Any:
-        """Return the function of the kernel on a device, after compiling and loading it if necessary."""
+        """Return the kernel as a function loaded on a device, after compiling and loading it if necessary."""
         function = self._functions.get(device)
         if function is None:
             function = self._functions[device] = obtain_function(device, self.kernel)

@@ -97,7 +97,7 @@ class Conditions:
         return block.after[0] if [i.name for i in block.body] == ["pop"] else number
 
     def _value(self, number: int, block: CodeBlock) -> bool:
-        """Merge the blocks of the value ``a and b`` or ``a or b``, or return False if they have another form.
+        """Merge the blocks of the value ``a and b`` or ``a or b`` and return True, or return False for another form.
 
         The value of `a` remains on the stack if it is the result.
         """
@@ -137,7 +137,7 @@ class Conditions:
         return True
 
     def _chain(self, number: int, block: CodeBlock) -> bool:
-        """Merge the blocks of ``a < b < c``, or return False if they have another form.
+        """Merge the blocks of ``a < b < c`` and return True, or return False if they have another form.
 
         The value of `b` remains on the stack, and is dropped if ``a < b`` is false.
         """
