@@ -285,8 +285,8 @@ def _run_until_warm(program: MainProgram, last: Outcome, saved: dict[str, np.nda
 def compiled_first() -> Iterator[None]:
     """Within a ``with`` block, compile kernels before their first use, if the `interpret` setting is "auto".
 
-    Otherwise, the program would have to run until the second process, which compiles in the background, has compiled
-    all kernels.
+    Otherwise, the program would have to run repeatedly until the second process, which compiles in the background, has
+    compiled all kernels.
     """
     with override(interpret="never") if setting("interpret") == "auto" else contextlib.nullcontext():
         yield

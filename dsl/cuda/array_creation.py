@@ -102,7 +102,7 @@ def device_array(shape: Any, dtype: Any = np.float64, strides: Any = None, order
 
 
 class _Constructor(type):
-    """Metaclass of `DeviceNDArray` and `DeviceRecord`, which makes `isinstance` accept weft's arrays."""
+    """Metaclass of `DeviceNDArray` and `DeviceRecord`, which makes `isinstance` accept weft's arrays and records."""
 
     makes_records: bool
 

@@ -160,9 +160,9 @@ def _or_nan(rows: Array, found: Any) -> Any:
 
 
 def _arrange_axes(found: Any, a: Array, axis: Any, more: int, keepdims: Any, out: Any) -> Any:
-    """Move the axes of `q` to the front of a result, and apply `keepdims` and `out`.
+    """Move the axes of the quantiles to the front of a result, and apply `keepdims` and `out`.
 
-    The axes of `q` are the last `more` axes.
+    The axes of the quantiles are the last `more` axes of `found`.
     """
     kept = found.ndim - more
     if more and kept:

@@ -66,7 +66,7 @@ class Conditions:
         return block is not None and bool(block.body) and block.body[-1].name == "branch"
 
     def _condition(self, number: int, block: CodeBlock) -> bool:
-        """Merge the blocks of ``if a and b`` or ``if a or b``, or return False if they have another form."""
+        """Merge the blocks of ``if a and b`` or ``if a or b`` and return True, or return False for another form."""
         if not self._branch(block):
             return False
         for side in (0, 1):
