@@ -226,7 +226,7 @@ class KeyText(ObjectText):
         return value
 
     def _keep(self, name: str, label: str, value: str) -> str:
-        """Emit code that holds the reference to a new object, and branches to ``leave`` if its creation failed."""
+        """Emit code that keeps a new object until the call ends, and branches to ``leave`` if its creation failed."""
         return self._check(self._hold(name, value), label, "leave")
 
     def _call_object(self, function: str, *arguments: str) -> str:

@@ -1,4 +1,4 @@
-"""Special methods of `Array`, such as ``__add__``, generated from the op table."""
+"""Special methods of `Array`, such as ``__add__``, most of which are generated from the op table."""
 
 from __future__ import annotations
 
@@ -322,7 +322,7 @@ def _record_power(base: Array, exponent: Any) -> Any:
 
 
 def _array_power(self: Array, exponent: Any) -> Any:
-    """Implement ``**`` for an array, immediately if the array is small and by recording otherwise."""
+    """Implement ``**`` for an array: compute the power immediately if the array is small, and record it otherwise."""
     values = self._values
     if values is not None and values.size <= IMMEDIATE[0]:
         short = _short_power(self, exponent)

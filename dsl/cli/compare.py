@@ -314,7 +314,7 @@ def _time_table(firsts: list[Outcome], numpy_warm: float, warm: float) -> list[s
 
 
 def _describe_fusion(program: MainProgram) -> str:
-    """Run a program on weft and return a sentence about the largest kernel."""
+    """Run a program on weft, and return a sentence about the kernel that fuses the most operations."""
     with Profile() as profile, compiled_first():
         _outcome(program, True, {})
     fused = [kernel for kernel in profile.kernels if kernel.note.members]

@@ -113,7 +113,7 @@ class _Constructor(type):
 
 
 class DeviceNDArray(metaclass=_Constructor):
-    """Numba's class of device arrays. All weft arrays and all `MemoryArray` objects but single records are instances.
+    """Numba's class of device arrays. All weft arrays and `MemoryArray` objects, except single records, are instances.
 
     A call of the class creates an uninitialized array.
     """

@@ -285,7 +285,7 @@ def _made_like_at_once(own: Callable[..., Any], numpys: Callable[..., Any]) -> C
 
 
 def _described(own: Callable[..., Any], numpys: Callable[..., Any]) -> Callable[..., Any]:
-    """Wrap `own`, so that NumPy's function handles arrays in host memory."""
+    """Wrap `own`, which inspects arrays, so that NumPy's function handles arrays in host memory."""
 
     @wraps(own)
     def called(*arguments: Any, **options: Any) -> Any:

@@ -1,7 +1,8 @@
 """Size limits of immediate execution, below which NumPy is about as fast as recording.
 
 In: a function's name, its arguments and their shapes. Out: the maximum number of elements, whether a call is within the
-limit, and the results of medium-sized reductions that NumPy also computes immediately.
+limit, and the results of medium-sized reductions that NumPy also computes immediately. A medium-sized array exceeds the
+usual limit on elements, but not the larger limits of some operations.
 """
 
 from __future__ import annotations
