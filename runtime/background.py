@@ -103,7 +103,7 @@ def submit(
 ) -> Request | None:
     """Request a function call in the second process, or return None if the request is not accepted.
 
-    That is the case if there is no process, or if too many requests wait.
+    A request is not accepted if the second process is disabled or cannot be started, or if too many requests wait.
 
     Parameters
     ----------
@@ -232,7 +232,7 @@ os.register_at_fork(after_in_child=_after_fork)
 
 
 def main() -> None:
-    """Run the second process: answer requests until the process that started it has ended."""
+    """Run the second process: answer requests until the first process ends, or sends no request for `IDLE` seconds."""
     signal.signal(signal.SIGINT, signal.SIG_IGN)
     os.nice(NICE)
     sys.setrecursionlimit(10_000)

@@ -91,7 +91,7 @@ class BufferRequests:
     sizes : list of int
         The size of each buffer in bytes.
     runs : int
-        The number of times that the blocks were requested one by one.
+        The number of runs in which the buffers were requested one by one.
     call, address, words
         Prepared by the device: ``call(address, table)`` fills the entries, and returns the number of entries that it
         could not fill.

@@ -1,8 +1,8 @@
 """Listeners, such as profiles, that are notified of launches and compilations.
 
-In: a launch or compilation that is about to start. Out: the same launch or compilation, started inside every listener.
-Invariant: without a listener a plan only checks an empty tuple. Listeners are called in the thread that launches or
-compiles.
+In: a launch that is about to start, or a compilation. Out: the launch, started inside every listener, or a call to
+every listener when the compilation ends. Invariant: without a listener a plan only checks an empty tuple. Listeners are
+called in the thread that launches or compiles.
 """
 
 from __future__ import annotations

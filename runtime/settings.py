@@ -282,7 +282,7 @@ def reset_immediate() -> None:
 
 
 def limit_on(device: str) -> int:
-    """Return the maximum number of elements with which an array is created immediately on a device."""
+    """Return the maximum number of elements of arrays that are created immediately on a device."""
     return IMMEDIATE[0 if device == "cpu" else FIXED]
 
 

@@ -1,8 +1,8 @@
 """A second Python process that answers requests from this process.
 
 In: requests, as bytes. Out: answers, as bytes, in the order of the requests. Invariant: no call waits for an
-answer. The second process survives Ctrl-C. It ends when this process has ended and the current request is finished.
-Functions that wait for any child, such as ``os.wait``, do not find it.
+answer. The second process survives Ctrl-C. It finishes its current request, and then ends if this process has ended or
+has not sent a request for some time. Functions that wait for any child, such as ``os.wait``, do not find it.
 """
 
 from __future__ import annotations

@@ -1,4 +1,4 @@
-"""Exchange of values between the threads of a warp on the host CPU, as 64-bit encodings."""
+"""Code for shuffles, votes and reductions on the host CPU, shared by loops over threads and coroutines."""
 
 from __future__ import annotations
 
@@ -64,7 +64,7 @@ def reduce_warp(
     read: Callable[[int], str],
     lanes: AbstractContextManager[tuple[str, str]],
 ) -> str:
-    """Emit a reduction over the lanes of a warp: by halves for a complete warp, otherwise in lane order.
+    """Emit a reduction over the lanes of a warp: as a tree if all 32 lanes take part, otherwise in lane order.
 
     Parameters
     ----------
@@ -111,7 +111,7 @@ def _combine_next(
 
 
 def source_lane(emitter: Emitter, operation: Operation, lane: str, other: str) -> tuple[str, str]:
-    """Return the number of the lane that a shuffle reads (i32), and whether it is in the thread's group (i1)."""
+    """Return the lane that a shuffle reads (i32), and whether the shuffle's width permits reading that lane (i1)."""
     mode, width = operation.attributes.get("mode", "xor"), operation.attributes.get("width", 32)
     first = emitter.line(f"and i32 {lane}, {32 - width}")
     last = emitter.line(f"or i32 {lane}, {width - 1}")

@@ -2,9 +2,10 @@
 
 In: a threaded kernel after the passes. Out: ``void entry(i64* slots, i64 begin, i64 end)``, which runs the blocks
 [begin, end) of the grid. The block index x varies fastest, or y if the innermost loop over threads runs along y.
-Successive blocks thus access neighboring memory. After the parameters' slots come grid x, y, z, block x, y, z, the
-bytes of dynamic shared memory, and the address of the fault record. Invariant: between two synchronization points the
-threads of a block may run in any order, so the accesses of the loop over x are independent.
+Successive blocks thus access neighboring memory. The slots after those of the parameters hold the grid's
+dimensions (x, y, z), a block's dimensions, the bytes of dynamic shared memory, and the address of the fault record.
+Invariant: between two synchronization points the threads of a block may run in any order, so the accesses of the loop
+over x are independent.
 """
 
 from __future__ import annotations
@@ -266,9 +267,9 @@ def thread_loops(
     """Emit loops over the threads of a block, with axis 0 (x) or axis 1 (y) innermost.
 
     The ``with`` yields the position of a thread in loop order. `independent` tells LLVM that iterations do not depend
-    on each other. `limits` emits the range of a loop, by default all threads along its axis. At this point, the thread
-    index along the axis is 0, and the indices of the outer loops are known. The outer loops are not unrolled: with many
-    loops, LLVM would take longer than linear time.
+    on each other. `limits` emits the range of a loop, by default all threads along its axis. When `limits` is
+    called, the thread index along the axis is 0, and the indices of the outer loops are known. The outer loops are not
+    unrolled: with many loops, LLVM would take longer than linear time.
     """
     kind = scalar_type(emitter.kernel.index_dtype)
     sizes = [dialect.numbers["block_size", axis] for axis in AXES]
@@ -279,7 +280,7 @@ def thread_loops(
     note_outer = f", !llvm.loop {outer_loop}"
 
     def row(z: str, outer: str, over: int) -> str:
-        """Return the number of threads in all rows before the row with the indices `z` and `outer`."""
+        """Emit code that computes the number of threads before the row with the indices `z` and `outer`."""
         plane = emitter.line(f"mul nuw nsw {kind} {z}, {sizes[over]}")
         rows = emitter.line(f"add nuw nsw {kind} {plane}, {outer}")
         return emitter.line(f"mul nuw nsw {kind} {rows}, {sizes[1 - over]}")

@@ -25,7 +25,7 @@ class HostMath:
         self.used: dict[str, tuple[np.dtype, int, tuple[str, int] | None]] = {}
 
     def call(self, emitter: Emitter, name: str, dtype: np.dtype, operands: list[str]) -> str:
-        """Emit a call to a C library function of scalars, or an inline formula in its place."""
+        """Emit a call to a C library function on scalars, or an inline formula for functions that have one."""
         written = formula(emitter, self.target, name, dtype, operands, 0)
         if written is not None:
             return written

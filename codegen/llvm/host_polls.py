@@ -72,7 +72,10 @@ class InterruptPolls(NoPolls):
 
 
 def _iterations(o: Operation) -> int:
-    """Return the maximum number of iterations of an operation's loops. If it is unknown, return more than `SHORT`."""
+    """Return the maximum number of iterations of an operation's `repeat` loops, or more than `SHORT` if it is unknown.
+
+    With a `for` loop or a synchronization point, the number counts as unknown.
+    """
     if o.opcode in SYNCHRONIZATION or o.opcode == "for":
         return SHORT + 1
     inside = sum(_iterations(inner) for region in o.regions for inner in region.operations)

@@ -24,7 +24,7 @@ THREADS_EACH = 2  # minimum number of threads of a call per element of a private
 
 @dataclass(frozen=True)
 class _Copy:
-    """The LLVM values that describe a private copy of an array: its address, its length (0 without a copy), and a flag."""
+    """LLVM values that describe a private copy of an array: its address, its length (or 0), and whether it exists."""
 
     address: str
     count: str

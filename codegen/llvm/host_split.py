@@ -123,8 +123,8 @@ class SplitEmitter(BarrierEmitter):
     def merges_blocks(self, run: Run) -> bool:
         """Return whether one loop over threads can execute the code between two barriers for several blocks at once.
 
-        If blocks do not run in step, this must be the only run, and its threads need no memory of their own. Blocks
-        with long strides are not merged, since they reuse cache lines as tiles do (``out[x, y] = a[y, x]``).
+        If blocks do not run in step, `run` must be the only run, and its threads must not need memory of their own.
+        Blocks with long strides are not merged, since they reuse cache lines as tiles do (``out[x, y] = a[y, x]``).
         """
         kernel, split = self.kernel, self.split
         user = bool(kernel.attributes.get("explicit")) and self.dialect.target.schedule is None
@@ -159,8 +159,8 @@ class SplitEmitter(BarrierEmitter):
     def merge_blocks(self, block: str) -> str:
         """Emit code that computes how many adjacent blocks, starting with `block`, run together as one block.
 
-        The block index along this axis becomes 0, and the thread index becomes the position in the grid. Of blocks in
-        step, only those with one axis are merged, so that the threads keep their numbers.
+        The block index along this axis becomes 0, and the thread index becomes the position in the grid. Blocks in
+        step are merged only if they extend along one axis, so that the threads keep their numbers.
         """
         axis, numbers = self.split.axis, self.dialect.numbers
         names = ("block_index", "grid_size", "block_size")
@@ -198,7 +198,10 @@ class SplitEmitter(BarrierEmitter):
                 yield
 
     def threads_before(self, block: str) -> str:
-        """Emit code that computes the number of threads in the blocks before `block` in a group of blocks."""
+        """Emit code that computes the number of threads in the blocks before `block` in a group of blocks.
+
+        Also set the addresses of the block's shared memory.
+        """
         number = self.line(f"sub nuw nsw i64 {block}, {self.blocks[0]}")
         for operation, array, size in self.shared:
             offset = self.line(f"mul nuw nsw i64 {number}, {size}")
@@ -289,8 +292,8 @@ class SplitEmitter(BarrierEmitter):
     def operation(self, operation: Operation) -> None:
         """Emit an operation that is not a synchronization point.
 
-        A `leave` of the kernel marks the thread as gone. A `repeat` with synchronization points ends when all its threads
-        are gone.
+        A `leave` of the kernel marks the thread as gone. A `repeat` with synchronization points ends when all its
+        threads are gone.
         """
         # a `local` outside `local_operations` belongs to a function
         if operation.results and operation.results[0] in self.settled:

@@ -17,7 +17,7 @@ MOST_LANES = 16  # lanes of a transposed vector: the same number of vectors is i
 
 
 def emit_transposed(emitter: Writer, operation: Operation, vector_bytes: int) -> None:
-    """Emit the transposed copy of a tile, and record the pointer to the copy."""
+    """Emit code that copies a tile in transposed order, and record the pointer to the copy."""
     itemsize, size = operation.operands[0].element.itemsize, operation.attributes["size"]
     element = f"i{8 * itemsize}"
     name = f"transpose_{element}_{size}"

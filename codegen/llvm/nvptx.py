@@ -1,8 +1,8 @@
 """Code generation for GPUs: kernel IR to PTX.
 
 The entry takes the kernel's parameters in order, each with its own width. Pointers refer to global memory, or to arrays
-that are passed by value. No driver is needed. A closed table gives the minimum PTX version of each architecture, because
-LLVM ends the process for an older version.
+that are passed by value. No driver is needed. A closed table gives the minimum PTX version of each architecture,
+because LLVM ends the process for an older version.
 """
 
 from __future__ import annotations
@@ -92,7 +92,7 @@ class NvptxDialect:
                 emitter.environment[p.value] = Item(emitter.line(text))
 
     def math(self, emitter: Emitter, name: str, dtype: np.dtype, operands: list[str], lanes: int) -> str:
-        """Emit a call to a libdevice function on scalars, since kernels for GPUs have no loops with lanes."""
+        """Emit a call to a libdevice function on scalars. GPU kernels have no vectorized loops."""
         kind = scalar_type(dtype)
         if emitter.kernel.attributes.get("fast") and dtype.itemsize == 4 and name in _FAST_FUNCTIONS:
             name = f"fast_{name}"
@@ -152,7 +152,7 @@ _OPERATIONS: dict[str, Callable[[Emitter, Operation], bool | None]] = {
 
 
 def _bounds(kernel: Kernel) -> list[str]:
-    """Return the launch bounds: threads, blocks per multiprocessor, blocks per cluster, registers per thread."""
+    """Return LLVM attributes for the launch bounds: threads, blocks per multiprocessor and cluster, registers."""
     attributes = kernel.attributes
     names = ("nvvm.maxntid", "nvvm.minctasm", "nvvm.maxclusterrank")
     given = attributes.get("launch_bounds", ()) or ((attributes["block"],) if "block" in attributes else ())

@@ -60,7 +60,7 @@ def _digits(
 ) -> Any:
     """Return the conversion and the arguments for a hexadecimal or octal number with a sign or a base, as in Python.
 
-    C's printf shows the bits of a negative number instead. The sign and the base are a text, the head.
+    C's printf shows the bits of a negative number instead. The sign and the base prefix form one string, `head`.
     """
     prefix = base and {"x": "0x", "X": "0X", "o": "0o"}[letter]
     heads = ("-" + prefix, plus + prefix)
@@ -106,8 +106,8 @@ def external(emitter: Emitter, operation: Operation) -> None:
 def assembly(emitter: Emitter, operation: Operation) -> None:
     """Emit inline PTX with LLVM's placeholders and constraints.
 
-    The code is marked as convergent and as having side effects: LLVM does not remove it, and does not move it under other
-    conditions.
+    The code is marked as convergent and as having side effects: LLVM does not remove it, and does not move it under
+    other conditions.
     """
     template, constraints = (escaped(operation.attributes[key].encode()) for key in ("template", "constraints"))
     result = struct_type([emitter.type_of(v.type) for v in operation.results])

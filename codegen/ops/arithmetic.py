@@ -66,7 +66,7 @@ def either(b: KernelBuilder, x: Value, y: Value) -> Value:
 def _safe_divisor(b: KernelBuilder, x: Value, y: Value) -> tuple[Value, Value]:
     """Return a divisor that cannot trap (`y` or 1), and whether a division by `y` would trap.
 
-    The divisor `y` traps if it is 0, or if the division overflows.
+    The division traps if `y` is 0, or if the quotient overflows.
     """
     bad = test(b, "equal", y, zero(b, y))
     if y.dtype.kind == "i":

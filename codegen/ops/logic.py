@@ -57,7 +57,7 @@ def _number_extreme(strict: str, b: KernelBuilder, x: Value, y: Value) -> Value:
 
 
 def _extreme_op(name: str, strict: str, doc: str) -> OpDef:
-    """Return the op that selects the operand that is `strict` ("less" or "greater") than the other."""
+    """Return the op that selects the smaller operand if `strict` is "less", or the larger if it is "greater"."""
     ignores_nan, word = name.startswith("f"), "min" if strict == "less" else "max"
     return OpDef(
         name,
@@ -134,7 +134,7 @@ def _mixed(name: str, b: KernelBuilder, x: Value, y: Value) -> Value | None:
 
 
 def _comparison(name: str, dunder: str, doc: str) -> OpDef:
-    """Return the comparison op with the operator `dunder`, which is also LLVM's predicate without its prefix."""
+    """Return a comparison op. `dunder`, such as "lt", names Python's operator and, with a prefix, LLVM's predicate."""
     signed, unsigned = (dunder, dunder) if dunder in ("eq", "ne") else (f"s{dunder}", f"u{dunder}")
     floats = "une" if dunder == "ne" else f"o{dunder}"  # comparisons with NaN are false, except `not_equal`
     return OpDef(

@@ -77,8 +77,8 @@ def resolve_dtypes(
 
     The rules are those of NumPy 2. Operands are converted to these dtypes.
 
-    `dtype` forces the result dtype, and thereby the loop. Raises TypeError if there is no such loop: NumPy's subclass for
-    ufuncs, `NoLoopError` for other ops.
+    `dtype` forces the result dtype, and thereby the loop. Raises TypeError if there is no such loop: NumPy's subclass
+    for ufuncs, `NoLoopError` for other ops.
     """
     for kind in operands:
         if isinstance(kind, np.dtype) and not is_supported(kind):
@@ -177,8 +177,8 @@ def combine_accumulators(
     Most ops have one accumulator. argmin and argmax have two, a value and its index: NaN wins, then the extreme,
     then the lower index.
 
-    With `ascending`, all indices of the second set are larger than those of the first, which is simpler. The initial
-    index must then be 0, because an element that equals the identity never replaces the initial value.
+    With `ascending`, all indices of the second set are larger than those of the first, so that less code is needed. The
+    initial index must then be 0, because an element that equals the identity never replaces the initial value.
     """
     if name not in POSITIONS:
         return (b.op(name, first[0], second[0], dtype=first[0].type),)

@@ -29,7 +29,7 @@ def by_parts(name: str) -> Callable[..., Pair]:
 
 
 def multiply(b: KernelBuilder, x: Pair, y: Pair) -> Pair:
-    """Compute x * y, without fused operations."""
+    """Compute x * y, without fused multiply-adds."""
     real = b.op("subtract", b.op("multiply", x[0], y[0]), b.op("multiply", x[1], y[1]))
     return real, b.op("add", b.op("multiply", x[0], y[1]), b.op("multiply", x[1], y[0]))
 

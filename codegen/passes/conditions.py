@@ -1,8 +1,8 @@
 """Integer inequalities that follow from the conditions of branches.
 
-In: a threaded kernel. Out: the facts that hold where a condition is true or false, and a traversal that knows the facts
-at each operation. Invariant: two values with the same number are equal wherever both are defined, in one iteration of
-the loops around them.
+In: a threaded kernel. Out: the inequalities (facts) that hold where a condition is true or false, and a traversal that
+knows the facts at each operation. Invariant: two values with the same number are equal wherever both are defined, in
+one iteration of the loops around them.
 """
 
 from __future__ import annotations
@@ -260,7 +260,7 @@ class Implications:
         return bool(maker.attributes["value"]) if is_constant else None  # type: ignore[union-attr]
 
     def compared(self, o: Operation, truth: bool) -> Facts:
-        """Return the inequalities that hold if a comparison of integers has a given result."""
+        """Return the inequalities that hold if a comparison of signed integers has the result `truth`."""
         x, y = o.operands
         if not is_signed(x) or not is_signed(y):
             return NOTHING

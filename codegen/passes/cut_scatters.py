@@ -1,9 +1,9 @@
 """Vectorization of CPU scatters, by blocks: vector code computes the values of a block before they are written.
 
-In: a logical kernel, before `choose_lanes` and again for `serialize_inner_loops`. Out: the kernel with one serial loop
-split into blocks. Such a loop only writes, or combines, computed values at computed indices, and computing them takes
-some work. Each block first computes its indices and values into thread-local memory, then executes its writes.
-Invariant: the writes keep their order, and no memory that is read ahead is written.
+In: a logical kernel before `choose_lanes`. Out: the kernel with one serial loop split into blocks. The loop only stores
+computed values at computed indices, or updates the elements there, and the computation takes some work. Each block
+first computes its indices and values into thread-local memory, then executes its writes. Invariant: the writes keep
+their order, and no memory that is read ahead is written.
 """
 
 from __future__ import annotations
@@ -26,7 +26,7 @@ def cut_scatters(kernel: Kernel) -> Kernel:
 
     Return the kernel unchanged if there is no such loop, or if the loop reads memory that may be written.
 
-    Only loops directly inside a parallel loop are split. Threads divide the parallel loop.
+    Only loops directly inside a parallel loop are split. The threads divide the iterations of the parallel loop.
     """
     shared = [o for o in kernel.body.operations if o.opcode == "for" and o.attributes["role"] == "parallel"]
     inside = (inner for outer in shared for inner in outer.regions[0].operations)
@@ -64,7 +64,7 @@ class _Scatter:
 
     @classmethod
     def find(cls, loop: Operation) -> _Scatter | None:
-        """Return the description of a scatter loop, or None for other loops and if the values are cheap to compute."""
+        """Return the description of a scatter loop, or None for other loops and for cheap computations."""
         if loop.opcode != "for" or loop.attributes["role"] != "serial" or loop.results:
             return None
         if loop.attributes.get("step", 1) != 1 or "step_from" in loop.attributes:

@@ -4,8 +4,8 @@ In: a logical kernel and the values of its index parameters. Out: the kernel wit
 attributes have few distinct values, so that many sizes share a kernel:
 
 schedule  The mapping of the work to a GPU's threads: a `Decision` of one of the files in `schedules/`.
-kept      On a CPU, alternating names and values: `keep_rows` keeps the rows whose length is this parameter in memory with
-          room for this many points.
+kept      On a CPU, alternating parameter names and numbers: `keep_rows` stores each row whose length is the
+          parameter, in memory with room for that many elements.
 short     Alternating names and values: see `unroll_loops`.
 unrolled  Points of the launch domain per iteration of the innermost loop, if `unroll_loops` unrolls a parallel loop.
 exact     Alternating names and values: these parameters have these values. Set for the first sizes of a kernel.

@@ -199,7 +199,7 @@ class _Writer:
         return branch.results
 
     def safe_for(self, divisor: Value, dividends: Sequence[Value]) -> Iterator[Value]:
-        """Yield run-time conditions under which the short division is exact.
+        """Yield run-time conditions under which the short path gives correctly rounded quotients.
 
         Conditions on the divisor precede those on the dividends, so that quotients may reuse registers.
         """
@@ -296,7 +296,7 @@ class _Writer:
         return self.fma(self.fma(self.b.op("negative", g), g, x), h, g)
 
     def narrow_root(self, x: Value) -> Value:
-        """Return the square root of a float16 value."""
+        """Return the square root, in float32, of a float16 value or an integer of at most 16 bits."""
         own = self.is_own_root(x)
         return self.b.op("where", own, x, self.root(x))
 

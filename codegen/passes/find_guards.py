@@ -17,7 +17,7 @@ from weft.codegen.passes.linear_index import LinearIndex
 from weft.codegen.passes.split_at_barriers import BarrierSplit, Run, is_pure
 
 LARGEST_STEP = 1 << 20  # limit of the difference between adjacent threads
-LARGEST_NUMBER = 1 << 62  # limit of the numbers of threads of which only some have work
+LARGEST_NUMBER = 1 << 62  # limit of the numbers whose remainders select the threads that have work
 _DIVIDED = 200  # operations of a run that is emitted twice
 
 
@@ -158,7 +158,7 @@ class GuardFinder:
     def multiples(self, fact: Fact, run: Run) -> ThreadMultiples | None:
         """Return the threads that satisfy a guard ``x % y == 0``, or None if `fact` comes from another guard.
 
-        `fact` is one of the two inequalities. A remainder is 0 if the divisor is 0.
+        `fact` is one of the two inequalities that the guard implies. A remainder is 0 if the divisor is 0.
         """
         rest, zero = (self.conditions.values[k] for k in fact[1:])
         maker, makers = self.conditions.makers.get(zero), self.conditions.makers

@@ -1,9 +1,9 @@
 """Search for arrays that a kernel modifies only by atomics, for which CPU threads can use private copies.
 
-In: an explicit kernel. Out: for each atomic on such an array, a description of the array. A private copy needs no atomic
-instructions, and is combined with the array at the end (privatization). Invariant: the result depends on the order of
-the operations only if the elements are floats, and nothing in the kernel reads the array, provided that the arrays do
-not overlap. Overlap can be tested only when the kernel runs.
+In: a user-written kernel. Out: for each atomic on such an array, a description of the array. A private copy needs no
+atomic instructions, and is combined with the array at the end (privatization). Invariant: the result depends on the
+order of the operations only if the elements are floats, and nothing in the kernel reads the array, provided that the
+arrays do not overlap. Overlap can be tested only when the kernel runs.
 """
 
 from __future__ import annotations

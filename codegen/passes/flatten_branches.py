@@ -2,7 +2,7 @@
 
 In: a function with branches (`if`, `scope`, `leave`) and variables in local memory. Out: a function without either,
 or None if that is impossible (loops, memory, printing). Invariant: every operation of the result is an op, a cast or
-a constant, so that it can be vectorized. None can trap, so both sides of a branch may be computed.
+a constant, so that the function can be vectorized. No operation can trap, so both sides of a branch may be computed.
 """
 
 from __future__ import annotations

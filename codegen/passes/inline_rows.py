@@ -1,7 +1,8 @@
-"""Inlining of user functions, each of which earlier passes treat as a single operation.
+"""Inlining of user functions, each of which is a single op before this pass.
 
 Straight-line ops are inlined before all other passes, so that they are vectorized and split like any arithmetic. Ops
-with loops are inlined after threads or vectors have been chosen. The loops that contain them run one element at a time.
+with control flow are inlined after threads or vectors have been chosen. The loops that contain them run one element at
+a time.
 """
 
 from __future__ import annotations
@@ -17,7 +18,7 @@ from weft.codegen.passes.rewrite import Copier, Rewriter
 def has_control_flow(operation: Operation) -> bool:
     """Return whether an operation contains control flow, possibly in a user function.
 
-    Such an operation must run element by element. `for` loops are not included.
+    Such an operation must run element by element. A `for` loop alone does not count as control flow.
     """
     if operation.opcode in STRUCTURAL:
         return operation.opcode in ("if", "scope", "repeat")

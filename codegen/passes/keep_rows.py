@@ -1,8 +1,8 @@
 """Storage of values that several loops over a row use, so that each value is computed only once.
 
-In: a logical kernel. `describe_rows` gives it the ``kept`` attribute if its rows are short enough, and `keep_rows`
-receives it after lanes are chosen. Out: the first loop also writes values that later loops would recompute to
-thread-local memory, and the later loops load them. Invariant: a kept value depends on nothing that the kernel has
+In: a logical kernel. `describe_rows` gives the kernel the ``kept`` attribute if its rows are short enough, and
+`keep_rows` runs after lanes are chosen. Out: the first loop also stores, in thread-local memory, the values that later
+loops would recompute, and the later loops load them. Invariant: a kept value depends on nothing that the kernel has
 written, and is computed by the same operations.
 """
 

@@ -1,8 +1,8 @@
 """Search for indices that are multiples of the vector length and so allow aligned vector accesses.
 
-In: a logical kernel and the values of its index parameters. Out: the pointers whose accesses are whole, aligned vectors, and the
-parameters that have to be multiples of a power of two for this. For exact sizes, there are no such parameters.
-Invariant: only sizes that affect the result are examined, so that many sizes share a kernel.
+In: a logical kernel and the values of its index parameters. Out: the pointers whose accesses are whole, aligned
+vectors, and the parameters that have to be multiples of a power of two for this. For exact sizes, there are no such
+parameters. Invariant: only sizes that affect the result are examined, so that many sizes share a kernel.
 """
 
 from __future__ import annotations

@@ -15,7 +15,7 @@ EXACT = frozenset({"minimum", "maximum", "argmin", "argmax"})
 
 
 def rounds(loop: Operation) -> bool:
-    """Return whether a reduction loop rounds, so that its result depends on the order."""
+    """Return whether a reduction loop may round, so that its result may depend on the order."""
     kinds = [v.type for v in loop.results]
     return any(isinstance(kind, np.dtype) and kind.kind in "fc" for kind in kinds) and any(
         name not in EXACT for name in loop.attributes.get("combine", ())

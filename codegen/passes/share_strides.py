@@ -175,7 +175,7 @@ class _Finder:
     def advance(self, variable: Value, repeat: Operation, inside: list[Operation]) -> Operation | None:
         """Return the only store to a loop's variable in the loop, or None if there are none or several.
 
-        Every iteration that stays in the loop must end its accesses with this store. Otherwise, return None.
+        Also return None unless the store is the last access to the variable in every iteration that stays in the loop.
         """
         accesses = [o for o in inside if o.operands and o.operands[0] is variable]
         stores = [o for o in accesses if o.opcode == "store"]
@@ -234,9 +234,10 @@ class _Finder:
         return any(_EXTENTS.keys() <= set(self.counts[loop.start]) for loop in self.loops.values())
 
     def count(self, o: Operation) -> tuple[str, ...] | None:
-        """Return the opcodes of the terms and factors of an integer that consists of a few sums and products.
+        """Return the opcodes of the constants, sizes and indices whose sums and products an operation computes.
 
-        The integer then grows with the indices. Return None for other operations.
+        The constants are positive, so that the result grows with the indices. Return None for other operations, and for
+        many terms.
         """
         values = (*o.results, *o.operands)
         if not all(map(is_signed, values)):
@@ -305,7 +306,8 @@ def _commutes(o: Operation) -> bool:
 def _find_cut(loop: StridedLoop, repeat: Operation) -> Operation | None:
     """Return the operation before which to split a loop, so that the code before the loop's atomic is vectorized.
 
-    Return None if the loop has no atomic, or converts no float to an integer before the atomic.
+    Return None if the loop has no atomic, or if the code before the atomic leaves a scope or converts no float to an
+    integer.
     """
     before: list[Operation] = []
     operations, at = repeat.regions[0].operations, 0
@@ -429,7 +431,7 @@ class _Sharer(Rewriter):
         b.store(counter, b.constant(0), count)
 
     def state(self, loop: StridedLoop, repeat: Operation, counter: Value) -> tuple[Value, Value, Value]:
-        """Emit loads of a loop's current count, stop and step."""
+        """Emit code that computes a loop's current count, stop and step."""
         b = self.builder
         made = {v: o for o in program_order(repeat.regions[0].operations) for v in o.results}
         known = dict(self.map)

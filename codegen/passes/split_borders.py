@@ -218,8 +218,9 @@ class _Splitter(Copier):
     def split_in_ranges(self, operation: Operation, likely: dict[Value, bool]) -> None:
         """Rewrite an innermost loop as three loops: before, within and after the usual range.
 
-        With one comparison, there are two loops without choices. Otherwise, the outer two loops have no vectors, and the
-        three loops run only if the outer two are short. If they are long, the loop runs as a whole.
+        With one comparison, there are two loops without choices. Otherwise, the first and the last loop are not
+        vectorized, and the three loops run only if the first and the last are short. If they are long, the loop runs as
+        a whole.
         """
         b, (start, stop) = self.builder, map(self.new, operation.operands)
         low, high = self.bounds(likely)

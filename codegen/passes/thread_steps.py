@@ -1,6 +1,6 @@
 """Strides of addresses between adjacent threads along an axis of the block.
 
-The strides decide whether loops over threads are independent.
+The strides decide whether LLVM is told that the iterations of a loop over threads are independent.
 
 In: a threaded kernel and its uniform values. Out: whether the accesses of a run are contiguous, or have strides unknown
 at compile time, and the axis along which most accesses are contiguous. LLVM regroups accesses with a constant stride of

@@ -30,9 +30,10 @@ _SYNCHRONIZATION = {
 class TraceSite(NamedTuple):
     """An instrumented operation of the kernel.
 
-    `kind`: read, write, atomic, barrier, grid, warp_barrier, warp, fence or block_fence; `array`, `space`, `size`, `align`: the accessed
-    array, its address space, and the size and alignment of the access; `numbers`: number of index values in an event;
-    `valued`: whether the written value follows them; `compares`: whether the access is a compare-and-swap.
+    `kind`: read, write, atomic, barrier, grid, warp_barrier, warp, fence or block_fence; `text`: the printed operation;
+    `array`, `space`, `size`, `align`: the accessed array, its address space, and the size and alignment of the access;
+    `numbers`: number of index values in an event; `valued`: whether the written value follows them; `compares`: whether
+    the access is a compare-and-swap.
     """
 
     kind: str

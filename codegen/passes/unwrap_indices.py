@@ -65,7 +65,7 @@ class _Signs(FactWalk):
     def cannot_be_negative(self, value: Value, facts: Facts, wide: bool) -> bool:
         """Return whether an index cannot be negative if the inequalities `facts` hold.
 
-        The index is in bounds. `wide` is true for int64 indices.
+        The index is assumed to be in bounds. `wide` is true for int64 indices.
         """
         sums = [self.terms(value, exact=True)]
         values = self.conditions.values

@@ -2,9 +2,9 @@
 
 Adjacent threads reduce adjacent columns.
 
-In: a logical kernel whose items are adjacent in memory and reduce one loop, and a `ColumnReduction`. Out: the threaded
-kernel. A block has 256 threads. At most 32 of them are adjacent along the columns. The other threads share these
-columns, and process different rows.
+In: a logical kernel whose items (the columns) are adjacent in memory and are reductions over rows, and a
+`ColumnReduction`. Out: the threaded kernel. A block has 256 threads. Up to 32 adjacent threads process adjacent columns
+of one row. The other threads process other rows of these columns.
 
 A reduction combines the rows of a thread in order, then the threads of a column pairwise. The number of threads
 per column depends only on the shape of the result.

@@ -59,7 +59,7 @@ _HALF = np.dtype(np.uint32)
 class Shared:
     """A scan kernel in which several blocks share a row, with the sizes for its launch.
 
-    They are the number of blocks per row, and the size of the look-back descriptors.
+    `blocks` is the number of blocks of the launch, and `nbytes` is the size of the look-back descriptors.
     """
 
     kernel: Kernel

@@ -58,10 +58,10 @@ class Nest:
 
 
 def find_nest(kernel: Kernel) -> Nest:
-    """Return the perfectly nested parallel loops of a kernel, with their body.
+    """Return the nested parallel loops of a kernel, with the body of the innermost loop.
 
-    The loops start at 0, and their extents are known at the launch. Parallel loops that are not perfectly nested are
-    part of the body.
+    Each loop ends the body of the loop around it, and no other loop or store precedes it there. The loops start at 0,
+    and their extents are known at the launch. Other parallel loops are part of the body.
     """
     outside = {p.value for p in kernel.parameters}
     levels: list[Level] = []
@@ -107,9 +107,10 @@ def is_spread(operation: Operation) -> bool:
 
 
 def reduction_chain(loop: Operation) -> list[Operation]:
-    """Return a loop and its perfectly nested inner loops, as far as threads can share their iterations.
+    """Return a loop and the loops nested in it, as far as threads can share their iterations.
 
-    The bounds of each loop are invariant in the loops around it, and all loops have the same accumulators.
+    Each loop ends the body of the loop around it, and no other loop or store precedes it there. The bounds of each loop
+    are invariant in the loops around it, and all loops have the same accumulators.
     """
     chain = [loop]
     inside = set(loop.regions[0].parameters)
@@ -138,8 +139,8 @@ def reduction_chain(loop: Operation) -> list[Operation]:
 def prefers_columns(nest: Nest, loops: list[Operation]) -> bool:
     """Return whether accesses are contiguous along the innermost parallel loop for more bytes than along `loops`.
 
-    Only accesses inside `loops` whose element depends on a parallel loop are counted. Accesses that are contiguous along
-    both are counted only for `loops`.
+    Only accesses inside `loops` whose element depends on a parallel loop are counted. Accesses that are contiguous
+    along both are counted only for `loops`.
     """
     if not nest.levels:
         return False

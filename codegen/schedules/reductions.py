@@ -77,8 +77,8 @@ class Team:
 def split_item(nest: Nest) -> tuple[list[Operation], list[Operation]] | None:
     """Split the operations of an iteration into two parts, after the last loop that threads can share.
 
-    One thread executes the second part. Return None if there is no such loop, or if the first part has atomics, branches
-    or serial loops.
+    One thread executes the second part. Return None if there is no such loop, or if the first part has atomics,
+    branches or serial loops.
     """
     spread = [k for k, operation in enumerate(nest.item) if is_spread(operation)]
     if not spread:
@@ -362,7 +362,7 @@ def reduce_warp(
 
 
 def _combine_columns(w: ThreadWriter, team: Team, combine: Sequence[str], found: Sequence[Value]) -> list[Value]:
-    """Combine the partial results of threads that share columns, until one thread per column is left."""
+    """Combine the partial results of the threads that share a column. All of these threads get the total."""
     shared = [team.shared[k, v.dtype] for k, v in enumerate(found)]
 
     def step(distance: int) -> None:

@@ -2,7 +2,8 @@
 
 The table of schedules in `docs/architecture/codegen.md` describes each of them.
 
-`split_reductions`, `rows_and_columns`, `lookback` and `temporal_blocking` fit only kernels that were written for them. Each file has
+`split_reductions`, `rows_and_columns`, `lookback` and `temporal_blocking` fit only kernels that were written for them.
+Each file has
 
     fits(kernel, nest, sizes, exact)          the decision for these sizes, or None if the schedule does not fit; with
                                               `exact`, for these sizes only

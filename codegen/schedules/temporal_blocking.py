@@ -3,10 +3,10 @@
 The tiles of the time steps are in shared memory.
 
 In: a logical kernel written for this schedule: one parallel loop over blocks of work. Inside it, or inside serial
-loops, are perfectly nested loops with constant extents over the points of a tile (role reduce, in any order). Out:
-the threaded kernel: one thread block per block of work, with its `local` arrays in shared memory, and one or a few
-points per thread in straight-line code. Invariant: a barrier follows each tile. Within a tile, loads and stores of
-different threads to the same element have no defined order.
+loops, are perfectly nested loops with constant extents over the points of a tile. These loops have the role reduce, and
+their iterations may run in any order. Out: the threaded kernel: one thread block per block of work, with its `local`
+arrays in shared memory, and one or a few points per thread in straight-line code. Invariant: a barrier follows each
+tile. Within a tile, loads and stores of different threads to the same element have no defined order.
 """
 
 from __future__ import annotations

@@ -75,7 +75,7 @@ class HostFunction:
     A `strided` kernel has grid-stride loops, which process all elements with any number of threads.
     In a kernel with `loops`, a few threads may take long, and the order of the blocks does not matter.
     In a kernel with `private` copies of arrays, each call to the entry function creates the copies.
-    `sites` describes the synchronization points of an explicit kernel, `schedule` the launch of a GPU schedule.
+    `sites` describes the synchronization points of a user-written kernel, `schedule` the launch of a GPU schedule.
     `trace` is the number of words per event of an instrumented kernel, and `traced` describes its instrumented sites.
     """
 

@@ -36,7 +36,7 @@ SYMBOLS = (
     "clock_gettime",
     "pthread_cond_broadcast",
 )
-NAP = 50_000_000  # nanoseconds between two calls to that function
+NAP = 50_000_000  # nanoseconds between two calls to the function at `TICK`
 CLOCK = 1  # the C library's monotonic clock
 
 

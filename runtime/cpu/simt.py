@@ -1,8 +1,8 @@
 """The `simt` device, which runs the GPU schedules of fused kernels on the CPU.
 
 In: kernels whose loops were mapped to a GPU's threads, compiled for this machine. Out: the results of a GPU, block by
-block. Memory and launches of explicit kernels are those of the CPU device. Invariant: a launch has the same grid as on
-a GPU. Shared memory contains NaN, or the largest integers, at the start of each block.
+block. Memory and launches of user-written kernels are those of the CPU device. Invariant: a launch has the same grid as
+on a GPU. Shared memory contains NaN, or the largest integers, at the start of each block.
 """
 
 from __future__ import annotations

@@ -1,7 +1,8 @@
 """The event log of instrumented kernels, which record their memory accesses and barriers.
 
-In: the events of one launch, each a number of 64-bit words. Out: rows of numbers in order. Invariant: one launch is
-instrumented at a time. An exception of the reader is raised at the launch, and ends the reading.
+In: the events of one launch, each of which has the same number of 64-bit words. Out: rows of numbers in order.
+Invariant: one launch is instrumented at a time. An exception of the reader is raised at the launch, and ends the
+reading.
 """
 
 from __future__ import annotations
