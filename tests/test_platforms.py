@@ -1,4 +1,4 @@
-"""Tests of the import of weft: errors on unsupported systems and interpreters, and the garbage that remains."""
+"""Tests of the import of weft: errors on unsupported systems and interpreters, and garbage collection."""
 
 from __future__ import annotations
 

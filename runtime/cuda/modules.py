@@ -33,9 +33,9 @@ class CudaFunction:
         The driver's handle of the kernel.
     name : str
     origin : (code, int) or None
-        The source location of an explicit kernel.
+        The source location of a user-written kernel.
     schedule : BlockSchedule
-        The block schedule of a fused kernel. The user chooses grid and block of an explicit kernel.
+        The block schedule of a fused kernel. The user chooses the grid and the block of a user-written kernel.
     cooperative : bool
         Whether all blocks of a launch must run at the same time.
     by_value : tuple of int

@@ -1,8 +1,8 @@
 """Copies between pageable host memory and a GPU, through blocks of pinned memory.
 
 In: host arrays, addresses and a stream. Out: copies. Invariant: an upload returns when the host array may be changed,
-possibly before the copy to the device. A download returns when the elements have arrived. The host copies one block
-while the GPU transfers the other. Ctrl-C interrupts uploads and downloads.
+possibly before the copy to the device has ended. A download returns when the elements have arrived. The host copies one
+block while the GPU transfers another. Ctrl-C interrupts uploads and downloads.
 """
 
 from __future__ import annotations

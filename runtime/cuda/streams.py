@@ -47,8 +47,9 @@ class CudaEvent:
     ----------
     driver : Driver
     order : StreamOrder or None
-        The order of the user's events. It gives the default stream of `record`, and lets the device's own stream wait
-        for the user streams before the event is recorded in the device's own stream.
+        The order of the device's streams, for an event of the user. It gives the default stream of `record`, and lets
+        the device's own stream wait for the user streams before the event is recorded in the device's own stream.
+        None for an internal event.
     timing : bool
     """
 

@@ -1,6 +1,6 @@
 """A command that runs the clients' cases and programs, and writes the results to ``docs/package_results.md``.
 
-``python -m tests.clients``, with the packages of the extra ``clients`` installed. Each package's cases (`interop`) and each
+``python -m tests.clients`` requires the packages of the extra ``clients``. Each package's cases (`interop`) and each
 program (`packages`) run in separate processes. The document keeps its sections about missing packages, and lists
 programs whose packages are missing as not run.
 """

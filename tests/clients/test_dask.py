@@ -1,4 +1,7 @@
-"""dask arrays whose chunks are weft arrays, in one process and on a cluster of two workers: ``pytest -m clients``."""
+"""Tests of dask arrays whose chunks are weft arrays, in one process and on a cluster of two workers.
+
+Opt-in: ``pytest -m clients``.
+"""
 
 from __future__ import annotations
 

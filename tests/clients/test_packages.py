@@ -1,6 +1,7 @@
-"""Programs that pass NumPy arrays to other packages print the same output under ``python`` and ``weft run``.
+"""Tests that programs with other packages print the same output under ``python`` and ``weft run``.
 
-Opt-in: ``pytest -m clients``. Programs whose packages are missing are skipped.
+The programs pass NumPy arrays to the packages. Opt-in: ``pytest -m clients``. Programs whose packages are missing are
+skipped.
 """
 
 from __future__ import annotations

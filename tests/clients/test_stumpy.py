@@ -1,6 +1,6 @@
-"""stumpy's GPU matrix profile runs on the CPU device.
+"""Test that stumpy's GPU matrix profile runs on the CPU device.
 
-Only its import of ``numba.cuda`` is redirected to `weft.cuda`.
+Only stumpy's import of ``numba.cuda`` is redirected to `weft.cuda`.
 
 Opt-in: ``pytest -m clients tests/clients`` where stumpy is installed.
 """

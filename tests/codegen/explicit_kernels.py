@@ -1,4 +1,7 @@
-"""Explicit kernels for tests of code generation, with their arguments, launches and expected results."""
+"""Explicit kernels for tests of code generation, with their arguments, launches and expected results.
+
+An explicit kernel is written in terms of threads and blocks, like the kernels of users.
+"""
 
 from __future__ import annotations
 
@@ -117,7 +120,7 @@ def votes() -> Program:
 
 
 def warp_reductions(dtype: Any, kind: str, mask: int, known: bool = True) -> Program:
-    """Return a kernel that reduces values over the lanes of each warp that are in `mask`.
+    """Return a kernel that reduces the values of those lanes of each warp that are in `mask`.
 
     The mask is a constant of the kernel if `known`, otherwise an argument.
     """

@@ -3,8 +3,8 @@
 Each program is interpreted forwards and backwards. It is also compiled for the CPU twice: to loops between barriers,
 and to one coroutine per thread. All four results must have the same bits. The program is also compiled for a GPU, and
 with ``--assemble`` assembled. Each program has one correct result: all threads concerned reach each synchronization
-point, and no memory that a thread writes between two barriers is accessed by another thread. The command needs its own
-process, since wrong code may crash it.
+point, and no memory that a thread writes between two barriers is accessed by another thread between them. The command
+needs its own process, since wrong code may crash it.
 """
 
 from __future__ import annotations

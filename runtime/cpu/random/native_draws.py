@@ -73,7 +73,7 @@ def ziggurats() -> np.ndarray:
     """Return NumPy's tables for drawing normal and exponential numbers by the ziggurat method.
 
     The words of the tables are limits, scale factors and densities, and the limits shifted to the bits of an output that
-    contain the position. The tables in float32 follow.
+    contain the position within a layer. The tables in float32 follow.
     """
     tables = np.load(Path(__file__).with_name("ziggurat.npy"))
     shifted = tables[:, :1] << np.array([12, 11], np.uint64).reshape(2, 1, 1)

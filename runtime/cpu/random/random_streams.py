@@ -212,7 +212,7 @@ def _read_half(method: Drawing, words: np.ndarray, half: int) -> None:
 def _index(code: Code, engine: Engine, words: np.ndarray, count: int) -> tuple[np.ndarray, int, tuple[int, int]]:
     """Compute the index of a random stream: the generator's state at the start of each block of steps.
 
-    Return the stream's words, the state behind its elements, and the half of a step that is left.
+    Return the stream's words, the state after its elements, and the unused half of the last output.
     """
     tables = address_of(ziggurats()), address_of(engine.distances)
     slots = array("q", [0, address_of(words), *tables, 0, 0, 0, 0])

@@ -1,4 +1,4 @@
-"""Tests of explicit kernels: they are printed, parsed and verified, and interpreted before and after the passes."""
+"""Tests of printing, parsing, verifying and interpreting explicit kernels, before and after the passes."""
 
 from __future__ import annotations
 
