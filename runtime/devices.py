@@ -178,7 +178,7 @@ def select_device(name: str | Device | None) -> None:
 
 @contextmanager
 def device(name: str | Device) -> Iterator[Device]:
-    """Create the calling thread's new arrays on this device within the ``with`` block."""
+    """Create the calling thread's new arrays on the given device within the ``with`` block."""
     chosen = get_device(name)
     _stack.devices.append(chosen)
     try:

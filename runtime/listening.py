@@ -94,7 +94,7 @@ class Listening:
 
 
 def kernel_number(digest: str) -> int:
-    """Return the number that identifies a kernel in the notes for listeners."""
+    """Return the number, computed from a kernel's digest, that identifies the kernel in the notes for listeners."""
     return int(digest[:15], 16)
 
 

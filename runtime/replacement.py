@@ -66,7 +66,7 @@ class Replacement:
         return self._over
 
     def install_if_due(self, calls: int) -> None:
-        """Replace the Python functions by native code if it is due after `calls` calls."""
+        """Replace the Python functions by native code if the replacement is due after `calls` calls."""
         if self.is_due(calls):
             module, _, name = self._install.rpartition(".")
             getattr(import_module(module), name)()

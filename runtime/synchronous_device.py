@@ -246,7 +246,7 @@ _ABSENT = (
 
 
 def _attributes() -> dict[str, int]:
-    """Return the emulated GPU's attributes, which user-written kernels can query."""
+    """Return the device attributes that programs query, with the values of an emulated GPU."""
     return {
         "MAX_THREADS_PER_BLOCK": MAX_THREADS,
         "MAX_BLOCK_DIM_X": MAX_THREADS,

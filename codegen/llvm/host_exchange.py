@@ -20,13 +20,13 @@ def site_of(operation: Operation) -> str:
 
 
 def to_bits(emitter: Emitter, text: str, dtype: np.dtype) -> str:
-    """Return the 64-bit encoding of a value."""
+    """Emit code that encodes a value as an i64: its bits, zero-extended."""
     text, size = emitter.as_integer(text, dtype), bit_width(dtype)
     return text if size == 64 else emitter.line(f"zext i{size} {text} to i64")
 
 
 def from_bits(emitter: Emitter, text: str, dtype: np.dtype) -> str:
-    """Return the value of dtype `dtype` whose 64-bit encoding is `text`."""
+    """Emit code that decodes a value of dtype `dtype` from the i64 `text`."""
     if (size := bit_width(dtype)) != 64:
         text = emitter.line(f"trunc i64 {text} to i{size}")
     return emitter.from_integer(text, dtype)
@@ -95,7 +95,7 @@ def reduce_warp(
 def _combine_next(
     emitter: Emitter, name: str, dtype: np.dtype, addresses: tuple[str, str], value: str, takes_part: str
 ) -> None:
-    """Combine a thread's value with a reduction's total in memory, if the thread participates.
+    """Emit code that combines a thread's value with a reduction's total in memory, if the thread participates.
 
     `addresses` are the addresses of the total and of a flag, which is set once the total has a value.
     """

@@ -65,7 +65,7 @@ class GridDialect(HostDialect):
         emitter.notes = self.notes
 
     def read_sizes(self, emitter: Emitter) -> None:
-        """Load the dimensions of the grid and of a block."""
+        """Emit loads of the dimensions of the grid and of a block, and of the size of dynamic shared memory."""
         first = len(emitter.kernel.parameters)
         for k, name in enumerate(("grid_size", "block_size")):
             for axis in AXES:
@@ -98,7 +98,7 @@ class GridDialect(HostDialect):
     # -- memory -------------------------------------------------------------------------------
 
     def reserve_shared(self, emitter: Emitter) -> None:
-        """Allocate shared memory once for all blocks, without clearing it between blocks."""
+        """Emit code that allocates shared memory once for all blocks, and does not clear it between blocks."""
         for operation in emitter.kernel.walk():
             if operation.opcode == "shared":
                 self.shared.append(operation)

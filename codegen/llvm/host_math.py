@@ -1,4 +1,4 @@
-"""C library functions in loops over threads, which LLVM vectorizes.
+"""Calls to C library functions in loops over threads that LLVM vectorizes.
 
 A value must not depend on whether it is computed in a vector or in a remainder. The scalar form therefore also calls
 the vector function, with one value. Each function is wrapped, and the scalar wrapper declares its vector forms to LLVM.

@@ -1,7 +1,7 @@
 """Polling for interrupts in the loops of threaded kernels, so that Ctrl-C can end any kernel.
 
-In: a kernel's loops. Out: an iteration counter, and after a number of iterations a call to the function whose address
-is in the fault record (0: none), with the record as argument. Invariant: the function either returns or ends the
+In: a kernel's loops. Out: code that counts iterations and, at regular intervals, calls the function whose address is in
+the fault record (if it is not 0), with the record as argument. Invariant: the function either returns or ends the
 kernel. A loop that LLVM can vectorize contains no poll.
 """
 

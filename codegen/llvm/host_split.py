@@ -1,8 +1,9 @@
 """Emission of threaded kernels for the host CPU, as loops over threads between synchronization points.
 
-In: a kernel after the passes, and its split. Out: the text of a module. Invariant: a value that passes from one run
-to another is in an array with one element per thread, written where it is computed. A variable that outlives a run is
-loaded from its array at the start of a run and stored at the end.
+In: a kernel after the passes, and its `BarrierSplit`. Out: the text of a module. Invariant: a value that passes from
+one run (the code between two synchronization points) to another is in an array with one element per thread, written
+where it is computed. A variable that outlives a run is loaded from its array at the start of a run and stored at the
+end.
 """
 
 from __future__ import annotations
@@ -249,7 +250,7 @@ class SplitEmitter(BarrierEmitter):
         return limits
 
     def row_range(self, taken: tuple[str, str], before: str, start: str, stop: str) -> tuple[str, str]:
-        """Emit code that intersects a range of x thread indices with the range `taken` of a block group's threads."""
+        """Emit code that limits a range of x thread indices to the threads `taken` of a group of blocks."""
         kind, numbers = scalar_type(self.kernel.index_dtype), self.dialect.numbers
         y, z = numbers["thread_index", 1], numbers["thread_index", 2]
         plane = self.line(f"mul nuw nsw {kind} {z}, {numbers['block_size', 1]}")
@@ -264,7 +265,7 @@ class SplitEmitter(BarrierEmitter):
         return ends[0], self.call(f"llvm.smax.{kind}", kind, [(kind, ends[1]), (kind, ends[0])])
 
     def poison_shared(self) -> None:
-        """Fill shared memory with a fixed byte, so that a block cannot read values of the previous block."""
+        """Emit code that fills shared memory with a fixed byte, to hide the values of the previous block."""
         for operation in self.dialect.shared:
             address, size = self.environment[operation.results[0]].text, operation.attributes["count"]
             size *= operation.results[0].element.itemsize
@@ -422,7 +423,7 @@ class SplitEmitter(BarrierEmitter):
             self.do(f"store {kind} {text}, ptr {address}, align {dtype.itemsize}")
 
     def close_variable(self, root: Value, run: Run) -> None:
-        """Store a variable at the end of a run (code between barriers), if later runs load it."""
+        """Emit a store of a variable at the end of a run (code between barriers), if later runs load it."""
         split = self.split
         if root not in split.kept or root not in split.single:
             return
@@ -462,7 +463,7 @@ class SplitEmitter(BarrierEmitter):
         self.operation(maker)
 
     def store_values(self, values: Iterable[Value]) -> None:
-        """Store the values that later runs (code between barriers) use, in arrays with one element per thread."""
+        """Emit stores of values that later runs (code between barriers) use, in arrays with one element per thread."""
         for value in values:
             self.here.add(value)
             if value in self.split.crossing:

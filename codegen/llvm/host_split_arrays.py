@@ -1,10 +1,10 @@
 """Arrays with one element per thread, for kernels that run as loops over threads.
 
-In: requests for arrays during emission. Out: their addresses, known at the start of the entry. Invariant: an array
-begins at a multiple of 64 bytes. `linear` is the number of the current thread.
+In: requests for arrays during emission. Out: their addresses, computed at the start of the entry function. Invariant:
+an array begins at a multiple of 64 bytes. `linear` is the number of the current thread.
 
-Blocks that run in step form groups. The arrays and the shared memory of a group fit in the L2 cache. If a kernel has
-neither, all blocks of a call form one group.
+Blocks that run in step form groups. The arrays and the shared memory of a group of several blocks fit in the L2 cache.
+If a kernel has neither, all blocks of a call form one group.
 """
 
 from __future__ import annotations
@@ -125,26 +125,26 @@ class ArrayEmitter(Emitter):
             self.shared.append((o, f"%shared{len(self.shared)}", size))
 
     def slot(self, array: str, kind: str, number: str = "", count: int = 1) -> str:
-        """Return the address of the array element for a thread, by default the current thread."""
+        """Emit code that computes the address of a thread's array element, by default that of the current thread."""
         index = number or self.linear
         if count != 1:
             index = self.line(f"mul nuw nsw i64 {index}, {count}")
         return self.line(f"getelementptr inbounds {kind}, ptr {array}, i64 {index}")
 
     def load_value(self, value: Value, array: str, number: str = "") -> str:
-        """Load a value of a thread, by default the current thread, from the thread's element of `array`."""
+        """Emit a load of a value from a thread's element of `array`, by default that of the current thread."""
         kind, size = memory_of(value)
         text = self.line(f"load {kind}, ptr {self.slot(array, kind, number)}, align {size}{NOTE}")
         return text if isinstance(value.type, Pointer) else self.as_value(text, value.type, 0)
 
     def store_value(self, value: Value, array: str) -> None:
-        """Store a value of the current thread in its element of `array`."""
+        """Emit a store of a value to the current thread's element of `array`."""
         (kind, size), text = memory_of(value), self.scalar_of(value)
         text = text if isinstance(value.type, Pointer) else self.as_memory(text, value.type, 0)
         self.do(f"store {kind} {text}, ptr {self.slot(array, kind)}, align {size}{NOTE}")
 
     def load_byte(self, array: str, thread: str = "", note: str = "") -> str:
-        """Load a thread's element of an array of bytes."""
+        """Emit a load of a thread's element of an array of bytes."""
         return self.line(f"load i8, ptr {self.slot(array, 'i8', thread)}, align 1{note}")
 
     def clear(self, address: str, nbytes: str, byte: int = 0) -> None:

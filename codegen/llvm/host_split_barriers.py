@@ -56,11 +56,11 @@ class BarrierEmitter(ArrayEmitter):
         self.ranges[branch] = self.line(f"load i64, ptr {first}, align 8"), self.line(f"load i64, ptr {end}, align 8")
 
     def load_mask(self, branch: Branch, warp: str) -> str:
-        """Load the elements of a branch's mask that belong to the threads of a warp."""
+        """Emit a load of the elements of a branch's mask that belong to the threads of a warp."""
         return self.line(f"load {MASK}, ptr {self.slot(self.masks[branch], MASK, warp)}, align 32")
 
     def store_contribution(self, operation: Operation) -> None:
-        """Store a thread's contribution to a synchronization point, or its decision at a branch."""
+        """Emit a store of a thread's contribution to a synchronization point, or its decision at a branch."""
         if operation in self.split.in_step:
             taken = self.line(f"zext i1 {self.scalar_of(operation.operands[0])} to i8")
             for k in (0, 1):
@@ -244,7 +244,7 @@ class BarrierEmitter(ArrayEmitter):
             yield thread, self.line(f"and i32 {self.line(f'trunc i64 {thread} to i32')}, 31")
 
     def load_result(self, operation: Operation) -> None:
-        """Load the result of a synchronization point for the current thread."""
+        """Emit a load of the result of a synchronization point for the current thread."""
         match operation.opcode:
             case "vote":
                 text = self.load_vote(operation)
@@ -256,18 +256,18 @@ class BarrierEmitter(ArrayEmitter):
         self.set(operation, Item(text))
 
     def load_of_warp(self, array: str, kind: str, size: int) -> str:
-        """Load the element of `array` for the current thread's warp."""
+        """Emit a load of the element of `array` for the current thread's warp."""
         warp = self.line(f"lshr i64 {self.linear}, 5")
         return self.line(f"load {kind}, ptr {self.slot(array, kind, warp)}, align {size}{NOTE}")
 
     def load_vote(self, operation: Operation) -> str:
-        """Load the result of a warp vote for the current thread."""
+        """Emit a load of the result of a warp vote for the current thread."""
         ballots, members = self.stored_results[operation]
         ballot = self.load_of_warp(ballots, "i32", 4)
         return vote_result(self, operation.attributes["kind"], ballot, lambda: self.load_of_warp(members, "i32", 4))
 
     def load_shuffle(self, operation: Operation) -> str:
-        """Load another lane's value for the current thread, or the thread's own value if that lane is inactive."""
+        """Emit a load of another lane's value, or of the current thread's own value if that lane is inactive."""
         if operation.opcode == "shuffle_xor":
             value, other = operation.operands[0], str(operation.attributes["mask"])
         else:
@@ -302,12 +302,12 @@ class BarrierEmitter(ArrayEmitter):
     def load_shifted(
         self, operation: Operation, value: Value, source_lane: tuple[str, str, str], distance: str, partial: bool
     ) -> str:
-        """Load the value of the lane at `distance` (i32, the same for all lanes) above or below the thread's own lane.
+        """Emit a load of a value from `distance` lanes (i32, the same for all lanes) above or below the current lane.
 
-        If there is no such lane, load the thread's own value. `source_lane` consists of whether the group has such a
-        lane, the number of that lane, and the number of the current lane. `partial` states whether some lanes may not
-        participate. The addresses of adjacent threads are adjacent, so that LLVM uses vector loads. Values of threads
-        that do not exist are loaded from the padding of the arrays, and not used.
+        If there is no such lane, the code loads the thread's own value. `source_lane` consists of whether the group has
+        such a lane, the number of that lane, and the number of the current lane. `partial` states whether some lanes
+        may not participate. The addresses of adjacent threads are adjacent, so that LLVM uses vector loads. Values of
+        threads that do not exist are loaded from the padding of the arrays, and not used.
         """
         inside, source, lane = source_lane
         kind, mode = self.type_of(value.type), operation.attributes.get("mode", "xor")

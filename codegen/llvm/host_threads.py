@@ -1,7 +1,7 @@
 """LLVM text of threaded kernels for the host.
 
 In: a threaded kernel after the passes, written by a user or by a GPU schedule. Out: its text, its external symbols,
-and the locations of its synchronization points. This module is imported only for such kernels.
+and additions to its launch parameters. This module is imported only for such kernels.
 """
 
 from __future__ import annotations

@@ -1,8 +1,8 @@
 """Code generation for GPUs: kernel IR to PTX.
 
 The entry takes the kernel's parameters in order, each with its own width. Pointers refer to global memory, or to arrays
-that are passed by value. No driver is needed. A closed table gives the minimum PTX version of each architecture,
-because LLVM ends the process for an older version.
+that are passed by value. No driver is needed. The table in `codegen/target.py` lists the minimum PTX version of each
+architecture, because LLVM ends the process for an older version.
 """
 
 from __future__ import annotations

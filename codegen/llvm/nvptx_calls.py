@@ -1,4 +1,4 @@
-"""PTX of calls from a kernel to other code: printing, libdevice functions and inline PTX."""
+"""PTX of `print`, of calls to libdevice functions and linked code, and of inline PTX."""
 
 from __future__ import annotations
 

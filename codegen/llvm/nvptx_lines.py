@@ -1,7 +1,7 @@
 """Metadata of GPU modules: flags, and source lines for profilers and error reports.
 
-In: an emitter with finished functions, and the user's line for each of its lines. Out: the same code with metadata.
-Invariant: if lines are requested, every instruction has one, as LLVM requires.
+In: an emitter with finished functions, and the user's source line for each emitted line. Out: the same code with
+metadata. Invariant: if source lines are requested, every instruction has one, as LLVM requires.
 """
 
 from __future__ import annotations

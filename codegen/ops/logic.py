@@ -41,7 +41,10 @@ def _logical_not(b: KernelBuilder, x: Value | pairs.Pair) -> Value:
 
 
 def _extreme(strict: str, b: KernelBuilder, x: Value, y: Value) -> Value | None:
-    """Expand `minimum` or `maximum` of floats or bools into simpler operations, which propagate NaN."""
+    """Expand `minimum` or `maximum` of floats or bools into simpler operations, which propagate NaN.
+
+    Return None for integers, which have a lowering.
+    """
     if _kind(x) == "b":
         return b.op("bitwise_and" if strict == "less" else "bitwise_or", x, y)
     if _kind(x) != "f":

@@ -3,7 +3,7 @@
 They consist of 128-bit arithmetic on pairs of words, and output functions.
 
 `weft.dsl.arrays.random_arrays` composes these ops. The ops whose names begin with "_random" return the numbers. An
-array of such numbers is cheap to recompute, so the array is not materialized for a variable that still refers to it.
+array of such numbers is cheap to recompute, so it is not materialized merely because a variable still refers to it.
 """
 
 from __future__ import annotations

@@ -92,7 +92,7 @@ def _vectors(inside: list[Operation]) -> int:
 
 
 def _width(operation: Operation, inside: list[Operation]) -> int:
-    """Return the size in bytes of the widest elements of vectors in a loop.
+    """Return the size in bytes of the widest vector elements in a loop.
 
     Indices that grow by a constant stay scalars, unless an operation other than index arithmetic uses them.
     """

@@ -68,7 +68,7 @@ class Implications:
         self._follow(kernel.body.operations, ChainMap())
 
     def _follow(self, operations: Iterable[Operation], held: Held) -> bool:
-        """Record the contents of variables at each load, and return whether the block has no `leave` at its end."""
+        """Record the contents of variables at each load. Return False if a `leave` ends the block, otherwise True."""
         for o in operations:
             if o.opcode == "leave":
                 return False
@@ -326,7 +326,7 @@ class FactWalk:
 
 
 def _joined(ends: Iterable[Facts | None]) -> Facts | None:
-    """Return the facts that hold where several paths join, or None if no path gets there.
+    """Return the facts that hold where several paths join, or None if no path reaches this point.
 
     `ends` are the facts at the ends of the paths, None for an end that is not reached.
     """

@@ -1,6 +1,7 @@
 """Replacement of composite ops by simpler ops, and of float16 arithmetic by float32 arithmetic.
 
-Afterwards only ops with a lowering for their operands' dtype kind remain, and minima and maxima that are instructions.
+Afterwards only ops with a lowering for their operands' dtype kind remain, and minima and maxima for which the target
+has instructions.
 """
 
 from __future__ import annotations

@@ -1,8 +1,9 @@
 """Search for guards such as ``if i < n``, which limit the threads that have work.
 
-In: a kernel that is split into runs. Out: for each run, or for each of two parts of the run, bounds of the thread
-indices, and the comparisons that are constant within these bounds. A thread outside the bounds has no effect.
-Invariant: a thread outside the bounds of a run stores nothing that another thread or another run can read.
+In: a kernel that is split into runs (the code between two barriers). Out: for each run, or for each of two parts of the
+run, bounds of the thread indices, and the comparisons that are constant within these bounds. A thread outside the
+bounds has no effect. Invariant: a thread outside the bounds of a run stores nothing that another thread or another run
+can read.
 """
 
 from __future__ import annotations
@@ -220,7 +221,7 @@ class GuardFinder:
         return []
 
     def part(self, run: Run, condition: Value, truth: bool) -> RunGuards | None:
-        """Return the guards of threads for which a condition is `truth`, or None if the condition is no exact bound."""
+        """Return the guards of threads for which a condition is `truth`, or None if it is not an exact bound."""
         facts, others = (self.conditions.implied(condition, side) for side in (truth, not truth))
         if len(facts) != 1 or len(others) != 1:
             return None
@@ -280,7 +281,7 @@ def _is_global(o: Operation) -> bool:
 
 
 class _Effects(FactWalk):
-    """Traversal that collects the inequalities common to all observable effects between two barriers."""
+    """Traversal that finds the inequalities that hold at every observable effect between two barriers."""
 
     def __init__(self, finder: GuardFinder, exits: bool) -> None:
         super().__init__(finder.conditions)

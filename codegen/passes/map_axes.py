@@ -11,8 +11,8 @@ per_block, most_blocks
            number gives the same result, since blocks continue at the stride of the grid. With most_blocks 0, each
            block processes only its own items, so all blocks must run.
 row_limits, column_lanes
-           The limits of the number of threads that share a row (a `RowLimits`, or empty), and the number of columns per
-           thread (or 0), if the launch chooses the number of threads that share a row or are side by side.
+           For kernels whose launches choose how many threads share a row or are side by side: the limits of the number
+           of threads that share a row (a `RowLimits`, or empty), and the number of columns per thread (or 0).
 
 The threaded kernel uses one axis (0) of blocks and threads. Control flow around barriers is uniform in the block, and
 control flow around shuffles is uniform in the warp. The conditions of this control flow depend only on shapes. The tree

@@ -1,7 +1,7 @@
 """Merging of two kernels into one: a block reduction, and the kernel that combines its partial results.
 
 In: two logical kernels, of which the second reads the results of the first. Out: one kernel with the operations of
-both and the ``merged`` attribute. The GPU block that finishes the first part last runs the second part
+both and the ``merged`` attribute. The last GPU block to finish the first part runs the second part
 (`split_reductions.py`). The ``counter`` parameter is its completion counter: a 32-bit zero that blocks increment, and
 that the last block resets to zero.
 """

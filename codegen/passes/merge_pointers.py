@@ -1,7 +1,8 @@
-"""Unification of the pointers that point into the same array, so that neighboring points can share loads.
+"""Unification of the pointers that point into the same array, so that neighboring stencil points can share loads.
 
 In: a logical kernel, and for some pointer parameters another parameter that points into the same memory, with their
-distance in elements. Out: the kernel with constant offsets in its indices instead. The parameters are kept.
+distance in elements. Out: the kernel, which accesses the other parameter with constant offsets instead. The replaced
+parameters are kept.
 """
 
 from __future__ import annotations

@@ -451,7 +451,7 @@ class _Sharer(Rewriter):
         del self.indices[loop.variable]
 
     def renew(self, values: tuple[Value, ...]) -> tuple[Value, ...]:
-        """Give the results of copied operations new names."""
+        """Return new values for the results of an operation that is copied several times."""
         if not self.copies:
             return super().renew(values)
         new = tuple(self.builder.fresh(value.type) for value in values)

@@ -1,10 +1,10 @@
 """Splitting of kernels at their synchronization points, into sections without synchronization.
 
-In: a threaded kernel with synchronization points that all threads of a block reach together. Out: a list of steps for
-each block of operations that contains them: runs, synchronization points, and operations executed once for all
-threads (common values, and the control flow around synchronization points). Invariant: between two synchronization
-points the order of the threads does not matter. A value that one run computes and another needs is recorded as
-passing between them, or cheap to recompute.
+In: a threaded kernel with synchronization points that all threads of a block, or of a branch, reach together. Out: a
+list of steps for each block of operations that contains them: runs, synchronization points, and operations executed
+once for all threads (common values, and the control flow around synchronization points). Invariant: between two
+synchronization points the order of the threads does not matter. A value that one run computes and another needs is
+recorded as passing between them, or cheap to recompute.
 """
 
 from __future__ import annotations

@@ -1,8 +1,9 @@
 """Tiling of loops that read one operand along rows and another operand along columns.
 
-In: a logical kernel whose loops have lanes. Out: the kernel with tiled loops where a loop with lanes contains a load
-that is contiguous along the enclosing loop. Such a load reads from a transposed copy of its tile. Memory is then read
-in whole cache lines, and each line is read once. Invariant: the kernel does not write the copied memory.
+In: a logical kernel whose innermost loops are vectorized. Out: the kernel with tiled loops where a vectorized loop
+contains a load that is contiguous along the enclosing loop. Such a load reads from a transposed copy of its tile.
+Memory is then read in whole cache lines, and each line is read once. Invariant: the kernel does not write the copied
+memory.
 """
 
 from __future__ import annotations
@@ -152,7 +153,7 @@ class _Tiling:
         return [o for o in found if is_linear(o.operands[1], self.outer.regions[0].parameters[0], self.made)]
 
     def _rows(self, top: Value, below: Value, left: Value, beyond: Value, tiles: list[Value]) -> None:
-        """Write the loops over the rows of a tile, with transposed operands loaded from tiles."""
+        """Emit the loops over the rows of a tile, with transposed operands loaded from tiles."""
         b = self.builder
         row, column = self.outer.regions[0].parameters[0], self.inner.regions[0].parameters[0]
         tile_of = dict(zip(self.loads, tiles, strict=True))

@@ -92,7 +92,7 @@ class _Tracer(Rewriter):
         return pointer
 
     def access(self, builder: KernelBuilder, operation: Operation) -> None:
-        """Instrument an access to an element."""
+        """Emit the `trace` of an access to an array element."""
         pointer, index = operation.operands[:2]
         assert isinstance(pointer.type, Pointer)
         dtype, space = pointer.type.dtype, pointer.type.space

@@ -53,7 +53,7 @@ class _Signs(FactWalk):
         self._terms: dict[tuple[int, bool], Sum] = {}
 
     def visit(self, o: Operation, facts: Facts) -> None:
-        """Record an operation that adjusts a negative index, if the index cannot be negative."""
+        """Record an operation that would adjust a negative index, if the index cannot be negative."""
         if "index" in o.attributes:
             value, wide = o.operands[2], o.attributes["index"] == "int64"
             maker = self.conditions.makers.get(value)

@@ -171,7 +171,7 @@ class AnyRowWriter(RowWriter):
 
     @property
     def stop(self) -> Value:
-        """The index at which the row ends."""
+        """The index at which the row ends, or the start of the row if the thread has no row."""
         return self.w.choose(self.team.active, super().stop, self.start)
 
     def spans(self, count: int) -> Value | int:

@@ -121,7 +121,7 @@ def _columns_of(row: RowNest, index: Value) -> int:
 
 
 def _power_of_two(number: int, most: int) -> int:
-    """Return the smallest power of two that is at least `number`, but at most `most`."""
+    """Return the smallest power of two that is at least `number`, or `most` if that is less."""
     found = 1
     while found < most and found < number:
         found *= 2

@@ -164,7 +164,7 @@ def write(kernel: Kernel, nest: Nest, decision: LookbackScan, target: Target) ->
 
 
 def _take_block_number(w: ThreadWriter, descriptors: Value) -> tuple[Value, Value]:
-    """Take this block's number in the order in which blocks start, and return it with the tag of the launch."""
+    """Return this block's number in the order in which blocks start, and the tag of the launch."""
     b = w.builder
     held = w.shared_array(_WORD, 1)
     low = w.number(2**32 - 1, _WORD)

@@ -1,6 +1,6 @@
 """The structure of a logical kernel: its parallel loops, and the operations in their innermost body.
 
-In: a logical kernel. Out: a `Nest`, and answers about it: which loops can be distributed over threads, which
+In: a logical kernel. Out: a `Nest`, and properties of it: which loops can be distributed over threads, which
 dimension is contiguous, and how many registers a body needs. The kernel is not changed.
 """
 

@@ -1,9 +1,9 @@
 """The GPU schedule of pointwise kernels over several loops, such as broadcasts, slices and stencils.
 
-In: a logical kernel without loops in its items, and a `RowPlanes`. Out: the threaded kernel. Adjacent threads follow
-the innermost loop, with whole vectors if these are aligned. Each thread computes several rows, so that data shared by
-adjacent rows is read once. A block computes the position of its tile by one division. A thread computes its elements
-without divisions.
+In: a logical kernel without loops in its items, and a `RowPlanes`. Out: the threaded kernel. Adjacent threads process
+adjacent elements along the innermost loop, or adjacent vectors if these are aligned. Each thread computes several rows,
+so that data shared by adjacent rows is read once. A block computes the position of its tile by one division. A thread
+computes its elements without divisions.
 
 The last tiles are shifted back to end at the last row and column. All reads of a thread are therefore valid and at
 constant distances. Elements that another tile also contains are not stored. For arbitrary sizes there is code for
@@ -159,7 +159,7 @@ class _Plane:
         self.tall = w.compute("left_shift", 1, self.high)
 
     def tiles(self) -> None:
-        """Write the loop over the tiles that this block computes."""
+        """Emit the loop over the tiles that this block computes."""
         w = self.w
         across = self._parts(self.length, self.wide)
         count = w.compute("multiply", across, self._parts(self.rows, self.high))

@@ -3,10 +3,10 @@
 A block of T threads processes X items at a time with Y = T / X threads each. X and Y are powers of two that depend on
 the extents, so the tree of a reduction depends only on the shape, never on the size of the grid.
 
-rows     The reduced elements are contiguous, and the Y threads of an item are adjacent. They combine by shuffles, and
-         across warps (Y = T) through shared memory.
-columns  The items are contiguous: X adjacent threads have X items, and the threads of an item are X apart. They combine
-         through shared memory: the upper half into the lower half, until one thread is left.
+rows     The reduced elements are contiguous, and the Y threads of an item are adjacent. The threads combine their
+         results by shuffles, and across warps (Y = T) through shared memory.
+columns  The items are contiguous: X adjacent threads have X items, and the threads of an item are X apart. The threads
+         combine their results through shared memory: the upper half into the lower half, until one thread is left.
 """
 
 from __future__ import annotations

@@ -4,7 +4,7 @@ A warp or a block iterates over rows, reduces each row, and keeps the results of
 
 In: a logical kernel whose items initialize the column accumulators and then iterate over rows. In each row a loop
 reduces the row, and adds its elements to the columns. Out: the threaded kernel, which keeps the column accumulators
-in registers until all rows are done. A row is reduced as by `rows.py`.
+in registers until all rows are done. A row is reduced as in `rows.py`.
 """
 
 from __future__ import annotations

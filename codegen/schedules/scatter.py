@@ -1,4 +1,4 @@
-"""The GPU schedule of scatters that add integers to few elements.
+"""The GPU schedule of scatters that update few integer elements, such as histograms.
 
 Each block accumulates in shared memory, and updates the result at its end.
 

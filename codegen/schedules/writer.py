@@ -121,7 +121,7 @@ class ThreadWriter(Copier):
         return self.choose(some, more, 0)
 
     def power_of_two(self, x: Value, limit: int) -> Value:
-        """Return the smallest power of two that is at least `x`, but no more than `limit`."""
+        """Return the smallest power of two that is at least `x`, or `limit` if that is less."""
         found = self.value(1)
         power = 1
         while power < limit:

@@ -1,7 +1,7 @@
 """Native implementation of the buffer protocol for a class.
 
-In: a class whose instances have a NumPy array in a slot. Out: the class's slot function, which passes a request for a
-buffer on to that array. Invariant: requests to other instances are answered as before.
+In: a class whose instances have a NumPy array in a slot. Out: the function in the class's type slot, which passes
+buffer requests on to that array. Invariant: requests to other instances are answered as before.
 """
 
 from __future__ import annotations

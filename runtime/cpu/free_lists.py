@@ -3,8 +3,8 @@
 One native call serves all requests of a plan.
 
 In: the class of a pool's buffers, and the required values of their attributes. Out: buffers. Invariant: when a buffer
-from a free list is deleted, it returns to this list or is destroyed by its class's ``__del__``. Byte counts are the
-pool's own. Memory that native code accesses is never freed, because buffers may outlive everything else.
+from a free list is deleted, it returns to this list or is destroyed by its class's ``__del__``. The byte counters are
+those of the pool. Memory that native code accesses is never freed, because buffers may outlive everything else.
 """
 
 from __future__ import annotations

@@ -1,7 +1,7 @@
 """Processor affinity: find the processor on which a thread runs, and move threads away from a processor.
 
-On some virtual machines, the system does not treat processors as neighbors. A thread that wakes on the processor
-of the waking thread then waits for milliseconds until the system moves it.
+On some virtual machines, a thread that wakes on the processor of the thread that woke it waits for milliseconds until
+the system moves it to an idle processor.
 """
 
 from __future__ import annotations

@@ -16,7 +16,7 @@ HOST = Target("host", "cpu", "x86_64-unknown-linux-gnu", "", "", 32, 2)
 
 
 def blocks(kernel: Kernel, threaded: Kernel, arguments: list[Any], most: int) -> int:
-    """Return the number of blocks for a launch of `threaded`, limited to `most` if the kernel has a grid-stride loop."""
+    """Return the number of blocks of a launch of `threaded`, at most `most` if the kernel has a grid-stride loop."""
     names = [p.value.name for p in kernel.parameters]
     extents = [int(arguments[names.index(level.extent.name)]) for level in find_nest(kernel).levels]
     wanted = -(-prod(extents) // threaded.attributes["per_block"])

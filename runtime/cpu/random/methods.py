@@ -1,7 +1,7 @@
 """Native implementations of NumPy's generator methods, with the LLVM text that computes one element.
 
 In: the name of a method. Out: its number in native code, the elements' dtype, and the number of steps that an element
-takes. Invariant: elements that read words read them in the order of memory, beginning with the low bits of an output.
+takes. Invariant: elements that read words (parts of the 64-bit outputs) begin with the low bits of an output.
 """
 
 from __future__ import annotations
