@@ -114,15 +114,20 @@ def test_positions_of_extremes_that_are_alike(op: str, shape: tuple[int, ...]) -
 
 @pytest.mark.usefixtures("cold_cache")
 def test_a_lone_copy_compiles_nothing() -> None:
-    x = wf.asarray(values((1000, 333), "complex64"))
+    x = wf.asarray(values((1000, 332), "uint8"))
     wf.evaluate(x)
+
+    def swapped() -> Any:
+        return wf.stack([x[:, 1::2], x[:, ::2]], -1)
+
     reset_statistics()
-    wf.evaluate(wf.roll(x, 3))
+    wf.evaluate(swapped())
     assert statistics()["kernels"] == statistics()["compilations"] == 0
-    assert "NumPy's loop" in str(wf.explain(wf.roll(x, 3)))
+    assert "NumPy's loop" in str(wf.explain(swapped()))
     # (fused with other operations, it is a selection inside a kernel)
     reset_statistics()
-    np.testing.assert_array_equal(np.asarray(wf.roll(x, 3) + x), np.roll(x.numpy(), 3) + x.numpy())
+    wanted = np.stack([x.numpy()[:, 1::2], x.numpy()[:, ::2]], -1)
+    np.testing.assert_array_equal(np.asarray(swapped() + 1), wanted + np.uint8(1))
     assert statistics()["kernels"] == 1
 
 
@@ -148,22 +153,6 @@ def test_a_plan_with_a_loop_is_found_for_other_sizes() -> None:
         np.testing.assert_array_equal(np.asarray(wf.roll(a[1:], n // 5)), np.roll(x[1:], n // 5))
         assert int(wf.argmax(a > 98)) == np.argmax(x > 98)
         assert int(wf.count_nonzero(a[::2])) == np.count_nonzero(x[::2])
-
-
-@pytest.mark.parametrize(
-    ("shape", "dtype", "by_numpy"),
-    [
-        ((200_000,), "uint8", False),
-        ((200_000,), "complex64", True),
-        ((100, 3000), "complex64", True),
-        ((50_000, 8), "complex128", False),  # (runs are short)
-        ((200_000,), "float32", False),
-        ((3000, 100), "float64", False),
-    ],
-)
-def test_copies_run_where_they_are_fastest(shape: tuple[int, ...], dtype: str, by_numpy: bool) -> None:
-    x = wf.asarray(values(shape, dtype))
-    assert ("NumPy's loop" in str(wf.explain(wf.concatenate([x, x], -1)))) is by_numpy
 
 
 @pytest.mark.parametrize(("dtype", "step", "by_numpy"), [("uint8", 2, True), ("uint8", 1, False), ("int32", 2, False)])
