@@ -5,7 +5,7 @@ In: expressions. Out: opaque expressions. Invariant: the values do not depend on
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
+from collections.abc import Callable
 from dataclasses import dataclass
 from functools import partial
 from typing import TYPE_CHECKING, Any
@@ -23,60 +23,10 @@ if TYPE_CHECKING:
 COUNTED = 256
 
 
-def reduce_on_host(op: str, node: Expr, axes: tuple[int, ...], keepdims: bool, location: Location) -> Expr:
-    """Record a reduction that NumPy computes on the host: a maximum, minimum, `argmax` or `argmin`."""
-    shape = tuple(1 if k in axes else n for k, n in enumerate(node.shape) if keepdims or k not in axes)
-    dtype = np.dtype(np.int64) if op[:3] == "arg" else node.dtype
-    return opaque(HostReduction(op, axes), [node], shape, dtype, op, location)
-
-
 def sort_on_host(node: Expr, axis: int, kind: str | None, numbered: bool, location: Location) -> Expr:
     """Record a sort that NumPy computes on the host, or an argsort if `numbered` is true."""
     name, dtype = ("argsort", np.dtype(np.int64)) if numbered else ("sort", node.dtype)
     return opaque(HostSort(axis, kind, numbered), [node], node.shape, dtype, name, location)
-
-
-@dataclass(frozen=True, slots=True)
-class HostReduction:
-    """The host function that computes a recorded reduction with NumPy."""
-
-    op: str
-    axes: tuple[int, ...]
-
-    def __call__(self, out: np.ndarray, values: np.ndarray) -> None:
-        """Reduce `values` in blocks on all threads, and write the result to `out`."""
-        op, axes = self.op, self.axes
-        function: Any = getattr(np, op) if op[:3] == "arg" else getattr(np, op).reduce
-        if len(axes) == values.ndim:
-            out[...] = _reduce_all(function, op, values)
-            return
-        kept = [k for k in range(values.ndim) if k not in axes]
-        found = out.reshape([values.shape[k] for k in kept])
-        along = max(range(len(kept)), key=lambda k: values.shape[kept[k]])
-        axis: Any = axes[0] if op[:3] == "arg" else axes
-        calls = []
-        # (a block with short rows takes as long as one with long rows)
-        for block in _blocks(values, kept[along], 4 if axes[-1] > kept[along] else 1):
-            target = found[(slice(None),) * along + (block,)]
-            own = values[(slice(None),) * kept[along] + (block,)]
-            calls.append(partial(function, own, axis=axis, out=target))
-        _run(calls)
-
-
-def _reduce_all(function: Callable[..., Any], op: str, values: np.ndarray) -> Any:
-    """Reduce an array to one value, in blocks on all threads."""
-    flat = values.reshape(-1)
-    blocks = _blocks(flat, 0)
-    found = np.empty(len(blocks), np.int64 if op[:3] == "arg" else values.dtype)
-
-    def reduce(k: int) -> None:
-        found[k] = function(flat[blocks[k]])
-
-    _run([partial(reduce, k) for k in range(len(blocks))])
-    if op[:3] != "arg":
-        return function(found)
-    found += [block.start or 0 for block in blocks]
-    return found[function(flat[found])]
 
 
 @dataclass(frozen=True, slots=True)
@@ -110,17 +60,10 @@ def run_in_blocks(function: Callable[[Any], Any], values: np.ndarray, axis: int)
     A block contains whole rows along `axis`.
     """
     other = max((k for k in range(values.ndim) if k != axis), key=lambda k: values.shape[k], default=axis)
-    blocks = _blocks(values, other) if other != axis else [slice(None)]
-    _run([partial(function, (slice(None),) * other + (block,)) for block in blocks])
-
-
-def _run(calls: Sequence[Callable[[], Any]]) -> None:
-    runtime.run_calls(calls, codegen.resolve_target("host").threads)
-
-
-def _blocks(values: np.ndarray, axis: int, each: int = 4) -> list[slice]:
+    threads = codegen.resolve_target("host").threads
     # (these loops take several times as long per byte as a copy)
-    return runtime.divide_axis(values.shape[axis], 8 * values.nbytes, codegen.resolve_target("host").threads, each)
+    blocks = runtime.divide_axis(values.shape[other], 8 * values.nbytes, threads) if other != axis else [slice(None)]
+    runtime.run_calls([partial(function, (slice(None),) * other + (block,)) for block in blocks], threads)
 
 
 def opposite_of(values: ArrayLike) -> Callable[[Any], Any] | None:

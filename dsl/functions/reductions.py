@@ -17,7 +17,6 @@ from weft.dsl.arrays.on_host import call_numpy
 from weft.dsl.arrays.results import as_array, as_mask, check_cast, return_result, to_python
 from weft.dsl.arrays.scatter import is_gpu
 from weft.dsl.arrays.validation import as_dtype, normalize_axes, normalize_axis
-from weft.dsl.functions.host_loops import reduce_on_host
 from weft.fusion import (
     Expr,
     broadcast_shapes,
@@ -99,9 +98,7 @@ def reduce(
     if (kind.kind == "c" and op in ("maximum", "minimum")) or find_op(op).identity is None:
         plain = where is True and initial in (None, _NO_VALUE) and kind == node.dtype and kind.kind == "c"
         if plain and axes and node.size and op in ("maximum", "minimum"):
-            if is_gpu((recording.epoch or current_epoch()).device):
-                return _return_result(op, _find_complex(op, node, axes, keep), out, casting="unsafe")
-            return _return_result(op, reduce_on_host(op, node, axes, keep, where_from), out, casting="unsafe")
+            return _return_result(op, _find_complex(op, node, axes, keep), out, casting="unsafe")
         ufunc = getattr(np, find_op(op).ufunc)
         options = {"axis": axis, "keepdims": keep, **({} if dtype is None else {"dtype": dtype})}
         if initial not in (None, _NO_VALUE):
@@ -203,7 +200,7 @@ def accumulate(
 
 
 def _find_complex(op: str, node: Expr, axes: tuple[int, ...], keepdims: bool) -> Expr:
-    """Record the maximum, minimum, argmax or argmin of complex numbers on a GPU.
+    """Record the maximum, minimum, argmax or argmin of complex numbers.
 
     Complex numbers are ordered by their real parts, then by their imaginary parts. If there are NaNs, the
     first one is the extreme.
@@ -497,10 +494,8 @@ def _position(op: str) -> Any:
             node = cast(node, np.dtype(np.uint8))
         if not axes:
             return _return_position(op, constant(0, np.int64), out)
-        if node.dtype.kind == "c" and is_gpu((recording.epoch or current_epoch()).device):
-            return _return_position(op, _find_complex(op, node, axes, keep), out)
         if node.dtype.kind == "c":
-            return _return_position(op, reduce_on_host(op, node, axes, keep, location), out)
+            return _return_position(op, _find_complex(op, node, axes, keep), out)
         if axis is None and len(node.shape) > 1:
             shape = (1,) * len(node.shape) if keep else ()
             return _return_position(op, reshape(reduce_(op, node, axes, np.int64, False, location), shape), out)

@@ -121,12 +121,12 @@ def run_calls(calls: Sequence[Callable[[], object]], threads: int) -> None:
     job.finish()
 
 
-def divide_axis(length: int, nbytes: int, threads: int, each: int = 4) -> list[slice]:
+def divide_axis(length: int, nbytes: int, threads: int) -> list[slice]:
     """Divide an axis of an array of `nbytes` bytes into blocks, and return one slice per block.
 
-    There are `each` blocks per thread, unless the blocks would be too small.
+    There are four blocks per thread, unless the blocks would be too small.
     """
-    parts = min(each * threads, nbytes // BLOCK_BYTES, length) if threads > 1 else 1
+    parts = min(4 * threads, nbytes // BLOCK_BYTES, length) if threads > 1 else 1
     if parts < 2:
         return [slice(None)]
     edges = [length * k // parts for k in range(parts + 1)]
