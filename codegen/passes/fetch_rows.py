@@ -1,8 +1,8 @@
 """Prefetching of the next row while the current row is read for the second time.
 
-In: a logical kernel with lanes, for a CPU. Out: the kernel. If the first of several loops over a row mostly waits for
-memory and a later loop mostly computes, the later loop prefetches the next row. Invariant: the kernel does not write
-the prefetched memory.
+In: a logical kernel with vectorized loops, for a CPU. Out: the kernel. If the first of several loops over a row mostly
+waits for memory and a later loop mostly computes, the later loop prefetches the next row. Invariant: the kernel does
+not write the prefetched memory.
 """
 
 from __future__ import annotations

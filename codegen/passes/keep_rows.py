@@ -171,7 +171,7 @@ def _cost(value: Value, made: Mapping[Value, Operation]) -> int:
 
 
 def _keep(builder: KernelBuilder, row: _Row, value: Value, again: list[Value], count: int) -> None:
-    """Store a value after its first computation, and load it in the later loops."""
+    """Insert a store of a value after its first computation, and replace later computations of it by loads."""
     memory = builder.fresh(Pointer(value.dtype, "local"))
     row.block.operations.insert(0, Operation("local", (), (memory,), {"count": count, "align": LINE}))
     for loop in row.loops:

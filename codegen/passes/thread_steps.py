@@ -121,10 +121,10 @@ class ThreadSteps:
         return ["contiguous" if step == size else step for step, size in found]
 
     def have_simple_strides(self, operations: Iterable[Operation], kept: Iterable[Value]) -> bool:
-        """Return whether no access has an unknown stride, or a constant stride other than 0, 1 and -1 elements.
+        """Return whether every access has a known stride which, if it is constant, is 0, 1 or -1 elements.
 
-        Strides whose form is known, such as "symbolic" and "data", qualify. Accesses to the arrays in `kept` do not, since
-        each thread has a copy of these arrays in adjacent memory.
+        Strides such as "symbolic" and "data" are known. Accesses to the arrays in `kept` do not qualify, since each
+        thread has a copy of these arrays in adjacent memory.
         """
         arrays = set(kept)
         for o in operations:

@@ -189,7 +189,7 @@ class AnyRowWriter(RowWriter):
         return self.team.length if self.known.kept else length
 
     def _combine_threads(self, combine: Sequence[str], values: list[Value]) -> list[Value]:
-        """Combine the partial results of the threads that share a row, and give all of them the total."""
+        """Emit code that combines the results of the threads that share a row, and gives all of them the total."""
         w = self.w
         if not self.alone:
             values = reduce_warp(w, combine, values, GPU.warp // 2)
@@ -198,7 +198,7 @@ class AnyRowWriter(RowWriter):
         return reduce_warp(w, combine, values, SHORT_THREADS // 2, lambda mask: w.test("greater", self.team.size, mask))
 
     def _combine_warps(self, combine: Sequence[str], values: list[Value]) -> list[Value]:
-        """Combine the partial results of the warps that share a row, and give all of them the total."""
+        """Emit code that combines the results of the warps that share a row, and gives all of them the total."""
         w = self.w
         most = GPU.wide_block // GPU.warp
         lane, shared = share_by_warps(w, values, most)

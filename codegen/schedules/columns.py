@@ -276,7 +276,7 @@ class ColumnWriter(RowWriter):
     # -- combination across threads -------------------------------------------------------------------
 
     def _combine_column_threads(self, combine: Sequence[str], values: list[list[Value]]) -> list[list[Value]]:
-        """Combine the partial results of the threads that share columns, and give all of them the total."""
+        """Emit code that combines the results of the threads that share columns, and gives all of them the total."""
         w = self.w
         mask = GPU.warp // 2
         while mask >= (self.side if isinstance(self.side, int) else 1):
@@ -308,6 +308,6 @@ class ColumnWriter(RowWriter):
         return [list(column) for column in by_halves(found, together)]
 
     def _combined(self, combine: Sequence[str], values: list[Value], mask: int) -> list[Value]:
-        """Combine values with those of the lane at XOR distance `mask`, if both lanes have the same columns."""
+        """Emit code that combines values with those of the lane at XOR distance `mask`, if it has the same columns."""
         same = None if isinstance(self.side, int) else lambda mask: self.w.test("less_equal", self.side, mask)
         return shuffled(self.w, combine, values, mask, same)

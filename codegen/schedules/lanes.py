@@ -147,7 +147,7 @@ class LaneWriter:
     def _load(
         self, operation: Operation, pointer: Value, index: Value, at: int, **attributes: Any
     ) -> tuple[Value, ...]:
-        """Load the element at ``index + at``, unless an earlier load of this element can be reused."""
+        """Emit a load of the element at ``index + at``, unless an earlier load of this element can be reused."""
         key = ("load", pointer, index, at, None)
         if key not in self.memo:
             if at or attributes:

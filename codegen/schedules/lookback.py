@@ -228,7 +228,7 @@ class _TileWriter:
         return [self.writer.slot_within(None, first, self.stop) for first in firsts]
 
     def read(self, scanners: Sequence[TileScanner]) -> list[list[list[Value]]]:
-        """Read the tile, and return the scans' input values, indexed by scan, slot and lane."""
+        """Emit loads of the tile, and return the scans' input values, indexed by scan, slot and lane."""
 
         def branch(whole: bool) -> list[Value]:
             with self.accesses(whole):
@@ -292,7 +292,7 @@ class _Descriptors:
         return [w.compute("add", first, self.first + k) for k in range(self.parts)]
 
     def publish(self, index: Value, value: Value) -> None:
-        """Publish a value for other blocks in the descriptors."""
+        """Emit code that publishes a value for other blocks in the descriptors."""
         w, b = self.w, self.w.builder
         if self.small:
             b.store(self.bits, w.number(0), w.number(0, _HALF))
@@ -302,9 +302,9 @@ class _Descriptors:
             b.store(self.descriptors, word_index, word, volatile=True)
 
     def read(self, condition: Value, index: Value, otherwise: Value) -> Value:
-        """Wait until value number `index` is published, and return this value.
+        """Emit code that waits until value number `index` is published, and return this value.
 
-        If `condition` does not hold, return `otherwise` without waiting.
+        If `condition` does not hold, the code does not wait, and the value is `otherwise`.
         """
         w, b = self.w, self.w.builder
         b.store(self.value, w.number(0), otherwise)
@@ -314,7 +314,7 @@ class _Descriptors:
         return b.load(self.value, w.number(0))
 
     def wait(self, word_index: Value, part: int) -> None:
-        """Wait until a word has this launch's tag, then store the 32 bits of the value that the word contains."""
+        """Emit code that waits until a word has this launch's tag, and then stores the word's 32 bits of the value."""
         w, b = self.w, self.w.builder
         label = f"wait{word_index.name}"
         with b.scope(label), b.repeat():
@@ -348,7 +348,7 @@ class _TilePosition:
 
 
 def _look_back(notes: _Descriptors, scanner: TileScanner, position: _TilePosition, own: Value, initial: Value) -> Value:
-    """Publish a tile's total, and return the total of all elements before the tile.
+    """Emit code that publishes a tile's total, and return the total of all elements before the tile.
 
     The last tile of a group publishes the total of the group. The last tile of a group of groups publishes the prefix
     of the next group of groups.

@@ -310,7 +310,7 @@ def identities(w: ThreadWriter, combine: Sequence[str], values: Sequence[Value])
 
 
 def _combine_rows(w: ThreadWriter, team: Team, combine: Sequence[str], found: Sequence[Value]) -> list[Value]:
-    """Combine the values of the adjacent threads that share a reduction. All of these threads get the result."""
+    """Emit code that combines the values of adjacent threads that share a reduction. All of them get the result."""
     values = reduce_warp(w, combine, found, GPU.warp // 2, lambda mask: w.test("greater", team.size, mask))
 
     def across_warps() -> list[Value]:
@@ -334,7 +334,7 @@ def shuffled(
     mask: int,
     within: Callable[[int], Value] | None = None,
 ) -> list[Value]:
-    """Combine a lane's accumulators with those of the lane at XOR distance `mask`.
+    """Emit code that combines a lane's accumulators with those of the lane at XOR distance `mask`.
 
     Lanes for which ``within(mask)`` is false keep their accumulators.
     """
@@ -353,7 +353,7 @@ def reduce_warp(
     mask: int,
     within: Callable[[int], Value] | None = None,
 ) -> list[Value]:
-    """Combine the lanes of a warp by `shuffled`, with the XOR distances `mask`, `mask`/2, ..., 1."""
+    """Emit a reduction over the lanes of a warp: `shuffled` with the XOR distances `mask`, `mask`/2, ..., 1."""
     found = list(values)
     while mask:
         found = shuffled(w, combine, found, mask, within)
@@ -362,7 +362,7 @@ def reduce_warp(
 
 
 def _combine_columns(w: ThreadWriter, team: Team, combine: Sequence[str], found: Sequence[Value]) -> list[Value]:
-    """Combine the partial results of the threads that share a column. All of these threads get the total."""
+    """Emit code that combines the results of the threads that share a column, and gives all of them the total."""
     shared = [team.shared[k, v.dtype] for k, v in enumerate(found)]
 
     def step(distance: int) -> None:

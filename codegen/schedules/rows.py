@@ -326,7 +326,7 @@ class RowWriter:
             self._finish(loop, combine, accumulators)
 
     def _finish(self, loop: Operation, combine: Sequence[str], accumulators: list[list[Value]]) -> None:
-        """Combine the accumulators of all lanes and threads with the loop's initial values."""
+        """Emit code that combines the accumulators of all lanes and threads with the loop's initial values."""
         w = self.w
         total = self._combine_threads(combine, by_halves(accumulators, partial(combine_all, w.builder, combine)))
         before = [w.map[v] for v in loop.operands[2:]]
@@ -463,7 +463,7 @@ class RowWriter:
     # -- combination across threads ----------------------------------------------------------------
 
     def _combine_threads(self, combine: Sequence[str], values: list[Value]) -> list[Value]:
-        """Combine the partial results of the threads that share a row, and give all of them the total."""
+        """Emit code that combines the results of the threads that share a row, and gives all of them the total."""
         w = self.w
         values = reduce_warp(w, combine, values, GPU.warp // 2)
         warps = self.threads // GPU.warp
@@ -484,7 +484,7 @@ def flat(accumulators: Iterable[Iterable[Value]]) -> list[Value]:
 
 
 def share_by_warps(w: ThreadWriter, values: list[Value], count: int) -> tuple[Value, list[Value]]:
-    """Store the values of each warp's first lane in shared memory, and return this thread's lane and the arrays."""
+    """Emit stores of the values of each warp's first lane to shared memory. Return the lane and the arrays."""
     warp, lane = w.split(w.thread, GPU.warp)
     shared = [w.shared_array(v.dtype, count) for v in values]
     with w.when(w.test("equal", lane, 0)):

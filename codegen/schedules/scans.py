@@ -236,11 +236,11 @@ class TileScanner:
         self.slots: list[tuple[Value, list[Value]]] = []
 
     def combine(self, x: Value, y: Value) -> Value:
-        """Combine two adjacent values."""
+        """Emit the scan's operation on two adjacent values."""
         return self.w.builder.op(self.of.operation.opcode, x, y, dtype=self.of.type)
 
     def from_lane(self, value: Value, lane: int, mode: str = "idx") -> Value:
-        """Return the value of another lane.
+        """Emit a shuffle, and return the value of another lane.
 
         Mode "idx" reads lane number `lane`. Mode "up" reads the lane that is `lane` below this thread's lane.
         """
@@ -257,7 +257,7 @@ class TileScanner:
         return found
 
     def scan_warps(self, slots: Sequence[Sequence[Value]]) -> None:
-        """Scan the values within the warp, and store the warp's total in shared memory."""
+        """Emit the scan within each warp, and a store of the warp's total in shared memory."""
         w = self.w
         self.slots.clear()
         carried: Value | None = None
@@ -284,7 +284,7 @@ class TileScanner:
     def warp_totals(self) -> tuple[Value, Value]:
         """Return the total of all previous warps, and the total of all warps.
 
-        Both are known only after a barrier.
+        The code is valid only after a barrier that follows `scan_warps`.
         """
         w = self.w
         start, whole = self.identity, w.builder.load(self.held, w.number(0))
@@ -294,11 +294,11 @@ class TileScanner:
         return start, whole
 
     def reduce_lanes(self, value: Value) -> Value:
-        """Reduce a value over the lanes of a warp by butterfly shuffles, and give all lanes the result."""
+        """Emit a reduction over the lanes of a warp by butterfly shuffles, which gives all lanes the result."""
         return reduce_warp(self.w, (self.of.operation.opcode,), (value,), GPU.warp // 2)[0]
 
     def finish(self, slots: Sequence[Slot], before: Value) -> None:
-        """Set the result of each element, given `before`, the total of all elements before the warp."""
+        """Emit code that computes the result of each element. `before` is the total of all elements before the warp."""
         for slot, (start, prefixes) in zip(slots, self.slots, strict=True):
             start = self.combine(before, start)
             for values, prefix in zip(slot.values, prefixes, strict=True):

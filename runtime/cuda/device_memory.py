@@ -105,7 +105,7 @@ class FreeList:
 
 
 class MultiStreamList:
-    """Free blocks that several streams have used, with the number of each stream's last work."""
+    """Free blocks that several streams have used, with each stream's last work number when the block was freed."""
 
     def __init__(self) -> None:
         self._blocks: dict[int, list[tuple[int, dict[int, int]]]] = {}

@@ -101,7 +101,7 @@ HALF_ZIGGURATS = {
 
 
 def words_texts() -> dict[str, Any]:
-    """Map placeholders in `streams.ll` to the LLVM text for the methods that read words instead of whole steps."""
+    """Map placeholders in `streams.ll` to the LLVM text for the methods that read words instead of whole outputs."""
     texts: dict[str, Any] = {"WORDS": "", "WORDS_SWITCH": "", "WORDS_RANGE": "", "WORDS_COUNT": "", "WORDS_END": ""}
     result = "{ i64, i64 }"
     for method_name, method in METHODS.items():
