@@ -15,7 +15,18 @@ from typing import Any, TypeVar
 import numpy as np
 
 from weft.codegen import is_supported
-from weft.dsl.arrays.array import Array, ReadOnly, Scalar, as_operand, convert, record, user_location, wrap
+from weft.dsl.arrays.array import (
+    Array,
+    ReadOnly,
+    Scalar,
+    View,
+    as_operand,
+    convert,
+    record,
+    user_location,
+    wrap,
+    wrap_view,
+)
 from weft.dsl.arrays.memory_order import Order, memory_order, permuted, unpermuted
 from weft.dsl.arrays.numbers import (
     SLOT_TYPES,
@@ -115,16 +126,21 @@ def zero_key(zero: float) -> float | str:
     return zero if str(zero)[0] != "-" else "-0.0"
 
 
-def _look_up(key: object, epoch: Epoch) -> Expr | None:
-    node = INTERNED.get(key)
-    if node is not None:
-        epoch.taken.add(node)
+def _look_up(key: object, epoch: Epoch) -> Any:
+    found: Any = INTERNED.get(key)
+    if found is not None:
+        epoch.taken.add(found if type(found) is Expr else found[0])
         count_hit()
-    return node
+    return found
 
 
-def memoize(key: Any, node: Expr, where: Location, epoch: Epoch) -> None:
-    """Memoize an expression that was recorded at the call site `where`."""
+def record_memoized(found: Any) -> Array:
+    """Record a memoized expression, or an expression with the view that shows the result in its memory order."""
+    return record(found) if type(found) is Expr else wrap_view(record(found[0])._storage, found[1])
+
+
+def memoize(key: Any, node: Expr, where: Location, epoch: Epoch, view: View | None = None) -> None:
+    """Memoize an expression that was recorded at the call site `where`, and the view of it that was returned, if any."""
     code = where[0]
     if key is None or recording.epoch is not epoch:
         return
@@ -139,11 +155,12 @@ def memoize(key: Any, node: Expr, where: Location, epoch: Epoch) -> None:
             return
     elif kept.location[::2] != where[::2]:  # (the node keeps its own code objects alive)
         return
+    found: Any = node if view is None else (node, view)
     if type(key) is SlotKey:
-        memoize_slotted(key, node, epoch)
+        memoize_slotted(key, found, epoch)
     elif all(operand.kind != "scalar" for operand in kept.operands):
         # (Otherwise the key contains the number, which has just turned out to change.)
-        INTERNED[key] = node
+        INTERNED[key] = found
         if len(key) > 7 and key[7] in (float, int):  # (the key contains a Python number)
             note_constant(key, code, key[3], key[0], 0 if key[1] == REFLECTED else 1)
 
@@ -225,7 +242,7 @@ def apply(op: str, *operands: Any, location: Location | None = None) -> Array:
             key, node = look_up(op, PLAIN, first, second, *where)
         elif isinstance(second, Array):
             key, node = look_up(op, REFLECTED, second, first, *where)
-    return record(node) if node is not None else record_and_memoize(op, operands, where, key)
+    return record_memoized(node) if node is not None else record_and_memoize(op, operands, where, key)
 
 
 @on_operands_device
@@ -238,27 +255,18 @@ def record_and_memoize(op: str, operands: tuple[Any, ...], where: Location, key:
     check_devices(op, operands)
     order = memory_order([value for value in operands if isinstance(value, Array)])
     if order is not None:
-        if key is not None:
-            key = type(key)(
-                (*key[:4], (key[4], order), *key[5:])
-            )  # (native code does not support results in another order)
-            number = next((value for value in operands if not isinstance(value, Array)), None)
-            node = look_up_slotted(key, number, epoch) if type(key) is SlotKey else _look_up(key, epoch)
-            if node is not None:
-                return unpermuted(record(node), order)
         operands = tuple([transposed(value, order) for value in operands])
     numbers = not {int, float}.isdisjoint(map(type, operands))
     given = [within_64_bits(op, value, operands) for value in operands] if numbers else operands
     expressions, weak = zip(*map(as_operand, given), strict=True)
     node = map_(op, expressions, weak, location=where)
-    if recording.epoch is epoch:
-        if numbers:
-            node = bind_numbers(node, operands, where, epoch)
-        if key is not None and all(
-            _whole_expression(value, epoch) in key for value in operands if isinstance(value, Array)
-        ):
-            memoize(key, node, where, epoch)  # (unless another thread has written to an operand since)
-    return record(node) if order is None else unpermuted(record(node), order)
+    if numbers and recording.epoch is epoch:
+        node = bind_numbers(node, operands, where, epoch)
+    result = record(node) if order is None else unpermuted(record(node), order)
+    if key is not None and recording.epoch is epoch:
+        if all(_whole_expression(value, epoch) in key for value in operands if isinstance(value, Array)):
+            memoize(key, node, where, epoch, result._view)  # (unless another thread has written to an operand since)
+    return result
 
 
 def transposed(value: object, order: Order) -> Any:

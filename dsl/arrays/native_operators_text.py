@@ -248,8 +248,14 @@ class _Operator(KeyText):
         t.do("br label %leave")
 
     def _record(self) -> None:
-        """Emit code that creates a pending array over a new storage."""
-        t, known, node = self._t, self._known, self._node
+        """Emit code that creates a pending array over a new storage, or a view of it in another memory order."""
+        t, known = self._t, self._known
+        t.enter_if(f"icmp eq ptr {self._type(self._node)}, {known['tuple']}", "found.permuted", "found.node")
+        pair = t.new(f"getelementptr i8, ptr {self._node}, i64 {TUPLE_ITEMS}")
+        base, permuted = t.load(pair, 0, "ptr"), t.load(pair, 1, "ptr")
+        t.begin_block("found.node")
+        node = t.new(f"phi ptr [ {self._node}, %found.record ], [ {base}, %found.permuted ]")
+        view = t.new(f"phi ptr [ {known['None']}, %found.record ], [ {permuted}, %found.permuted ]")
         epoch = t.load(self._held["epoch"], 0, "ptr")
         made = self._call("ptr", "PyType_GenericAlloc", f"ptr {known['Storage']}, i64 0")
         storage = self._keep("storage", "stored", made)
@@ -265,6 +271,7 @@ class _Operator(KeyText):
         kind = t.new(f"select i1 {none}, ptr {known['Scalar']}, ptr {known['Array']}")
         array = self._check(self._call("ptr", "PyType_GenericAlloc", f"ptr {kind}, i64 0"), "whole", "leave")
         self._set(array, "Array._storage", self._increment_reference(storage))
-        self._set_none(array, "Array._view", "Array._device", "Array._values")
+        self._set(array, "Array._view", self._increment_reference(view))
+        self._set_none(array, "Array._device", "Array._values")
         t.do(f"store ptr {array}, ptr {self._result}")
         t.do("br label %leave")

@@ -54,10 +54,10 @@ class SlotKey(tuple[Any, ...]):
 
 
 # Memoized expressions of operations with slots, and the NumPy types of the numbers in the slots.
-SLOTTED: dict[SlotKey, tuple[Expr, Any]] = {}
+SLOTTED: dict[SlotKey, tuple[Any, Any]] = {}
 
 
-def look_up_slotted(key: SlotKey, number: Any, epoch: Epoch) -> Expr | None:
+def look_up_slotted(key: SlotKey, number: Any, epoch: Epoch) -> Any:
     """Return the memoized expression of an operation whose scalar is a kernel argument, or None on a miss.
 
     On a hit, `number` is appended to the epoch's slots.
@@ -73,11 +73,11 @@ def look_up_slotted(key: SlotKey, number: Any, epoch: Epoch) -> Expr | None:
     epoch.slots.append(value)
     if epoch.slots[key.slot] is not value:  # (another thread that evaluates this epoch may append, too)
         return None
-    epoch.taken.add(node)
+    epoch.taken.add(node if type(node) is Expr else node[0])
     return node
 
 
-def memoize_slotted(key: SlotKey, node: Expr, epoch: Epoch) -> None:
+def memoize_slotted(key: SlotKey, node: Any, epoch: Epoch) -> None:
     """Memoize an operation with a kernel argument, if the argument is in the recording's last slot."""
     if len(epoch.slots) == key.slot + 1:
         if len(SLOTTED) >= LIMIT:

@@ -229,11 +229,11 @@ def end_small_run() -> bool:
             if len(_before_small) >= LIMITS_LIMIT:
                 _before_small.clear()
             _before_small.add(site)
+    seen = {*map(id, epoch.slots)} if copies else set()
     _, ended = _end(epoch)
-    seen = set()
     # copies have their own memory: otherwise the first write would be recorded and would copy them again
     for storage in ended:
-        if (buffer := storage.buffer) is not None and (copies or id(buffer) in seen):
+        if (buffer := storage.buffer) is not None and id(buffer) in seen:
             storage.buffer = storage.device.fetch(buffer)
         seen.add(id(buffer))
     return True

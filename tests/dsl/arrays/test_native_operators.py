@@ -16,7 +16,7 @@ import pytest
 
 import weft as wf
 from tests.dsl.native_recording import recording_in_native_code
-from weft.dsl.arrays import call_sites, native_operators
+from weft.dsl.arrays import call_sites, native_operators, operators
 from weft.dsl.arrays.array import Array, Scalar
 from weft.dsl.arrays.native_operators import install_native_code
 from weft.dsl.arrays.ufunc import UFunc
@@ -78,6 +78,8 @@ def test_what_was_recorded_is_found_again(operate: Callable[[Any, Any], Any]) ->
         lambda x, y: operate(x, 0),
         lambda x, y: operate(x, np.int64(5)),
         lambda x, y: operate(x, [1, 2, 3, 4]),
+        lambda x, y: operate(x.T, y.T),
+        lambda x, y: operate(5, y.T[1:]),
     ]
     for case in cases:
         found = []
@@ -90,6 +92,7 @@ def test_what_was_recorded_is_found_again(operate: Callable[[Any, Any], Any]) ->
             assert type(made) is (Scalar if np.ndim(expected) == 0 else Array)
             assert made.shape == np.shape(expected) and made.dtype == np.asarray(expected).dtype
             np.testing.assert_array_equal(made.numpy(), expected)
+            assert made.shape == () or np.asarray(made).strides == expected.strides
         assert found[1] is found[2]
     assert (x + y)._storage.expr is not (x + y)._storage.expr, "at two call sites"
 
@@ -286,9 +289,34 @@ def test_numbers_that_change_become_slots() -> None:
     assert plans[-4:] == [0, 0, 0, 0]
 
 
+OF_TWO: list[Callable[[Any, Any, Any], Any]] = [lambda xp, x, y: x - y, lambda xp, x, y: xp.maximum(x, y)]
+
+
+@pytest.mark.parametrize("operate", OF_TWO)
+def test_results_in_another_memory_order_are_recorded_in_native_code(
+    operate: Callable[[Any, Any, Any], Any], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    a = np.arange(24.0).reshape(2, 3, 4)
+    python: list[Any] = []
+    recall = call_sites.look_up
+    for module in (call_sites, operators):
+        monkeypatch.setattr(module, "look_up", lambda *given: python.append(given) or recall(*given))
+    expected = operate(np, a.T, a.T[:, ::-1])
+    for turn in range(5):
+        python.clear()
+        x = wf.asarray(a)
+        found = operate(wf, x.T, x.T[:, ::-1])
+        assert bool(python) == (not turn) and found.strides == expected.strides
+        np.testing.assert_array_equal(found.numpy(), expected)
+
+
+@pytest.mark.parametrize("transposed", [False, True])
 @pytest.mark.parametrize("kind", [float, np.float64, int])
-def test_numbers_in_slots_are_found_again(kind: Callable[[Any], Any], monkeypatch: pytest.MonkeyPatch) -> None:
-    a = np.arange(4.0)
+def test_numbers_in_slots_are_found_again(
+    kind: Callable[[Any], Any], transposed: bool, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    a = np.arange(6.0).reshape(2, 3)
+    ordered: Callable[[Any], Any] = (lambda x: x.T) if transposed else (lambda x: x)
 
     def powers(y: Any, number: Any) -> Any:
         for k in range(3):
@@ -301,9 +329,9 @@ def test_numbers_in_slots_are_found_again(kind: Callable[[Any], Any], monkeypatc
     monkeypatch.setattr(call_sites, "look_up_slotted", lambda *given: python.append(given) or recall(*given))
     for number in range(2, 9):
         python.clear()
-        found = powers(wf.asarray(a) + 1, number)
+        found = powers(ordered(wf.asarray(a)) + 1, number)
         slots = [slot for slot in recording.epoch.slots if isinstance(slot, np.generic)]  # type: ignore[union-attr]
-        np.testing.assert_array_equal(found.numpy(), powers(a + 1, number))
+        np.testing.assert_array_equal(found.numpy(), powers(ordered(a) + 1, number))
     assert len(slots) == 5
     assert not python
 

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Callable
 from typing import Any
+from unittest import mock
 
 import numpy as np
 import pytest
@@ -123,3 +124,17 @@ def test_an_interpolation_in_a_large_table_runs_immediately() -> None:
         wf.evaluate(found)
         assert wf.interp(0.3, x, wf.asarray(values**2)) == np.interp(0.3, values, values**2)
         assert recording.epoch is None or not recording.epoch.live()
+
+
+@pytest.mark.parametrize("transposed", [False, True])
+def test_copies_that_are_read_have_memory_of_their_own(transposed: bool) -> None:
+    """Test that a copy is copied once, by a kernel if the memory order changes."""
+    values = np.arange(90_000.0).reshape(300, 300)
+    whole = wf.evaluate(wf.asarray(values))
+    x, wanted = (whole.T, values.T) if transposed else (whole, values)
+    fetch = mock.patch.object(type(whole.device), "fetch", autospec=True, side_effect=type(whole.device).fetch)
+    with override(immediate=1 << 14), fetch as fetched:
+        copied = x.copy()
+        assert np.array_equal(copied[3], wanted[3]) and fetched.call_count == (not transposed)
+    copied[3, 4] = -1
+    assert np.array_equal(x, wanted)
