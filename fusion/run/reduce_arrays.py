@@ -101,11 +101,7 @@ def _check_zeros(values: Any, found: Any) -> None:
 def _find_extreme(function: Any, values: np.ndarray, axes: tuple[int, ...], dtype: np.dtype) -> Any:
     if len(axes) == 1:
         return function(values, axis=axes[0]).astype(dtype, copy=False)
-    if len(axes) == values.ndim:
-        return dtype.type(function(values))
-    kept = [k for k in range(values.ndim) if k not in axes]
-    shape = [values.shape[k] for k in kept]
-    return function(values.transpose(*kept, *axes).reshape(*shape, -1), axis=-1).astype(dtype, copy=False)
+    return dtype.type(function(values))  # (of the whole array: there is no position along several axes)
 
 
 # -- reductions whose order affects the result --------------------------------------------------
