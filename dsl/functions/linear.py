@@ -25,7 +25,7 @@ from weft.dsl.arrays.results import return_result, to_python
 from weft.dsl.arrays.validation import MOST_AXES, check_axes, normalize_axis
 from weft.dsl.arrays.windows import layout, window
 from weft.dsl.functions.creation import asarray
-from weft.dsl.functions.manipulation import expand_dims, moveaxis, reshape, swapaxes, transpose
+from weft.dsl.functions.manipulation import expand_dims, reshape, swapaxes, transpose
 from weft.dsl.functions.products import is_fused, multiply, multiply_into
 from weft.fusion import Expr, Location, broadcast_shapes, cast, map_, opaque, reduce_, shape_text
 from weft.runtime import IMMEDIATE
@@ -208,13 +208,9 @@ def tensordot(a: ArrayLike, b: Any, axes: Any = 2) -> Any:
     if is_bfloat16(kind):
         return tensordot(x.astype(np.float32), y.astype(np.float32), (first, second)).astype(kind)
     free = "".join([terms[0][k] for k in x_free] + [terms[1][k] for k in y_free])
-    fused = _contract(terms, free, [x, y], kind, location)
-    if fused is not None:
-        return fused if fused.ndim else record_array(expr_of(fused))
-    sizes = [prod(a.shape[k] for k in axes) for a, axes in ((x, x_free), (y, y_free), (x, first))]
-    left = reshape(moveaxis(x, first, list(range(x.ndim - len(first), x.ndim))), (sizes[0], sizes[2]))
-    right = reshape(moveaxis(y, second, list(range(len(second)))), (sizes[2], sizes[1]))
-    return reshape(matmul(left, right), tuple(x.shape[k] for k in x_free) + tuple(y.shape[k] for k in y_free))
+    found = _contract_pair(terms, [x, y], free, kind, location)
+    assert found is not None, "no axis occurs twice in an operand, and none is broadcast"
+    return found if found.ndim else record_array(expr_of(found))
 
 
 @dataclass(frozen=True, slots=True)
