@@ -18,7 +18,6 @@ from weft.codegen.passes.expand_complex import expand_complex
 from weft.codegen.passes.expand_division import expand_division
 from weft.codegen.passes.expand_ops import expand_ops
 from weft.codegen.passes.expand_warp_reduce import expand_warp_reduce
-from weft.codegen.passes.fetch_rows import fetch_rows
 from weft.codegen.passes.inline_rows import inline_rows
 from weft.codegen.passes.keep_rows import keep_rows
 from weft.codegen.passes.map_axes import map_axes
@@ -85,7 +84,6 @@ LOOPS = (
     Pass(choose_lanes, "Mark the loops that run in vectors.", lambda target: (target,)),
     Pass(serialize_inner_loops, "Make the blocks of scatter loops serial, after vector lanes have been chosen."),
     Pass(keep_rows, "Store values that several loops over the same row compute."),
-    Pass(fetch_rows, "Prefetch the next row while the current row is computed."),
     Pass(tile_transposes, "Tile loops that read one operand along rows and another operand along columns."),
     Pass(split_borders, "Split loops where a condition changes, so that the middle range has no branch."),
 )

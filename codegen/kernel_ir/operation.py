@@ -192,9 +192,8 @@ STRUCTURAL: dict[str, str] = {
     ),
     "yield": "(*values) ends a region",
     "transposed": (
-        "(pointer, index, stride, rows, columns, all) {size} -> a pointer to local memory, the same for each execution. Its "
-        "element r * size + c is a copy of the element at index + r + c * stride. `rows` and `columns` are at most `size`; `all` "
-        "is the number of columns that exist from there on"
+        "(pointer, index, stride, rows, columns) {size} -> a pointer to local memory, the same for each execution. Its "
+        "element r * size + c is a copy of the element at index + r + c * stride. `rows` and `columns` are at most `size`"
     ),
     "fetch": (
         "(pointer, index) prefetches an element that a later iteration reads. It has no effect if the element does not exist"

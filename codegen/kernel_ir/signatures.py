@@ -23,7 +23,7 @@ SIGNATURES: dict[str, tuple[str, str]] = {
     "atomic": ("pointer index element", "element"),
     "atomic_cas": ("pointer index element element", "element"),
     "fetch": ("pointer index", ""),
-    "transposed": ("pointer index index index index index", "pointer"),
+    "transposed": ("pointer index index index index", "pointer"),
     "offset": ("pointer index", "same"),
     "reinterpret": ("pointer", "pointer"),
     "address": ("pointer", "int64"),

@@ -1,8 +1,7 @@
 ; Copies a tile transposed, in blocks of ${LANES} by ${LANES}. The last blocks are shifted back to end at the tile's edge. A tile smaller
 ; than a block is copied element by element.
-define internal void @${NAME}(ptr noalias %source, i64 %stride, i64 %rows, i64 %columns, i64 %all, ptr noalias %tile) #0 {
+define internal void @${NAME}(ptr noalias %source, i64 %stride, i64 %rows, i64 %columns, ptr noalias %tile) #0 {
 entry:
-  %last_there = sub i64 %all, ${LANES}
   %last_top = sub i64 %rows, ${LANES}
   %last_left = sub i64 %columns, ${LANES}
   %least = or i64 %last_top, %last_left
@@ -12,11 +11,6 @@ block_column:
   %left_wanted = phi i64 [ 0, %entry ], [ %left_next, %column_end ]
   %left_ends = icmp slt i64 %left_wanted, %last_left
   %left = select i1 %left_ends, i64 %left_wanted, i64 %last_left
-  %far = add i64 %left, ${AHEAD}
-  %far_ends = icmp slt i64 %far, %last_there
-  %next = select i1 %far_ends, i64 %far, i64 %last_there
-  %distance = sub i64 %next, %left
-  %ahead = mul i64 %distance, %stride
   br label %block
 block:
   %top_wanted = phi i64 [ 0, %block_column ], [ %top_next, %block ]

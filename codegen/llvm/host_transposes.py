@@ -12,7 +12,6 @@ from weft.codegen.kernel_ir.operation import Operation
 from weft.codegen.llvm.emit_text import Item, Writer, wide
 from weft.runtime import read_llvm
 
-AHEAD = 3  # blocks that are prefetched before they are transposed
 MOST_LANES = 16  # lanes of a transposed vector: the same number of vectors is in registers at once
 
 
@@ -22,7 +21,6 @@ def emit_transposed(emitter: Writer, operation: Operation, vector_bytes: int) ->
     element = f"i{8 * itemsize}"
     name = f"transpose_{element}_{size}"
     lanes = min(MOST_LANES, size, vector_bytes // itemsize)
-    emitter.declare("llvm.prefetch.p0", "void", ["ptr", "i32", "i32", "i32"])
     emitter.declarations.setdefault(name, _function(name, element, lanes, size))
     tile = emitter.alloca(f"[{size * size} x {element}]", 64)
     source, *numbers = (emitter.scalar_of(v) for v in operation.operands)
@@ -56,7 +54,7 @@ def _transposing_shuffles(lanes: int, vector: str) -> tuple[list[str], list[str]
 def _function(name: str, element: str, lanes: int, size: int) -> str:
     """Return the LLVM text of a function that copies a tile in transposed order.
 
-    Its signature is ``void name(source, stride, rows, columns, all, tile)``.
+    Its signature is ``void name(source, stride, rows, columns, tile)``.
 
     The function copies whole blocks. The last blocks are shifted back to end at the tile's edge, and overlap their
     neighbors.
@@ -69,8 +67,6 @@ def _function(name: str, element: str, lanes: int, size: int) -> str:
             f"  %offset{k} = mul i64 %column{k}, %stride",
             f"  %index{k} = add i64 %offset{k}, %top",
             f"  %from{k} = getelementptr {element}, ptr %source, i64 %index{k}",
-            f"  %later{k} = getelementptr {element}, ptr %from{k}, i64 %ahead",
-            f"  call void @llvm.prefetch.p0(ptr %later{k}, i32 0, i32 2, i32 1)",
             f"  %in{k} = load {vector}, ptr %from{k}, align {align}",
         ]
         stores += [
@@ -89,6 +85,5 @@ def _function(name: str, element: str, lanes: int, size: int) -> str:
         ALIGN=align,
         LANES=lanes,
         SIZE=size,
-        AHEAD=AHEAD * lanes,
         BLOCK="\n".join([*loads, *turned, *stores]),
     )

@@ -8,7 +8,7 @@ written, and is computed by the same operations.
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping
+from collections.abc import Mapping
 from dataclasses import dataclass, replace
 
 from weft.codegen.kernel_ir.builder import KernelBuilder
@@ -69,24 +69,13 @@ def keep_rows(kernel: Kernel) -> Kernel:
 
 def _rows(kernel: Kernel) -> list[_Row]:
     """Return the rows that have values worth storing."""
-    found = [
-        (block, loops) for block, _ in blocks_with_loops(kernel.body) for loops in loops_over_same_row(kernel, block)
-    ]
+    found = [(block, loops) for block in kernel.blocks() for loops in _loops_over_same_row(kernel, block)]
     numbers = _number(kernel) if found else {}
     rows = [_Row(block, loops, _worth_keeping(loops, numbers)) for block, loops in found]
     return [row for row in rows if row.kept]
 
 
-def blocks_with_loops(block: Block, around: Operation | None = None) -> Iterator[tuple[Block, Operation | None]]:
-    """Yield each block that contains several loops, together with the enclosing loop."""
-    loops = [o for o in block.operations if o.opcode == "for"]
-    if len(loops) > 1:
-        yield block, around
-    for loop in loops:
-        yield from blocks_with_loops(loop.regions[0], loop)
-
-
-def loops_over_same_row(kernel: Kernel, block: Block) -> list[list[Operation]]:
+def _loops_over_same_row(kernel: Kernel, block: Block) -> list[list[Operation]]:
     """Return the groups of loops in a block that run over the same row."""
     zeros = {o.results[0] for o in kernel.walk() if o.opcode == "constant" and not o.attributes["value"]}
     found: dict[Value, list[Operation]] = {}
@@ -152,11 +141,6 @@ def _used_beside(body: Block, known: set[Value]) -> list[Value]:
     )
 
 
-def cost_of(operation: Operation) -> int:
-    """Return the approximate number of instructions of an operation, or 0 for memory accesses and control flow."""
-    return find_op(operation.opcode).cost if operation.opcode not in STRUCTURAL else 0
-
-
 def _cost(value: Value, made: Mapping[Value, Operation]) -> int:
     """Return the number of instructions needed to compute a value in a loop's body."""
     total, seen, stack = 0, {value}, [value]
@@ -164,7 +148,7 @@ def _cost(value: Value, made: Mapping[Value, Operation]) -> int:
         o = made.get(stack.pop())
         if o is None:
             continue
-        total += cost_of(o)
+        total += find_op(o.opcode).cost if o.opcode not in STRUCTURAL else 0
         stack += [v for v in o.operands if v not in seen]
         seen.update(o.operands)
     return total

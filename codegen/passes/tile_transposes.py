@@ -122,12 +122,11 @@ class _Tiling:
             below = b.op("minimum", b.op("add", down.index, step), rows)
             with b.loop(columns, "parallel", step=size) as across:
                 beyond = b.op("minimum", b.op("add", across.index, step), columns)
-                left = b.op("subtract", columns, across.index)
-                tiles = self._tiles(down.index, below, across.index, beyond, left)
+                tiles = self._tiles(down.index, below, across.index, beyond)
                 self._rows(down.index, below, across.index, beyond, tiles)
         return b.block.operations
 
-    def _tiles(self, top: Value, below: Value, left: Value, beyond: Value, count: Value) -> list[Value]:
+    def _tiles(self, top: Value, below: Value, left: Value, beyond: Value) -> list[Value]:
         b = self.builder
         height, width = b.op("subtract", below, top), b.op("subtract", beyond, left)
         index = self.outer.regions[0].parameters[0], self.inner.regions[0].parameters[0]
@@ -138,7 +137,7 @@ class _Tiling:
             second = self._copied(where, dict(zip(index, (top, b.op("add", left, b.constant(1))), strict=True)))
             stride = b.op("subtract", second, first)
             kind = Pointer(pointer.element, "local")
-            operands = (pointer, first, stride, height, width, count)
+            operands = (pointer, first, stride, height, width)
             tiles += b.emit("transposed", operands, (kind,), size=self.size)
         return tiles
 

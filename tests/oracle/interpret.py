@@ -277,7 +277,7 @@ def _kept(operation: Operation, memory: dict[Operation, np.ndarray]) -> Sequence
 
 def _transposed(operation: Operation, operands: list[Any], frame: Frame) -> Sequence[Any]:
     (array, start), *numbers = operands
-    index, stride, rows, columns, _ = (int(n) for n in numbers)
+    index, stride, rows, columns = (int(n) for n in numbers)
     size, kind = operation.attributes["size"], operation.results[0].type
     assert isinstance(kind, Pointer)
     tile = interpret_memory.new_array(kind.dtype, size * size)

@@ -1,4 +1,4 @@
-"""Tests of rows that several loops read: common values are stored once, and the next row is prefetched."""
+"""Tests of rows that several loops read: common values are stored once."""
 
 from __future__ import annotations
 
@@ -15,13 +15,12 @@ from tests.oracle.parse import parse_kernel
 from weft.codegen import Kernel, Pointer, host_target, verify_kernel
 from weft.codegen.passes.choose_lanes import choose_lanes
 from weft.codegen.passes.describe_shapes import describe_shapes
-from weft.codegen.passes.fetch_rows import fetch_rows
 from weft.codegen.passes.keep_rows import ROOM, describe_rows, keep_rows
 from weft.fusion.plan import plan_cache
 from weft.fusion.run import execute
 
 TEXT = """\
-kernel rows index=int32 level=logical streams=True (
+kernel rows index=int32 level=logical (
   %rows: int32
   %columns: int32
   %x: ptr<float32> {written}align=4
@@ -60,17 +59,11 @@ kernel rows index=int32 level=logical streams=True (
 """
 
 
-def kernel(op: str = "exp", *, written: bool = False, columns: int = 40, indirect: bool = False) -> Kernel:
-    """Return a kernel like a softmax of rows, after the tested passes.
-
-    If `indirect`, the kernel loads the position of each row from memory.
-    """
+def kernel(op: str = "exp", *, written: bool = False, columns: int = 40) -> Kernel:
+    """Return a kernel like a softmax of rows, after the tested passes."""
     text = TEXT.format(op=op, written="mut " if written else "noalias ")
-    if indirect:
-        text = text.replace("  %y: ", "  %first: ptr<int32> noalias align=4\n  %y: ", 1)
-        text = text.replace("multiply(%1, %columns)", "load(%first, %1)", 1)
     found = describe_shapes(parse_kernel(text), {"rows": 3, "columns": columns}, HOST)
-    found = fetch_rows(keep_rows(choose_lanes(found, HOST)))
+    found = keep_rows(choose_lanes(found, HOST))
     verify_kernel(found)
     return found
 
@@ -143,14 +136,6 @@ def test_there_is_room_for_the_longest_row() -> None:
     (local,) = (o for o in kernel(columns=ROOM // 4).walk() if o.opcode == "local")
     assert isinstance(local.results[0].type, Pointer)
     assert local.attributes["count"] == ROOM // 4
-
-
-def test_the_next_row_is_asked_for_where_this_one_is_computed() -> None:
-    loops = [o for o in kernel().walk() if o.opcode == "for" and o.attributes["role"] == "reduce"]
-    assert [sum(o.opcode == "fetch" for o in loop.regions[0].operations) for loop in loops] == [0, 1, 0]
-    assert count(kernel("negative"), "fetch") == 0
-    assert count(kernel(written=True), "fetch") == 0
-    assert count(kernel(indirect=True), "fetch") == 0  # after the last row there is no position to load
 
 
 @pytest.fixture
