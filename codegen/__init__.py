@@ -16,12 +16,12 @@ from weft.codegen.kernel_ir.dtypes import (
     native_dtype,
     widened,
 )
-from weft.codegen.ops import (
+from weft.codegen.ops.definition import OpDef
+from weft.codegen.ops.op_table import (
     EXTREMES,
     OPS,
     SUM_LANES,
     NoLoopError,
-    OpDef,
     accumulators,
     add_user_op,
     combine_accumulators,

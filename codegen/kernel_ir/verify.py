@@ -26,7 +26,7 @@ from weft.codegen.kernel_ir.operation import (
 )
 from weft.codegen.kernel_ir.signatures import KINDS, SIGNATURES, assembly_fault, attribute_fault, signature_fault
 from weft.codegen.kernel_ir.text import print_operations, show_type
-from weft.codegen.ops import accumulators, find_op, is_reduction, resolve_dtypes
+from weft.codegen.ops.op_table import accumulators, find_op, is_reduction, resolve_dtypes
 
 # Loop roles allowed at each level. At the threaded level, parallel loops and reductions are already distributed over
 # threads.

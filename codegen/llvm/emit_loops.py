@@ -5,7 +5,7 @@ from __future__ import annotations
 from weft.codegen.kernel_ir.operation import STRUCTURAL, Block, Operation, Pointer
 from weft.codegen.llvm.emit_streams import StreamEmitter
 from weft.codegen.llvm.emit_text import Item, scalar_type, wide
-from weft.codegen.ops import find_op
+from weft.codegen.ops.op_table import find_op
 from weft.codegen.passes.choose_lanes import maskable
 from weft.codegen.passes.index_steps import index_steps, program_order
 

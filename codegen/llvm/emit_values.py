@@ -7,7 +7,7 @@ import numpy as np
 from weft.codegen.kernel_ir.operation import Operation
 from weft.codegen.llvm.emit_text import Item, Writer, literal, scalar_type, suffix, wide
 from weft.codegen.llvm.float16_bits import to_float16, to_float32
-from weft.codegen.ops import find_op
+from weft.codegen.ops.op_table import find_op
 from weft.runtime import CompileError
 
 

@@ -19,7 +19,7 @@ from weft.codegen.llvm.allowlist import COMMON, HOST, check_declarations
 from weft.codegen.llvm.emit import Emitter
 from weft.codegen.llvm.emit_text import with_float_flags
 from weft.codegen.llvm.host_dialect import HostDialect
-from weft.codegen.ops import find_op
+from weft.codegen.ops.op_table import find_op
 from weft.codegen.passes.find_spans import find_spans
 from weft.codegen.passes.map_axes import launch_data
 from weft.codegen.pipeline import run_passes

@@ -11,7 +11,7 @@ import numpy as np
 
 from weft.codegen.kernel_ir.builder import KernelBuilder
 from weft.codegen.kernel_ir.operation import STRUCTURAL, Block, Kernel, Operation, Pointer, Value, program_order
-from weft.codegen.ops import SUM_LANES, combine_all, find_op
+from weft.codegen.ops.op_table import SUM_LANES, combine_all, find_op
 from weft.codegen.passes.expand_bfloat16 import expand_bfloat16
 from weft.codegen.passes.index_steps import index_steps
 from weft.codegen.passes.inline_rows import has_control_flow, inline_rows

@@ -15,8 +15,8 @@ import numpy as np
 from weft.codegen.kernel_ir.builder import KernelBuilder
 from weft.codegen.kernel_ir.dtypes import is_bfloat16
 from weft.codegen.kernel_ir.operation import STRUCTURAL, Kernel, Operation, Parameter, Pointer, Type, Value
-from weft.codegen.ops import find_op
 from weft.codegen.ops.arithmetic import test
+from weft.codegen.ops.op_table import find_op
 from weft.codegen.passes.rewrite import Rewriter, changes
 
 _BITS, _VALUE = np.dtype(np.uint16), np.dtype(np.float32)

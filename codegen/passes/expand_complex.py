@@ -12,7 +12,8 @@ import numpy as np
 
 from weft.codegen.kernel_ir.builder import KernelBuilder
 from weft.codegen.kernel_ir.operation import Kernel, Operation, Pointer, Type, Value
-from weft.codegen.ops import accumulators, find_op, pairs
+from weft.codegen.ops import pairs
+from weft.codegen.ops.op_table import accumulators, find_op
 from weft.codegen.passes.rewrite import Rewriter, changes
 
 

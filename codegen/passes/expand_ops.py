@@ -12,8 +12,8 @@ import numpy as np
 
 from weft.codegen.kernel_ir.builder import KernelBuilder
 from weft.codegen.kernel_ir.operation import STRUCTURAL, Kernel, Operation, Value
-from weft.codegen.ops import find_op
 from weft.codegen.ops.arithmetic import test
+from weft.codegen.ops.op_table import find_op
 from weft.codegen.passes.rewrite import Rewriter
 
 # Ops that only move bits and need no wider arithmetic.

@@ -11,7 +11,7 @@ from typing import Any
 
 from weft.codegen.kernel_ir.builder import KernelBuilder
 from weft.codegen.kernel_ir.operation import STRUCTURAL, Kernel, Operation, Value
-from weft.codegen.ops import find_op
+from weft.codegen.ops.op_table import find_op
 from weft.codegen.passes.rewrite import Copier, Rewriter
 
 

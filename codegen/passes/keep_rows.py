@@ -13,7 +13,7 @@ from dataclasses import dataclass, replace
 
 from weft.codegen.kernel_ir.builder import KernelBuilder
 from weft.codegen.kernel_ir.operation import STRUCTURAL, Block, Kernel, Operation, Pointer, Type, Value, program_order
-from weft.codegen.ops import find_op
+from weft.codegen.ops.op_table import find_op
 
 # Maximum number of bytes of the kept values of a row: they and the row from which they are computed fit in a core's caches.
 ROOM = 64 << 10

@@ -12,7 +12,7 @@ import numpy as np
 
 from weft.codegen.kernel_ir.builder import KernelBuilder
 from weft.codegen.kernel_ir.operation import Kernel, Operation, Value, program_order
-from weft.codegen.ops import accumulators
+from weft.codegen.ops.op_table import accumulators
 from weft.codegen.passes.rewrite import Rewriter
 
 _NARROW, _WIDE = np.dtype(np.int32), (np.dtype(np.int64), np.dtype(np.uint64))

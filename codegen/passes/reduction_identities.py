@@ -8,7 +8,7 @@ from typing import Any
 import numpy as np
 
 from weft.codegen.kernel_ir.operation import Operation
-from weft.codegen.ops import accumulators, identity_of
+from weft.codegen.ops.op_table import accumulators, identity_of
 
 # Reductions whose order changes no bit, except for the sign of a zero and the bits of a NaN.
 EXACT = frozenset({"minimum", "maximum", "argmin", "argmax"})

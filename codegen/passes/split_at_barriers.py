@@ -13,7 +13,7 @@ from collections.abc import Iterable, Iterator
 from dataclasses import dataclass, field, replace
 
 from weft.codegen.kernel_ir.operation import STRUCTURAL, SYNCHRONIZATION, Block, Kernel, Operation, Value, program_order
-from weft.codegen.ops import find_op
+from weft.codegen.ops.op_table import find_op
 from weft.codegen.passes.find_common_loops import find_common_loops
 from weft.codegen.passes.find_uniform import Uniformity, find_uniform
 from weft.codegen.passes.thread_steps import innermost_axis

@@ -18,7 +18,7 @@ from typing import Any
 
 from weft.codegen.kernel_ir.operation import Kernel, Operation, Value, program_order
 from weft.codegen.machines import GPU
-from weft.codegen.ops import combine_all
+from weft.codegen.ops.op_table import combine_all
 from weft.codegen.passes.index_steps import index_steps
 from weft.codegen.passes.known_multiples import aligned_vectors
 from weft.codegen.passes.reduction_identities import rounds

@@ -19,7 +19,7 @@ import numpy as np
 
 from weft.codegen.kernel_ir.operation import Block, Kernel, Operation, Value, program_order
 from weft.codegen.machines import GPU
-from weft.codegen.ops import combine_all
+from weft.codegen.ops.op_table import combine_all
 from weft.codegen.passes.reduction_identities import reduction_identities
 from weft.codegen.schedules.decision import AnySizesDecision
 from weft.codegen.schedules.nest import (

@@ -17,7 +17,7 @@ import numpy as np
 
 from weft.codegen.kernel_ir.operation import Kernel, Operation, Value, program_order
 from weft.codegen.machines import GPU
-from weft.codegen.ops import accumulators
+from weft.codegen.ops.op_table import accumulators
 from weft.codegen.passes.choose_lanes import chooses
 from weft.codegen.passes.index_steps import index_steps
 from weft.codegen.passes.inline_rows import has_control_flow

@@ -15,7 +15,7 @@ import numpy as np
 
 from weft.codegen.kernel_ir.operation import Kernel, Operation, Value
 from weft.codegen.machines import GPU
-from weft.codegen.ops import identity_of
+from weft.codegen.ops.op_table import identity_of
 from weft.codegen.passes.inline_rows import has_control_flow
 from weft.codegen.schedules.decision import Decision
 from weft.codegen.schedules.elements import vector_lanes

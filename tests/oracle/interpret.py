@@ -20,7 +20,7 @@ from tests.oracle.interpret_memory import access
 from tests.oracle.interpret_threads import WARP, DivergenceError, Thread, finish, run_blocks
 from weft.codegen.kernel_ir.dtypes import dtype_kind
 from weft.codegen.kernel_ir.operation import SYNCHRONIZATION, Block, Kernel, Operation, Pointer, Value
-from weft.codegen.ops import find_op
+from weft.codegen.ops.op_table import find_op
 
 
 class _LeaveError(Exception):

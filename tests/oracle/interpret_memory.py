@@ -11,7 +11,7 @@ from typing import Any
 import numpy as np
 
 from weft.codegen.kernel_ir.operation import Operation, Pointer, Type
-from weft.codegen.ops import find_op
+from weft.codegen.ops.op_table import find_op
 
 _GARBAGE = 0xA5
 

@@ -16,7 +16,7 @@ import numpy as np
 
 from weft.codegen.kernel_ir.dtypes import is_half
 from weft.codegen.kernel_ir.operation import Kernel, Operation
-from weft.codegen.ops import find_op
+from weft.codegen.ops.op_table import find_op
 
 WARP = 32
 _FULL = 2**WARP - 1

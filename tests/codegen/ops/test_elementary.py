@@ -6,7 +6,7 @@ import numpy as np
 import pytest
 
 import weft as wf
-from weft.codegen.ops import find_op
+from weft.codegen.ops.op_table import find_op
 
 
 def fma(dtype: type, *operands: float) -> np.floating:

@@ -19,7 +19,7 @@ from weft.codegen import (
     resolve_target,
     verify_kernel,
 )
-from weft.codegen.ops import find_op
+from weft.codegen.ops.op_table import find_op
 from weft.codegen.passes.expand_bfloat16 import expand_bfloat16
 from weft.codegen.pipeline import run_passes
 from weft.runtime import assemble
