@@ -39,7 +39,7 @@ from weft.runtime.errors import (
 from weft.runtime.lazy_names import checked_imports, lazy_names
 from weft.runtime.listening import BuildNote, LaunchNote, Listening, building, kernel_number, launch_heard
 from weft.runtime.object_code import REGISTER_AIMS, ObjectCode, RowLimits
-from weft.runtime.services import DATA, Event, HostKind, HostMemory, Stream, address_of
+from weft.runtime.services import DATA, Event, HostKind, HostMemory, Stream, address_of, array_over
 from weft.runtime.settings import (
     BETWEEN,
     FIXED,

@@ -61,6 +61,25 @@ def address_of(values: np.ndarray) -> int:
     return ctypes.c_int64.from_address(id(values) + DATA).value
 
 
+class _Exposed:
+    """An object that exposes memory through NumPy's array interface, and keeps the owner of the memory alive."""
+
+    __slots__ = ("__array_interface__", "_owner")
+
+    def __init__(self, owner: object, interface: dict[str, Any]) -> None:
+        self._owner, self.__array_interface__ = owner, interface
+
+
+def array_over(
+    owner: object, address: int, dtype: np.dtype, shape: tuple[int, ...], strides: tuple[int, ...] | None = None
+) -> np.ndarray:
+    """Return an array over the memory at an address. The array keeps `owner` alive, which keeps the memory."""
+    data = {"data": (address, False), "shape": shape, "strides": strides, "typestr": dtype.str, "version": 3}
+    found = np.asarray(_Exposed(owner, data))
+    # the interface describes neither bfloat16 nor records
+    return found if dtype.kind != "V" else found.view(dtype)
+
+
 class HostMemory:
     """Memory that the host can access at the address `host`.
 

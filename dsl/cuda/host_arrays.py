@@ -18,7 +18,7 @@ from weft.dsl.arrays.validation import as_shape
 from weft.dsl.cuda.array_creation import over_memory, strides_like
 from weft.dsl.cuda.memory_array import check_fit, storage_of
 from weft.fusion import flush
-from weft.runtime import HostKind, HostMemory, ReleasedBuffer, default_device
+from weft.runtime import HostKind, HostMemory, ReleasedBuffer, array_over, default_device
 
 
 class SharedArray(np.ndarray):
@@ -58,33 +58,13 @@ class SharedArray(np.ndarray):
         np.copyto(self, source.reshape(self.shape))
 
 
-class _Exposed:
-    """An object that exposes host memory through NumPy's array interface, and keeps the memory alive.
-
-    NumPy arrays over the memory keep this object, and therefore the owner of the memory, alive.
-    """
-
-    def __init__(self, memory: HostMemory, dtype: np.dtype, shape: tuple[int, ...], strides: tuple[int, ...]) -> None:
-        self._memory = memory
-        self.__array_interface__ = {
-            "data": (memory.host, False),
-            "shape": shape,
-            "strides": strides,
-            "typestr": dtype.str,
-            "descr": dtype.descr,
-            "version": 3,
-        }
-
-
 def _make(
     kind: HostKind, shape: Any, dtype: Any, strides: Any, order: str
 ) -> tuple[np.ndarray, HostMemory, tuple[int, ...]]:
     lengths, element = as_shape(shape), np.dtype(dtype)
     steps = byte_strides(lengths, element.itemsize, strides, order)
     memory = default_device().host_memory(extent_of(lengths, steps, element.itemsize), kind)
-    values = np.asarray(_Exposed(memory, element, lengths, steps))
-    # (the interface does not support bfloat16)
-    return values if values.dtype == element else values.view(element), memory, steps
+    return array_over(memory, memory.host, element, lengths, steps), memory, steps
 
 
 def _shared(kind: HostKind, shape: Any, dtype: Any, strides: Any, order: str) -> SharedArray:

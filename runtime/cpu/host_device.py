@@ -20,6 +20,7 @@ from weft.runtime.cpu.pool import COPY_GRAIN, copy_bytes, workers
 from weft.runtime.device import Buffer, BufferRequests, Registered
 from weft.runtime.launches import Launch
 from weft.runtime.object_code import ObjectCode
+from weft.runtime.services import array_over
 from weft.runtime.settings import thread_count
 from weft.runtime.synchronous_device import SynchronousDevice
 
@@ -92,9 +93,7 @@ class CpuDevice(SynchronousDevice):
     memory_on_host = True
 
     def view_memory(self, buffer: Buffer, dtype: np.dtype, shape: tuple[int, ...]) -> np.ndarray:
-        found = np.asarray(_Exposed(buffer, np.dtype(dtype), shape))
-        # the interface describes only NumPy's own dtypes
-        return found if dtype.kind != "V" else found.view(dtype)
+        return array_over(buffer, buffer.address, dtype, shape)
 
     def copy(self, source: Buffer, destination: Buffer, nbytes: int) -> None:
         threads = thread_count() if nbytes >= 2 * COPY_GRAIN else 1  # (the query takes longer than a short copy)
@@ -150,13 +149,3 @@ class CpuDevice(SynchronousDevice):
         if not prod(grid) or runner() is None:
             return None
         return PreparedGrid(function, grid, block, shared_bytes, count)
-
-
-class _Exposed:
-    """An object that gives a buffer NumPy's array interface, and keeps the buffer alive for its arrays."""
-
-    __slots__ = ("__array_interface__", "_buffer")
-
-    def __init__(self, buffer: Buffer, dtype: np.dtype, shape: tuple[int, ...]) -> None:
-        self._buffer = buffer
-        self.__array_interface__ = {"data": (buffer.address, False), "shape": shape, "typestr": dtype.str, "version": 3}
