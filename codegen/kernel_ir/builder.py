@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, Self
 
 import numpy as np
 
@@ -98,12 +98,15 @@ class KernelBuilder:
         self._count += 1
         return value
 
-    def after(self, kernel: Kernel) -> None:
-        """Reserve the names in `kernel`, so that new values get different names."""
+    @classmethod
+    def after(cls, kernel: Kernel) -> Self:
+        """Return a builder for a kernel that replaces `kernel`. Its values get names that `kernel` does not use."""
+        made = cls(kernel.name, kernel.index_dtype, kernel.level, **kernel.attributes)
         values = [v for f in kernel.functions for v in f.parameters]
         for o in kernel.walk():
             values += [*o.results, *(v for region in o.regions for v in region.parameters)]
-        self._count = max((int(v.name) + 1 for v in values if v.name.isdigit()), default=0)
+        made._count = max((int(v.name) + 1 for v in values if v.name.isdigit()), default=0)
+        return made
 
     def pointer(
         self, name: str, dtype: DTypeLike, *, writable: bool = False, noalias: bool = False, align: int = 1

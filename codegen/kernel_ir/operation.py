@@ -148,6 +148,10 @@ class Kernel:
         bodies = (self.body, *(function.body for function in self.functions))
         return program_order(operation for body in bodies for operation in body.operations)
 
+    def constants(self) -> dict[Value, Any]:
+        """Return the constants of the kernel with their values, which are NumPy scalars."""
+        return {o.results[0]: o.attributes["value"] for o in self.walk() if o.opcode == "constant"}
+
     def blocks(self) -> Iterator[Block]:
         """Yield all blocks of operations of the kernel, in no particular order."""
         yield self.body

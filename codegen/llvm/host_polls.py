@@ -34,7 +34,7 @@ class InterruptPolls(NoPolls):
     def __init__(self, emitter: Writer, fault: str) -> None:
         self._emitter, self.fault = emitter, fault
         self._left = emitter.variable("i32", str(INTERVAL))
-        self._constants = {o.results[0]: o.attributes["value"] for o in emitter.kernel.walk() if o.opcode == "constant"}
+        self._constants = emitter.kernel.constants()
         emitter.declarations.setdefault("weft_poll", read_llvm(__file__, "host_polls", POLL=POLL))
         emitter.attributes.append(_ATTRIBUTES)
         emitter.metadata.append(f'{_WEIGHTS} = !{{!"branch_weights", i32 1, i32 {INTERVAL}}}')

@@ -41,7 +41,7 @@ class ArrayEmitter(Emitter):
         self.block_threads = ""  # number of threads in a block, i64
         self.arrays: list[tuple[str, int]] = []  # name, bytes per thread
         self.shared: list[tuple[Operation, str, str]] = []  # of blocks in step: operation, array, bytes per block
-        self.constants = {o.results[0]: o.attributes["value"] for o in kernel.walk() if o.opcode == "constant"}
+        self.constants = kernel.constants()
         self.kept: dict[Value, str] = {}  # value or `local` -> its array
         self.contributions: dict[Operation, str] = {}  # synchronization point -> array of the threads' contributions
         # synchronization point -> arrays of the results for the warps

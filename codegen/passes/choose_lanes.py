@@ -217,8 +217,7 @@ def _mark(kernel: Kernel, operation: Operation, lanes: int, **attributes: bool) 
     names = operation.attributes.get("combine", ())
     if not names:
         return
-    builder = KernelBuilder(kernel.name, kernel.index_dtype)
-    builder.after(kernel)
+    builder = KernelBuilder.after(kernel)
     carried = operation.results
     before = builder.block
     types = [v.type for v in carried]

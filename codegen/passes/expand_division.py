@@ -53,11 +53,7 @@ _FLOAT16, _FLOAT32, _FLOAT64 = np.dtype(np.float16), np.dtype(np.float32), np.dt
 
 def expand_division(kernel: Kernel) -> Kernel:
     """Return the kernel with float32 quotients and roots expanded, or the kernel itself if it has none."""
-    constants = {
-        o.results[0]: float(o.attributes["value"])
-        for o in kernel.walk()
-        if o.opcode == "constant" and o.results[0].type == _FLOAT32
-    }
+    constants = {v: float(number) for v, number in kernel.constants().items() if v.type == _FLOAT32}
     integers = _casts_from(kernel, "bui")
     narrow = integers | _casts_from(kernel, "f") | {v for v, number in constants.items() if _is_moderate(number)}
     groups = {group[0]: group for block in kernel.blocks() for group in _groups(block, constants, narrow)}

@@ -23,11 +23,7 @@ def expand_warp_reduce(kernel: Kernel, target: Target) -> Kernel:
     if not any(o.opcode == "warp_reduce" for o in kernel.walk()):
         return kernel
     native = int(target.name.removeprefix("sm_")) >= 80
-    masks = {
-        o.results[0]: int(o.attributes["value"])
-        for o in kernel.walk()
-        if o.opcode == "constant" and o.results[0].type == np.uint32
-    }
+    constants = kernel.constants()
 
     def rule(b: KernelBuilder, operation: Operation, operands: list[Any]) -> list[Any] | None:
         if operation.opcode != "warp_reduce":
@@ -39,7 +35,7 @@ def expand_warp_reduce(kernel: Kernel, target: Target) -> Kernel:
                 return None
             wide = np.dtype(f"{dtype.kind}4")
             return [b.cast(b.emit("warp_reduce", (mask, b.cast(value, wide)), (wide,), kind=kind)[0], dtype)]
-        known = masks.get(operation.operands[0])
+        known = constants.get(operation.operands[0])
         if known == _ALL:
             return [_by_halves(b, mask, value, kind)]
         if known is not None:

@@ -56,8 +56,7 @@ def keep_rows(kernel: Kernel) -> Kernel:
     """
     given = kernel.attributes.get("kept", ())
     room = dict(zip(given[::2], given[1::2], strict=True))
-    builder = KernelBuilder(kernel.name, kernel.index_dtype)
-    builder.after(kernel)
+    builder = KernelBuilder.after(kernel)
     for row in _rows(kernel) if room else ():
         if row.length in room and all(loop.attributes.get("lanes") for loop in row.loops):
             for value, again in row.kept.items():
@@ -77,7 +76,7 @@ def _rows(kernel: Kernel) -> list[_Row]:
 
 def _loops_over_same_row(kernel: Kernel, block: Block) -> list[list[Operation]]:
     """Return the groups of loops in a block that run over the same row."""
-    zeros = {o.results[0] for o in kernel.walk() if o.opcode == "constant" and not o.attributes["value"]}
+    zeros = {v for v, number in kernel.constants().items() if not number}
     found: dict[Value, list[Operation]] = {}
     for o in block.operations:
         if o.opcode == "for" and o.attributes["role"] == "reduce" and o.attributes.get("step", 1) == 1:

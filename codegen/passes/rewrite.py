@@ -42,10 +42,7 @@ class Rewriter:
         self.old = kernel
         self.rule = rule
         self.retype = retype
-        self.builder = KernelBuilder(kernel.name, kernel.index_dtype)
-        self.builder.after(kernel)
-        self.builder.kernel.level = kernel.level
-        self.builder.kernel.attributes = dict(kernel.attributes)
+        self.builder = KernelBuilder.after(kernel)
         self.map: dict[Value, Replaced] = {}
 
     def run(self) -> Kernel:

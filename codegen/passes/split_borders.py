@@ -42,8 +42,7 @@ class _Splitter(Copier):
     """Copier that splits a loop with index tests into several loops with shorter ranges."""
 
     def __init__(self, kernel: Kernel) -> None:
-        super().__init__(KernelBuilder(kernel.name, kernel.index_dtype), {})
-        self.builder.after(kernel)
+        super().__init__(KernelBuilder.after(kernel), {})
         self.kernel = kernel
         self.made = {v: o for o in kernel.walk() for v in o.results}
         self.known: dict[Value, bool] = {}  # condition -> whether it holds in the code being copied

@@ -30,7 +30,7 @@ class ThreadSteps:
     def __init__(self, kernel: Kernel, uniform: Uniformity, axis: int = 0) -> None:
         self.uniform = uniform
         self.axis = axis
-        self.constants: dict[Value, int] = {}
+        self.constants = {v: int(number) for v, number in kernel.constants().items() if v.dtype.kind in "iu"}
         self.steps: dict[Value, Step] = {}
         self.counts: dict[Value, int] = {}  # elements of each `local`
         operations = list(program_order(kernel.body.operations))
@@ -39,8 +39,6 @@ class ThreadSteps:
         for o in operations:
             if o.opcode == "local":
                 self.counts[o.results[0]] = o.attributes["count"]
-            if o.opcode == "constant" and o.results[0].dtype.kind in "iu":
-                self.constants[o.results[0]] = int(o.attributes["value"])
             if o.opcode == "for":
                 bounds = (o.operands[0], *o.operands[2 + len(o.results) :])
                 self.steps[o.regions[0].parameters[0]] = None if uniform.differs(bounds) else 0

@@ -105,8 +105,7 @@ class _Tiling:
     """The tiling of a pair of loops."""
 
     def __init__(self, kernel: Kernel, outer: Operation, inner: Operation, loads: list[Operation], size: int) -> None:
-        self.builder = KernelBuilder(kernel.name, kernel.index_dtype)
-        self.builder.after(kernel)
+        self.builder = KernelBuilder.after(kernel)
         self.outer = outer
         self.inner = inner
         self.loads = loads

@@ -81,9 +81,7 @@ class _Unroller(Copier):
     """Copier that unrolls the short loops of a kernel, given the values of some parameters."""
 
     def __init__(self, kernel: Kernel, values: Mapping[str, int], roles: Container[str]) -> None:
-        builder = KernelBuilder(kernel.name, kernel.index_dtype)
-        builder.after(kernel)
-        super().__init__(builder, {})
+        super().__init__(KernelBuilder.after(kernel), {})
         self.kernel = kernel
         self.roles = roles
         self.known = {p.value: values[p.value.name] for p in kernel.parameters if p.value.name in values}

@@ -70,9 +70,7 @@ def fits(kernel: Kernel, nest: Nest, sizes: Mapping[str, int], exact: bool) -> A
     row = find_row(nest)
     if row is None or row.stop.name not in sizes or prefers_columns(nest, row.loops):
         return None
-    if not any(
-        o.results == (row.start,) and o.opcode == "constant" and o.attributes["value"] == 0 for o in kernel.walk()
-    ):
+    if kernel.constants().get(row.start) != 0:
         return None
     if sizes[row.stop.name] > MOST_LENGTH or nest.points(sizes) > MAX_ITEMS:
         return None

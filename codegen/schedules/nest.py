@@ -65,7 +65,7 @@ def find_nest(kernel: Kernel) -> Nest:
     """
     outside = {p.value for p in kernel.parameters}
     levels: list[Level] = []
-    zeros = {o.results[0] for o in kernel.walk() if o.opcode == "constant" and o.attributes["value"] == 0}
+    zeros = {v for v, number in kernel.constants().items() if number == 0}
     block: Block = kernel.body
     while True:
         operations = _without_yield(block)

@@ -120,5 +120,4 @@ def _elements(w: ThreadWriter, nest: Nest, atomic: Operation, held: Value) -> No
 def _accumulator_dtype(kernel: Kernel, atomic: Operation) -> np.dtype:
     """Return the dtype of the accumulators in shared memory. Counts have 32 bits, which suffice and are faster."""
     value = atomic.operands[2]
-    ones = any(o.opcode == "constant" and o.results[0] is value and o.attributes["value"] == 1 for o in kernel.walk())
-    return _COUNT if ones and atomic.attributes["kind"] == "add" else value.dtype
+    return _COUNT if kernel.constants().get(value) == 1 and atomic.attributes["kind"] == "add" else value.dtype

@@ -52,11 +52,7 @@ class _StepWriter:
 
     def __init__(self, w: ThreadWriter, kernel: Kernel) -> None:
         self.w = w
-        self.constants = {
-            o.results[0]: int(o.attributes["value"])
-            for o in kernel.walk()
-            if o.opcode == "constant" and o.results[0].type == kernel.index_dtype
-        }
+        self.constants = kernel.constants()
 
     def copy(self, operations: tuple[Operation, ...] | list[Operation]) -> None:
         """Copy the operations outside of tiles, and distribute the elements of each tile over threads."""
@@ -80,7 +76,7 @@ class _StepWriter:
         levels = reduction_chain(loop)
         *between, body = ([o for o in level.regions[0].operations if o.opcode != "yield"] for level in levels)
         before = [o for operations in between for o in operations[:-1]]
-        extents = [self.constants[level.operands[1]] for level in levels]
+        extents = [int(self.constants[level.operands[1]]) for level in levels]
         points = prod(extents)
         assert points % self.w.threads == 0
         first = next((k for k, o in enumerate(body) if _stores(o)), len(body))
