@@ -18,7 +18,7 @@ from numpy.lib.stride_tricks import as_strided
 from weft.dsl.arrays.array import Array, convert, whole
 from weft.dsl.arrays.foreign_memory import extent_of
 from weft.dsl.cuda.streams import as_queue
-from weft.dsl.kernel.language.types import ArrayType, RecordType, Type, from_dtype, layout_of
+from weft.dsl.kernel.language.types import ArrayType, RecordType, Type, from_dtype, is_packed, layout_of
 from weft.fusion import Storage, exclusive, realise
 from weft.runtime import Buffer, Device
 
@@ -57,7 +57,7 @@ class DeviceArrayMethods:
         >>> cuda.to_device(np.ones((2, 3))).is_c_contiguous()
         True
         """
-        return layout_of(self.shape, self.strides, self.itemsize) == "C"
+        return is_packed(self.shape, self.strides, self.itemsize)
 
     def is_f_contiguous(self: Any) -> bool:
         """Return whether the elements are Fortran-contiguous.
@@ -67,7 +67,7 @@ class DeviceArrayMethods:
         >>> cuda.to_device(np.ones((2, 3))).is_f_contiguous()
         False
         """
-        return layout_of(self.shape[::-1], self.strides[::-1], self.itemsize) == "C"
+        return is_packed(self.shape[::-1], self.strides[::-1], self.itemsize)
 
     def split(self: Any, section: int, stream: object = 0) -> Iterator[Any]:
         """Split a 1-D array into views of `section` elements each.

@@ -17,7 +17,7 @@ from weft.dsl.kernel.language import extents, names
 from weft.dsl.kernel.language.array_values import unit
 from weft.dsl.kernel.language.compiler import Compiler
 from weft.dsl.kernel.language.numba_objects import from_numba
-from weft.dsl.kernel.language.types import layout_of
+from weft.dsl.kernel.language.types import is_packed
 from weft.dsl.kernel.language.values import ArrayValue, Constant, ScalarValue, TupleValue
 
 
@@ -75,5 +75,5 @@ def _captured(c: Compiler, value: LazyArray, label: str) -> ArrayValue:
         pointer = c.hide("captured", value.dtype, ("array", value))
         if offset:
             pointer = c.builder.offset(pointer, extents.extent_ir(c, offset))
-    packed = layout_of(shape, strides, 1) == "C"
+    packed = is_packed(shape, strides, 1)
     return ArrayValue(pointer, value.dtype, shape, strides, "global", is_writable(value), label, packed)

@@ -381,25 +381,24 @@ def as_type(value: object) -> Type:
     return from_dtype(value)
 
 
-def layout_of(shape: tuple[int, ...], strides: tuple[int, ...] | None, itemsize: int) -> Layout:
-    """Return the layout of an array, "C", "F" or "A", given its shape and byte strides.
+def is_packed(shape: tuple[int, ...], strides: tuple[int, ...], itemsize: int) -> bool:
+    """Return whether an array with the given shape and byte strides is C-contiguous.
 
-    As in NumPy, the stride of an axis of length 1 has no effect, and an array without elements has any layout.
+    As in NumPy, the stride of an axis of length 1 has no effect, and an array without elements is always C-contiguous.
     """
-    if strides is None or 0 in shape:
+    expected = itemsize
+    for extent, stride in zip(reversed(shape), reversed(strides), strict=True):
+        if extent != 1 and stride != expected and 0 not in shape:
+            return False
+        expected *= extent
+    return True
+
+
+def layout_of(shape: tuple[int, ...], strides: tuple[int, ...] | None, itemsize: int) -> Layout:
+    """Return the layout of an array, "C", "F" or "A", given its shape and byte strides."""
+    if strides is None or is_packed(shape, strides, itemsize):
         return "C"
-
-    def together(order: range) -> bool:
-        step = itemsize
-        for axis in order:
-            if shape[axis] != 1:
-                if strides[axis] != step:
-                    return False
-                step *= shape[axis]
-        return True
-
-    axes = range(len(shape))
-    return "C" if together(axes[::-1]) else "F" if together(axes) else "A"
+    return "F" if is_packed(shape[::-1], strides[::-1], itemsize) else "A"
 
 
 _PYTHON: dict[type, ScalarType] = {bool: boolean, int: int64, float: float64, complex: complex128}

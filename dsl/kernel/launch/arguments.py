@@ -113,16 +113,6 @@ def describe_array(dtype: np.dtype, ndim: int, packed: bool, writable: bool = Tr
     return ("array", dtype, ndim, packed, writable)
 
 
-def is_packed(shape: tuple[int, ...], strides: tuple[int, ...], itemsize: int) -> bool:
-    """Return whether an array with the given shape and byte strides is C-contiguous."""
-    expected = itemsize
-    for extent, stride in zip(reversed(shape), reversed(strides), strict=True):
-        if extent != 1 and stride != expected and 0 not in shape:
-            return False
-        expected *= extent
-    return True
-
-
 def describe_lazy(value: LazyArray) -> Descriptor:
     """Return the type descriptor of a weft array argument."""
     dtype = value._storage.dtype
@@ -130,7 +120,7 @@ def describe_lazy(value: LazyArray) -> Descriptor:
     if window is None:
         return ("array", dtype, len(value._storage.shape), True, is_writable(value))
     shape, strides, _ = window
-    return ("array", dtype, len(shape), is_packed(shape, strides, 1), is_writable(value))
+    return ("array", dtype, len(shape), types.is_packed(shape, strides, 1), is_writable(value))
 
 
 def describe(value: object) -> Descriptor:

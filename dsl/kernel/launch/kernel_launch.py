@@ -26,6 +26,7 @@ from weft.dsl.arrays.array import is_writable, whole, wrap
 from weft.dsl.cuda.array_creation import as_cuda_array, device_array_like, is_cuda_array, to_device
 from weft.dsl.kernel.language.kernel_errors import KernelTypeError, LaunchError
 from weft.dsl.kernel.language.names import running
+from weft.dsl.kernel.language.types import is_packed
 from weft.dsl.kernel.language.values import in_bytes
 from weft.dsl.kernel.launch import arguments as args
 from weft.dsl.kernel.launch.hints import ArgHint, In
@@ -245,7 +246,7 @@ class DispatchedLaunch:
             self.extents.extend(value.shape)
             if not value.shape and value.dtype.names is not None:
                 return ("record", value.dtype)
-            packed = args.is_packed(value.shape, value.strides, value.itemsize)
+            packed = is_packed(value.shape, value.strides, value.itemsize)
             writable = value.flags.writeable if isinstance(value, np.ndarray) else True
             return args.describe_array(value.dtype, value.ndim, packed, writable)
         if type(value) is _Parts:

@@ -247,18 +247,18 @@ def _modf(call: Invocation, x: Any) -> Any:
 
 @handles(math.frexp)
 def _frexp(call: Invocation, x: Any) -> Any:
-    c = call.c
-    x = c.scalar(c.cast(c.number(x), np.float64))
-    # Subnormal numbers are scaled up first.
-    small = c.apply("less", c.apply("absolute", x), Constant(2.0**-1022))
-    scaled = c.apply("where", small, c.apply("multiply", x, Constant(2.0**54)), x)
-    bits = methods.bit_cast(c, c.scalar(scaled), np.dtype(np.int64))
-    field = c.apply("bitwise_and", c.apply("right_shift", bits, Constant(52)), Constant(0x7FF))
-    still = c.apply("bitwise_or", c.apply("equal", field, Constant(0x7FF)), c.apply("equal", x, Constant(0.0)))
-    exponent = c.apply("subtract", field, c.apply("where", small, Constant(1022 + 54), Constant(1022)))
-    mantissa = c.apply("bitwise_or", c.apply("bitwise_and", bits, Constant(~(0x7FF << 52))), Constant(1022 << 52))
-    value = methods.bit_cast(c, c.scalar(mantissa), np.dtype(np.float64))
-    return TupleValue((c.apply("where", still, x, value), c.apply("where", still, Constant(0), exponent)))
+    x = call.c.scalar(call.c.cast(call.c.number(x), np.float64))
+    return call.c.call(call.frame, call.node, Constant(_fraction_and_exponent), [x], {})
+
+
+def _fraction_and_exponent(x: Any) -> Any:
+    """Compute `math.frexp` of a float64 in a kernel."""
+    small = abs(x) < 2.0**-1022  # (subnormal numbers are scaled up first)
+    bits = np.where(small, x * 2.0**54, x).view(np.int64)
+    exponent = (bits >> 52) & 0x7FF
+    unchanged = (x == 0) | (exponent == 0x7FF)
+    fraction = ((bits & ~(0x7FF << 52)) | (1022 << 52)).view(np.float64)
+    return np.where(unchanged, x, fraction), np.where(unchanged, 0, exponent - np.where(small, 1022 + 54, 1022))
 
 
 @handles(math.remainder)
