@@ -75,7 +75,8 @@ def multiply(a: Any, b: Any) -> Array | None:
     if given is None:
         return None
     VALUE_READS[0] += 1
-    given = [values.astype(kind, copy=False) for values in given]  # (`matmul` would cast in small pieces)
+    if a.dtype != b.dtype:
+        given = [values.astype(kind, copy=False) for values in given]  # (`matmul` would cast in small pieces)
     if few:
         return adopt_new(np.matmul(*given), device)
     memory = device.allocate(prod(shape) * kind.itemsize)
