@@ -264,30 +264,15 @@ def _store(thread: RunningThread, array: Any, i: Any, value: object) -> None:
 # -- bits, numbers, time -----------------------------------------------------------------------
 
 
-def _bits(x: Any) -> tuple[int, int]:
-    """Return an integer's bits as a non-negative int, and the number of bits, 32 or 64."""
-    if isinstance(x, (bool, np.bool_)):
-        return int(x), 32
+def _of_bits(op: str, x: Any) -> Any:
+    """Compute an op on the bits of an integer: 64 bits of a Python int, and otherwise at least 32 bits."""
     if isinstance(x, (float, complex, np.inexact)):
         raise TypeError(f"an integer has bits to count, {type(x).__name__} has not")
-    width = 32 if isinstance(x, np.integer) and x.dtype.itemsize < 8 else 64
-    return operator.index(x) & ((1 << width) - 1), width
-
-
-def _clz(thread: RunningThread, x: Any) -> int:
-    bits, width = _bits(x)
-    return width - bits.bit_length()
-
-
-def _ffs(thread: RunningThread, x: Any) -> int:
-    bits = _bits(x)[0]
-    return (bits & -bits).bit_length()
-
-
-def _brev(thread: RunningThread, x: Any) -> Any:
-    bits, width = _bits(x)
-    signed = not isinstance(x, (bool, np.bool_, np.unsignedinteger))
-    return convert(int(f"{bits:0{width}b}"[::-1], 2), np.dtype(f"{'i' if signed else 'u'}{width // 8}"))
+    is_bool = isinstance(x, (bool, np.bool_))
+    narrow = is_bool or (isinstance(x, np.integer) and x.dtype.itemsize < 8)
+    kind = "u" if is_bool or isinstance(x, np.unsignedinteger) else "i"
+    number = convert(int(x) if is_bool else operator.index(x), np.dtype(f"{kind}{4 if narrow else 8}"))
+    return op_in_python(op)(number)[()]
 
 
 def _number_function(name: str, thread: RunningThread, *numbers: Any) -> Any:
@@ -362,10 +347,10 @@ ACTIONS: Mapping[str, Action] = {
     "atomic.dec": _atomic(lambda old, limit: limit if old == 0 or old > limit else int(old) - 1),
     "atomic.cas": _cas,
     "atomic.compare_and_swap": lambda thread, ary, old, val: _cas(thread, ary, (0,) * np.ndim(ary), old, val),
-    "popc": lambda thread, x: _bits(x)[0].bit_count(),
-    "clz": _clz,
-    "ffs": _ffs,
-    "brev": _brev,
+    "popc": lambda thread, x: int(_of_bits("_population", x)),
+    "clz": lambda thread, x: int(_of_bits("clz", x)),
+    "ffs": lambda thread, x: int(_of_bits("ffs", x)),
+    "brev": lambda thread, x: _of_bits("brev", x),
     "fma": _fma,
     "cbrt": partial(_number_function, "cbrt"),
     "rsqrt": partial(_number_function, "rsqrt"),
