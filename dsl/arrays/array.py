@@ -367,11 +367,11 @@ def wrap_view(storage: Storage, window: View, kind: type[Array] = Array) -> Arra
 
 
 def adopt_new(values: np.ndarray, device: Device) -> Array:
-    """Return a weft array over the memory of a C-contiguous NumPy array that the caller donates."""
+    """Return a weft array over the memory of a NumPy array in C or Fortran order that the caller donates."""
     array = _new(Array)
-    array._values = values
-    array._device = device
-    array._view = None
+    array._values, array._device = values, device
+    if values.flags.c_contiguous:  # (otherwise the view is created when it is first needed)
+        array._view = None
     return array
 
 

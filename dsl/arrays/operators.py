@@ -84,7 +84,7 @@ def _attempt(way: Implementation, array: Array, other: Any, reflected: bool) -> 
                 VALUE_READS[0] += 1
                 note_call()
                 result = way.function(given, values) if reflected else way.function(values, given)
-                if type(result) is np.ndarray and result.base is None and result.flags.c_contiguous:
+                if type(result) is np.ndarray and result.base is None and result.flags.forc:
                     return adopt_new(result, device)
                 return from_numpy_result(result, device)
     return attempt(way, (other, array) if reflected else (array, other))

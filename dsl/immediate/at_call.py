@@ -343,11 +343,11 @@ def from_numpy_result(result: Any, device: Device, given: Sequence[tuple[np.ndar
                     if type(array) is Scalar and result.size == 1:  # (a scalar is immutable: its views are copies)
                         return adopt_new(result.copy(), device) if result.shape else array
                     return seen(array, result)
+        if base is None and result.flags.forc:  # (in C or Fortran order)
+            return adopt_new(result, device)
         # (a one-dimensional array has no memory order to keep)
-        if result.ndim == 1 or result.flags.c_contiguous:
-            owned = base is None and result.flags.c_contiguous
-            if owned or result.size <= COPIED:
-                return adopt_new(result if owned else result.copy(), device)
+        if (result.ndim == 1 or result.flags.c_contiguous) and result.size <= COPIED:
+            return adopt_new(result.copy(), device)
         del base  # (`adopt_result` copies memory to which something else refers)
         return adopt_result(result, device)
     if kind is tuple or kind is list:

@@ -125,11 +125,18 @@ def adopt(values: np.ndarray, device: Device) -> Storage:
 
 
 def make_storage(array: Any) -> Storage:
-    """Return a new storage for an array that immediate execution has created without one."""
+    """Return a new storage for an array that immediate execution has created without one.
+
+    The storage of an array in Fortran order has the axes in reverse.
+    """
     values, device = array._values, array._device
+    in_order = values if values.flags.c_contiguous else values.T
     if not array._exported:
-        return adopt(values, device)
-    storage = Storage(values.shape, values.dtype, device)
+        storage = adopt(in_order, device)
+        if storage.buffer is not None:
+            storage.buffer.values = values
+        return storage
+    storage = Storage(in_order.shape, values.dtype, device)
     array._values = export_owner(storage, values)
     return storage
 

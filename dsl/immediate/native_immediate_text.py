@@ -14,7 +14,7 @@ import numpy as np
 from weft.dsl.arrays.array import Array
 from weft.dsl.arrays.ufunc import UFunc
 from weft.dsl.immediate.at_call import COMMON
-from weft.dsl.immediate.native_objects_text import BASE, DTYPE, FLAGS, NUMBER, WRITABLE
+from weft.dsl.immediate.native_objects_text import BASE, C_ORDER, DTYPE, F_ORDER, FLAGS, NUMBER, WRITABLE
 from weft.dsl.immediate.native_operands_text import MOST, SHIFTS, Alone, Mode
 from weft.dsl.immediate.native_results_text import ResultText
 from weft.dsl.immediate.native_tables import FUNCTIONS, SHARED
@@ -422,17 +422,24 @@ class _Immediate(ResultText):
         t.label("adopt")
         device, values = self._field(first, "Array._device"), self._field(first, "Array._values")
         t.enter_if(f"icmp eq ptr {device}, {known['cpu']}", "adopt.own", "show.slow")
-        t.enter_if(f"icmp eq ptr {self._field(first, 'Array._exported')}, null", "adopt.here", "show.slow")
+        t.enter_if(f"icmp eq ptr {self._field(first, 'Array._exported')}, null", "adopt.flags", "show.slow")
+        flags = self._word(values, FLAGS, "i32")
+        t.leave_if(f"icmp eq i32 {t.new(f'and i32 {flags}, {C_ORDER | F_ORDER}')}, 0", "show.slow", "adopt.here")
         storage = t.new(f"call ptr {known['PyType_GenericAlloc']}(ptr {known['Storage']}, i64 0)")
         self._check(storage, "adopt.storage", "leave")
         buffer = t.new(f"call ptr {known['PyType_GenericAlloc']}(ptr {known['Buffer']}, i64 0)")
         self._set(storage, "Storage.buffer", buffer)
         self._check(buffer, "adopt.buffer", "adopt.failed")
         address = t.new(f"call ptr {known['PyLong_FromLongLong']}(i64 {self._word(values, DATA, 'i64')})")
-        nbytes, shape = (
+        nbytes, lengths = (
             t.new(f"call ptr {known['PyObject_GetAttr']}(ptr {values}, ptr {known[each]})")
             for each in ("nbytes", "shape")
         )
+        # (The storage of an array in Fortran order has the axes in reverse. A missing tuple is an error here, too.)
+        in_order = t.new(f"icmp ne i32 {t.new(f'and i32 {flags}, {C_ORDER}')}, 0")
+        turn = t.new(f"select i1 {in_order}, ptr {known['forward']}, ptr {known['backward']}")
+        shape = t.new(f"call ptr {known['PyObject_GetItem']}(ptr {lengths}, ptr {turn})")
+        self._decrement_reference(lengths)
         made = {"Buffer.address": address, "Buffer.nbytes": nbytes, "Storage.shape": shape}
         for name, value in made.items():
             self._set(buffer if name.startswith("Buffer") else storage, name, value)

@@ -14,7 +14,7 @@ from weft.runtime import DATA, TUPLE_ITEMS, TUPLE_LENGTH, TYPE, Text
 # Offsets in NumPy's array objects and dtypes, fixed by its ABI.
 AXES, LENGTHS, STRIDES, BASE, DTYPE, FLAGS = (DATA + 8 * k for k in range(1, 7))
 ORDER, NUMBER, ITEMSIZE = 26, 28, 40
-C_ORDER, WRITABLE = 1, 0x400  # bits of an array's flags
+C_ORDER, F_ORDER, WRITABLE = 1, 2, 0x400  # bits of an array's flags
 OTHER_ORDER = ">" if sys.byteorder == "little" else "<"  # NumPy's character for the non-native byte order
 
 

@@ -541,8 +541,12 @@ class OperandText(ObjectText):
 
     def _fill(self, array: str, values: str) -> None:
         """Emit code that initializes a new weft array over the memory of the NumPy array `values`."""
+        t = self._t
         self._set(array, "Array._values", values)
-        for name, value in (("_device", self._t.load(self._device, 0, "ptr")), ("_view", self._known["None"])):
+        flags = t.new(f"and i32 {self._word(values, FLAGS, 'i32')}, {C_ORDER}")
+        # (An array in Fortran order has a view, which is created when it is first needed.)
+        view = t.new(f"select i1 {t.new(f'icmp ne i32 {flags}, 0')}, ptr {self._known['None']}, ptr null")
+        for name, value in (("_device", t.load(self._device, 0, "ptr")), ("_view", view)):
             self._increment_reference(value)
             self._set(array, f"Array.{name}", value)
 

@@ -9,7 +9,7 @@ from __future__ import annotations
 import numpy as np
 
 from weft.dsl.immediate.native_index_text import IndexText
-from weft.dsl.immediate.native_objects_text import BASE, C_ORDER, DTYPE, FLAGS, NUMBER
+from weft.dsl.immediate.native_objects_text import BASE, C_ORDER, DTYPE, F_ORDER, FLAGS, NUMBER
 
 
 class ResultText(IndexText):
@@ -20,7 +20,7 @@ class ResultText(IndexText):
     def _return_result(self, result: str) -> None:
         """Emit code that returns a result: a NumPy array if the caller is a library, otherwise a weft array.
 
-        The code wraps a new array in C order. For all other arrays, the code calls Python's `from_numpy_result`.
+        The code wraps a new array in C or Fortran order. For all other arrays, the code calls Python's `from_numpy_result`.
         """
         t, known = self._t, self._known
         t.enter_if(f"icmp eq ptr {self._word(result, BASE)}, null", "owner", "unusual")
@@ -30,7 +30,7 @@ class ResultText(IndexText):
         t.label("caller.failed")
         self._decrement_reference(result)
         t.jump("leave", "program")
-        flags = t.new(f"and i32 {self._word(result, FLAGS, 'i32')}, {C_ORDER}")
+        flags = t.new(f"and i32 {self._word(result, FLAGS, 'i32')}, {C_ORDER | F_ORDER}")
         in_order = t.new(f"icmp ne i32 {flags}, 0")
         number = self._word(self._word(result, DTYPE), NUMBER, "i32")
         common = t.new(f"icmp ule i32 {number}, {np.dtype('D').num}")

@@ -108,6 +108,8 @@ SHARED: dict[str, Any] = {
     "cpu": get_device("cpu"),
     "nbytes": "nbytes",
     "shape": "shape",
+    "forward": slice(None),
+    "backward": slice(None, None, -1),
     "is_library": is_library,
     "is_alone": is_alone,
     "sites alone": ALONE,

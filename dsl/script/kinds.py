@@ -55,7 +55,7 @@ def take(result: object, held: int = 0) -> Any:
         own = result.base is None
         copied = size <= COPIED and type(result.base) is np.ndarray and result.base.base is None
         if size <= limit and (own or copied) and (device := default_device()).small_on_host:
-            if own and result.flags.c_contiguous and (COMMON >> result.dtype.num) & 1 and result.dtype.isnative:
+            if own and result.flags.forc and (COMMON >> result.dtype.num) & 1 and result.dtype.isnative:
                 return adopt_new(result, device)
             return from_numpy_result(result, device)
         alone = getrefcount(result) - held == ALONE

@@ -62,14 +62,14 @@ def export_memory(storage: Storage, values: np.ndarray) -> np.ndarray:
 def export_owner(storage: Storage, values: np.ndarray) -> np.ndarray:
     """Mark a new storage's memory as shared.
 
-    Other code also holds `values`, the C-contiguous array that owns the memory. Return the array through which the
+    Other code also holds `values`, the array in C or Fortran order that owns the memory. Return the array through which the
     storage uses the memory. The memory stays shared while other code has `values`.
     """
     # (Of the arrays over a memoryview, only the memoryview itself refers to `values`.)
-    memory = memoryview(values.reshape(-1).view(np.uint8))  # type: ignore[arg-type]
+    memory = memoryview(values.ravel("K").view(np.uint8))  # type: ignore[arg-type]
     storage.host = np.frombuffer(memory, np.uint8)
     storage.exporter = values, 1
-    return np.ndarray(values.shape, values.dtype, storage.host)
+    return np.ndarray(values.shape, values.dtype, storage.host, strides=values.strides)
 
 
 def exporter_of(storage: Storage) -> np.ndarray | None:
