@@ -76,25 +76,17 @@ def _count(value: list[Any] | tuple[Any, ...]) -> int:
     return len(value) * _count(first) if type(first) in (list, tuple) else len(value)  # type: ignore[arg-type]
 
 
-# Maximum depth to which nested sequences are searched for weft arrays. (A list may contain itself.)
-_DEPTH = 64
-
-
-def _has_own(values: Iterable[Any], depth: int = _DEPTH) -> bool:
-    """Return whether any value, or any item of a nested sequence, is a weft array."""
-    for value in values:
-        kind = type(value)
-        if kind is list or kind is tuple:
-            if depth and not NUMBERS.issuperset(map(type, value)) and _has_own(value, depth - 1):
-                return True
-        elif isinstance(value, Array):
-            return True
-    return False
-
-
 _SEQUENCES = frozenset({list, tuple})
 # Functions that combine a list of arrays into one array.
 _STACKED = frozenset({"array", "asanyarray", "asarray"})
+# Functions that join a list of arrays. NumPy joins NumPy arrays in less time than weft takes to convert each of them.
+_JOINS = _STACKED | {"concatenate", "concat", "stack", "vstack", "hstack", "dstack", "column_stack", "block"}
+_ON_HOST = PLAIN | {np.ndarray}
+
+
+def _has_own(kinds: Iterable[type]) -> bool:
+    """Return whether any of the types is a type of weft arrays."""
+    return any(issubclass(kind, Array) for kind in kinds)
 
 
 def _starts_with_array(arguments: tuple[Any, ...]) -> bool:
@@ -125,13 +117,18 @@ def _stacker(function: Callable[..., Any], decide: Callable[..., Any]) -> Callab
     """
 
     def stack(*arguments: Any, **options: Any) -> Any:
-        if options or len(arguments) != 1 or not IMMEDIATE[FIXED] or not _has_own(arguments):
+        if options or len(arguments) != 1 or not IMMEDIATE[FIXED] or type(arguments[0]) not in _SEQUENCES:
             return decide(*arguments, **options)
+        if (kinds := types_in(arguments[0])) <= _ON_HOST:
+            _count_call()
+            return take(function(arguments[0]))
+        if not _has_own(kinds):
+            return decide(*arguments)
         if type(arguments[0]) is list and (rows := _values_of_rows(arguments[0])) is not None:
             made = function(rows)
             return made if is_few(made.size) else from_numpy_result(made, arguments[0][0].device)
         found: list[tuple[np.ndarray, Array]] = []
-        given = to_host_if_small(arguments[0], found, IMMEDIATE[FIXED]) if type(arguments[0]) in _SEQUENCES else MISSED
+        given = to_host_if_small(arguments[0], found, IMMEDIATE[FIXED])
         if given is MISSED or sum([each.size for each, _ in found]) > IMMEDIATE[FIXED]:
             return decide(*arguments)
         made = function(given)
@@ -359,7 +356,8 @@ def _decider(wrapped: Callable[..., Any], own: Callable[..., Any], kind: MemoryE
             if einsum_products(arguments) <= IMMEDIATE[FIXED]:
                 return wrapped(*arguments)
         given = (*arguments, *options.values())
-        plain = "device" not in options and types_in(given) <= PLAIN
+        kinds = types_in(given)
+        plain = "device" not in options and kinds <= PLAIN
         if plain and kind is MemoryEffect.CREATE:
             made = _made_elements(name, arguments, options)
             if is_few(made) or (made <= IMMEDIATE[FIXED] and name in ALIKE):
@@ -372,7 +370,7 @@ def _decider(wrapped: Callable[..., Any], own: Callable[..., Any], kind: MemoryE
             target = arguments[inputs]
         if type(target) is tuple and len(target) == 1:
             target = target[0]
-        if _has_own(given):
+        if _has_own(kinds):
             return (wrapped if kind is MemoryEffect.WRITE and type(target) is np.ndarray else own)(
                 *arguments, **options
             )
@@ -380,7 +378,8 @@ def _decider(wrapped: Callable[..., Any], own: Callable[..., Any], kind: MemoryE
             return wrapped(*arguments, **options)
         if name in _SAME and type(arguments[0]) is np.ndarray and arguments[0].size <= IMMEDIATE[FIXED]:
             return wrapped(*arguments, **options)
-        if has_foreign(given):
+        joins = name in _JOINS and type(arguments[0]) in _SEQUENCES and kinds <= _ON_HOST and "device" not in options
+        if joins or has_foreign(given):
             return take(wrapped(*arguments, **options))
         if kind is MemoryEffect.CREATE and not is_few(made := int(min(_made_elements(name, arguments, options), 1e9))):
             if not (made <= IMMEDIATE[FIXED] and name in ALIKE and _are_small(given)) or "device" in options:

@@ -64,6 +64,20 @@ def test_lists_of_small_arrays_become_numpy_arrays(name: str, monkeypatch: pytes
             np.testing.assert_array_equal(function([[x[:, 3]], [x[:, 1]]]), np.asarray(x)[:, [3, 1]].T[:, None])
 
 
+@pytest.mark.parametrize(
+    "name", ["array", "asarray", "concatenate", "stack", "vstack", "hstack", "column_stack", "block"]
+)
+def test_numpy_joins_numpy_arrays(name: str) -> None:
+    rows = [np.array([k, 2.0]) for k in range(300)]
+    kind = MemoryEffect.COMPUTE if name not in ("array", "asarray") else DRAW
+    function = script_function.choose(getattr(np, name), pytest.fail, kind)
+    with runtime.override(immediate=1 << 14):
+        found = function(rows)
+        assert isinstance(found, wf.Array) and found.tolist() == getattr(np, name)(rows).tolist()
+        out = np.empty((300, 2))
+        assert name != "stack" or (function(rows, out=out) is out and out[7, 0] == 7)
+
+
 @pytest.mark.parametrize(("name", "alias"), [("absolute", "abs"), ("invert", "bitwise_not"), ("conjugate", "conj")])
 def test_aliases_are_one_object(name: str, alias: str) -> None:
     assert getattr(NUMPY, alias) is getattr(NUMPY, name)
