@@ -36,6 +36,7 @@ from weft.dsl.immediate.small_work import (
     MOST_WHOLE,
     WARNING,
     WHOLE,
+    are_joined,
     is_alone,
     is_immediate,
     limit_of,
@@ -428,7 +429,7 @@ def stack_small(values: Any) -> Array | None:
     if any(type(each) is not np.ndarray and (type(each) is not Array or values_of(each) is None) for each in values):
         return None
     given = to_host_if_small(values, found, IMMEDIATE[0])
-    if given is MISSED or sum([each.size for each in given]) > IMMEDIATE[0]:
+    if given is MISSED or not are_joined([each.size for each in given], IMMEDIATE[0]):
         return None
     return adopt_new(np.array(given), found[0][1].device)
 

@@ -28,7 +28,7 @@ from weft.dsl.arrays.foreign import has_foreign, types_in
 from weft.dsl.arrays.on_host import Wrapper
 from weft.dsl.immediate.at_call import COMMON, MISSED, call_counter, from_numpy_result, to_host_if_small
 from weft.dsl.immediate.host_values import values_of
-from weft.dsl.immediate.small_work import einsum_products, is_few
+from weft.dsl.immediate.small_work import JOINING, are_joined, einsum_products, is_few
 from weft.dsl.script.kinds import ALIKE, NUMBERS, PLAIN, MemoryEffect, is_computed, take
 from weft.runtime import FIXED, IMMEDIATE, try_compiling
 
@@ -80,7 +80,7 @@ _SEQUENCES = frozenset({list, tuple})
 # Functions that combine a list of arrays into one array.
 _STACKED = frozenset({"array", "asanyarray", "asarray"})
 # Functions that join a list of arrays. NumPy joins NumPy arrays in less time than weft takes to convert each of them.
-_JOINS = _STACKED | {"concatenate", "concat", "stack", "vstack", "hstack", "dstack", "column_stack", "block"}
+_JOINS = _STACKED | JOINING
 _ON_HOST = PLAIN | {np.ndarray}
 
 
@@ -104,7 +104,7 @@ def _values_of_rows(rows: list[Any]) -> list[np.ndarray] | None:
         return None
     dtypes = {*map(_DTYPE, values)}
     is_common = len(dtypes) == 1 and (COMMON >> dtypes.pop().num) & 1
-    return values if is_common and sum(map(_SIZE, values)) <= IMMEDIATE[FIXED] else None
+    return values if is_common and are_joined([*map(_SIZE, values)], IMMEDIATE[FIXED]) else None
 
 
 _DEVICE, _DTYPE, _SIZE = attrgetter("device"), attrgetter("dtype"), attrgetter("size")
@@ -129,7 +129,7 @@ def _stacker(function: Callable[..., Any], decide: Callable[..., Any]) -> Callab
             return made if is_few(made.size) else from_numpy_result(made, arguments[0][0].device)
         found: list[tuple[np.ndarray, Array]] = []
         given = to_host_if_small(arguments[0], found, IMMEDIATE[FIXED])
-        if given is MISSED or sum([each.size for each, _ in found]) > IMMEDIATE[FIXED]:
+        if given is MISSED or not are_joined([each.size for each, _ in found], IMMEDIATE[FIXED]):
             return decide(*arguments)
         made = function(given)
         return made if is_few(made.size) else from_numpy_result(made, found[0][1].device)

@@ -78,6 +78,17 @@ def test_numpy_joins_numpy_arrays(name: str) -> None:
         assert name != "stack" or (function(rows, out=out) is out and out[7, 0] == 7)
 
 
+@pytest.mark.parametrize("join", [NUMPY.array, NUMPY.concatenate, NUMPY.vstack, wf.array, wf.stack])
+def test_numpy_joins_many_small_weft_arrays(join: Callable[..., Any], monkeypatch: pytest.MonkeyPatch) -> None:
+    rows = [wf.arange(1000.0) + k for k in range(40)]
+    monkeypatch.setattr("weft.dsl.functions.joining.assign_recorded", pytest.fail)
+    with runtime.override(immediate=1 << 14):
+        evaluated = [wf.asarray(row.numpy()) for row in rows]
+        found = join(evaluated)
+        assert isinstance(found, wf.Array) and found.size == 40_000 and found.ravel()[39_001] == 40
+    assert found.dtype == float and found.ravel()[1003] == 4
+
+
 @pytest.mark.parametrize(("name", "alias"), [("absolute", "abs"), ("invert", "bitwise_not"), ("conjugate", "conj")])
 def test_aliases_are_one_object(name: str, alias: str) -> None:
     assert getattr(NUMPY, alias) is getattr(NUMPY, name)
