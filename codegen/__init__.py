@@ -21,6 +21,7 @@ from weft.codegen.ops.op_table import (
     EXTREMES,
     OPS,
     SUM_LANES,
+    TESTS,
     NoLoopError,
     accumulators,
     add_user_op,

@@ -20,6 +20,7 @@ from weft.codegen.kernel_ir.operation import (
     Type,
     Value,
 )
+from weft.codegen.ops.op_table import TESTS
 
 if TYPE_CHECKING:
     from numpy.typing import DTypeLike
@@ -172,10 +173,10 @@ class KernelBuilder:
 
         The operands must have the dtypes of one of the op's loops.
 
-        `dtype` is the dtype of the result. The default is the dtype of the last operand, which is right for every op
-        whose result has the dtype of its operands.
+        `dtype` is the dtype of the result. The default is bool for comparisons and other tests, and otherwise the dtype
+        of the last operand, which is right for every op whose result has the dtype of its operands.
         """
-        result = np.dtype(dtype) if dtype is not None else operands[-1].type
+        result = np.dtype(dtype) if dtype is not None else TESTS.get(name, operands[-1].type)
         return self.emit(name, operands, (result,))[0]
 
     def cast(self, value: Value, dtype: DTypeLike) -> Value:

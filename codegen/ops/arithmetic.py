@@ -48,11 +48,6 @@ def select(b: KernelBuilder, condition: Value, yes: Value, no: Value) -> Value:
     return b.op("where", condition, yes, no)
 
 
-def test(b: KernelBuilder, name: str, x: Value, y: Value) -> Value:
-    """Return the result of the comparison op `name` on two values."""
-    return b.op(name, x, y, dtype=np.bool_)
-
-
 def both(b: KernelBuilder, x: Value, y: Value) -> Value:
     """Return the logical AND of two bools."""
     return b.op("bitwise_and", x, y)
@@ -68,18 +63,18 @@ def _safe_divisor(b: KernelBuilder, x: Value, y: Value) -> tuple[Value, Value]:
 
     The division traps if `y` is 0, or if the quotient overflows.
     """
-    bad = test(b, "equal", y, zero(b, y))
+    bad = b.op("equal", y, zero(b, y))
     if y.dtype.kind == "i":
-        least = test(b, "equal", x, b.constant(np.iinfo(y.dtype).min, y.dtype))
-        bad = either(b, bad, both(b, least, test(b, "equal", y, b.constant(-1, y.type))))
+        least = b.op("equal", x, b.constant(np.iinfo(y.dtype).min, y.dtype))
+        bad = either(b, bad, both(b, least, b.op("equal", y, b.constant(-1, y.type))))
     return select(b, bad, one(b, y), y), bad
 
 
 def _has_wrong_sign(b: KernelBuilder, rest: Value, divisor: Value) -> Value:
     """Return whether a truncated remainder is not 0 and does not have the sign of the divisor."""
     nought = zero(b, rest)
-    nonzero = test(b, "not_equal", rest, nought)
-    return both(b, nonzero, test(b, "not_equal", test(b, "less", rest, nought), test(b, "less", divisor, nought)))
+    nonzero = b.op("not_equal", rest, nought)
+    return both(b, nonzero, b.op("not_equal", b.op("less", rest, nought), b.op("less", divisor, nought)))
 
 
 def floor_divide(b: KernelBuilder, x: Value, y: Value) -> Value:
@@ -94,7 +89,7 @@ def floor_divide(b: KernelBuilder, x: Value, y: Value) -> Value:
     if x.dtype.kind == "i":
         rest = b.op("subtract", x, b.op("multiply", quotient, divisor))
         quotient = select(b, _has_wrong_sign(b, rest, divisor), b.op("subtract", quotient, one(b, x)), quotient)
-    is_zero = test(b, "equal", y, zero(b, y))
+    is_zero = b.op("equal", y, zero(b, y))
     return select(b, is_zero, zero(b, x), select(b, bad, x, quotient))
 
 
@@ -120,20 +115,20 @@ def fmod(b: KernelBuilder, x: Value, y: Value) -> Value | None:
 def _float_divmod(b: KernelBuilder, x: Value, y: Value) -> tuple[Value, Value]:
     """Return the quotient and remainder of floats by NumPy's method: an exact fmod with corrected signs."""
     nought, unit = zero(b, x), one(b, x)
-    by_zero = test(b, "equal", y, nought)
+    by_zero = b.op("equal", y, nought)
     mod = b.op("fmod", x, y)
     quotient = b.op("divide", b.op("subtract", x, mod), y)
-    nonzero = test(b, "not_equal", mod, nought)
-    flip = both(b, nonzero, test(b, "not_equal", test(b, "less", y, nought), test(b, "less", mod, nought)))
+    nonzero = b.op("not_equal", mod, nought)
+    flip = both(b, nonzero, b.op("not_equal", b.op("less", y, nought), b.op("less", mod, nought)))
     rest = select(b, flip, b.op("add", mod, y), mod)
     quotient = select(b, flip, b.op("subtract", quotient, unit), quotient)
     rest = select(b, nonzero, rest, b.op("copysign", nought, y))
     floor = b.op("floor", quotient)
-    far = test(b, "greater", b.op("subtract", quotient, floor), b.constant(0.5, x.type))
+    far = b.op("greater", b.op("subtract", quotient, floor), b.constant(0.5, x.type))
     whole = select(b, far, b.op("add", floor, unit), floor)
     # if only the sign of x / y matters or y is 0, use products: a division takes many instructions on a GPU
     signed_zero = b.op("multiply", b.op("copysign", nought, x), b.op("copysign", unit, y))
-    whole = select(b, test(b, "not_equal", quotient, nought), whole, signed_zero)
+    whole = select(b, b.op("not_equal", quotient, nought), whole, signed_zero)
     infinite = b.op("multiply", x, b.op("copysign", b.constant(np.inf, x.type), y))
     # a zero divisor: the quotient is x / y, and the remainder is the NaN that fmod returned
     return select(b, by_zero, infinite, whole), select(b, by_zero, mod, rest)
@@ -149,7 +144,7 @@ def power(b: KernelBuilder, x: Value, y: Value) -> Value | None:
     bits = b.constant(x.dtype.itemsize * 8)
     with b.loop(bits, "serial", initial=[one(b, x), x, y]) as loop:
         result, base, rest = loop.carried
-        odd = test(b, "not_equal", b.op("bitwise_and", rest, one(b, y)), zero(b, y))
+        odd = b.op("not_equal", b.op("bitwise_and", rest, one(b, y)), zero(b, y))
         result = select(b, odd, b.op("multiply", result, base), result)
         base = b.op("multiply", base, base)
         loop.yield_(result, base, b.op("_shift_right_logical", rest, one(b, y)))
@@ -159,12 +154,12 @@ def power(b: KernelBuilder, x: Value, y: Value) -> Value | None:
 def sign(b: KernelBuilder, x: Value) -> Value:
     """Return -1, 0 or 1 according to the sign of `x`, or NaN for NaN."""
     nought, unit = zero(b, x), one(b, x)
-    positive = select(b, test(b, "greater", x, nought), unit, nought)
+    positive = select(b, b.op("greater", x, nought), unit, nought)
     if x.dtype.kind == "u":
         return positive
-    result = select(b, test(b, "less", x, nought), b.constant(-1, x.type), positive)
+    result = select(b, b.op("less", x, nought), b.constant(-1, x.type), positive)
     if _is_float(x):
-        result = select(b, test(b, "not_equal", x, x), x, result)
+        result = select(b, b.op("not_equal", x, x), x, result)
     return result
 
 
@@ -173,15 +168,15 @@ def reciprocal(b: KernelBuilder, x: Value) -> Value:
     if _is_float(x):
         return b.op("divide", one(b, x), x)
     divisor, _ = _safe_divisor(b, one(b, x), x)
-    return select(b, test(b, "equal", x, zero(b, x)), zero(b, x), b.op("_truncate_divide", one(b, x), divisor))
+    return select(b, b.op("equal", x, zero(b, x)), zero(b, x), b.op("_truncate_divide", one(b, x), divisor))
 
 
 def heaviside(b: KernelBuilder, x: Value, at_zero: Value) -> Value:
     """Return 0 for negative x, 1 for positive x, `at_zero` for x = 0, and NaN for NaN."""
     nought, unit = zero(b, x), one(b, x)
-    result = select(b, test(b, "less", x, nought), nought, unit)
-    result = select(b, test(b, "equal", x, nought), at_zero, result)
-    return select(b, test(b, "not_equal", x, x), x, result)
+    result = select(b, b.op("less", x, nought), nought, unit)
+    result = select(b, b.op("equal", x, nought), at_zero, result)
+    return select(b, b.op("not_equal", x, x), x, result)
 
 
 def _gcd(b: KernelBuilder, x: Value, y: Value) -> Value:
@@ -192,7 +187,7 @@ def _gcd(b: KernelBuilder, x: Value, y: Value) -> Value:
     unsigned = np.dtype(f"u{x.dtype.itemsize}")
     with b.loop(steps, "serial", initial=[b.cast(a, unsigned), b.cast(c, unsigned)]) as loop:
         big, small = loop.carried
-        done = test(b, "equal", small, zero(b, small))
+        done = b.op("equal", small, zero(b, small))
         rest = b.op("_truncate_remainder", big, select(b, done, one(b, small), small))
         loop.yield_(select(b, done, big, small), select(b, done, small, rest))
     return b.cast(loop.results[0], x.dtype)
@@ -203,7 +198,7 @@ def _lcm(b: KernelBuilder, x: Value, y: Value) -> Value:
     unsigned = np.dtype(f"u{x.dtype.itemsize}")
     a, c = (b.cast(b.op("absolute", v) if x.dtype.kind == "i" else v, unsigned) for v in (x, y))
     divisor = b.op("gcd", a, c)
-    none = test(b, "equal", divisor, zero(b, a))
+    none = b.op("equal", divisor, zero(b, a))
     part = b.op("_truncate_divide", a, select(b, none, one(b, a), divisor))
     return b.cast(b.op("multiply", part, c), x.dtype)
 

@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 
 from weft.codegen.ops import pair_functions, pairs
-from weft.codegen.ops.arithmetic import one, select, test, zero
+from weft.codegen.ops.arithmetic import one, select, zero
 from weft.codegen.ops.definition import OpDef
 
 if TYPE_CHECKING:
@@ -69,11 +69,11 @@ def _part(name: str, position: int, doc: str, **own: Any) -> OpDef:
 
 def _logaddexp(exp: str, log1p: Any, one_log: float, b: KernelBuilder, x: Value, y: Value) -> Value:
     difference = b.op("subtract", x, y)
-    swap = test(b, "greater", difference, zero(b, x))
+    swap = b.op("greater", difference, zero(b, x))
     top = select(b, swap, x, y)
     grown = log1p(b, b.op(exp, b.op("negative", b.op("absolute", difference))))
-    result = select(b, test(b, "equal", difference, difference), b.op("add", top, grown), difference)
-    return select(b, test(b, "equal", x, y), b.op("add", x, b.constant(one_log, x.type)), result)
+    result = select(b, b.op("equal", difference, difference), b.op("add", top, grown), difference)
+    return select(b, b.op("equal", x, y), b.op("add", x, b.constant(one_log, x.type)), result)
 
 
 def _log2_1p(b: KernelBuilder, x: Value) -> Value:
@@ -83,7 +83,7 @@ def _log2_1p(b: KernelBuilder, x: Value) -> Value:
 def _sinc(b: KernelBuilder, x: Value) -> Value:
     x = b.cast(x, np.float64) if x.dtype.kind in "biu" else x
     y = b.op("multiply", x, b.constant(math.pi, x.type))
-    none = test(b, "equal", y, zero(b, y))
+    none = b.op("equal", y, zero(b, y))
     safe = select(b, none, one(b, y), y)
     return select(b, none, one(b, y), b.op("divide", b.op("sin", safe), safe))
 
@@ -114,7 +114,7 @@ def _ldexp(b: KernelBuilder, x: Value, exponent: Value) -> Value:
     result = x
     for _ in range(3):
         part = b.op("minimum", n, b.constant(limit, np.int64))
-        low = test(b, "less", part, b.constant(-limit, np.int64))
+        low = b.op("less", part, b.constant(-limit, np.int64))
         part = select(b, low, b.constant(further, np.int64), part)
         result = b.op("multiply", result, b.op("exp2", b.cast(part, x.dtype)))
         n = b.op("subtract", n, part)

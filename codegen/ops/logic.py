@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 
 from weft.codegen.ops import pairs
-from weft.codegen.ops.arithmetic import INTEGERS, SAME_INTEGERS, either, one, select, test, zero
+from weft.codegen.ops.arithmetic import INTEGERS, SAME_INTEGERS, either, one, select, zero
 from weft.codegen.ops.definition import OpDef
 
 if TYPE_CHECKING:
@@ -24,7 +24,7 @@ def _truth(b: KernelBuilder, x: Value | pairs.Pair) -> Value:
     """Return whether `x` is not 0."""
     if isinstance(x, tuple):
         return pairs.nonzero(b, x)
-    return x if _kind(x) == "b" else test(b, "not_equal", x, zero(b, x))
+    return x if _kind(x) == "b" else b.op("not_equal", x, zero(b, x))
 
 
 def _logical(kind: str, identity: bool, doc: str) -> OpDef:
@@ -49,14 +49,14 @@ def _extreme(strict: str, b: KernelBuilder, x: Value, y: Value) -> Value | None:
         return b.op("bitwise_and" if strict == "less" else "bitwise_or", x, y)
     if _kind(x) != "f":
         return None
-    return select(b, either(b, test(b, strict, x, y), test(b, "not_equal", x, x)), x, y)
+    return select(b, either(b, b.op(strict, x, y), b.op("not_equal", x, x)), x, y)
 
 
 def _number_extreme(strict: str, b: KernelBuilder, x: Value, y: Value) -> Value:
     """Expand `fmin` or `fmax` into simpler operations that ignore NaN."""
     if _kind(x) != "f":
         return b.op("minimum" if strict == "less" else "maximum", x, y)
-    return select(b, either(b, test(b, strict, x, y), test(b, "not_equal", y, y)), x, y)
+    return select(b, either(b, b.op(strict, x, y), b.op("not_equal", y, y)), x, y)
 
 
 def _extreme_op(name: str, strict: str, doc: str) -> OpDef:
@@ -85,7 +85,7 @@ def _shift(name: str, b: KernelBuilder, x: Value, count: Value) -> Value:
     """Expand a shift into operations that allow any count: counts of at least the bit width shift out all bits."""
     width = x.dtype.itemsize * 8
     unsigned = np.dtype(f"u{x.dtype.itemsize}")
-    fits = test(b, "less", b.cast(count, unsigned), b.constant(width, unsigned))
+    fits = b.op("less", b.cast(count, unsigned), b.constant(width, unsigned))
     if name == "_shift_right" and _kind(x) == "i":
         return b.op(name, x, select(b, fits, count, b.constant(width - 1, count.type)))
     # select the operand, not the result: LLVM would turn a select of results into PTX's clamping shift, which reads
@@ -98,21 +98,21 @@ def _shift(name: str, b: KernelBuilder, x: Value, count: Value) -> Value:
 def _isfinite(b: KernelBuilder, x: Value) -> Value:
     if _kind(x) != "f":
         return b.constant(True, np.bool_)
-    return test(b, "less", b.op("absolute", x), b.constant(np.inf, x.type))
+    return b.op("less", b.op("absolute", x), b.constant(np.inf, x.type))
 
 
 def _isinf(b: KernelBuilder, x: Value) -> Value:
     if _kind(x) != "f":
         return b.constant(False, np.bool_)
-    return test(b, "equal", b.op("absolute", x), b.constant(np.inf, x.type))
+    return b.op("equal", b.op("absolute", x), b.constant(np.inf, x.type))
 
 
 def _isnan(b: KernelBuilder, x: Value) -> Value:
-    return b.constant(False, np.bool_) if _kind(x) != "f" else test(b, "not_equal", x, x)
+    return b.constant(False, np.bool_) if _kind(x) != "f" else b.op("not_equal", x, x)
 
 
 def _signbit(b: KernelBuilder, x: Value) -> Value:
-    return test(b, "less", b.op("copysign", one(b, x), x), zero(b, x))
+    return b.op("less", b.op("copysign", one(b, x), x), zero(b, x))
 
 
 def _mixed(name: str, b: KernelBuilder, x: Value, y: Value) -> Value | None:
@@ -123,10 +123,10 @@ def _mixed(name: str, b: KernelBuilder, x: Value, y: Value) -> Value | None:
     if x.type == y.type or {_kind(x), _kind(y)} != {"i", "u"}:
         return None
     signed, other = (x, y) if _kind(x) == "i" else (y, x)
-    below = test(b, "less", signed, zero(b, signed))
+    below = b.op("less", signed, zero(b, signed))
     as_unsigned = b.cast(select(b, below, zero(b, signed), signed), other.type)
     pair = (as_unsigned, other) if signed is x else (other, as_unsigned)
-    plain = test(b, name, *pair)
+    plain = b.op(name, *pair)
     # a negative number is less than every unsigned number
     answer = (
         name in ("less", "less_equal", "not_equal")

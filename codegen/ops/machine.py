@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
-from weft.codegen.ops.arithmetic import INTEGERS, one, select, test, zero
+from weft.codegen.ops.arithmetic import INTEGERS, one, select, zero
 from weft.codegen.ops.definition import OpDef
 
 if TYPE_CHECKING:
@@ -43,12 +43,12 @@ def _of_pi(quarter: int, b: KernelBuilder, x: Value) -> Value:
     angle = b.op("multiply", b.op("subtract", x, b.op("multiply", halves, half)), b.constant(math.pi, x.type))
     turned = b.op("add", halves, b.constant(quarter, x.type)) if quarter else halves
     quadrant = b.op("subtract", turned, b.op("multiply", quad, b.op("floor", b.op("divide", turned, quad))))
-    odd = b.op("bitwise_or", test(b, "equal", quadrant, one(b, x)), test(b, "equal", quadrant, b.constant(3, x.type)))
+    odd = b.op("bitwise_or", b.op("equal", quadrant, one(b, x)), b.op("equal", quadrant, b.constant(3, x.type)))
     value = select(b, odd, b.op("cos", angle), b.op("sin", angle))
-    low = test(b, "less", quadrant, b.constant(2, x.type))
+    low = b.op("less", quadrant, b.constant(2, x.type))
     found = select(b, low, value, b.op("negative", value))
     # the reduction loses the sign of zero, which a sine keeps
-    return found if quarter else select(b, test(b, "equal", operand, zero(b, operand)), operand, found)
+    return found if quarter else select(b, b.op("equal", operand, zero(b, operand)), operand, found)
 
 
 def _of_pi_reference(quarter: int, x: np.ndarray) -> Any:
@@ -76,7 +76,7 @@ def _bfloat16_bits(b: KernelBuilder, x: Value) -> Value:
     even = b.op("bitwise_and", b.op("_shift_right_logical", bits, low), b.constant(1, np.uint32))
     rounded = b.op("add", bits, b.op("add", even, b.constant(0x7FFF, np.uint32)))
     quiet = b.op("bitwise_or", bits, b.constant(0x7FC00000, np.uint32))
-    chosen = select(b, b.op("isnan", x, dtype=np.bool_), quiet, rounded)
+    chosen = select(b, b.op("isnan", x), quiet, rounded)
     return b.cast(b.op("_shift_right_logical", chosen, low), np.uint16)
 
 

@@ -27,6 +27,12 @@ Kind = np.dtype | type  # a dtype, or bool, int, float, complex for a Python sca
 SUM_LANES = 32
 # Ops that return one of their operands.
 EXTREMES = frozenset({"maximum", "minimum", "fmax", "fmin"})
+# Ops whose result is a bool -> the dtype of the result.
+TESTS = dict.fromkeys(
+    "equal not_equal less less_equal greater greater_equal isnan isinf isfinite signbit "
+    "logical_not logical_and logical_or logical_xor".split(),
+    np.dtype(bool),
+)
 # Reductions with two accumulators: the extreme that the named op finds, and its index.
 POSITIONS = {"argmin": "minimum", "argmax": "maximum"}
 
@@ -188,20 +194,20 @@ def combine_accumulators(
     has_nan = dtype_kind(value.type) in "fc"  # type: ignore[arg-type]
     if ascending and has_nan:
         # (`worse` is false if `other` is NaN, which replaces any value except another NaN)
-        worse = b.op(weak, other, value, dtype=np.bool_)
-        number = b.op("equal", value, value, dtype=np.bool_)
+        worse = b.op(weak, other, value)
+        number = b.op("equal", value, value)
         take = b.op("bitwise_and", number, b.op("bitwise_xor", worse, b.constant(True, np.bool_)))
     else:
-        take = b.op(strict, other, value, dtype=np.bool_)
+        take = b.op(strict, other, value)
     if not ascending:
-        same = b.op("equal", other, value, dtype=np.bool_)
+        same = b.op("equal", other, value)
         if has_nan:
-            mine = b.op("isnan", value, dtype=np.bool_)
-            theirs = b.op("isnan", other, dtype=np.bool_)
+            mine = b.op("isnan", value)
+            theirs = b.op("isnan", other)
             neither = b.op("bitwise_xor", mine, b.constant(True, np.bool_))
             take = b.op("bitwise_and", neither, b.op("bitwise_or", take, theirs))
             same = b.op("bitwise_or", same, b.op("bitwise_and", mine, theirs))
-        lower = b.op("less", other_index, index, dtype=np.bool_)
+        lower = b.op("less", other_index, index)
         take = b.op("bitwise_or", take, b.op("bitwise_and", same, lower))
     return b.op("where", take, other, value), b.op("where", take, other_index, index)
 

@@ -31,21 +31,13 @@ class Real:
         self.b = b
         self.value = value
 
-    def of(self, name: str, *others: Self | float, dtype: type | None = None) -> Self:
-        """Apply the op `name` to this number and `others`.
-
-        `dtype` is the dtype of the result if it differs from the operands' dtype.
-        """
-        operands = [self.value, *(self.like(o).value for o in others)]
-        return type(self)(self.b, self.b.op(name, *operands, dtype=dtype))
+    def of(self, name: str, *others: Self | float) -> Self:
+        """Apply the op `name` to this number and `others`."""
+        return type(self)(self.b, self.b.op(name, self.value, *(self.like(o).value for o in others)))
 
     def like(self, number: Self | float) -> Self:
         """Return the constant `number` with the dtype of `self`, or `number` itself if it is a `Real`."""
         return number if isinstance(number, Real) else type(self)(self.b, self.b.constant(number, self.value.type))
-
-    def test(self, name: str, other: Self | float) -> Self:
-        """Compare this number with `other` by the comparison op `name`."""
-        return self.of(name, other, dtype=np.bool_)
 
     def __add__(self, other: Self | float) -> Self:
         return self.of("add", other)
@@ -78,10 +70,10 @@ class Real:
         return self.of("absolute")
 
     def __lt__(self, other: Self | float) -> Self:
-        return self.test("less", other)
+        return self.of("less", other)
 
     def __gt__(self, other: Self | float) -> Self:
-        return self.test("greater", other)
+        return self.of("greater", other)
 
     def __and__(self, other: Self | float) -> Self:
         return self.of("bitwise_and", other)
@@ -94,12 +86,12 @@ class Real:
 
     def is_(self, number: float) -> Real:
         """Return whether this number equals the constant `number`."""
-        return self.test("equal", number)
+        return self.of("equal", number)
 
     @property
     def nan(self) -> Real:
         """Return whether the number is NaN."""
-        return self.test("not_equal", self)
+        return self.of("not_equal", self)
 
     @property
     def infinite(self) -> Real:
@@ -250,7 +242,7 @@ def sqrt(z: Parts) -> Parts:
     large = (0.5 * (x.of("hypot", y) + abs(x))).of("sqrt")
     none = large.is_(0)
     small = abs(y) / none.choose(1.0, 2 * large)
-    right = x.test("greater_equal", 0.0)
+    right = x.of("greater_equal", 0.0)
     real, imag = right.choose(large, small) * back, (right.choose(small, large) * back).signed(y)
     # an infinite imaginary part determines the result; a NaN real part makes both parts NaN
     lost = y.infinite
@@ -265,14 +257,14 @@ def power(base: Parts, exponent: Parts) -> Parts:
     """
     general = exp(_apply(pairs.multiply, exponent, log(base)))
     count = abs(exponent[0])
-    whole = exponent[1].is_(0) & count.test("equal", count.of("floor")) & (count < 100.0)
+    whole = exponent[1].is_(0) & count.of("equal", count.of("floor")) & (count < 100.0)
     product, factor = (base[0].like(1.0), base[0].like(0.0)), base
     squared = _apply(pairs.square, base)
     cubed = _apply(pairs.multiply, base, squared)
     left = whole.choose(count, 0.0)
     for bit in range(7):
         half = (left * 0.5).of("floor")
-        odd = left.test("not_equal", half * 2)
+        odd = left.of("not_equal", half * 2)
         more = _apply(pairs.multiply, product, factor)
         product = odd.choose(more[0], product[0]), odd.choose(more[1], product[1])
         left = half

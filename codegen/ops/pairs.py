@@ -5,8 +5,6 @@ from __future__ import annotations
 from collections.abc import Callable
 from typing import TYPE_CHECKING, TypeAlias
 
-import numpy as np
-
 if TYPE_CHECKING:
     from weft.codegen.kernel_ir.builder import KernelBuilder
     from weft.codegen.kernel_ir.operation import Value
@@ -17,10 +15,6 @@ Pair: TypeAlias = "tuple[Value, Value]"
 
 def _c(b: KernelBuilder, value: float, like: Value) -> Value:
     return b.constant(value, like.type)
-
-
-def _test(b: KernelBuilder, name: str, x: Value, y: Value) -> Value:
-    return b.op(name, x, y, dtype=np.bool_)
 
 
 def by_parts(name: str) -> Callable[..., Pair]:
@@ -36,13 +30,13 @@ def multiply(b: KernelBuilder, x: Pair, y: Pair) -> Pair:
 
 def divide(b: KernelBuilder, x: Pair, y: Pair) -> Pair:
     """Compute x / y by Smith's algorithm (CACM 5, 435, 1962), as NumPy does."""
-    big = _test(b, "greater_equal", b.op("absolute", y[0]), b.op("absolute", y[1]))
+    big = b.op("greater_equal", b.op("absolute", y[0]), b.op("absolute", y[1]))
 
     def pick(p: Value, q: Value) -> Value:
         return b.op("where", big, p, q)
 
     major, minor = pick(y[0], y[1]), pick(y[1], y[0])
-    both_zero = b.op("bitwise_and", _test(b, "equal", y[0], _c(b, 0, y[0])), _test(b, "equal", y[1], _c(b, 0, y[0])))
+    both_zero = b.op("bitwise_and", b.op("equal", y[0], _c(b, 0, y[0])), b.op("equal", y[1], _c(b, 0, y[0])))
     ratio = b.op("divide", minor, major)
     scale = b.op("divide", _c(b, 1, major), b.op("add", major, b.op("multiply", minor, ratio)))
     first, second = pick(x[0], x[1]), pick(x[1], x[0])
@@ -74,7 +68,7 @@ def square(b: KernelBuilder, x: Pair) -> Pair:
 
 def reciprocal(b: KernelBuilder, x: Pair) -> Pair:
     """Compute 1 / x, by NumPy's formula."""
-    big = _test(b, "less_equal", b.op("absolute", x[1]), b.op("absolute", x[0]))
+    big = b.op("less_equal", b.op("absolute", x[1]), b.op("absolute", x[0]))
     major, minor = b.op("where", big, x[0], x[1]), b.op("where", big, x[1], x[0])
     ratio = b.op("divide", minor, major)
     below = b.op("add", major, b.op("multiply", minor, ratio))
@@ -90,11 +84,11 @@ def sign(b: KernelBuilder, x: Pair) -> Pair:
     """
     size = absolute(b, x)
     nought, unit = _c(b, 0, size), _c(b, 1, size)
-    none, endless = _test(b, "equal", size, nought), b.op("isinf", size, dtype=np.bool_)
+    none, endless = b.op("equal", size, nought), b.op("isinf", size)
     safe = b.op("where", none, unit, size)
 
     def part(p: Value, other: Value) -> Value:
-        infinite, beside = b.op("isinf", p, dtype=np.bool_), b.op("isinf", other, dtype=np.bool_)
+        infinite, beside = b.op("isinf", p), b.op("isinf", other)
         one = b.op("where", infinite, b.op("copysign", unit, p), nought)
         both = b.op("where", b.op("bitwise_and", infinite, beside), b.op("subtract", p, p), one)
         finite = b.op("where", none, nought, b.op("divide", p, safe))
@@ -107,29 +101,29 @@ def compare(name: str, b: KernelBuilder, x: Pair, y: Pair) -> Value:
     """Compare x and y by the comparison op `name`, in lexicographic order."""
     if name in ("equal", "not_equal"):
         joined = "bitwise_and" if name == "equal" else "bitwise_or"
-        return b.op(joined, _test(b, name, x[0], y[0]), _test(b, name, x[1], y[1]))
+        return b.op(joined, b.op(name, x[0], y[0]), b.op(name, x[1], y[1]))
     # a number with a NaN part is neither less nor greater than another number, whatever its other part is
-    numbers = b.op("bitwise_or", _test(b, "less_equal", x[1], y[1]), _test(b, "greater", x[1], y[1]))
+    numbers = b.op("bitwise_or", b.op("less_equal", x[1], y[1]), b.op("greater", x[1], y[1]))
     return b.op(
         "bitwise_or",
-        b.op("bitwise_and", _test(b, name.removesuffix("_equal"), x[0], y[0]), numbers),
-        b.op("bitwise_and", _test(b, "equal", x[0], y[0]), _test(b, name, x[1], y[1])),
+        b.op("bitwise_and", b.op(name.removesuffix("_equal"), x[0], y[0]), numbers),
+        b.op("bitwise_and", b.op("equal", x[0], y[0]), b.op(name, x[1], y[1])),
     )
 
 
 def isnan(b: KernelBuilder, x: Pair) -> Value:
     """Return whether either part of x is NaN."""
-    return b.op("bitwise_or", _test(b, "not_equal", x[0], x[0]), _test(b, "not_equal", x[1], x[1]))
+    return b.op("bitwise_or", b.op("not_equal", x[0], x[0]), b.op("not_equal", x[1], x[1]))
 
 
 def isinf(b: KernelBuilder, x: Pair) -> Value:
     """Return whether either part of x is infinite."""
-    return b.op("bitwise_or", b.op("isinf", x[0], dtype=np.bool_), b.op("isinf", x[1], dtype=np.bool_))
+    return b.op("bitwise_or", b.op("isinf", x[0]), b.op("isinf", x[1]))
 
 
 def isfinite(b: KernelBuilder, x: Pair) -> Value:
     """Return whether both parts of x are finite."""
-    return b.op("bitwise_and", b.op("isfinite", x[0], dtype=np.bool_), b.op("isfinite", x[1], dtype=np.bool_))
+    return b.op("bitwise_and", b.op("isfinite", x[0]), b.op("isfinite", x[1]))
 
 
 def extreme(order: str, b: KernelBuilder, x: Pair, y: Pair, *, ignores_nan: bool = False) -> Pair:
@@ -148,4 +142,4 @@ def where(b: KernelBuilder, condition: Value, x: Pair, y: Pair) -> Pair:
 def nonzero(b: KernelBuilder, x: Pair) -> Value:
     """Return whether the real or the imaginary part of x is not 0."""
     zero = _c(b, 0, x[0])
-    return b.op("bitwise_or", _test(b, "not_equal", x[0], zero), _test(b, "not_equal", x[1], zero))
+    return b.op("bitwise_or", b.op("not_equal", x[0], zero), b.op("not_equal", x[1], zero))

@@ -46,10 +46,10 @@ class _Number(Real):
             return super().like(number)
         return type(self)(None, self.value.dtype.type(number))
 
-    def of(self, name: str, *others: Self | float, dtype: type | None = None) -> Self:
+    def of(self, name: str, *others: Self | float) -> Self:
         """Apply the op `name` to this number and `others`."""
         if self.b is not None:
-            return super().of(name, *others, dtype=dtype)
+            return super().of(name, *others)
         operands = [self.value, *(self.like(x).value for x in others)]
         return type(self)(None, getattr(np, _UFUNCS.get(name, name))(*operands))
 
@@ -68,7 +68,7 @@ class _Number(Real):
 
     def is_less(self, other: _Number) -> _Number:
         """Return 1 if this 64-bit word is less than `other`, otherwise 0."""
-        return self.test("less", other).cast(_WORD)
+        return self.of("less", other).cast(_WORD)
 
 
 def _high(x: _Number, y: Any) -> _Number:
@@ -155,7 +155,7 @@ def _float64(bits: _Number, scale: _Number, loc: _Number) -> _Number:
 
 def _triangular(bits: _Number, left: _Number, mode: _Number, right: _Number) -> _Number:
     unit, base, rising = _unit(bits), right - left, mode - left
-    below = unit.of("less_equal", rising / base, dtype=np.bool_)
+    below = unit.of("less_equal", rising / base)
     falling = (unit.like(1.0) - unit) * ((right - mode) * base)
     root = below.of("where", unit * (rising * base), falling).of("sqrt")
     return below.of("where", left + root, right - root)

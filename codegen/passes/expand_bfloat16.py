@@ -15,7 +15,6 @@ import numpy as np
 from weft.codegen.kernel_ir.builder import KernelBuilder
 from weft.codegen.kernel_ir.dtypes import is_bfloat16
 from weft.codegen.kernel_ir.operation import STRUCTURAL, Kernel, Operation, Parameter, Pointer, Type, Value
-from weft.codegen.ops.arithmetic import test
 from weft.codegen.ops.op_table import find_op
 from weft.codegen.passes.rewrite import Rewriter, changes
 
@@ -76,12 +75,12 @@ def _next(b: KernelBuilder, x: Value, y: Value) -> Value:
 
     bits, sign = (b.op("_reinterpret", v, dtype=np.uint32) for v in (x, y))
     zero = b.constant(0, _VALUE)
-    outwards = test(b, "equal", test(b, "less", x, y), test(b, "less", zero, x))
+    outwards = b.op("equal", b.op("less", x, y), b.op("less", zero, x))
     moved = b.op("add", bits, b.op("where", outwards, whole(1 << 16), whole(0xFFFF0000)))
     least = b.op("bitwise_or", b.op("bitwise_and", sign, whole(1 << 31)), whole(1 << 16))
-    moved = b.op("where", test(b, "equal", x, zero), least, moved)
-    found = b.op("where", test(b, "equal", x, y), y, b.op("_reinterpret", moved, dtype=_VALUE))
-    numbers = b.op("bitwise_and", test(b, "equal", x, x), test(b, "equal", y, y))
+    moved = b.op("where", b.op("equal", x, zero), least, moved)
+    found = b.op("where", b.op("equal", x, y), y, b.op("_reinterpret", moved, dtype=_VALUE))
+    numbers = b.op("bitwise_and", b.op("equal", x, x), b.op("equal", y, y))
     return b.op("where", numbers, found, b.constant(np.nan, _VALUE))
 
 

@@ -178,7 +178,7 @@ class _Writer:
         """
         q = self.quotient(a, b, self.reciprocal(b))
         rough = self.b.op("multiply", a, self.rough_reciprocal(b))
-        return self.b.op("where", self.test("less", self.float32(0), self.b.op("absolute", q)), q, rough)
+        return self.b.op("where", self.b.op("less", self.float32(0), self.b.op("absolute", q)), q, rough)
 
     def choose(
         self,
@@ -201,17 +201,17 @@ class _Writer:
         """
         size = self.b.op("absolute", divisor)
         yield self.is_least(divisor, _NORMAL)
-        yield self.test("less_equal", size, self.float32(0.5 / _NORMAL))
+        yield self.b.op("less_equal", size, self.float32(0.5 / _NORMAL))
         least, most = (self.b.op("multiply", size, self.float32(v)) for v in (2 * _NORMAL, 0.5 / _NORMAL))
         exact, zero = self.float32(_LEAST), self.float32(0)
-        least = self.b.op("where", self.test("less", exact, least), least, exact)
+        least = self.b.op("where", self.b.op("less", exact, least), least, exact)
         # masks produce many zeros; with a negative divisor, the short path gives their quotients the wrong sign
-        positive = self.test("less", zero, divisor)
+        positive = self.b.op("less", zero, divisor)
         for dividend in dividends:
             magnitude = self.b.op("absolute", dividend)
-            nothing = self.b.op("bitwise_and", self.test("equal", dividend, zero), positive)
-            yield self.b.op("bitwise_or", self.test("less_equal", least, magnitude), nothing)
-            yield self.test("less", magnitude, most)
+            nothing = self.b.op("bitwise_and", self.b.op("equal", dividend, zero), positive)
+            yield self.b.op("bitwise_or", self.b.op("less_equal", least, magnitude), nothing)
+            yield self.b.op("less", magnitude, most)
 
     def reciprocal(self, b: Value) -> Value:
         """Return 1/b, correctly rounded unless intermediate results overflow or underflow."""
@@ -266,7 +266,7 @@ class _Writer:
         high = self.fma(first, below, below)
         low = self.b.op("multiply", high, self.residual(wide, high))
         # for 0, infinity and NaN the approximation is the reciprocal, and its residual is NaN
-        special = self.test("not_equal", first, first)
+        special = self.b.op("not_equal", first, first)
         return self.b.op("where", special, rough, high), self.b.op("where", special, rough, low)
 
     # -- roots ----------------------------------------------------------------------------------
@@ -277,7 +277,7 @@ class _Writer:
         good = self.all_hold(
             condition
             for (x,) in numbers
-            for condition in (self.test("less_equal", self.float32(_LEAST), x), self.test("less", x, infinity))
+            for condition in (self.b.op("less_equal", self.float32(_LEAST), x), self.b.op("less", x, infinity))
         )
         general = partial(self.in_loop, self.scaled_root)
         return self.choose(good, lambda: [self.root(x) for (x,) in numbers], general, numbers)
@@ -298,7 +298,7 @@ class _Writer:
 
     def scaled_root(self, x: Value) -> Value:
         """Return the square root of an arbitrary number."""
-        one, small = self.float32(1), self.test("less", x, self.float32(_LEAST))
+        one, small = self.float32(1), self.b.op("less", x, self.float32(_LEAST))
         up = self.b.op("where", small, self.float32(2.0**100), one)
         down = self.b.op("where", small, self.float32(2.0**-50), one)
         root = self.b.op("multiply", self.root(self.b.op("multiply", x, up)), down)
@@ -306,7 +306,7 @@ class _Writer:
 
     def is_own_root(self, x: Value) -> Value:
         """Return whether `x` is 0 or positive infinity, which equal their square roots."""
-        zero, infinite = (self.test("equal", x, self.float32(v)) for v in (0, np.inf))
+        zero, infinite = (self.b.op("equal", x, self.float32(v)) for v in (0, np.inf))
         return self.b.op("bitwise_or", zero, infinite)
 
     # -- loops ----------------------------------------------------------------------------------
@@ -336,12 +336,9 @@ class _Writer:
     def fma(self, x: Value, y: Value, z: Value) -> Value:
         return self.b.op("fma", x, y, z)
 
-    def test(self, name: str, x: Value, y: Value) -> Value:
-        return self.b.op(name, x, y, dtype=np.bool_)
-
     def is_least(self, x: Value, bound: float) -> Value:
         """Return whether ``abs(x) >= bound``, which is false for NaN."""
-        return self.test("less_equal", self.float32(bound), self.b.op("absolute", x))
+        return self.b.op("less_equal", self.float32(bound), self.b.op("absolute", x))
 
     def all_hold(self, conditions: Iterator[Value]) -> Value:
         return reduce(partial(self.b.op, "bitwise_and"), conditions)

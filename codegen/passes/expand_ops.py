@@ -12,7 +12,6 @@ import numpy as np
 
 from weft.codegen.kernel_ir.builder import KernelBuilder
 from weft.codegen.kernel_ir.operation import STRUCTURAL, Kernel, Operation, Value
-from weft.codegen.ops.arithmetic import test
 from weft.codegen.ops.op_table import find_op
 from weft.codegen.passes.rewrite import Rewriter
 
@@ -54,17 +53,17 @@ def _next_half(b: KernelBuilder, x: Value, y: Value) -> Value:
         return b.op("where", outwards, b.op("add", value, by), b.op("subtract", value, by))
 
     size = b.op("absolute", x)
-    outwards = test(b, "equal", test(b, "less", x, y), test(b, "less", number(0), x))
+    outwards = b.op("equal", b.op("less", x, y), b.op("less", number(0), x))
     bits = b.op("_reinterpret", size, dtype=np.uint32)
     large = step(bits, b.constant(1 << 13, np.uint32))
     moved = b.op("_reinterpret", large, dtype=np.float32)
-    small = test(b, "less_equal", size, number(2.0**-14))
+    small = b.op("less_equal", size, number(2.0**-14))
     moved = b.op("where", small, step(size, number(2.0**-24)), moved)
-    moved = b.op("where", test(b, "equal", size, number(np.inf)), number(65504), moved)
+    moved = b.op("where", b.op("equal", size, number(np.inf)), number(65504), moved)
     moved = b.op("copysign", moved, x)
-    moved = b.op("where", test(b, "equal", x, number(0)), b.op("copysign", number(2.0**-24), y), moved)
-    moved = b.op("where", test(b, "equal", x, y), y, moved)
-    numbers = b.op("bitwise_and", test(b, "equal", x, x), test(b, "equal", y, y))
+    moved = b.op("where", b.op("equal", x, number(0)), b.op("copysign", number(2.0**-24), y), moved)
+    moved = b.op("where", b.op("equal", x, y), y, moved)
+    numbers = b.op("bitwise_and", b.op("equal", x, x), b.op("equal", y, y))
     return b.op("where", numbers, moved, number(np.nan))
 
 

@@ -40,7 +40,7 @@ def expand_warp_reduce(kernel: Kernel, target: Target) -> Kernel:
             return [_by_halves(b, mask, value, kind)]
         if known is not None:
             return [_upwards(b, mask, value, kind)]
-        full = b.op("equal", mask, b.constant(_ALL, np.uint32), dtype=np.bool_)
+        full = b.op("equal", mask, b.constant(_ALL, np.uint32))
         with b.if_(full, [dtype]) as branch:
             branch.yield_(_by_halves(b, mask, value, kind))
         with b.else_() as branch:
@@ -63,12 +63,12 @@ def _upwards(b: KernelBuilder, mask: Value, value: Value, kind: str) -> Value:
     with b.loop(b.constant(32), "serial", initial=(value, b.constant(True, np.bool_))) as loop:
         reduced, first = loop.carried
         bit = b.op("bitwise_and", b.op("right_shift", mask, b.cast(loop.index, np.uint32)), b.constant(1, np.uint32))
-        here = b.op("not_equal", bit, nothing, dtype=np.bool_)
+        here = b.op("not_equal", bit, nothing)
         with b.if_(here, [value.type]) as branch:
             (other,) = b.emit("shuffle", (mask, value, b.cast(loop.index, np.int32)), (value.type,), mode="idx")
             branch.yield_(b.op("where", first, other, b.op(kind, reduced, other)))
         with b.else_() as branch:
             branch.yield_(reduced)
-        still = b.op("bitwise_and", first, b.op("logical_not", here, dtype=np.bool_))
+        still = b.op("bitwise_and", first, b.op("logical_not", here))
         loop.yield_(branch.results[0], still)
     return loop.results[0]

@@ -392,8 +392,8 @@ class _Sharer(Rewriter):
         """
         b = self.builder
         count, stop, step = self.state(loop, repeat, counter)
-        self.leave_if(b.op("greater_equal", count, stop, dtype=bool), label)
-        with b.if_(b.op("less", distance, b.op("subtract", stop, count), dtype=bool)):
+        self.leave_if(b.op("greater_equal", count, stop), label)
+        with b.if_(b.op("less", distance, b.op("subtract", stop, count))):
             self.emit_work(loop, repeat, b.op("add", count, distance))
         b.store(counter, b.constant(0), b.op("add", count, step))
 
@@ -419,10 +419,10 @@ class _Sharer(Rewriter):
         self.cut = cut
         together = 1 if cut is not None else _TOGETHER
         if cut is not None:
-            self.leave_if(b.op("less", left, b.constant(0, count.type), dtype=bool), label)
+            self.leave_if(b.op("less", left, b.constant(0, count.type)), label)
         else:
             most = b.op("_truncate_divide", left, b.constant(together - 1, count.type))
-            self.leave_if(b.op("greater", step, most, dtype=bool), label)
+            self.leave_if(b.op("greater", step, most), label)
         self.copies = True
         for _ in range(together):
             self.emit_work(loop, repeat, b.op("add", count, distance), straight=True)

@@ -12,8 +12,6 @@ from __future__ import annotations
 
 from typing import Any
 
-import numpy as np
-
 from weft.codegen.kernel_ir.builder import KernelBuilder
 from weft.codegen.kernel_ir.operation import Block, Kernel, Operation, Value, program_order
 from weft.codegen.passes.rewrite import Copier
@@ -202,11 +200,11 @@ class _Splitter(Copier):
         bound = self.bound(self.made[test].operands[1])
         bound = bound if from_there else b.op("add", bound, b.constant(1))
         outside = self.known
-        with b.if_(b.op("greater_equal", first, bound, dtype=np.bool_)):
+        with b.if_(b.op("greater_equal", first, bound)):
             self.known = {**outside, test: from_there}
             self.copy_by_results(operation, first, last, likely)
         with b.else_():
-            with b.if_(b.op("less_equal", last, bound, dtype=np.bool_)):
+            with b.if_(b.op("less_equal", last, bound)):
                 self.known = {**outside, test: not from_there}
                 self.copy_by_results(operation, first, last, likely)
             with b.else_():
@@ -237,7 +235,7 @@ class _Splitter(Copier):
         pieces += [(end, stop, {}, {"lanes": 0, "rolled": True})] if high is not None else []
         length = b.op("subtract", stop, start)
         border = b.op("subtract", length, b.op("subtract", end, begin))
-        short = b.op("less_equal", border, b.op("right_shift", length, b.constant(BORDER)), dtype=np.bool_)
+        short = b.op("less_equal", border, b.op("right_shift", length, b.constant(BORDER)))
         with b.if_(short):
             for one, other, known, attributes in pieces:
                 self.copy_knowing(known, operation, (one, other), **attributes)
@@ -274,9 +272,9 @@ class _Splitter(Copier):
         The upper bounds are exclusive. A bound that is None is not tested.
         """
         b = self.builder
-        tests = [b.op("greater_equal", first, low, dtype=np.bool_)] if low is not None else []
-        tests += [b.op("less_equal", last, high, dtype=np.bool_)] if high is not None else []
-        return tests[0] if len(tests) == 1 else b.op("bitwise_and", *tests, dtype=np.bool_)
+        tests = [b.op("greater_equal", first, low)] if low is not None else []
+        tests += [b.op("less_equal", last, high)] if high is not None else []
+        return tests[0] if len(tests) == 1 else b.op("bitwise_and", *tests)
 
     def bound(self, value: Value) -> Value:
         """Return the bound that a comparison tests, as a value defined before the loop."""

@@ -172,7 +172,7 @@ def _take_block_number(w: ThreadWriter, descriptors: Value) -> tuple[Value, Valu
         (old,) = b.emit("atomic", (descriptors, w.number(0), w.number(1, _WORD)), (_WORD,), kind="add")
         blocks = b.cast(w.grid, _WORD)
         after = b.op("add", b.op("bitwise_and", old, low), w.number(1, _WORD))
-        with w.when(b.op("equal", after, blocks, dtype=np.bool_)):
+        with w.when(b.op("equal", after, blocks)):
             # all numbers are taken: the next launch has a new tag, and its numbers begin at 0
             rest = b.op("subtract", w.number(2**32, _WORD), blocks)
             b.emit("atomic", (descriptors, w.number(0), rest), (_WORD,), kind="add")
@@ -320,7 +320,7 @@ class _Descriptors:
         with b.scope(label), b.repeat():
             word = b.load(self.descriptors, word_index, volatile=True)
             half = w.number(32, _WORD)
-            same = b.op("equal", b.op("right_shift", word, half), b.op("right_shift", self.tag, half), dtype=np.bool_)
+            same = b.op("equal", b.op("right_shift", word, half), b.op("right_shift", self.tag, half))
             with b.if_(same):
                 b.store(self.bits, w.number(part), b.cast(word, _HALF))
                 b.leave(label)

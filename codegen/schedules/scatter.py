@@ -81,7 +81,7 @@ def write(kernel: Kernel, nest: Nest, decision: PrivateScatter, target: Target) 
     result = atomic.results[0].type
     with w.loop(scatter_size, w.thread, step=GPU.block) as index:
         value = w.builder.load(held, index)
-        with w.when(w.builder.op("not_equal", value, nothing, dtype=np.bool_)):
+        with w.when(w.builder.op("not_equal", value, nothing)):
             whole = w.builder.cast(value, result)  # type: ignore[arg-type]
             after = "add" if kind == "subtract" else kind
             w.builder.emit("atomic", (pointer, index, whole), (result,), kind=after)

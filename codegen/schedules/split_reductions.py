@@ -172,11 +172,11 @@ def _count(w: ThreadWriter, kernel: Kernel) -> Value:
         # acquire and release: this thread's writes come before, and reads of other blocks' writes come after
         operands, kind = (counter, w.number(0), final), np.dtype(np.uint32)
         (old,) = b.emit("atomic", operands, (kind,), kind="increment", order="acq_rel")
-        return [b.op("equal", old, final, dtype=np.bool_)]
+        return [b.op("equal", old, final)]
 
     (last,) = w.select(w.test("equal", w.thread, 0), count, lambda: [w.number(False, np.bool_)])
     (votes,) = b.emit("barrier_vote", (last,), (np.dtype(np.int32),), kind="or")
-    return b.op("not_equal", votes, w.number(0, np.int32), dtype=np.bool_)
+    return b.op("not_equal", votes, w.number(0, np.int32))
 
 
 def _finish(w: ThreadWriter, nest: Nest, row: RowNest, threads: int, known: RowFacts) -> None:

@@ -88,7 +88,7 @@ class ThreadWriter(Copier):
 
     def test(self, name: str, x: Value | int, y: Value | int) -> Value:
         """Emit a comparison of two indices, and return its result."""
-        return self.builder.op(name, self.value(x), self.value(y), dtype=np.bool_)
+        return self.builder.op(name, self.value(x), self.value(y))
 
     def both(self, x: Value, y: Value) -> Value:
         """Return the logical AND of two conditions."""

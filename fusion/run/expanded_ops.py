@@ -18,7 +18,7 @@ from typing import Any
 import numpy as np
 
 import weft.runtime as runtime  # (its names load when they are used)
-from weft.codegen import EXTREMES, find_op, is_bfloat16
+from weft.codegen import EXTREMES, TESTS, find_op, is_bfloat16
 
 Loop = tuple[np.dtype, ...]
 
@@ -84,7 +84,7 @@ class _OnArrays:
 
     def op(self, name: str, *operands: _Value, dtype: Any = None) -> _Value:
         """Apply an op to the arrays of values."""
-        kind = np.dtype(dtype) if dtype is not None else operands[-1].type
+        kind = np.dtype(dtype) if dtype is not None else TESTS.get(name, operands[-1].type)
         loop = tuple([value.type for value in operands])
         if any(each.char == "e" or is_bfloat16(each) for each in (*loop, kind)):
             raise NeedsCodeError(name)

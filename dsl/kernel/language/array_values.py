@@ -101,7 +101,7 @@ def position(
         return at
     value = asked = c.index(index, what)
     if not (isinstance(index, ScalarValue) and (index.nonnegative or index.dtype.kind in "ub")):
-        below = c.builder.op("less", value, c.builder.constant(0), dtype=np.bool_)
+        below = c.builder.op("less", value, c.builder.constant(0))
         wrapped = c.builder.op("add", value, extent_ir(c, extent))
         asked_dtype = index.dtype.name if isinstance(index, ScalarValue) else c.index_dtype.name
         (value,) = c.builder.emit("where", (below, wrapped, value), (value.type,), index=asked_dtype)
@@ -115,7 +115,7 @@ def _check(
 ) -> None:
     unsigned = np.dtype(f"u{c.index_dtype.itemsize}")
     b = c.builder
-    outside = b.op("greater_equal", b.cast(value, unsigned), b.cast(extent_ir(c, extent), unsigned), dtype=np.bool_)
+    outside = b.op("greater_equal", b.cast(value, unsigned), b.cast(extent_ir(c, extent), unsigned))
     name = array.label if array is not None and array.label else "array"
     c.report(
         outside,
@@ -224,7 +224,7 @@ def slice_of(c: Compiler, part: Sliced, extent: Extent) -> tuple[Extent, Extent,
             return default
         found = _saturated(c, value, "the end of a slice")
         if not (isinstance(value, ScalarValue) and value.nonnegative):
-            below = b.op("less", found, b.constant(0), dtype=np.bool_)
+            below = b.op("less", found, b.constant(0))
             found = b.op("where", below, b.op("add", found, whole), found)
         return b.op("maximum", b.op("minimum", found, high), low)
 
@@ -327,7 +327,7 @@ def check_equal(c: Compiler, first: Extent, second: Extent, message: str) -> Non
     elif c.checked:
         b = c.builder
         lengths = [extent_ir(c, n) for n in (first, second)]
-        different = b.op("not_equal", *lengths, dtype=np.bool_)
+        different = b.op("not_equal", *lengths)
         c.report(different, ValueError, message, tuple(b.cast(n, np.int64) for n in lengths))
 
 
@@ -365,11 +365,11 @@ def safe_order(c: Compiler, view: ArrayValue, *values: object) -> Order | None:
         return None
     b = c.builder
     own, *others = (b.emit("address", (a.pointer,), (np.dtype(np.int64),))[0] for a in (view, *parts))
-    higher = [b.op("less", other, own, dtype=np.bool_) for other in others]
+    higher = [b.op("less", other, own) for other in others]
     if len(parts) > 1:
-        lower = [b.op("less", own, other, dtype=np.bool_) for other in others]
+        lower = [b.op("less", own, other) for other in others]
         distances = [b.op("absolute", b.op("subtract", other, own)) for other in others]
-        near = [b.op("less", distance, _reach(c, view), dtype=np.bool_) for distance in distances]
+        near = [b.op("less", distance, _reach(c, view)) for distance in distances]
         both = (
             _any(c, [b.op("bitwise_and", m, n) for m, n in zip(moves, near, strict=True)]) for moves in (higher, lower)
         )
@@ -377,13 +377,13 @@ def safe_order(c: Compiler, view: ArrayValue, *values: object) -> Order | None:
         text = f"several parts of {whole} overlap the output on both sides: use a loop, or a local array for the result"
         c.report(b.op("bitwise_and", *both), ValueError, text)
         higher = [b.op("bitwise_and", m, n) for m, n in zip(higher, near, strict=True)]
-    falls = [b.op("less", extent_ir(c, stride), b.constant(0), dtype=np.bool_) for stride in view.strides]
-    backward = tuple(b.op("not_equal", _any(c, higher), fall, dtype=np.bool_) for fall in falls)
+    falls = [b.op("less", extent_ir(c, stride), b.constant(0)) for stride in view.strides]
+    backward = tuple(b.op("not_equal", _any(c, higher), fall) for fall in falls)
     strides = [s for s, n in zip(view.strides, view.shape, strict=True) if n != 1]
     if isinstance(strides[-1], int):
         return Order(None, backward)
     first, last = (b.op("absolute", extent_ir(c, stride)) for stride in (strides[0], strides[-1]))
-    return Order(b.op("less", first, last, dtype=np.bool_), backward)
+    return Order(b.op("less", first, last), backward)
 
 
 def _any(c: Compiler, truths: list[Value]) -> Value:

@@ -377,7 +377,7 @@ class Compiler(Variables):
             self.sites.append((error, message, tuple(str(v.type) for v in values), self.location))
             zero, one = b.constant(0, np.int64), b.constant(1, np.int64)
             (old,) = b.emit("atomic_cas", (pointer, b.constant(0), zero, one), (INT,))
-            with b.if_(b.op("equal", old, zero, dtype=BOOL)):
+            with b.if_(b.op("equal", old, zero)):
                 b.store(pointer, b.constant(1), b.constant(len(self.sites) - 1, np.int64))
                 for k, (name, axis) in enumerate((w, a) for w in ("block_index", "thread_index") for a in range(3)):
                     (number,) = b.emit(name, (), (self.index_dtype,), axis=axis)

@@ -15,8 +15,6 @@ from collections.abc import Callable, Iterable, Iterator
 from types import ModuleType
 from typing import Any
 
-import numpy as np
-
 from weft.codegen import dtype_kind
 from weft.dsl.kernel.language import array_values as arrays
 from weft.dsl.kernel.language import extents
@@ -274,7 +272,7 @@ def _tuple_item(frame: FunctionFrame, node: ast.AST, owner: TupleValue, index: A
     result = c.result((*frame.path, "item"), node, "the tuple's item")
     c.assign(result, owner.items[-1])
     for k, item in enumerate(owner.items[:-1]):
-        hit = c.builder.op("equal", extents.extent_ir(c, index_value), c.builder.constant(k), dtype=np.bool_)
+        hit = c.builder.op("equal", extents.extent_ir(c, index_value), c.builder.constant(k))
         with c.builder.if_(hit):
             c.assign(result, item)
     return c.load(result)

@@ -7,8 +7,6 @@ from collections.abc import Callable
 from functools import partial
 from typing import Any
 
-import numpy as np
-
 from weft.codegen import Value
 from weft.dsl.kernel.language.compiler import FunctionFrame
 from weft.dsl.kernel.language.expressions import evaluate, read_attribute
@@ -66,7 +64,7 @@ def _combine_tests(frame: FunctionFrame, name: str, tests: list[Callable[[], Tru
             if truth is stop:
                 return stop
             continue
-        found = truth if isinstance(found, bool) else frame.compiler.builder.op(name, found, truth, dtype=np.bool_)
+        found = truth if isinstance(found, bool) else frame.compiler.builder.op(name, found, truth)
     return found
 
 

@@ -87,8 +87,8 @@ def compare_text(c: Compiler, name: str, left: Any, right: Any) -> Any:
     less, equal = b.constant(False, np.bool_), b.constant(True, np.bool_)
     for k in range(max(first.length, second.length)):  # the first differing characters determine the result
         x, y = first.at(k), second.at(k)
-        less = b.op("bitwise_or", less, b.op("bitwise_and", equal, b.op("less", x, y, dtype=np.bool_)))
-        equal = b.op("bitwise_and", equal, b.op("equal", x, y, dtype=np.bool_))
+        less = b.op("bitwise_or", less, b.op("bitwise_and", equal, b.op("less", x, y)))
+        equal = b.op("bitwise_and", equal, b.op("equal", x, y))
     truths = {"equal": equal, "less": less, "less_equal": b.op("bitwise_or", less, equal)}
     opposite = {"not_equal": "equal", "greater_equal": "less", "greater": "less_equal"}
     found = truths[opposite.get(name, name)]
@@ -101,6 +101,6 @@ def text_length(c: Compiler, value: RecordValue) -> Any:
     b = c.builder
     count = b.constant(0, np.int64)
     for k in range(letters.length):
-        used = b.op("not_equal", letters.at(k), b.constant(0, np.uint32), dtype=np.bool_)
+        used = b.op("not_equal", letters.at(k), b.constant(0, np.uint32))
         count = b.op("where", used, b.constant(k + 1, np.int64), count)
     return ScalarValue(count, True, True)

@@ -184,7 +184,7 @@ def _quantified(call: Invocation, array: ArrayValue, op: str, start: bool) -> An
 
     def combine(total: Any, index: TupleValue) -> ScalarValue:
         truth = truth_value(c, arrays.select(c, array, index))
-        return ScalarValue(c.builder.op(op, c.ir(total), truth, dtype=np.bool_), True)
+        return ScalarValue(c.builder.op(op, c.ir(total), truth), True)
 
     return _fold(call, array, ScalarValue(c.builder.constant(start, np.bool_), True), combine)
 
@@ -249,7 +249,7 @@ def _fill_in(c: Compiler, items: Any, lengths: list[Any], total: Any, product: A
         return
     missing = b.op("floor_divide", extents.extent_ir(c, total), b.op("negative", extents.extent_ir(c, product)))
     for k in unknown:
-        below = b.op("less", lengths[k], b.constant(0), dtype=np.bool_)
+        below = b.op("less", lengths[k], b.constant(0))
         lengths[k] = b.op("where", below, missing, lengths[k])
 
 
@@ -285,7 +285,7 @@ def _view(call: Invocation, array: ArrayValue, dtype: Any) -> ArrayValue:
             c.fail(f"the {last * old} bytes of the last axis cannot be divided into elements of {kind}")
         if not isinstance(last, int) and c.checked:
             rest = c.builder.op("remainder", last, c.builder.constant(part))
-            odd = c.builder.op("not_equal", rest, c.builder.constant(0), dtype=np.bool_)
+            odd = c.builder.op("not_equal", rest, c.builder.constant(0))
             text = f"a last axis of {{}} elements cannot be seen as {kind}, of which each takes {part}"
             c.report(odd, ValueError, text, (c.builder.cast(last, np.int64),))
         shape[-1:] = [

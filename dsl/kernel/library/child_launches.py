@@ -73,7 +73,7 @@ def _append_record(c: Compiler, queue: Value, words: list[Value]) -> None:
     b = c.builder
     zero = b.constant(0)
     (number,) = b.emit("atomic", (queue, zero, b.constant(1, INT)), (INT,), kind="add")
-    with b.if_(b.op("less", number, b.constant(RECORDS, INT), dtype=bool)):
+    with b.if_(b.op("less", number, b.constant(RECORDS, INT))):
         first = b.op("multiply", b.cast(number, c.index_dtype), b.constant(RECORD_WORDS))
         for k, word in enumerate(words):
             b.store(queue, b.op("add", first, b.constant(1 + k)), word)

@@ -167,7 +167,7 @@ class Tracer:
             if isinstance(position, int) and isinstance(extent, int):
                 continue  # checked at compile time
             sides = [b.cast(b.constant(n) if isinstance(n, int) else n, unsigned) for n in (position, extent)]
-            found = b.op("greater_equal", *sides, dtype=BOOL)
+            found = b.op("greater_equal", *sides)
             outside = found if outside is None else b.op("bitwise_or", outside, found)
         whole = (*array.index, *index)
         if outside is not None:
@@ -196,7 +196,7 @@ class Tracer:
             behind = b.op("multiply", behind, extent)
         behind = b.op("add", behind, b.constant(start) if isinstance(start, int) else start)
         last = tuple(b.op("subtract", extent, b.constant(1)) for extent in extents)
-        self.refuse(b.op("greater", behind, bytes_held, dtype=BOOL), array, last)
+        self.refuse(b.op("greater", behind, bytes_held), array, last)
 
     # -- accesses ---------------------------------------------------------------------------------
 
@@ -226,5 +226,5 @@ class Tracer:
         written = (value,) if site.valued and value is not None else ()
         fine = self.event(site, (pointer, *view.index, *written))
         if site.align > 1:
-            with b.if_(b.op("bitwise_xor", fine, b.constant(True, BOOL), dtype=BOOL)):
+            with b.if_(b.op("bitwise_xor", fine, b.constant(True, BOOL))):
                 b.leave(self.c.exit)
