@@ -258,7 +258,8 @@ def thread_count() -> int:
     return setting("threads") or usable_cores()
 
 
-# Maximum number of elements that NumPy and a reduction kernel add in the same order.
+# Limit for functions whose bits depend on the order of a sum. Up to this number of elements in host memory, NumPy
+# executes them immediately, in its own order. (A kernel may add few elements in another order.)
 _SAME_ORDER = 1 << 14
 # Size limits of immediate execution, as words that native code reads at every call: the current limit, and (from index
 # `FIXED`) two copies of the fixed limit. The current limit is the `immediate` setting, or a larger number while
