@@ -63,7 +63,10 @@ def run() -> dict[str, float]:
 
 
 def _plain(driver: Any) -> dict[str, Callable[[], Any]]:
-    """Return functions that call cuLaunchKernel with three arguments through ctypes and through cuda.bindings."""
+    """Return functions that launch a kernel of three arguments through ctypes and through cuda.bindings.
+
+    A further function does nothing.
+    """
     from cuda.bindings import driver as table
 
     slots = array("q", [1, 2, 3])

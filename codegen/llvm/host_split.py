@@ -437,7 +437,7 @@ class SplitEmitter(BarrierEmitter):
     # -- values of other runs -------------------------------------------------------------------
 
     def make_all_available(self, operations: Iterable[Operation]) -> None:
-        """Emit loads or recomputations of all values from earlier runs that `operations` use."""
+        """Emit loads or recomputations of all values that `operations` use and that code before a barrier computed."""
         operations = list(operations)
         made = {v for o in operations for v in o.results}
         stack = list(reversed(operations))

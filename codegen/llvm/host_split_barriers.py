@@ -302,7 +302,9 @@ class BarrierEmitter(ArrayEmitter):
     def load_shifted(
         self, operation: Operation, value: Value, source_lane: tuple[str, str, str], distance: str, partial: bool
     ) -> str:
-        """Emit a load of a value from `distance` lanes (i32, the same for all lanes) above or below the current lane.
+        """Emit a load of a value from the lane that is `distance` lanes above or below the current lane.
+
+        `distance` is an i32 that is the same for all lanes.
 
         If there is no such lane, the code loads the thread's own value. `source_lane` consists of whether the group has
         such a lane, the number of that lane, and the number of the current lane. `partial` states whether some lanes

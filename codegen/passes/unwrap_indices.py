@@ -113,7 +113,7 @@ class _Signs(FactWalk):
         return wide and self.index.is_position(step)
 
     def difference(self, fact: Fact) -> Sum:
-        """Return a sum that an inequality proves to be non-negative."""
+        """Return the larger minus the smaller side of the inequality `fact` (minus 1 if the inequality is strict)."""
         if fact not in self._differences:
             smaller, larger = (self.terms(self.conditions.values[k], exact=True) for k in fact[1:])
             terms, constant = _combined(larger, smaller, -1)

@@ -1,4 +1,4 @@
-"""NumPy's functions in a script on weft.
+"""Wrappers that replace NumPy's functions in a script that `weft run` executes.
 
 They call NumPy for small arguments and weft for others.
 

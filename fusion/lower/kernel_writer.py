@@ -372,7 +372,7 @@ class KernelWriter:
         return value, made
 
     def point(self, placed: Placed) -> None:
-        """Emit the code of a task at the current loop indices, including the (possibly queued) store of the result."""
+        """Emit the code of a task at the current loop indices. Stores, except those of scatters, are queued."""
         value, made = self.compute(placed)
         if placed.task.kind == "scatter":
             self._scatter(placed, made, value)

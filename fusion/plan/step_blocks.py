@@ -155,7 +155,10 @@ def ring_offset(distance: Iterable[int]) -> IntVector | None:
 
 
 def _offsets(statement: Statement) -> Iterator[tuple[Expr, IntVector]]:
-    """Yield each value that a statement reads unconditionally, and the coordinates of the first element read."""
+    """Yield the values that a statement reads at a constant offset, and the array that it updates.
+
+    Each comes with the coordinates of the first element. Reads in branches are left out.
+    """
     for node, form, inside in reads_of(statement):
         offset = None if inside else read_offset(statement, node, form)
         if offset is not None:

@@ -105,7 +105,10 @@ class FreeList:
 
 
 class MultiStreamList:
-    """Free blocks that several streams have used, with each stream's last work number when the block was freed."""
+    """A free list of memory blocks that several streams have used.
+
+    For each block, the list holds the number of each stream's last work (`last_work`) at the time the block was freed.
+    """
 
     def __init__(self) -> None:
         self._blocks: dict[int, list[tuple[int, dict[int, int]]]] = {}

@@ -128,7 +128,7 @@ def test_an_interpolation_in_a_large_table_runs_immediately() -> None:
 
 @pytest.mark.parametrize("transposed", [False, True])
 def test_copies_that_are_read_have_memory_of_their_own(transposed: bool) -> None:
-    """Test that a copy is copied once, by a kernel if the memory order changes."""
+    """Test that `x.copy()` copies the elements once, by a kernel if the order changes, and shares no memory with `x`."""
     values = np.arange(90_000.0).reshape(300, 300)
     whole = wf.evaluate(wf.asarray(values))
     x, wanted = (whole.T, values.T) if transposed else (whole, values)
