@@ -240,9 +240,9 @@ class BlockWriter(BlockedStepsWriter):
             tests = []
             with b.at(2 + axis):
                 if origin or all_sides:
-                    tests.append(b.op("greater_equal", coordinate, self._size(axis, origin), dtype=bool))
+                    tests.append(b.op("greater_equal", coordinate, self._size(axis, origin)))
                 if origin + extent < last or all_sides:
-                    tests.append(b.op("less", coordinate, self._size(axis, origin + extent), dtype=bool))
+                    tests.append(b.op("less", coordinate, self._size(axis, origin + extent)))
                 for test in tests:
                     found = test if found is None else b.op("logical_and", found, test)
         return found
@@ -256,11 +256,11 @@ class BlockWriter(BlockedStepsWriter):
             last = self._size(axis, step.last[axis])
             with b.at(2 + axis):
                 if step.last[axis] > final.last[axis]:
-                    stop = b.op("where", b.op("equal", stop, end, dtype=bool), last, stop)
+                    stop = b.op("where", b.op("equal", stop, end), last, stop)
                 elif step.last[axis] < final.last[axis]:
                     stop = b.op("minimum", stop, last)
                 for test in ("greater_equal", start), ("less", stop):
-                    holds = b.op(test[0], coordinate, test[1], dtype=bool)
+                    holds = b.op(test[0], coordinate, test[1])
                     found = holds if found is None else b.op("logical_and", found, holds)
         assert found is not None
         return found

@@ -137,7 +137,7 @@ class BlockedStepsWriter(KernelWriter):
             if not self.blocked.has_outputs_beyond_blocks(axis):
                 return found
             end = self._size(axis, self.blocked.steps[-1].last[axis])
-            return b.op("where", b.op("equal", self.stops[axis], end, dtype=bool), last, found)
+            return b.op("where", b.op("equal", self.stops[axis], end), last, found)
 
         return self._numbered(("to", number, axis, self.again), self._depth(), make)[0]
 
@@ -218,8 +218,8 @@ class BlockedStepsWriter(KernelWriter):
             with b.loop(high, "serial", start=low) as loop:
                 self.indices.append(loop.index)
                 if not whole:
-                    here = b.op("greater_equal", loop.index, b.constant(0), dtype=bool)
-                    here = b.op("logical_and", here, b.op("less", loop.index, extent, dtype=bool))
+                    here = b.op("greater_equal", loop.index, b.constant(0))
+                    here = b.op("logical_and", here, b.op("less", loop.index, extent))
                     inside = here if inside is None else b.op("logical_and", inside, here)
                 self._axis(
                     step,

@@ -177,13 +177,13 @@ def shift_sums(
         away = b.op("subtract", *((common, own) if shifted.turned else (own, common)))
         moved = b.op("multiply", count, away)
         twice = b.op("add", b.op("add", distances, distances), moved)
-        finite = b.op("isfinite", squares, dtype=np.bool_)  # otherwise the result is already determined
+        finite = b.op("isfinite", squares)  # otherwise the result is already determined
         there = b.op("add", squares, b.op("multiply", away, twice))
         return [b.op("where", finite, there, squares), b.op("add", distances, moved)]
     kind = own.type
     lowest = b.constant(-np.inf, kind)
-    outside = b.op("not_equal", common, lowest, dtype=np.bool_)
-    nothing = b.op("bitwise_and", b.op("equal", own, lowest, dtype=np.bool_), outside)
+    outside = b.op("not_equal", common, lowest)
+    nothing = b.op("bitwise_and", b.op("equal", own, lowest), outside)
     scaled = b.op("multiply", sums[0], b.op(shifted.function, b.op("subtract", own, common)))
     return [b.op("where", nothing, b.constant(0, kind), scaled)]
 
@@ -193,4 +193,4 @@ def total_of_squares(b: KernelBuilder, sums: Sequence[Value], count: Value) -> V
     squares, distances = sums
     rest = b.op("multiply", b.op("divide", distances, count), distances)
     better = b.op("maximum", b.op("subtract", squares, rest), b.constant(0, squares.type))
-    return b.op("where", b.op("isfinite", squares, dtype=np.bool_), better, squares)
+    return b.op("where", b.op("isfinite", squares), better, squares)

@@ -81,7 +81,7 @@ def _kernel(kind: np.dtype | None) -> Kernel:
 
     def holds(position: Any) -> Any:
         # (a byte other than 0 and 1 is also true)
-        return b.cast(b.op("not_equal", b.load(mask, position), b.constant(0, np.uint8), dtype=bool), _WORD)
+        return b.cast(b.op("not_equal", b.load(mask, position), b.constant(0, np.uint8)), _WORD)
 
     with b.loop(b.scalar("blocks"), "parallel") as block:
         begin = b.op("multiply", block.index, each)
@@ -105,11 +105,11 @@ def _copy_block(
     with b.loop(whole, "serial", start=b.op("right_shift", bounds[0], three), initial=(count,)) as loop:
         (count,) = loop.carried
         word, first = b.load(words, loop.index, align=1), b.op("multiply", loop.index, eight)
-        with b.if_(b.op("equal", word, b.constant(0), dtype=bool), (_WORD,)) as none:
+        with b.if_(b.op("equal", word, b.constant(0)), (_WORD,)) as none:
             none.yield_(count)
         with b.else_() as some:
-            with b.if_(b.op("less_equal", count, last, dtype=bool), (_WORD,), likely=True) as free:
-                with b.if_(b.op("equal", word, b.constant(_ALL), dtype=bool), (_WORD,)) as all_:
+            with b.if_(b.op("less_equal", count, last), (_WORD,), likely=True) as free:
+                with b.if_(b.op("equal", word, b.constant(_ALL)), (_WORD,)) as all_:
                     for k in range(8):
                         store(b.op("add", count, b.constant(k)), b.op("add", first, b.constant(k)))
                     all_.yield_(b.op("add", count, eight))
@@ -133,8 +133,8 @@ def _taken_one_by_one(b: KernelBuilder, store: Any, holds: Any, begin: Any, end:
         (at,) = loop.carried
         one = holds(loop.index)
         # (another thread may write to the mask meanwhile)
-        fits = b.op("less", at, room, dtype=bool)
-        with b.if_(b.op("logical_and", b.op("not_equal", one, b.constant(0), dtype=bool), fits, dtype=bool)):
+        fits = b.op("less", at, room)
+        with b.if_(b.op("logical_and", b.op("not_equal", one, b.constant(0)), fits)):
             store(at, loop.index)
         loop.yield_(b.op("add", at, one))
     return loop.results[0]
