@@ -45,7 +45,7 @@ from weft.dsl.arrays.memoized import memoized
 from weft.dsl.arrays.numbers import bind_numbers, within_64_bits
 from weft.dsl.arrays.on_host import call_numpy, from_host, note_fallback
 from weft.dsl.arrays.results import check_cast
-from weft.dsl.arrays.ufunc import UFUNCS, check_power
+from weft.dsl.arrays.ufunc import SHORT_POWERS, UFUNCS, check_power
 from weft.dsl.arrays.validation import UnsupportedDtypeError
 from weft.dsl.functions.own_names import COMPOSED, OWN
 from weft.dsl.immediate.at_call import (
@@ -65,8 +65,6 @@ from weft.fusion import Location, assign, broadcast_shapes, cast, constant, curr
 from weft.runtime import IMMEDIATE
 
 _COMPARISONS = frozenset({"eq", "ne", "lt", "le", "gt", "ge"})
-# NumPy computes these powers by cheaper operations, which affect the bits of the result.
-_POWERS = {2: "square", 1: "positive", 0.5: "sqrt", -1: "reciprocal"}
 _WEAK = frozenset({bool, int, float, complex})
 
 
@@ -255,9 +253,9 @@ def _unary(op: str) -> Any:
 
 
 def _short_power(base: Array, exponent: Any) -> str | None:
-    if type(exponent) not in (int, float, base.dtype.type) or exponent not in _POWERS:
+    if type(exponent) not in (int, float, base.dtype.type) or exponent not in SHORT_POWERS:
         return None
-    name, kind = _POWERS[exponent], base.dtype.kind
+    name, kind = SHORT_POWERS[exponent], base.dtype.kind
     if kind in "fc":
         return name
     # (the square of a bool array is int8, that of a bool scalar is int64)

@@ -159,8 +159,8 @@ class UFunc:
                 return in_requested_order(found, order, operands)
             return wrap(found._storage) if type(found) is Scalar else found  # (an array for numbers, too)
         try:
-            if self.definition.name == "power" and dtype is signature is None and is_root(*operands):
-                return find_ufunc("sqrt")(operands[0], out=out, where=where, casting=casting)
+            if dtype is signature is out is None and where is True and is_short_power(self.definition.name, *operands):
+                return operands[0] ** operands[1]
             if signature is not None or (dtype is not None and casting == "unsafe"):
                 raise UnsupportedDtypeError(signature)  # NumPy executes a call that names a loop
             if where is True and dtype is None:
@@ -314,12 +314,16 @@ def _reduce_segments(op: str, values: Array, indices: Any, axis: int, dtype: Any
     return np.moveaxis(found, 0, axis_number)  # type: ignore[type-var]
 
 
-def is_root(base: Any, exponent: Any) -> bool:
-    """Return whether ``numpy.power`` computes a square root, whose results for -inf and -0.0 differ from a power's."""
-    kind = getattr(base, "dtype", None)
-    return (
-        type(exponent) in (float, getattr(kind, "type", None)) and exponent == 0.5 and kind in (np.float32, np.float64)
-    )
+# NumPy computes these powers by cheaper operations, which affect the bits of the result.
+SHORT_POWERS = {2: "square", 1: "positive", 0.5: "sqrt", -1: "reciprocal"}
+
+
+def is_short_power(op: str, base: Any, exponent: Any = None, *_: Any) -> bool:
+    """Return whether the op is a power that ``base ** exponent`` computes by a square root or by products."""
+    if op != "power" or type(base) is not Array or base.dtype.kind not in "iufc":
+        return False
+    kinds = (int, float, base.dtype.type) if base.dtype.kind == "f" else (int, float)
+    return type(exponent) in kinds and (exponent in SHORT_POWERS or exponent == 3)
 
 
 def check_power(base: Any, exponent: Any) -> None:

@@ -133,11 +133,18 @@ class _Immediate(ResultText):
         listed = self._of_protocol("slow")
         t.begin_block("own")
         way = t.new(f"phi ptr [ {known_way}, %ufunc.way ], [ {listed}, %protocol.way ]")
+        way, squared = self._square_instead(way)
         function, types, loops = (self._word(way, TUPLE_ITEMS + 8 * k) for k in range(3))
         t.do(f"store ptr {function}, ptr {self._held}")
         t.do(f"store ptr {loops}, ptr {self._loops}")
         for word, each in ((self._allowed, types), (self._shifts, self._word(way, TUPLE_ITEMS + 8 * SHIFTS))):
             t.store(t.new(f"call i64 {known['PyLong_AsLongLong']}(ptr {each})"), word, 0)
+        # (`square` of bools has another dtype than `power`.)
+        t.store(
+            t.new(f"and i64 {t.load(self._allowed, 0)}, {t.new(f'select i1 {squared}, i64 -2, i64 -1')}"),
+            self._allowed,
+            0,
+        )
         t.leave_if(f"icmp eq ptr {function}, {known['None']}", "slow", "own.named")
         t.leave_if("icmp eq ptr %names, null", "own.first", "own.option")
         t.enter_if(f"icmp eq i64 {self._word('%names', TUPLE_LENGTH, 'i64')}, 1", "own.option.one", "slow")
@@ -147,7 +154,7 @@ class _Immediate(ResultText):
         t.begin_block("own.first")
         # (`out` is passed by keyword or by position)
         more = t.new("phi i64 [ 0, %own.named ], [ 1, %own.out ]")
-        given = t.new(f"add i64 %count, {more}")
+        given = t.new(f"sub i64 {t.new(f'add i64 %count, {more}')}, {t.new(f'zext i1 {squared} to i64')}")
         first = t.new(f"icmp eq i64 {self._mode}, {Mode.UFUNC}")
         skipped = t.new(f"select i1 {first}, i64 1, i64 3")
         # An additional operand is the destination of the result.
@@ -167,6 +174,20 @@ class _Immediate(ResultText):
         self._has_out = t.new(f"icmp ne i64 {out}, 0")
         self._positional = t.new(f"sub i64 {end}, {self._skipped}")
         self._total = t.new(f"add i64 {self._positional}, {self._named}")
+
+    def _square_instead(self, way: str) -> tuple[str, str]:
+        """Emit code that replaces ``power(x, 2)`` by ``square(x)``, and leaves other powers to Python.
+
+        Return the implementation, and whether it was replaced.
+        """
+        t, known = self._t, self._known
+        raised = t.new(f"icmp eq ptr {way}, {known['power']}")
+        last = t.load("%given", t.new("sub i64 %count, 1"), "ptr")
+        two = t.new(f"icmp eq ptr {last}, {known['two']}")
+        squared = t.new(f"and i1 {raised}, {two}")
+        t.leave_if(f"icmp ne i1 {raised}, {squared}", "slow", "own.power")
+        chosen = t.new(f"select i1 {squared}, ptr {known['square']}, ptr {way}")
+        return chosen, squared
 
     def _begin_with_operands(self) -> tuple[str, str]:
         """Emit the entry code of a builtin whose arguments are the operands.

@@ -11,6 +11,7 @@ from typing import Any
 import numpy as np
 
 from weft.dsl.arrays.array import Array
+from weft.dsl.arrays.ufunc import UFUNCS
 from weft.dsl.immediate.at_call import CODES, NUMBERS, finish, from_numpy_result, seen, types_of
 from weft.dsl.immediate.callers import is_library
 from weft.dsl.immediate.small_work import is_alone
@@ -103,6 +104,8 @@ SHARED: dict[str, Any] = {
     "host_math": "host_math",
     "True": True,
     "two": 2,
+    "power": UFUNCS["power"].immediate,
+    "square": UFUNCS["square"].immediate,
     "Storage": Storage,
     "Buffer": Buffer,
     "cpu": get_device("cpu"),
