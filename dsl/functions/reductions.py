@@ -221,7 +221,7 @@ def _find_complex(op: str, node: Expr, axes: tuple[int, ...], keepdims: bool) ->
     both = map_("logical_and", [both, first])
     found = map_("where", [over_axes("logical_or", unknown), unknown, both])
     flat, step = constant(0, np.int64), 1
-    for axis in reversed(axes):
+    for axis in sorted(axes, reverse=True):  # (the first in memory order, also if the axes are given in another order)
         along = map_("multiply", [iota(node.shape, axis, np.dtype(np.int64)), constant(step, np.int64)])
         flat, step = map_("add", [flat, along]), step * node.shape[axis]
     position = reduce_(
