@@ -13,7 +13,7 @@ import numpy as np
 
 from weft.dsl.arrays.array import Array, adopt_new, wrap
 from weft.dsl.arrays.memory_order import unpermuted
-from weft.dsl.immediate.host_values import adopt, view_of
+from weft.dsl.immediate.host_values import adopt
 from weft.fusion import dense_order
 from weft.runtime import Device
 
@@ -25,19 +25,21 @@ def adopt_result(values: np.ndarray, device: Device) -> Array:
     other results keep their axis order. Only the caller may refer to a result that owns its memory.
     """
     base = values.base
-    if values.flags.c_contiguous:
+    view, ordered = None, values.flags.c_contiguous
+    if ordered:
         order = (*range(values.ndim),) if values.size else None
     else:
-        order = dense_order(values.shape, tuple([step // values.itemsize for step in values.strides]))
+        view = values.shape, tuple([step // values.itemsize for step in values.strides]), 0
+        order = dense_order(*view[:2])
     own = type(base) is np.ndarray and base.base is None and base.nbytes == values.nbytes
     adoptable = device.name == "cpu" and (base is None or (own and getrefcount(base) <= _ALONE_AS_BASE))
-    if order is None or (values.flags.c_contiguous and not adoptable):
+    if order is None or (ordered and not adoptable):
         return adopt_new(np.array(values, order="C"), device)
     if not adoptable:
         return unpermuted(adopt_new(np.array(values.transpose(order), order="C"), device), order)
     storage = adopt(values.transpose(order), device)
     storage.buffer.values = values if base is None else base  # type: ignore[union-attr]
-    array = wrap(storage, view_of(values, storage))
+    array = wrap(storage, view)
     array._values = values
     return array
 

@@ -11,6 +11,7 @@ others do not check their arguments.
 from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Sequence
+from functools import lru_cache
 from math import prod
 from types import CodeType
 from typing import TYPE_CHECKING, Any, Literal
@@ -426,6 +427,7 @@ def update(
     return intern("update", "", (previous, value), (shape, strides, offset), previous.shape, previous.dtype, location)
 
 
+@lru_cache(maxsize=4096)
 def dense_order(shape: tuple[int, ...], strides: tuple[int, ...]) -> tuple[int, ...] | None:
     """Return the axes in order of decreasing stride, or None if the elements are not dense in this order."""
     order = tuple(sorted(range(len(shape)), key=lambda k: (-strides[k], shape[k] == 1)))
