@@ -8,6 +8,7 @@ usual limit on elements, but not the larger limits of some operations.
 from __future__ import annotations
 
 from collections.abc import Callable
+from contextlib import suppress
 from functools import lru_cache
 from itertools import chain, pairwise
 from math import inf, prod
@@ -71,6 +72,8 @@ def _limit_searched(name: str, arguments: Any, options: dict[str, Any]) -> int:
 def _limit_grown(name: str, arguments: Any, options: dict[str, Any]) -> int:
     if name == "einsum":
         return 0 if einsum_products(arguments) <= IMMEDIATE[FIXED] else GROWN
+    if name == "tensordot":  # (BLAS computes it in NumPy, too)
+        return 0 if _tensordot_products(*arguments, **options) <= MOST_PRODUCTS * IMMEDIATE[FIXED] else GROWN
     if name == "pad":
         size = _padded_size(arguments)
     elif name in PRODUCT_SIZES and options.keys() <= {"axis"}:
@@ -185,6 +188,16 @@ def _count_products(subscripts: str, shapes: tuple[tuple[int, ...], ...]) -> flo
     for letter, n in zip("".join(terms), chain.from_iterable(shapes), strict=True):
         lengths[letter] = max(n, lengths.get(letter, 1))
     return prod(lengths.values())
+
+
+def _tensordot_products(a: Any, b: Any, axes: Any = 2, *_: Any) -> float:
+    """Return the number of products that `numpy.tensordot` adds, or infinity for arguments other than arrays."""
+    if not {type(a), type(b)} <= _ARRAYS:
+        return inf
+    with suppress(TypeError, IndexError):  # (wrong axes)
+        own = range(a.ndim - axes, a.ndim) if type(axes) is int else axes[0] if np.iterable(axes[0]) else axes[:1]
+        return a.size * b.size / max(1, prod([a.shape[k] for k in own]))
+    return inf
 
 
 _ARRAYS = {Array, np.ndarray}

@@ -431,6 +431,18 @@ def test_products_by_subscripts_are_recorded_if_there_are_many() -> None:
         assert wf.einsum(subscripts, x, x)._values is None
 
 
+@pytest.mark.parametrize("axes", [1, 2, ([1], [1]), (0, 1), ([0, 1], [1, 0])])
+def test_products_by_tensordot_are_done_at_the_call_if_blas_computes_few(axes: Any) -> None:
+    first, second = np.random.default_rng(1).normal(size=(2, 40, 40))
+    x, y = wf.asarray(first), wf.asarray(second)
+    expected = np.tensordot(first, second, axes)
+    for found in (wf.tensordot(x, y, axes), wf.tensordot(x, second, axes=axes)):
+        assert (found.ndim == 0 or found._values is not None) and same(found, expected)
+    assert wf.tensordot(x, y, 0)._values is None
+    with pytest.raises(ValueError):
+        wf.tensordot(x, y[:3, :3], axes)
+
+
 @pytest.mark.parametrize("subscripts", ["ij,ijk->ijk", "ki,ij->kij", "i,j->ji", "ij->ji", "ii->i"])
 def test_small_products_by_subscripts_are_done_at_the_call(subscripts: str) -> None:
     source = np.random.default_rng(1)
