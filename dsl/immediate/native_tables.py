@@ -50,14 +50,15 @@ _REALS: dict[type, bool] = {**_WHOLE, **dict.fromkeys((float, np.float32, np.flo
 
 
 def _casts() -> dict[Any, int]:
-    """Return, for each name of a dtype, the source dtypes for which NumPy's cast gives weft's result without a warning.
+    """Return, for each name of a dtype, the source dtypes for which NumPy's cast gives weft's result.
 
-    The source dtypes are a bit mask (see `types_of`).
+    The source dtypes are a bit mask (see `types_of`). Casts that discard imaginary parts are left out, because they warn.
     """
     found: dict[Any, int] = {}
     for code in CODES:
         kind = np.dtype(code)
         sources = {each for each in CODES if np.can_cast(each, kind)} | set("?bBhHiIlLqQ")  # (integers wrap)
+        sources |= set({"f": "d", "F": "fdD"}.get(code, ""))  # (large values become infinite)
         if kind.kind == "b":
             sources |= set("fd")
         names = kind.type, kind, kind.name, kind.char, kind.str[1:]
