@@ -375,8 +375,9 @@ def adopt_new(values: np.ndarray, device: Device) -> Array:
     return array
 
 
-def record(expr: Expr) -> Array:
-    """Return a new pending array whose value is `expr`, an expression of the current recording."""
+def record(found: Any) -> Array:
+    """Return a new pending array for an expression of this recording, or for a pair of an expression and a view."""
+    expr, view = found if type(found) is tuple else (found, None)
     epoch = recording.epoch or current_epoch()
     taken, operands = epoch.taken, expr.operands
     if expr not in taken:
@@ -389,15 +390,13 @@ def record(expr: Expr) -> Array:
     storage.dtype = expr.dtype
     storage.device = epoch.device
     storage.buffer = storage.host = None
-    storage.expr = expr
-    storage.epoch = epoch
+    storage.expr, storage.epoch = expr, epoch
     epoch.pending.append(storage)
     if not shape:
         return scalar(storage)
     array = _new(Array)
     array._device = array._values = None
-    array._storage = storage
-    array._view = None
+    array._storage, array._view = storage, view
     return array
 
 

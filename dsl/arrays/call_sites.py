@@ -25,7 +25,6 @@ from weft.dsl.arrays.array import (
     record,
     user_location,
     wrap,
-    wrap_view,
 )
 from weft.dsl.arrays.memory_order import Order, memory_order, permuted, unpermuted
 from weft.dsl.arrays.numbers import (
@@ -134,11 +133,6 @@ def _look_up(key: object, epoch: Epoch) -> Any:
     return found
 
 
-def record_memoized(found: Any) -> Array:
-    """Record a memoized expression, or an expression with the view that shows the result in its memory order."""
-    return record(found) if type(found) is Expr else wrap_view(record(found[0])._storage, found[1])
-
-
 def memoize(key: Any, node: Expr, where: Location, epoch: Epoch, view: View | None = None) -> None:
     """Memoize an expression that was recorded at the call site `where`, and the view of it that was returned, if any."""
     code = where[0]
@@ -242,7 +236,7 @@ def apply(op: str, *operands: Any, location: Location | None = None) -> Array:
             key, node = look_up(op, PLAIN, first, second, *where)
         elif isinstance(second, Array):
             key, node = look_up(op, REFLECTED, second, first, *where)
-    return record_memoized(node) if node is not None else record_and_memoize(op, operands, where, key)
+    return record(node) if node is not None else record_and_memoize(op, operands, where, key)
 
 
 @on_operands_device

@@ -38,7 +38,6 @@ from weft.dsl.arrays.call_sites import (
     memoize,
     on_operands_device,
     record_and_memoize,
-    record_memoized,
 )
 from weft.dsl.arrays.foreign import has_foreign, is_foreign
 from weft.dsl.arrays.memoized import memoized
@@ -114,7 +113,7 @@ def _binary_method(
             other = copy_operand(other, self.device)
         key, node = look_up(op, way, self, other, *where)
         if node is not None:
-            return record_memoized(node)
+            return record(node)
         return _record_operation(op, way, self, other, where, key)
 
     if execute is _attempt:

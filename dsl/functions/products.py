@@ -23,6 +23,7 @@ SHORT_SUM = 8
 SMALL_MATRIX = 8
 # Maximum size of an operand, per element of the limit, that NumPy casts. Kernels cast larger ones on several threads.
 MOST_CAST = 8
+_NUMERIC = frozenset("biufc")
 
 
 def is_fused(device: Device, kind: np.dtype, rows: int, columns: int, length: int, batch: int) -> bool:
@@ -59,7 +60,7 @@ def multiply(a: Any, b: Any) -> Array | None:
         return None
     kind = a.dtype
     if b.dtype != kind:
-        if max(a.size, b.size) > MOST_CAST * IMMEDIATE[0] or "V" in kind.kind + b.dtype.kind:  # (bfloat16)
+        if max(a.size, b.size) > MOST_CAST * IMMEDIATE[0] or not {kind.kind, b.dtype.kind} <= _NUMERIC:
             return None
         kind = np.result_type(kind, b.dtype)
     elif len(x) == len(y) == 1 and device.host_math and (number := dot_whole(a, b)) is not None:
