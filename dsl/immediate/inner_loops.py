@@ -16,6 +16,8 @@ import weft.runtime as runtime
 # The words of an entry: operand dtype, result dtype, loop, loop data, bytes of an operand, bytes of a result, whether the
 # loop was compiled, and by how many bits the limit on elements is shifted.
 OPERAND, RESULT, LOOP, LOOP_DATA, BYTES, RESULT_BYTES, COMPILED, SHIFT = range(8)
+# Values of the entry `COMPILED`: loops of NumPy, loops that weft has compiled, and compiled loops of powers.
+NUMPYS, COMPILED_LOOP, POWER = range(3)
 HEAD, ENTRY = 1, 8
 MOST = np.dtype("D").num  # type number of the last dtype
 _DTYPES = {np.dtype(code).num: np.dtype(code) for code in "?bBhHiIlLqQfdFD"}
@@ -51,7 +53,7 @@ def note_loop(name: str, ufunc: np.ufunc, dtype: np.dtype, shifts: int, compiled
         data,
         dtype.itemsize,
         result.itemsize,
-        int(compiled),
+        (POWER if name == "power" else COMPILED_LOOP) if compiled else NUMPYS,
         (shifts >> 2 * dtype.num) & 3,
     ]
     table[begin : begin + ENTRY] = array("q", entry)

@@ -27,6 +27,7 @@ from weft.dsl.immediate.inner_loops import (
     LOOP_DATA,
     MOST,
     OPERAND,
+    POWER,
     RESULT,
     RESULT_BYTES,
     SHIFT,
@@ -54,6 +55,7 @@ NAME = "weft_loop"
 _STRIDES = DATA + 24
 _TABLE = TUPLE_ITEMS + 8 * 5  # offset of an `Implementation`'s table
 _ALIGNED = 0x100  # bit of an array's flags
+_MANTISSA = (1 << 51) - 1  # bits of a float64 that are 0 in 0.5, 1.0, 2.0 and 3.0
 _NEW_ARRAY, _NEW_SCALAR = 94, 60  # positions in the function table of NumPy's C API
 _FUNCTIONS = (
     "PyType_GenericAlloc",
@@ -278,6 +280,7 @@ class _Loop(OperandText):
         real = t.new(f"or i1 {is_double}, {is_complex}")
         k = t.begin_loop("number", self._inputs)
         t.enter_if(f"icmp eq ptr {t.load(self._arrays, k, 'ptr')}, null", "number.lone", "number.end")
+        raises = t.new(f"icmp eq i64 {t.load(self._entry, COMPILED)}, {POWER}")
         thing = t.load(self._things, k, "ptr")
         kind = self._type(thing)
         t.enter_if(f"icmp eq ptr {kind}, {known['int']}", "number.int", "number.other")
@@ -286,13 +289,16 @@ class _Loop(OperandText):
         rounded = t.new(f"bitcast double {t.new(f'sitofp i64 {value} to double')} to i64")
         whole = t.new(f"select i1 {real}, i64 {rounded}, i64 {value}")
         fits = t.new(f"and i1 {t.new(f'icmp eq i32 {wrong}, 0')}, {t.new(f'or i1 {real}, {is_long}')}")
-        t.branch(f"icmp eq i1 {fits}, 1", "number.set", "give.up")
+        t.branch(f"icmp ugt i1 {fits}, {raises}", "number.set", "give.up")
         t.label("number.other")
         usual = [t.new(f"icmp eq ptr {kind}, {known[each]}") for each in ("float", "double")]
         t.enter_if(f"and i1 {real}, {t.new(f'or i1 {usual[0]}, {usual[1]}')}", "number.real", "give.up")
         bits = self._word(thing, HEADER, "i64")
+        # (some powers are square roots or products)
+        short = t.new(f"icmp eq i64 {t.new(f'and i64 {bits}, {_MANTISSA}')}, 0")
+        t.leave_if(f"and i1 {raises}, {short}", "give.up", "number.usual")
         t.begin_block("number.set")
-        found = t.new(f"phi i64 [ {whole}, %number.int ], [ {bits}, %number.real ]")
+        found = t.new(f"phi i64 [ {whole}, %number.int ], [ {bits}, %number.usual ]")
         address = t.at(self._numbers, t.new(f"mul i64 {k}, 2"))
         t.store(found, address, 0)
         t.store("0", address, 1)

@@ -32,6 +32,20 @@ def test_native_code_can_be_made(monkeypatch: pytest.MonkeyPatch) -> None:
     native_immediate.install_native_code()  # (installed only once)
 
 
+@pytest.mark.parametrize("dtype", [np.float32, np.float64])
+def test_short_powers_are_roots_and_products_in_native_code(dtype: type) -> None:
+    native_immediate.install_native_code()
+    own = np.array([-np.inf, -0.0, 4.0, 0.1], dtype)
+    x = wf.asarray(own)
+    with np.errstate(invalid="ignore"):
+        for exponent in (2.7, 0.5, 2, 2.0, 3.0, 2.7, 0.5, 1, dtype(0.5)):
+            for found in (wf.power(x, exponent), np.power(x, exponent), x**exponent):
+                assert found.dtype == dtype and np.allclose(found, np.power(own, exponent), equal_nan=True, rtol=1e-6)
+                assert np.signbit(np.asarray(found)[1]) == np.signbit(np.power(own, exponent)[1])
+            if exponent == 2:
+                assert same(wf.power(x, exponent), np.square(own))
+
+
 def test_values_that_a_mask_takes_are_set_in_native_code(monkeypatch: pytest.MonkeyPatch) -> None:
     native_immediate.install_native_code()
     x = wf.asarray(np.arange(2500.0).reshape(50, 50))
