@@ -42,6 +42,7 @@ def arguments_of(arrays):
     x, m, i, b = arrays.values()
     return {
         "x": (x,), "x, x": (x, x), "x, 2": (x, 2), "m": (m,), "m, m": (m, m), "m, 0": (m, 0), "m, 1": (m, 1),
+        "m.T": (m.T,), "m.T, m.T": (m.T, m.T),
         "i": (i,), "i, 2": (i, 2), "i, i": (i, i), "b": (b,), "[x, x]": ([x, x],), "b, x, x": (b, x, x),
         "x, x, x": (x, x, x),
     }  # fmt: skip

@@ -11,10 +11,12 @@ from typing import Any
 
 import numpy as np
 
-from weft.dsl.arrays.array import Array, Scalar, convert, layout, scalar, wrap_view
+from weft.dsl.arrays.array import VALUE_READS, Array, Scalar, adopt_new, convert, layout, scalar, wrap_view
 from weft.dsl.arrays.validation import check_order
 from weft.dsl.arrays.windows import is_c_ordered
+from weft.dsl.immediate.host_values import values_of
 from weft.fusion import contiguous_strides
+from weft.runtime import IMMEDIATE
 
 Order = tuple[int, ...]
 
@@ -102,6 +104,11 @@ def memory_axes(source: Any, order: str) -> tuple[int, ...] | None:
 
 def copy_in_order(values: Array, order: str) -> Array:
     """Copy an array to new memory in the requested order."""
+    seen = values_of(values)
+    if type(values) is Array and seen is not None and seen.size <= IMMEDIATE[0]:
+        if (copied := seen.copy(order)).flags.forc:  # type: ignore[arg-type]
+            VALUE_READS[0] += 1
+            return adopt_new(copied, values.device)
     axes = memory_axes(values, order)
     return values.copy() if axes is None else unpermuted(permuted(values, axes).copy(), axes)
 
