@@ -15,17 +15,7 @@ from typing import Any, TypeVar
 import numpy as np
 
 from weft.codegen import is_supported
-from weft.dsl.arrays.array import (
-    Array,
-    ReadOnly,
-    Scalar,
-    View,
-    as_operand,
-    convert,
-    record,
-    user_location,
-    wrap,
-)
+from weft.dsl.arrays.array import Array, ReadOnly, Scalar, View, as_operand, convert, record, user_location, wrap
 from weft.dsl.arrays.memory_order import Order, memory_order, permuted, unpermuted
 from weft.dsl.arrays.numbers import (
     SLOT_TYPES,

@@ -21,18 +21,7 @@ import numpy as np
 
 import weft.runtime as runtime
 from weft.dsl.arrays.array import Array, convert, expr_of, record, start, user_location, wrap
-from weft.fusion import (
-    Expr,
-    Storage,
-    cast,
-    constant,
-    current_epoch,
-    gather,
-    iota,
-    map_,
-    opaque,
-    reshape,
-)
+from weft.fusion import Expr, Storage, cast, constant, current_epoch, gather, iota, map_, opaque, reshape
 
 # Number of elements below which NumPy draws numbers in less time than recording takes.
 RECORDED_FROM = 1 << 14

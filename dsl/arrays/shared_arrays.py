@@ -21,15 +21,7 @@ from weft.dsl.arrays.array import VALUE_READS, Array, ReadOnly, Scalar, is_writa
 from weft.dsl.arrays.foreign_memory import READ_ONLY, storage_at_address
 from weft.dsl.arrays.parts import Part, owner_of
 from weft.dsl.immediate.host_values import is_free, values_of
-from weft.fusion import (
-    Storage,
-    export_memory,
-    exporter_of,
-    keep_shared,
-    recording,
-    share,
-    share_memory,
-)
+from weft.fusion import Storage, export_memory, exporter_of, keep_shared, recording, share, share_memory
 from weft.runtime import IMMEDIATE, Buffer, address_of, default_device, get_device
 
 _CPU_DEVICE = (1, 0)  # DLPack's device type and device number

@@ -11,16 +11,7 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
-from weft.dsl.arrays.array import (
-    Array,
-    as_operand,
-    convert,
-    from_protocol,
-    record,
-    record_array,
-    user_location,
-    wrap,
-)
+from weft.dsl.arrays.array import Array, as_operand, convert, from_protocol, record, record_array, user_location, wrap
 from weft.dsl.arrays.array import start as begin
 from weft.dsl.arrays.call_sites import transposed
 from weft.dsl.arrays.foreign import types_in

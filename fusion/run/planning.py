@@ -30,15 +30,7 @@ from weft.fusion.plan.live_graph import LiveGraph
 from weft.fusion.plan.merge_groups import merge_groups
 from weft.fusion.plan.numpy_loops import NumpyLoop, find_numpy_loop
 from weft.fusion.plan.schedule import Schedule, find_donors
-from weft.fusion.plan.steps import (
-    HostCall,
-    KernelLaunch,
-    Plan,
-    Shown,
-    SizeSpecialization,
-    Step,
-    pack_scalar,
-)
+from weft.fusion.plan.steps import HostCall, KernelLaunch, Plan, Shown, SizeSpecialization, Step, pack_scalar
 from weft.fusion.plan.stream_operands import read_streams
 from weft.fusion.plan.task import Task
 from weft.fusion.run.background import restore

@@ -20,15 +20,7 @@ from weft.dsl.kernel.language.compiler import Compiler
 from weft.dsl.kernel.language.handlers import TABLE, dtype_of, handles, local_array
 from weft.dsl.kernel.language.invocation import Invocation
 from weft.dsl.kernel.language.known import compute
-from weft.dsl.kernel.language.values import (
-    ArrayValue,
-    Constant,
-    ScalarValue,
-    TupleValue,
-    beside,
-    describe,
-    number_kind,
-)
+from weft.dsl.kernel.language.values import ArrayValue, Constant, ScalarValue, TupleValue, beside, describe, number_kind
 
 _WIDE = {"b": np.int64, "i": np.int64, "u": np.uint64}  # dtypes of sums of integers
 
