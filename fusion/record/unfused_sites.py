@@ -45,7 +45,7 @@ def calls_since_try(where: Location | None) -> int:
 
 def is_faster_compiled(node: Expr) -> bool:
     """Return whether a compiled kernel that computes only `node` takes less time than NumPy."""
-    if node.kind != "map":
+    if node.kind != "map" or node.op == "cast":  # (casts by NumPy take no longer)
         return False
     limit = setting("immediate")
     nbytes = node.nbytes + sum([child.nbytes for child in node.operands])
