@@ -2,7 +2,7 @@
 
 In: a NumPy function and operands. Out: the function's result, as weft arrays, or `MISSED` if an array is too large, not
 in host memory, or of a dtype for which NumPy's results differ. Some functions first evaluate small pending arrays.
-Invariant: a result has the same bits as that of the recorded operation.
+Invariant: a result has the same bits as that of the recorded operation, except for float sums, which have NumPy's order.
 """
 
 from __future__ import annotations
