@@ -130,11 +130,11 @@ def test_host_time_counts_at_its_line(tmp_path: Path) -> None:
 
 def test_functions_on_the_host_that_take_no_time_are_not_named(tmp_path: Path) -> None:
     script = tmp_path / "shifts.py"
-    script.write_text(
-        "import time\nimport numpy as np\nx = np.fft.fftshift(np.ones(50_000) * 2)\ntime.sleep(0.4)\nprint(x[3] > 0)\n"
-    )
-    (advice,) = advise(measured(script))
-    assert advice.line == (str(script), 4)
+    script.write_text("import numpy as np\nx = np.fft.fftshift(np.ones(50_000) * 2)\nprint(x[3] > 0)\n")
+    found = measured(script)
+    found.host[str(script), 3] = 1000.0  # a slow machine takes long for the short line, too
+    (advice,) = advise(found)
+    assert advice.line == (str(script), 3)
 
 
 def test_kernels_without_a_line_are_not_named_like_packages(tmp_path: Path) -> None:
