@@ -4,8 +4,10 @@ A *side* is one of these implementations. In a *turn*, every side is called.
 
 First calls are measured with NumPy, with weft and an empty cache folder, with weft and the cache that this call has
 filled, and with each port. Each of them runs in a new process. Repeated calls in these processes are then timed
-alternately, one at a time, so that other load affects all of them equally. Results of all first calls and of weft's
-last call are compared with NumPy's.
+alternately, one at a time, so that other load affects all of them equally. A call before the timed calls of a turn
+brings the process's memory back: during the turns of the other sides, its data leaves the caches, and some virtual
+machines drop its page tables (calls after such a pause took 10 to 20 ms longer, with NumPy too). Results of all
+first calls and of weft's last call are compared with NumPy's.
 """
 
 from __future__ import annotations
@@ -193,7 +195,7 @@ class Sides:
             return None
 
     def take_turns(self) -> None:
-        """Time all implementations alternately, with several calls per turn for fast ones."""
+        """Time all implementations alternately, with several calls per turn for fast ones, and one that is not timed."""
         spent, times, turns = 0.0, {}, self.outcome.turns
         for name in list(self.workers):
             answer = self.attempt(name, 1)
@@ -204,10 +206,10 @@ class Sides:
                 break
             for name in list(self.workers):
                 time.sleep(PAUSE)
-                answer = self.attempt(name, times[name])
+                answer = self.attempt(name, 1 + times[name])
                 if answer is not None:
                     spent += sum(answer["seconds"])
-                    turns.setdefault(name, []).append(statistics.fmean(answer["seconds"]))
+                    turns.setdefault(name, []).append(statistics.fmean(answer["seconds"][1:]))
 
     def finish(self) -> None:
         """Check weft's last results, and measure the fraction of a call that weft spends in kernels."""
