@@ -25,6 +25,8 @@ Loop = tuple[np.dtype, ...]
 # Seconds in NumPy after which an op's loop is requested from the second process, and after which the second process is
 # started immediately.
 REQUEST, URGENT = 0.005, 0.03
+# Seconds that the search for a loop in the disk cache takes. (The first search also loads modules, for 0.015 seconds.)
+SEARCH = 0.0005
 # Seconds that the compilation of a loop takes, and that loading LLVM and the code generator takes.
 PRICE, LOADING = 0.03, 0.1
 # Text of the warning about ops whose loops cannot be compiled.
@@ -43,6 +45,11 @@ def stored_loops() -> Any:
 def compile_price() -> float:
     """Return the expected seconds to compile a loop for an op. NumPy may first compute the op for about as long."""
     return PRICE if "llvmlite.binding" in sys.modules else PRICE + LOADING
+
+
+def search_price() -> float:
+    """Return the seconds in NumPy after which the disk cache is searched for the loop of an op."""
+    return min(SEARCH, REQUEST) if STORED_LOOPS in sys.modules else REQUEST
 
 
 class NeedsCodeError(Exception):
@@ -171,6 +178,7 @@ class ExpandedOp:
         self._compile = compile
         self._made: Any = None
         self._spent = self._noted = 0.0  # seconds in NumPy, also at the last call to `_compile_if_it_pays`
+        self._stored: bool | None = None  # whether the disk cache has the loop
         self._request: Any = None
         self.when_compiled: Callable[[], None] = lambda: None  # called after the loop has been compiled
 
@@ -188,21 +196,23 @@ class ExpandedOp:
         return self._made
 
     def _compile_if_it_pays(self) -> None:
-        stored = False
+        row = self._op, self._loop, self._dtype
+        if self._stored is None:
+            self._stored = stored_loops().find_loop(*row) is not None
+        if not self._stored and self._spent <= REQUEST:
+            return
         if self._request is None:
-            row = self._op, self._loop, self._dtype
-            stored = stored_loops().find_loop(*row) is not None
-            self._request = () if stored else runtime.submit(f"{STORED_LOOPS}.store_loop", row) or ()
+            self._request = () if self._stored else runtime.submit(f"{STORED_LOOPS}.store_loop", row) or ()
         if self._spent > URGENT > self._noted:
             runtime.prepare()
         self._noted = self._spent
         # (the second process may be slow to answer on a busy machine)
-        due = stored or self._spent > compile_price() + REQUEST or (self._request and self._request.is_over())
+        due = self._stored or self._spent > compile_price() + REQUEST or (self._request and self._request.is_over())
         if due and runtime.try_compiling(self._form, BY_NUMPY, self.compiled) is None:
             self._spent = -inf
 
     def __call__(self, *operands: Any, out: Any = None) -> Any:
-        if self._made is None and self._spent > REQUEST:
+        if self._made is None and self._spent > search_price():
             self._compile_if_it_pays()
         if self._made is not None:
             return self._made(*operands, out=out)
