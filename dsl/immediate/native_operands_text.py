@@ -386,7 +386,7 @@ class OperandText(ObjectText):
     def _is_alone(self, name: str, values: str, size: str) -> None:
         """Emit a branch to ``few`` if nothing fuses with an op on a medium-sized array.
 
-        At call sites where this is possible, the code calls `small_work.is_alone` to find out. If the builtin has no
+        The code has the effect of `small_work.is_alone`, for calls outside of weft's modules. If the builtin has no
         action for such arrays (`Alone.NOTHING`), the code that `_is_exact` emits follows.
         """
         t, known = self._t, self._known
@@ -411,6 +411,18 @@ class OperandText(ObjectText):
         ]
         self._all_hold(f"{name}.single", wanted, f"{name}.site")
         t.label(f"{name}.site")
+        most = t.new(f"mul i64 {self._fixed_limit}, {MOVED_ALONE}")
+        self._look_up_site(name, t.new(f"icmp sle i64 {t.new(f'mul i64 {size}, {width}')}, {most}"))
+        # (The sum of the operands of a copy is limited, not each operand.)
+        together = t.new(f"udiv i64 {most}, {width}")
+        t.store(t.new(f"select i1 {computes}, i64 {size}, i64 {together}"), self._alone, 0)
+        t.begin_block(f"{name}.allowed")
+        t.store("0", self._many, 0)
+        t.jump(f"{name}.few", f"{name}.reduced")
+
+    def _look_up_site(self, name: str, few: str) -> None:
+        """Emit a branch to ``lone`` if `few` holds and nothing fused at the call site, and count down the site's calls."""
+        t, known = self._t, self._known
         frame = self._check(t.new(f"call ptr {known['PyEval_GetFrame']}()"), f"{name}.framed", "give.up")
         code = t.new(f"call ptr {known['PyFrame_GetCode']}(ptr {frame})")
         offset = t.new(f"call i32 {known['PyFrame_GetLasti']}(ptr {frame})")
@@ -420,27 +432,21 @@ class OperandText(ObjectText):
         ]
         site = t.new(f"call ptr (i64, ...) {known['PyTuple_Pack']}(i64 2, ptr {made[0]}, ptr {made[1]})")
         found = t.new(f"call ptr {known['PyDict_GetItemWithError']}(ptr {known['sites alone']}, ptr {site})")
-        for each in (code, *made, site):
+        for each in (code, *made):
             self._decrement_reference(each)
-        self._check(found, f"{name}.known.site", "give.up")
+        t.enter_if(f"icmp ne ptr {found}, null", f"{name}.known.site", f"{name}.other.site")
         left = t.new(f"call i64 {known['PyLong_AsLongLong']}(ptr {self._word(found, TUPLE_ITEMS)})")
-        t.enter_if(f"icmp sgt i64 {left}, 0", f"{name}.asks", "give.up")
-        nbytes = t.new(f"call ptr {known['PyLong_FromLongLong']}(i64 {t.new(f'mul i64 {size}, {width}')})")
-        self._check(nbytes, f"{name}.ask", "give.up")
-        t.do(f"store ptr {nbytes}, ptr {self._pair}")
-        judged = t.new(
-            f"call ptr {known['PyObject_Vectorcall']}(ptr {known['is_alone']}, ptr {self._pair}, i64 1, ptr null)"
-        )
-        self._decrement_reference(nbytes)
-        self._check(judged, f"{name}.judged", "give.up")
-        self._decrement_reference(judged)  # (True and False are immortal)
-        t.enter_if(f"icmp eq ptr {judged}, {known['True']}", f"{name}.lone", "give.up")
-        # (The sum of the operands of a copy is limited, not each operand.)
-        most = t.new(f"udiv i64 {t.new(f'mul i64 {self._fixed_limit}, {MOVED_ALONE}')}, {width}")
-        t.store(t.new(f"select i1 {computes}, i64 {size}, i64 {most}"), self._alone, 0)
-        t.begin_block(f"{name}.allowed")
-        t.store("0", self._many, 0)
-        t.jump(f"{name}.few", f"{name}.reduced")
+        t.enter_if(f"and i1 {t.new(f'icmp sgt i64 {left}, 0')}, {few}", f"{name}.counts", f"{name}.other.site")
+        fewer = t.new(f"call ptr {known['PyLong_FromLongLong']}(i64 {t.new(f'sub i64 {left}, 1')})")
+        calls = self._word(found, TUPLE_ITEMS + 8)
+        pair = t.new(f"call ptr (i64, ...) {known['PyTuple_Pack']}(i64 2, ptr {fewer}, ptr {calls})")
+        done = t.new(f"call i32 {known['PyDict_SetItem']}(ptr {known['sites alone']}, ptr {site}, ptr {pair})")
+        for each in (fewer, pair, site):
+            self._decrement_reference(each)
+        t.branch(f"icmp eq i32 {done}, 0", f"{name}.lone", "give.up")
+        t.label(f"{name}.other.site")
+        self._decrement_reference(site)
+        t.jump("give.up", f"{name}.lone")
 
     def _is_exact(self, name: str, values: str, number: str, size: str) -> None:
         """Emit a branch to ``few`` if an array is within the limit of exact reductions, such as a maximum.

@@ -14,7 +14,6 @@ from weft.dsl.arrays.array import Array
 from weft.dsl.arrays.ufunc import UFUNCS
 from weft.dsl.immediate.at_call import CODES, NUMBERS, finish, from_numpy_result, seen, types_of
 from weft.dsl.immediate.callers import is_library
-from weft.dsl.immediate.small_work import is_alone
 from weft.fusion import ALONE, Storage
 from weft.runtime import Buffer, Listening, get_device
 
@@ -23,6 +22,7 @@ FUNCTIONS = (
     "PyObject_GetItem",
     "PyObject_SetItem",
     "PyDict_GetItemWithError",
+    "PyDict_SetItem",
     "PyTuple_New",
     "PyType_GenericAlloc",
     "PyUnicode_Compare",
@@ -115,6 +115,5 @@ SHARED: dict[str, Any] = {
     "forward": slice(None),
     "backward": slice(None, None, -1),
     "is_library": is_library,
-    "is_alone": is_alone,
     "sites alone": ALONE,
 }
