@@ -53,7 +53,7 @@ if TYPE_CHECKING:
 
 
 class ReportNote(str):
-    """A note that a launch adds to an exception object raised by its kernel. A later launch replaces the note."""
+    """A note on an exception object that a kernel has raised. If a kernel raises the object again, the note is replaced."""
 
     __slots__ = ()
 
@@ -67,7 +67,7 @@ class _Parts(NamedTuple):
 
 
 class DispatchedLaunch:
-    """One launch of a kernel, with its device, its converted arguments, and the host arrays to copy back."""
+    """One launch of a kernel, with its device, its converted arguments, and the functions that copy results to the host."""
 
     sanitized = False  # whether to launch the kernel instrumented for the sanitizer
 
@@ -85,9 +85,11 @@ class DispatchedLaunch:
             self.given.append(self._prepare(value))
 
     def run(self, signature: Any = None) -> None:
-        """Compile the kernel if necessary, launch it, and raise the error that it reports, if any.
+        """Compile the kernel if necessary, launch it, and copy written host arrays back.
 
-        With a `signature`, the launcher caches the launch for later calls with the same signature.
+        Then raise the error that the kernel has reported, or launch the kernels that its threads have recorded. With a
+        `signature`, the launcher caches the launch for later calls with the same signature, unless the kernel has
+        hidden arguments.
         """
         launcher = self.launcher
         descriptors = self.describe()
@@ -133,7 +135,7 @@ class DispatchedLaunch:
         self._finish(found, record, queue)
 
     def _finish(self, found: Specialization, record: Any, queue: Any) -> None:
-        """Raise the error that the kernel has reported, or execute the launches that it has recorded."""
+        """Raise the error that the kernel has reported. Without an error, execute the launches that it has recorded."""
         if record is not None:
             _report(self.device, record, found)
         if queue is not None:
@@ -150,13 +152,13 @@ class DispatchedLaunch:
         return default_device()
 
     def choose_index(self) -> np.dtype:
-        """Return int32 if it can represent all indices of the array arguments and of the grid, otherwise int64."""
+        """Return int32 if it can represent all array indices, byte offsets and thread indices, otherwise int64."""
         launcher = self.launcher
         threads = [g * b for g, b in zip(launcher.grid, launcher.block, strict=True)]
         return choose_index_dtype(self.spans, [*self.extents, *threads, launcher.shared_bytes])
 
     def memory(self, storage: Storage, written: bool) -> Buffer:
-        """Return the buffer of an array argument, or a copy if the kernel writes to a buffer that other arrays use."""
+        """Return the buffer of an array argument. If it is `written` and shared with other arrays, make a copy first."""
         if (owned := self.owned.get(id(storage))) is not None:
             return owned
         buffer = exclusive(storage) if written else realise(storage)
@@ -433,7 +435,7 @@ def _flat(descriptors: tuple[args.Descriptor, ...]) -> list[args.Descriptor]:
 
 
 class HostCopies:
-    """Copies of the memory of device arrays, on which Python mode and the sanitizer work.
+    """Host copies of device arrays, which Python mode and the sanitizer pass to kernels.
 
     Arrays that share memory also share the copy.
     """
@@ -443,7 +445,7 @@ class HostCopies:
         self._given: list[tuple[Storage, LazyArray]] = []
 
     def convert(self, value: Any) -> Any:
-        """Return an argument in which NumPy arrays replace the device arrays."""
+        """Return an argument with NumPy arrays over the host copies in place of device arrays, and without hints."""
         return args.map_leaves(self._convert_leaf, value)
 
     def _convert_leaf(self, value: Any) -> Any:
@@ -472,7 +474,7 @@ class HostCopies:
         return np.ndarray(shape, dtype, host.reshape(-1).view(np.uint8), offset, strides)  # type: ignore[arg-type]
 
     def write_back(self) -> None:
-        """Copy the host copies that have changed back to the device arrays."""
+        """Copy each host copy that has changed to its device array."""
         for storage, (device_array, host, before) in self._copies.items():
             if host.tobytes() != before:
                 device_array.copy_to_device(host)
@@ -484,7 +486,8 @@ class HostCopies:
 def run_in_python(function: Any, launcher: ConfiguredKernel, given: tuple[Any, ...]) -> None:
     """Run all threads of a kernel in Python mode.
 
-    Device arrays are copied to the host before the run, and back after it.
+    Device arrays are copied to the host first. Afterwards, changed arrays are copied back. A launch by a simulated
+    thread is postponed to the end of that thread's grid.
     """
     if running.thread is not None:  # launched by a simulated thread
         running.thread.launch_later(partial(run_in_python, function, launcher, given))

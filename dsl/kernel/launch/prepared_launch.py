@@ -1,8 +1,8 @@
-"""Cache of kernel launches, by kernel, launch configuration and argument types.
+"""Cache of the launches of a configured kernel, by the types of the arguments and the shapes of the arrays.
 
 In: the arguments of a launch. Out: the launch's 64-bit words, in which only addresses and numbers are new. Invariant:
 the signature contains everything that a specialization depends on, so a cached launch uses the right specialization.
-Only launches whose arguments are weft arrays, Python ints and floats have a signature. Other launches are not cached.
+A launch is cached only if all arguments are weft arrays, Python ints and floats, with at least one array.
 """
 
 from __future__ import annotations
@@ -23,7 +23,11 @@ LIMIT = 256  # maximum number of signatures per launcher
 
 
 def signature_of(launcher: ConfiguredKernel, given: tuple[Any, ...]) -> tuple[Any, ...] | None:
-    """Return the cache key of a kernel launch, or None if the launch cannot be cached."""
+    """Return the cache key of a kernel launch, or None if the launch must not be cached.
+
+    Launches with profilers or other listeners, and launches on devices that are in use by several streams, are not
+    cached.
+    """
     parts: list[Any] = [launcher.kernel.generation, setting("checked")]
     device = None
     for value in given:
@@ -46,7 +50,7 @@ def signature_of(launcher: ConfiguredKernel, given: tuple[Any, ...]) -> tuple[An
 
 
 class PreparedLaunch:
-    """A cached kernel launch, which is repeated with other addresses and scalars.
+    """A cached kernel launch, which can be repeated with other addresses and scalars.
 
     `function` is the kernel, loaded on the device. `given` and `items` are the arguments of the first launch, and their
     64-bit words.

@@ -1,8 +1,8 @@
 """NumPy's functions of whole arrays in kernels, such as `mean`, `sort` and `cumsum`.
 
-In: arrays in any memory. Out: numbers, or arrays in local memory, whose shape must be known at compile time. Most functions
-are written in the kernel language, and take a local array for their result. Invariant: results are those of NumPy for one
-thread. Sorting puts NaN last, and `argsort` is stable.
+In: arrays in any memory. Out: numbers, or arrays in local memory, whose shape must be known at compile time. Each thread
+computes its own result. Most functions are written in the kernel language; sorts and scans write to a local array that
+they receive. Sorting puts NaN last, and `argsort` is stable.
 """
 
 from __future__ import annotations
@@ -77,7 +77,7 @@ def _extent(x: Any) -> Any:
 
 
 def _over_numbers(start: Callable[[Any], Any], step: Callable[[Any, Any], Any]) -> Callable[..., Any]:
-    """Return a reduction of the elements that are not NaN. The initial value is ``start`` of an empty array."""
+    """Return a function that reduces the elements that are not NaN by `step`, beginning with ``start(x[:0])``."""
 
     def reduced(x: Any) -> Any:
         total = start(x[:0])  # in the dtype of the result
@@ -194,7 +194,7 @@ def _after(x: Any, y: Any) -> Any:
 
 
 def _sort(x: Any) -> None:
-    """Sort an array in place by Shellsort, in a kernel."""
+    """Sort an array in place by Shellsort. (This function is compiled as kernel code.)"""
     gap = x.size // 2
     while gap > 0:
         for k in range(gap, x.size):
@@ -214,7 +214,7 @@ def _sorted_into(x: Any, out: Any) -> None:
 
 
 def _order(x: Any, out: Any) -> None:
-    """Write to `out` the indices that sort an array, by a stable insertion sort in a kernel."""
+    """Write to `out` the indices that sort `x`, by a stable insertion sort. (This function is compiled as kernel code.)"""
     for k in range(x.size):
         j = k
         while j > 0 and _after(x[out[j - 1]], x[k]):
@@ -286,7 +286,7 @@ for _name, _value in (("zeros", Constant(0)), ("ones", Constant(1)), ("empty", N
 
 
 def common_dtype(numbers: list[Any]) -> np.dtype:
-    """Return the common dtype of numbers. Python ints count as int64, and Python floats as float64."""
+    """Return the common dtype of numbers. A Python float counts as float64, and a Python int as int64 or uint64."""
     kinds = [n.dtype if isinstance(n, ScalarValue) else number_kind(n.value).dtype for n in numbers]
     return np.result_type(*beside(kinds))
 

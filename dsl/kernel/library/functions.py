@@ -1,4 +1,4 @@
-"""Compilation of calls in kernels to Python's built-in functions, operators, library functions and vector types.
+"""Compilation of calls in kernels to built-in functions, operators, NumPy's dates, reductions, and library functions.
 
 In: a call and its arguments as values. Out: a value.
 """
@@ -268,7 +268,7 @@ def _print(call: Invocation, *values: Any, sep: Any = None, end: Any = None) -> 
 
 
 def _conversion(c: Compiler, number: ScalarValue, spec: str) -> str:
-    """Return the printf format that corresponds to the Python format `spec` of a scalar.
+    """Return the printf conversion, without the percent sign, for the Python format `spec` of a scalar.
 
     An empty string stands for the default format.
     """
@@ -348,7 +348,7 @@ def call_library(call: Invocation, function: LibraryFunction, arguments: list[An
 
 
 def _on_brains(call: Invocation, function: LibraryFunction, numbers: list[Any], brain: np.dtype) -> Any:
-    """Compile a call to a function that takes and returns the bits of bfloat16 numbers."""
+    """Compile a call with bfloat16 numbers to a library function that works on their bits."""
     c = call.c
     bits = []
     for number, dtype in zip(numbers, function.arguments, strict=True):
@@ -372,7 +372,7 @@ def _external(c: Compiler, function: LibraryFunction, values: list[Any]) -> Any:
 
 
 def make_vector(call: Invocation, maker: Any, arguments: list[Any]) -> TupleValue:
-    """Compile ``float4(x, y, z, w)``, which also accepts shorter vectors as arguments."""
+    """Compile a call such as ``float4(x, y, z, w)``. An argument that is a vector or tuple stands for its components."""
     c = call.c
     parts: list[Any] = []
     for argument in arguments:

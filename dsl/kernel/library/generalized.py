@@ -1,7 +1,8 @@
 """The decorator `weft.guvectorize`, which makes generalized ufuncs that run on any device.
 
-In: a Python function of arrays, and a layout such as ``"(m,n),(n,p)->(m,p)"``. Out: one launch on evaluated inputs,
-with new or given output arrays. Invariant: core axes come last, and the others broadcast.
+In: a Python function of arrays, and a layout such as ``"(m,n),(n,p)->(m,p)"``. Out: a generalized ufunc. A call launches
+one kernel on evaluated inputs, with new or given output arrays. Invariant: core axes come last, and the others
+broadcast.
 """
 
 from __future__ import annotations
@@ -73,12 +74,16 @@ class GeneralizedFunction:
         *operands : array_like
             The inputs, optionally followed by output arrays.
         out : array or tuple of arrays, optional
+            Output arrays, instead of output arrays among the operands. None stands for a new array.
+        stream
+            Stream of the kernel launch.
 
         Returns
         -------
         Array, or tuple of arrays if the layout has several outputs
-            An output array that the caller gives is returned itself. Inputs of dates give ndarrays. Without output
-            arrays, `cuda.guvectorize` returns ndarrays if some operand is an ndarray and none is a weft array.
+            Output arrays that the caller passes are returned themselves. If an input contains dates, new outputs are
+            ndarrays. If no output arrays are passed, a function created by `cuda.guvectorize` returns ndarrays if some
+            input is an ndarray and none is a weft array.
         """
         count = len(self.inputs)
         given = operands[count:]
@@ -122,7 +127,7 @@ class GeneralizedFunction:
         return results[0] if len(results) == 1 else tuple(results)
 
     def _named_outputs(self, given: tuple[Any, ...], out: Any) -> tuple[Any, ...]:
-        """Return the argument `out` as a tuple. `given` contains the outputs that are positional arguments."""
+        """Return the argument `out` as a tuple. Raise ValueError if `given` contains positional output arrays."""
         if given:
             raise ValueError("cannot specify argument 'out' as both positional and keyword")
         named = out if isinstance(out, tuple) else (out,)
@@ -133,7 +138,7 @@ class GeneralizedFunction:
     def _dtypes(self, arrays: list[Array], given: tuple[Any, ...]) -> tuple[list[Any], list[Any], Signature | None]:
         """Return the input dtypes, the output dtypes, and the signature for the given arrays.
 
-        Without signatures, the input dtypes and the signature are None.
+        If the function has no signatures, the input dtypes are all None, and so is the signature.
         """
         count = len(arrays)
         for casting in ("no", "safe", "same_kind"):  # prefer the signature that loses least
@@ -210,14 +215,14 @@ def _over_outer_axes(function: FunctionType) -> Any:
 def guvectorize(function: Any = None, layout: Any = None, signature: Any = None, **options: Any) -> Any:
     """Create a generalized ufunc from a function of arrays.
 
-    It is used as a decorator: ``@weft.guvectorize([...], "(n),(n)->()")``.
+    Usually used as a decorator: ``@weft.guvectorize([...], "(n),(n)->()")``.
 
     Parameters
     ----------
-    function : function, or signatures
+    function : function, signatures or str, optional
         A function of the inputs and the outputs. The function writes its results to the outputs. An output without core
-        axes is an array of one element. Alternatively, a list of signatures, such as
-        ``["void(float32[:], float32[:], float32[:])"]``.
+        axes is an array of one element. For a decorator, a list of signatures, such as
+        ``["void(float32[:], float32[:], float32[:])"]``, or the layout.
     layout : str
         The core axes of the inputs and outputs.
     signature : str, optional
@@ -227,7 +232,7 @@ def guvectorize(function: Any = None, layout: Any = None, signature: Any = None,
 
     Returns
     -------
-    GeneralizedFunction
+    GeneralizedFunction, or a decorator if `function` is not a function
 
     Examples
     --------

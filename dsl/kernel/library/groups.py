@@ -1,7 +1,8 @@
 """Cooperative groups of threads, such as `cg.this_grid` and `cg.this_thread_block`.
 
 In: the intrinsics. Out: plain objects with numeric fields and methods, written in the kernel language, so that the same
-code runs as Python and compiles. Invariant: ranks and bits of lanes are counted from the group's start.
+code runs as Python and compiles. Ranks count from the group's first thread. In the bit masks that `ballot` and the
+`match` methods return, each bit stands for a rank. In those of `mask`, each bit stands for a lane of the warp.
 """
 
 from __future__ import annotations
@@ -28,7 +29,7 @@ class GridGroup:
         grid_sync()
 
     def is_valid(self) -> bool:
-        """Return True, because the threads of the grid can always be synchronized."""
+        """Return True, because weft launches kernels with grid barriers cooperatively."""
         return True
 
     def size(self) -> int:

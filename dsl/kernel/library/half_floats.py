@@ -1,8 +1,7 @@
 """Functions on float16 and bfloat16 numbers, in the kernel language.
 
-In: float16 or float32 numbers, or bfloat16 numbers as 16 bits (uint16). Out: numbers of the same type, or results of
-tests. Invariant: a result is rounded once. By default, it is rounded from a float32 result with the op table's accuracy;
-docstrings state exceptions.
+In: numbers. A bfloat16 number is passed as its 16 bits (uint16). Out: numbers, or results of tests. Unless a docstring
+says otherwise, a 16-bit result is rounded from a float32 result that has the op table's accuracy.
 """
 
 from __future__ import annotations
@@ -16,7 +15,7 @@ import numpy as np
 def round_to_odd(x: Any) -> Any:
     """Convert a float64 to float32, with inexact values rounded to the neighbor with an odd last bit.
 
-    Rounding the result to 16 bits gives the same number as rounding `x` directly to 16 bits (Boldo and Melquiond,
+    Rounding the result to float16 or bfloat16 gives the same number as rounding `x` directly (Boldo and Melquiond,
     "Emulation of FMA and correctly rounded sums", 2008).
     """
     near = np.float32(x)
@@ -31,7 +30,7 @@ def round_to_odd(x: Any) -> Any:
 
 
 def odd_sum(x: Any, y: Any) -> Any:
-    """Add two float64 numbers, with inexact sums rounded to a neighbor with an odd last bit."""
+    """Add two float64 numbers, with inexact sums rounded to the neighbor with an odd last bit."""
     total = x + y
     part = total - x
     lost = (x - (total - part)) + (y - part)  # (exact: Knuth's two-sum)
@@ -81,12 +80,13 @@ def double_to_bfloat16(x: Any) -> Any:
 
 
 def _fused(x: Any, y: Any, z: Any) -> Any:
+    """Compute x * y + z on bfloat16 bits, rounded once."""
     product = np.float64(bfloat16_to_float(x)) * np.float64(bfloat16_to_float(y))
     return double_to_bfloat16(odd_sum(product, np.float64(bfloat16_to_float(z))))
 
 
 def _on_floats(function: Callable[..., Any]) -> Callable[..., Any]:
-    """Return a version of a float32 function that takes bfloat16 bits. Its result is not converted."""
+    """Return a version of a float32 function that takes bfloat16 bits, but returns the function's result unconverted."""
 
     def on_bits(*bits: Any) -> Any:
         return function(*[bfloat16_to_float(x) for x in bits])
@@ -122,7 +122,7 @@ def _unordered(function: Callable[..., Any]) -> Callable[..., Any]:
 
 
 def _saturated(function: Callable[..., Any]) -> Callable[..., Any]:
-    """Return a version of a function whose bfloat16 result is clamped to [0, 1]. A NaN result becomes 0."""
+    """Return a version of a function on bfloat16 bits, with the result clamped to [0, 1]. A NaN result becomes 0."""
 
     def on_bits(*bits: Any) -> Any:
         result = bfloat16_to_float(function(*bits))

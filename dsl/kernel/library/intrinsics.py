@@ -1,9 +1,9 @@
 """Compilation of calls to CUDA intrinsics in kernels, such as ``shared.array``.
 
-The handlers of the intrinsics are in the table of `handlers.py`, by the objects of `weft.cuda`.
+The module adds the handlers to the `TABLE` of `handlers.py`, whose keys are objects of `weft.cuda`.
 
-In: a call, and its arguments by parameter name. Out: a value. Masks and lanes are uint32. Counters and positions are
-non-negative Python ints.
+In: a call, and its arguments by parameter name. Out: a value. Lane masks are uint32. Thread indices and counts are
+promoted like Python ints.
 """
 
 from __future__ import annotations
@@ -169,7 +169,7 @@ def _shared(call: Invocation, shape: Any = None, dtype: Any = None, alignment: A
 
 
 class NeedsLaunch(Exception):
-    """Raised if the shape of an array depends on the block size, which is known only at launch time."""
+    """Raised if the shape of an array cannot be computed before a launch, because it may depend on the block size."""
 
 
 def _dynamic_length(c: Compiler, dtype: np.dtype) -> Extent:

@@ -1,8 +1,8 @@
 """Library functions in kernels, with implementations for GPUs, CPUs and Python mode.
 
 In: an entry of a table of libdevice, float16 or bfloat16 functions. Out: an object that runs on numbers as plain
-Python, and that the compiler lowers. Invariant: the host form is an op or a function in the kernel language with the
-declared dtypes. If the entry has a symbol, a GPU calls libdevice's function instead.
+Python, and that the compiler lowers. The host implementation is an op or a function in the kernel language. If the entry
+has a symbol, a GPU calls libdevice's function instead.
 """
 
 from __future__ import annotations
@@ -31,12 +31,13 @@ class LibraryFunction:
     signature : str
         NumPy's type characters, such as ``"dd->d"``. A function with several results returns a tuple.
     host : str or function
-        Implementation for targets without libdevice: the name of an op, or a function in the kernel language.
+        Implementation for CPUs, plain Python, and GPUs if there is no `symbol`: the name of an op, or a function in the
+        kernel language.
     symbol : str
-        Name of the libdevice function, or an empty string. This function returns the first result, and writes the other
-        results through pointers that follow the arguments.
+        Name of the libdevice function, or an empty string. The libdevice function returns the first result, and writes
+        the other results through pointers that follow the arguments.
     by_pointer : bool
-        Whether the first result is also written through a pointer.
+        Whether the libdevice function writes the first result, too, through a pointer.
     doc : str
         Description, with an error bound if `host` is not exact.
     wide : bool
@@ -85,10 +86,7 @@ class LibraryFunction:
         return made if len(made) > 1 else made[0]
 
     def _on_bfloat16(self, values: tuple[Any, ...]) -> Any:
-        """Call a function on the bits of bfloat16 numbers in plain Python.
-
-        The function takes and returns bit patterns.
-        """
+        """Call the function in plain Python with the bits of bfloat16 numbers, and convert bits back to bfloat16."""
         bfloat16 = next(v.dtype for v in values if isinstance(v, np.generic) and is_bfloat16(v.dtype))
         bits = (
             v.view(np.uint16) if type(v) is bfloat16.type and d == np.uint16 else v

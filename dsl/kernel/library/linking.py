@@ -2,7 +2,7 @@
 
 In: a function's name and signature, and files or their contents. Out: an object that kernels call. In Numba's calling
 convention, ``extern "C" __device__ int name(result* r, arguments...)`` writes its result through the first pointer and
-returns 0. In the C convention, ``name`` returns its result. Invariant: kernels with linked code run only on a GPU.
+returns 0. In the C convention, ``name`` returns its result. Kernels that call linked functions run only on a GPU.
 """
 
 from __future__ import annotations
@@ -74,7 +74,8 @@ LTOIR = _form("LTOIR", "ltoir", "LTO-IR, which is code that the linker optimizes
 def link_digests(link: Any) -> tuple[str, ...]:
     """Register the items of the ``link=`` option, and return a digest of each item.
 
-    Raises KernelTypeError for items of other types and unknown file types, and OSError for files that cannot be read.
+    Raises KernelTypeError for an item that is neither a path nor a `LinkableCode`, or if the suffix of a path is unknown.
+    Raises OSError if a file cannot be read.
     """
     items = link if isinstance(link, (list, tuple, set, frozenset)) else [link]
     return tuple(register_foreign(_read(item)) for item in items)

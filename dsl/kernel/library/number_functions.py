@@ -229,7 +229,7 @@ def _isqrt(call: Invocation, n: Any) -> Any:
 
 
 def _integer_root(n: Any, kind: Any, largest: int) -> Any:
-    """Compute `math.isqrt` in a kernel. Rounding to float64 can only make the root too large."""
+    """Compute `math.isqrt` in a kernel. The rounded float64 root is never too small, but may be too large by 1."""
     root = kind(min(int(np.sqrt(float(n))), largest))
     return root - (root * root > n)
 
@@ -350,7 +350,7 @@ def _pow(call: Invocation, base: Any, exponent: Any, mod: Any = None) -> Any:
 
 
 def _modular_power(base: int, exponent: int, mod: int) -> int:
-    """Compute ``pow(base, exponent, mod)`` in a kernel, for a modulus whose square fits into 64 bits."""
+    """Compute ``pow(base, exponent, mod)`` in a kernel, for a modulus whose square fits into int64."""
     assert exponent >= 0, "pow() with a modulus takes no negative exponent in a kernel"
     assert abs(mod) <= 3037000499, "pow() in a kernel takes a modulus of at most 3037000499"
     mod = int(mod)

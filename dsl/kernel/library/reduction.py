@@ -1,6 +1,6 @@
 """The function `weft.reduce`, which reduces an array by a user's function.
 
-Invariant: the order of the reduction depends only on the array's length, so every run gives the same bits. The
+Invariant: the order of the reduction depends only on the number of reduced elements, so results are reproducible. The
 function must be associative and commutative.
 """
 
@@ -46,7 +46,7 @@ class Reduce:
         res : Array, optional
             Array whose first element receives the result.
         init : number
-            Result for an empty array. If it is not 0, the function also combines it with the elements.
+            Result for an empty array. If `init` is not 0, the function also combines it with the reduced elements.
         stream
             Ignored, for compatibility with Numba.
 

@@ -9,7 +9,7 @@ import numpy as np
 
 from weft.codegen import dtype_kind
 
-# name -> supported dtype kinds and item sizes
+# name -> supported dtype kinds and item sizes; only floats may have 2 bytes
 _ATOMICS: dict[str, tuple[str, tuple[int, ...]]] = {
     **dict.fromkeys(("add", "sub"), ("iuf", (2, 4, 8))),
     **dict.fromkeys(("min", "max", "nanmin", "nanmax", "exch", "cas", "load"), ("iuf", (4, 8))),
@@ -42,5 +42,5 @@ def reject_match(dtype: np.dtype) -> str | None:
 
 
 def reject_hint(ndim: int, dtype: np.dtype) -> str | None:
-    """Return an error message unless cache operators support the indexed part of an array, which has `ndim` axes."""
+    """Return an error message unless the indexed part of an array is one element that cache operators support."""
     return "one element that is not complex is needed here" if ndim or dtype.kind == "c" else None

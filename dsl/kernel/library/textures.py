@@ -73,8 +73,8 @@ def texture(
     -------
     Texture1D, Texture2D or Texture3D
         A texture, which can be an argument of kernels. In a kernel, ``t.sample(x)``, ``t.sample(x, y)`` or
-        ``t.sample(x, y, z)`` returns a number with the dtype of the array. The coordinate of the center of the first
-        element is 0.5.
+        ``t.sample(x, y, z)`` returns a number with the dtype of the array. Along an axis of n elements, the first
+        element is centered at 0.5, or at 0.5 / n if `normalized`.
 
     Raises
     ------
@@ -124,7 +124,7 @@ def _checked(array: Any) -> np.ndarray:
 
 @dataclass(eq=False)
 class Texture:
-    """A read-only array that kernels sample, created by `weft.texture`.
+    """Base class of textures, which are read-only arrays that kernels sample. `weft.texture` creates textures.
 
     Attributes
     ----------
@@ -232,7 +232,7 @@ def cell(x: Any) -> Any:
 
 @device
 def weight(x: Any) -> Any:
-    """Return the interpolation weight at a position: the fractional part of the position, rounded to 8 bits."""
+    """Return the fractional part of a position, rounded to a multiple of 1/256, as the weight of the next element."""
     return np.floor((x - np.floor(x)) * STEPS + HALF) / STEPS
 
 

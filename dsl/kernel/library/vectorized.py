@@ -1,7 +1,7 @@
 """The decorator `weft.vectorize`, which makes ops from a user's scalar functions.
 
-In: a scalar Python function, and arrays. Out: recorded arrays. The function becomes an op, which is fused like any other op.
-Invariant: the op's name determines its code.
+In: a scalar Python function, and arrays. Out: recorded arrays. Each result of the function is computed by an op, which is
+fused like any other op. Invariant: the op's name determines its code.
 """
 
 from __future__ import annotations
@@ -65,7 +65,7 @@ class VectorFunction(DeviceFunction):
         self.pyfunc = self.function
         self.numpys = numpys
         self.otypes = None if numpys is None else numpys.otypes
-        # NumPy calls functions that have these options.
+        # (A function for which these options are set is a `numpy.vectorize` object instead, see `_without_signatures`.)
         self.cache, self.excluded, self.signature = False, set[Any](), None
         if numpys is not None:
             self.__doc__ = numpys.__doc__
@@ -97,7 +97,7 @@ class VectorFunction(DeviceFunction):
         Parameters
         ----------
         *operands : array_like
-            Operands, which broadcast against each other.
+            Operands, which broadcast against each other. `out` may follow as the last positional argument.
         out : array, or tuple of arrays, optional
             Array for the result, or for each result.
         where, casting
@@ -110,8 +110,8 @@ class VectorFunction(DeviceFunction):
         Returns
         -------
         Array, or tuple of arrays if the function returns a tuple
-            Operands of dates give ndarrays. `cuda.vectorize` returns ndarrays if some operand is an ndarray and none is
-            a weft array.
+            The arrays in `out` are returned themselves. If an operand contains dates, new results are ndarrays. A
+            function created by `cuda.vectorize` returns ndarrays if some operand is an ndarray and none is a weft array.
         """
         operands = self._operands_in_order(operands, named)
         if len(operands) == self.nin + 1 and out is None:
@@ -182,7 +182,7 @@ class VectorFunction(DeviceFunction):
         return (*operands, *(known[name] for name in rest)) if all(name in known for name in rest) else operands
 
     def _of_dates(self, operands: list[np.ndarray], out: Any) -> np.ndarray:
-        """Apply the function to NumPy arrays of dates, because weft arrays cannot hold dates."""
+        """Apply the function to NumPy arrays, some of which hold dates. (Weft arrays cannot hold dates.)"""
         shape = np.broadcast_shapes(*(value.shape for value in operands))
         flat = tuple(np.broadcast_to(value, shape).reshape(-1) for value in operands)
         dtype = np.asarray(self.function(*(np.ones((), value.dtype)[()] for value in flat))).dtype
@@ -334,15 +334,16 @@ def vectorize(
     Returns
     -------
     VectorFunction
-        If `excluded`, `cache` or `signature` is given, a `numpy.vectorize` object whose calls return weft arrays. The same
-        applies to functions with keyword-only parameters, ``*args`` or ``**kwargs``, and to dtypes in `otypes` that weft
-        does not support.
+        If there are signatures but no function, or neither, a decorator. If `excluded`, `cache` or `signature` is given,
+        a `numpy.vectorize` object whose calls return weft arrays. The same applies to functions without positional
+        parameters or with defaults of keyword-only parameters, ``*args`` or ``**kwargs``, to other callable objects, and
+        to dtypes in `otypes` that weft does not support.
 
     Warns
     -----
     PerformanceWarning
         If a function without signatures cannot be compiled. In this case, NumPy calls the function for each element.
-        With signatures, and for `cuda.vectorize`, a call raises `KernelError` instead.
+        With signatures, for `cuda.vectorize`, and if `out` is a weft array, a call raises `KernelError` instead.
 
     Notes
     -----
@@ -393,8 +394,8 @@ _STARRED = 0x04 | 0x08  # flags of code with parameters ``*args`` or ``**kwargs`
 def _without_signatures(function: Any, options: Options, numpys: dict[str, Any]) -> Any:
     """Vectorize a function for which the user has given no signatures.
 
-    The function is compiled for its operands. NumPy calls a function that cannot be compiled. The options of
-    `numpy.vectorize` are supported.
+    The function is compiled for the types of its operands. If it cannot be compiled, NumPy calls the function, but
+    with Numba's rules and no options of `numpy.vectorize`, a call raises an error.
     """
     if options.numba and not numpys:
         return VectorFunction(function, (), options)

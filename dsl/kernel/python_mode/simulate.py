@@ -24,7 +24,8 @@ def run_python(
 ) -> None:
     """Run a kernel as plain Python by calling it once per thread.
 
-    The kernel reads and writes NumPy arrays in place. Numbers are passed as they are.
+    The kernel reads and writes NumPy arrays in place. Numbers are passed unchanged, except that bfloat16 scalars become
+    `Brain` objects.
 
     Raises
     ------

@@ -1,8 +1,9 @@
 """Substitutes for library functions and number types in kernels that run in Python mode.
 
 In: a Python function. Out: the same code with replaced globals and closure variables. Functions of `math` and `cmath`
-have the result dtypes of compiled kernels and raise no errors. Number types convert as in kernels (integers wrap, floats
-saturate). weft's ops and `numpy.where` return scalars. NumPy functions that create arrays return a `KernelArray`.
+have the result dtypes of compiled kernels and raise no domain or range errors. Number types convert as in kernels
+(integers wrap, floats saturate). weft's ops and `numpy.where` return scalars instead of arrays without axes. NumPy
+functions that create arrays return a `KernelArray`.
 Invariant: the code object is the user's own, so breakpoints work. A function without replaced names is returned
 unchanged.
 """
@@ -30,9 +31,9 @@ from weft.dsl.kernel.python_mode.simulate_bfloat16 import Brain, beside_brains, 
 
 
 def _kernel_function(name: str) -> Callable[..., Any]:
-    """Return a version of a `math` function that has the result dtypes of compiled kernels and raises no errors.
+    """Return a version of a `math` function with the result dtypes of compiled kernels.
 
-    Where the function would raise an error, the result is NumPy's, such as NaN or infinity.
+    Instead of a domain or range error, the version returns NumPy's result, such as NaN or infinity.
     """
     function = getattr(math, name)
     reference = op_in_python(OPS[name])
@@ -85,7 +86,7 @@ def _make_complex(*parts: Any) -> Any:
 
 
 def _complex_function(name: str) -> Callable[..., Any]:
-    """Return a version of a `cmath` function that has the result dtypes of compiled kernels and raises no errors."""
+    """Return a version of a `cmath` function with kernels' result dtypes, and without domain and range errors."""
     function = np.angle if name == "phase" else op_in_python(OPS.get(name, name))
 
     def call(z: Any, *base: Any) -> Any:
@@ -216,7 +217,7 @@ def _op_function(name: str) -> Callable[..., Any]:
 
 
 class _Forms:
-    """Copies of functions for Python mode, in which global variables are replaced by substitutes."""
+    """Copies of functions for Python mode, in which values of global and closure variables have substitutes."""
 
     def __init__(self) -> None:
         self.replaced = False

@@ -1,8 +1,8 @@
 """Implementations of the CUDA intrinsics for Python mode.
 
-This file owns a table from paths to functions of the simulated thread and the arguments. Invariant: every path of
-`names.TABLE` has an entry. Results are those of compiled kernels. Out-of-bounds indices raise NumPy's IndexError.
-Numbers without a CUDA dtype (positions, counts) are weak Python numbers, and masks are uint32.
+The table `ACTIONS` maps the path of each intrinsic to a function of the simulated thread and the arguments. Results are
+those of compiled kernels. Out-of-bounds indices raise NumPy's IndexError. Thread indices and counts are Python numbers,
+and lane masks are uint32.
 """
 
 from __future__ import annotations
@@ -117,7 +117,7 @@ def _ballot(brought: dict[int, bool]) -> dict[int, np.uint32]:
 
 
 def _match(combine: Callable[[dict[int, bytes]], dict[int, Any]]) -> Action:
-    """Return a warp operation that passes the bits of all lanes' numbers to `combine`, which returns their results."""
+    """Return a warp operation whose results `combine` computes from the bytes of the numbers of all lanes."""
 
     def action(thread: RunningThread, mask: int, value: Any) -> Any:
         if (error := reject_match(common_dtype(value))) is not None:
@@ -265,7 +265,7 @@ def _store(thread: RunningThread, array: Any, i: Any, value: object) -> None:
 
 
 def _of_bits(op: str, x: Any) -> Any:
-    """Compute an op on the bits of an integer: 64 bits of a Python int, and otherwise at least 32 bits."""
+    """Compute an op on the bits of an integer. Python ints have 64 bits; bools and narrow NumPy integers get 32 bits."""
     if isinstance(x, (float, complex, np.inexact)):
         raise TypeError(f"an integer has bits to count, {type(x).__name__} has not")
     is_bool = isinstance(x, (bool, np.bool_))
