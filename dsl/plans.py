@@ -150,8 +150,8 @@ def compile(what: object, *arguments: Any, target: str = "host") -> tuple[Compil
     Returns
     -------
     tuple of CompiledKernel
-        The kernels. The code of a kernel is in its attributes ``kernel_ir``, ``llvm_ir``, ``asm`` and, if the tools are
-        installed, ``sass``.
+        The kernels. The code of a kernel is in its attributes ``kernel_ir``, ``llvm_ir``, ``asm`` and, for a GPU if
+        CUDA's disassembler is installed, ``sass``.
 
     Raises
     ------

@@ -1,8 +1,9 @@
 """Profiles of kernels, with times, bytes moved and source locations.
 
-In: launches and compilations, as `weft.runtime` reports them to listeners. Out: a `Profile`: a table, a notebook's
-table, a trace for Perfetto or Chrome, and a roofline plot. Invariant: the time of a kernel is measured by the
-device's own events. Without a profile none of this runs. An open profile sees the launches of every thread.
+In: launches and compilations, as `weft.runtime` reports them to listeners. Out: a `Profile`, which can be shown as a
+table of text or HTML, and written as a trace for Perfetto or Chrome or as a roofline plot. Invariant: the time of a
+kernel is measured by the device's own events. Without an open profile, nothing is measured. An open profile records the
+launches of every thread.
 """
 
 from __future__ import annotations
@@ -114,7 +115,7 @@ class LineTime:
     seconds : float
         Time in kernels.
     nbytes : float
-        Bytes that the line's kernels moved.
+        The line's share of the bytes that its kernels moved.
     kernels : list of KernelTime
     """
 
@@ -139,7 +140,8 @@ class Profile:
     ``print(p)`` shows the record as a table.
 
     Operations of this thread that are pending before the block run first, and are not counted. Operations that this
-    thread records in the block run before the profile ends. Profiles can be nested.
+    thread records in the block run before the profile ends. If the block raises an exception, `launches` remains empty.
+    Profiles can be nested.
 
     Attributes
     ----------
@@ -267,7 +269,7 @@ class Profile:
 
     @property
     def summary(self) -> str:
-        """Return a summary of the profile in one line."""
+        """A summary of the profile in one line."""
         busy = sum(one.seconds for one in self.launches)
         text = f"{counted(len(self.launches), 'launch', 'launches')}, {show_seconds(busy)} in kernels of {show_seconds(self.seconds)}"
         if self.compilations:

@@ -141,8 +141,8 @@ _COMPILED = frozenset({"builtin_function_or_method", "cython_function_or_method"
 def register_functions(module: ModuleType) -> None:
     """Wrap a compiled module's functions so that they receive weft arrays as NumPy arrays.
 
-    The functions of f2py modules also accept other objects that share their memory with NumPy. However, these functions
-    may overwrite the memory of such an object where they would copy a NumPy array.
+    The functions of f2py modules would also accept weft arrays themselves, as objects that share their memory with
+    NumPy. However, they may overwrite the memory of such an object in cases in which they copy a NumPy array.
     """
     for name, found in list(vars(module).items()):
         if type(found).__name__ in _COMPILED:
@@ -205,8 +205,9 @@ def _reading_numpy(read: Callable[..., Any]) -> Callable[..., Any]:
 def register_dispatcher(module: ModuleType) -> None:
     """Let functions that Numba has compiled accept weft arrays.
 
-    Calls without weft arrays take no longer. If an argument is a weft array, Numba's C code finds no compiled function,
-    asks for its compilation, and calls the result. Only functions that compile no further signatures need a wrapper.
+    Calls without weft arrays are as fast as before. If an argument is a weft array, Numba's C code finds no compiled
+    function, asks for a compilation, and calls the result, which passes NumPy arrays instead. Only functions whose
+    compilation is disabled need a wrapper.
     """
     kind, unknown = getattr(module, "Dispatcher", None), getattr(getattr(module, "types", None), "pyobject", None)
     names = "typeof_pyval", "_compile_for_args", "disable_compile"
@@ -337,7 +338,10 @@ def _take(value: Any, taken: list[tuple[np.ndarray, Array, bool]], writes: bool 
 
 
 def _give_back(result: Any, taken: Sequence[tuple[np.ndarray, Array, bool]]) -> Any:
-    """Return the weft array for a result that is one of the NumPy arrays in `taken`, otherwise the result itself."""
+    """Return the weft array for a result that is one of the NumPy arrays in `taken`, otherwise the result itself.
+
+    If the NumPy array is a copy, its elements are written back to the weft array.
+    """
     for host, value, copied in taken:
         if host is result:
             if copied:

@@ -29,9 +29,9 @@ class SourceLine:
     host : float
         Seconds on the host outside of kernels.
     nbytes : float
-        Bytes that the kernels moved.
+        The line's share of the bytes that kernels moved.
     numbers : tuple of int
-        Numbers of the kernels.
+        Numbers of the kernels to which the table links.
     """
 
     kernels: float = 0.0

@@ -27,7 +27,7 @@ def is_hidden(file: str) -> bool:
 def hide_frames(error: BaseException) -> None:
     """Remove weft's frames from the tracebacks of an error, of its causes and contexts, and of the errors in a group.
 
-    The traceback of an error without other frames is unchanged, unless the error is a SyntaxError.
+    If all frames of a traceback belong to weft, it is unchanged, except for a SyntaxError, which loses its traceback.
     """
     pending, seen = [error], set[int]()
     while pending:
@@ -94,8 +94,9 @@ def _add_suggestion(error: BaseException) -> None:
 def show_warning(message: warnings.WarningMessage, show: Callable[[warnings.WarningMessage], None]) -> None:
     """Show a warning at the line of the user's program that called weft.
 
-    Python shows a warning once for each location. The warning is therefore issued again at that line, subject to the
-    filters and to the registry of shown warnings of that line's module. Other warnings are passed to `show`.
+    By default, Python shows a warning once for each location. The warning is therefore issued again at that line,
+    subject to the filters and to the registry of shown warnings of that line's module. Warnings that do not come from
+    weft's code, and all warnings if the `strict` setting is on, are passed to `show`.
     """
     frame = None if setting("strict") or not is_hidden(message.filename) else sys._getframe(1)
     while frame is not None and (frame.f_code.co_filename, frame.f_lineno) != (message.filename, message.lineno):

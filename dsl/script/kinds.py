@@ -29,7 +29,7 @@ class MemoryEffect(IntEnum):
 def is_computed(name: str, kind: MemoryEffect) -> bool:
     """Return whether a function computes a result that is not much larger than its arguments.
 
-    NumPy executes such functions for NumPy arrays up to tier 0's limit.
+    NumPy executes such a function for NumPy arrays up to the size limit of immediate execution.
     """
     return kind is MemoryEffect.COMPUTE and name not in GROWING
 

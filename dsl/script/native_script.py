@@ -58,7 +58,7 @@ _FUNCTIONS = (
     "Py_IncRef",
 )
 _IN_EVERY_TABLE = ("Py_DecRef", "PyList_GetItem")  # Python functions that every builtin's table contains
-# Offsets in objects, type flags (which subclasses inherit), and a length whose square does not fit in a word.
+# Offsets in objects, type flags (which subclasses inherit), and a bound of the lengths whose squares fit in a word.
 _LAYOUT = {
     "TABLE": bytes.__basicsize__ - 1,
     "TYPE_OF": TYPE,

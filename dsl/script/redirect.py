@@ -1,8 +1,8 @@
 """Redirection of a program's imports of NumPy to weft's namespace.
 
 The program is `__main__` and the modules in its folder. All other modules keep NumPy, and `numpy` in `sys.modules` is
-unchanged. Modules are found and loaded by Python's own machinery; only `builtins.__import__` is replaced, and, for
-``__array__`` methods (`array_protocol`), `builtins.__build_class__`.
+unchanged. Python's own machinery finds and loads modules, but three functions are replaced: `builtins.__import__`, the
+loader of extension modules and, for ``__array__`` methods (`array_protocol`), `builtins.__build_class__`.
 """
 
 from __future__ import annotations
@@ -40,7 +40,10 @@ _LOADED = "__weft_loaded__"  # a global name in modules that `isolated` loaded, 
 
 
 def redirect(*folders: str) -> None:
-    """Redirect NumPy imports in `__main__`, in the modules of the given folders, and in child processes."""
+    """Redirect NumPy imports in `__main__`, in the modules of the given folders, and in processes of `multiprocessing`.
+
+    Modules of installed packages in these folders are not redirected.
+    """
     _folders.update(os.path.join(folder, "") for folder in folders)
     _known.clear()
     _others.clear()
@@ -100,7 +103,8 @@ _load = ExtensionFileLoader.exec_module
 def _load_extension(loader: ExtensionFileLoader, module: types.ModuleType) -> None:
     """Load an extension module from a stack frame of weft, so that the module's imports of NumPy are not redirected.
 
-    If the module belongs to the program, its functions may require NumPy arrays or write to the arrays.
+    The functions of a module that belongs to the program are wrapped, because they may require NumPy arrays or write to
+    their arguments.
     """
     _load(loader, module)
     if _is_own(loader.path):
@@ -181,7 +185,7 @@ class _InChild:
 
 
 def _redirect_children(spawn: Any) -> None:
-    """Make `multiprocessing.spawn` redirect NumPy imports in child processes."""
+    """Make `multiprocessing.spawn` redirect NumPy imports in the processes that it starts."""
     prepare = spawn.get_preparation_data
 
     def get_preparation_data(name: str) -> dict[str, Any]:

@@ -4,9 +4,9 @@ They call NumPy for small arguments and weft for others.
 
 In: a NumPy function and its counterpart in weft. Out: a `ScriptFunction`. Invariant: for small NumPy arrays, scalars
 and short sequences, a `ScriptFunction` calls NumPy's function. It returns a weft array if the result is large, and
-otherwise NumPy's result. Arrays are small up to the square root of tier 0's limit (the `immediate` setting), so that
-two small arrays broadcast to at most this limit. In computations, NumPy arrays are small up to the limit itself,
-because a conversion would cost more than it could save.
+otherwise NumPy's result. The `immediate` setting limits the number of elements in immediate execution. Arrays are small
+up to the square root of this limit, so that two small arrays broadcast to at most the limit. In computations, NumPy
+arrays are small up to the limit itself, because a conversion would cost more than it could save.
 """
 
 from __future__ import annotations
@@ -50,7 +50,7 @@ _SAME = frozenset({"asarray", "asanyarray", "ascontiguousarray", "asfortranarray
 
 
 def _are_small(values: Iterable[Any], most: int = 0) -> bool:
-    """Return whether `values` and the sequences in it contain no weft array, large NumPy array or long sequence.
+    """Return whether `values` and the sequences among them contain no weft array, large NumPy array or long sequence.
 
     An array is small if `is_few` is true for its size, or if it has at most `most` elements.
     """
@@ -111,9 +111,9 @@ _DEVICE, _DTYPE, _SIZE = attrgetter("device"), attrgetter("dtype"), attrgetter("
 
 
 def _stacker(function: Callable[..., Any], decide: Callable[..., Any]) -> Callable[..., Any]:
-    """Return a version of a function such as `vstack` that joins small weft arrays immediately.
+    """Return a version of `array` or `asarray` that immediately combines lists of small weft arrays, and of host values.
 
-    Other calls are passed to `decide`. A result with few elements is a NumPy array, as of any creation function.
+    Other calls are passed to `decide`. A result with few elements is a NumPy array.
     """
 
     def stack(*arguments: Any, **options: Any) -> Any:

@@ -366,7 +366,7 @@ def _with_draws(note: KernelNote, group: Group, drawn: dict[Expr, KernelNote]) -
 
 
 def _value_parameters(group: Group, names: Names) -> tuple[str, ...]:
-    """Describe each of the small arrays in host memory that a kernel reads."""
+    """Describe each of the small arrays in host memory that a kernel or a library call reads."""
     taken = taken_by_value(group) if group.opaque is None else []
     small = [node for node in inputs_of(group) if value_bytes(node)]
     return tuple(f"{names(node)} {'by value' if node in taken else 'on the host'}" for node in small)

@@ -184,9 +184,10 @@ def _without_parentheses(formula: str) -> str:
 
 
 def _subscript(shape: tuple[int, ...], form: Affine, loops: Sequence[Loop]) -> str:
-    """Format a flat index as subscripts with the names of loops, such as ``[i + 1, j]``.
+    """Format a flat index as subscripts with the names of loops, such as ``[i+1, j]``.
 
-    Return "" for an array that is empty or has no axes.
+    An index that no such subscripts represent is formatted as ``.flat[...]``. Return "" for an array that is empty or
+    has no axes.
     """
     if 0 in shape or not shape:
         return ""

@@ -53,7 +53,7 @@ if TYPE_CHECKING:
 
 
 class ReportNote(str):
-    """A note on an exception object that a kernel has raised. If a kernel raises the object again, the note is replaced."""
+    """A note on an exception object that a kernel has raised. It is replaced if a kernel raises the object again."""
 
     __slots__ = ()
 
@@ -67,7 +67,7 @@ class _Parts(NamedTuple):
 
 
 class DispatchedLaunch:
-    """One launch of a kernel, with its device, its converted arguments, and the functions that copy results to the host."""
+    """One launch of a kernel, with its device, its converted arguments, and functions that copy results to the host."""
 
     sanitized = False  # whether to launch the kernel instrumented for the sanitizer
 
@@ -158,7 +158,7 @@ class DispatchedLaunch:
         return choose_index_dtype(self.spans, [*self.extents, *threads, launcher.shared_bytes])
 
     def memory(self, storage: Storage, written: bool) -> Buffer:
-        """Return the buffer of an array argument. If it is `written` and shared with other arrays, make a copy first."""
+        """Return the buffer of an array argument. If other arrays share a `written` buffer, it is copied first."""
         if (owned := self.owned.get(id(storage))) is not None:
             return owned
         buffer = exclusive(storage) if written else realise(storage)

@@ -1,8 +1,8 @@
 """NumPy's functions of whole arrays in kernels, such as `mean`, `sort` and `cumsum`.
 
-In: arrays in any memory. Out: numbers, or arrays in local memory, whose shape must be known at compile time. Each thread
-computes its own result. Most functions are written in the kernel language; sorts and scans write to a local array that
-they receive. Sorting puts NaN last, and `argsort` is stable.
+In: arrays in any memory. Out: numbers, or arrays in local memory, whose shape must be known at compile time. Each
+thread computes its own result. Most functions are written in the kernel language; sorts and scans write to a local
+array that they receive. Sorting puts NaN last, and `argsort` is stable.
 """
 
 from __future__ import annotations
@@ -194,7 +194,7 @@ def _after(x: Any, y: Any) -> Any:
 
 
 def _sort(x: Any) -> None:
-    """Sort an array in place by Shellsort. (This function is compiled as kernel code.)"""
+    """Sort an array in place by Shellsort. (This is kernel code.)"""
     gap = x.size // 2
     while gap > 0:
         for k in range(gap, x.size):
@@ -214,7 +214,7 @@ def _sorted_into(x: Any, out: Any) -> None:
 
 
 def _order(x: Any, out: Any) -> None:
-    """Write to `out` the indices that sort `x`, by a stable insertion sort. (This function is compiled as kernel code.)"""
+    """Write to `out` the indices that sort `x`, by a stable insertion sort. (This is kernel code.)"""
     for k in range(x.size):
         j = k
         while j > 0 and _after(x[out[j - 1]], x[k]):

@@ -372,7 +372,7 @@ def _external(c: Compiler, function: LibraryFunction, values: list[Any]) -> Any:
 
 
 def make_vector(call: Invocation, maker: Any, arguments: list[Any]) -> TupleValue:
-    """Compile a call such as ``float4(x, y, z, w)``. An argument that is a vector or tuple stands for its components."""
+    """Compile a call such as ``float4(x, y, z, w)``. A vector or tuple argument stands for its components."""
     c = call.c
     parts: list[Any] = []
     for argument in arguments:

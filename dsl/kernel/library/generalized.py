@@ -1,8 +1,8 @@
 """The decorator `weft.guvectorize`, which makes generalized ufuncs that run on any device.
 
-In: a Python function of arrays, and a layout such as ``"(m,n),(n,p)->(m,p)"``. Out: a generalized ufunc. A call launches
-one kernel on evaluated inputs, with new or given output arrays. Invariant: core axes come last, and the others
-broadcast.
+In: a Python function of arrays, and a layout such as ``"(m,n),(n,p)->(m,p)"``. Out: a generalized ufunc. A call
+launches one kernel on evaluated inputs, with new or given output arrays. Invariant: core axes come last, and the
+others broadcast.
 """
 
 from __future__ import annotations

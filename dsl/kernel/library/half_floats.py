@@ -86,7 +86,7 @@ def _fused(x: Any, y: Any, z: Any) -> Any:
 
 
 def _on_floats(function: Callable[..., Any]) -> Callable[..., Any]:
-    """Return a version of a float32 function that takes bfloat16 bits, but returns the function's result unconverted."""
+    """Return a version of a float32 function that takes bfloat16 bits, but does not convert the function's result."""
 
     def on_bits(*bits: Any) -> Any:
         return function(*[bfloat16_to_float(x) for x in bits])

@@ -1,8 +1,8 @@
 """Library functions in kernels, with implementations for GPUs, CPUs and Python mode.
 
 In: an entry of a table of libdevice, float16 or bfloat16 functions. Out: an object that runs on numbers as plain
-Python, and that the compiler lowers. The host implementation is an op or a function in the kernel language. If the entry
-has a symbol, a GPU calls libdevice's function instead.
+Python, and that the compiler lowers. The host implementation is an op or a function in the kernel language. If the
+entry has a symbol, a GPU calls libdevice's function instead.
 """
 
 from __future__ import annotations

@@ -74,8 +74,8 @@ LTOIR = _form("LTOIR", "ltoir", "LTO-IR, which is code that the linker optimizes
 def link_digests(link: Any) -> tuple[str, ...]:
     """Register the items of the ``link=`` option, and return a digest of each item.
 
-    Raises KernelTypeError for an item that is neither a path nor a `LinkableCode`, or if the suffix of a path is unknown.
-    Raises OSError if a file cannot be read.
+    Raises KernelTypeError for an item that is neither a path nor a `LinkableCode`, or if the suffix of a path is
+    unknown. Raises OSError if a file cannot be read.
     """
     items = link if isinstance(link, (list, tuple, set, frozenset)) else [link]
     return tuple(register_foreign(_read(item)) for item in items)

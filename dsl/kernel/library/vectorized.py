@@ -1,7 +1,7 @@
 """The decorator `weft.vectorize`, which makes ops from a user's scalar functions.
 
-In: a scalar Python function, and arrays. Out: recorded arrays. Each result of the function is computed by an op, which is
-fused like any other op. Invariant: the op's name determines its code.
+In: a scalar Python function, and arrays. Out: recorded arrays. Each result of the function is computed by an op, which
+is fused like any other op. Invariant: the op's name determines its code.
 """
 
 from __future__ import annotations
@@ -111,7 +111,8 @@ class VectorFunction(DeviceFunction):
         -------
         Array, or tuple of arrays if the function returns a tuple
             The arrays in `out` are returned themselves. If an operand contains dates, new results are ndarrays. A
-            function created by `cuda.vectorize` returns ndarrays if some operand is an ndarray and none is a weft array.
+            function created by `cuda.vectorize` returns ndarrays if some operand is an ndarray and none is a weft
+            array.
         """
         operands = self._operands_in_order(operands, named)
         if len(operands) == self.nin + 1 and out is None:
@@ -334,10 +335,10 @@ def vectorize(
     Returns
     -------
     VectorFunction
-        If there are signatures but no function, or neither, a decorator. If `excluded`, `cache` or `signature` is given,
-        a `numpy.vectorize` object whose calls return weft arrays. The same applies to functions without positional
-        parameters or with defaults of keyword-only parameters, ``*args`` or ``**kwargs``, to other callable objects, and
-        to dtypes in `otypes` that weft does not support.
+        Without a function, a decorator. If `excluded`, `cache` or `signature` is given, a `numpy.vectorize` object
+        whose calls return weft arrays. The same applies to functions without positional parameters, or with defaults of
+        keyword-only parameters, ``*args`` or ``**kwargs``, to other callable objects, and to dtypes in `otypes` that
+        weft does not support.
 
     Warns
     -----

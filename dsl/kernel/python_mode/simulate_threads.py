@@ -1,9 +1,9 @@
 """Scheduler for the threads of a kernel in Python mode.
 
 In: a Python function, its arguments, grid and block. Out: the function's effects, or its first error with block and
-thread. Invariant: exactly one simulated thread runs at a time, in an order that depends only on the program. If no thread
-waits, all threads run in the calling OS thread. A waiting thread blocks its OS thread, and the other simulated threads
-continue in another OS thread. Nothing here depends on the meaning of an intrinsic.
+thread. Invariant: exactly one simulated thread runs at a time, in an order that depends only on the program. If no
+thread waits, all threads run in the calling OS thread. A waiting thread blocks its OS thread, and the other simulated
+threads continue in another OS thread. The scheduler knows the scope of a synchronization, but not its meaning.
 """
 
 from __future__ import annotations
@@ -37,7 +37,7 @@ Combine = Callable[[dict[int, Any]], Mapping[int, Any]]
 
 
 class Abandoned(BaseException):
-    """Raised in a simulated thread after a failed launch, to unwind the thread's stack."""
+    """Raised in a simulated thread whose launch has failed, to unwind the thread's stack."""
 
 
 @dataclass(slots=True)
@@ -152,7 +152,7 @@ class RunningThread:
         return self.answer
 
     def yield_to_others(self) -> None:
-        """Suspend this thread until other threads have run."""
+        """Let other threads that can run go first, and then continue this thread."""
         self.launch.sleepers.append(self)
         assert self.stack is not None
         self.stack.suspend(self)
@@ -188,7 +188,8 @@ def user_line(frames: Sequence[FrameType]) -> str:
 class Stack:
     """An OS thread that runs simulated threads of a kernel, one after another.
 
-    A stack runs only while it holds the baton, a token that exactly one stack holds at a time.
+    Exactly one stack of a launch runs at a time. The others wait for their locks, `_baton`. A stack that stops running
+    releases the lock of the stack that continues.
     """
 
     def __init__(self, launch: SimulatedLaunch) -> None:
@@ -201,7 +202,7 @@ class Stack:
     def start(self, thread: RunningThread) -> None:
         """Start the OS thread, which first runs the simulated thread `thread`.
 
-        The OS thread holds the baton.
+        The calling stack must then wait for its own `_baton`.
         """
         trace = sys.gettrace()  # the debugger's trace function of the starting thread
 
@@ -303,9 +304,9 @@ class Stack:
 class SimulatedLaunch:
     """A kernel launch in Python mode, with its blocks and the schedule of its threads.
 
-    Released threads run first, then threads of the newest block that have not started, then sleeping threads. If there
-    are none, lanes that wait at an `activemask` are released. If every thread has ended or waits for the grid, the next
-    block starts.
+    Threads that were released from a synchronization point run first, then threads of the newest block that have not
+    started, then sleeping threads. If there are none, lanes that wait at an `activemask` are released. If every thread
+    has ended or waits for the grid, the next block starts. After the last block, the grid barrier releases its threads.
     """
 
     function: Callable[..., Any]
@@ -334,7 +335,10 @@ class SimulatedLaunch:
         return getattr(self.function, "__name__", "kernel")
 
     def run(self) -> None:
-        """Run all threads, and raise the first exception, or DivergenceError if threads wait forever."""
+        """Run all threads, and then the kernel launches that they have scheduled.
+
+        Raise the first exception of a thread, or DivergenceError if threads wait forever.
+        """
         self._main.carry(self.choose())
         self.over = True
         for stack in self.stacks:  # one at a time, because each may run the user's `finally`
@@ -348,7 +352,7 @@ class SimulatedLaunch:
     # -- scheduling --
 
     def choose(self) -> RunningThread | None:
-        """Return the next thread to run, or None if the launch has ended."""
+        """Return the next thread to run, or None if the launch has ended or failed."""
         while self.failure is None:
             if self._ready:
                 return self._ready.popleft()

@@ -54,7 +54,8 @@ FindingKind = Literal["out of bounds", "uninitialized", "misaligned", "race", "d
 class Finding:
     """An error that the detector has found.
 
-    For a race, `other` is the site, the block and the thread of the second access.
+    For a race, `other` contains the site, the block and the thread of the other access. If threads wait at different
+    barriers, `other` describes the first arrival.
     """
 
     kind: FindingKind
@@ -113,7 +114,7 @@ class Cell:
         self.released: Released = {}  # published by fences before atomics on these bytes
 
     def add(self, access: Access) -> None:
-        """Record an access that does not race with the recorded accesses."""
+        """Record an access that has been checked for races, unless too many threads have unordered accesses."""
         thread, kind = access[0][0], access[1].kind
         kept = self.reads if kind is READ else self.atomics
         if kind is WRITE:
@@ -135,7 +136,8 @@ class Cell:
     def conflict(self, new: Access) -> Access | None:
         """Return an earlier access that races with `new`, or None if there is no race.
 
-        The reads before an atomic are left out, because a compare-and-swap of the same thread may follow them.
+        If `new` is an atomic, recorded reads do not count as races, because the reader may follow with a
+        compare-and-swap.
         """
         thread, kind, size, value = new[0][0], new[1].kind, new[1].size, new[2]
         for access in self.writes.values():
@@ -160,7 +162,7 @@ class BlockState:
     shared: Memory = field(default_factory=dict)
     # reads of elements that are not yet written
     fresh: dict[int, tuple[Site, ThreadState, Row]] = field(default_factory=dict)
-    # races of a read by a thread of the block, unless its compare-and-swap follows
+    # reads of threads of the block that race with an atomic, unless the reader follows with a compare-and-swap
     guesses: dict[tuple[int, ThreadState], tuple[Site, ThreadState, Row, Access]] = field(default_factory=dict)
     barriers: list[tuple[Site, ThreadState]] = field(default_factory=list)  # the first arrival at each barrier
     arrived: list[int] = field(default_factory=list)
@@ -180,7 +182,7 @@ def ordered(before: Now, thread: ThreadState) -> bool:
 
 
 def join_clocks(parts: Sequence[Known | None]) -> Known | None:
-    """Merge vector clocks, keeping the latest time of each thread."""
+    """Merge vector clocks, keeping the latest time of each thread or block."""
     different = list({id(known): known for known in parts if known is not None}.values())
     if len(different) <= 1:
         return different[0] if different else None

@@ -62,8 +62,9 @@ class Site:
     """An instrumented operation of a kernel, with its kind, source location and array.
 
     `array` is the name of the accessed array, `space` its memory space, `size` the number of bytes of an access, and
-    `align` the required alignment. `numbers` is the number of indices in an event. `valued` is true if the written value
-    follows the indices, and `compares` if the operation is a compare-and-swap.
+    `align` the required alignment. `numbers` is the number of indices in an event, or of lane masks for a warp
+    operation. `valued` is true if the written value follows the indices, and `compares` if the operation is a
+    compare-and-swap.
     """
 
     kind: SiteKind
@@ -132,7 +133,7 @@ class Tracer:
     def event(self, site: Site, operands: tuple[Value, ...]) -> Value:
         """Emit a `trace` operation for an instrumented operation.
 
-        Return whether the address is aligned at run time.
+        Return the operation's run-time result: whether the address is aligned.
         """
         self.sites.append(site)
         return self.c.builder.emit("trace", operands, (BOOL,), site=len(self.sites) - 1, align=site.align)[0]
@@ -157,7 +158,8 @@ class Tracer:
         """Emit code that checks an index against the bounds of an array.
 
         Each item of `asked` contains a component of the index, the position to which this component refers, and the
-        length of the axis. Return the name of the array, and the index of the selected part in the array.
+        length of the axis. Return the name of the array, and the index of the selected part in the array. For the parts
+        of a slice, the name ends in ``[...]``, and the index is empty.
         """
         c, b = self.c, self.c.builder
         index = tuple(c.index(part) for part, _, _ in asked)
@@ -203,7 +205,9 @@ class Tracer:
     def access(
         self, view: ArrayValue, kind: SiteKind, align: int = 0, value: Value | None = None, compares: bool = False
     ) -> None:
-        """Emit a `trace` operation for an access to an array element.
+        """Emit a `trace` operation for an access to an array element. A misaligned access ends the thread.
+
+        Accesses to constant memory are not traced.
 
         `align` is the required alignment, or 0 for that of the dtype. `value` is the written value.
         """
