@@ -111,7 +111,7 @@ _DEVICE, _DTYPE, _SIZE = attrgetter("device"), attrgetter("dtype"), attrgetter("
 
 
 def _stacker(function: Callable[..., Any], decide: Callable[..., Any]) -> Callable[..., Any]:
-    """Return a version of `array` or `asarray` that immediately combines lists of small weft arrays, and of host values.
+    """Return a version of `array` or `asarray` that immediately combines lists of small weft arrays or host values.
 
     Other calls are passed to `decide`. A result with few elements is a NumPy array.
     """

@@ -2,7 +2,7 @@
 
 No other program is needed.
 
-In: the notes of a plan's kernels. Out: text. Invariant: text from the user's program is escaped.
+In: the descriptions of a plan's kernels. Out: SVG or HTML text. Invariant: text from the user's program is escaped.
 """
 
 from __future__ import annotations
@@ -138,7 +138,7 @@ def _edge(first: Box, second: Box, label: str, end: str) -> str:
 
 
 def show_html(explanation: Explanation) -> str:
-    """Return HTML for notebooks: a table of the kernels, and the picture."""
+    """Return HTML for notebooks: the summary, a table of the kernels, the picture, and the code of requested stages."""
     head = "".join(
         f"<th style='text-align:left'>{name}</th>"
         for name in ("", "kernel", "members", "boundary", "storage and bytes")

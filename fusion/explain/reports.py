@@ -12,7 +12,7 @@ MOST_LINES = 4000
 
 
 def describe_location(location: Location | None) -> str:
-    """Return a source line in parentheses, or "" if the line is unknown."""
+    """Return a source location as text such as `` (file.py:12)``, or "" if it is unknown."""
     return "" if location is None else f" ({show_location(location)})"
 
 

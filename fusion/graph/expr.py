@@ -253,8 +253,9 @@ def map_(
     """Return the elementwise application of op `op` to operands, which are broadcast as in NumPy.
 
     `weak` contains ``int``, ``float`` or ``complex`` for each operand that is a Python scalar, and None for other
-    operands. Python scalars do not take part in promotion. `dtype` selects the loop, as for a ufunc. Raises ValueError
-    for shapes, TypeError for dtypes, and OverflowError for Python integers out of the loop's range, as NumPy does.
+    operands. Python scalars are promoted as in NumPy 2. `dtype` selects the loop, as for a ufunc. As in NumPy,
+    incompatible shapes raise ValueError, unsupported dtypes raise TypeError, and Python integers out of the loop's range
+    raise OverflowError.
     """
     kinds: tuple[Any, ...] = tuple([operand.dtype for operand in operands])
     shape = broadcast_shapes(*[operand.shape for operand in operands])

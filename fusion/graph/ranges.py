@@ -1,7 +1,7 @@
 """Static ranges of integer expressions, which make some index checks unnecessary.
 
-In: an expression. Out: its minimum and maximum. Invariant: no element lies outside these bounds, regardless of the
-values of the leaves.
+In: an expression. Out: a lower and an upper bound of its elements. Invariant: no element lies outside these bounds,
+regardless of the values of the leaves.
 """
 
 from __future__ import annotations
@@ -66,7 +66,7 @@ def _range_after_cast(node: Expr, low: float, high: float) -> Range:
 
 
 def _float_range(node: Expr, depth: int) -> tuple[float, float]:
-    """Return bounds of the values of a float expression. They are finite only if the values are constant or clipped.
+    """Return bounds of the values of a float expression, which are infinite unless the values are constant or clipped.
 
     Elements may also be NaN.
     """

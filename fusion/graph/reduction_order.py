@@ -1,9 +1,9 @@
 """The order of reductions on the CPU.
 
-In: the shape of an array and the reduced axes. Out: a `Tree`, with which `reduce_arrays` computes the same bits as a
-kernel. Invariant: every sum has the same order as in a separate kernel (`grouping.changes_sums`). The tree therefore
-depends only on the reduction and its operand's memory layout. `compiled_loops.find_tree` finds the order for computed
-operands.
+In: the shape of an array and the reduced axes. Out: a `Tree`, with which the results of `reduce_arrays` are
+bit-identical to those of a kernel. Invariant: fusion does not change the order of a sum (`grouping.changes_sums`). The
+tree therefore depends only on the reduction and its operand's memory layout. `compiled_loops.find_tree` finds the order
+for computed operands.
 """
 
 from __future__ import annotations

@@ -2,8 +2,9 @@
 
 In: the numbers of a plan, as `Size` objects of a `Trace`. Out: a function that computes every number of the plan from
 other values of these sizes. Invariant: until the trace is closed, every inspection of a `Size` (a comparison, a test, a
-conversion to int) records a condition. If all conditions hold for other sizes, planning would take the same path and
-compute the same numbers. A `Size` is not an int, so every access to its value is recorded.
+conversion to int) records a condition. If all conditions hold for other sizes, planning would take the same path, so
+that the recorded arithmetic yields the numbers of their plan. A `Size` is not an int, so every access to its value is
+recorded.
 """
 
 from __future__ import annotations
@@ -146,7 +147,7 @@ class Trace:
     def compute(self, op: str, a: Any, b: Any) -> Any:
         """Return the result of an arithmetic operation of `_OPERATORS`, and record the operation.
 
-        The result is a `Size`. It is a number if the trace is closed, or if it does not depend on the sizes, as in
+        The result is a `Size`, or a number if the trace is closed or if the result does not depend on the sizes, as in
         ``x * 0``.
         """
         x, y = _value(a), _value(b)
@@ -313,7 +314,7 @@ def to_bytes(bits: Any, length: int) -> bytes:
 def convert(value: Any, dtype: np.dtype) -> Any:
     """Cast an integer to `dtype`, and return the bits of the result as an int.
 
-    For a `Size` and a float dtype, the bits are a `Size`.
+    The bits of a `Size` that is cast to float32 or float64 are a `Size`.
     """
     if type(value) is Size and dtype.name in _OPERATORS:
         return value.trace.compute(dtype.name, value, 0)

@@ -83,9 +83,9 @@ def load_sympy() -> Any:
 
 
 def entries_of(symbol: Any) -> tuple[tuple[int, ...], list[Any]] | None:
-    """Return the shape and the elements of a function argument that is an array of sympy symbols.
+    """Return the shape and the elements of a function argument that is an array of sympy symbols, or None for a symbol.
 
-    Such an argument is a sequence or a matrix of symbols, or a MatrixSymbol.
+    An array is a sequence or a matrix of symbols, or a MatrixSymbol. Raises TypeError for other arguments.
     """
     sympy = load_sympy()
     if isinstance(symbol, (list, tuple, sympy.Tuple)):
@@ -116,7 +116,7 @@ def convert_sympy(symbols: Sequence[Any], expression: Any, wrt: Sequence[Any] = 
     Raises
     ------
     TypeError
-        For a function that is not among the ops.
+        If `expression` is of another type, or contains a function without a counterpart among the ops.
     NameError
         For a symbol that is not among `symbols`.
     """
@@ -219,7 +219,7 @@ class _Writer:
         return self.known[root]
 
     def parts(self, node: Any) -> tuple[Any, ...]:
-        """Return the operands of a sympy expression."""
+        """Return the operands of a sympy expression that must be written before the expression itself."""
         if not node.args or node.is_number:
             return ()
         if not isinstance(node, (self.sympy.Add, self.sympy.Mul, self.sympy.Pow, self.sympy.Piecewise)):
@@ -321,7 +321,7 @@ class _Writer:
     def power(self, node: Any, invert: bool = False) -> int:
         """Write a power as products (small integer exponents), ``sqrt``, ``exp``, or a call of ``power``.
 
-        With `invert`, write the reciprocal.
+        A power with a negative rational exponent becomes a reciprocal. With `invert`, write the reciprocal of `node`.
         """
         exponent = -node.exp if invert else node.exp
         base = self.known[node.base]

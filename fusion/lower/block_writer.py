@@ -4,10 +4,10 @@ In each iteration, a block computes one row of every time step. If the arrays ha
 after another.
 
 In: a `BlockedSteps` with a tile (`step_blocks.py`). Out: its kernel. A loop over iterations contains loops over the
-points of the tile, which threads share. Invariant: an iteration reads from the rings only values that earlier
-iterations wrote, and all stores follow all loads, except in steps that run in place, which come last. Reads outside an
-array are clamped to its edge, and unneeded points are computed like all others. Each value that another kernel needs is
-written once, by the block that owns its point.
+points of the tile, which are divided among the threads. Invariant: an iteration reads from the ring buffers only values
+that earlier iterations wrote, and all stores follow all loads, except in steps that run in place, which come last.
+Reads outside an array are clamped to its edge, and unneeded points are computed like all others. Each value that
+another kernel needs is written once, by the block that owns its point.
 """
 
 from __future__ import annotations
@@ -122,7 +122,7 @@ class BlockWriter(BlockedStepsWriter):
     def _coordinate(self, axis: int, lag: int) -> Value:
         """Return the coordinate, along one axis, of the element that a tile currently computes.
 
-        `lag` is the number of iterations by which the value lags behind the first step.
+        `lag` is the number of iterations by which the element's time step lags behind the first step.
         """
         b, rows = self.builder, self.blocked.rows
         if axis < rows:
@@ -232,7 +232,7 @@ class BlockWriter(BlockedStepsWriter):
     def _inside(self, step: Step, coordinates: list[Value], *, all_sides: bool = False) -> Value | None:
         """Emit a test of whether the current point is in the box of a step, or return None if no test is needed.
 
-        With `all_sides`, points outside the array are also tested.
+        A test is needed along each side of the box that is inside the array or, with `all_sides`, along all sides.
         """
         b, found = self.builder, None
         for axis, coordinate in enumerate(coordinates):

@@ -2,9 +2,9 @@
 
 A loop over the rows of a block computes all time steps. Arrays of one axis have no such loop.
 
-In: a `BlockedSteps`. Out: its kernel. Invariant: a step reads another step's values from that step's ring, at the index
-given by the coordinates. At each point, the stores of a step follow its loads. Every value that is needed outside the
-kernel is written at each point that computes it.
+In: a `BlockedSteps`. Out: its kernel. Invariant: a step reads another step's values from that step's ring buffer, at an
+index that depends only on the coordinates. At each point, the stores of a step follow its loads. Every value that is
+needed outside the kernel is written at each point that computes it.
 """
 
 from __future__ import annotations
@@ -290,9 +290,9 @@ class BlockedStepsWriter(KernelWriter):
         return self._numbered(("load", node, index), depth, lambda: self.builder.load(self.rings[ring][0], index))
 
     def _element_in_ring(self, node: Expr, first: int) -> tuple[Value, int]:
-        """Return the ring buffer index of an element that a step reads, and the loop depth of the index.
+        """Return the index of an element in the array of its ring buffer, and the loop depth of the index.
 
-        `first` is the flat index of the element that is read at the first point of the step's box.
+        `first` is the flat index of the element that is read or written at the first point of the step's box.
         """
         b, blocked, position = self.builder, self.blocked, self.nest.position
         writer, start = blocked.boxes[node]

@@ -325,7 +325,7 @@ class KernelWriter:
         return [self.builder.constant(start, kind)] * self.sums(placed)
 
     def sums(self, placed: Placed) -> int:
-        """Return the number of accumulators of a reduction that is neither argmin nor argmax."""
+        """Return the number of accumulators of a scan, or of a reduction that is neither argmin nor argmax."""
         return 1
 
     def combined(self, placed: Placed, carried: tuple[Value, ...]) -> tuple[Value, ...]:
@@ -348,7 +348,7 @@ class KernelWriter:
         return all(one > other for one, other in itertools.pairwise(steps))
 
     def store_later(self, placed: Placed, value: Value) -> None:
-        """Queue the store of a value in memory, because all stores of a loop body come after its loads."""
+        """Queue the store of a value that other kernels need. (All stores of a loop body come after its loads.)"""
         if placed.task.node in self.group.private:
             return
         form = placed.flat(placed.task.target)
@@ -425,7 +425,7 @@ class KernelWriter:
             self.flush_stores()
 
     def stage(self, number: int) -> list[Placed]:
-        """Return the tasks of one stage: one pass over a row, or the code between two passes."""
+        """Return the tasks of one stage: one pass over a row, or the code before, between or after the passes."""
         return [p for p in self.group.placed if p.stage == number]
 
     def _inner_loops(self, inner: list[Placed]) -> None:

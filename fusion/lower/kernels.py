@@ -94,8 +94,8 @@ def lower_for(target: Target, group: Group, *, special: bool) -> list[Lowered]:
 
     With `special`, constants and sizes are compiled into the kernels.
 
-    Kernels that access more memory than the target's caches hold are marked. On a GPU, two kernels are merged if
-    one launch can execute both.
+    Kernels that access more memory than the target's caches hold are marked for non-temporal stores, unless they are
+    blocked time steps with short rows. On a GPU, two kernels are merged if one launch can execute both.
     """
     machine = target.machine
     found = lower_group(group, parametric=not special, machine=machine)
@@ -165,7 +165,7 @@ def _forget_alignment(kernel: Kernel, vectors: tuple[str, ...]) -> None:
 
 
 def _share_rows(lowered: Lowered) -> None:
-    """Replace the kernel of a scan along long rows by one in which several blocks share a row."""
+    """Replace the kernel of a scan along long rows, if possible, by a kernel in which several blocks share a row."""
     shared = share_rows(lowered.kernel, lowered.sizes())
     if shared is not None:
         lowered.kernel = shared.kernel

@@ -3,10 +3,10 @@
 One kernel iterates over the rows. The others combine its partial results.
 
 In: a group of `RowsAndColumns`. Out: its kernels. Invariant: a row is reduced in the same order as in a separate
-kernel. A column is reduced in the order of the rows, from the start of its block of rows. On a GPU, several parts of a
-block take turns at its rows. Column accumulators are in scratch memory, with one row of accumulators per block or part.
-On a CPU, up to four rows are processed per iteration, so that the accumulators are read and written once for all of
-them.
+kernel. A column is reduced in the order of the rows, from the start of its block of rows. On a GPU, the rows of a block
+are distributed cyclically over `apart` parts. Column accumulators are in scratch memory, with one row of accumulators
+per block or part. On a CPU, up to four rows are processed per iteration, so that the accumulators are read and written
+once for all of them.
 """
 
 from __future__ import annotations
@@ -143,7 +143,7 @@ class RowColumnWriter(SplitWriter):
         self._row_loop(first, end, 1)
 
     def _range(self, split: Split, cut: int, apart: int = 1) -> tuple[Value, Value]:
-        """Return the first index and the end index of the current block along a loop."""
+        """Return the first index and the end index of the current block, or of the current part, along a loop."""
         b = self.builder
         extent = self.integer(split.extent, ("whole", split.base))
         if split.blocks == 1:

@@ -42,7 +42,8 @@ class Split:
 class SplitWriter(KernelWriter):
     """Writer of one of the two kernels of a split reduction or scan.
 
-    The first kernel computes a partial result for each block. The second kernel combines the partial results.
+    The first kernel computes a partial result for each block. The second kernel combines the partial results or, for a
+    scan, scans each block from the total of the previous blocks.
     """
 
     def __init__(self, group: Group, nest: Nest, name: str, parametric: bool, *, for_cpu: bool = False) -> None:

@@ -161,7 +161,7 @@ def slots_of(step: Any) -> list[int]:
 def _allocations_first(steps: list[Any], epoch_slots: int) -> list[Any]:
     """Sort the steps of a plan, with allocations of memory before all other steps.
 
-    The order is: allocations and donations, divisions of buffers, other steps.
+    The order is: allocations (including donations that may allocate memory), slices of the arena, other steps.
     """
 
     def rank(step: Any) -> int:

@@ -121,7 +121,7 @@ class BlockedSteps(Group):
         return any(k.last[axis] > end + k.high[axis] for k in kept)
 
     def points_beyond_blocks(self, step: Step, axis: int) -> int:
-        """Return the number of points that a step must compute beyond the last block along an axis."""
+        """Return the number of points that a step must compute beyond the last block, in addition to `step.high`."""
         if not self.has_outputs_beyond_blocks(axis):
             return 0
         return max(0, step.last[axis] - self.steps[-1].last[axis] - step.high[axis])
@@ -178,7 +178,7 @@ def read_offset(statement: Statement, node: Expr, form: Affine | None) -> IntVec
 
 
 def reads_of(statement: Statement) -> list[tuple[Expr, Affine | None, bool]]:
-    """Return all reads of a statement as tuples (value, index, whether a branch contains the read)."""
+    """Return all reads of a statement as tuples (value, index or None for a gather, whether the read is in a branch)."""
     outside = {id(i) for i in statement.task.body}
     return [
         (i.node, i.index if i.kind == "read" else None, id(i) not in outside)

@@ -2,8 +2,9 @@
 
 In: an expression and coordinates, one affine form per dimension. Out: instructions. A coordinate may depend on computed
 values: the key ``-1 - k`` in a form stands for the value of instruction k. Loops have keys of 0 and above. Gathers,
-reshapes that split axes, and assembled boxes are therefore read without a copy. Invariant: each pair of value and index
-map occurs once, or once in each of several branches. An instruction refers only to earlier instructions.
+reshapes that split axes, and arrays assembled from boxes are therefore read without a copy. Invariant: each pair of
+value and index map occurs once, or once in each of several branches. An instruction refers only to earlier
+instructions.
 """
 
 from __future__ import annotations
@@ -48,10 +49,10 @@ class Loop:
 class Instruction:
     """An instruction of a task's straight-line code.
 
-    ``read``: element `index` of the materialized `node`. ``gather``: the same plus the values of operands times
-    `factors`. ``iota``: `index` itself. ``map``, ``constant``, ``scalar``: the operation of `node` (if ``node`` is a
-    map without operands, it computes an index). ``choose``: the first of `branches` if its operand holds, otherwise the
-    second. `likely` states that most indices take the first branch.
+    ``read``: element `index` of the materialized `node`. ``gather``: its element at `index` plus the values of the
+    operands times `factors`. ``iota``: `index` itself. ``map``, ``constant``, ``scalar``: the operation of `node` (a map
+    without operands is not in the program's graph, but computes, for example, an index). ``choose``: the first of
+    `branches` if its operand holds, otherwise the second. `likely` states that most indices take the first branch.
     """
 
     kind: Literal["read", "gather", "iota", "map", "constant", "scalar", "choose"]
@@ -132,7 +133,7 @@ class BodyBuilder:
         return self._emit(Instruction("gather", node, (form[0], loops), numbers, factors))
 
     def within(self, form: Affine, start: int, stop: int, extent: int) -> list[int]:
-        """Emit tests for ``start <= form < stop``, omitting those that are true for all indices below `extent`."""
+        """Emit tests for ``start <= form < stop``, omitting those that hold for all indices from 0 to ``extent - 1``."""
         tests = (("greater_equal", start, start), ("less_equal", stop, stop - 1))
         return [self._test(op, form, bound) for op, edge, bound in tests if 0 < edge < extent]
 

@@ -73,7 +73,7 @@ class Group:
         return {node for p in self.placed for node in needed_values(p.task)}
 
     def passes(self) -> int:
-        """Return the number of times that the group's kernel reads each row."""
+        """Return the number of passes of the group's kernel over each row, or 0 if it has no loops over a row."""
         return max((p.stage + 1) // 2 for p in self.placed)
 
 
