@@ -139,9 +139,9 @@ class Profile:
 
     ``print(p)`` shows the record as a table.
 
-    Operations of this thread that are pending before the block run first, and are not counted. Operations that this
-    thread records in the block run before the profile ends. If the block raises an exception, `launches` remains empty.
-    Profiles can be nested.
+    At the beginning of the block, pending operations of this thread are executed, and are not counted. At its end, the
+    operations that the thread has recorded in the block are executed. If the block raises an exception, `launches`
+    remains empty. Profiles can be nested.
 
     Attributes
     ----------

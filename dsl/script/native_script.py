@@ -1,8 +1,9 @@
 """Native code for NumPy's functions in scripts, almost as fast as direct calls to NumPy.
 
-In: NumPy's function, and the Python function that `choose` returns. Out: a builtin that calls NumPy's function if every
-argument is a small array, a number, another plain value, or a short tuple or list of these. Otherwise, the builtin
-calls the Python function.
+In: NumPy's function, weft's function, and the Python function that `choose` returns. Out: a builtin that calls NumPy's
+function if every argument is a small array, a number, another plain value, or a short tuple or list of these. The first
+other argument decides what is called instead: for a weft array, usually weft's function, and otherwise the Python
+function.
 """
 
 from __future__ import annotations

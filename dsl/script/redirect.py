@@ -1,8 +1,9 @@
 """Redirection of a program's imports of NumPy to weft's namespace.
 
 The program is `__main__` and the modules in its folder. All other modules keep NumPy, and `numpy` in `sys.modules` is
-unchanged. Python's own machinery finds and loads modules, but three functions are replaced: `builtins.__import__`, the
-loader of extension modules and, for ``__array__`` methods (`array_protocol`), `builtins.__build_class__`.
+unchanged. Python's own machinery finds and loads modules, but some functions are replaced: `builtins.__import__`, the
+method that loads extension modules, `builtins.__build_class__` for ``__array__`` methods (`array_protocol`), and a
+function of `multiprocessing.spawn`.
 """
 
 from __future__ import annotations
@@ -42,7 +43,7 @@ _LOADED = "__weft_loaded__"  # a global name in modules that `isolated` loaded, 
 def redirect(*folders: str) -> None:
     """Redirect NumPy imports in `__main__`, in the modules of the given folders, and in processes of `multiprocessing`.
 
-    Modules of installed packages in these folders are not redirected.
+    Imports in installed packages inside these folders are not redirected.
     """
     _folders.update(os.path.join(folder, "") for folder in folders)
     _known.clear()

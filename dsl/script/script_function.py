@@ -111,7 +111,7 @@ _DEVICE, _DTYPE, _SIZE = attrgetter("device"), attrgetter("dtype"), attrgetter("
 
 
 def _stacker(function: Callable[..., Any], decide: Callable[..., Any]) -> Callable[..., Any]:
-    """Return a version of `array` or `asarray` that immediately combines lists of small weft arrays or host values.
+    """Return a version of `array` or `asarray` that immediately combines lists of small arrays or numbers.
 
     Other calls are passed to `decide`. A result with few elements is a NumPy array.
     """
@@ -163,7 +163,7 @@ def _of_square(N: Any, M: Any = None, *_: Any, **options: Any) -> int:
 
 
 def _by_lengths(arguments: tuple[Any, ...], options: dict[str, Any]) -> float:
-    """Estimate the size of a new array as the product of the integer arguments and of the array sizes in a call."""
+    """Estimate the size of a new array: the product of the integers, array sizes and shapes among the arguments."""
     result = 1.0
     for value in (*arguments, *options.values()):
         if type(value) is np.ndarray:

@@ -254,8 +254,8 @@ def map_(
 
     `weak` contains ``int``, ``float`` or ``complex`` for each operand that is a Python scalar, and None for other
     operands. Python scalars are promoted as in NumPy 2. `dtype` selects the loop, as for a ufunc. As in NumPy,
-    incompatible shapes raise ValueError, unsupported dtypes raise TypeError, and Python integers out of the loop's range
-    raise OverflowError.
+    incompatible shapes raise ValueError, unsupported dtypes raise TypeError, and Python integers out of the loop's
+    range raise OverflowError.
     """
     kinds: tuple[Any, ...] = tuple([operand.dtype for operand in operands])
     shape = broadcast_shapes(*[operand.shape for operand in operands])

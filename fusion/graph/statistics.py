@@ -44,10 +44,10 @@ def statistics() -> dict[str, int]:
     dict
         ``kernels`` is the number of launched kernels, ``bytes`` is the number of bytes that they moved, and
         ``compilations`` is the number of compiled kernels. ``plans`` counts the created plans, ``plans_read`` counts
-        the plans that were read from disk, and ``lowered`` counts the kernels that were generated for plans.
+        the plans that were read from disk, and ``lowered`` counts the kernels that were generated, compiled or not.
         ``interpreted`` counts the runs of interpreted programs. ``compiling`` is the number of programs and functions
-        that a second process is compiling now. ``uploaded`` counts the small arrays that were copied to a device, and
-        ``by_value`` counts those that were passed to kernels by value.
+        that wait for their compilation in a second process. ``uploaded`` counts the small arrays that were copied to a
+        device, and ``by_value`` counts those that were passed to kernels by value.
 
     Examples
     --------

@@ -208,7 +208,7 @@ class KernelWriter:
     def _choose(self, choice: Instruction, made: list[tuple[Value, int]], placed: Placed) -> tuple[Value, int]:
         """Emit the branches of a `choose` instruction, which selects one of two values.
 
-        Values that are computed inside the branch are not valid outside it.
+        Values that are computed inside a branch are not valid outside this branch.
         """
         holds, depth = made[choice.operands[0]]
         depth = max(depth, len(self.nest.outer))  # a block with a parallel loop may contain no branch
@@ -348,7 +348,7 @@ class KernelWriter:
         return all(one > other for one, other in itertools.pairwise(steps))
 
     def store_later(self, placed: Placed, value: Value) -> None:
-        """Queue the store of a value that other kernels need. (All stores of a loop body come after its loads.)"""
+        """Queue the store of a value that is needed outside the kernel. All stores of a loop body follow its loads."""
         if placed.task.node in self.group.private:
             return
         form = placed.flat(placed.task.target)

@@ -81,7 +81,7 @@ def shares_rows(group: Group, nest: Nest) -> bool:
 
 
 def _is_scan_group(group: Group, nest: Nest) -> bool:
-    """Return whether fused operations are independent scans along one loop."""
+    """Return whether a group consists of independent scans, and elementwise operations, along one loop."""
     scans = any(p.task.kind == "scan" for p in group.placed) and all(p.stage == 1 for p in group.placed)
     return scans and len(nest.inner) == 1 and not _is_chained(group)
 

@@ -20,7 +20,7 @@ IF_UNSHARED = ("donate-if-unshared", "donate-or-new")
 
 @dataclass(slots=True)
 class Donation:
-    """A plan step that provides the memory of an operand, or new memory, for a result.
+    """A plan step that gives a result the memory of an operand, or other memory that may contain the operand's elements.
 
     ``donate`` donates the memory of `source`. ``donate-if-unshared`` donates this memory if no other reader needs the
     value, and otherwise copies the value to new memory. ``donate-or-new`` donates the memory of the first of `source`

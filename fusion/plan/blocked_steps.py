@@ -178,7 +178,10 @@ def read_offset(statement: Statement, node: Expr, form: Affine | None) -> IntVec
 
 
 def reads_of(statement: Statement) -> list[tuple[Expr, Affine | None, bool]]:
-    """Return all reads of a statement as tuples (value, index or None for a gather, whether the read is in a branch)."""
+    """Return all reads of a statement as tuples (value, index, whether a branch contains the read).
+
+    The index of a gather is None.
+    """
     outside = {id(i) for i in statement.task.body}
     return [
         (i.node, i.index if i.kind == "read" else None, id(i) not in outside)

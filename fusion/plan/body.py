@@ -50,8 +50,8 @@ class Instruction:
     """An instruction of a task's straight-line code.
 
     ``read``: element `index` of the materialized `node`. ``gather``: its element at `index` plus the values of the
-    operands times `factors`. ``iota``: `index` itself. ``map``, ``constant``, ``scalar``: the operation of `node` (a map
-    without operands is not in the program's graph, but computes, for example, an index). ``choose``: the first of
+    operands times `factors`. ``iota``: `index` itself. ``map``, ``constant``, ``scalar``: the operation of `node` (a
+    map without operands is not in the program's graph, but computes, for example, an index). ``choose``: the first of
     `branches` if its operand holds, otherwise the second. `likely` states that most indices take the first branch.
     """
 
@@ -133,7 +133,7 @@ class BodyBuilder:
         return self._emit(Instruction("gather", node, (form[0], loops), numbers, factors))
 
     def within(self, form: Affine, start: int, stop: int, extent: int) -> list[int]:
-        """Emit tests for ``start <= form < stop``, omitting those that hold for all indices from 0 to ``extent - 1``."""
+        """Emit tests for ``start <= form < stop``, omitting those that hold for all indices in ``range(extent)``."""
         tests = (("greater_equal", start, start), ("less_equal", stop, stop - 1))
         return [self._test(op, form, bound) for op, edge, bound in tests if 0 < edge < extent]
 

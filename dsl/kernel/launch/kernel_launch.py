@@ -152,7 +152,7 @@ class DispatchedLaunch:
         return default_device()
 
     def choose_index(self) -> np.dtype:
-        """Return int32 if it can represent all array indices, byte offsets and thread indices, otherwise int64."""
+        """Return int32 if all indices, byte offsets and thread indices are well within its range, otherwise int64."""
         launcher = self.launcher
         threads = [g * b for g, b in zip(launcher.grid, launcher.block, strict=True)]
         return choose_index_dtype(self.spans, [*self.extents, *threads, launcher.shared_bytes])

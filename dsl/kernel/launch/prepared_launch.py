@@ -25,8 +25,8 @@ LIMIT = 256  # maximum number of signatures per launcher
 def signature_of(launcher: ConfiguredKernel, given: tuple[Any, ...]) -> tuple[Any, ...] | None:
     """Return the cache key of a kernel launch, or None if the launch must not be cached.
 
-    Launches with profilers or other listeners, and launches on devices that are in use by several streams, are not
-    cached.
+    Launches are not cached while profilers or other listeners are active, or if the program has created streams on the
+    device.
     """
     parts: list[Any] = [launcher.kernel.generation, setting("checked")]
     device = None

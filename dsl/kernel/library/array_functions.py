@@ -306,7 +306,7 @@ def _as_array(call: Invocation, a: Any, dtype: Any = None) -> Any:
 
 @handles(np.array)
 def _array_of(call: Invocation, object: Any, dtype: Any = None) -> Any:
-    """Compile ``np.array(object, dtype)`` for an array or for nested lists of numbers."""
+    """Compile ``np.array(object, dtype)`` for an array, a number or nested lists of numbers."""
     c = call.c
     if isinstance(object, ArrayValue):
         return _copied("np.array", call, object, dtype)

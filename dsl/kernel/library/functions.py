@@ -1,4 +1,4 @@
-"""Compilation of calls in kernels to built-in functions, operators, NumPy's dates, reductions, and library functions.
+"""Compilation of calls in kernels to built-in, `operator` and library functions, and NumPy's reductions and dates.
 
 In: a call and its arguments as values. Out: a value.
 """

@@ -81,9 +81,9 @@ class GeneralizedFunction:
         Returns
         -------
         Array, or tuple of arrays if the layout has several outputs
-            Output arrays that the caller passes are returned themselves. If an input contains dates, new outputs are
-            ndarrays. If no output arrays are passed, a function created by `cuda.guvectorize` returns ndarrays if some
-            input is an ndarray and none is a weft array.
+            Weft arrays and ndarrays that are passed as outputs are returned themselves. If an input contains dates, new
+            outputs are ndarrays. If no outputs are passed, a function created by `cuda.guvectorize` returns ndarrays if
+            some input is an ndarray and none is a weft array.
         """
         count = len(self.inputs)
         given = operands[count:]

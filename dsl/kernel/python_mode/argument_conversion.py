@@ -39,7 +39,7 @@ def convert(value: Any, dtype: np.dtype) -> Any:
 def common_dtype(*values: Any) -> np.dtype:
     """Return the dtype to which an operation in Python mode promotes its operands.
 
-    As in NumPy 2, the dtypes of NumPy scalars take precedence over those of Python numbers.
+    Python numbers are weakly typed, as in NumPy 2.
     """
     numbers = beside_brains(values)
     numbers = tuple(int(v) if hasattr(v, "__index__") and not isinstance(v, (np.generic, bool)) else v for v in numbers)

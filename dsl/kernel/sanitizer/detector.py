@@ -199,8 +199,8 @@ class Detector:
     """Detector of races and other errors in one kernel launch.
 
     `size` is the number of threads of a block. Device memory in `unwritten` is uninitialized at first, and writes clear its
-    marks. `at_once` is whether the events of blocks interleave, as in cooperative launches. Otherwise blocks run one after
-    another.
+    marks. `at_once` states whether the events of blocks interleave, as in cooperative launches. Otherwise, blocks run one
+    after another.
     """
 
     def __init__(
