@@ -93,8 +93,8 @@ def limit(nbytes: int | None = _UNCHANGED, device: Any = None) -> int | None:
     Parameters
     ----------
     nbytes : int or None, optional
-        The limit. None removes the limit. If omitted, the limit is unchanged. If arrays and cached memory exceed the new
-        limit, the cached memory is released.
+        The limit. None removes the limit. If omitted, the limit is unchanged. If arrays and cached memory exceed the
+        new limit, the cached memory is released.
     device : str or Device, optional
         The device, by default the default device.
 

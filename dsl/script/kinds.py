@@ -34,8 +34,8 @@ def is_computed(name: str, kind: MemoryEffect) -> bool:
     return kind is MemoryEffect.COMPUTE and name not in GROWING
 
 
-# Functions that create the same elements as weft's, at most as many as the product of the sizes and numbers passed (for
-# `indices`, as many for each axis).
+# NumPy's functions that create the same elements as weft's. The number of elements is at most the product of the sizes
+# and numbers among the arguments (for `indices`, times the number of axes).
 ALIKE = frozenset({"zeros", "ones", "empty", "full", "arange", "linspace", "repeat", "tile", "indices"})
 _CODES = "?bBhHiIlLqQefdgFDGSUV"
 NUMBERS = frozenset({bool, int, float, complex, *(np.dtype(code).type for code in "?bBhHiIlLqQefdgFDG")})

@@ -95,8 +95,8 @@ _OBJECTS: dict[str, Any] = {
     "cpu": get_device("cpu"),
     "none": None,
 }
-# The same types without str, which may name a device. NumPy then creates larger arrays, too. `_VALUED` also contains
-# the float types, for all of these functions except `arange`.
+# For functions in `ALIKE`, of which NumPy also creates larger arrays: the same types without str, which may name a
+# device. `_VALUED` also contains the float types, and is used for all of these functions except `arange`.
 _UNNAMED = {kind: True for kind in _OBJECTS["plain.lengths"] if kind is not str}
 _VALUED = {**_UNNAMED, float: True, np.float64: True}
 _RANGE = 2

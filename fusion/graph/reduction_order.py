@@ -28,8 +28,8 @@ LONG_ROW = 1 << 18
 class LaneLoop(NamedTuple):
     """The vectorized loop of a reduction kernel, which determines the order of the reduction.
 
-    `lanes` is the index of this loop (-1: none). `masked` states whether the remainder of this loop also runs in vector
-    lanes, with a mask.
+    `lanes` is the index of this loop among the reduced loops (-1: none). `masked` states whether the remainder of this
+    loop also runs in vector lanes, with a mask.
     """
 
     lanes: int = -1
@@ -41,7 +41,7 @@ class Tree(NamedTuple):
 
     # extents of the loops over the operand in C order: the axes with more than one element, some of which are split
     pieces: tuple[int, ...]
-    outer: tuple[int, ...]  # indices of the loops that are kept
+    outer: tuple[int, ...]  # indices of the loops that are not reduced
     inner: tuple[int, ...]  # indices of the loops that are reduced, outermost first
     extents: tuple[int, ...]  # of the reduced loops, after loops that are contiguous in memory are merged
     block_length: int  # iterations of the outermost reduced loop per block, or 0 if the loop is not split

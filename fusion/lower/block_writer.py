@@ -213,7 +213,7 @@ class BlockWriter(BlockedStepsWriter):
     def _step_in_place(self, number: int) -> None:
         """Emit an in-place time step.
 
-        It stores only inside the step's box, whereas other steps may also store outside theirs.
+        The step stores only inside its box, whereas other steps may also store outside their boxes.
         """
         b, blocked = self.builder, self.blocked
         coordinates = self._set_indices_in_box(number)
@@ -320,9 +320,10 @@ class BlockWriter(BlockedStepsWriter):
         return self._ring_offset(node, unflatten(form[0], node.shape))
 
     def _ring_offset(self, node: Expr, first: IntVector) -> IntVector | None:
-        """Return the offset from a step's points to the elements of `node` that it reads, beginning with `first`.
+        """Return the offset from a step's points to the elements of `node` that it reads.
 
-        Return None if the offset is too large for a ring buffer.
+        `first` contains the coordinates of the first of these elements. Return None if the offset is too large for a
+        ring buffer.
         """
         here = self.blocked.steps[self.number].origin
         if node in self.blocked.boxes:

@@ -81,7 +81,7 @@ class KernelWriter:
         self.pointers: dict[object, Value] = {}
         self.strides: dict[object, Value] = {}
         self.values: dict[object, tuple[Value, int]] = {}  # value number -> value, loop depth
-        self.results: dict[Expr, tuple[Value, int]] = {}  # materialized here -> value, loop depth
+        self.results: dict[Expr, tuple[Value, int]] = {}  # result of a task of this kernel -> value, loop depth
         self.branching: int | None = None  # loop depth of the choice whose branch is being written
         self.indices: list[Value] = []
         self.stores: list[tuple[Placed, Value, Value, Value]] = []

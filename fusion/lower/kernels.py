@@ -56,7 +56,7 @@ def obtain_kernels(device: Device, group: Group, may: SizeSpecialization) -> lis
     on_gpu = device.target.machine.is_gpu
     if on_gpu or any(binding[0] == "number" for lowered in general for binding in lowered.bindings):
         large = any(k.bytes_read + k.bytes_written >= LARGE for k in general)
-        whole = large and not on_gpu  # (for each large schedule of a CPU)
+        whole = large and not on_gpu  # (the text of a large CPU kernel includes the schedule)
         skeleton = f"{large} " + "".join(print_kernel(k.kernel) if whole else _skeleton(k.kernel) for k in general)
         trace = next((value.trace for k in general for _, value, _ in k.bindings if type(value) is Size), None)
         before = trace.mark() if trace is not None else 0

@@ -48,7 +48,7 @@ class SplitWriter(KernelWriter):
 
     def __init__(self, group: Group, nest: Nest, name: str, parametric: bool, *, for_cpu: bool = False) -> None:
         super().__init__(group, nest, name, parametric, for_cpu=for_cpu)
-        self.centres: dict[Expr, Value] = {}  # sums -> their shift in the open block
+        self.centres: dict[Expr, Value] = {}  # shifted moment -> its shift in the current block
 
     def build_partials(self, split: Split) -> None:
         """Emit a kernel that reduces each block and stores the partial results in scratch memory."""

@@ -20,13 +20,13 @@ IF_UNSHARED = ("donate-if-unshared", "donate-or-new")
 
 @dataclass(slots=True)
 class Donation:
-    """A plan step that gives a result the memory of an operand, or other memory that may contain the operand's elements.
+    """A plan step that gives a result the memory of an operand, or other memory, possibly with the operand's elements.
 
     ``donate`` donates the memory of `source`. ``donate-if-unshared`` donates this memory if no other reader needs the
     value, and otherwise copies the value to new memory. ``donate-or-new`` donates the memory of the first of `source`
     and `others` that no other reader and no other library uses. If there is none, the step allocates new memory, but
-    copies nothing, because all elements are written. ``fill`` copies into memory that is already allocated, except for
-    the range of bytes `except_for`. `request` is the request for new memory, if there was one.
+    copies nothing, because all elements are written. ``fill`` copies the elements into memory that is already
+    allocated, except for the range of bytes `except_for`. `request` is the request for new memory, if there was one.
     """
 
     slot: int

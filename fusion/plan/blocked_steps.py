@@ -54,7 +54,7 @@ class Step:
     # first point and extents of the box that the step computes
     origin: IntVector
     extents: IntVector
-    last: IntVector  # extents of all points of the step, also outside of the box, where it copies; they start at 0
+    last: IntVector  # extents of all points of the step, from index 0; those outside the box are copied
     # number of points along each axis that the step computes below and above the block of the last step
     low: list[int] = field(default_factory=list)
     high: list[int] = field(default_factory=list)

@@ -100,7 +100,7 @@ class BodyBuilder:
         self.body: list[Instruction] = []
         self.known: dict[object, int] = {}
         self.facts: dict[tuple[tuple[int, int], ...], tuple[int, int]] = {}  # bounds of terms that hold in this branch
-        self.ranges: dict[int, tuple[int, int]] = {}  # instruction that computes an index -> minimum and maximum
+        self.ranges: dict[int, tuple[int, int]] = {}  # instruction that computes an index -> bounds of its value
         self.divided: dict[int, tuple[Affine, int]] = {}  # instruction that divides -> dividend and divisor
         self.quotients: list[tuple[Affine, int]] = []  # (form, divisor) of the divisions in the kernel
 

@@ -198,9 +198,9 @@ def join_clocks(parts: Sequence[Known | None]) -> Known | None:
 class Detector:
     """Detector of races and other errors in one kernel launch.
 
-    `size` is the number of threads of a block. Device memory in `unwritten` is uninitialized at first, and writes clear its
-    marks. `at_once` states whether the events of blocks interleave, as in cooperative launches. Otherwise, blocks run one
-    after another.
+    `size` is the number of threads of a block. Device memory in `unwritten` is uninitialized at first, and writes clear
+    its marks. `at_once` states whether the events of blocks interleave, as in cooperative launches. Otherwise, blocks
+    run one after another.
     """
 
     def __init__(
