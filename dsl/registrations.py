@@ -305,8 +305,9 @@ def _call_with_numpy(
 ) -> Any:
     """Call a function with NumPy arrays over the memory of weft arrays.
 
-    If the function returns one of these NumPy arrays, alone or in a tuple, return the weft array instead. If `writes` is
-    set, the function returns all arrays to which it writes, and may also write to arrays on a GPU.
+    If the function returns one of these NumPy arrays, alone or in a tuple, return the weft array instead. `writes`
+    states that the function may write to its arguments, and returns those to which it writes. It then receives copies
+    of arrays on a GPU.
     """
     taken: list[tuple[np.ndarray, Array, bool]] = []
     result = function(

@@ -160,7 +160,7 @@ class Explanation:
         return f"{count}, {show_bytes(read)} read, {show_bytes(written)} written{over}"
 
     def svg(self, numbers: Sequence[int] = ()) -> str:
-        """Return an SVG picture of the plan, in which boxes are kernels, and lines between boxes are arrays.
+        """Return an SVG picture of the plan: boxes for kernels, inputs and results, and lines for arrays between them.
 
         `numbers` contains the numbers of the kernels. By default, the kernels are numbered from 1.
         """

@@ -35,7 +35,7 @@ class Box:
 
 
 def draw_plan(explanation: Explanation, numbers: Sequence[int] = ()) -> str:
-    """Return an SVG picture of a plan, with kernels as boxes and arrays as lines between them.
+    """Return an SVG picture of a plan: boxes for kernels, inputs and results, and lines for the arrays between them.
 
     `numbers` contains the numbers of the kernels. By default, the kernels are numbered from 1.
     """

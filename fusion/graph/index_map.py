@@ -152,7 +152,7 @@ def strided_view(base: Any, shape: tuple[int, ...], strides: tuple[int, ...], of
 
 
 def disjoint(one: Affine, other: Affine, extents: Sequence[int]) -> bool:
-    """Return whether two flat indices are provably different in every pair of iterations."""
+    """Return whether two flat indices certainly differ in every pair of iterations."""
     steps = [c for _, c in (*one[1], *other[1])]
     if not steps:
         return one[0] != other[0]

@@ -101,7 +101,7 @@ class VectorFunction(DeviceFunction):
         out : array, or tuple of arrays, optional
             Array for the result, or for each result.
         where, casting
-            As for NumPy's ufuncs.
+            As for NumPy's ufuncs. Ignored if an operand contains dates.
         stream
             Ignored, for compatibility with Numba.
         **named : array_like
