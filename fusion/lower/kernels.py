@@ -94,8 +94,9 @@ def lower_for(target: Target, group: Group, *, special: bool) -> list[Lowered]:
 
     With `special`, constants and sizes are compiled into the kernels.
 
-    Kernels that access more memory than the target's caches hold are marked for non-temporal stores, unless they are
-    blocked time steps with short rows. On a GPU, two kernels are merged if one launch can execute both.
+    On an x86-64 CPU, kernels that access more memory than the last-level cache holds are marked for prefetches and
+    non-temporal stores, unless they compute blocked time steps with short rows. On a GPU, two kernels are merged if one
+    launch can execute both.
     """
     machine = target.machine
     found = lower_group(group, parametric=not special, machine=machine)
