@@ -37,7 +37,7 @@ class Machine:
     vector_bytes, sector_bytes : int
         Bytes of the widest access of a thread, and of the smallest unit in which memory is read.
     shared_bytes, all_shared_bytes : int
-        Shared memory that a block has by default, and shared memory of a multiprocessor.
+        Shared memory that a block can use by default, and shared memory of a multiprocessor.
     """
 
     kind: Literal["cpu", "gpu"]

@@ -1,7 +1,7 @@
-"""Compilation and loading of kernels, at most once per kernel.
+"""Compilation and loading of kernels, with caches in memory and on disk.
 
-In: a device and a kernel. Out: the result of `Device.load` for its code. A function is looked up by the kernel's text
-form and the target, first in memory and then on disk.
+In: a device and a kernel. Out: the result of `Device.load` for its code. The key in the caches is a digest of the
+kernel's text form, the target, and the version of the code generator.
 """
 
 from __future__ import annotations
@@ -28,9 +28,9 @@ _caches: weakref.WeakSet[CodeCache] = weakref.WeakSet()
 class CodeCache:
     """A cache of at most `limit` functions, which evicts the least recently used function.
 
-    Threads that need the same function share one build, which runs outside the lock. A thread that waits for a build
-    continues when the build ends, even if the build fails. A forked child does not wait for threads that exist only in
-    its parent.
+    Threads that need the same function share one build, which runs outside the cache's lock. If the build fails, each
+    waiting thread in turn builds the function itself. A forked child does not wait for threads that exist only in its
+    parent.
     """
 
     def __init__(self, limit: int = 4096) -> None:

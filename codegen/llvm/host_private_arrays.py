@@ -1,11 +1,12 @@
-"""Private copies, one per CPU thread, of arrays that a kernel modifies only by atomics.
+"""Private copies of arrays that a kernel modifies only by atomics. Each call of the entry function has its own copies.
 
 In: the arrays that `find_private_arrays` finds. Out: code at the start of the entry function that creates a copy if a
 copy is worthwhile, plain updates of the copy in place of atomic instructions, and code at the end that combines the
 copy with the array. Atomic instructions of several CPU threads on the same cache line take about 50 times as long as
-plain updates. Invariant: each call to the entry function has its own copies. If the array overlaps another array of the
-kernel, or has many elements for the number of threads, the atomic instructions run. Floats have private copies only if
-several calls run the grid, because the order of the operations is unspecified only then.
+plain updates. Invariant: no two CPU threads update the same copy. If the array overlaps another array of the kernel,
+has more than `IN_CACHE` bytes, or has more elements than half the number of threads of the call, the atomic
+instructions run. Floats have private copies only if several calls run the grid, because the order of the operations is
+unspecified only then.
 """
 
 from __future__ import annotations
@@ -24,7 +25,7 @@ THREADS_EACH = 2  # minimum number of threads of a call per element of a private
 
 @dataclass(frozen=True)
 class _Copy:
-    """LLVM values that describe a private copy of an array: its address, its length (or 0), and whether it exists."""
+    """LLVM values that describe a private copy: its address, its length (0 if it does not exist), and its existence."""
 
     address: str
     count: str
@@ -39,9 +40,9 @@ class PrivateArrays:
         self._copies: dict[PrivateArray, _Copy] = {}
 
     def open(self, emitter: Emitter, threads: str) -> None:
-        """Emit code that creates the private copies.
+        """Emit code that creates the private copies, and fills them with the identities of their operations.
 
-        `threads` is the number of threads that run in this call.
+        `threads` is the number of kernel threads that run in this call of the entry function.
         """
         for array in dict.fromkeys(self._arrays.values()):
             emitter.declarations["malloc"] = "declare noalias ptr @malloc(i64)"
@@ -81,7 +82,7 @@ class PrivateArrays:
             emitter.call("free", "void", [("ptr", copy.address)])
 
     def update(self, emitter: Emitter, operation: Operation) -> bool:
-        """Emit an atomic on an array that may have a private copy, or return False for other arrays."""
+        """Emit `operation` if it is an atomic on an array that may have a private copy. Return whether it is."""
         array = self._arrays.get(operation)
         if array is None:
             return False

@@ -2,8 +2,8 @@
 
 In: a kernel after the passes, and its `BarrierSplit`. Out: the text of a module. Invariant: a value that passes from
 one run (the code between two synchronization points) to another is in an array with one element per thread, written
-where it is computed. A variable that outlives a run is loaded from its array at the start of a run and stored at the
-end.
+where it is computed. Cheap values are recomputed instead. A variable that outlives a run is in such an array, too. If
+possible, a run loads the variable from its array at the start and stores it at the end.
 """
 
 from __future__ import annotations
@@ -122,10 +122,11 @@ class SplitEmitter(BarrierEmitter):
             yield block
 
     def merges_blocks(self, run: Run) -> bool:
-        """Return whether one loop over threads can execute the code between two barriers for several blocks at once.
+        """Return whether one loop over threads executes the code between two barriers for several blocks at once.
 
-        If blocks do not run in step, `run` must be the only run, and its threads must not need memory of their own.
-        Blocks with long strides are not merged, since they reuse cache lines as tiles do (``out[x, y] = a[y, x]``).
+        Only user-written kernels are merged. If blocks do not run in step, `run` must be the only run, and its threads
+        must not need arrays with one element per thread. Blocks that access memory with long strides are not merged,
+        since a single block reuses cache lines as a tile does (``out[x, y] = a[y, x]``).
         """
         kernel, split = self.kernel, self.split
         user = bool(kernel.attributes.get("explicit")) and self.dialect.target.schedule is None
@@ -160,8 +161,9 @@ class SplitEmitter(BarrierEmitter):
     def merge_blocks(self, block: str) -> str:
         """Emit code that computes how many adjacent blocks, starting with `block`, run together as one block.
 
-        The block index along this axis becomes 0, and the thread index becomes the position in the grid. Blocks in
-        step are merged only if they extend along one axis, so that the threads keep their numbers.
+        The blocks are adjacent along the axis of the innermost loop over threads. The block index along this axis
+        becomes 0, and the thread index becomes the position in the grid. Blocks in step are merged only if they extend
+        along no other axis, so that the threads keep their numbers.
         """
         axis, numbers = self.split.axis, self.dialect.numbers
         names = ("block_index", "grid_size", "block_size")
@@ -183,10 +185,9 @@ class SplitEmitter(BarrierEmitter):
     def each_thread(self, independent: bool, guards: RunGuards, taken: tuple[str, str] | None = None) -> Iterator[None]:
         """Context manager that emits loops over the threads of a block, or of several blocks that run together.
 
-        `linear` is set to the number of the current thread.
-
-        Threads outside the bounds of `guards`, or outside the range `taken` of threads that take the branch, are
-        skipped.
+        `linear` is set to the number of the current thread. Threads outside the bounds of `guards` are skipped. If a
+        row of threads is probably a whole block, threads outside `taken` are skipped, too. `taken` is a range of thread
+        numbers that contains all threads that take the branch.
         """
         with self.next_block(self.merges) if self.grid_in_step else nullcontext("") as block:
             before = self.threads_before(block) if block else ""
@@ -201,7 +202,8 @@ class SplitEmitter(BarrierEmitter):
     def threads_before(self, block: str) -> str:
         """Emit code that computes the number of threads in the blocks before `block` in a group of blocks.
 
-        Also set the addresses of the block's shared memory.
+        If blocks are merged, subtract the first thread index, which need not be 0. Also set the addresses of the
+        block's shared memory.
         """
         number = self.line(f"sub nuw nsw i64 {block}, {self.blocks[0]}")
         for operation, array, size in self.shared:
@@ -250,7 +252,7 @@ class SplitEmitter(BarrierEmitter):
         return limits
 
     def row_range(self, taken: tuple[str, str], before: str, start: str, stop: str) -> tuple[str, str]:
-        """Emit code that limits a range of x thread indices to the threads `taken` of a group of blocks."""
+        """Emit code that limits a range of x thread indices to the threads whose numbers are in the range `taken`."""
         kind, numbers = scalar_type(self.kernel.index_dtype), self.dialect.numbers
         y, z = numbers["thread_index", 1], numbers["thread_index", 2]
         plane = self.line(f"mul nuw nsw {kind} {z}, {numbers['block_size', 1]}")
@@ -423,7 +425,10 @@ class SplitEmitter(BarrierEmitter):
             self.do(f"store {kind} {text}, ptr {address}, align {dtype.itemsize}")
 
     def close_variable(self, root: Value, run: Run) -> None:
-        """Emit a store of a variable at the end of a run (code between barriers), if later runs load it."""
+        """Emit a store of a variable at the end of a run (code between barriers) that may have changed it.
+
+        Only variables that other runs load are stored. Variables that stay in their arrays need no store.
+        """
         split = self.split
         if root not in split.kept or root not in split.single:
             return
@@ -437,7 +442,7 @@ class SplitEmitter(BarrierEmitter):
     # -- values of other runs -------------------------------------------------------------------
 
     def make_all_available(self, operations: Iterable[Operation]) -> None:
-        """Emit loads or recomputations of all values that `operations` use and that code before a barrier computed."""
+        """Emit loads or recomputations of the values of earlier runs (code between barriers) that `operations` use."""
         operations = list(operations)
         made = {v for o in operations for v in o.results}
         stack = list(reversed(operations))

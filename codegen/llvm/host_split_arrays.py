@@ -28,7 +28,7 @@ def memory_of(value: Value) -> tuple[str, int]:
 
 
 class ArrayEmitter(Emitter):
-    """Emitter of arrays that have one element per thread of a block."""
+    """Emitter of arrays that have one element per thread of a block or of a group of blocks."""
 
     dialect: GridDialect
 
@@ -93,7 +93,7 @@ class ArrayEmitter(Emitter):
         return text
 
     def _group(self) -> str:
-        """Emit code that computes the number of blocks in a group, and return the group's number of threads.
+        """Emit code that computes the numbers of blocks and threads in a group. Return the number of threads.
 
         A group is a single block if a warp could contain threads of two blocks.
         """

@@ -76,7 +76,8 @@ class BarrierEmitter(ArrayEmitter):
     def participates(self, operation: Operation, thread: str, gone: str = "", note: str = "") -> str:
         """Emit a test (i1) of whether a thread participates in an operation.
 
-        A participating thread has not exited, and it takes the branch. `note` is the metadata of the loads.
+        A participating thread has not left the kernel, and takes the branch that contains the operation, if any. `gone`
+        is the array of the threads that have left the kernel, and `note` is the metadata of the loads.
         """
         stays = self.is_running(operation, thread, gone, note)
         branch = self.split.branches[operation]
@@ -113,8 +114,8 @@ class BarrierEmitter(ArrayEmitter):
     def report_divergence(self, operation: Operation) -> None:
         """Emit a check that fails if only some lanes of a warp reach a synchronization point.
 
-        On a GPU, the lanes that reach the synchronization point could wait forever. The fault record names one lane of
-        each kind.
+        On a GPU, the lanes that reach the synchronization point could wait forever. The fault record names one lane
+        that waits, and one running lane that does not.
         """
         site = len(self.sites)
         self.sites.append(site_of(operation))
@@ -267,7 +268,7 @@ class BarrierEmitter(ArrayEmitter):
         return vote_result(self, operation.attributes["kind"], ballot, lambda: self.load_of_warp(members, "i32", 4))
 
     def load_shuffle(self, operation: Operation) -> str:
-        """Emit a load of another lane's value, or of the current thread's own value if that lane is inactive."""
+        """Emit a load of another lane's value, or of the thread's own value if that lane does not participate."""
         if operation.opcode == "shuffle_xor":
             value, other = operation.operands[0], str(operation.attributes["mask"])
         else:

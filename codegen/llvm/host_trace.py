@@ -3,8 +3,8 @@
 Invariant: an event has as many words as the kernel's ``trace`` attribute. The words are the site with the thread's
 number in the upper half, the block's number, the address (0 without a pointer), and the values. Values that are not
 indices, such as floats, are given by their bits. Threads and blocks are numbered with x fastest. The log
-``weft_trace_log`` contains the number of words in use, the limit for one more event, and the events.
-``weft_trace_full`` empties it.
+``weft_trace_log`` contains the number of words in use, the largest such number that leaves room for one more event, and
+the events. ``weft_trace_full`` empties the log.
 """
 
 from __future__ import annotations

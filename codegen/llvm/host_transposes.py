@@ -2,7 +2,7 @@
 
 They read whole cache lines and transpose vectors in registers.
 
-In: a `transposed` operation. Out: its tile, filled by a function of the module. There is one function per element
+In: a `transposed` operation. Out: its tile, filled by a function in the LLVM module. There is one function per element
 size and tile size.
 """
 
@@ -56,8 +56,8 @@ def _function(name: str, element: str, lanes: int, size: int) -> str:
 
     Its signature is ``void name(source, stride, rows, columns, tile)``.
 
-    The function copies whole blocks. The last blocks are shifted back to end at the tile's edge, and overlap their
-    neighbors.
+    The function copies blocks of `lanes` by `lanes` elements. The last blocks are shifted back to end at the tile's
+    edge, and overlap their neighbors. A tile that is smaller than a block is copied element by element.
     """
     vector, align = wide(element, lanes), int(element[1:]) // 8
     loads, stores = [], []

@@ -120,7 +120,8 @@ def _extreme(emitter: Emitter, operation: Operation) -> bool:
 def _number_extreme(emitter: Emitter, operation: Operation) -> None:
     """Emit fmin or fmax, which ignore NaN, for float32 or float64.
 
-    The instruction orders zeros by their signs. Of equal numbers, the second is the result, as on other targets.
+    The intrinsic orders zeros by their signs. If the operands are equal, the code therefore selects the second operand,
+    as on other targets.
     """
     kind = emitter.type_of(operation.results[0].type)
     x, y = (emitter.scalar_of(v) for v in operation.operands)
@@ -208,7 +209,7 @@ def _optimized(text: str, target: Target, with_library: bool) -> tuple[llvm.Modu
 def _build(kernel: Kernel, target: Target) -> tuple[Kernel, llvm.ModuleRef, str]:
     """Return a kernel after all passes, its optimized LLVM module, and its PTX.
 
-    The last line of the PTX lists the limits on the number of registers per thread that the PTX assembler tries.
+    If the kernel has register limits to try, the last line of the PTX lists them for the PTX assembler.
     """
     text, ready, with_library = _emit(kernel, target)
     module, machine = _optimized(text, target, with_library)

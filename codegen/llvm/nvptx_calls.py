@@ -58,9 +58,10 @@ def _arguments(emitter: Emitter, value: Value, form: str) -> Any:
 def _digits(
     emitter: Emitter, number: str, signed: bool, letter: str, plus: str, base: str, zeros: str, width: str
 ) -> Any:
-    """Return the conversion and the arguments for a hexadecimal or octal number with a sign or a base, as in Python.
+    """Return the conversion and the arguments for a hexadecimal or octal number with a sign or a base prefix.
 
-    C's printf shows the bits of a negative number instead. The sign and the base prefix form one string, `head`.
+    The text is that of Python. C's printf would show the bits of a negative number instead of a sign. The sign and the
+    base prefix form one string, `head`.
     """
     prefix = base and {"x": "0x", "X": "0X", "o": "0o"}[letter]
     heads = ("-" + prefix, plus + prefix)

@@ -32,7 +32,7 @@ class _Nodes:
 def describe_module(emitter: Emitter, marks: list[tuple[int, int]]) -> None:
     """Add flags to the module, and source lines if the kernel requests them.
 
-    `marks` are pairs (line of the emitter, line of the user's file).
+    `marks` are pairs (line of the emitted code, line of the user's file from there on).
     """
     nodes, attributes = _Nodes(), emitter.kernel.attributes
     flags = []

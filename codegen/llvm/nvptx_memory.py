@@ -1,8 +1,8 @@
 """PTX of shared memory, atomics, fences and accesses with cache operators.
 
-An atomic is an LLVM operation: one instruction if the machine has it, otherwise a compare-and-swap loop. For the order
-acq_rel and the scope system, the instruction is written as inline PTX. `minimum` and `maximum` propagate NaN, while
-`fmin` and `fmax` ignore it.
+An atomic is an LLVM operation: one instruction if the machine has it, otherwise a compare-and-swap loop. With the order
+acq_rel or the scope system, an atomic that is one instruction is written as inline PTX. `minimum` and `maximum`
+propagate NaN, while `fmin` and `fmax` ignore it.
 """
 
 from __future__ import annotations

@@ -1,7 +1,7 @@
 """PTX of operations that involve several threads: indices, barriers, shuffles, votes.
 
-Out: calls to LLVM intrinsics, each of which is one instruction. Only a barrier of the grid is a sequence of instructions.
-Invariant: threads exchange values in 32-bit registers, so every dtype is supported.
+Out: calls to LLVM intrinsics, most of which are one instruction. A barrier of the grid is a loop that polls a counter.
+Invariant: shuffles transfer values as 32-bit words, and therefore support every dtype of up to 64 bits.
 """
 
 from __future__ import annotations
@@ -41,7 +41,7 @@ def intrinsic(emitter: Emitter, operation: Operation) -> None:
 
 
 def number(emitter: Emitter, operation: Operation) -> None:
-    """Emit a read of the index of a thread or block, or of a dimension of the grid or block."""
+    """Emit a read of the index of a thread, block or lane, or of a dimension of the grid or block."""
     axis = "" if operation.opcode == "lane_index" else f".{'xyz'[operation.attributes.get('axis', 0)]}"
     text = special_register(emitter, f"{_REGISTERS[operation.opcode]}{axis}")
     if emitter.kernel.index_dtype.itemsize == 8:
@@ -70,7 +70,7 @@ def grid_barrier(emitter: Emitter, operation: Operation) -> None:
 
     One thread per block adds to the counter: 1, or in the first block the number that makes the total 2**31. The top
     bit of the counter therefore flips each time all blocks have arrived, and the counter is never reset. The ID of the
-    grid selects one of 64 counters, so that concurrent launches use different counters.
+    grid selects one of 64 counters, so that concurrent launches usually use different counters.
     """
     slots = 64
     counters = f"@{emitter.kernel.name}__grid"
@@ -167,9 +167,10 @@ def vote(emitter: Emitter, operation: Operation) -> None:
 
 
 def match(emitter: Emitter, operation: Operation) -> None:
-    """Emit code that computes the mask of the lanes that hold the same bits as the current lane.
+    """Emit a comparison of the bits of a value between the lanes in a mask.
 
-    For the kind "all", the results are the mask of all lanes or 0, and whether all lanes have the same bits.
+    For the kind "any", the result is the mask of the lanes that hold the same bits as the current lane. For the kind
+    "all", the results are the given mask if all its lanes hold the same bits, otherwise 0, and whether they do.
     """
     mask, value = operation.operands
     text, size = emitter.as_integer(emitter.scalar_of(value), value.dtype), bit_width(value.dtype)

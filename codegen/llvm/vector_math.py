@@ -37,7 +37,7 @@ def c_name(name: str, bits: int) -> str:
 def vector_variant(name: str, bits: int, vector_bytes: int) -> tuple[str, int] | None:
     """Return the name and lane count of the widest libmvec variant of a C function, or None if there is none.
 
-    A variant has vectors of at most `vector_bytes` bytes.
+    Variants with vectors of more than `vector_bytes` bytes are excluded.
     """
     library = vector_library()
     if library is None:
@@ -56,8 +56,8 @@ def vector_call(
 ) -> str:
     """Emit calls to a vector function on vectors of `lanes` values, or on scalars if `lanes` is 0.
 
-    Scalars and vectors that are shorter than those of the function are padded with their own values. `note` is the text
-    after each call.
+    Operands that are shorter than the function's vectors are filled up with repeated values. `note` is the text after
+    each call.
     """
     symbol, width = variant
     piece, vector = wide(kind, width), wide(kind, lanes)

@@ -105,7 +105,7 @@ def remainder(b: KernelBuilder, x: Value, y: Value) -> Value:
 
 
 def fmod(b: KernelBuilder, x: Value, y: Value) -> Value | None:
-    """Return the remainder of integers as in C, with the sign of the dividend. Return None for floats."""
+    """Return the remainder of integers with the sign of the dividend, or 0 if `y` is 0. Return None for floats."""
     if _is_float(x):
         return None
     divisor, bad = _safe_divisor(b, x, y)
@@ -113,7 +113,7 @@ def fmod(b: KernelBuilder, x: Value, y: Value) -> Value | None:
 
 
 def _float_divmod(b: KernelBuilder, x: Value, y: Value) -> tuple[Value, Value]:
-    """Return the quotient and remainder of floats by NumPy's method: an exact fmod with corrected signs."""
+    """Return the floor quotient and the remainder of floats by NumPy's method: an exact fmod with corrected signs."""
     nought, unit = zero(b, x), one(b, x)
     by_zero = b.op("equal", y, nought)
     mod = b.op("fmod", x, y)

@@ -12,7 +12,7 @@ class OpDef:
     """The definition of a scalar operation.
 
     The definition determines the array function, the method and operator, the entry in the ufunc protocol, the dtype
-    rule, constant folding, the reference interpreter, both lowerings, the tests and the reference page.
+    rule, constant folding, the reference interpreter, the code for CPUs and GPUs, the tests and the reference page.
 
     Attributes
     ----------
@@ -26,15 +26,16 @@ class OpDef:
     reference : callable or None
         If NumPy has no ufunc of this name: the reference on NumPy arrays.
     expand : callable or None
-        ``expand(builder, *operands) -> Value`` in simpler ops, or None for dtypes that have a lowering.
+        Function that expands the op into simpler ops: ``expand(builder, *operands) -> Value``. It returns None for
+        dtypes that have a lowering.
     on_pairs : callable or None
-        The same for complex operands: ``on_pairs(builder, *operands)``, where a complex operand is a
-        (real, imaginary) pair of values and a real operand is a single value. It returns a pair or one value.
+        Function that expands the op for complex operands: ``on_pairs(builder, *operands)``, where a complex operand is
+        a (real, imaginary) pair of values and a real operand is a single value. It returns a pair or one value.
     lowering : dict of str to str
-        For dtypes for which the op is not expanded: maps the dtype kind of the first operand ("b", "i", "u", "f") to
-        ``"instruction fadd"``, ``"icmp slt"``, ``"fcmp olt"``, ``"intrinsic llvm.sqrt"``, ``"math exp"`` (C library
-        name, from which the libdevice and vector names follow), ``"select"``, ``"bitcast"``, ``"negate"`` or ``"not"``
-        (of integers), or ``"same"`` (the operand itself).
+        The LLVM code of the op, for dtypes for which it is not expanded: the dtype kind of the first operand ("b", "i",
+        "u", "f") -> ``"instruction fadd"``, ``"icmp slt"``, ``"fcmp olt"``, ``"intrinsic llvm.sqrt"``, ``"math exp"``
+        (C library name, from which the libdevice and vector names follow), ``"select"``, ``"bitcast"``, ``"negate"`` or
+        ``"not"`` (of integers), or ``"same"`` (the operand itself).
     identity : object
         Identity of a reduction with the op: a number, "highest" or "lowest" (of the dtype), or None.
     cost : int

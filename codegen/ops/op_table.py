@@ -25,7 +25,7 @@ Kind = np.dtype | type  # a dtype, or bool, int, float, complex for a Python sca
 # Number of lanes of a reduction whose result depends on the order. It is constant, so that neither the machine nor
 # other reductions in the same loop change a bit of the result.
 SUM_LANES = 32
-# Ops that return one of their operands.
+# Minima and maxima, which return one of their operands.
 EXTREMES = frozenset({"maximum", "minimum", "fmax", "fmin"})
 # Ops whose result is a bool -> the dtype of the result.
 TESTS = dict.fromkeys(
@@ -44,7 +44,7 @@ class NoLoopError(TypeError):
 def add_op(definition: OpDef) -> OpDef:
     """Add an op to the table.
 
-    Raises ValueError if the name is taken or the fields are inconsistent.
+    Raises ValueError if the name or an alias is taken, or if the op has `loops` but no `reference`.
     """
     for name in (definition.name, *definition.aliases):
         if name in _ALIASES:
@@ -79,12 +79,10 @@ def find_op(name: str) -> OpDef:
 def resolve_dtypes(
     op: OpDef, operands: tuple[Kind, ...], dtype: np.dtype | None = None
 ) -> tuple[tuple[np.dtype, ...], np.dtype]:
-    """Return the dtypes of an op's operands and result by NumPy's promotion rules.
+    """Return the dtypes to which an op's operands are converted, and the dtype of its result, by NumPy 2's rules.
 
-    The rules are those of NumPy 2. Operands are converted to these dtypes.
-
-    `dtype` forces the result dtype, and thereby the loop. Raises TypeError if there is no such loop: NumPy's subclass
-    for ufuncs, `NoLoopError` for other ops.
+    `dtype` forces the result dtype, and thereby the loop. Raises TypeError if an operand's dtype is unsupported, or if
+    there is no such loop.
     """
     for kind in operands:
         if isinstance(kind, np.dtype) and not is_supported(kind):

@@ -1,7 +1,8 @@
 """Branch-free elementary functions of complex numbers, which are represented by (real, imaginary) pairs.
 
-The formulas are Kahan's ("Branch cuts for complex elementary functions", 1987), scaled where squares would overflow
-or underflow. Infinities, NaNs and signed zeros follow Annex G of the C standard, as in NumPy.
+Most formulas are Kahan's ("Branch cuts for complex elementary functions", 1987), scaled where squares would overflow or
+underflow. Except in `expm1`, `log1p` and `power`, infinities, NaNs and signed zeros follow Annex G of the C standard,
+as in NumPy.
 """
 
 from __future__ import annotations
@@ -110,7 +111,7 @@ class Real:
         return Real(self.b, self.b.op("where", self.value, like.like(yes).value, like.like(no).value))
 
     def signed(self, other: Real | float) -> Real:
-        """Return this non-negative number with the sign of `other`."""
+        """Return the magnitude of this number with the sign of `other`."""
         return self.of("copysign", other)
 
     @property
@@ -133,7 +134,7 @@ def on_pairs(function: Callable[..., Parts]) -> Callable[..., Pair]:
 
 
 def _apply(function: Callable[..., Pair], *operands: Parts) -> Parts:
-    """Apply a function of `pairs.py`."""
+    """Apply a function of `pairs.py` to complex numbers."""
     b = operands[0][0].b
     real, imag = function(b, *((x[0].value, x[1].value) for x in operands))
     return Real(b, real), Real(b, imag)
@@ -181,7 +182,7 @@ def exp2(z: Parts) -> Parts:
 def expm1(z: Parts) -> Parts:
     """Compute exp(z) - 1, accurately even for z near 0, by NumPy's formula.
 
-    Special cases are those of the array API standard. NumPy's formula gives NaN in these cases.
+    Infinities follow the array API standard where NumPy's formula gives NaN.
     """
     re, im = z
     half, grown = (im * 0.5).of("sin"), re.of("expm1")

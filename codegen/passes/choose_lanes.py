@@ -25,8 +25,8 @@ def choose_lanes(kernel: Kernel, target: Target) -> Kernel:
     """In each loop nest, mark the loop with the most contiguous accesses for vectorization.
 
     The order of a rounding reduction does not depend on the other operations of its loop. Each such reduction uses lanes,
-    unless it has the ``across`` attribute or contains another. If it has to run element by element, its elements are
-    still distributed over the lanes (``apart``).
+    unless it has the ``across`` attribute or contains another rounding reduction. If it has to run element by element,
+    its elements are still distributed over the lanes (``apart``).
     """
     kernel = Rewriter(kernel).run()
     loops = _loops(kernel.body)
@@ -137,8 +137,8 @@ def _steps(operation: Operation) -> dict[Value, int | None]:
 def _can_have_lanes(operation: Operation) -> bool:
     """Return whether a loop can be vectorized.
 
-    The bounds of inner loops must be uniform, and each `if` may only select a value. If rounding reductions are nested,
-    only the innermost can run in lanes.
+    It must be a parallel loop, or a reduction that contains no rounding reduction. The bounds of inner loops must be
+    the same in all lanes, and each `if` may only select values.
     """
     if operation.attributes["role"] not in ("parallel", "reduce"):
         return False
@@ -192,8 +192,8 @@ def _unit_accesses(operation: Operation, depth: int) -> int:
     The score is 0 if the loop should not be vectorized.
 
     Contiguous accesses and small positive strides raise the score, large and unknown strides lower it. Each access
-    is weighted by its depth. The score is at least 1 for a rounding reduction, and for a loop with such accesses and an
-    expensive math function.
+    is weighted by its depth. The score is at least 1 for a rounding reduction, and for a loop with an expensive math
+    function and such accesses of any kind.
     """
     steps = _steps(operation)
     unit = other = math = 0

@@ -101,7 +101,7 @@ class Implications:
                 held[variable] = Merge(o.operands[0], tuple(contents))
 
     def _forget(self, o: Operation, held: Held, entering: bool) -> None:
-        """Forget the contents of all variables to which a scope or loop stores."""
+        """Record that the contents of all variables to which a scope or loop stores are a `Merge`."""
         stored: dict[Value, list[Value]] = {}
         for inner in program_order(o.regions[0].operations):
             if inner.opcode == "store" and inner.operands[0] in self._variables:

@@ -24,7 +24,8 @@ _EASY = frozenset({"constant", "cast", "load", "store", "yield"})
 def cut_scatters(kernel: Kernel) -> Kernel:
     """Split the first scatter loop with enough work into blocks.
 
-    Return the kernel unchanged if there is no such loop, or if the loop reads memory that may be written.
+    Return the kernel unchanged if there is no such loop, or if the loop reads memory that may be written, other than
+    the elements that it updates.
 
     Only loops directly inside a parallel loop are split. The threads divide the iterations of the parallel loop.
     """
@@ -38,7 +39,7 @@ def cut_scatters(kernel: Kernel) -> Kernel:
 
 
 def serialize_inner_loops(kernel: Kernel) -> Kernel:
-    """Make parallel loops inside serial loops serial, since only outer loops use several threads.
+    """Make parallel loops directly inside serial loops serial, since only outer loops use several threads.
 
     This pass runs after lanes are chosen.
     """

@@ -8,8 +8,8 @@ kept      On a CPU, alternating parameter names and numbers: `keep_rows` stores 
           parameter, in memory with room for that many elements.
 short     Alternating names and values: see `unroll_loops`.
 unrolled  Points of the launch domain per iteration of the innermost loop, if `unroll_loops` unrolls a parallel loop.
-exact     Alternating names and values of the size parameters for which the kernel is specialized. Set for the first
-          sizes of a kernel.
+exact     Alternating names and values of the size parameters for which the kernel is specialized. Set at most for the
+          first sizes of a kernel.
 
 Invariant: the tree of a reduction depends only on the row length and the dtypes, not on alignment or exact sizes.
 """

@@ -1,8 +1,9 @@
 """Replacement of bfloat16 by 16-bit integers in memory and by float32 in computations.
 
-Ops are computed in float32 and rounded once, as for float16. Moves, extrema and integers need no rounding. Afterwards
-no pointer, parameter or value of the kernel is bfloat16, except around ops of a user function that are not inlined
-yet. These take and return bfloat16, and the pass runs again after they have been inlined.
+Ops are computed in float32 and rounded once, as for float16. Ops whose result is exact in bfloat16 anyway, such as
+extrema and casts from 8-bit integers, need no rounding. Afterwards no pointer, parameter or value of the kernel is
+bfloat16, except around ops of a user function that are not inlined yet. These take and return bfloat16, and the pass
+runs again after they have been inlined.
 """
 
 from __future__ import annotations

@@ -91,7 +91,10 @@ def _casts_from(kernel: Kernel, kinds: str) -> set[Value]:
 
 
 def _is_moderate(number: float) -> bool:
-    """Return whether a division of `number` by a float16 number, or the reverse, stays in float32's range."""
+    """Return whether quotients of `number` and float16 numbers need no code for extreme float32 numbers.
+
+    True for 0, infinities and NaN, and for magnitudes from 2^-50 to 2^50.
+    """
     return number == 0 or not np.isfinite(number) or _LEAST**0.5 <= abs(number) <= _LEAST**-0.5
 
 
@@ -174,7 +177,7 @@ class _Writer:
 
         The quotient can neither overflow nor underflow.
 
-        If the short path fails (infinities, NaN, division by 0, signed zeros), the rough quotient is right.
+        If an operand is 0, infinite or NaN, the short path may fail, but the rough quotient is right.
         """
         q = self.quotient(a, b, self.reciprocal(b))
         rough = self.b.op("multiply", a, self.rough_reciprocal(b))
@@ -229,7 +232,7 @@ class _Writer:
     def quotient(self, a: Value, b: Value, r: Value) -> Value:
         """Return a/b, provided that no intermediate result overflows or underflows.
 
-        The remainder is subtracted from 0, so that zeros keep their sign for positive b.
+        `r` is 1/b. The remainder is subtracted from 0, so that zeros keep their sign for positive b.
         """
         q = self.b.op("multiply", a, r)
         return self.fma(self.fma(b, q, self.b.op("negative", a)), self.b.op("negative", r), q)
@@ -249,7 +252,7 @@ class _Writer:
         return self.b.cast(self.fma(wide, high, self.b.op("multiply", wide, low)), _FLOAT32)
 
     def wide_reciprocal(self, b: Value) -> tuple[Value, Value]:
-        """Return two float64 numbers whose sum is 1/b.
+        """Return two float64 numbers whose sum is 1/b within 2^-59.
 
         They have the same sign, so that an infinite dividend gives infinity.
         """

@@ -1,8 +1,8 @@
 """Search for loops of a threaded kernel that can run outside the loop over the threads of a block.
 
 In: a threaded kernel and its uniform values. Out: the loops inside which the loop over the threads should run,
-because LLVM vectorizes only innermost loops. Invariant: every access of such a loop is to one element for all
-threads, or contiguous along the axis of the loop over the threads.
+because LLVM vectorizes only innermost loops. Invariant: no access of such a loop has a constant stride of two or more
+elements between adjacent threads, except in loops with the ``in_step`` attribute.
 """
 
 from __future__ import annotations
@@ -21,9 +21,7 @@ _BESIDE = frozenset({"atomic", "atomic_cas", "repeat", "for"})  # also allowed i
 
 
 def find_common_loops(kernel: Kernel, uniform: Uniformity, axis: int) -> list[Operation]:
-    """Return the user-written loops that are faster outside the loop over threads than inside.
-
-    They are in program order.
+    """Return, in program order, the loops that are faster outside the loop over threads than inside.
 
     `axis` is the result of `innermost_axis`.
     """

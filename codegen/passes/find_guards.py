@@ -19,7 +19,7 @@ from weft.codegen.passes.split_at_barriers import BarrierSplit, Run, is_pure
 
 LARGEST_STEP = 1 << 20  # limit of the difference between adjacent threads
 LARGEST_NUMBER = 1 << 62  # limit of the numbers whose remainders select the threads that have work
-_DIVIDED = 200  # operations of a run that is emitted twice
+_DIVIDED = 200  # maximum number of operations of a run that is emitted twice
 
 
 @dataclass(frozen=True)
@@ -34,14 +34,14 @@ class Bound:
     smaller, larger : Value
     strict : bool
     step : int
-        Difference between adjacent threads of the value that depends on the axis. It is positive for `smaller`, and
-        negative for `larger`. If 0, no value depends on a thread index.
+        Amount by which the value that depends on the axis grows from each thread to the next, negated if that value is
+        `larger`. If 0, no value depends on a thread index.
     exact : bool
         Whether the value that depends on the axis cannot overflow. Otherwise the bound holds only if this value is far
         from the maximum of its type.
     factor : Value, optional
-        If set, the difference is this value, which is known only at run time. The bound holds only if the value is
-        positive and at most `LARGEST_STEP`, which is `step`.
+        If set, `smaller` grows by this value, which is known only at run time, and `step` is `LARGEST_STEP`. The bound
+        holds only if the value is positive and at most `LARGEST_STEP`.
     """
 
     axis: int
@@ -157,9 +157,10 @@ class GuardFinder:
         return found
 
     def multiples(self, fact: Fact, run: Run) -> ThreadMultiples | None:
-        """Return the threads that satisfy a guard ``x % y == 0``, or None if `fact` comes from another guard.
+        """Return the threads that satisfy a guard ``x % y == 0``, or None if `fact` does not come from such a guard.
 
-        `fact` is one of the two inequalities that the guard implies. A remainder is 0 if the divisor is 0.
+        `fact` is one of the two inequalities that the guard implies. Also return None unless x increases by 1 from each
+        thread to the next, and y is the same for all threads. A remainder is 0 if the divisor is 0.
         """
         rest, zero = (self.conditions.values[k] for k in fact[1:])
         maker, makers = self.conditions.makers.get(zero), self.conditions.makers

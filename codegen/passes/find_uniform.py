@@ -4,7 +4,8 @@ In: a threaded kernel. Out: the values and the local variables that may differ b
 not all threads of the block reach together. Invariant: every other value is the same in each thread that reaches it. If
 the blocks run in step too (kernel attribute `in_step` is "grid"), the same holds for the threads of the grid, and
 pointers to shared memory differ. A load from shared or global memory is uniform if its address is, because a read
-during another thread's write is a data race.
+during another thread's write is a data race. Exceptions are volatile loads, and loads after some threads may have left
+the kernel.
 """
 
 from __future__ import annotations

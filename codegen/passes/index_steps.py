@@ -12,7 +12,7 @@ _LINEAR = ("add", "subtract", "multiply", "cast", "constant")
 def index_steps(operations: Iterable[Operation], index: Value) -> dict[Value, int | None]:
     """Return the amount by which each value grows if `index` grows by 1.
 
-    Values that do not depend on `index` are left out. None means a stride that is not a compile-time constant.
+    Values that do not depend on `index` are left out. None means that the amount is not known at compile time.
     """
     steps: dict[Value, int | None] = {index: 1}
     constants: dict[Value, int] = {}
@@ -73,7 +73,7 @@ def constant_offsets(operations: Iterable[Operation]) -> dict[Value, tuple[Value
 
 
 def is_linear(value: Value, index: Value, made: dict[Value, Operation]) -> bool:
-    """Return whether a value is linear in an index, computed in integers that are wide enough not to wrap."""
+    """Return whether a value is linear in an index, and computed in integers that are at least as wide as the index."""
     maker = made.get(value)
     kind, width = value.type, index.dtype.itemsize
     if isinstance(kind, Pointer) or kind.kind not in "iu" or kind.itemsize < width:

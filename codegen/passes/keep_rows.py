@@ -18,7 +18,7 @@ from weft.codegen.ops.op_table import find_op
 # Maximum number of bytes of the kept values of a row: they and the row from which they are computed fit in a core's caches.
 ROOM = 64 << 10
 LINE = 64  # alignment in bytes of kept rows
-WORTH = 16  # number of instructions above which a store and loads cost less than recomputation
+WORTH = 16  # minimum number of instructions whose recomputation costs more than a store and loads
 
 
 @dataclass(frozen=True, slots=True)

@@ -20,7 +20,7 @@ _LARGEST = {
     "block_index": (2**31 - 2, 65534, 65534),
     "grid_size": (2**31 - 1, 65535, 65535),
 }
-_MOST = 48  # operations that compute a value
+_MOST = 48  # maximum number of operations that compute a value
 
 
 class LinearIndex:

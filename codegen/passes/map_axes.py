@@ -45,7 +45,7 @@ def map_axes(kernel: Kernel, target: Target) -> Kernel:
 
     If the kernel has no chosen schedule, a schedule that needs no sizes is used.
 
-    Raises ValueError for other targets, and for a kernel that is already threaded.
+    Raises ValueError if the target is not a GPU, or if the kernel is already threaded.
     """
     if target.kind != "cuda" or kernel.level != "logical":
         raise ValueError(f"map_axes maps logical kernels for GPUs, not {kernel.level} ones for {target.name}")

@@ -16,7 +16,7 @@ from weft.codegen.passes.rewrite import Rewriter
 
 
 def merge_pointers(kernel: Kernel, same: Mapping[str, tuple[str, int]]) -> Kernel:
-    """Replace the pointers in `same` by other pointers into the same array.
+    """Replace loads through the pointers in `same` by loads through other pointers into the same array.
 
     `same` maps each pointer to the pointer that replaces it, and the distance from that pointer in elements.
     """

@@ -28,8 +28,8 @@ def reduction_identities(combine: Sequence[str], types: Sequence[Any]) -> list[A
     Combining a value with the identity changes no bit. (Products of complex numbers are an exception: as in NumPy, an
     infinite part becomes NaN, and zeros may change their signs.)
 
-    Sums of floats start from -0.0, since 0.0 would turn a sum of -0.0 into 0.0; argmin and argmax from the
-    worst value and the highest index.
+    The identity of float sums is -0.0, since 0.0 would turn a sum of -0.0 into 0.0. argmin and argmax each have two
+    accumulators: the identity of the value, and the highest index.
     """
     found: list[Any] = []
     for name in combine:

@@ -27,11 +27,11 @@ from weft.codegen.passes.rewrite import Rewriter, copy_of
 _EXTENTS = {"block_index": "grid_size", "thread_index": "block_size"}
 # Synchronization points at which several blocks can arrive together.
 _OF_BLOCKS = frozenset({"barrier", "warp_barrier", "shuffle", "shuffle_xor", "vote", "warp_reduce"})
-# Operations through which threads can wait for each other, which depends on the order of execution.
+# Operations by which a thread in a loop may wait for other threads, or may observe the order of execution.
 _WAITS = frozenset({"atomic", "atomic_cas", "call", "clock", "sleep", "fence", "trace", "print", "assembly"})
-_TOGETHER = 4  # iterations of a short loop that a thread executes at once
-_SHORT = 32  # operations of a short loop
-_MOST_TERMS = 48  # indices, sizes and constants from which the start of a loop is computed
+_TOGETHER = 4  # iterations of a short loop that a thread executes before other threads run
+_SHORT = 32  # maximum number of operations of a short loop
+_MOST_TERMS = 48  # maximum number of indices, sizes and constants from which the start of a loop is computed
 _STRAIGHT = frozenset({"load", "store", "offset", "if", "scope", "leave"})
 
 
@@ -61,8 +61,9 @@ class StridedLoop:
 def share_strides(kernel: Kernel) -> Iterator[Kernel]:
     """Yield versions of a kernel in which threads share the counters of strided loops, fastest version first.
 
-    In the first version, all blocks share the counters too, so that the elements of an iteration are adjacent. This
-    requires a loop whose start depends on both the block index and the thread index. No block may wait for another.
+    In the fastest version, all blocks share the counters too, so that the elements of an iteration are adjacent. This
+    version exists only if the start of some loop depends on both the block index and the thread index, and if no block
+    may wait for another.
     """
     if not any(o.opcode == "repeat" for o in kernel.walk()):
         return
@@ -204,9 +205,9 @@ class _Finder:
         return None
 
     def is_counter(self, variable: Value, first: Operation, scope: Operation, inside: list[Operation]) -> bool:
-        """Return whether a variable is only loaded and stored.
+        """Return whether a variable is used only by loads and stores.
 
-        Each load must be in the loop, or between `first` and the loop.
+        Each load must be one of the operations `inside` the loop, or between the store `first` and the loop's `scope`.
         """
         around = set(inside)
         for o in self.uses[variable]:
@@ -278,10 +279,10 @@ def _can_wait(o: Operation) -> bool:
 
 
 def _is_short(repeat: Operation) -> bool:
-    """Return whether a loop body is so short that a thread should execute several iterations at once.
+    """Return whether a thread should execute several iterations of a loop before other threads run.
 
-    It should if the loop is short and changes only the thread's own variables, such as a sum, or integers by atomics
-    whose order does not matter, such as the counts of a histogram.
+    It should if the loop has few operations, and changes only the thread's own variables, such as a sum, or integers by
+    atomics whose order does not matter, such as the counts of a histogram.
 
     Each thread then has several memory reads in flight, and loads and stores its variables less often.
     """

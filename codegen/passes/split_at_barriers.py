@@ -59,7 +59,7 @@ class Run:
             yield from o.operands
 
     def everything(self) -> Iterator[Operation]:
-        """Yield all operations between two synchronization points, including nested operations."""
+        """Yield all operations of the run, including nested operations and the synchronization points at its ends."""
         yield from self.receives
         yield from program_order(self.operations)
         yield from self.sends
@@ -142,7 +142,10 @@ class BarrierSplit:
 
 
 def split_at_barriers(kernel: Kernel) -> BarrierSplit | None:
-    """Split a kernel at its synchronization points, or return None if threads may diverge at one of them."""
+    """Split a kernel at its synchronization points, or return None if that is impossible.
+
+    It is impossible if, for example, threads may diverge at one of them, or a warp operation excludes some lanes.
+    """
     uniform = of_block = find_uniform(kernel)
     if kernel.attributes.get("in_step") == "grid":
         of_block = find_uniform(replace(kernel, attributes={**kernel.attributes, "in_step": "block"}))
@@ -174,7 +177,7 @@ def _with_shared_variables(kernel: Kernel, made: BarrierSplit, loops: list[Opera
 
 
 def is_pure(operation: Operation) -> bool:
-    """Return whether an operation has no side effects and depends only on its operands."""
+    """Return whether an operation has no side effects, and depends only on its operands and its thread's indices."""
     return operation.opcode in _PURE or operation.opcode not in STRUCTURAL
 
 
@@ -450,7 +453,7 @@ class _Flow:
         self.memory()
 
     def cost(self, value: Value) -> int | None:
-        """Return the cost of recomputing a value, or None if the cost is too high."""
+        """Return the cost of recomputing a value, or None if that is impossible or too expensive."""
         if value not in self.run_of or value in self.made.local_operations:
             return 0
         if value not in self.costs:

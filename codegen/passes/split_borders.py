@@ -2,10 +2,10 @@
 
 In: a logical kernel with lanes, for a CPU, with choices (`if`) by the position of a parallel loop's index, which have
 the ``likely`` attribute. Out: a loop with inner loops tests once per index whether all choices have their likely
-results. An innermost loop with one choice becomes two loops without it. With several choices, it becomes three: the
-indices before the likely range, the range without choices, and the indices after it. The only loop of a kernel runs in
-blocks, and the choices are tested once per block. Invariant: each index is visited once, in order, and an omitted
-choice has the result that its branch had.
+results. An innermost loop whose choices depend on one comparison becomes two loops without choices. With several
+comparisons, it becomes three: the indices before the likely range, the range without choices, and the indices after it.
+If a kernel has only one loop, the loop runs in blocks, and the choices are tested once per block. Invariant: each index
+is visited once, in order, and an omitted choice has the result that its branch had.
 """
 
 from __future__ import annotations
@@ -107,7 +107,7 @@ class _Splitter(Copier):
         return [condition] if made.opcode in _COMPARISONS else []
 
     def loop(self, operation: Operation, likely: dict[Value, bool]) -> None:
-        """Split a loop into ranges of its index, in one of which all comparisons in `likely` have their usual results."""
+        """Split a loop so that parts of it need not test the comparisons in `likely`, or copy an unsupported loop."""
         if any(o.opcode == "for" for o in program_order(operation.regions[0].operations)):
             self.split_by_branch(operation, likely)
         elif operation not in self.kernel.body.operations:
@@ -215,9 +215,9 @@ class _Splitter(Copier):
     def split_in_ranges(self, operation: Operation, likely: dict[Value, bool]) -> None:
         """Rewrite an innermost loop as three loops: before, within and after the usual range.
 
-        With one comparison, there are two loops without choices. Otherwise, the first and the last loop are not
-        vectorized, and the three loops run only if the first and the last are short. If they are long, the loop runs as
-        a whole.
+        With one comparison, there are only two loops, both without choices. Otherwise, the first and the last loop are
+        not vectorized, and the three loops run only if the first and the last are short. If they are long, the loop
+        runs as a whole.
         """
         b, (start, stop) = self.builder, map(self.new, operation.operands)
         low, high = self.bounds(likely)

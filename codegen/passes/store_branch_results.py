@@ -1,8 +1,8 @@
 """Replacement of the results of branches by variables, if the branches contain synchronization points.
 
-In: a threaded kernel. Out: the kernel in which no `if` around a synchronization point has results. The regions of such
-an `if` store their results to `local` variables, which are loaded after the `if`. Such an `if` can be executed once for
-all threads of a block, although its results differ between threads.
+In: a threaded kernel. Out: the kernel in which no `if` around a synchronization point has results, unless one of the
+results is a pointer. The regions of the `if` store their results to `local` variables, which are loaded after the `if`.
+The `if` can then be executed once for all threads of a block, although its results differ between threads.
 """
 
 from __future__ import annotations

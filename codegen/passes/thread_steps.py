@@ -112,7 +112,7 @@ class ThreadSteps:
     def strides(self, operations: Iterable[Operation]) -> list[Step]:
         """Return the strides, between adjacent threads, of all accesses to shared or global memory.
 
-        A stride of one element is "contiguous".
+        A stride of one element is "contiguous". Other constant strides are in bytes.
         """
         accesses = [o for o in operations if o.opcode in _ACCESSES and o.operands[0] not in self.uniform.roots]
         found = [(self._moved(*o.operands[:2]), o.operands[0].element.itemsize) for o in accesses]
@@ -142,8 +142,8 @@ class ThreadSteps:
 def innermost_axis(kernel: Kernel, uniform: Uniformity) -> int:
     """Return the axis of the block along which the innermost loop should run: 1 (y) or 0 (x).
 
-    The axis is y if more accesses are contiguous along y, as in ``x, y = cuda.grid(2); out[x, y] = ...``. Warps are
-    numbered along x.
+    The axis is y if more accesses are contiguous along y than along x, as in ``x, y = cuda.grid(2); out[x, y] = ...``.
+    If the kernel has warp operations, the axis is x, along which the lanes of a warp are numbered.
     """
     operations = list(program_order(kernel.body.operations))
     if any(o.opcode in SYNCHRONIZATION and o.opcode != "barrier" for o in operations):

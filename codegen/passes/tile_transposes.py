@@ -17,15 +17,13 @@ from weft.codegen.passes.rewrite import copy_of
 
 MOST_TILES = 4  # maximum number of tiles in a kernel
 MOST_SIZE = 256
-AHEAD = 3  # rows of a tile that are prefetched: the hardware prefetcher restarts in each row
+AHEAD = 3  # prefetch distance in rows of a tile: the hardware prefetcher restarts in each row
 ROOM = 256 << 10  # maximum number of bytes of a kernel's tiles
 SHORT_STEPS = range(-4, 5)  # strides in elements of loads without a tile: whole vectors are loaded and shuffled
 
 
 def tile_size(itemsizes: Sequence[int]) -> int:
-    """Return the number of rows and columns of a square tile.
-
-    It depends on the item sizes of the arrays in the tile.
+    """Return the number of rows and columns of square tiles, given the item size of each tile's array.
 
     A row of a tile has at most a kilobyte, and all tiles fit into a core's L2 cache.
     """
@@ -38,7 +36,8 @@ def tile_size(itemsizes: Sequence[int]) -> int:
 def tile_transposes(kernel: Kernel) -> Kernel:
     """Tile each pair of nested loops that benefits from tiling.
 
-    The kernel's ``grain`` attribute is the granularity of the outermost loop's chunks.
+    If an outermost loop is tiled, its tile size becomes the kernel's ``grain`` attribute: the granularity of the chunks
+    into which CPU threads divide the loop.
     """
     nests = _nests(kernel.body, [])
     for block, outer in nests:
@@ -55,7 +54,7 @@ def tile_transposes(kernel: Kernel) -> Kernel:
 
 
 def _nests(block: Block, found: list[tuple[Block, Operation]]) -> list[tuple[Block, Operation]]:
-    """Return the parallel loops in a block and its nested blocks, each with the block that contains it."""
+    """Add the parallel loops in a block, and those inside them, to `found`, each with the block that contains it."""
     for operation in block.operations:
         if operation.opcode == "for" and operation.attributes["role"] == "parallel":
             found.append((block, operation))

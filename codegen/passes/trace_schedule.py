@@ -86,7 +86,7 @@ class _Tracer(Rewriter):
         builder.emit("trace", operands, (np.dtype(bool),), site=len(self.sites) - 1, align=site.align)
 
     def array(self, pointer: Value) -> Value:
-        """Return the parameter of the array that a pointer points into."""
+        """Return the parameter, or the shared array, that a pointer points into."""
         while pointer in self.arrays:
             pointer = self.arrays[pointer]
         return pointer

@@ -98,8 +98,8 @@ class _Unroller(Copier):
     def operation(self, operation: Operation) -> None:
         """Copy an operation, or emit the iterations of a short loop one after another.
 
-        If no load follows a store in the loop, the stores of all iterations come last: no iteration reads what another
-        iteration writes.
+        If no load follows a store in the loop, the stores of all iterations come last, since no iteration reads what
+        another iteration writes.
         """
         if len(self.builder.blocks) == 1 or not _is_short(operation, self.known, self.roles):
             self.emit_copy(operation)

@@ -23,7 +23,8 @@ Sum = tuple[dict[int, int], int]
 _LARGEST_STEP = 1 << 32
 _NESTED = 5  # maximum number of sums that are tried, each with the variables of fewer loops
 
-# A sum of int64 with a smaller absolute value, and a valid index, did not overflow: axes have fewer than 2**62 elements.
+# If the exact value of an int64 sum is at most this, and the computed sum is a valid index, the sum did not overflow:
+# axes have fewer than 2**62 elements.
 _SAFE = 2**63 + 2**62
 
 
@@ -105,7 +106,8 @@ class _Signs(FactWalk):
     def is_positive(self, step: Value, wide: bool) -> bool:
         """Return whether the step of a loop is known to be positive and small.
 
-        A small int32 step is 1. `wide` is true for int64 steps.
+        `wide` is true for int64 steps, which may be sizes of the grid or constants of at most 2**32. An int32 step must
+        be the constant 1.
         """
         maker = self.conditions.makers.get(step)
         if maker is not None and maker.opcode == "constant":

@@ -2,10 +2,11 @@
 
 Each launch makes the decisions that `rows.py` makes at compile time for one length.
 
-In: a logical kernel whose items are loops over one row, and an `AnyRows`. Out: the threaded kernel. A block has as many
-rows as its threads allow. There are three code paths: for rows that are kept in registers, for rows that each loop
-reads again from memory, and for short rows. Each launch selects one of them. Rows of whole vectors (given by
-``multiples``) have separate code. The code for other rows is smaller, since it reads the row again for each loop.
+In: a logical kernel whose items are loops over one row, and an `AnyRows`. Out: the threaded kernel. A block processes
+as many rows at a time as its threads allow. There are three code paths: for rows that are kept in registers, for rows
+that each loop reads again from memory, and for short rows. Each launch selects one of them. Rows of whole vectors
+(given by ``multiples``) have separate code. The code for other rows is smaller, since it reads the row again for each
+loop.
 
 Invariant: the tree of a reduction is that of `rows.py`, or of `reductions.py` below 64 elements.
 """

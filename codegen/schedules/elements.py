@@ -142,8 +142,8 @@ def _write_planes(kernel: Kernel, nest: Nest) -> Kernel:
 def along_row(nest: Nest) -> int:
     """Return the maximum number of threads along a row.
 
-    The number is the size of a block, or less if an operand is contiguous across rows. The height of a tile then covers
-    whole 32-byte sectors of that operand's columns.
+    The number is the size of a block, or less if an operand is contiguous along columns. The height of a tile then
+    covers whole 32-byte sectors of that operand's columns.
     """
     if len(nest.levels) < 2:
         return GPU.block

@@ -84,10 +84,10 @@ class LaneWriter:
     def slot_within(
         self, base: Value | None, offset: Value, length: Value, there: Value | None = None, *, whole: bool = False
     ) -> Slot:
-        """Return the elements at `offset` from `base`, which are valid if `offset` is less than `length`.
+        """Return a `Slot` of adjacent elements, the first of which is at `offset` from `base`.
 
-        `length` elements can be read, or `there` elements if `there` is given. With `whole`, the lanes of a slot are
-        either all valid or all invalid.
+        An element is valid if its offset is less than `length`. `length` elements can be read, or `there` elements if
+        `there` is given. With `whole`, the lanes of the slot are either all valid or all invalid.
         """
         w = self.w
         there = length if there is None else there

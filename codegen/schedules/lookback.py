@@ -70,7 +70,7 @@ class Shared:
 def share_rows(kernel: Kernel, sizes: Mapping[str, int]) -> Shared | None:
     """Return a scan kernel with look-back descriptors, so that several blocks share a row.
 
-    Return None if there are no scans along rows longer than a tile.
+    Return None if there are no scans along rows longer than a tile, or if another schedule is better.
 
     Parameters
     ----------

@@ -1,13 +1,14 @@
 """The GPU schedule of pointwise kernels over several loops, such as broadcasts, slices and stencils.
 
 In: a logical kernel without loops in its items, and a `RowPlanes`. Out: the threaded kernel. Adjacent threads process
-adjacent elements along the innermost loop, or adjacent vectors if these are aligned. Each thread computes several rows,
-so that data shared by adjacent rows is read once. A block computes the position of its tile by one division. A thread
-computes its elements without divisions.
+adjacent elements along the innermost loop, or adjacent vectors if these are aligned. In kernels with two loops, a
+thread computes several rows, so that data shared by adjacent rows is read once. A block computes the position of its
+tile by one division. A thread computes its elements without divisions.
 
 The last tiles are shifted back to end at the last row and column. All reads of a thread are therefore valid and at
-constant distances. Elements that another tile also contains are not stored. For arbitrary sizes there is code for
-vectors (given by ``multiples``, with enough rows for a tile) and for single elements, and each launch selects one.
+constant distances. An element that two tiles contain is stored twice only if both compute the same value. For arbitrary
+sizes there is code for vectors (given by ``multiples``, with enough rows for a tile) and for single elements, and each
+launch selects one. The code for single elements does not shift tiles.
 """
 
 from __future__ import annotations
@@ -30,7 +31,7 @@ from weft.codegen.target import Target
 # Minimum number of vectors per row if an operand is contiguous along columns. Shorter rows are better processed side by
 # side.
 LONG = 48
-# Number of rows of a thread, and maximum number of 32-bit registers for their values.
+# Maximum number of rows of a thread.
 ROWS = 4
 
 

@@ -1,7 +1,8 @@
 """The GPU schedule of reductions in which several threads of a block share each reduction.
 
-A block of T threads processes X items at a time with Y = T / X threads each. X and Y are powers of two that depend on
-the extents, so the tree of a reduction depends only on the shape, never on the size of the grid.
+A block of T threads processes X items (iterations of the parallel loops) at a time with Y = T / X threads each. X and Y
+are powers of two that depend on the extents, so the tree of a reduction depends only on the shape, never on the size of
+the grid.
 
 rows     The reduced elements are contiguous, and the Y threads of an item are adjacent. The threads combine their
          results by shuffles, and across warps (Y = T) through shared memory.
@@ -35,15 +36,16 @@ from weft.codegen.schedules.writer import ThreadWriter
 from weft.codegen.target import Target
 from weft.runtime import RowLimits
 
-# Maximum length of a row that one warp reduces, if there are enough rows to fill a GPU with warps.
+# Maximum length of a row that one warp reduces: `WARP_LENGTH` if at least `MANY_ROWS` rows fill a GPU with warps,
+# otherwise `SHORT_LENGTH`.
 WARP_LENGTH = 1024
 SHORT_LENGTH = 128
 MANY_ROWS = 2048
 # Shorter rows have one thread per ROW_ELEMENTS elements, because a warp per row would mostly wait.
 SHARED_LENGTH = 64
 ROW_ELEMENTS = 8
-# A block processes up to 256 short rows at a time. With more blocks than this, starting the blocks would take longer
-# than continuing.
+# Maximum number of blocks. A block processes up to 256 short rows at a time, and then continues with further rows,
+# which takes less time than starting more blocks.
 MOST_BLOCKS = 1 << 14
 # Iterations of a loop that are in flight at once, and the number of 32-bit registers that they may use.
 UNROLL = 4

@@ -32,7 +32,7 @@ from weft.codegen.schedules.reductions import by_halves, identities, reduce_warp
 from weft.codegen.schedules.writer import ThreadWriter
 from weft.codegen.target import Target
 
-# Row length below which the schedule for any reductions is faster; maximum row lengths for a warp and for a block.
+# Row length below which the schedule for any reductions is faster; maximum row lengths for a warp and for 256 threads.
 LEAST_LENGTH = 64
 WARP_LENGTH = 1024
 BLOCK_LENGTH = 4096

@@ -52,7 +52,7 @@ def find_row_columns(nest: Nest) -> RowColumnNest:
 class RowColumnReduction(EachRow):
     """The parameters of the GPU schedule of row-and-column reductions.
 
-    If the sizes are known, the parameters include the decision of `rows.py` for each row.
+    They are those of `EachRow`, and have their default values until the sizes are known.
     """
 
 

@@ -3,7 +3,7 @@
 In: a logical kernel whose last two loops are contiguous in different operands, and a `TransposedTiles`. Out: the
 threaded kernel. The threads of a block load a square of each transposed operand along that operand's memory into
 shared memory, synchronize, and continue along the other operands' memory. Accesses to shared memory have no bank
-conflicts: a row of the square is one element longer, and a warp covers eight vectors of four rows.
+conflicts: a row of the square is one element longer, and a warp covers eight vectors in each of four rows.
 """
 
 from __future__ import annotations
@@ -23,7 +23,7 @@ from weft.codegen.schedules.rows import REGISTER_AIMS
 from weft.codegen.schedules.writer import ThreadWriter
 from weft.codegen.target import Target
 
-# Tile sides in elements, by the size of an element; and the side if vectors are not aligned.
+# Tile sides in elements, by the size of an element in bytes; and the side if vectors are not aligned.
 SIDES = {1: 64, 2: 64, 4: 64, 8: 32}
 SINGLE_SIDE = 32
 
@@ -141,7 +141,7 @@ class _Tile:
         if self.lanes == 1:
             self.near, self.far, self.apart = lane, warp, GPU.block // self.side
             return
-        # a warp has eight vectors of four rows, and two warps are side by side
+        # a warp has eight vectors in each of four rows, and two warps are side by side
         pair, left = w.split(warp, 2)
         row, vector = w.split(lane, 8)
         across = self.side // self.lanes
