@@ -1,9 +1,9 @@
 """LLVM text of the scheduler that runs the threads of a block as coroutines.
 
 A thread's record contains its state. In: a block's threads, all runnable (`READY`). Out: 0 if all threads have ended, 1
-if the remaining threads wait at a grid barrier, 2 if no thread can continue. Invariant: the threads that wait at the
-same synchronization point for each other (a group) become runnable together. At this time, the values that the threads
-of a warp contribute are copied. A fast thread therefore cannot overwrite a value before a slow thread has read it.
+if the remaining threads wait at a grid barrier, 2 if no thread can continue. Invariant: threads that wait for each
+other at a synchronization point (a group) become runnable together. At this time, the values that the threads of a warp
+contribute are copied. A fast thread therefore cannot overwrite a value before a slow thread has read it.
 """
 
 from __future__ import annotations

@@ -51,7 +51,7 @@ class SplitEmitter(BarrierEmitter):
     # -- the module -----------------------------------------------------------------------------
 
     def emit(self) -> str:
-        """Emit the entry function, and everything that it calls or uses."""
+        """Return the text of a module with the entry function, and everything that it calls or uses."""
         dialect = self.dialect
         dialect.begin(self)
         if not self.grid_in_step:
@@ -221,8 +221,8 @@ class SplitEmitter(BarrierEmitter):
     def limits_of(self, guards: RunGuards, taken: tuple[str, str] | None, before: str) -> Range:
         """Return a function that emits, for an axis, the range of thread indices that have work.
 
-        A thread's number in the block, plus `before`, is the thread's number among the threads in step, which `taken`
-        limits.
+        `taken` is the range of thread numbers to which the result is limited, or None. The number of a thread is
+        `before` plus its number in the block.
         """
 
         def limits(axis: int) -> tuple[str, str, str]:
@@ -267,7 +267,7 @@ class SplitEmitter(BarrierEmitter):
         return ends[0], self.call(f"llvm.smax.{kind}", kind, [(kind, ends[1]), (kind, ends[0])])
 
     def poison_shared(self) -> None:
-        """Emit code that fills shared memory with a fixed byte, to hide the values of the previous block."""
+        """Emit code that fills static shared memory with a fixed byte, to hide the values of the previous block."""
         for operation in self.dialect.shared:
             address, size = self.environment[operation.results[0]].text, operation.attributes["count"]
             size *= operation.results[0].element.itemsize
@@ -276,7 +276,7 @@ class SplitEmitter(BarrierEmitter):
     # -- steps ----------------------------------------------------------------------------------
 
     def block(self, block: Block) -> list[Value]:
-        """Emit a block of kernel IR, which may contain synchronization points."""
+        """Emit a block of kernel IR, which may contain synchronization points, and return the values that it yields."""
         steps = self.split.steps.get(block)
         if steps is None:
             return super().block(block)
@@ -478,7 +478,8 @@ class SplitEmitter(BarrierEmitter):
 def emit_split(kernel: Kernel, target: Target, split: BarrierSplit) -> tuple[str, set[str], list[str]]:
     """Emit a kernel as loops over its threads.
 
-    Return the LLVM text, the external symbols that it calls, and the names of its synchronization points.
+    Return the LLVM text, the external symbols that it calls, and the names of those synchronization points at which
+    the code checks that no lanes of a warp are missing.
     """
     dialect = GridDialect(target)
     emitter = SplitEmitter(kernel, dialect, split)

@@ -154,7 +154,7 @@ def store(emitter: Emitter, operation: Operation) -> bool:
 
 
 def _hint(operation: Operation) -> str:
-    """Return the cache operator of a load or a store, or "" for none. Only global memory has cache operators."""
+    """Return the cache operator of a load or a store, or "" for none. Only accesses to global memory have one."""
     space = operation.operands[0].type.space  # type: ignore[union-attr]
     return operation.attributes.get("hint", "") if space == "global" else ""
 

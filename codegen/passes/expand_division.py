@@ -43,8 +43,8 @@ from weft.codegen.kernel_ir.builder import KernelBuilder
 from weft.codegen.kernel_ir.operation import Block, Kernel, Operation, Value
 from weft.codegen.passes.rewrite import Replaced, Rewriter
 
-# Number of quotients or roots that share a branch. Their operands stay in registers until the branch is
-# taken, so larger groups would need more registers.
+# Maximum number of roots, or of quotients with different divisors, that share a branch. Their operands stay in
+# registers until the branch is taken, so larger groups would need more registers.
 _TOGETHER = 4
 _LEAST = 2.0**-100  # from this size on, the remainder of a dividend or of a radicand is exact
 _NORMAL = 2.0**-126
@@ -173,7 +173,7 @@ class _Writer:
         return self.choose(good, lambda: found, self.wide_quotients, pairs)
 
     def narrow_quotient(self, a: Value, b: Value) -> Value:
-        """Return a/b in float32 for float16 values, 16-bit integers or constants of moderate size.
+        """Return a/b in float32 for float16 values, integers of at most 16 bits, and constants of moderate size.
 
         The quotient can neither overflow nor underflow.
 

@@ -29,7 +29,7 @@ def can_merge_blocks(kernel: Kernel, operations: list[Operation], axis: int) -> 
 
 
 class _Positions:
-    """Analysis of whether a kernel uses thread and block indices only to compute grid positions."""
+    """Analysis of whether a kernel uses the thread and block indices along an axis only to compute grid positions."""
 
     def __init__(self, kernel: Kernel, operations: list[Operation], axis: int) -> None:
         self.axis = axis
@@ -41,7 +41,7 @@ class _Positions:
                 self.users.setdefault(value, []).append(o)
 
     def are_complete(self) -> bool:
-        """Return whether all thread and block indices are used only to compute grid positions.
+        """Return whether the thread and block indices along the axis are used only to compute grid positions.
 
         A grid position is the start of the block plus the thread index.
         """

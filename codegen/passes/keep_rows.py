@@ -1,9 +1,9 @@
 """Storage of values that several loops over a row use, so that each value is computed only once.
 
 In: a logical kernel. `describe_rows` gives the kernel the ``kept`` attribute if its rows are short enough, and
-`keep_rows` runs after lanes are chosen. Out: the first loop also stores, in thread-local memory, the values that later
-loops would recompute, and the later loops load them. Invariant: a kept value depends on nothing that the kernel has
-written, and is computed by the same operations.
+`keep_rows` runs after lanes are chosen. Out: the first loop that computes a value which later loops would recompute
+also stores it in thread-local memory, and the later loops load it. Invariant: a kept value depends on nothing that the
+kernel has written, and is computed by the same operations.
 """
 
 from __future__ import annotations
@@ -23,7 +23,7 @@ WORTH = 16  # minimum number of instructions whose recomputation costs more than
 
 @dataclass(frozen=True, slots=True)
 class _Row:
-    """Several loops in one block over the same row, with the values that the first loop stores.
+    """Several loops in one block over the same row, with the values that are stored for later loops.
 
     `kept` maps each value to the values that recompute it in later loops.
     """
@@ -50,7 +50,7 @@ def describe_rows(kernel: Kernel, sizes: Mapping[str, int]) -> Kernel:
 
 
 def keep_rows(kernel: Kernel) -> Kernel:
-    """Store values that several loops over a row need, so that only the first loop computes them.
+    """Store values that several loops over a row need, so that only one of the loops computes each value.
 
     The ``kept`` attribute gives the rows that are short enough.
     """

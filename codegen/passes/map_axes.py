@@ -10,9 +10,9 @@ per_block, most_blocks
            The useful number of blocks is min(ceil(points of the launch domain / per_block), most_blocks). Any other
            number gives the same result, since blocks continue at the stride of the grid. With most_blocks 0, each
            block processes only its own items, so all blocks must run.
-row_limits, column_lanes
-           For kernels whose launches choose how many threads share a row or are side by side: the limits of the number
-           of threads that share a row (a `RowLimits`, or empty), and the number of columns per thread (or 0).
+row_limits A `RowLimits` if each launch chooses how many threads share a row, otherwise empty.
+column_lanes
+           0, or the number of columns per thread if each launch chooses how many threads process adjacent columns.
 
 The threaded kernel uses one axis (0) of blocks and threads. Control flow around barriers is uniform in the block, and
 control flow around shuffles is uniform in the warp. The conditions of this control flow depend only on shapes. The tree

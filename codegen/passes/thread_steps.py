@@ -143,7 +143,8 @@ def innermost_axis(kernel: Kernel, uniform: Uniformity) -> int:
     """Return the axis of the block along which the innermost loop should run: 1 (y) or 0 (x).
 
     The axis is y if more accesses are contiguous along y than along x, as in ``x, y = cuda.grid(2); out[x, y] = ...``.
-    If the kernel has warp operations, the axis is x, along which the lanes of a warp are numbered.
+    It is x if the kernel has synchronization points other than `barrier`, since the lanes of a warp are numbered along
+    x.
     """
     operations = list(program_order(kernel.body.operations))
     if any(o.opcode in SYNCHRONIZATION and o.opcode != "barrier" for o in operations):

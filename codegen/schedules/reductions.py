@@ -70,7 +70,7 @@ class Team:
     def first(self, w: ThreadWriter) -> Value:
         """Return whether this thread is the first of the threads that share an iteration of the parallel loops.
 
-        Threads beyond the last point are never first.
+        Threads without an iteration are never first.
         """
         assert self.active is not None
         return w.both(self.active, w.test("equal", self.part, 0))
