@@ -1,6 +1,7 @@
 """Synchronization points of kernels that run as loops over threads.
 
-Each thread contributes a value. A common computation follows, and each thread receives a result.
+Except at plain barriers, each thread contributes a value. A common computation follows, and each thread receives a
+result.
 
 In: synchronization points that all threads of a block reach, or all threads of a branch. Out: code at the end of a
 run, between runs, and at the start of the next run. Invariant: each synchronization point has its own arrays.

@@ -193,7 +193,7 @@ def _unit_accesses(operation: Operation, depth: int) -> int:
 
     Contiguous accesses and small positive strides raise the score, large and unknown strides lower it. Each access
     is weighted by its depth. The score is at least 1 for a rounding reduction, and for a loop with an expensive math
-    function and such accesses of any kind.
+    function and any of these accesses.
     """
     steps = _steps(operation)
     unit = other = math = 0

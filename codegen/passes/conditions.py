@@ -283,12 +283,7 @@ class FactWalk:
         self._left: dict[str, Facts | None] = {}  # label of an open scope -> the facts where it is left
 
     def visit(self, o: Operation, facts: Facts) -> None:
-        """Process an operation.
-
-        Subclasses override this method.
-
-        It is called before the operations in the operation's regions are visited.
-        """
+        """Process an operation, before the operations in its regions. Subclasses override this method."""
         raise NotImplementedError
 
     def block(self, operations: Iterable[Operation], facts: Facts | None) -> Facts | None:

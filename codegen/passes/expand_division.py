@@ -252,7 +252,7 @@ class _Writer:
         return self.b.cast(self.fma(wide, high, self.b.op("multiply", wide, low)), _FLOAT32)
 
     def wide_reciprocal(self, b: Value) -> tuple[Value, Value]:
-        """Return two float64 numbers whose sum is 1/b within 2^-59.
+        """Return two float64 numbers whose sum is 1/b with a relative error of at most 2^-59.
 
         They have the same sign, so that an infinite dividend gives infinity.
         """

@@ -1,7 +1,8 @@
 """Analysis of which elements of each operand one iteration of a kernel's outermost loop reads.
 
-In: a logical kernel. Out: the operands of which iteration i reads only elements i * n to (i + 1) * n, and n for each of
-them. Invariant: an operand is listed only if this holds for all of its accesses, and if all of them are loads.
+In: a logical kernel. Out: the operands of which iteration i reads only elements from i * n to (i + 1) * n - 1, and n
+for each of them. Invariant: an operand is listed only if this holds for all of its accesses, and if all of them are
+loads.
 """
 
 from __future__ import annotations

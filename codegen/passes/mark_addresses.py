@@ -1,8 +1,8 @@
 """Marking of index arithmetic that cannot overflow.
 
-In: a threaded kernel. Out: sums, differences, products and casts whose results are only used as indices of accesses
-have the ``nowrap`` attribute. Every valid index of a kernel's array fits the kernel's index dtype, and any other index
-is outside the array. LLVM then sees that loops over threads access memory contiguously.
+In: a threaded kernel. Out: sums, differences, products and casts from int64 whose results are only used as indices of
+accesses have the ``nowrap`` attribute. Every valid index of a kernel's array fits the kernel's index dtype, and any
+other index is outside the array. LLVM then sees that loops over threads access memory contiguously.
 """
 
 from __future__ import annotations

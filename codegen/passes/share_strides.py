@@ -1,4 +1,4 @@
-"""Rewriting of strided loops, so that all threads of a block run each iteration together.
+"""Rewriting of strided loops, so that all threads of a block or of the grid run each iteration together.
 
 In: a threaded kernel for the host. Out: versions of the kernel in which a loop such as
 ``for i in range(cuda.grid(1), n, cuda.gridsize(1))`` has one counter for all threads, which starts at the first

@@ -165,8 +165,8 @@ def _with_shared_variables(kernel: Kernel, made: BarrierSplit, loops: list[Opera
 
     Only variables that outlive a run are shared.
 
-    Such a variable, for example the distance in a scan, then needs no array with one element per thread. If this needs
-    more runs, return `made`, the split with separate variables.
+    Such a variable, for example the distance in a scan, then needs no array with one element per thread. If the new
+    split has more runs, return `made`, the split with separate variables.
     """
     shared = [v for v in made.kept if v in made.single and v not in made.uniform.varying]
     splitter = _Splitter(kernel, made.uniform, made.axis)

@@ -1,8 +1,8 @@
 """Instrumentation of fused kernels: a `trace` before every access to global or shared memory and every synchronization.
 
-In: a kernel after `map_axes`, with nothing left to expand. Out: the kernel with the attributes ``trace`` (words of an
-event) and ``traced`` (a `TraceSite` for each site, as a plain tuple). Invariant: the first of several accesses
-that a GPU executes as one has the alignment of the whole access.
+In: a kernel after `map_axes`, with nothing left to expand. Out: the kernel with the attributes ``trace`` (number of
+words of an event) and ``traced`` (a `TraceSite` for each site, as a plain tuple). Invariant: the first of several
+accesses that a GPU executes as one has the alignment of the whole access.
 """
 
 from __future__ import annotations

@@ -6,8 +6,9 @@ the grid.
 
 rows     The reduced elements are contiguous, and the Y threads of an item are adjacent. The threads combine their
          results by shuffles, and across warps (Y = T) through shared memory.
-columns  The items are contiguous: X adjacent threads have X items, and the threads of an item are X apart. The threads
-         combine their results through shared memory: the upper half into the lower half, until one thread is left.
+columns  The items are contiguous: X adjacent threads process X items, and the threads of an item are X apart. The
+         threads combine their results through shared memory: the upper half into the lower half, until one thread is
+         left.
 """
 
 from __future__ import annotations
