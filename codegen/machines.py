@@ -21,13 +21,14 @@ class Machine:
     ----------
     kind : {"cpu", "gpu"}
     row_length : int
-        Longest row that a kernel reads more than once without splitting it among CPU threads or GPU blocks.
+        Longest row that a kernel reads again after reducing it, if there are too few rows for all threads. Longer rows
+        are split among CPU threads or GPU blocks.
     pair_bytes, steps_bytes : int
-        Minimum number of bytes for which two reductions share a kernel that reads them once, and minimum traffic of a
-        time step for which a kernel computes several steps. Fewer bytes stay in a cache anyway.
+        Minimum number of bytes that two reductions must both read to share a kernel, and minimum traffic of a time step
+        for which a kernel computes several steps. Fewer bytes stay in a cache anyway.
     steps : tuple of int
-        Numbers of time steps that one kernel may compute, in the order in which they are tried. Steps that write
-        borders are included.
+        Maximum numbers of time steps per kernel, in the order in which they are tried. Steps that write borders are
+        included.
     warp, block, wide_block : int
         Threads per warp, per block of most kernels, and per block that processes a long row.
     blocks, threads : int

@@ -27,8 +27,8 @@ from weft.codegen.passes.index_steps import program_order
 from weft.codegen.passes.split_at_barriers import BarrierSplit, Run
 from weft.codegen.target import Target
 
-LONGEST_STRIDE = 64  # bytes between the accesses of adjacent threads of merged blocks
-MOST_MERGED = 1 << 16  # number of threads of merged blocks between two interrupt polls
+LONGEST_STRIDE = 64  # maximum number of bytes between the accesses of adjacent threads of merged blocks
+MOST_MERGED = 1 << 16  # approximate maximum number of threads of merged blocks, between two interrupt polls
 
 
 class SplitEmitter(BarrierEmitter):

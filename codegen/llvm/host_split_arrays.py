@@ -15,7 +15,7 @@ from weft.codegen.llvm.host_grid import GROUP, GridDialect
 from weft.codegen.passes.split_at_barriers import WARP, BarrierSplit, Branch
 from weft.codegen.passes.thread_steps import ThreadSteps
 
-IN_CACHE = 1 << 17  # bytes of the arrays and the shared memory of a group of blocks
+IN_CACHE = 1 << 17  # maximum bytes of the arrays and the shared memory of a group of several blocks
 PADDING = 1 << 8  # bytes before the first array and after the last one, for values of 32 lanes
 NOTE = f", !llvm.access.group {GROUP}"
 
@@ -48,12 +48,12 @@ class ArrayEmitter(Emitter):
         self.stored_results: dict[Operation, list[str]] = {}
         self.own: dict[Value, str] = {}  # `local` -> memory that the threads use one after another
         self.masks: dict[Branch, str] = {}  # branch -> one byte per thread: whether the thread takes the branch
-        # branch -> the first thread that takes it, and the number after the last one, i64
+        # branch -> start and end of a range of whole warps that contains all threads that take the branch, i64
         self.ranges: dict[Branch, tuple[str, str]] = {}
         self.sites: list[str] = []  # names of the synchronization points that may fail
         self.gone = ""  # one byte per thread: whether the thread has left the kernel
         self.block_number = ""  # i64
-        self.linear = ""  # position of the thread in the loops over the threads, i64
+        self.linear = ""  # number of the current thread, i64
         self.here: set[Value] = set()  # values that are available in the open run
 
     def array(self, bytes_each: int) -> str:

@@ -19,7 +19,7 @@ from weft.codegen.llvm.host_grid import range_loop
 from weft.codegen.llvm.host_split_arrays import NOTE, ArrayEmitter, memory_of
 from weft.codegen.passes.split_at_barriers import Branch
 
-MASK = "i256"  # the bytes of the threads of a warp in the mask of a branch
+MASK = "i256"  # type of the bytes of a branch's mask that belong to the threads of a warp
 ALL_LANES = int.from_bytes(b"\1" * 32)
 
 

@@ -12,7 +12,7 @@ from weft.codegen.kernel_ir.operation import Operation
 from weft.codegen.llvm.emit_text import Item, Writer, wide
 from weft.runtime import read_llvm
 
-MOST_LANES = 16  # lanes of a transposed vector: the same number of vectors is in registers at once
+MOST_LANES = 16  # maximum number of lanes of a vector, and of vectors that are in registers at once
 
 
 def emit_transposed(emitter: Writer, operation: Operation, vector_bytes: int) -> None:

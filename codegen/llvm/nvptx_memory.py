@@ -68,7 +68,7 @@ def atomic(emitter: Emitter, operation: Operation) -> None:
     kind, text = scalar_type(dtype), emitter.scalar_of(operation.operands[2])
     name = ATOMICS[operation.attributes["kind"]]["iuf".index(dtype.kind)]
     if name == "fsub":
-        # GPUs have an atomic add, but would subtract in a loop
+        # GPUs have an atomic add of floats. For a subtraction, LLVM would emit a loop.
         name, text = "fadd", emitter.line(f"fneg {kind} {text}")
     scope = operation.attributes.get("scope", "device")
     if scope == "system" and name == "sub":

@@ -182,7 +182,7 @@ def heaviside(b: KernelBuilder, x: Value, at_zero: Value) -> Value:
 def _gcd(b: KernelBuilder, x: Value, y: Value) -> Value:
     """Return the greatest common divisor by Euclid's algorithm, with enough steps for all integers of this width."""
     a, c = (b.op("absolute", v) if v.dtype.kind == "i" else v for v in (x, y))
-    # (Euclid's algorithm takes at most one step less: 92 divisions for 64-bit numbers)
+    # (one step more than Euclid's algorithm takes at most, for example 92 divisions for 64-bit numbers)
     steps = b.constant({1: 13, 2: 24, 4: 47, 8: 93}[x.dtype.itemsize])
     unsigned = np.dtype(f"u{x.dtype.itemsize}")
     with b.loop(steps, "serial", initial=[b.cast(a, unsigned), b.cast(c, unsigned)]) as loop:

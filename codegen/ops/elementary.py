@@ -109,7 +109,7 @@ def _ldexp(b: KernelBuilder, x: Value, exponent: Value) -> Value:
     """Return x * 2**exponent, computed by three multiplications. At most one of them rounds."""
     n = b.cast(exponent, np.int64)
     limits = np.finfo(x.dtype)
-    # a multiplication that another one follows keeps all bits of a result that is not 0
+    # unless the final result is 0, all multiplications before the last one are exact
     limit, further = limits.maxexp - 2, limits.nmant + 1 - (limits.maxexp - 2)
     result = x
     for _ in range(3):

@@ -73,7 +73,7 @@ class Implications:
             if o.opcode == "leave":
                 return False
             for value in () if o.opcode == "load" else o.results:
-                self.number(value)  # in program order, so that chains of any length take no recursion
+                self.number(value)  # in program order, so that chains of any length need no recursion
             variable = o.operands[0] if o.operands and o.operands[0] in self._variables else None
             if variable is not None and o.opcode == "store":
                 held[variable] = o.operands[2]

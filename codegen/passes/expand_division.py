@@ -167,7 +167,7 @@ class _Writer:
         good = self.all_hold(
             condition
             for (a, _), q in zip(pairs, found, strict=True)
-            # an infinity or a NaN in a step makes q NaN
+            # an infinite or NaN intermediate result makes q NaN
             for condition in (self.is_least(a, _LEAST), self.is_least(q, 2 * _NORMAL))
         )
         return self.choose(good, lambda: found, self.wide_quotients, pairs)

@@ -118,7 +118,7 @@ def _number(kernel: Kernel) -> dict[Value, object]:
     for o in program_order(kernel.body.operations):
         for block in o.regions:
             numbers.update((v, v) for v in block.parameters)
-            # only of innermost loops: a loop around them is at another element of the row
+            # only in innermost loops: the index of a loop around them denotes another element of the row
             innermost = not any(inner.regions for inner in block.operations)
             if innermost and o.opcode == "for" and o.attributes["role"] == "reduce":
                 numbers[block.parameters[0]] = "point"

@@ -12,7 +12,7 @@ from weft.codegen.kernel_ir.operation import STRUCTURAL, Kernel, Operation, Poin
 from weft.codegen.passes.conditions import is_signed
 from weft.codegen.passes.split_at_barriers import is_pure
 
-LONGEST_BLOCK, LONGEST_GRID = 1 << 10, 1 << 41  # threads along an axis
+LONGEST_BLOCK, LONGEST_GRID = 1 << 10, 1 << 41  # maximum numbers of threads along an axis
 # Largest values along each axis, according to CUDA's launch limits.
 _LARGEST = {
     "thread_index": (1023, 1023, 63),
@@ -42,7 +42,7 @@ class LinearIndex:
         self._axes: dict[Value, tuple[frozenset[int], int] | None] = {}
         self._largest: dict[Value, int] = {}
         self._positions: set[Value] = set()
-        for value, maker in self._all.items():  # in program order, so that chains of any length take no recursion
+        for value, maker in self._all.items():  # in program order, so that chains of any length need no recursion
             if self._is_position(value, maker):
                 self._positions.add(value)
             self._cost(value)

@@ -20,7 +20,7 @@ _ARITHMETIC = frozenset({"add", "subtract", "multiply"})
 def mark_addresses(kernel: Kernel) -> Kernel:
     """Add the ``nowrap`` attribute to arithmetic that only computes indices and therefore cannot overflow."""
     operations = list(kernel.walk())
-    others: set[Value] = set()  # not used as an address
+    others: set[Value] = set()  # values that are not only used as indices
     used: set[Value] = set()
     marked: set[Operation] = set()
     for o in reversed(operations):

@@ -443,7 +443,7 @@ class _Flow:
 
         `values` is in program order.
         """
-        for value in values:  # in program order, so that chains of any length take no recursion
+        for value in values:  # in program order, so that chains of any length need no recursion
             self.cost(value)
         for run in self.made.runs():
             for value in run.needed():

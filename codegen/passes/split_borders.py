@@ -19,8 +19,8 @@ from weft.codegen.passes.rewrite import Copier
 # Maximum number of operations in a loop body that is duplicated, and in all copies together: compile time grows with
 # them.
 MOST = 400
-# Number of indices that are tested together. Masked loads from unmapped memory take hundreds of cycles each, so that the
-# concatenation of two arrays took four times as long as two copies.
+# Number of indices that are tested together. If each index were tested, loads would be masked. Masked loads from
+# unmapped memory take hundreds of cycles each: the concatenation of two arrays took four times as long as two copies.
 BLOCK = 4096
 TESTS = 8  # maximum number of comparisons whose results select among copies of a loop
 # Binary logarithm of the minimum ratio of a loop's length to the length of its borders, for which splitting is
@@ -44,7 +44,7 @@ class _Splitter(Copier):
         self.kernel = kernel
         self.made = {v: o for o in kernel.walk() for v in o.results}
         self.known: dict[Value, bool] = {}  # condition -> whether it holds in the code being copied
-        self.split = True  # whether loops are split: not inside a loop that could not be split
+        self.split = True  # whether loops are split: not in the copy of a loop body for unlikely indices
 
     def run(self) -> Kernel:
         """Split the kernel's loops and return the kernel."""

@@ -17,7 +17,7 @@ from weft.codegen.kernel_ir.operation import SYNCHRONIZATION, Kernel, Operation,
 from weft.codegen.passes.find_uniform import Uniformity
 
 # A number of elements (bytes for pointers); "symbolic": a multiple of a value known only at run time; "data": depends
-# on the contents of memory; "bent": piecewise 1; None: unknown.
+# on the contents of memory; "bent": irregular, as for a remainder or a minimum; None: unknown.
 Step = int | Literal["symbolic", "data", "bent", "contiguous"] | None
 
 _BENT = frozenset({"bitwise_and", "bitwise_xor", "bitwise_or", "right_shift", "remainder", "minimum", "maximum"})

@@ -36,7 +36,7 @@ REDUCED_COLUMNS = 4
 # Vectors, one per row, that a thread reads at once.
 ROWS = 4
 SHARED_BYTES = 40_000
-# Adjacent threads that still read whole cache lines; number of blocks below which much of a GPU is idle.
+# Minimum number of adjacent threads that read whole cache lines; number of blocks below which much of a GPU is idle.
 SHORT_SIDE = 8
 FEW_BLOCKS = 256
 

@@ -22,7 +22,8 @@ WIDE_MEMORY = 100
 # Minimum number of elements that a thread computes if it has the registers: two vectors, one block apart, for wide
 # dtypes.
 LEAST_ELEMENTS = 4
-# Threads along a row per byte of an element whose columns are contiguous: 256 threads / 32 bytes of a sector.
+# Threads along a row per byte of an element, if an operand is contiguous along columns: 256 threads / 32 bytes of a
+# sector.
 SECTOR = 8
 # Columns that a thread of a two-dimensional tile computes. Between them are those of the other threads along the row.
 COLUMNS = 4

@@ -30,7 +30,7 @@ MOST_BLOCKS = 1 << 10
 # Maximum bytes of shared memory per block, so that a multiprocessor holds six blocks; and the minimum number of
 # elements per accumulator for which private accumulators are worthwhile.
 MOST_BYTES = 1 << 15
-LEAST_ROOM = 32  # accumulators
+LEAST_ROOM = 32  # minimum number of accumulators
 LEAST_ELEMENTS = 4
 _COUNT = np.dtype(np.uint32)
 
