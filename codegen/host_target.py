@@ -65,8 +65,8 @@ def host_has_masks() -> bool:
 def order_target() -> Target:
     """Return a target that sums elements in the same order as `host_target`, without loading LLVM if possible.
 
-    LLVM is not loaded if Linux lists the features of the CPU. The target is then made from this list, and no code is
-    generated for it.
+    LLVM is not loaded if its description of the CPU is cached, or if Linux lists the features of the CPU. Without a
+    cached description, the target is made from this list, and no code is generated for it.
     """
     listed = _system_description().partition("\nflags")[2].split()
     if is_host_described() or not listed:

@@ -33,7 +33,7 @@ Type = np.dtype | Pointer
 class Value:
     """A typed value of kernel IR: a parameter, or the result of an operation.
 
-    `name` is unique in its kernel and is what the text form prints after ``%``.
+    `name` is unique in its kernel. The text form prints the names of the kernel's parameters, and numbers other values.
     """
 
     name: str

@@ -41,7 +41,7 @@ BOOL = np.dtype(bool)
 class InvalidKernelError(ValueError):
     """Raised if a kernel breaks a rule of kernel IR.
 
-    The message names the kernel, the operation and the rule.
+    The message names the kernel, the rule and, unless the kernel as a whole breaks it, the operation.
     """
 
 

@@ -1,6 +1,6 @@
 """Check of the symbols that an LLVM module declares, before LLVM parses the module.
 
-LLVM ends the process for intrinsics that a target lacks.
+LLVM would end the process if the module called an intrinsic that the target lacks.
 """
 
 from __future__ import annotations

@@ -47,8 +47,9 @@ class ControlEmitter(Writer):
     def masked_branch(self, operation: Operation) -> None:
         """Emit an `if` whose condition differs between vector lanes.
 
-        If the branch is marked as `likely`, there is also code without masks for lanes that all take the same region,
-        whichever region it is: masked loads of bytes are one branch per lane on most processors.
+        If the operation has the attribute ``likely`` and is not itself under a mask, there is also code without masks
+        for the case that all lanes take the same region, unless the region has many branches. On most processors,
+        masked loads of bytes take one branch per lane.
         """
         lanes = self.lanes
         ends: list[tuple[list[str], str]] = []

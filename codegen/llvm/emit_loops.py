@@ -102,7 +102,7 @@ class LoopEmitter(StreamEmitter):
     def body_of_one_lane(self, body: Block, index: str, phis: list[str], apart: int) -> list[str]:
         """Emit a loop body for one vector lane, and return the vectors of loop-carried values with this lane updated.
 
-        The lane is the loop index `index` modulo the number of lanes, `apart`.
+        The lane is the number of the iteration, `index`, modulo the number of lanes, `apart`.
         """
         kind = scalar_type(self.kernel.index_dtype)
         types = [scalar_type(v.type) for v in body.parameters[1:]]  # type: ignore[arg-type]
@@ -244,7 +244,7 @@ class LoopEmitter(StreamEmitter):
         ]
 
     def repeatable(self, body: Block) -> bool:
-        """Return whether executing a loop body twice for an index has the same effect as executing it once."""
+        """Return whether a loop body may be executed twice for an index without a different effect."""
         safe = {p.value for p in self.kernel.parameters if p.noalias and not p.writable}
         stack = [body]
         while stack:

@@ -147,7 +147,7 @@ class StreamEmitter(Writer):
         return bool(_widest_stores(body, lanes))
 
     def finish_streams(self) -> None:
-        """Emit a fence for non-temporal stores at the end of the kernel."""
+        """Emit a fence at the end of the kernel if the kernel has non-temporal stores."""
         if self.wrote_past:
             self.call("llvm.x86.sse.sfence", "void", [])
 

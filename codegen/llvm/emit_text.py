@@ -392,5 +392,5 @@ class Writer:
         return []
 
     def operation(self, operation: Operation) -> None:
-        """Emit one operation."""
+        """Emit one operation. The class `Emitter` implements this method."""
         raise NotImplementedError

@@ -132,7 +132,8 @@ class ValueEmitter(Writer):
 
         LLVM does not vectorize its saturating intrinsic.
 
-        Integers of 8 or 16 bits are converted through 32 bits. The maximum of other integers may be no float.
+        Integers of 8 or 16 bits are converted through 32 bits. The maximum of other integers may have no exact
+        representation as a float.
         """
         limits, kind = np.iinfo(target), wide(old, lanes)
         word = "i32" if target.itemsize <= 2 else scalar_type(target)

@@ -44,8 +44,9 @@ def atomic_update(emitter: Emitter, kind: str, dtype: np.dtype, address: str, va
 def plain_update(emitter: Emitter, kind: str, dtype: np.dtype, address: str, value: str) -> str:
     """Emit an update of an element that only one CPU thread accesses, and return the old value.
 
-    The element is in a private copy, or in shared memory, since a single CPU thread runs all threads of a block. The
-    load and the store have no metadata of independent iterations, since several threads may access the same element.
+    The element is in a private copy, or in the shared memory of a block, all of whose threads run on a single CPU
+    thread. The load and the store have no metadata of independent iterations, since several threads of the block may
+    access the same element.
     """
     text, align = scalar_type(dtype), f"align {dtype.itemsize}"
     old = emitter.line(f"load {text}, ptr {address}, {align}")

@@ -24,10 +24,10 @@ from weft.fusion.plan.task import Task
 
 MAX_INSTRUCTIONS = 400
 MAX_BUFFERS = 24
-# Two of the reasons why a kernel begins.
+# Two of the reasons for starting a new kernel.
 ALONE = "nothing before it shares its loops"
 NEEDS_CALL = "it needs the result of a library call"
-LOOK_BACK = 24  # number of groups, besides those that a task needs, that are tried for the task, newest first
+LOOK_BACK = 24  # number of newest groups that are tried for a task, besides the groups that it needs
 
 
 class Grouping:
@@ -42,12 +42,12 @@ class Grouping:
         self.followers: list[set[int]] = []  # group -> groups that directly depend on it
 
     def add_opaque(self, node: Expr) -> None:
-        """Add a call of a host function as a separate step."""
+        """Add a call of a host function as a separate group."""
         group = Group(len(self.groups), opaque=node, reason="a library function takes whole arrays")
         self._note(group, node, [base_of(child) for child in node.operands], set())
 
     def add(self, task: Task, waits_for: set[int]) -> None:
-        """Add `task` to an existing group, or to a new group if it fits into no other.
+        """Add `task` to a group that it needs or to a recent group, or to a new group if it fits into none of these.
 
         The task runs after the groups in `waits_for`, which read the memory that the task overwrites.
         """
@@ -116,7 +116,10 @@ class Grouping:
     # -- placement of a task in a group -----------------------------------------------------
 
     def _fit(self, task: Task, group: Group, related: bool, reads: list[Expr]) -> tuple[Placed | None, str]:
-        """Return how the loops of `task` map to those of `group`, or the reason why the task does not fit."""
+        """Return how the loops of `task` map to those of `group`, or the reason why the task does not fit.
+
+        If it fits and is the group's first reduction or scan, set the roles of the group's loops.
+        """
         kinds = {task.kind, *(p.task.kind for p in group.placed)}
         if group.opaque is not None:
             return None, NEEDS_CALL
@@ -156,7 +159,7 @@ class Grouping:
     def _placements(
         self, task: Task, group: Group, produced: list[tuple[Expr, Affine | None]], stored: dict[Expr, Placed]
     ) -> list[Placed]:
-        """Return the possible mappings of a task's loops to the loops of a group."""
+        """Return the mappings of a task's loops to the loops of a group that are worth trying."""
         folding = task.kind in ("reduce", "scan")
         group_reduces = any(p.task.kind in ("reduce", "scan") for p in group.placed)
         outer = [k for k, loop in enumerate(group.loops) if loop.role == "parallel"]
@@ -176,7 +179,7 @@ class Grouping:
         if folding and group_reduces:
             attempt([(own_outer, outer), (own_inner, inner)], True)
         elif folding:
-            # the group's loops become the loops of this reduction: rows and columns of the values that it stored
+            # all loops of the group are parallel so far; some of them become the reduced loops
             attempt([(own_outer + own_inner, outer)], True)
         else:
             attempt([(own_outer, outer)], False)
@@ -222,10 +225,10 @@ class Grouping:
         return self._overwrites(placed, group)
 
     def _overwrites(self, placed: Placed, group: Group) -> str:
-        """Return the reason why a task cannot join a group with in-place writes, or "" if it can.
+        """Return the reason why in-place writes prevent a task from joining a group, or "" if they do not.
 
-        Other tasks of the kernel may read the element that is overwritten in the same iteration, and elements that no
-        iteration overwrites.
+        Besides the writer, tasks may read the element that is overwritten in the same iteration, if they run in no
+        later stage, and elements that no iteration overwrites.
         """
         everyone = [*group.placed, placed]
         extents = [loop.extent for loop in group.loops]
@@ -254,7 +257,7 @@ class Grouping:
         return ""
 
     def _writes_are_disjoint(self, earlier: Placed, later: Placed, group: Group) -> bool:
-        """Return whether two successive updates of the same memory write different elements."""
+        """Return whether two successive tasks are in-place updates that write different elements of the same memory."""
         if earlier.task.kind != "update" or not {earlier.task.node, later.task.node} <= self.in_place:
             return False
         extents = [loop.extent for loop in group.loops]
@@ -270,7 +273,7 @@ def is_split_moment(task: Task, machine: Machine) -> bool:
 
 
 def follows_scan(task: Task, group: Group) -> bool:
-    """Return whether `task` scans rows that GPU blocks share, and needs the result of another scan in the group."""
+    """Return whether `task` scans rows that several GPU blocks would share, and needs another scan of the group."""
     if prod(loop.extent for loop in task.loops if loop.role == "scan") <= SHARED_ROW:
         return False
     stack = [task]
@@ -329,12 +332,12 @@ def changes_sums(placed: Placed, group: Group, needs: bool, machine: Machine) ->
 
 
 def set_loop_roles(group: Group, placed: Placed) -> None:
-    """Set the roles of the loops of a group's first reduction or scan, and make these loops innermost."""
+    """If `placed` is a group's first reduction or scan, set the roles of its reduced loops and make them innermost."""
     if placed.task.kind not in ("reduce", "scan") or any(loop.role != "parallel" for loop in group.loops):
         return
     reduced = {placed.loops[k] for k, loop in enumerate(placed.task.loops) if loop.role != "parallel"}
     if not reduced:
-        return  # (it reduces only axes of one element)
+        return  # (all reduced axes have length 1)
     order = sorted(range(len(group.loops)), key=lambda k: (k in reduced, k))
     moved = {old: new for new, old in enumerate(order)}
     role: Role = "scan" if placed.task.kind == "scan" else "reduce"

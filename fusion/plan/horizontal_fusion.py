@@ -1,9 +1,9 @@
 """Horizontal fusion: an evaluation also computes unrequested values that cost almost nothing.
 
 In: the live versions of an epoch, and the requested ones. Out: the `Schedule` of the requested versions and of other
-live values that cost little. These are intermediate values, values that extend the updates among them, and reductions
-of inputs that the same kernels read. Invariant: an added reduction reads no additional memory, needs no additional
-kernel, and is small compared with its input.
+live values that cost little. These are intermediate values, values computed from arrays that the evaluation updates,
+and small reductions of values that the same kernels read or compute. Invariant: an added reduction reads no additional
+memory, needs no additional kernel, and is small compared with its input.
 """
 
 from __future__ import annotations
@@ -52,9 +52,9 @@ def schedule_versions(
 
 
 def _continuing_versions(versions: list[Expr], needed: set[Expr]) -> list[Expr]:
-    """Return the versions that depend on updates of this evaluation and, in total, need little memory.
+    """Return versions that depend on updates of this evaluation, and together need no more memory than its values.
 
-    If these versions were evaluated later, the updated memory would have to be copied.
+    If these versions were evaluated later, the updated memory might have to be copied.
     """
     updated = {node for node in needed if node.kind == "update" and node.operands[0].kind != "empty"}
     room = sum(node.nbytes for node in needed)

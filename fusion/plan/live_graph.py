@@ -2,7 +2,7 @@
 
 In: the versions of an epoch, and the results of the epoch's earlier evaluations. Out: a `LiveGraph` of the same
 versions. Invariant: no pass that follows operands reaches the operands of a result. Only the search for the shift of a
-sum needs to know how a result was computed, and `LiveGraph.origins` provides this.
+sum needs to know how a result was computed, and uses `LiveGraph.origins`.
 """
 
 from __future__ import annotations
@@ -23,7 +23,7 @@ class LiveGraph:
 
 
 def reduction_of(node: Expr) -> Expr | None:
-    """Return the reduction that `node` is or, as a mean, divides by a constant. Return None for other nodes."""
+    """Return `node` if it is a reduction, or the reduction that `node` divides by a constant, otherwise None."""
     if node.kind == "map" and node.op == "divide" and node.operands[1].kind == "constant":
         node = node.operands[0]
         while node.kind == "view":
@@ -43,7 +43,7 @@ def make_graph(versions: Sequence[Expr], results: Mapping[Expr, Expr]) -> LiveGr
 
 
 def _find_origins(order: list[Expr], made: dict[Expr, Expr], results: Mapping[Expr, Expr]) -> dict[Expr, Expr]:
-    """Return `LiveGraph.origins`, which maps each input that is an earlier reduction's result to that reduction."""
+    """Return `LiveGraph.origins` for results that are reductions, or divided reductions, of a value in the graph."""
     again: dict[Expr, Expr] = {}  # a reduction, or a node computed from one -> its counterpart in the new graph
     origins: dict[Expr, Expr] = {}
     for node in order:

@@ -30,13 +30,13 @@ READS_LIMIT = 20
 # Maximum number of parts of an assembled value that readers select from, and the cost of a selection.
 PARTS_LIMIT = 8
 PART_COST = 2
-# Maximum number of nested selections: each branch contains all its computations.
+# Maximum number of branches of a selection and the selections in its branches. Each branch repeats its computations.
 BRANCHES_LIMIT = 32
 DIVIDE_COST = 4
 # Maximum bytes of a result for which one kernel that selects parts is faster than one kernel for the base and one per
 # part. Larger results also use one kernel if the parts cover them, because one kernel moves fewer bytes.
 SMALL_RESULT = 1 << 18
-# Maximum number of elements of reductions that are computed in the kernel of their only user, not materialized.
+# Maximum number of elements per result of reductions that are computed in the kernel of their only user.
 REDUCED_AGAIN = 4
 
 
@@ -160,7 +160,7 @@ def _is_written_by_one_kernel(update: Expr, count: int, users: dict[Expr, list[E
     base, written, in_order = update, 0, True
     for _ in range(count):
         written += base.operands[1].size
-        # (values that are read elsewhere would be recomputed at each read: time steps)
+        # (in time steps, values that are also read elsewhere would be recomputed at each read)
         in_order = in_order and all(
             user is base or (user.kind == "view" and (user.shape, *user.attrs) == base.attrs)
             for user in users[base.operands[0]]
@@ -194,8 +194,8 @@ def _note_uses(node: Expr, stored: set[Expr], parts: set[Expr], maps: dict[Expr,
 def _find_stages(order: list[Expr], divides: Callable[[Expr], bool]) -> dict[Expr, set[int]]:
     """Return the stages in which each value is read.
 
-    The stage of a value is the number of reductions for which `divides` is true on the longest path to this value. A
-    value that is read in several stages is computed several times, or stored.
+    The stage of a value is the maximum number, over all paths to the value, of reductions for which `divides` is true.
+    A value that is read in several stages is computed several times or materialized.
     """
     stage: dict[Expr, int] = {}
     found: dict[Expr, set[int]] = {}
@@ -245,7 +245,7 @@ def _worth_storing(node: Expr, members: frozenset[Expr], ways: set[object], kern
 
 
 def _cost(node: Expr) -> int:
-    """Return the number of instructions per element of an operation, without those of its operands."""
+    """Return the estimated number of instructions per element of an operation, without those of its operands."""
     match node.kind:
         case "map" if node.op != "cast":
             return find_op(node.op).cost
@@ -264,7 +264,7 @@ def _elements(way: object) -> int:
 
 
 def find_short(order: list[Expr], outputs: Collection[Expr]) -> set[Expr]:
-    """Return the reductions that are short enough to be inlined in their only user."""
+    """Return the short reductions, except `argmin` and `argmax`, that can be inlined in their only user."""
     users: dict[Expr, int] = dict.fromkeys(outputs, 2)
     for node in order:
         for child in set(node.operands):

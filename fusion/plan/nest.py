@@ -35,7 +35,7 @@ Access = tuple[Expr | str, Affine, int, int]
 
 
 def all_accesses(group: Group) -> list[Access]:
-    """Return the accesses of a group of tasks, including the indices that it computes."""
+    """Return the memory accesses of a group of tasks, and the indices that the tasks compute as values."""
     found: list[Access] = []
     for p in group.placed:
         for i in all_instructions(p.task.body):
@@ -148,7 +148,7 @@ def is_contiguous_across(group: Group, nest: Nest) -> bool:
     for _, form, size in _distinct_accesses(group):
         steps = dict(nest.rewrite(form)[1])
         if all(k > last for k in steps):
-            continue  # the same for every point, and therefore cached
+            continue  # the same elements for every result, and therefore cached
         along, across = steps.get(len(nest.outer) + len(nest.inner) - 1, 0), steps.get(last, 0)
         if along:
             balance += size * ((abs(across) == 1) - (abs(along) == 1))

@@ -21,7 +21,7 @@ from weft.runtime import BLOCK_BYTES, divide_axis, run_calls
 if TYPE_CHECKING:
     from weft.fusion.plan.group import Group
 
-# Minimum number of elements for a NumPy loop. With fewer elements, a kernel starts sooner.
+# Minimum number of elements for a NumPy loop. For fewer elements, a kernel is faster.
 LEAST = 1 << 15
 
 Arrays = Sequence[np.ndarray]
@@ -83,7 +83,7 @@ def _boxes(node: Expr) -> list[Expr] | None:
 def _box_operands(node: Expr) -> tuple[Expr, ...] | None:
     """Return the values that NumPy copies to assemble an array faster than a kernel, or None.
 
-    This is the case for single bytes that are neither read nor written contiguously.
+    This is the case for `LEAST` or more one-byte elements that are neither read nor written contiguously.
     """
     boxes = _boxes(node) if node.size >= LEAST and node.dtype.itemsize == 1 else None
     if boxes is None:
@@ -93,14 +93,14 @@ def _box_operands(node: Expr) -> tuple[Expr, ...] | None:
 
 
 def _writes_apart(box: Expr) -> bool:
-    """Return whether an update writes no two elements that are adjacent in memory."""
+    """Return whether the innermost stride of the written elements is not 1. Axes of length 1 do not count."""
     shape, strides, _ = box.attrs
     steps = [step for n, step in zip(shape, strides, strict=True) if n != 1]
     return not steps or steps[-1] != 1
 
 
 def _is_strided(value: Expr) -> bool:
-    """Return whether a value is a view whose consecutive elements are not adjacent in memory."""
+    """Return whether a value is a view with an innermost stride above 1 or below -1. Axes of length 1 do not count."""
     steps = [step for n, step in zip(value.shape, value.attrs[0], strict=True) if n > 1] if value.kind == "view" else []
     return bool(steps) and abs(steps[-1]) > 1
 
@@ -137,7 +137,7 @@ def _extreme_operands(node: Expr) -> tuple[Expr, ...] | None:
 
 
 def _in_order(value: Expr) -> bool:
-    """Return whether the axes of a view are in order of decreasing stride."""
+    """Return whether the axes of a view are in order of decreasing stride. True for values other than views."""
     strides = [abs(s) for s in value.attrs[0]] if value.kind == "view" else []
     return all(one >= other for one, other in itertools.pairwise(strides))
 

@@ -2,8 +2,8 @@
 
 In: a graph. Out: its form, which contains all of its properties except sizes, strides, offsets and most constants. If
 another graph of the form was planned with traced sizes (`sizes.py`), its plan is reused with the sizes of this graph.
-Invariant: a reused plan equals the plan that would be created. A plan is used only if every condition on sizes that
-planning has evaluated has the same result for the new sizes.
+Invariant: a reused plan equals the plan that planning would create. A plan is used only if every condition on sizes
+that planning has evaluated has the same result for the new sizes.
 """
 
 from __future__ import annotations
@@ -24,7 +24,8 @@ from weft.fusion.plan.steps import Plan, SizeSpecialization
 from weft.runtime import Device
 
 FORMS_LIMIT = 1024
-# Maximum number of plans that are kept per form. Each is valid under different conditions.
+# Maximum number of plans per form that are valid for several sizes, each under different conditions. Together with
+# plans for exact sizes, up to twice this number are kept.
 VARIANTS = 16
 # Planning takes 50 % longer with traced sizes. Programs of up to this number of expressions are traced when they first
 # occur, and longer programs when they recur. Programs of more than NODES expressions are never traced.
@@ -49,7 +50,7 @@ class Form:
 
 @dataclass(slots=True, eq=False, repr=False)
 class FormPlans:
-    """The cached plans for one graph structure, with statistics on planning and compilation."""
+    """The cached plans for one graph structure, whether its sizes can be traced, and its number of compiled kernels."""
 
     templates: list[PlanRecord] = field(default_factory=list)
     traceable: bool = True
@@ -90,8 +91,8 @@ def _is_traced_constant(node: Expr) -> bool:
 class SizeEncoder:
     """Encoder that replaces sizes by small numbers in the key of a graph structure.
 
-    0, 1 and -1 remain unchanged, since planning treats them specially. Other sizes are replaced by consecutive codes.
-    Offsets have separate codes, so that an offset that happens to equal a length does not change the form.
+    0, 1 and -1 remain unchanged, since planning treats them specially. Other sizes have codes in the order in which they
+    first occur. Offsets have separate codes, so that an offset that happens to equal a length does not change the form.
     """
 
     def __init__(self) -> None:
@@ -153,7 +154,7 @@ _SIZED: dict[str, Callable[[tuple[Any, ...], Any], tuple[Any, ...]]] = {
 
 
 class SizeTracer:
-    """Substitute for `SizeEncoder` that replaces sizes by traced sizes, which record their uses."""
+    """Substitute for `SizeEncoder` that replaces sizes and constants by traced sizes, which record their uses."""
 
     def __init__(self, encoder: SizeEncoder, trace: Trace) -> None:
         codes = ((value, abs(code) - 2) for value, code in encoder.codes.items())
@@ -201,7 +202,7 @@ def forget(key: object) -> None:
 
 
 def is_first(form: Form) -> bool:
-    """Return whether this process has neither made plans for a graph structure nor read them from disk."""
+    """Return whether this process has no `FormPlans` for a graph structure."""
     return form.key not in _known
 
 
@@ -229,7 +230,8 @@ def note_kernels(form: Form, count: int) -> None:
 def is_worth_keeping(form: Form, *, at_once: bool) -> bool:
     """Return whether planning should trace the sizes, so that graphs with other sizes can reuse the plan.
 
-    A form that has occurred before must have room for more plans. A new form must be short, and `at_once` must be true.
+    A form that has occurred before must be traceable, and have fewer than `VARIANTS` such plans. A new form, which is
+    also noted, must be short, and `at_once` must be true.
     """
     known = _known.get(form.key)
     if known is not None:
@@ -241,7 +243,7 @@ def is_worth_keeping(form: Form, *, at_once: bool) -> bool:
 
 
 def trace_plan(form: Form, device: Device, graph: LiveGraph, make: Callable[[LiveGraph], Plan]) -> Plan | None:
-    """Return the plan that `make` creates with traced sizes, and cache it for graphs with other sizes.
+    """Return the plan that `make` creates with traced sizes, and cache it, if possible for graphs with other sizes too.
 
     Return None if planning uses a size in a way that cannot be traced.
     """
@@ -285,7 +287,7 @@ def _keep(form: Form, device: Device, record: PlanRecord) -> None:
     """Cache a plan in memory and on disk."""
     with _lock:
         known = _known.get(form.key)
-        if known is not None:  # (the longest forms are not kept)
+        if known is not None:  # (forms of more than NODES expressions are only on disk)
             known.templates.append(record)
             del known.templates[: -2 * VARIANTS]
     plan_store.add_record(form.key, device, record, form.nodes)

@@ -153,7 +153,7 @@ def record_plan(plan: Plan, nodes: Sequence[Expr], trace: Trace | None, exact: l
     """Return a reusable record of a plan.
 
     With a `trace`, the record applies to all sizes that meet the traced conditions. If `exact` is not None, the record
-    applies only to these sizes. Return None if the plan has a step for an expression that is not in `nodes`.
+    applies only to these sizes. Return None if a step or a result of the plan is for an expression not in `nodes`.
     """
     results: list[Any] = []
     numbers: dict[Any, int] = {}

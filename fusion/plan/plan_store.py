@@ -156,7 +156,7 @@ def _dtype_name(dtype: np.dtype) -> str:
 def _spell_function(function: Any) -> str | None:
     """Return the name of a function of this package. For a callable dataclass, append its values.
 
-    Return None for other functions.
+    Return None for other functions, and for dataclasses with values that are not `_is_plain`.
     """
     named = function if type(function) is FunctionType else type(function)
     module, name = named.__module__, named.__name__
@@ -171,5 +171,5 @@ def _spell_function(function: Any) -> str | None:
 
 
 def _is_plain(value: Any) -> bool:
-    """Return whether all processes convert a value to the same text."""
+    """Return whether a value is a string, an int, None or a nested tuple of these, whose text all processes share."""
     return isinstance(value, (str, int, NoneType)) or (isinstance(value, tuple) and all(map(_is_plain, value)))

@@ -42,7 +42,7 @@ def block_length(group: Group, nest: Nest, machine: Machine) -> int:
             return length
     size = row_size(group)
     if size <= 2 * REDUCTION_BLOCK or (machine.is_gpu and rows >= machine.blocks // 2):
-        return 0  # (many rows: the last block would have work for each of them)
+        return 0  # (with many rows, the last block would have to combine the blocks of each of them)
     return max(1, REDUCTION_BLOCK // inside) if rows < MANY_ROWS or size > LONG_ROW else 0
 
 
@@ -62,14 +62,17 @@ def order_alone(task: Task, machine: Machine) -> ReductionOrder:
 
 
 def reduction_loops(placed: Placed, nest: Nest) -> tuple[object, ...]:
-    """Return the extents of a nest's reduction loops, and the indices of those loops that belong to a task."""
+    """Return the extents of a nest's inner loops, and for each reduced loop of a task its index among these.
+
+    The index is None if the loop was merged into another loop.
+    """
     kept = [nest.position.get(placed.loops[k]) for k, loop in enumerate(placed.task.loops) if loop.role != "parallel"]
     first = len(nest.outer)
     return tuple(loop.extent for loop in nest.inner), tuple(at if at is None else at - first for at in kept)
 
 
 def _rows_per_block(extent: int, columns: int, machine: Machine) -> int:
-    """Return the number of rows per CPU thread or GPU block, or 0 if a column reduction is not split."""
+    """Return the number of rows per block of a column reduction, or 0 if the reduction is not split."""
     if not machine.is_gpu:
         length = max(ROW_BLOCK, REDUCTION_BLOCK // columns)
         return length if extent > max(SHORT_COLUMN, 2 * length) else 0

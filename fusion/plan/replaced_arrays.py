@@ -93,7 +93,7 @@ Source = tuple[Expr, tuple[int, ...], int]  # the value that a view reads, with 
 
 
 def _following(node: Expr, users: Mapping[Expr, list[Expr]], kept: set[Expr]) -> Expr | None:
-    """Return the update whose previous version is `node`, if all other users of `node` are views, otherwise None."""
+    """Return the update that overwrites `node`, or None if anything except this update and views needs `node`."""
     updates = [user for user in users.get(node, ()) if user.kind != "view"]
     if len(updates) != 1 or updates[0].kind != "update" or updates[0].operands[0] is not node or node in kept:
         return None
@@ -129,9 +129,9 @@ def _resolve(
 ) -> dict[Expr, Source] | None:
     """Map each view of an intermediate version to the value that it reads, or return None to keep the sequence.
 
-    The sequence is kept if one of these views reads elements of several updates, if the sequence already begins with
-    new memory, or if each update replaces elements of an input by a function of these elements alone, which needs no
-    other memory.
+    The sequence is kept if the elements of such a view have no single source, or if the sequence already begins with
+    new memory and has no such view. It is also kept if each update replaces elements of an input by a function of these
+    elements alone, which needs no other memory.
     """
     base = sequence[0].operands[0]
     sources: dict[Expr, Source] = {}
@@ -152,7 +152,7 @@ def _resolve(
 
 
 def _source(node: Expr, updates: Sequence[Expr]) -> Source | None:
-    """Return the value that a view of the last of several updates reads, or None if it reads from several updates."""
+    """Return the value from which a view of the last of `updates` reads, or None if it has no single source."""
     shape, base = node.shape, updates[0].shape
     decoded = decode_view(base, shape, *node.attrs)
     if decoded is None:
@@ -180,7 +180,7 @@ def _source(node: Expr, updates: Sequence[Expr]) -> Source | None:
 
 
 def _moves(each: Expr, base: Expr, sources: Mapping[Expr, Source], depending: set[Expr]) -> bool:
-    """Return whether an assigned element may depend on other elements of the array than the one that it replaces."""
+    """Return whether an element that `each` assigns may depend on other elements of `base` than the replaced one."""
     pending, seen = [each.operands[1]], set()
     while pending:
         node = pending.pop()

@@ -1,8 +1,8 @@
 """Row-and-column reductions: kernels that reduce the same elements along both axes in one pass.
 
 In: a schedule. Out: the schedule with such pairs of kernels merged. Invariant: both reductions keep the order that they
-have in separate kernels. A pair is therefore merged only if threads have blocks to share: one of the reductions is
-split anyway, or there are axes that neither reduces.
+have in separate kernels. A pair is therefore merged only if its work can be divided among threads: one of the
+reductions is split anyway, or there are axes that neither reduces.
 """
 
 from __future__ import annotations
@@ -56,7 +56,7 @@ class RowsAndColumns(Group):
 
 
 def merge_pair(one: Group, other: Group, machine: Machine) -> RowsAndColumns | None:
-    """Return two groups merged into one kernel, or None if their loops differ or merging is not worthwhile."""
+    """Return two groups merged into one kernel, or None if they cannot be merged or merging is not worthwhile."""
     loops = _same_loops(one, other)
     if loops is None:
         return None
@@ -105,7 +105,10 @@ def _forms(group: Group, *, made: bool = False) -> Iterator[tuple[Expr, Affine]]
 
 
 def _reads_where_computed(first: Group, second: Group) -> bool:
-    """Return whether the second group reads values of the first only at the loop indices that compute them."""
+    """Return whether the second group reads values of the first only in the iterations that compute them.
+
+    Only elementwise values qualify, and both groups must process them in their first pass.
+    """
     for p in second.placed:
         for node, index in p.task.reads():
             producer = first.made.get(node)
@@ -143,8 +146,8 @@ def _merged(rows: Group, columns: Group, order: list[Group], machine: Machine) -
 def _walks_in_order(group: RowsAndColumns, batch: int, position: dict[int, int]) -> bool:
     """Return whether all accesses are fast in a loop along rows.
 
-    All accesses must be contiguous or constant along rows, and at least one contiguous. At most half may be contiguous
-    along columns. Accesses that are constant in both directions are ignored.
+    All accesses must be contiguous or constant along rows, and at least one contiguous. Of the constant ones, no more
+    may be contiguous along columns than there are accesses contiguous along rows.
     """
     beside = below = 0
     for node, form in _forms(group, made=True):

@@ -31,7 +31,7 @@ class Schedule:
     outputs: list[Expr]
     groups: list[Group]
     in_place: set[Expr]  # updates and scatters that overwrite their previous version; others start from a copy of it
-    last_use: dict[Expr, int]  # materialized value -> position of the last group that reads it
+    last_use: dict[Expr, int]  # materialized value -> position of the last group that reads or writes it
 
 
 def make_schedule(
@@ -99,7 +99,10 @@ def _make_steps(order: list[Expr], stored: set[Expr], outputs: set[Expr], origin
     tasks: dict[Expr, Task] = {}
 
     def find(node: Expr) -> Task | None:
-        """Return the task that computes a node, or None if no task computes it."""
+        """Return the task of a node. Create it if the node is an earlier reduction of a needed value.
+
+        Return None for other nodes without a task.
+        """
         node = origins.get(node, node)
         reduction = reduction_of(node)
         if node not in tasks and reduction is not None and reduction.operands[0] in needed:
@@ -248,7 +251,7 @@ def _group(
 def _register_values(group: Group, grouping: Grouping, outputs: set[Expr]) -> set[Expr]:
     """Return the results of a group that stay in registers instead of memory.
 
-    No other kernel reads these results, and this kernel reads each element only at the point that computes it.
+    No other kernel reads these results, and this kernel reads each element only in the iteration that computes it.
     """
     made = {p.task.node: p for p in group.placed if p.task.kind in ("map", "reduce", "scan")}
     private = {node for node in made if node not in outputs and grouping.readers.get(node, set()) <= {group.number}}
@@ -282,7 +285,7 @@ Reads = list[tuple[Placed, Affine | None]]
 
 
 def _reads_of(group: Group, values: set[Expr]) -> dict[Expr, Reads]:
-    """Return the reads of `values` in a group, except values that the group itself writes."""
+    """Return the reads of `values` in a group, except of values that the group computes or updates."""
     reads: dict[Expr, Reads] = {}
     for p in group.placed:
         for node, index in p.task.reads():
@@ -295,7 +298,7 @@ def _reads_of(group: Group, values: set[Expr]) -> dict[Expr, Reads]:
 
 
 def _can_donate(writer: Placed, group: Group, taken: Expr, accesses: Reads) -> bool:
-    """Return whether a result can use the memory of the operand `taken`.
+    """Return whether an elementwise result can use the memory of the operand `taken`.
 
     Both must have the same size, and each element of `taken` may be read only in the iteration that overwrites it.
     """

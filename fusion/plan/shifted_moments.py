@@ -87,16 +87,16 @@ def _find_shift(
 
 
 def _reduction_read(task: Task, at: int, find: Callable[[Expr], Task | None]) -> Task | None:
-    """Return a reduction if an instruction reads its result for the current row, otherwise None."""
+    """Return the task of the reduction whose result for the current row an instruction reads, or None."""
     read = task.body[at]
     found = find(read.node) if read.kind == "read" and read.index == task.target else None
     return found if found is not None and found.kind == "reduce" else None
 
 
 def _same_values(task: Task, values: list[int], centre: Task) -> bool:
-    """Return whether a reduction has the same operand, loops and dtype as the sum `task`.
+    """Return whether the reduction `centre` has the loops and the dtype of the sum `task`, and reduces the same values.
 
-    `values` are the sum's instructions that compute the operand.
+    `values` are the sum's instructions that compute the elements, before the shift.
     """
     if (centre.loops, centre.target, centre.node.dtype) != (task.loops, task.target, task.node.dtype):
         return False
@@ -119,7 +119,7 @@ class _Numbers:
         return self.table.setdefault(key, len(self.table))
 
     def cast(self, number: int, kind: np.dtype, wanted: np.dtype) -> int:
-        """Return the value number of a cast."""
+        """Return the value number of the value `number` after a cast from `kind` to `wanted`."""
         return number if kind == wanted else self._of(("cast", kind, wanted, number))
 
     def number(self, body: Iterable[Instruction]) -> list[int]:
@@ -177,7 +177,7 @@ def shift_sums(
         away = b.op("subtract", *((common, own) if shifted.turned else (own, common)))
         moved = b.op("multiply", count, away)
         twice = b.op("add", b.op("add", distances, distances), moved)
-        finite = b.op("isfinite", squares)  # otherwise the result is already determined
+        finite = b.op("isfinite", squares)  # (an infinity or NaN is already the result)
         there = b.op("add", squares, b.op("multiply", away, twice))
         return [b.op("where", finite, there, squares), b.op("add", distances, moved)]
     kind = own.type

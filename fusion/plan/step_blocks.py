@@ -170,8 +170,8 @@ def _offsets(statement: Statement) -> Iterator[tuple[Expr, IntVector]]:
 def set_lags(blocked: BlockedSteps, apart: int) -> None:
     """Set the lag of each time step: the number of iterations by which it runs behind the first step.
 
-    A step is `apart` iterations behind the last row that it reads, and behind all readers of the rows that it
-    overwrites.
+    A step runs at least `apart` iterations behind the last row that it reads, and behind all readers of the rows that
+    it overwrites.
     """
     reads: list[list[tuple[Expr, int]]] = [[] for _ in blocked.steps]
     for node, number, distance in ring_readers(blocked):

@@ -77,7 +77,7 @@ class KernelLaunch(Launch):
     name: str
     digest: str  # key of the kernel's code in memory and on disk
     exact: bool  # whether the kernel is specialized for these sizes
-    facts: Callable[[], KernelFacts]  # (seldom needed)
+    facts: Callable[[], KernelFacts]  # computes the facts when they are needed
     text: Callable[[], str] = str  # returns the kernel's text, which is empty if the plan was read from disk
     note: LaunchNote | None = None  # created when there are listeners
     # (argument, slot, count) of arguments that are streams of random numbers, with the slot of their words
@@ -124,7 +124,7 @@ class Plan:
     steps: list[Step]
     table_size: int
     outputs: list[tuple[Expr, int]]
-    schedule: Schedule | None  # None if the plan was read from disk
+    schedule: Schedule | None  # None if the plan was recreated from a record
     slots: int  # number of slots of the epoch when the plan was created
     scalars: list[int]  # slots with scalars that kernels take as arguments
     counter: int | None = None  # slot of the completion counter of launches
@@ -139,7 +139,7 @@ class Plan:
     # the slots of the versions that were last requested (-1: none), and whether all are present
     handed: list[int] = field(default_factory=list, init=False)
     complete: bool = field(default=False, init=False)
-    # the slots whose memory the expressions read, and the minimum bytes of each
+    # the slots whose memory the expressions read, and the bytes of each
     leaves: list[int] = field(default_factory=list, init=False)
     leaf_sizes: list[int] = field(default_factory=list, init=False)
     patience: int = field(default=0, init=False)  # runs until kernels for the exact sizes are compiled; 0: never

@@ -1,7 +1,7 @@
 """A pass over plans that lets kernels generate random numbers, instead of reading them from memory.
 
-In: the steps of a plan. Out: the same steps. If every reader of a stream (`weft.runtime.cpu.random.random_streams`) is
-a kernel that reads an element range per iteration of its outermost loop, the stream is never in memory. Instead, the
+In: the steps of a plan. Out: the same steps. A stream (`weft.runtime.cpu.random.random_streams`) is never in memory if
+its readers are one or two kernels that each read an element range per iteration of the outermost loop. Instead, the
 kernels read the words of the stream. Invariant: the numbers are those of the call that fills memory.
 """
 

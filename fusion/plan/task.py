@@ -51,7 +51,7 @@ class Task:
     indices: tuple[int, ...] = ()  # scatter: instructions that compute indices
     factors: tuple[int, ...] = ()
     shifted: ShiftedMoment | None = None
-    window: Task | None = None  # rebuild: the update of the box alone
+    window: Task | None = None  # rebuild: the task that would only update the box
     order: ReductionOrder | None = None
 
     def __post_init__(self) -> None:
@@ -81,7 +81,7 @@ class Task:
     def can_run_in_place(self) -> bool:
         """Return whether a task can overwrite the previous version.
 
-        It must read no element that another iteration overwrites.
+        A scatter must not read that version. Other tasks must read no element that another iteration overwrites.
         """
         if self.kind == "scatter":
             return all(node is not self.previous for node, _ in self.reads())
@@ -195,7 +195,7 @@ def gather_index(
 def make_task(node: Expr, stored: set[Expr], first: list[Expr], short: Collection[Expr] = ()) -> Task:
     """Return the task that computes a value in memory.
 
-    The task of a reduction includes the short reductions that it reads, if they are in `short` and few.
+    The task of a reduction includes reductions in `short` that it reads, unless its body would grow too large.
 
     Values that have to be computed before this task overwrites their operands are added to `stored` and to `first`.
     The tasks of these values must run before this task.
@@ -222,8 +222,8 @@ def _domain(
 ) -> tuple[list[Loop], Coordinates]:
     """Return the loops over an array, and the coordinates of an element as a function of the loop indices.
 
-    There is one loop per axis, or several if `cuts` lists lengths at which the axis is cut. Each length is a multiple
-    of the previous one.
+    There is one loop per axis longer than 1, or several if `cuts` lists lengths at which the axis is cut. Each length
+    is a multiple of the previous one.
     """
     loops: list[Loop] = []
     coordinates = []

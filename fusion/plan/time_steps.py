@@ -68,7 +68,7 @@ class Chain:
         self.read: dict[Expr, list[tuple[int, IntVector]]] = {}
 
     def add(self, statements: Sequence[Statement]) -> bool:
-        """Add the statements of a group to this chain, or return False if one does not fit."""
+        """Add the statements of a group to this chain, up to the first that does not fit. Return whether all fit."""
         return all(self._add(statement) for statement in statements)
 
     def _add(self, statement: Statement) -> bool:
@@ -88,7 +88,7 @@ class Chain:
         reads = [(node, self._distance(step, node, offset)) for node, offset in offsets]
         if any(abs(d) > REACH for _, distance in reads for d in distance):
             return False
-        # (from here on, the offsets are part of the code, for any lengths)
+        # (the code contains these offsets as constants, whatever the array lengths)
         reads = [(node, tuple(int(d) for d in distance)) for node, distance in reads]
         if number == len(self.steps):
             self.steps.append(step)

@@ -59,7 +59,7 @@ _report = sys.unraisablehook
 
 
 def _raise_again(unraisable: Any) -> None:
-    """Raise KeyboardInterrupt in the main thread again if a finalizer has swallowed it."""
+    """Raise an unraisable KeyboardInterrupt again, in the main thread. Report other unraisable exceptions."""
     if unraisable.exc_type is KeyboardInterrupt:
         # (in a separate thread: in this function, the exception would be lost again)
         _thread.start_new_thread(_interrupt, (threading.main_thread().ident or 0,))
@@ -87,7 +87,8 @@ def _raises_again(frame: FrameType | None) -> bool:
 def install_collector_callbacks() -> None:
     """Install garbage collector callbacks that suspend the current recording while finalizers run.
 
-    A KeyboardInterrupt that a finalizer swallows is raised again in the main thread.
+    A KeyboardInterrupt that Python would only report, because it was raised in a finalizer, is raised again in the main
+    thread.
     """
     gc.callbacks.insert(0, _begin)
     gc.callbacks.append(_end)

@@ -61,8 +61,8 @@ def fill_memory(storage: Storage) -> bool:
 
     Return False if this was not done, for example for other values.
 
-    Programs often create an array of zeros and then fill it row by row. Each row is a small operation if the array has
-    memory.
+    Programs often create an array of zeros and then fill it row by row. Each assignment to a row can then run
+    immediately.
     """
     node, epoch, device = storage.expr, storage.epoch, storage.device
     if node is None or node.kind not in ("constant", "empty") or device.name != "cpu" or not node.size:
@@ -195,7 +195,7 @@ def _live_and_wanted(
     return live, tuple(wanted)
 
 
-# Maximum number of recorded values among which a value that is evaluated alone is recognized.
+# Maximum number of pending values of a recording for which `_operation_alone` is called.
 _FEW = 4
 
 
@@ -292,7 +292,7 @@ def release_memory(storage: Storage) -> bool:
 def _begin_epoch(epoch: Epoch) -> None:
     """Begin a new recording in this thread, in place of `epoch`.
 
-    The previous epoch ends if it has pending work. Otherwise its slots are released.
+    The previous epoch ends. If it has no pending work, its slots are released, and the new epoch uses its lock.
     """
     if epoch.pending:
         epoch.ended = True

@@ -132,7 +132,7 @@ def is_uneven(loop: VisitLoop, recorded: Sequence[Expr | None], before: int) -> 
     return all(starmap(_are_alike, known)) and any(starmap(_differ, known))
 
 
-# Minimum number of elements that the operations of an iteration process if an evaluation takes much less time.
+# Minimum number of elements that the operations of an iteration process, so that the overhead of evaluations is small.
 LARGE = 1 << 17
 
 

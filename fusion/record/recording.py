@@ -198,8 +198,8 @@ def end_recording() -> None:
         _end(recording.epoch)
 
 
-# Number of operations that are examined each time: the update of a row is two or three operations after the large
-# operation.
+# Number of last operations that are searched for a large one: the update of a row is recorded two or three operations
+# after it.
 LOOKED_AT = 6
 # Source lines of large operations that were followed by runs of small operations. Bounded.
 _before_small: set[Site] = set()
@@ -247,7 +247,7 @@ def _large(recorded: list[Expr | None], limit: int) -> list[Expr | None]:
 
 
 def _site_of(recorded: list[Expr | None]) -> Site | None:
-    """Return the source line of the last operation or, for an update, of the assigned value."""
+    """Return the source line of the last expression that has a location (updates have none), or None."""
     for node in reversed(recorded):
         if node is not None and node.location is not None:
             return site_of(node.location)
@@ -260,7 +260,7 @@ def _is_copy(node: Expr | None) -> bool:
 
 
 def _work(node: Expr) -> int:
-    """Return the number of elements that an operation reads or writes."""
+    """Return the number of elements that an operation processes."""
     if node.kind in ("update", "scatter"):
         return node.operands[1].size
     if node.kind in ("map", "gather", "view"):
@@ -315,10 +315,10 @@ def _note_search(
 ) -> None:
     """Adjust where and how often recordings are cut, after a cut at `site`.
 
-    If its program was not `found` in memory, recordings are cut at the head of a longer loop that `history` shows. If
-    such programs are `planned` several times in a row, the iterations have too many forms, and recordings become
-    shorter. Programs that are interpreted cost no plan, and long recordings are faster. `recorded` contains the
-    operations of the recording on the CPU.
+    If the recording's program was not `found` in memory, recordings are cut at the head of a longer loop that `history`
+    shows. If such programs are `planned` several times in a row, the iterations have too many forms, and recordings
+    become shorter. Programs that are interpreted cost no plan, and long recordings are faster. `recorded` contains the
+    operations of a recording on the CPU, and is empty for other devices.
     """
     if found:
         _misses.pop(site, None)

@@ -29,10 +29,10 @@ from weft.runtime import IMMEDIATE, Buffer, Device, DeviceMismatchError, default
 # Recording is cut at the head of a loop (`loops.py`) if at least SOFT_LIMIT operations are pending. It is cut anywhere
 # if there are HARD_LIMIT operations, or if the leaves hold more than HELD_BYTES.
 SOFT_LIMIT = 256
-# Limit if iterations differ in their array lengths, or if no plan is found for a long time. Long programs of such
-# iterations are never equal, but short programs find their plans again (`plan_cache.py`).
+# Limit if iterations differ in their array lengths or reduce large arrays to numbers, or if no plan is found for a long
+# time. Long programs of such iterations are never equal, but short programs find their plans again (`plan_cache.py`).
 SHORT_LIMIT = 16
-# Limit if these short programs also have too many forms: each iteration is cut separately.
+# Limit if these short programs also have too many forms: each iteration is then a separate recording.
 TURN_LIMIT = 2
 HARD_LIMIT = 2048
 HELD_BYTES = 1 << 30
@@ -138,11 +138,11 @@ class Epoch:
         self.asides = 0  # number of evaluations after which recording continued here
         self.ended = False  # whether nothing more may be recorded here
         self.stage = IDLE  # stage of the epoch's evaluation
-        self.withdrawn = 0  # number of items that have left `pending`
+        self.withdrawn = 0  # number of items that evaluations outside the recording have removed from `pending`
         self.lock: RLock = RLock() if before is None else before.lock
 
     def begin(self, where: Location | None) -> None:
-        """Set the call site of the first operation of the recording."""
+        """Set the call site of the first operation of the recording, and the limits known for its source line."""
         self.first = where
         if limits and where is not None:
             site = site_of(where)
@@ -212,7 +212,7 @@ class Epoch:
         taken |= seen
 
     def forget(self) -> None:
-        """Release the buffers of a recording that has no pending work."""
+        """End a recording that has no pending work, and release its buffers."""
         self.ended = True
         self.slots, self.slot_of, self.results = [], {}, {}
 

@@ -44,7 +44,7 @@ def calls_since_try(where: Location | None) -> int:
 
 
 def is_faster_compiled(node: Expr) -> bool:
-    """Return whether a compiled kernel that computes only `node` takes less time than NumPy."""
+    """Return whether a compiled kernel that computes only `node` is expected to take less time than NumPy."""
     if node.kind != "map" or node.op == "cast":  # (casts by NumPy take no longer)
         return False
     limit = setting("immediate")
@@ -55,7 +55,8 @@ def is_faster_compiled(node: Expr) -> bool:
 def was_evaluated_alone(where: Location) -> bool:
     """Return whether the last evaluation of a value from the call site `where` computed only this value.
 
-    The result expires after some calls, so that fusion is tried again.
+    Each call of this function counts as a call at the site. After some calls the result is False, so that fusion is
+    tried again.
     """
     site = id(where[0]), where[1]
     left, calls = ALONE.get(site, (_TRIED, 0))

@@ -148,7 +148,8 @@ def _tiers() -> Any:
 def _planning() -> Any:
     """Import and return the `planning` module, which is needed only to create a plan.
 
-    Python 3.11 turns an interrupt during the definition of a dataclass into a RuntimeError.
+    Python 3.11 turns an interrupt during the definition of a dataclass into a RuntimeError. Interrupts are therefore
+    delayed until the module is loaded.
     """
     return uninterruptible(lambda: import_module("weft.fusion.run.planning"), "planning")
 

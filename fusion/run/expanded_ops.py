@@ -136,7 +136,8 @@ def _parts(value: _Value) -> Any:
 def _find_extremes(name: str, x: Any, y: Any) -> Any:
     """Return NumPy's result for an op in `EXTREMES`, or None if bits of the result depend on the machine.
 
-    This is the case for two zeros and for NaN. The expansion is slow, because processors mispredict its selections.
+    This is the case for two zeros and for NaN. The expansion of the op, which is computed then, is slow, because
+    processors mispredict its selections.
     """
     found = getattr(np, name)(x, y)
     if (found == 0).any() and ((x == 0) & (y == 0)).any():

@@ -1,4 +1,4 @@
-"""The kernel that copies the elements that a mask selects, or that writes their positions.
+"""The kernel that copies the elements that a mask selects, or writes their positions.
 
 In: the dtype of the elements. Out: a function that runs the kernel on several threads. Invariant: the kernel writes
 only within the output.

@@ -40,7 +40,7 @@ from weft.runtime import Device, DeviceMismatchError, get_device, override, sett
 def make_new(
     device: Device, epoch_slots: int, graph: LiveGraph, wanted: tuple[int, ...] | None, form: plan_cache.Form
 ) -> Plan:
-    """Return a new plan for a graph, and cache the plan for graphs with other sizes.
+    """Return a new plan for a graph, and cache the plan, if possible for graphs with other sizes too.
 
     `epoch_slots` is the number of slots of the epoch. `wanted` is the argument of `make_plan`.
     """

@@ -1,4 +1,4 @@
-"""NumPy functions for ops, with results that are bit-identical to those of compiled plans.
+"""Primitives: callables that compute ops, with results that are bit-identical to those of compiled plans.
 
 In: the name of an op and its dtypes. Out: a callable like a NumPy ufunc. Invariant: NumPy's own loop is used only if it
 computes the same bits as a kernel. Otherwise the op's expansion into such loops is used, and later a loop that the code
@@ -21,7 +21,7 @@ Primitive = Callable[..., Any]
 
 __all__ = ["NeedsKernelError", "Primitive", "primitive", "reduce_values", "substitute", "sum_of_products", "uses_numpy"]
 
-# Ops whose NumPy loops compute the same bits as weft, by the kind of their first operand.
+# Ops whose NumPy loops compute the same bits as kernels, by the kind of their first operand.
 _ANY = "equal not_equal less less_equal greater greater_equal logical_and logical_or logical_xor logical_not isnan isinf isfinite"
 _BITS = "bitwise_and bitwise_or bitwise_xor invert"
 _SUMS = "add subtract multiply negative positive conjugate absolute square"
@@ -37,12 +37,13 @@ _NUMPY = {kind: frozenset(names.split()) for kind, names in _SAME.items()}
 
 
 def primitive(op: str, loop: tuple[np.dtype, ...], dtype: np.dtype | None = None) -> Primitive:
-    """Return the NumPy function that computes an op for operands of the dtypes `loop`.
+    """Return the primitive that computes an op for operands of the dtypes `loop`.
 
     The op "cast" converts to `dtype`.
 
-    The primitive takes arrays or NumPy scalars of exactly these dtypes, and broadcasts them. It also takes ``out=``,
-    which may be one of the operands.
+    The primitive is a NumPy function, or a callable that computes the op by simpler ops or by compiled code. It takes
+    arrays or NumPy scalars of exactly these dtypes, and broadcasts them. It also takes ``out=``, which may be one of
+    the operands.
 
     Parameters
     ----------
@@ -77,7 +78,7 @@ def _numpy_function(op: str, loop: tuple[np.dtype, ...], dtype: np.dtype) -> Pri
 
 
 def uses_numpy(op: str, loop: tuple[np.dtype, ...], dtype: np.dtype | None = None) -> bool:
-    """Return whether NumPy's own function computes an op, without compiled code."""
+    """Return whether NumPy's own function computes an op, with results that are bit-identical to those of a kernel."""
     if any(map(is_bfloat16, loop)):
         return False
     if op == "cast":

@@ -2,7 +2,7 @@
 
 In: the request of an interpreted program whose arrays have medium sizes. Out: until the request is answered, NumPy
 executes operations on arrays of these sizes. An interpreted program takes up to 50 us longer for each operation.
-Invariant: recording is the same as before after the answer, even if the second process ends unexpectedly.
+Invariant: after the answer, recording is the same as before, even if the second process ends unexpectedly.
 """
 
 from __future__ import annotations

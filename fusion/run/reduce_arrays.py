@@ -27,7 +27,7 @@ MANY = 1000
 # Orders of reductions that `plain_tree` cannot find. Bounded.
 _trees: OrderedDict[Any, Tree] = OrderedDict()
 TREES_LIMIT = 1024
-# Compiled loops by op and dtype, and the number of reductions for which each loop could have been used before.
+# Compiled loops by op and dtype, and the number of reductions that would have used each loop before it was available.
 _loops: dict[tuple[str, str], Any] = {}
 _counts: dict[tuple[str, str], int] = {}
 _POSITIONS = frozenset({"argmax", "argmin"})
@@ -231,7 +231,8 @@ def _combine_remainder(row: Any, vectors: Any, left: Any) -> Any:
 def _reduce_compiled(op: str, values: np.ndarray, axes: tuple[int, ...], kind: np.dtype) -> Any:
     """Reduce contiguous rows with a compiled loop, or return None if there is no loop.
 
-    No loop is used for other rows, and for the first calls with each op.
+    No loop is used for rows that are not contiguous, for short rows, for several very long rows, and for the first
+    calls with each op.
     """
     ndim = values.ndim
     if len(axes) == ndim:

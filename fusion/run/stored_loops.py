@@ -1,4 +1,4 @@
-"""The disk cache for compiled loops of elementwise operations and for reduction orders.
+"""The disk cache for compiled loops of elementwise operations and reductions, and for reduction orders.
 
 In: an op and its dtypes, or the key of a reduction. Out: a NumPy ufunc around the loop, or a `Tree`. Invariant: the code
 generator is not loaded for what another process has found. Keys contain everything that the stored object depends on.

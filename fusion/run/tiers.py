@@ -75,7 +75,7 @@ class FormCost:
     due: bool = False  # whether the form is to be compiled, or has been compiled
     request: Any = None  # the last request to the second process
     patience: float = 0.0  # lost seconds after which this process no longer waits for the second process
-    sizes: Any = None  # the sizes of the graph in this request
+    sizes: Any = None  # the sizes of the graph in the last request
     largest: int = 0  # the number of elements of the largest array
     key: Any = None
     noted: float = 0.0  # lost seconds that are stored on disk
@@ -339,7 +339,7 @@ def _run(program: Program, epoch: Epoch, versions: list[Expr], assign_results: A
 
 
 def is_optimizer_failure(error: Exception) -> bool:
-    """Return whether an error is an optimizer failure, after which the graph can be interpreted instead."""
+    """Return whether the graph may be interpreted after an error. False for user errors, and with WEFT_STRICT=1."""
     return not isinstance(error, _OUTSIDE) and not setting("strict")
 
 

@@ -74,7 +74,7 @@ def find_inlined(order: list[Expr], users: dict[Expr, list[Expr]], outputs: set[
 def make_cluster(root: Expr, inside: set[Expr], any_bits: bool = False) -> tuple[list[Expr], Cluster]:
     """Return the inputs and the elementwise operations of the cluster that computes `root`.
 
-    With `any_bits`, ops that cannot be compiled are computed by NumPy.
+    With `any_bits`, ops that need code that cannot be compiled are computed by their reference functions.
     """
 
     def is_own(node: Expr) -> bool:
@@ -114,7 +114,11 @@ class _Builder:
         self._casts: list[tuple[int, int]] = []
 
     def find(self, op: str, loop: tuple[np.dtype, ...], dtype: np.dtype) -> Callable[..., Any]:
-        """Return the NumPy function for an op or, with `any_bits`, a substitute if it cannot be compiled."""
+        """Return the primitive that computes an op.
+
+        If the op needs code that cannot be compiled, return the op's reference function with `any_bits`, and raise
+        otherwise.
+        """
         try:
             return primitive(op, loop, dtype)
         except Exception:

@@ -103,7 +103,7 @@ def run_gather(frame: ValueFrame, values: list[Any], step: ValueStep) -> Any:
 def _flat_position(terms: Any, indices: list[Any], shape: tuple[int, ...], of: tuple[int, ...]) -> Any:
     """Return, for each element of a gather or scatter, its flat index in the indexed array, whose shape is `of`.
 
-    The index array has the shape `shape`. With one term, the elements are counted in C order.
+    The result has the shape `shape`. A single term already counts elements in C order.
     """
     strides = contiguous_strides(of) if len(terms) > 1 else (1,)
     parts = zip(strides, _positions(terms, indices, shape), strict=True)

@@ -41,7 +41,7 @@ class Program:
     handed: list[int]  # number of each version's value, or -1 if the version stays pending
     numbers: dict[Expr, int] = field(repr=False)
     any_order: bool = False
-    movable: bool = False  # the order is the same for any offsets
+    movable: bool = False  # whether the orders of reductions are the same for any offsets of views
     nodes: list[Expr] = field(default_factory=list, repr=False)  # of the graph's form
 
     def moved(self, nodes: list[Expr]) -> Program:
@@ -135,7 +135,7 @@ def _without_intermediates(
     """Return the nodes to compute and their operands.
 
     Variances in `found` have their array as operand. The nodes of the squared differences are omitted unless other
-    nodes need them. In the same way, counts have their conditions as operand.
+    nodes need them. In the same way, counts of true elements have a bool array as operand.
     """
     operands = {node: (found[node][0],) if node in found else reductions.operands_of(node) for node in order}
     if all(operands[node] is node.operands for node in order):
