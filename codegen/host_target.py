@@ -99,7 +99,7 @@ def _describe() -> tuple[str, str, str]:
 
 
 def _known() -> ObjectCode | None:
-    """Return LLVM's description of this machine if it is in memory or in the disk cache."""
+    """Return LLVM's description of this machine if it is in memory or in the disk cache, otherwise None."""
     if not _described:
         cpu, cache = _system_description(), disk_cache()
         found = cache.get(key_material("the host's CPU", cpu)) if cpu and cache is not None else None

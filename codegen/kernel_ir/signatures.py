@@ -166,7 +166,7 @@ def signature_fault(kernel: Kernel, operation: Operation) -> str:
 
 
 def attribute_fault(operation: Operation) -> str:
-    """Return an error message if the operation must not have an attribute, or its type is wrong, otherwise ""."""
+    """Return an error message if an attribute of an operation is not allowed or has the wrong type, otherwise ""."""
     for key, value in operation.attributes.items():
         kind, opcodes = ATTRIBUTES.get(key, (object, "none"))
         if opcodes and operation.opcode not in opcodes.split():

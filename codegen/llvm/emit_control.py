@@ -27,7 +27,7 @@ class ControlEmitter(Writer):
         for label, region in zip(labels, operation.regions, strict=True):
             self.start_label(label)
             texts = [self.text_of(v, self.lanes) for v in self.block(region)]
-            # a region that ends in `leave` yields no values, and its end does not branch to the join
+            # a region that ends in `leave` yields no values, and the block that branches to the join is unreachable
             texts += ["poison"] * (len(operation.results) - len(texts))
             ends.append((texts, self.label))
             self.do(f"br label %join{number}")

@@ -9,8 +9,8 @@ from weft.codegen.ops.op_table import find_op
 from weft.codegen.passes.choose_lanes import maskable
 from weft.codegen.passes.index_steps import index_steps, program_order
 
-# Minimum number of operations in a loop body whose loads are prefetched. In such a loop, the hardware prefetches less
-# than one iteration ahead, and prefetch instructions cost little compared with the other operations.
+# Minimum number of operations in a loop body whose loads are prefetched in any kernel. In such a loop, the hardware
+# prefetches less than one iteration ahead, and prefetch instructions cost little compared with the other operations.
 LONG = 50
 ROLLED = 1000  # number of the first metadata node of a loop
 # Up to this number of elements, a gather or scatter takes longer than scalar loads or stores, because it costs as much
@@ -60,8 +60,8 @@ class LoopEmitter(StreamEmitter):
     ) -> list[str]:
         """Emit ``for (i = start; i < stop; i += step)`` as a single loop, without a remainder loop.
 
-        `linear` means that the index grows by 1 from lane to lane. In the body, no index exceeds `last`. With `apart`,
-        the carried values are vectors, and each iteration uses their next lane.
+        `linear` means that the index grows by 1 from lane to lane. If `last` is given, the index of lane 0 in the body
+        is at most `last`. With `apart`, the carried values are vectors, and each iteration uses their next lane.
         """
         kind = scalar_type(self.kernel.index_dtype)
         number = self.fresh_number()

@@ -14,7 +14,7 @@ from weft.codegen.llvm.emit_text import Item, Writer, memory_type, scalar_type
 from weft.codegen.passes.index_steps import index_steps
 
 LINE = 64  # bytes of a cache line
-AHEAD = 768  # prefetch distance in bytes: a few lines, since the hardware prefetcher has not started yet
+AHEAD = 768  # prefetch distance in bytes
 _PAST = "!0 = !{i32 1}"
 STREAMS = 4  # maximum number of prefetched loads in a kernel; more prefetches cost more than they save
 

@@ -159,7 +159,7 @@ class Writer:
     globals: list[str] = field(default_factory=list)
     attributes: list[str] = field(default_factory=list)
     metadata: list[str] = field(default_factory=list)
-    keeps_loops: bool = False  # whether metadata marks the loops that must not be unrolled
+    keeps_loops: bool = False  # whether the attributes `rolled` and `opaque` of loops have an effect
     environment: dict[Value, Item] = field(default_factory=dict)
     wide_indices: dict[str, str] = field(default_factory=dict)  # a narrowed index -> the i64 from which it was made
     lanes: int = 0

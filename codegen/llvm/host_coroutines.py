@@ -160,7 +160,8 @@ class CoroutineDialect(GridDialect):
     def match(self, emitter: Emitter, operation: Operation, texts: list[str], dtype: np.dtype) -> None:
         """Emit a match, which computes the mask of the lanes that contributed the same bits as the current lane.
 
-        For the kind "all", the results are the mask of all lanes or 0, and whether all lanes contributed the same bits.
+        For the kind "all", the results are the mask of the participants or 0, and whether all of them contributed the
+        same bits.
         """
         bits = to_bits(emitter, texts[1], dtype)
         self.synchronize(emitter, operation, State.WARP, texts[0], bits)

@@ -16,9 +16,9 @@ from weft.fusion.graph.index_map import decode_view
 from weft.fusion.graph.reduction_order import LONG_ROW, MANY_ROWS, REDUCTION_BLOCK
 from weft.fusion.plan.replaced_arrays import window_of
 
-# Maximum cost in instructions per element of a value that is recomputed at each index map, or before and after a
-# reduction. Above this cost, a store and loads are cheaper. (The break-even cost is 62 on a GPU, but a CPU executes fewer
-# instructions per byte of traffic.)
+# Maximum cost in instructions per element of a value that is recomputed for each different way in which it is read, or
+# before and after a reduction. Above this cost, a store and loads are cheaper. (The break-even cost is 62 on a GPU, but
+# a CPU executes fewer instructions per byte of traffic.)
 RECOMPUTE_LIMIT = 24
 # Maximum cost in instructions per element of a value that is recomputed at each pass over a row in the cache.
 PASS_LIMIT = 48
@@ -113,7 +113,7 @@ def _materialize(node: Expr, stored: set[Expr], parts: set[Expr], inlined: dict[
 
 
 def base_of(node: Expr) -> Expr:
-    """Return the base of an operand of a host function if the operand is a view, otherwise the operand."""
+    """Return the base of an operand of a host function if the operand is a view of memory, otherwise the operand."""
     return node.operands[0] if is_window(node) else node
 
 

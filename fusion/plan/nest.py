@@ -77,7 +77,7 @@ def make_nest(group: Group) -> Nest:
 def arrange_loops(group: Group, classes: Sequence[list[int]]) -> tuple[list[list[Loop]], dict[int, int]]:
     """Order and merge the loops within each list of `classes`, of which the first is outermost.
 
-    Return the loops, and each loop's new position.
+    Return the loops of each list, and the new position of each loop of the group that was not merged away.
     """
     accesses = all_accesses(group)
     coefficients = [dict(terms) for _, (_, terms), _, _ in accesses]

@@ -91,8 +91,8 @@ def _is_traced_constant(node: Expr) -> bool:
 class SizeEncoder:
     """Encoder that replaces sizes by small numbers in the key of a graph structure.
 
-    0, 1 and -1 remain unchanged, since planning treats them specially. Other sizes have codes in the order in which they
-    first occur. Offsets have separate codes, so that an offset that happens to equal a length does not change the form.
+    0, 1 and -1 remain unchanged, since planning treats them specially. Other sizes have codes in the order of their
+    first occurrence. Offsets have separate codes, so that an offset that equals a length does not change the form.
     """
 
     def __init__(self) -> None:

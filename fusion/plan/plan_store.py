@@ -77,7 +77,7 @@ def add_record(form: Any, device: Device, record: PlanRecord, nodes: Sequence[Ex
 
 
 def read_lost_seconds(form: Any, device: Device) -> float:
-    """Return the seconds that earlier processes lost by interpreting graphs of a given structure."""
+    """Return the stored number of seconds that were lost by interpreting graphs of a given structure, or 0."""
     cache, key = _entry_of_lost_seconds(form, device)
     found = cache.get(key) if cache is not None else None
     return float(found.code) if found is not None and found.kind == "lost" else 0.0
@@ -91,7 +91,10 @@ def note_lost_seconds(form: Any, device: Device, seconds: float) -> None:
 
 
 def _entry_of_lost_seconds(form: Any, device: Device) -> tuple[DiskCache | None, bytes]:
-    """Return the disk cache, and its key for the time lost by interpreting graphs of a given structure."""
+    """Return the disk cache, and its key for the time lost by interpreting graphs of a given structure.
+
+    Return ``(None, b"")`` if the time is not stored.
+    """
     cache = open_store(device)
     key = store_key(form, device) if cache is not None and is_host_described() else None
     return (None, b"") if key is None else (cache, key + b" lost")

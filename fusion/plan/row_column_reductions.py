@@ -25,7 +25,7 @@ from weft.fusion.plan.traffic import bytes_read
 
 # Maximum number of instructions per element. With more, the code for each row of an iteration would have few loads.
 MOST_INSTRUCTIONS = 120
-# Minimum number of parts, to keep some threads busy; and minimum number of row elements per part.
+# Minimum number of parts into which the work is divided, to keep some threads busy; and minimum row length.
 LEAST_PARTS = 8
 LEAST_ROW = 32
 # Maximum bytes of column accumulators, which stay in a core's L2 cache.
@@ -146,8 +146,8 @@ def _merged(rows: Group, columns: Group, order: list[Group], machine: Machine) -
 def _walks_in_order(group: RowsAndColumns, batch: int, position: dict[int, int]) -> bool:
     """Return whether all accesses are fast in a loop along rows.
 
-    All accesses must be contiguous or constant along rows, and at least one contiguous. Of the constant ones, no more
-    may be contiguous along columns than there are accesses contiguous along rows.
+    All accesses must be contiguous or constant along rows, and at least one must be contiguous. At most as many
+    accesses may be contiguous along columns as along rows.
     """
     beside = below = 0
     for node, form in _forms(group, made=True):

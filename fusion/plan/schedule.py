@@ -59,7 +59,7 @@ def finish_schedule(outputs: Sequence[Expr], groups: list[Group], in_place: set[
     for position, group in enumerate(groups):
         group.over.clear()
         if isinstance(group, BlockedSteps):
-            continue  # its parts read values that other parts write
+            continue  # its steps read values that other steps write
         ending = {n for n in group.read if n in made and last_use.get(n) == position and not is_stream(n)}
         _donate(group, ending - set(outputs))
     return Schedule(list(outputs), groups, in_place, last_use)

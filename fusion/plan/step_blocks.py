@@ -32,13 +32,13 @@ TILES: dict[int, tuple[IntVector, ...]] = {
 }
 # Maximum number of blocks on a multiprocessor in the cost estimate.
 MOST_BLOCKS = 6
-FEW_BLOCKS = 4  # fewer blocks mostly wait for memory
+FEW_BLOCKS = 4  # with fewer blocks, a multiprocessor mostly waits for memory
 REACH = 8  # maximum offset along an axis of reads from a ring
 # Number of blocks that fill a GPU; and minimum rows of a block, as a multiple of the time to fill and empty the rings.
 MANY_PARTS = 640
 LEAST_FILLS = 3
-# Costs in instructions: of a byte of memory; of four bytes of shared memory or the L1 cache, which has its own path; of
-# finding a step's position and testing whether a point is inside; and of an iteration, per thread.
+# Costs in instructions: of a byte of memory; of four bytes of shared memory or the L1 cache, whose accesses overlap with
+# arithmetic; of finding a step's position and testing whether a point is inside; and of an iteration, per thread.
 BYTE_COST = 6
 SHARED_COST = 4
 STEP_COST = 6
@@ -170,8 +170,8 @@ def _offsets(statement: Statement) -> Iterator[tuple[Expr, IntVector]]:
 def set_lags(blocked: BlockedSteps, apart: int) -> None:
     """Set the lag of each time step: the number of iterations by which it runs behind the first step.
 
-    A step runs at least `apart` iterations behind the last row that it reads, and behind all readers of the rows that
-    it overwrites.
+    A step runs at least `apart` iterations behind the last row that it reads. A step that overwrites the values of
+    another step also runs at least `apart` iterations after that step has read the same row.
     """
     reads: list[list[tuple[Expr, int]]] = [[] for _ in blocked.steps]
     for node, number, distance in ring_readers(blocked):

@@ -210,7 +210,7 @@ def _candidates(axes: int) -> list[IntVector]:
 
 
 def find_rolled(blocked: BlockedSteps) -> Rolled | None:
-    """Return the first run of periodic time steps that a loop can replace, or None. Shorter periods take precedence."""
+    """Return a loop that can replace periodic time steps, or None. Short periods, then early steps, take precedence."""
     steps = blocked.steps
     signatures = [_signature(blocked, number) for number in range(len(steps))]
     for period in range(1, min(MOST_PERIOD, len(steps) // 3) + 1):
@@ -314,7 +314,7 @@ def merged_cost(blocked: BlockedSteps) -> int:
     total = 0
     for step in blocked.steps:
         if step.statements[0].task.node in blocked.owner:
-            # usually a few elements, in few of the rows
+            # (a step that overwrites another value usually has few elements, in few of the rows)
             total += prod(blocked.counts) * blocked.width[0] * ROW_COST // 2
             total += prod(step.extents) * (work_of(step.statements[0].task) + RING_COST)
             continue

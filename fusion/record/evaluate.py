@@ -217,7 +217,7 @@ def _assign(
 ) -> list[Storage]:
     """Assign the results of a plan to storages, and return the storages that are still pending.
 
-    With `stays`, the storages remain in their epoch. Streams without a result remain only with `streams`.
+    With `stays`, the storages remain in their epoch. Pending random numbers remain in it only with `streams`.
     """
     left = []
     for storage, version, slot in zip(live, versions, plan.handed):  # noqa: B905 (`strict` takes time)

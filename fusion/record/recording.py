@@ -209,8 +209,9 @@ def end_small_run() -> bool:
     """Evaluate the pending work if its last operations are small. Return whether the work was evaluated.
 
     Small operations are recorded only while large arrays are pending. After the evaluation, they run immediately. The
-    search runs only if the recording has doubled since the previous search, so that recordings at most double. It also
-    runs directly after a large operation that such a run has followed before, or if only copies are pending.
+    last operations are examined only if the recording has doubled since the previous examination. Without an
+    examination, the work is evaluated if it consists of a few small operations and copies, or if a run of small
+    operations has followed its last large operation before.
     """
     epoch, limit = recording.epoch, IMMEDIATE[0]
     if epoch is None or recording.held or epoch.device.name != "cpu" or not (count := len(epoch.pending)):

@@ -123,7 +123,7 @@ class Epoch:
         self.slot_of: dict[int, int] = {}  # id of a bound buffer -> its slot
         self.pending: list[Storage | Expr] = []  # storages recorded here, and expressions of updates of a storage
         self.results: dict[Expr, Expr] = {}  # value evaluated here -> the leaf that holds it
-        self.followed: Device | None = None  # the device of the recording that this one ended, on another device
+        self.followed: Device | None = None  # the device of a recording on another device that this recording ended
         self.first: Location | None = None  # call site at which the recording began
         # number of operations at which the recording is cut, or searched for a loop
         self.soft = self.look = SOFT_LIMIT

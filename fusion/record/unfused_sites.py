@@ -1,7 +1,7 @@
 """Call sites whose results were evaluated without other operations.
 
 In: the call sites of evaluated values. Out: whether the last evaluation of a value from a call site computed only this
-value. Recording a copy does not pay off at such a call site.
+value. Recording an operation on arrays of medium size does not pay off at such a call site.
 """
 
 from __future__ import annotations
@@ -11,13 +11,12 @@ from weft.runtime import setting, thread_count
 
 Site = tuple[int, int]  # the id of a code object, and an offset in it
 
-# Call sites at which the value was the first of an evaluation without other values. Each has the number of calls that
-# remain until fusion is tried again, and the number of calls between two tries. Native recorders leave calls at these
-# sites to Python.
+# Call sites whose last value was evaluated without other values. Each has the number of calls that remain until fusion
+# is tried again, and the number of calls between two tries. Native recorders leave calls at these sites to Python.
 ALONE: dict[Site, tuple[int, int]] = {}
 LIMIT = 4096
-CALLS, MOST_CALLS = 32, 1024  # of a site: after the first evaluation alone, and after many
-_TRIED = -1  # instead of the remaining calls: the last call was recorded
+CALLS, MOST_CALLS = 32, 1024  # initial and maximum number of calls between two tries
+_TRIED = -1  # number of remaining calls that marks a site whose last call was recorded
 # Numbers of elements and bytes, per element of the limit of immediate operations. If a result has more elements, and
 # more bytes are read and written, a compiled kernel on two threads that are awake takes half of NumPy's time.
 _ELEMENTS, _BYTES = 8, 80

@@ -296,7 +296,7 @@ def _check_slots(plan: Plan, epoch: Epoch) -> None:
         found = [epoch.slots[slot] for slot in plan.leaves]
         good = [buffer.nbytes for buffer in found] == plan.leaf_sizes
         good = good and (len(found) < 2 or len({*map(id, found)}) == len(found))
-    except (AttributeError, IndexError):  # a scalar, or nothing
+    except (AttributeError, IndexError):  # the slot has a scalar or does not exist
         good = False
     if not good:
         raise RuntimeError("an expression names memory that its recording does not hold; please report this")

@@ -64,7 +64,7 @@ def make_new(
 def make_specialized(
     device: Device, epoch_slots: int, graph: LiveGraph, wanted: tuple[int, ...] | None, form: plan_cache.Form
 ) -> Plan | None:
-    """Return a plan for the exact sizes of `graph`, or None if its form already has many kernels."""
+    """Return a plan for the exact sizes of `graph`, or None if its form is unknown or already has many kernels."""
     may = plan_cache.may_be_special(form, back=True)
     if not may.back:
         return None

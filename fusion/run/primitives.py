@@ -91,7 +91,7 @@ def uses_numpy(op: str, loop: tuple[np.dtype, ...], dtype: np.dtype | None = Non
 
 
 def is_ready(op: str, loop: tuple[np.dtype, ...], dtype: np.dtype) -> bool:
-    """Return whether the function for an op can be called without a compilation."""
+    """Return whether the primitive that computes an op can be called without a compilation."""
     return uses_numpy(op, loop, dtype) or (op, loop, dtype) in _made or _expanded(op, loop, dtype) is not None
 
 

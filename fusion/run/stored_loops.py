@@ -165,7 +165,7 @@ def _key(name: str) -> bytes:
 
 
 def make_loop(function: Any, op: str, loop: tuple[np.dtype, ...], dtype: np.dtype) -> Callable[..., Any]:
-    """Return a ufunc that calls `function`, the loaded function of a compiled kernel."""
+    """Return a ufunc, or a wrapper around a ufunc for bfloat16, that calls the loaded `function` of a kernel."""
     dtypes = (*loop, dtype)
     shown = [np.dtype(np.uint16) if is_bfloat16(kind) else kind for kind in dtypes]
     ufunc: Callable[..., Any] = make_map_ufunc(op.lstrip("_"), function, shown)

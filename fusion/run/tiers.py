@@ -92,7 +92,7 @@ class _Rate:
     """
 
     factor = 1.0
-    start = START  # cost of loading the planner, less the lost time of programs of any form; 0 after loading
+    start = START  # cost of loading the planner, less the time that interpreted programs have lost; 0 after loading
     second = START  # the same for the second process, whose start slows this process down
     loaded = False  # whether the planner is loaded
     ended = 0.0  # time at which the last interpreted run ended
@@ -234,7 +234,7 @@ def is_known(key: object, kind: plan_cache.Form) -> bool:
 
 
 def _key_for_any_offsets(kind: plan_cache.Form) -> object:
-    """Return a key that is equal for graphs of the same structure, lengths and constants."""
+    """Return a key that is equal for graphs of the same structure, lengths, strides and constants."""
     return kind.key, tuple(kind.encoder.codes), tuple(kind.encoder.constants)
 
 
@@ -339,7 +339,10 @@ def _run(program: Program, epoch: Epoch, versions: list[Expr], assign_results: A
 
 
 def is_optimizer_failure(error: Exception) -> bool:
-    """Return whether the graph may be interpreted after an error. False for user errors, and with WEFT_STRICT=1."""
+    """Return whether a graph may be interpreted after an error.
+
+    Return False for errors that are not the optimizer's, such as MemoryError, and for all errors with WEFT_STRICT=1.
+    """
     return not isinstance(error, _OUTSIDE) and not setting("strict")
 
 

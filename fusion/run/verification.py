@@ -34,7 +34,7 @@ class VerificationCounts:
 
 
 class Verification:
-    """The interpreted results of an evaluation."""
+    """The interpreted results of an evaluation, and their first difference from the results of a plan."""
 
     def __init__(self, epoch: Epoch, versions: list[Expr], wanted: tuple[int, ...] | None) -> None:
         self.versions = versions

@@ -30,7 +30,7 @@ TARGET = -1  # the register whose memory is the array of the cluster
 
 
 class PrimitiveCall(NamedTuple):
-    """A call of a NumPy function on registers (temporary blocks) and input arrays.
+    """A call of a primitive on registers (temporary blocks) and input arrays.
 
     Negative operands are registers, and other operands are inputs. The result is a register. It may also be an operand
     of the same item size.
@@ -141,7 +141,7 @@ class _Builder:
         return register
 
     def emit(self, node: Expr, call: Callable[..., Any], operands: list[int], ended: set[Expr], last: bool) -> None:
-        """Append a call of a NumPy function, and free the registers of the values `ended`."""
+        """Append a call of a primitive, and free the registers of its casts and of the values `ended`."""
         size = node.dtype.itemsize
         released = self._casts + [(self._register_of[child], child.dtype.itemsize) for child in ended]
         same = [register for register, itemsize in released if itemsize == size]
