@@ -1,7 +1,7 @@
 """The dtypes that kernels support.
 
-Invariant: bfloat16 is treated as a float here, although it is a dtype of the ml_dtypes package with its own kind. The
-package is not imported until the dtype is used.
+Invariant: bfloat16 is treated as a float here, although it is a dtype of the ml_dtypes package whose `kind` is not "f".
+The package is not imported until the dtype is used.
 """
 
 from __future__ import annotations

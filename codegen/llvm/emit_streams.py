@@ -1,8 +1,9 @@
-"""Prefetches and non-temporal stores, for loops that access more memory than the caches hold.
+"""Prefetches and non-temporal stores in the vectorized loops of host code.
 
-In: a kernel with the ``streams`` attribute, as host code on x86-64. A normal store to memory outside the caches first
-reads the cache line. A non-temporal store does not, but needs whole lines. Invariant: such a kernel ends with a fence
-for its non-temporal stores, so that other threads see them.
+In: the loops of a kernel. A kernel with the ``streams`` attribute, which only x86-64 kernels have, accesses more memory
+than the caches hold, and uses both. Other kernels use prefetches in loops with many operations. A normal store to
+memory outside the caches first reads the cache line. A non-temporal store does not, but needs whole lines. Invariant: a
+kernel with non-temporal stores ends with a fence, so that other threads see them.
 """
 
 from __future__ import annotations

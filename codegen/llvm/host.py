@@ -1,7 +1,8 @@
 """Code generation for the CPU of this machine: translation of kernel IR to an object file.
 
-The entry is ``void entry(i64* slots, i64 begin, i64 end)``. There is one 64-bit slot per kernel parameter. `begin`
-and `end` are the range of the outermost parallel loop, or of the grid, that this call runs.
+The entry is ``void entry(i64* slots, i64 begin, i64 end)``. There is one 64-bit slot per kernel parameter, and threaded
+kernels have more slots (`host_grid.py`). `begin` and `end` are the range of the outermost parallel loop, or of the
+grid, that this call runs.
 """
 
 from __future__ import annotations

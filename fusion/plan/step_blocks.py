@@ -2,8 +2,8 @@
 
 In: a `BlockedSteps` from `Chain.blocked`. Out: the same object with lags, rings and blocks. A block has a tile of the
 axes after the first, whose points are distributed over threads, and a range of rows over which it iterates. In each
-iteration, every step computes one row, and reads only rows that earlier iterations stored in the rings. One barrier per
-iteration therefore suffices, and the loads of all steps can overlap.
+iteration, every step computes one row, and reads the values of other steps only from rows that earlier iterations
+stored in the rings. One barrier per iteration therefore suffices, and the loads of all steps can overlap.
 
 The tile has a halo, in which threads compute values that other points need and, near the edge, unused values. Outside
 values that are read more than once also have rings, so they are loaded only once. A group with a single axis has no
@@ -37,8 +37,8 @@ REACH = 8  # maximum offset along an axis of reads from a ring
 # Number of blocks that fill a GPU; and minimum rows of a block, as a multiple of the time to fill and empty the rings.
 MANY_PARTS = 640
 LEAST_FILLS = 3
-# Costs in instructions: of a byte of memory; of four bytes of shared memory or the L1 cache, whose accesses overlap with
-# arithmetic; of finding a step's position and testing whether a point is inside; and of an iteration, per thread.
+# Costs in instructions: of a byte of memory; of four bytes of shared memory or the L1 cache (overlapped with
+# arithmetic); of finding a step's position and testing whether a point is inside; and of an iteration, per thread.
 BYTE_COST = 6
 SHARED_COST = 4
 STEP_COST = 6

@@ -1,8 +1,8 @@
 """Small arrays that kernels receive by value, as parameters, instead of reading them from device memory.
 
-In: a storage of a GPU whose elements are in host memory. Out: a `ValueBuffer` with its current elements, bound to a
-slot. Invariant: slots are assigned independently of the values after a few recordings, so a program whose small
-arrays change reuses its plans.
+In: a storage of a GPU whose elements are in host memory. Out: a `ValueBuffer` with the storage's current elements, to
+be bound to a slot. Invariant: slots are assigned independently of the values after a few recordings, so a program whose
+small arrays change reuses its plans.
 """
 
 from __future__ import annotations

@@ -1,8 +1,8 @@
 """Detection of loops in the user's program, from the source lines of recorded operations.
 
 In: recorded operations, in order. Out: the head of the outermost loop among the operations, at which recording is cut.
-Invariant: the result depends only on the sequence of source lines. A program that records the same operations again
-is therefore cut at the same operations, and finds the same plans.
+Invariant: the head depends only on the sequence of call sites. A program that records the same operations again is
+therefore cut at the same operations, and finds the same plans.
 """
 
 from __future__ import annotations

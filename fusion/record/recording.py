@@ -1,7 +1,7 @@
 """Recording: conversion of arrays in memory to expressions, and of expressions to pending arrays.
 
-In: storages. Out: expressions in the current epoch, and new pending storages. Invariant: the result of `operand` is
-valid in its epoch.
+In: storages. Out: expressions in the current epoch, and new pending storages. Invariant: `operand` returns an
+expression of the given epoch or, by default, of the current epoch.
 """
 
 from __future__ import annotations

@@ -8,7 +8,7 @@ current epoch uses it.
 
 Thread switches occur between calls, but not between attribute accesses without a call. The attributes `buffer`, `expr`
 and `epoch` of a storage change together. A thread that changes them first checks that they have not changed since it
-read them (`record.assign`).
+read them (`recording.assign`).
 """
 
 from __future__ import annotations

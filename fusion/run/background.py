@@ -1,7 +1,8 @@
 """Compilation of plans in a second process, while this process interprets the graphs.
 
 In: graphs, which are interpreted until their plans are compiled. Out: their plans, in the disk cache. Invariant: a
-graph is refused if its plan could not be found there, for example because it has a user function.
+graph is refused if this process could not find its plan in the disk cache, for example because the graph has a user
+function.
 """
 
 from __future__ import annotations

@@ -1,4 +1,4 @@
-"""Interpretation of operations that only move elements, such as views, gathers and updates.
+"""Interpretation of operations that move elements, such as views and updates, of constants, and of host calls.
 
 In: the values of operands. Out: an array, as a view of an operand's memory if possible.
 """

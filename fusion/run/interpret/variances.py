@@ -2,7 +2,7 @@
 
 In: a sum of squared differences from the mean of a whole array, which a plan divides into blocks. Out: the sum.
 Invariant: each block is summed with its own mean as the shift, as `plan.shifted_moments` describes, so the differences
-are never needed.
+from the mean of the whole array are never computed.
 """
 
 from __future__ import annotations
