@@ -132,10 +132,9 @@ class LoopEmitter(StreamEmitter):
     def lanes_loop(self, operation: Operation, start: str, stop: str, lanes: int) -> None:
         """Emit a vectorized loop, and the code for the iterations that do not fill a vector.
 
-        This code runs under a mask or element by element.
-
-        A reduction has one accumulator per lane. The accumulators are combined in a fixed tree, after a masked
-        remainder but before a remainder that runs element by element.
+        This code runs under a mask or element by element. If iterations may be repeated, the last vector overlaps the
+        previous one instead. A reduction has one accumulator per lane. The accumulators are combined in a fixed tree,
+        after a masked remainder but before a remainder that runs element by element.
         """
         kind = scalar_type(self.kernel.index_dtype)
         body = operation.regions[0]

@@ -36,7 +36,7 @@ class StreamEmitter(Writer):
         return self.kernel.level == "logical" and bool(self.kernel.attributes.get("streams"))
 
     def fetch_ahead(self, operation: Operation, address: str, nbytes: int) -> None:
-        """Emit a prefetch of the memory `AHEAD` bytes after the address of a vector load.
+        """Emit prefetches of the memory `AHEAD` bytes after the address of a vector load of `nbytes` bytes.
 
         Only the kernel's first `STREAMS` loads have prefetches.
         """

@@ -332,7 +332,10 @@ def changes_sums(placed: Placed, group: Group, needs: bool, machine: Machine) ->
 
 
 def set_loop_roles(group: Group, placed: Placed) -> None:
-    """If `placed` is a group's first reduction or scan, set the roles of its reduced loops and make them innermost."""
+    """Set the roles of a group's loops if `placed` is the group's first reduction or scan.
+
+    The loops that it reduces or scans become the innermost loops.
+    """
     if placed.task.kind not in ("reduce", "scan") or any(loop.role != "parallel" for loop in group.loops):
         return
     reduced = {placed.loops[k] for k, loop in enumerate(placed.task.loops) if loop.role != "parallel"}

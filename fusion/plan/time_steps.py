@@ -165,7 +165,7 @@ class Chain:
 
 
 def choose_parts(blocked: BlockedSteps) -> bool:
-    """Choose the widths of blocks, and thus the ring buffers, or return False if no width fits."""
+    """Choose lags, block widths, ring buffers and a loop over steps, or return False if no width fits."""
     axes, steps = blocked.axes, blocked.steps
     blocked.owner = find_owners(blocked, once=False)  # (the last vector of a row overlaps the previous vector)
     step_blocks.set_lags(blocked, 0)

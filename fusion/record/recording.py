@@ -340,7 +340,7 @@ def _note_search(
 
 
 def _learn_head(site: Site, history: list[Site | None], recorded: list[Expr | None]) -> None:
-    """From now on, cut recordings at the first line of a loop instead of the first lines of its inner loops."""
+    """If `history` shows a loop often enough, cut recordings at its head, and no longer at the heads of inner loops."""
     loop = find_loop(history)
     if loop is None or len(loop.visits) < CERTAIN:
         return

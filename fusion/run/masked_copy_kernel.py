@@ -32,8 +32,9 @@ def compile_masked_copy(kind: np.dtype | None) -> MaskedCopy:
     Returns
     -------
     callable
-        A function that writes to a C-contiguous array the items that a C-contiguous 1-D mask selects. The output's
-        length must be the number of true elements. If it is smaller, the remaining items are not written.
+        A function that writes to a C-contiguous array the items that a C-contiguous 1-D mask selects, or their
+        positions. The output's length must be the number of true elements. A shorter output is filled, and the
+        remaining items are not written.
     """
     device, kernel = get_device("cpu"), _kernel(kind)
     digest = kernel_digest(device.target, kernel)

@@ -36,7 +36,7 @@ _POSITIONS = frozenset({"argmax", "argmin"})
 class NeedsKernelError(Exception):
     """Raised if only a kernel can compute a result that is bit-identical to that of a plan.
 
-    Examples are extrema that are zeros of both signs, and products of complex numbers.
+    Examples are a maximum over zeros of both signs, and a product of complex numbers.
     """
 
 

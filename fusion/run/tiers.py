@@ -146,7 +146,7 @@ def _form_of(key: object) -> FormCost:
 
 
 def note_compiled(form_price: float, seconds: float) -> None:
-    """Update the ratio of measured to expected compile time after a compilation."""
+    """Update the ratio of measured to expected compile time after a compilation, which has loaded the planner."""
     begun, _Rate.start, _Rate.loaded = _Rate.loaded, 0.0, True
     seconds -= 0.0 if begun else min(START, seconds)
     _note_rate(form_price, seconds)

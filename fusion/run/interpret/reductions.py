@@ -54,7 +54,7 @@ def choose_order(node: Expr, orders: ReductionOrders) -> Any:
     """Return the order of a reduction in a plan.
 
     Return None if the order is irrelevant, or if `reduce_values` derives it from the operand's shape. Raises
-    NeedsKernelError if the order is unknown.
+    NeedsKernelError if an interpreted reduction cannot have the bits of a plan's.
     """
     # (two elements have only one order)
     if not rounds(node) or orders.any_order or node.operands[0].size <= 2 * node.size:
