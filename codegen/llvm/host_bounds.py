@@ -22,6 +22,8 @@ def thread_range(
 ) -> tuple[str, str]:
     """Emit code that computes the range of thread indices along an axis that satisfy all bounds.
 
+    Bounds that could overflow, or whose factor is out of range, do not limit the range.
+
     Parameters
     ----------
     emitter : Writer

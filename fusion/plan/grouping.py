@@ -227,8 +227,8 @@ class Grouping:
     def _overwrites(self, placed: Placed, group: Group) -> str:
         """Return the reason why in-place writes prevent a task from joining a group, or "" if they do not.
 
-        Besides the writer, tasks may read the element that is overwritten in the same iteration, if they run in no
-        later stage, and elements that no iteration overwrites.
+        A task may read an overwritten array only at elements that no iteration overwrites or, in no later stage than
+        the writer's, at the element that the same iteration overwrites.
         """
         everyone = [*group.placed, placed]
         extents = [loop.extent for loop in group.loops]

@@ -230,8 +230,8 @@ def note_kernels(form: Form, count: int) -> None:
 def is_worth_keeping(form: Form, *, at_once: bool) -> bool:
     """Return whether planning should trace the sizes, so that graphs with other sizes can reuse the plan.
 
-    A form that has occurred before must be traceable, and have fewer than `VARIANTS` such plans. A new form, which is
-    also noted, must be short, and `at_once` must be true.
+    A form that has occurred before must be traceable, and have fewer than `VARIANTS` such plans. A new form must be
+    short, and `at_once` must be true. The form counts as known from now on, unless it has over `NODES` expressions.
     """
     known = _known.get(form.key)
     if known is not None:

@@ -99,7 +99,7 @@ def _make_steps(order: list[Expr], stored: set[Expr], outputs: set[Expr], origin
     tasks: dict[Expr, Task] = {}
 
     def find(node: Expr) -> Task | None:
-        """Return the task of a node. Create it if the node is an earlier reduction of a needed value.
+        """Return the task of a node. Create it for an earlier reduction, or mean, of a needed value.
 
         Return None for other nodes without a task.
         """

@@ -96,7 +96,7 @@ def _reduction_read(task: Task, at: int, find: Callable[[Expr], Task | None]) ->
 def _same_values(task: Task, values: list[int], centre: Task) -> bool:
     """Return whether the reduction `centre` has the loops and the dtype of the sum `task`, and reduces the same values.
 
-    `values` are the sum's instructions that compute the elements, before the shift.
+    `values` are the sum's instructions that compute the elements before the shift is subtracted.
     """
     if (centre.loops, centre.target, centre.node.dtype) != (task.loops, task.target, task.node.dtype):
         return False
