@@ -29,7 +29,7 @@ class StreamEmitter(Writer):
 
     @property
     def streams(self) -> bool:
-        """Whether the kernel uses prefetches and non-temporal stores.
+        """Whether the kernel uses non-temporal stores, and prefetches in all vectorized loops.
 
         The ``streams`` attribute marks kernels that access more memory than the caches hold.
         """
@@ -144,7 +144,7 @@ class StreamEmitter(Writer):
 
     @staticmethod
     def fills_lines(body: Block, lanes: int) -> bool:
-        """Return whether each iteration writes whole cache lines."""
+        """Return whether each iteration stores whole cache lines to an array."""
         return bool(_widest_stores(body, lanes))
 
     def finish_streams(self) -> None:
