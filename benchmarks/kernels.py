@@ -182,7 +182,7 @@ def simulator() -> dict[str, str]:
 
     Return an empty dict if Numba is not installed.
     """
-    if find_spec("numba") is None:
+    if find_spec("numba") is None or find_spec("numba.cuda") is None:
         return {}
     add, reduction = _child(_SIMULATED, str(FEW), NUMBA_ENABLE_CUDASIM="1")
     return {

@@ -13,6 +13,7 @@ import tempfile
 import weakref
 from collections.abc import Mapping, Sequence
 from contextlib import redirect_stdout
+from itertools import zip_longest
 from pathlib import Path
 from typing import Any
 
@@ -60,7 +61,7 @@ def load(spec: Mapping[str, Any]) -> Subject:
 def differs(side: str, theirs: Mapping[str, np.ndarray], ours: Mapping[str, np.ndarray]) -> str:
     """Return the first line of output that differs from NumPy's, or "" if the outputs are equal."""
     expected, found = (str(results["printed"]).splitlines() for results in (theirs, ours))
-    pairs = zip(found + [""] * len(expected), expected, strict=False)
+    pairs = zip_longest(found, expected, fillvalue="")
     return next((f"{x!r} instead of {y!r}" for x, y in pairs if x != y), "")
 
 

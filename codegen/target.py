@@ -121,10 +121,16 @@ def newest_architecture(name: str, newest_ptx: int) -> str:
 
     The architecture's PTX version is at most `newest_ptx`.
 
-    Raises CompileError if the GPU is older than all architectures in the table.
+    Raises CompileError if the GPU is older than all architectures in the table, or if the driver is too old.
     """
     limit = int(name.removeprefix("sm_"))
-    fits = [a for a, ptx in ARCHITECTURES.items() if int(a.removeprefix("sm_")) <= limit and ptx <= newest_ptx]
-    if not fits:
+    known = [a for a in ARCHITECTURES if int(a.removeprefix("sm_")) <= limit]
+    if not known:
         raise CompileError(f"{name} is older than what code can be generated for: {', '.join(ARCHITECTURES)}")
+    fits = [a for a in known if ARCHITECTURES[a] <= newest_ptx]
+    if not fits:
+        least = min(ARCHITECTURES[a] for a in known)
+        raise CompileError(
+            f"the driver accepts PTX up to version {newest_ptx / 10:.1f}, but {least / 10:.1f} is needed: update the driver"
+        )
     return max(fits, key=lambda a: int(a.removeprefix("sm_")))

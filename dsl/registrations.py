@@ -70,14 +70,18 @@ def register_collate(module: ModuleType) -> None:
 
 def register_box(module: ModuleType) -> None:
     """Let autograd trace weft arrays in the same way as NumPy arrays."""
-    for kind in _TYPES:
-        module.ArrayBox.register(kind)
+    box: Any = getattr(module, "ArrayBox", None)
+    if hasattr(box, "register"):
+        for kind in _TYPES:
+            box.register(kind)
 
 
 def register_vector_space(module: ModuleType) -> None:
     """Let autograd add up gradients that are weft arrays."""
-    for kind in _TYPES:
-        module.VSpace.register(kind, lambda x: module.VSpace.mappings[np.ndarray](np.asarray(x)))
+    space: Any = getattr(module, "VSpace", None)
+    if np.ndarray in getattr(space, "mappings", ()):
+        for kind in _TYPES:
+            space.register(kind, lambda x: space.mappings[np.ndarray](np.asarray(x)))
 
 
 def _through_numpy(function: Callable[..., Any]) -> Callable[..., Any]:

@@ -60,8 +60,10 @@ def from_dlpack(x: Any, /, *, device: Any = None, copy: bool | None = None) -> A
     array([0, 1, 2])
     """
     if isinstance(x, Array) or hasattr(x, "__cuda_array_interface__"):
-        found = x if isinstance(x, Array) else convert(x)
-        found = found.copy() if copy else found
+        found = x if isinstance(x, Array) else creation.asarray(x, copy=copy or None)
+        if copy is False and device is not None and found.device is not get_device(device):
+            raise BufferError(f"this memory cannot be shared with device {device}: it has to be copied")
+        found = x.copy() if copy and found is x else found
     else:
         found = _from_host_memory(np.from_dlpack(x), default_device() if device is None else get_device(device), copy)
     return found if device is None else creation.to_device(found, device)

@@ -79,7 +79,7 @@ class Measured:
     @property
     def file(self) -> str:
         """The file name that the main program's code objects contain."""
-        return {"-c": "<string>", "-m": ""}.get(self.program.option) or str(Path(self.program.text).absolute())
+        return {"-c": "<string>", "-m": ""}.get(self.program.option, str(Path(self.program.text).absolute()))
 
 
 def explain_program(program: MainProgram, output: str) -> int:

@@ -11,7 +11,17 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
-from weft.dsl.arrays.array import Array, as_operand, convert, from_protocol, record, record_array, user_location, wrap
+from weft.dsl.arrays.array import (
+    Array,
+    as_operand,
+    convert,
+    evaluate,
+    from_protocol,
+    record,
+    record_array,
+    user_location,
+    wrap,
+)
 from weft.dsl.arrays.array import start as begin
 from weft.dsl.arrays.call_sites import transposed
 from weft.dsl.arrays.foreign import types_in
@@ -86,6 +96,9 @@ def asarray(
         result = in_order(_stack[0]([asarray(v) for v in values]), "C") if stacked is None else stacked
     elif hasattr(values, "__cuda_array_interface__"):
         result = convert(values)
+        if copy:
+            result = copy_in_order(result, order)
+            evaluate(result)  # (the owner may write to its memory)
     else:
         check_unmasked(values)
         host = np.asarray(values, dtype)

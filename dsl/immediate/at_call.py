@@ -424,12 +424,12 @@ def to_host_if_small(value: Any, found: list[tuple[np.ndarray, Array]], left: in
 
 
 def stack_small(values: Any) -> Array | None:
-    """Stack small arrays with NumPy, or return None if an array is large or pending, or a value is not an array."""
+    """Stack small arrays with NumPy, or return None for large, pending and only NumPy arrays, and for other values."""
     found: list[tuple[np.ndarray, Array]] = []
     if any(type(each) is not np.ndarray and (type(each) is not Array or values_of(each) is None) for each in values):
         return None
     given = to_host_if_small(values, found, IMMEDIATE[0])
-    if given is MISSED or not are_joined([each.size for each in given], IMMEDIATE[0]):
+    if given is MISSED or not found or not are_joined([each.size for each in given], IMMEDIATE[0]):
         return None
     return adopt_new(np.array(given), found[0][1].device)
 

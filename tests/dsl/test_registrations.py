@@ -38,6 +38,16 @@ def test_tables_hold_the_types_of_all_arrays() -> None:
         assert module.VSpace.mappings[type(value)](value) == np.shape(value)
 
 
+def test_packages_without_the_expected_tables_are_left_unchanged() -> None:
+    module: Any = ModuleType("tables")
+    module.ArrayBox = module.VSpace = object()
+    for name in ("backend", "collate", "box", "vector_space", "abstract_arrays", "shards"):
+        for each in (module, ModuleType("empty")):
+            before = dict(vars(each))
+            getattr(registrations, f"register_{name}")(each)
+            assert vars(each) == before, name
+
+
 class fortran:
     """A stand-in for functions made by f2py. It copies a NumPy array, but writes to the memory of any other array."""
 

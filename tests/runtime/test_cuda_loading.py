@@ -40,6 +40,8 @@ def test_the_target_of_a_gpu_and_its_driver(gpu: str, driver: tuple[int, int], w
 def test_a_gpu_that_is_too_old() -> None:
     with pytest.raises(CompileError, match="sm_61 is older"):
         resolve_target("sm_61", newest_ptx((12, 9)))
+    with pytest.raises(CompileError, match=r"up to version 6.2, but 6.3 is needed"):
+        resolve_target("sm_90", 62)
     with pytest.raises(CompileError, match="no target"):
         resolve_target("sm_130")
 

@@ -101,7 +101,7 @@ class VectorFunction(DeviceFunction):
         out : array, or tuple of arrays, optional
             Array for the result, or for each result.
         where, casting
-            As for NumPy's ufuncs. Ignored if an operand contains dates.
+            As for NumPy's ufuncs.
         stream
             Ignored, for compatibility with Numba.
         **named : array_like
@@ -124,7 +124,7 @@ class VectorFunction(DeviceFunction):
         if any(
             np.asarray(value).dtype.kind in "mM" for value in operands if isinstance(value, (np.ndarray, np.generic))
         ):
-            return self._of_dates([np.asarray(value) for value in operands], out)
+            return self._of_dates([np.asarray(value) for value in operands], out, where, casting)
         return self._record(operands, out, where, casting)
 
     @functools.partial(on_operands_device, name="vectorize")
@@ -182,7 +182,7 @@ class VectorFunction(DeviceFunction):
         known = {**defaults, **named}
         return (*operands, *(known[name] for name in rest)) if all(name in known for name in rest) else operands
 
-    def _of_dates(self, operands: list[np.ndarray], out: Any) -> np.ndarray:
+    def _of_dates(self, operands: list[np.ndarray], out: Any, where: Any, casting: Any) -> np.ndarray:
         """Apply the function to NumPy arrays, some of which hold dates. (Weft arrays cannot hold dates.)"""
         shape = np.broadcast_shapes(*(value.shape for value in operands))
         flat = tuple(np.broadcast_to(value, shape).reshape(-1) for value in operands)
@@ -192,8 +192,9 @@ class VectorFunction(DeviceFunction):
             _over_elements(self.function, self.kernel_options).forall(result.size)(flat, result)
         if out is None:
             return result.reshape(shape)
-        np.copyto(out, result.reshape(shape))
-        return out  # type: ignore[no-any-return]
+        (target,) = out if isinstance(out, tuple) else (out,)
+        np.copyto(target, result.reshape(shape), casting, where)
+        return target  # type: ignore[no-any-return]
 
     def reduce(self, array: Any, axis: Any = 0, stream: object = 0) -> Any:
         """Reduce a 1-D array with the function.

@@ -263,6 +263,8 @@ def test_memory_of_other_libraries(size: int) -> None:
     x += 1
     assert values[:4].tolist() == x[:4].tolist() == [0, 5, 5, 8]
     assert wf.from_dlpack(values, copy=True).tolist() == values.tolist()
+    with pytest.raises(BufferError, match="cannot be shared with device simt"):
+        wf.from_dlpack(x, device="simt", copy=False)
     fixed = np.arange(6.0)
     fixed.flags.writeable = False
     read = wf.from_dlpack(fixed)

@@ -320,3 +320,10 @@ def test_lists_of_small_arrays_are_stacked_for_ufuncs_without_evaluation(name: s
         assert after["interpreted"] == before["interpreted"] and after["kernels"] == before["kernels"]
         assert type(result) is wf.Array
         assert same(np.asarray(result), np.asarray(getattr(wf, name)(*map(wf.asarray, plain))))
+
+
+@pytest.mark.parametrize("listed", [[], (), [np.ones(2), np.ones(2)], [[], []]])
+def test_lists_without_weft_arrays_are_operands(listed: Any) -> None:
+    x = wf.ones((2, 1))
+    for result in (x + listed, listed + x, wf.add(x, listed)):
+        assert same(np.asarray(result), np.ones((2, 1)) + listed)

@@ -253,6 +253,10 @@ def test_arrays_of_other_libraries_in_expressions() -> None:
     np.testing.assert_array_equal(weft.add(weft.ones(4), Foreign(values)).numpy(), values + 1)
     np.testing.assert_array_equal(weft.asarray(Foreign(values[:, ::2])).numpy(), values[:, ::2])
     np.testing.assert_array_equal(weft.add(Foreign(values), Foreign(values), dtype=np.float32).numpy(), 2 * values)
+    shared, copied = weft.asarray(Foreign(values)), weft.array(Foreign(values))
+    shared[0] = 7
+    weft.evaluate(shared)
+    assert values[0, 0] == 7 and copied[0, 0] == 0
 
 
 def test_how_many_blocks_can_wait_for_one_another() -> None:

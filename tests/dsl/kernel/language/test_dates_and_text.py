@@ -198,6 +198,9 @@ def test_vectorized_functions_of_dates(signatures: Any) -> None:
     out = np.zeros(4, "m8[D]")
     assert function(DAYS, DAYS[::-1], out=out) is out
     np.testing.assert_array_equal(out, DAYS[::-1] - DAYS)
+    kept = np.ones(4, "m8[D]")
+    assert function(DAYS, DAYS, out=(kept,), where=np.array([True, False, True, False])) is kept
+    np.testing.assert_array_equal(kept, np.array([0, 1, "NaT", 1], "m8[D]"))
     assert function(DAYS[:0], DAYS[:0]).shape == (0,)
 
 
