@@ -25,8 +25,8 @@ __getattr__ = lazy_names(globals(), checked_imports(__file__))
 def find_name(name: str) -> Any:
     """Return the object called `name` in weft's namespace.
 
-    The object is weft's own or, if there is none, NumPy's, whose functions are wrapped to accept weft arrays. Raises
-    AttributeError if neither exists. No private name of NumPy is found.
+    Names that weft does not define are NumPy's. NumPy's functions are wrapped to accept weft arrays. Raises
+    AttributeError if neither weft nor NumPy defines the name, and for private names that weft does not define.
     """
     if name in OWN:
         return OWN[name]

@@ -71,7 +71,8 @@ def class_for(value: object, depth: int) -> type:
     return type(value) if function is type else function(value, depth + 1)
 
 
-# Counts reads of array values, because work recorded after a read may depend on the value. Native code counts too.
+# Number of reads of array values. Work that is recorded after a read may depend on the value. Native code also
+# increments the number.
 VALUE_READS = array("q", [0])
 
 
@@ -192,7 +193,7 @@ class Array(ArrayMembers):
     def numpy(self) -> np.ndarray:
         """Return the elements as a read-only NumPy array.
 
-        The array is evaluated. Large arrays on the CPU device are not copied.
+        The array is evaluated. Large arrays on the CPU device are not copied, unless other code shares their memory.
         """
         VALUE_READS[0] += 1
         if self._device is not None or self._storage.host is not None:
@@ -223,11 +224,11 @@ class Array(ArrayMembers):
         return self.numpy() if values is None else values
 
     def tolist(self) -> Any:
-        """Return the elements as nested lists of Python scalars."""
+        """Return the elements as nested lists of Python scalars, or the element of a 0-d array as a Python scalar."""
         return self._number().tolist()
 
     def tobytes(self, order: str = "C") -> bytes:
-        """Return the bytes of the elements."""
+        """Return the bytes of the elements, by default in C order."""
         return self._number().tobytes(order)  # type: ignore[arg-type]
 
     def __bool__(self) -> bool:
@@ -280,9 +281,9 @@ class Array(ArrayMembers):
 
     def __copy__(self, memo: object = None) -> Any:
         seen = self._values
-        # (the method is native code for C order)
+        # (`copy` has native code for C order)
         made = self.copy() if seen is not None and seen.flags.c_contiguous else self.copy("K")
-        # (new small arrays of a library are NumPy's)
+        # (a library gets NumPy arrays instead of new small weft arrays)
         return made._values if made._device is not None and is_library(2, "copy") else made
 
     __deepcopy__ = __copy__
@@ -300,7 +301,7 @@ class Scalar(Array):
     __slots__ = ()
 
     def __new__(cls, value: Any = 0) -> Any:
-        """Return `value` as a NumPy float64, as functions such as `statistics.mean` call the type of their data."""
+        """Return `value` as a NumPy float64. Functions such as `statistics.mean` call the type of their data."""
         return np.float64(value)
 
     __len__ = __iter__ = None  # type: ignore[assignment]  # (so that a scalar is neither `Sized` nor `Iterable`)
@@ -338,7 +339,7 @@ class ReadOnly(Array):
     __slots__ = ()
 
 
-# ``case [a, b]`` matches objects of these classes, as it matches NumPy's arrays since NumPy 2.5.
+# ``case [a, b]`` matches instances of registered classes, as it matches NumPy's arrays since NumPy 2.5.
 _Matched = ABCMeta("_Matched", (), {"__abc_tpflags__": np.ndarray.__flags__ & (1 << 5)})  # (Py_TPFLAGS_SEQUENCE)
 _Matched.register(Array)
 
@@ -360,14 +361,14 @@ def wrap(storage: Storage, window: View | None = None, kind: type[Array] = Array
 def wrap_view(storage: Storage, window: View, kind: type[Array] = Array) -> Array:
     """Return an array over the part of a storage that a view selects.
 
-    If the view covers the whole storage, the array's `_view` is None.
+    If the view covers the whole storage in C order and has its shape, the array's `_view` is None.
     """
     is_whole = not window[2] and window[0] == storage.shape and window == whole(storage)
     return wrap(storage, None if is_whole else window, kind)
 
 
 def adopt_new(values: np.ndarray, device: Device) -> Array:
-    """Return a weft array over the memory of a NumPy array in C or Fortran order that the caller donates."""
+    """Return a weft array over the memory of `values`, a donated NumPy array in C or Fortran order."""
     array = _new(Array)
     array._values, array._device = values, device
     if values.flags.c_contiguous:  # (otherwise the view is created when it is first needed)
@@ -376,7 +377,7 @@ def adopt_new(values: np.ndarray, device: Device) -> Array:
 
 
 def record(found: Any) -> Array:
-    """Return a new pending array for an expression of this recording, or for a pair of an expression and a view."""
+    """Return a new pending array for `found`: an expression of the current recording, or a pair of one and its view."""
     expr, view = found if type(found) is tuple else (found, None)
     epoch = recording.epoch or current_epoch()
     taken, operands = epoch.taken, expr.operands
@@ -460,7 +461,7 @@ def evaluate(*arrays: Any) -> Any:
 
 
 def expr_of(array: Array) -> Expr:
-    """Convert an array or a Python scalar to an expression in the current recording."""
+    """Convert an array or another operand to an expression in the current recording."""
     if not isinstance(array, Array):
         return as_operand(array)[0]
     if type(array) is Scalar and SEVERAL_DEVICES[0] and array.device is not current_epoch().device:
@@ -495,7 +496,7 @@ def as_operand(value: Any) -> tuple[Expr, type | None]:
 def convert(value: Any, device: Device | None = None) -> Array:
     """Convert an array-like object to a weft array, by default on the current device.
 
-    The memory of an object with ``__cuda_array_interface__`` is used without a copy.
+    An object with ``__cuda_array_interface__`` stays on its device, and its memory is used without a copy.
     """
     if hasattr(value, "__cuda_array_interface__"):
         return value if isinstance(value, Array) else wrap(*storage_of_interface(value.__cuda_array_interface__, value))
@@ -529,7 +530,7 @@ def without_sharing(value: object, dtype: np.dtype | None = None) -> np.ndarray:
 
 
 def from_protocol(value: Any) -> Any:
-    """Return the result of `value.__array__()` if it is a weft array, otherwise `value`."""
+    """Return the weft array that `value.__array__()` returns, or `value` if the method does not return a weft array."""
     kind = type(value)
     if not hasattr(kind, "__array__") or hasattr(kind, "__array_ufunc__"):
         return value  # (``__array__`` of a type that implements ufuncs returns a NumPy array, and may compute it)
@@ -541,8 +542,8 @@ def from_protocol(value: Any) -> Any:
 def write(array: Array, value: Expr) -> tuple[Expr, Expr]:
     """Assign `value` to the elements of `array`, with a cast and broadcasting as needed.
 
-    All arrays over the same storage see the change. Returns the previous and the new version of the storage, or `value`
-    twice for shared memory. Raises ValueError if the array is read-only or its elements overlap.
+    All arrays over the same storage see the change. Returns the expressions of the previous and the new version of the
+    storage, or `value` twice for shared memory. Raises ValueError if the array is read-only or its elements overlap.
     """
     check_writable(array)
     storage = array._storage
@@ -568,12 +569,12 @@ def is_writable(array: Array) -> bool:
 
 
 def whole(storage: Storage) -> View:
-    """Return the view that covers an entire storage in C order."""
+    """Return the view of an entire storage in C order, with the storage's shape."""
     return storage.shape, contiguous_strides(storage.shape), 0
 
 
 def layout(array: Array) -> View:
-    """Return an array's shape, strides in elements, and offset in its storage."""
+    """Return an array's shape, its strides, and its offset in its storage. Strides and offset are in elements."""
     return array._view or whole(array._storage)
 
 
@@ -585,7 +586,7 @@ def start() -> Location:
 
 
 def user_location(depth: int = 2) -> tuple[CodeType, int]:
-    """Return the user's call site: the innermost frame outside this package."""
+    """Return the user's call site: the code object and instruction offset of the innermost frame outside weft."""
     frame = sys._getframe(depth)
     while frame.f_back is not None and frame.f_globals.get("__name__", "").startswith("weft."):
         frame = frame.f_back
@@ -593,7 +594,7 @@ def user_location(depth: int = 2) -> tuple[CodeType, int]:
 
 
 def operator_location() -> Location:
-    """Return the call site of an operator, followed by the user's call site if the operator is in weft's code."""
+    """Return the call site of an operator, followed by the user's call site if weft's code applies the operator."""
     frame = sys._getframe(2)
     where = frame.f_code, frame.f_lasti
     return (*where, *user_location(3)) if frame.f_globals.get("__name__", "").startswith("weft.") else where

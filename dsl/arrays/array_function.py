@@ -1,7 +1,7 @@
 """The ``__array_function__`` protocol, which lets NumPy's functions accept weft arrays.
 
 In: a NumPy function and its arguments, and the caller's frame. Out: the result of weft's function of the same name, or of
-NumPy's function on the host. Libraries that a redirected program uses get NumPy arrays.
+NumPy's function on the host. Under `weft run`, libraries get NumPy arrays instead of new small weft arrays.
 """
 
 from __future__ import annotations

@@ -1,6 +1,6 @@
 """Recording of operations, with a memo of the expressions that each call site has recorded.
 
-In: an op, arrays and scalars, and a call site. Out: the recorded result. Invariant: a memoized result is the same
+In: an op, arrays and scalars, and a call site. Out: the recorded result. Invariant: a memoized expression is the same
 object that a new recording would produce.
 """
 
@@ -50,13 +50,14 @@ from weft.runtime import IMMEDIATE, SEVERAL_DEVICES, Device, DeviceMismatchError
 
 Operation = TypeVar("Operation", bound=Callable[..., Any])
 
-# The form in which an operation takes its operands. It is a part of the memo key.
+# Forms of an operation: an operator or a ufunc, a reflected operator, an in-place operator or an assignment, or a call
+# of another function. The form is a part of the memo key.
 PLAIN, REFLECTED, IN_PLACE, CALLED = range(4)
 # Position of the first operand's expression in a memo key.
 LEFT = 5
-# Actions of native code on a memoized expression: record it; write it to the first operand, and return that operand or
-# nothing; show a view; record it unless the only operand is a small array in CPU memory; or record it unless the first
-# operand is a small array in CPU memory.
+# Actions of native code for a key that is in the memo: record the expression; write it to the first operand, and return
+# that operand (`ASSIGN`) or None (`SET`); return a view; record the expression unless the only operand is a small array
+# in CPU memory; or record it unless the first operand is a small array in CPU memory.
 RECORD, ASSIGN, SET, SHOW, RECORD_PENDING, RECORD_FUNCTION = range(6)
 
 # Memo hits after which native recorders on disk are loaded. After twice as many hits, they have saved the time of
@@ -71,10 +72,10 @@ def look_up(
 ) -> tuple[Any, Expr | None]:
     """Return the memo key of an operation, and the memoized expression for this key.
 
-    The key is None if the operation cannot be memoized, and the expression is None on a miss. This function is the hot
-    path of recording. One lookup suffices if the arrays belong to the current epoch or are in memory. `second` is an
-    array, a number, or ``...`` for a unary operation. `caller` is the user's call site if the operation is in weft's
-    code.
+    The key is None if the operation cannot be memoized, and the expression is None on a miss. If the result is a view
+    of the expression, the second value is a pair of both. This function is the hot path of recording. `second` is the
+    second operand, or ``...`` for a unary operation. `code` and `at` are the call site of the operation. If the call
+    site is in weft's code, `caller` is the user's call site.
     """
     epoch = recording.epoch
     if epoch is None:
@@ -124,7 +125,10 @@ def _look_up(key: object, epoch: Epoch) -> Any:
 
 
 def memoize(key: Any, node: Expr, where: Location, epoch: Epoch, view: View | None = None) -> None:
-    """Memoize an expression that was recorded at the call site `where`, and the view of it that was returned, if any."""
+    """Memoize the expression of an operation at the call site `where`, and the view of it that was returned, if any.
+
+    An expression that was first recorded at another call site is not memoized, unless it is a constant.
+    """
     code = where[0]
     if key is None or recording.epoch is not epoch:
         return
@@ -194,8 +198,8 @@ def device_of(operands: Iterable[Any], op: str = "") -> Device | None:
     """Return the device of the first weft array among the operands, or None if there is no array.
 
     Lists and tuples are searched, too. A `Scalar` counts as a number: the device of a `Scalar` is returned only if
-    there are no other arrays. If the name of an operation is given, arrays on different devices raise
-    DeviceMismatchError.
+    there are no other arrays. If `op`, the name of an operation, is given, raises DeviceMismatchError for arrays on
+    different devices.
     """
     arrays = list(arrays_in(operands))
     devices = dict.fromkeys([each.device for each in arrays if type(each) is not Scalar])
@@ -214,7 +218,7 @@ def arrays_in(operands: Iterable[Any]) -> Iterator[Array]:
 
 
 def apply(op: str, *operands: Any, location: Location | None = None) -> Array:
-    """Record an op on arrays and scalars, or return an array with the memoized expression."""
+    """Return a new pending array for an op on arrays and scalars, with the memoized expression if there is one."""
     where = location or user_location(2)
     key = node = None
     if np.ndarray in map(type, operands):
@@ -254,7 +258,7 @@ def record_and_memoize(op: str, operands: tuple[Any, ...], where: Location, key:
 
 
 def transposed(value: object, order: Order) -> Any:
-    """Return an operand with its axes permuted by `order`, or a scalar unchanged."""
+    """Return an operand with its axes permuted by `order`. Numbers and 0-d arrays are not permuted."""
     if isinstance(value, (list, tuple, np.ndarray)):
         value = convert(value)
     return permuted(value, order) if isinstance(value, Array) and value.shape else value

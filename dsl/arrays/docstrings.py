@@ -103,7 +103,7 @@ UFUNC_EXAMPLES = {
     "cospi": ("[0.5, 1.0]", "array([-0., -1.])"),
 }
 
-# Methods and properties that have no docstring
+# Summaries of methods and properties that have no docstring
 MEMBER_SUMMARIES = {
     "T": "View of the array with reversed axes.",
     "clip": "Limit elements to an interval, like `numpy.ndarray.clip`.",

@@ -29,6 +29,7 @@ class Flat:
     Attributes
     ----------
     base : Array
+        The array.
     index : int
         The number of elements that the iterator has returned.
     """
@@ -64,7 +65,10 @@ class Flat:
         _assign(self.base, _flat_key(key, self.base.size), value)
 
     def _coordinates(self, key: Any) -> tuple[int, ...] | None:
-        """Return the n-dimensional index of the element that an integer selects, or None for other keys."""
+        """Return the n-dimensional index of the element that an integer selects.
+
+        Return None for other keys and for 0-d arrays.
+        """
         shape, size = self.base.shape, self.base.size
         if not shape or (type(key) is not int and type(key) is not np.int64):
             return None

@@ -33,7 +33,7 @@ _DEPTH = 65  # NumPy nests sequences to 64 dimensions
 
 
 def has_foreign(values: Iterable[Any]) -> bool:
-    """Return whether any value, or any item of a nested list or tuple, has another library's array type."""
+    """Return whether any value, or any item of a nested list or tuple, is foreign."""
     for value in values:
         kind = type(value)
         if kind in OWN_TYPES:
@@ -47,9 +47,9 @@ def has_foreign(values: Iterable[Any]) -> bool:
 
 
 def types_in(values: Iterable[Any]) -> set[type]:
-    """Return the types of values and of the items of nested lists and tuples.
+    """Return the types of values and of the items of nested lists and tuples, except `list` and `tuple` themselves.
 
-    The items are traversed by builtins, because long lists of numbers and of pairs are common.
+    Builtins traverse the items quickly, because long lists of numbers and of pairs are common.
     """
     found: set[type] = set()
     for _ in range(_DEPTH):
@@ -63,7 +63,7 @@ def types_in(values: Iterable[Any]) -> set[type]:
 
 
 def is_foreign(value: object) -> bool:
-    """Return whether a value's type is a subclass of ndarray other than memmap, or implements NumPy's protocols.
+    """Return whether a value's type is a subclass of ndarray other than memmap, or implements a protocol of NumPy.
 
     Subclasses of weft's arrays, of NumPy's scalars, of list and of tuple are not foreign, nor are types with
     ``__cuda_array_interface__``.

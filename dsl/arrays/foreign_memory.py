@@ -19,8 +19,8 @@ from weft.runtime import Buffer, Device, default_device, get_device
 
 ALIGNMENT = 16  # alignment that generated code requires of a storage's start
 
-# Read-only storages, and the array that can make each of them writable again. For memory of other code, such as a bytes
-# object, this is None.
+# Read-only storages, each with a reference to the array that can make it writable again, or with None if the memory
+# belongs to other code, such as a bytes object.
 READ_ONLY: WeakKeyDictionary[Storage, ref[Any] | None] = WeakKeyDictionary()
 
 Shown = tuple[Storage, tuple[tuple[int, ...], tuple[int, ...], int] | None]
@@ -29,7 +29,8 @@ Shown = tuple[Storage, tuple[tuple[int, ...], tuple[int, ...], int] | None]
 def byte_strides(shape: tuple[int, ...], itemsize: int, strides: Any, order: str) -> tuple[int, ...]:
     """Return the byte strides of an array, by default those of a contiguous array.
 
-    Raises ValueError for an order other than "C" and "F", and for strides that do not fit the shape or the item size.
+    Raises ValueError for an order other than "C" and "F", and for strides that are negative or do not fit the shape or
+    the item size.
     """
     if order not in ("C", "F"):
         raise ValueError(f"the order of an array is 'C' or 'F', not {order!r}")
@@ -45,7 +46,7 @@ def byte_strides(shape: tuple[int, ...], itemsize: int, strides: Any, order: str
 
 
 def extent_of(shape: tuple[int, ...], strides: tuple[int, ...], itemsize: int) -> int:
-    """Return the number of bytes from the start of the first element to the end of the last."""
+    """Return the number of bytes from the start of the first element to the end of the last, or 0 without elements."""
     return itemsize + sum((n - 1) * s for n, s in zip(shape, strides, strict=True)) if prod(shape) else 0
 
 

@@ -83,7 +83,7 @@ _BOOLS = (bool, np.bool_)
 
 
 class IndexedAxis(NamedTuple):
-    """The elements that an index selects along one axis of an array."""
+    """The elements that an index selects along one axis of an array (see `Index`)."""
 
     first: int = 0
     step: int = 0
@@ -92,12 +92,12 @@ class IndexedAxis(NamedTuple):
 
 
 class Index:
-    """A parsed index: the layout of the view that its slices and integers select, and its index arrays."""
+    """A parsed index: the layout of its basic part, and its index arrays."""
 
     __slots__ = ("advanced", "axes", "offset", "separated", "shape", "strides", "whole_axes")
 
     def __init__(self, offset: int, items: list[Any]) -> None:
-        self.shape: list[int] = []  # of the basic part, one entry per axis
+        self.shape: list[int] = []  # of the basic part: the view that slices, None and integers select
         self.strides: list[int] = []
         self.offset = offset
         self.advanced: list[Positions] = []
@@ -110,7 +110,7 @@ class Index:
 
     @property
     def is_element(self) -> bool:
-        """Return whether the index selects a single element, which NumPy returns as a scalar."""
+        """Whether the index selects a single element, which NumPy returns as a scalar."""
         return not (self.shape or self.advanced or self.whole_axes)
 
 
@@ -235,7 +235,7 @@ def _advanced(
 def getitem(array: Array, key: Any) -> Array:
     """Return ``array[key]`` as a view for a basic index, and as a copy for other indices.
 
-    Single elements of an array in host memory are NumPy scalars.
+    Single elements are NumPy scalars if `array` is a plain `Array` in host memory, otherwise weft scalars.
     """
     if _is_large_mask(key):
         key = copy_operand(key, array.device) if type(key) is np.ndarray else key
@@ -274,7 +274,7 @@ def _resolve_and_index(array: Array, key: Any) -> Array:
     start()
     plan = _lay_out_axes(index)
     if array._storage.buffer is not None and all(p.numbers is not None for p in index.advanced):
-        # In memory, one flat position per element suffices.
+        # If the array is in memory, one flat position per element suffices.
         base = operand(array._storage)
         positions, terms = _flatten(index, plan)
         return record(gather(base, [positions], terms, plan.shape))
@@ -303,7 +303,7 @@ def _is_large_mask(key: object) -> bool:
 def _view_or_offset(array: Array, key: object) -> Any:
     """Return the view that a basic index selects, or the element's offset if the index selects a single element.
 
-    Return ``...`` for other indices, and for 0-d arrays.
+    The view is None if it covers the whole storage. Return ``...`` for other indices, and for 0-d arrays.
     """
     named = key_of(array, key) if array.shape else None
     if named is None:
@@ -336,8 +336,8 @@ class AxisLayout(NamedTuple):
     """The shape of an indexing result, and the positions of the axes that slices and index arrays produce."""
 
     shape: tuple[int, ...]
-    result_axes: tuple[int, ...]  # of the basic part's axes
-    at: int  # position of the index arrays' axes in the result
+    result_axes: tuple[int, ...]  # the position in the result of each axis of the basic part
+    at: int  # the position in the result of the first axis that the index arrays produce
 
 
 def _lay_out_axes(index: Index) -> AxisLayout:
@@ -362,7 +362,7 @@ def _shaped(node: Expr, plan: AxisLayout) -> Expr:
 
 
 def _flatten(index: Index, plan: AxisLayout) -> tuple[Expr, tuple[tuple[int, tuple[tuple[int, int], ...], int], ...]]:
-    """Return the flat positions that the index arrays select, and a `gather` term with the slices' layout."""
+    """Return the flat positions that the index arrays select, and the `gather` terms with the basic part's layout."""
     pairs = zip(plan.result_axes, index.strides, strict=True)
     terms = ((index.offset, tuple((axis, stride) for axis, stride in pairs if stride), 0),)
     return _shaped(flat_position(index.advanced), plan), terms
@@ -428,7 +428,7 @@ def assign_recorded(array: Array, key: object, value: object) -> None:
 
 
 def _assign_by_mask(array: Array, mask: Any, value: Any, location: Location) -> bool:
-    """Execute or record ``array[mask] = value`` if `mask` is a mask, and return whether this was possible."""
+    """Call `assign_masked` and return its result, or return False if `mask` is no mask of the array's leading axes."""
     if not isinstance(mask, (Array, np.ndarray)) or mask.dtype != bool or not mask.ndim:
         return False
     if mask.ndim == array.ndim and isinstance(value, (Array, np.ndarray)) and value.ndim > 1:
@@ -441,7 +441,7 @@ def _assign_by_mask(array: Array, mask: Any, value: Any, location: Location) -> 
 def _checked_value(given: Any, value: Any, index: Index, dtype: np.dtype) -> Any:
     """Return the value of an assignment to a view, or raise NumPy's error for surplus axes and numbers out of range.
 
-    `value` is `given` or, if `given` is a sequence, an array. A sequence must not have surplus axes of length 1.
+    `value` is `given` or, if `given` is a sequence, an array. A sequence must not have surplus axes, even of length 1.
     """
     rank, axes = len(index.shape), getattr(value, "ndim", 0)
     if index.is_element and axes:
@@ -494,7 +494,7 @@ def _memoize_no_change(array: Array, key: object, value: object) -> None:
 
 
 def _set_key(array: Array, key: object, value: object, where: Location) -> Any:
-    """Return the memo key of ``array[key] = value``, or None if native code cannot execute the assignment."""
+    """Return the memo key of ``array[key] = value``, or None if the assignment cannot be memoized."""
     epoch = current_epoch(array._storage.device)
     named: list[Any] = ["set", IN_PLACE, id(where[0]), where[1]]
     plain = (
@@ -536,7 +536,7 @@ def apply_at(op: str, array: Array, key: object, values: Any) -> None:
         np.result_type(array.dtype, kind) != array.dtype
         or resolve_dtypes(find_op(op), (array.dtype, array.dtype))[1] != array.dtype
     ):
-        _apply_at_on_host(op, array, key, values)  # casts back after each step
+        _apply_at_on_host(op, array, key, values)  # (NumPy casts the result back after each step)
         return
     node = constant(values, array.dtype) if weak is not None else node
     if not index.advanced:

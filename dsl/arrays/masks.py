@@ -1,10 +1,10 @@
 """Assignment and selection through boolean masks.
 
 In: an array, a mask of its first axes, and for an assignment the value. Out: a new version of the storage, the selected
-elements, or the positions of the true elements. Recorded assignments of several values, and positions on a GPU, use a
-scan that counts the mask's true elements: the k-th true element gets the k-th value, and its index is the k-th
-position. On the CPU, positions, and selections that do not stay pending (`pending_selections.py`), are computed
-immediately, by NumPy or by a compiled loop.
+elements, or the positions of the true elements. Recorded assignments of several values (except those of pending
+selections), and positions on a GPU, use a scan that counts the mask's true elements: the k-th true element gets the
+k-th value, and its index is the k-th position. On the CPU, positions, and selections that do not stay pending
+(`pending_selections.py`), are computed immediately, by NumPy or by a compiled loop.
 """
 
 from __future__ import annotations
@@ -48,14 +48,15 @@ from weft.runtime import FIXED, IMMEDIATE, Device
 
 _INT64 = np.dtype(np.int64)
 
-_KINDS = {np.dtype(code).itemsize: np.dtype(code) for code in "BHILD"}  # unsigned dtypes, to copy elements of each size
+_KINDS = {np.dtype(code).itemsize: np.dtype(code) for code in "BHILD"}  # a dtype by item size, to copy items
 
-# On the CPU, NumPy finds the true elements of masks of at most this many elements, with several axes or with one.
+# On the CPU, NumPy finds the true elements of masks with at most this many elements: `SMALL` for masks with several
+# axes, `SMALL_ROW` for masks with one axis.
 SMALL, SMALL_ROW = 1 << 14, 1 << 17
-# Number of mask elements that are processed together.
+# Maximum number of mask elements for assignments that run immediately, unless few values are assigned.
 BLOCK = 1 << 16
-# Factor by which a mask may exceed the usual limit of immediate execution: NumPy reads 64 mask elements in the time of
-# one element of another dtype.
+# If few values are assigned, factor by which a mask may exceed the usual limit of immediate execution: NumPy reads 64
+# mask elements in the time of one element of another dtype.
 MOST_LOOKED_AT = 64
 
 
@@ -132,7 +133,8 @@ def _count(mask: Array) -> int:
 def select(array: Array, mask: Array) -> Array | None:
     """Return ``array[mask]`` on the CPU, as a pending selection or computed immediately.
 
-    Return None for arrays on other devices, and for masks whose shape does not match the array's leading axes.
+    Return None for arrays and masks on other devices, for 0-d masks, and for masks whose shape does not match the
+    array's leading axes.
     """
     device, own = array.device, mask.shape
     if device.name != "cpu" or mask.device is not device or not own or own != array.shape[: len(own)]:
@@ -153,7 +155,8 @@ def select(array: Array, mask: Array) -> Array | None:
 class MaskCopier:
     """A callable that copies the items that a mask selects, or that writes their positions if the item size is None.
 
-    NumPy finds the items until this has taken as much time as the compilation of a kernel. Then a kernel is compiled.
+    NumPy finds the items until this has taken as much time as the compilation of a kernel. Then a kernel is compiled,
+    if kernels support the item size.
     """
 
     def __init__(self, width: int | None) -> None:
@@ -170,7 +173,7 @@ class MaskCopier:
             values.take(self.find(mask), axis=0, out=out, mode="clip")
 
     def find(self, mask: np.ndarray) -> np.ndarray:
-        """Return the positions of the true elements, found by NumPy, and compile the kernel if NumPy has taken long."""
+        """Return the positions of the true elements, found by NumPy, and compile the kernel if such calls took long."""
         begin = perf_counter()
         found = np.flatnonzero(mask)
         self._spent += perf_counter() - begin
@@ -215,7 +218,7 @@ def _collect(values: Any, test: np.ndarray, device: Device) -> Array:
 def find_true(mask: Array) -> tuple[np.ndarray | Array, ...]:
     """Return the indices of the true elements of a mask, as one array per axis.
 
-    On a GPU, each element of the result is found by a binary search in the scan of the mask.
+    On a GPU, the flat position of each true element is found by a binary search in the scan of the mask.
     """
     device = mask._storage.device
     if device.name == "cpu" or not mask.ndim or not mask.size:

@@ -1,7 +1,7 @@
 """Memoization of functions that return recorded arrays, by call site and arguments.
 
 In: a function of arrays, scalars and options that records a new array. Out: a function that needs one lookup for a
-repeated call. Invariant: a memoized array is the one that the function would record. Functions that evaluate, read
+repeated call. Invariant: a memoized expression is the one that the function would record. Calls that evaluate, read
 values, write, return views, or use slots for scalars are not memoized.
 """
 

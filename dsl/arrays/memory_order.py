@@ -24,7 +24,8 @@ Order = tuple[int, ...]
 def memory_order(arrays: Sequence[Array]) -> Order | None:
     """Return the memory order of a result's axes, chosen as in NumPy, or None for C order.
 
-    An axis is moved inward past another if its stride is smaller in every array that has both. Other axes keep C order.
+    An axis moves inward past another if its stride is smaller in every array in which neither axis has length 1 or
+    stride 0. Other axes keep C order.
     """
     views = [one._view for one in arrays]
     if not any(views):
@@ -114,7 +115,10 @@ def copy_in_order(values: Array, order: str) -> Array:
 
 
 def in_order(values: Array, order: str | None, source: object = None) -> Array:
-    """Return an array in a memory order, copied if necessary. "A" and "K" request the memory order of `source`."""
+    """Return an array in a memory order, copied if necessary.
+
+    "A" and "K" request the memory order of `source` or, if `source` has no strides, of the array itself.
+    """
     order = check_order(order)
     if values.ndim < 2:
         return values if order in "AK" or is_c_ordered(values) else values.copy()
@@ -125,7 +129,11 @@ def in_order(values: Array, order: str | None, source: object = None) -> Array:
 
 
 def in_requested_order(found: Any, order: str, operands: Iterable[Any]) -> Any:
-    """Return a result in the memory order that a call requests. "A" requests the order of the operands."""
+    """Return a result in the memory order that a call requests.
+
+    "A" requests Fortran order if all operands with several axes are in Fortran order and not in C order, otherwise C
+    order. "K" requests no other order.
+    """
     if (order := check_order(order)) == "A":
         arrays = [value for value in operands if isinstance(value, Array) and value.ndim > 1]
         order = "F" if arrays and all(is_c_ordered(a.T) and not is_c_ordered(a) for a in arrays) else "C"

@@ -1,4 +1,4 @@
-"""Methods and properties of `Array` that record operations, under NumPy's names."""
+"""Methods and properties of `Array`, most of which have NumPy's names."""
 
 from __future__ import annotations
 
@@ -165,7 +165,7 @@ def matrix_transpose(self: Array) -> Array:
 
 @memoized_view
 def transpose(self: Array, *axes: Any) -> Array:
-    """Return a view with permuted axes."""
+    """Return a view with permuted axes, by default in reverse order."""
     return manipulation.transpose(self, None if not axes else _shape_arguments(axes))
 
 
@@ -231,7 +231,7 @@ def _to_decimals(node: Expr, decimals: int) -> Expr:
     """Round the elements of an expression, or both parts of each complex element, to a number of decimals."""
     if decimals == 0:
         return map_("rint", [node])
-    if node.dtype.kind in "iu":  # (which may not hold the factor)
+    if node.dtype.kind in "iu":  # (an integer dtype may not hold the factor)
         return cast(_to_decimals(cast(node, np.dtype(float)), decimals), node.dtype)
     if node.dtype.kind == "c":
         return map_("_complex", [_to_decimals(map_(part, [node]), decimals) for part in ("real", "imag")])
@@ -264,8 +264,8 @@ def view(self: Array, dtype: Any = None, type: Any = None) -> Array:
     """Return a view of the array, with its bytes reinterpreted if a dtype is given.
 
     On a GPU, and where the elements of the other dtype would not be aligned, a view with another dtype is a read-only
-    copy. Raises ValueError if the bytes of the last axis are not a multiple of the dtype's item size. If `type` is a
-    subclass of `numpy.ndarray`, the view is a NumPy array of this type, which shares the array's memory on the CPU.
+    copy. Raises NumPy's ValueError if the last axis does not fit a dtype of another size. If weft does not support the
+    dtype, or `type` is a subclass of `numpy.ndarray`, the view is a NumPy array, which shares memory on the CPU.
     """
     if isinstance(dtype, builtins.type) and (dtype == Array or issubclass(dtype, (Array, np.ndarray))):
         dtype, type = None, dtype if type is None else type
@@ -302,7 +302,7 @@ def view(self: Array, dtype: Any = None, type: Any = None) -> Array:
 
 
 def conjugate(self: Array, out: Any = None) -> Any:
-    """Return the complex conjugate, or the array itself if it is real."""
+    """Return the complex conjugate, or the array itself if it is real and `out` is None."""
     return self if self.dtype.kind != "c" and out is None else UFUNCS["conjugate"](self, out=out)
 
 
@@ -339,7 +339,7 @@ def setfield(self: Array, value: object, dtype: Any, offset: int = 0) -> None:
 
 
 def byteswap(self: Array, inplace: bool = False) -> Array:
-    """Reverse the bytes of each element, or of each part of complex elements."""
+    """Reverse the bytes of each element, or of each part of complex elements, in a copy or in place."""
     if _is_on_gpu(self, self.dtype):
         parts = 2 if self.dtype.kind == "c" else 1
         rows = manipulation.reshape(_bytes(self), (self.size * parts, -1))
@@ -353,7 +353,10 @@ def byteswap(self: Array, inplace: bool = False) -> Array:
 
 
 def _is_on_gpu(values: Array, kind: np.dtype) -> bool:
-    """Return whether a kernel must reinterpret an array's bytes as `kind`, because they are only in GPU memory."""
+    """Return whether a kernel must reinterpret an array's bytes as `kind`, because they are only in GPU memory.
+
+    Return False for scalars, for arrays without elements, and if one of the dtypes is bool.
+    """
     plain = type(values) is not Scalar and values.size > 0 and "b" not in (values.dtype.kind, kind.kind)
     return plain and is_gpu(values.device) and values_of(values) is None
 
@@ -371,7 +374,8 @@ def _elements(rows: Any, kind: np.dtype, shape: tuple[int, ...]) -> Any:
 def resize(self: Array, *shape: Any, refcheck: bool = True) -> None:
     """Change the shape and size in place, and fill new elements with zeros.
 
-    Raises ValueError if the size changes and the array is a view or, unless `refcheck` is false, has views.
+    Raises ValueError if the array is a view or, unless `refcheck` is false, has views. A C-contiguous array can always
+    get another shape of the same size.
     """
     if isinstance(self, Part):
         raise ValueError("resize only works on single-segment arrays")
@@ -488,7 +492,7 @@ def _dot(self: Array, b: Any, out: Any = None) -> Any:
 _dot.records = linear.dot.records  # type: ignore[attr-defined]
 
 
-# Functions that are methods of the same name.
+# Functions that are also methods, under the same names.
 _FUNCTIONS = {
     manipulation: "ravel swapaxes squeeze repeat diagonal trace",
     reductions: "sum min max mean var std any all argmin argmax cumsum cumprod",
@@ -563,8 +567,7 @@ def _round_number(self: Scalar, ndigits: int | None = None) -> Any:
     return round(self.item()) if ndigits is None else _round(self, ndigits)
 
 
-# Methods for which NumPy's own method is called if the arrays are small. `clip` and some others are weft functions
-# under other names.
+# Methods for which NumPy's method of the same name is called if the arrays are small.
 AT_ONCE = frozenset(
     "sum prod min max mean var std any all argmin argmax cumsum cumprod argsort searchsorted nonzero take repeat diagonal "
     "trace dot swapaxes squeeze reshape transpose ravel flatten round clip argpartition compress choose copy".split()
@@ -572,7 +575,7 @@ AT_ONCE = frozenset(
 
 
 def install() -> None:
-    """Attach the methods to `Array`."""
+    """Attach the methods to `Array` and its subclasses."""
     for name, method in METHODS.items():
         if isinstance(method, FunctionType) and name[:2] != "__":
             method = on_operands_device(method, name)

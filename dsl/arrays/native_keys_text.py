@@ -1,7 +1,7 @@
 """LLVM IR that builds the memo keys of recorded operations in machine code.
 
 In: the arguments of a call. Out: code that appends the parts of the call's memo key, and binds its operands to the
-current epoch. Invariant: a key equals the one that `call_sites` or `memoized` forms for the same call.
+current epoch. Invariant: a key equals the one that `call_sites`, `memoized` or `windows` forms for the same call.
 """
 
 from __future__ import annotations
@@ -58,7 +58,7 @@ WORDS = ("immediate", "most")
 # Objects to which a call holds references until it ends.
 _HELD = "code at number epoch alone row operand key slotted node kind value storage".split()
 _BINDING = "address slot name leaf first total".split()  # ... while an operand is bound
-# Types whose values identify a part of a key by themselves.
+# Types whose values become parts of a key.
 _PLAIN = dict.fromkeys(("NoneType", "bool", "str", "ellipsis"), "plain")
 # Length of the memo key of an operator with a number as its second operand.
 WITH_NUMBER = 9
@@ -107,7 +107,7 @@ class KeyText(ObjectText):
         t.do("br label %next")
 
     def _begin_recording(self) -> None:
-        """Emit code that begins a memo key with the op, the operand order, the call site and the keyword names."""
+        """Emit code that begins a memo key with the op, the operation's form, the call site and the keyword names."""
         t, known = self._t, self._known
         pending = self._load_context()
         t.do(f"store ptr {pending}, ptr {self._pending}")
@@ -196,11 +196,14 @@ class KeyText(ObjectText):
         t.begin_block(f"{name}.complete")
 
     def _describe_number(self, thing: str) -> None:
-        """Emit code that appends a number, or a value of a type in `_PLAIN`, to the memo key."""
+        """Emit code that appends a number, or a value of a type in `_PLAIN`, to the memo key.
+
+        For a NumPy float64, None is appended.
+        """
         t = self._t
         t.label("numpy")
         t.do(f"store ptr {thing}, ptr {self._scalar}")
-        self._push(self._known["None"])  # (only keys of slots contain such a number)
+        self._push(self._known["None"])  # (the number goes to a slot, and is not in the key)
         t.jump("next", "float")
         value = t.new(f"bitcast double {self._call('double', 'PyFloat_AsDouble', f'ptr {thing}')} to i64")
         t.leave_if(f"icmp eq i64 {value}, {-(1 << 63)}", "slow", "number")  # (0.0 and -0.0 are equal)
@@ -281,9 +284,9 @@ class KeyText(ObjectText):
         return node
 
     def _bind(self, name: str, storage: str, epoch: str) -> None:
-        """Emit code that adds a storage to the buffer table of the current recording.
+        """Emit code that adds a storage's buffer to the buffer table of the current recording.
 
-        The code jumps to ``found``, or to ``call`` if only Python can bind the storage.
+        The code jumps to ``found``, or to ``call`` if only Python can bind the storage (both labels begin with `name`).
         """
         t, known = self._t, self._known
         call, leave = f"{name}.call", "leave"
@@ -329,7 +332,7 @@ class KeyText(ObjectText):
         t.do(f"br label %{name}.found")
 
     def _leave_if_on_host(self, storage: str, there: str) -> None:
-        """Emit a branch to ``slow`` for a small GPU array in host memory, and to `there` for other arrays."""
+        """Emit a branch to ``slow`` for small GPU arrays in host memory and for shared memory, otherwise to `there`."""
         t, host = self._t, self._field(storage, "Storage.host")
         tests = [t.new(f"icmp eq ptr {host}, {nothing}") for nothing in ("null", self._known["None"])]
         t.enter_if(f"or i1 {', '.join(tests)}", there, "slow")

@@ -18,7 +18,7 @@ from weft.runtime import FIXED, TUPLE_ITEMS, Buffer, slots_of
 
 @cache
 def operator_text() -> str:
-    """Return the LLVM IR of the machine code that records memoized operations, as a function ``call(self, ...)``.
+    """Return the LLVM IR of the builtin that records memoized operations.
 
     The code references no external symbols, and contains no constants in memory.
     """
@@ -69,9 +69,10 @@ class _Operator(KeyText):
         return t.end()
 
     def _leave_memory(self) -> None:
-        """Emit a branch to ``slow`` if the first operand is a small array in CPU memory and the second is not pending.
+        """Emit a branch to ``slow`` if the first operand is a small array in CPU memory.
 
-        Python may execute the operation on such an array immediately.
+        Python may execute such an operation immediately. An operation of two arrays is recorded if the second one is
+        pending.
         """
         t, known = self._t, self._known
         t.enter_if("icmp eq i64 %count, 1", "alone.one", "record")

@@ -1,7 +1,8 @@
 """Native code for operators with a NumPy scalar on the left, which NumPy delegates to ``__array_ufunc__``.
 
-In: the Python function `array_ufunc`. Out: a builtin that calls the reflected operator of the array, which has native
-code, and `array_ufunc` for all other arguments. Invariant: the builtin and `array_ufunc` give the same results.
+In: the Python function `array_ufunc`. Out: a builtin that, for a number and an array, calls the array's reflected
+operator, which has native code. For other arguments, the builtin calls `array_ufunc`. Invariant: the builtin and
+`array_ufunc` give the same results.
 """
 
 from __future__ import annotations

@@ -21,7 +21,7 @@ from weft.fusion import INTERNED, Epoch, Expr, Location, constant, to_number, wi
 CHANGES = 2
 # Maximum number of constants of a call site that are dropped from the memo when its numbers turn out to change.
 MOST_KEYS = 64
-# Maximum number of call sites.
+# Maximum number of call sites, and of entries in `SLOTTED`.
 LIMIT = 50_000
 
 # NumPy scalar types that kernels take as arguments.
@@ -47,7 +47,7 @@ _call_sites: dict[CallSiteKey, _CallSite] = {}
 
 
 class SlotKey(tuple[Any, ...]):
-    """The memo key of an operation with a Python scalar, without the value of the scalar."""
+    """The memo key of an operation with a scalar in a slot, with the slot's number instead of the scalar's value."""
 
     __slots__ = ()
     slot = property(lambda self: self[8])

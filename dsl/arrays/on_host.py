@@ -1,6 +1,7 @@
 """Calls of NumPy functions on the host, with conversion of arguments and results.
 
-In: a NumPy function and its arguments, including weft arrays in lists and callbacks. Out: its result, with weft arrays.
+In: a NumPy function and its arguments, including lists of weft arrays and callbacks that take or return weft arrays.
+Out: the function's result, with weft arrays.
 Invariant: if the function writes to an argument, the writes are copied back to the weft array. A function gets writable
 memory of a weft array only if it writes to its first argument and does not keep this argument.
 """
@@ -60,8 +61,8 @@ def to_host(
     """Convert each weft array in `value` to a NumPy array, including arrays in lists and tuples.
 
     If the list `seen` is given, the NumPy arrays are writable copies, and are appended to the list with their weft
-    arrays. Dictionaries are searched, too. A Python function in `value` is wrapped: its arguments are converted by
-    `taken`, by default `from_host`.
+    arrays. Dictionaries are searched, too, and wrapped NumPy objects are unwrapped. A Python function in `value` is
+    wrapped: `taken`, by default `from_host`, converts its arguments, and its result is converted to NumPy arrays.
     """
     if isinstance(value, Array):
         host = value.numpy()
@@ -106,7 +107,10 @@ def _host_callback(function: Callable[..., Any], taken: Callable[[Any], Any]) ->
 
 
 def _each_array(value: Any, convert_array: Callable[[np.ndarray], Any]) -> Any:
-    """Apply `convert_array` to each NumPy array in `value`, including the arrays in lists and tuples."""
+    """Apply `convert_array` to each NumPy array in `value`, including the arrays in lists and tuples.
+
+    Arrays of unsupported dtypes are unchanged.
+    """
     if type(value) is np.ndarray:
         return convert_array(value) if is_supported(value.dtype) else value
     if type(value) in (list, tuple):
@@ -122,7 +126,10 @@ def from_host_if_large(value: object) -> Any:
 
 
 def from_host(value: object) -> Any:
-    """Convert each NumPy array in `value` to a weft array, except arrays of unsupported dtypes."""
+    """Convert each NumPy array in `value` to a weft array, except arrays of unsupported dtypes.
+
+    Random generators, polynomials and `vectorize` objects are wrapped, so that they return weft arrays.
+    """
     value = _each_array(value, convert)
     if isinstance(value, (np.random.Generator, np.random.RandomState)):
         return WrappedObject(value)
@@ -304,7 +311,7 @@ def _named(function: Callable[..., Any], arguments: tuple[Any, ...], position: i
 
 
 def _call_and_report(name: str, call: Callable[[], Any], given: tuple[Any, ...]) -> Any:
-    """Call a NumPy function on the host, and notify the launch listeners of the call."""
+    """Call a NumPy function on the host, and notify the launch listeners if an argument contains weft arrays."""
     arrays = list(arrays_in(given))
     if not arrays:
         return call()

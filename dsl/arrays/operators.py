@@ -139,9 +139,9 @@ def _record_operation(op: str, way: int, first: Array, second: Any, where: Locat
 
 
 def compute_by_numpy(op: str, way: int, first: Array, second: Any) -> Any:
-    """Compute a binary operation with NumPy, if weft does not support the second operand's type, for example dates.
+    """Compute a binary operation with NumPy, for a second operand that weft does not support, such as a date.
 
-    Return NotImplemented if the type of the second operand handles the operation.
+    Return NotImplemented if only the second operand's type can implement the operation.
     """
     kind, function = type(second), getattr(operator, f"__{find_op(op).dunder}__")
     if is_foreign(second) and getattr(kind, "__array_ufunc__", kind) is not None:
@@ -223,7 +223,8 @@ def _record_in_place(op: str, target: Array, other: Any, where: Location, key: A
 def _foreign_in_place(op: str, target: Array, other: object) -> Any:
     """Call the ``__array_ufunc__`` method of a foreign operand to execute an in-place operator.
 
-    The method receives a copy of the array, and the result is copied back. Return NotImplemented if there is no method.
+    The method receives a copy of the array as its output. If the method returns this copy, it is copied back to the
+    array. Otherwise, the method's result is returned. Return NotImplemented if the operand has no such method.
     """
     if not callable(getattr(type(other), "__array_ufunc__", None)):
         return NotImplemented
@@ -263,7 +264,7 @@ def _short_power(base: Array, exponent: Any) -> str | None:
 
 
 def _is_cube(base: Array, exponent: Any) -> bool:
-    """Return whether a power is a cube, which weft computes by multiplications instead of `power`.
+    """Return whether a power is a cube of float32 or float64 elements, which weft computes by multiplications.
 
     The multiplications take a fortieth of the time of `power`, and their error is less than 2 units in the last place.
     """
@@ -271,7 +272,10 @@ def _is_cube(base: Array, exponent: Any) -> bool:
 
 
 def number_of_scalar(scalar: Scalar) -> Any:
-    """Return the value of a 0-d result as a NumPy scalar, or None if the result is pending."""
+    """Return the value of a `Scalar` as a NumPy scalar.
+
+    Return None if the value is pending or not in host memory, or if immediate execution is disabled.
+    """
     values = values_of(scalar) if IMMEDIATE[0] else None
     if values is None:
         return None
@@ -361,7 +365,7 @@ def array_ufunc(self: Array, ufunc: np.ufunc, method: str, *inputs: Any, **optio
 
 
 def _put_into(name: str, found: Any, out: Any) -> Any:
-    """Copy a small result to `out`, or return `MISSED` if `out` is not a NumPy array of the result's shape."""
+    """Copy a small result to `out` and return `out`, or return `MISSED` if `out` is no ndarray of the same shape."""
     values = values_of(found) if type(found) is Array else found
     if type(out) is not np.ndarray or values is None or values.shape != out.shape:
         return MISSED
@@ -375,7 +379,7 @@ def _on_host(ufunc: np.ufunc, method: str, inputs: tuple[Any, ...], options: dic
 
 
 def install() -> None:
-    """Attach the operators to `Array`."""
+    """Attach the operators to `Array`, `Scalar` and `ReadOnly`."""
     for definition in OPS.values():
         name = definition.dunder
         if not name:

@@ -36,7 +36,7 @@ class _PendingSelection:
         out[...] = values[test]
 
 
-# Source lines whose selections stay pending, or None if a selection of the line had to be computed.
+# Maps a source line to the host function of its pending selections, or to None if a selection had to be computed.
 _lines: dict[Any, _PendingSelection | None] = {}
 
 
@@ -50,8 +50,8 @@ class _Latest:
 def select_later(array: Array, mask: Array) -> Array | None:
     """Return ``array[mask]`` as a pending selection, or None if the selection should be computed immediately.
 
-    A selection stays pending if selections at its source line are written back, and if the mask selects enough
-    elements. This test may evaluate the mask.
+    A selection stays pending if all earlier selections at its source line were written back, and if the mask has the
+    array's shape and selects enough elements. This test may evaluate the mask.
     """
     found = _lines.get(site := site_of(user_location(2)))
     if found is None or recording.held or mask.shape != array.shape:
@@ -80,7 +80,8 @@ def assign_selection(array: Array, mask: Array, value: Array) -> Expr | None:
     """Return an expression in the array's shape that equals `value` at the elements that the mask selects.
 
     This is possible if `value` is computed, element by element, from pending selections with this mask. Otherwise
-    return None, and let later selections at the source lines that used the mask stay pending.
+    return None. If the most recent selection used this mask, later selections at the source lines that used it stay
+    pending, except at lines where a pending selection had to be computed.
     """
     node, epoch = value._storage.expr, recording.epoch
     if epoch is not None and value._view is None and value._storage.epoch is epoch and node is not None:

@@ -25,7 +25,7 @@ MANY = 1 << 18
 class Positions(NamedTuple):
     """Checked indices along one axis of an array."""
 
-    position: int  # of the indices among the result's axes
+    position: int  # the number of axes of the basic part (see `indexing.Index`) before the index
     length: int  # of the indexed axis
     stride: int  # ... its stride
     shape: tuple[int, ...]

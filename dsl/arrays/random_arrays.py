@@ -33,7 +33,7 @@ _OUTPUTS = ("_pcg64", "_pcg64dxsm", "_philox")
 def draw_array(
     generator: np.random.Generator, name: str, arguments: tuple[Any, ...], options: dict[str, Any]
 ) -> Array | None:
-    """Return the random numbers of a generator's method (one of `runtime.DRAWN`), or None if NumPy must draw them."""
+    """Return the random numbers that a generator's method in `runtime.DRAWN` draws, or None if NumPy must draw them."""
     draw = runtime.read_draw(name, arguments, options)
     if draw is None:
         return None

@@ -1,18 +1,17 @@
 """Parallel sums and assignments with repeated indices; the results do not depend on timing.
 
 In: the previous elements, the values, and the index of each value. Out: expressions of the resulting elements, or
-None if one thread must process the values in order. Invariant: the result does not depend on the order of the
-threads.
+None if the caller must record a `scatter`. Invariant: the result does not depend on the order of the threads.
 
 *On the CPU*, each block of values has its own accumulators, which are combined in order. The number of blocks depends
 only on the sizes.
 
 *On a GPU*, integers are reduced by atomics. Sums of floats are sums of integers. Each value is rounded to a multiple of
 a step. The step is chosen from the largest value at the index, so that the sum of all values there is below 2^62 steps.
-The error of a value is at most half a step, which for 16 M values is 2^-36 of the largest value. Sums of float64 also
-add the remainders, in correspondingly smaller steps. Sequential addition would round each partial sum, with a relative
-error of 2^-24 for float32 and 2^-53 for float64. An assignment stores the value of the last occurrence of an index,
-whichever thread writes it.
+The error of a value is at most half a step. For 16 M values, a step is at most 2^-36 of the largest value. Sums of
+float64 also add the remainders, in correspondingly smaller steps. Sequential addition would round each partial sum,
+with a relative error of 2^-24 for float32 and 2^-53 for float64. An assignment stores the value of the last occurrence
+of an index, whichever thread writes it.
 """
 
 from __future__ import annotations
@@ -62,8 +61,8 @@ def is_gpu(device: Device) -> bool:
 def scatter_reduce(op: str, previous: Expr, value: Expr, position: Expr, device: Device) -> Expr | None:
     """Compute ``previous[position[k]] = op(previous[position[k]], value[k])`` for all k, in parallel.
 
-    `value` and `position` are flat. Return None if a parallel result would depend on the order of the threads, or if
-    parallel execution would not be faster.
+    `value` and `position` are flat. Return None if the op, the dtype or the sizes are unsuitable. The caller then
+    records a `scatter`.
     """
     count, size, kind = value.size, previous.size, previous.dtype
     if is_gpu(device):
@@ -104,7 +103,7 @@ def _reduce_in_blocks(op: str, kind: np.dtype, value: Expr, position: Expr, size
 def sum_in_any_order(value: Expr, position: Expr, size: int, *, fine: bool = False) -> Expr:
     """Sum the floats at each index in float64, with a result that does not depend on the order of the additions.
 
-    If `fine` is true, the sums of narrow floats are as exact as those of float64.
+    If `fine` is true, sums of float16 and float32 are as exact as those of float64.
     """
     count, narrow = value.size, value.dtype
     if narrow.itemsize < 4:
@@ -141,8 +140,8 @@ def sum_in_any_order(value: Expr, position: Expr, size: int, *, fine: bool = Fal
     return map_("where", [map_("equal", [top, special]), _special_sum(total), found])
 
 
-# The infinities and NaNs at an index are counted: infinities in the lower half of its integer, negative infinities in
-# the upper half, and a NaN as one of each.
+# The infinities and NaNs at an index are counted in one integer: positive infinities in its lower half, negative
+# infinities in its upper half, and a NaN as one of each.
 _UPPER = 32
 
 

@@ -124,7 +124,7 @@ def export_dlpack(
     if values is not None and not values.flags.writeable and not copy and max_version is None:
         values = None  # (the unversioned protocol has no read-only arrays)
     if values is None:
-        if copy is False and self.size and type(self) is not Scalar:  # (a copy of these is never out of date)
+        if copy is False and self.size and type(self) is not Scalar:  # (a scalar or an empty array never changes)
             raise BufferError("this array cannot be exported without a copy")
         values = np.array(self.numpy())
     return values.__dlpack__() if max_version is None else values.__dlpack__(max_version=max_version)
@@ -184,7 +184,7 @@ def view_as(array: Array, change: Callable[[np.ndarray], np.ndarray]) -> Array |
 def interface(self: Array) -> dict[str, Any]:
     """Implement ``__array_interface__`` and keep the memory shared, since the address may be used at any later time.
 
-    Raises AttributeError for arrays that are not in CPU memory, for scalars, and for bfloat16.
+    Raises AttributeError for bfloat16, and for arrays that cannot share their memory, such as scalars and GPU arrays.
     """
     if _failures:
         _raise_failure(self, sys._getframe(1))

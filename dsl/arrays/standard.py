@@ -20,15 +20,16 @@ from weft.runtime import Device, default_device, devices, get_device
 
 VERSIONS = ("2021.12", "2022.12", "2023.12", "2024.12", "2025.12")
 API_VERSION = VERSIONS[-1]
-# Module of array-api-compat, or of a library's copy of it, that finds namespaces. It wraps NumPy's namespace.
+# Module of array-api-compat, or of a library's copy of array-api-compat, that finds namespaces. array-api-compat wraps
+# NumPy's namespace.
 _WRAPPERS = ".common._helpers"
 
 
 def array_namespace(self: Array, /, *, api_version: str | None = None) -> Any:
     """Return the namespace of the array API standard, or raise ValueError for an unknown version.
 
-    Under `weft run`, programs and libraries get the namespace of NumPy's arrays, since they may mix both kinds of
-    arrays.
+    Under `weft run`, libraries, and program modules that do not import weft, get the namespace of NumPy's arrays, since
+    they may mix NumPy arrays and weft arrays.
     """
     if api_version is not None and api_version not in VERSIONS:
         raise ValueError(
@@ -52,7 +53,7 @@ def from_dlpack(x: Any, /, *, device: Any = None, copy: bool | None = None) -> A
 
     If the input is in host memory and the result is on the CPU device, the two share memory if possible, unless `copy`
     is true. GPU memory is used without a copy if the input has ``__cuda_array_interface__``. Raises BufferError if `copy`
-    is false and the memory cannot be shared.
+    is false and host memory cannot be shared.
 
     Examples
     --------

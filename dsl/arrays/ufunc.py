@@ -1,6 +1,7 @@
-"""Ufuncs, one for each op in the op table, with NumPy's calling conventions.
+"""Ufuncs for the public ops in the op table, with NumPy's calling conventions.
 
-In: arrays and scalars. Out: recorded arrays. `UFUNCS` contains every public op by name and alias.
+In: arrays and scalars. Out: recorded arrays. `UFUNCS` contains the ufuncs by name and alias. `where`, `clip`, `real`
+and `imag` have no ufuncs.
 """
 
 from __future__ import annotations
@@ -250,8 +251,8 @@ class UFunc:
     def reduceat(self, array: Any, indices: Any, axis: int = 0, dtype: Any = None, out: Any = None) -> Any:
         """Reduce slices along an axis, like `numpy.ufunc.reduceat`.
 
-        On a GPU, a kernel computes sums, minima and maxima if the indices increase. NumPy computes all other results on
-        the host.
+        On a GPU, kernels compute sums, minima and maxima of integers, float32 and float64, if the indices increase and
+        `out` is None. NumPy computes all other results on the host.
         """
         if out is None and isinstance(array, Array) and array.ndim:
             segments = _reduce_segments(self.definition.name, array, indices, axis, dtype)
@@ -289,7 +290,7 @@ class UFunc:
 # (Native code may replace this method. Its memo keys contain the name of the ufunc.)
 UFunc.__call__.records = None, PLAIN, RECORD  # type: ignore[attr-defined]
 
-# Ops whose result does not depend on the order in which elements at one index are combined.
+# Ops whose results `apply_at` computes on a GPU independently of the order of the elements at an index.
 _SEGMENTED = frozenset({"add", "maximum", "minimum"})
 
 
@@ -319,7 +320,11 @@ SHORT_POWERS = {2: "square", 1: "positive", 0.5: "sqrt", -1: "reciprocal"}
 
 
 def is_short_power(op: str, base: Any, exponent: Any = None, *_: Any) -> bool:
-    """Return whether the op is a power that ``base ** exponent`` computes by a square root or by products."""
+    """Return whether ``base ** exponent`` may use a cheaper op than `power`, so that the call must use the operator.
+
+    The cheaper ops are a square, a cube, a square root, a reciprocal and a copy. Return False if `op` is not "power" or
+    `base` is not a plain `Array`.
+    """
     if op != "power" or type(base) is not Array or base.dtype.kind not in "iufc":
         return False
     kinds = (int, float, base.dtype.type) if base.dtype.kind == "f" else (int, float)
@@ -329,7 +334,8 @@ def is_short_power(op: str, base: Any, exponent: Any = None, *_: Any) -> bool:
 def check_power(base: Any, exponent: Any) -> None:
     """Raise NumPy's ValueError if an integer is raised to a negative integer.
 
-    If the exponent is a weft array, its elements are not checked.
+    Raises OverflowError if the exponent is a Python int below the range of the base's dtype. If the exponent is a weft
+    array, its elements are not checked.
     """
     if not isinstance(exponent, int | np.integer | np.ndarray) or np.result_type(exponent).kind != "i":
         return

@@ -11,7 +11,7 @@ import numpy as np
 from weft.codegen import is_supported
 from weft.runtime import public_error, warn_user
 
-# The version of the installed NumPy. If versions differ, weft behaves like the installed one.
+# The major and minor version of the installed NumPy. If NumPy's versions differ, weft behaves like this one.
 NUMPY_VERSION = tuple(int(part) for part in np.__version__.split(".")[:2])
 
 
@@ -140,7 +140,7 @@ def check_axes(count: int) -> None:
 
 
 def as_dtype(dtype: Any, default: Any = np.float64) -> np.dtype:
-    """Convert `dtype` to a NumPy dtype, or raise TypeError if weft does not support it."""
+    """Convert `dtype` (`default` for None) to a NumPy dtype, or raise TypeError if weft does not support it."""
     found = np.dtype(default if dtype is None else dtype)
     if not found.isnative or not is_supported(found):
         raise UnsupportedDtypeError(found)
@@ -150,7 +150,8 @@ def as_dtype(dtype: Any, default: Any = np.float64) -> np.dtype:
 def normalize_axes(axis: Any, ndim: int) -> tuple[int, ...]:
     """Convert axes to a tuple of non-negative integers, or raise AxisError for an axis out of bounds.
 
-    As in NumPy's compiled functions, axes are an integer or a tuple of integers. Lists and bools raise a TypeError.
+    As in NumPy's compiled functions, axes are an integer, a tuple of integers, or None for all axes. Lists and bools
+    raise a TypeError, and duplicate axes raise a ValueError.
     """
     if axis is None:
         return tuple(range(ndim))

@@ -30,7 +30,10 @@ VIEWS: dict[Any, View | int | None] = {}
 
 
 def key_of(array: Array, index: Any) -> Any:
-    """Return the memo key of ``array[index]``, or None if an item is not an int, a slice of ints, None or ``...``."""
+    """Return the memo key of ``array[index]``.
+
+    Return None if an item is not an int, None, ``...`` or a slice whose bounds and step are ints or None.
+    """
     key: list[Any] = [array._view, array._storage.shape]
     items = (index,)
     if type(index) is tuple:
@@ -57,7 +60,7 @@ def memoize_view(key: object, found: View | int | None) -> None:
 
 
 def memoized_view(function: Callable[..., Array]) -> Callable[..., Array]:
-    """Decorate a function that returns a view, so that views are memoized by array layout and arguments."""
+    """Decorate a function that returns a view, so that its views are memoized by array layout and integer arguments."""
     name = function.__name__
 
     @wraps(function)

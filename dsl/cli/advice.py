@@ -16,14 +16,14 @@ if TYPE_CHECKING:
     from weft.dsl.cli.explain_program import Measured
     from weft.dsl.cli.line_sampler import Line
 
-OFTEN = 10  # minimum number of reads at a line that are reported
+OFTEN = 10  # minimum number of reads, or of launches of short kernels, at a line that are reported
 SMALL = 256 << 10  # bytes per kernel; below this value, launches take longer than kernels
 SHORT = 30e-6  # mean seconds of a kernel; a shorter kernel takes no longer than its launch
 SHOWN = 6  # maximum number of lines
 FROM = 0.02  # minimum fraction of the run's time for which a line without a mistake is shown
 FULL = 0.5  # minimum fraction of the copy bandwidth at which a kernel is limited by memory
 FROM_MEMORY = 1.2  # ... and the maximum, above which the kernel's data is in the cache
-WRITERS = ("numpy.save", "numpy.savez", "numpy.savez_compressed", "numpy.savetxt")  # read values in any case
+WRITERS = ("numpy.save", "numpy.savez", "numpy.savez_compressed", "numpy.savetxt")  # these read values in any case
 DENSE = 2  # minimum instructions per byte at which a kernel is limited by arithmetic
 
 
@@ -37,7 +37,7 @@ class Advice:
 
 
 def advise(measured: Measured) -> list[Advice]:
-    """Return the slow lines of a program with advice, slowest first.
+    """Return the slow lines of a program with advice, slowest first, but at most `SHOWN` lines.
 
     Fast lines are included if they have an avoidable cost, such as reading values or widening float32.
     """
@@ -86,7 +86,7 @@ def _host_calls(one: LineTime, least: float) -> list[str]:
 
 
 def _limits(measured: Measured, line: Line, one: LineTime) -> list[str]:
-    """Return sentences about the bottleneck of a line: Python, launches, memory or arithmetic."""
+    """Return sentences about a line's bottleneck: host code, launches, memory, arithmetic or a library function."""
     host = measured.host.get(line, 0.0)
     own = [kernel for kernel in one.kernels if not kernel.note.name.endswith(" on the host")]
     launches = sum(len(kernel.times) for kernel in own)

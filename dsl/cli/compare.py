@@ -65,7 +65,7 @@ class Outcome:
 # some runs of a loop make new plans.
 WARM_RUNS = 12
 WARM_SECONDS = 20.0
-MOST_ITEMS = 100  # of a list or a dictionary that are compared
+MOST_ITEMS = 100  # maximum number of items of a list, tuple or dictionary that are compared
 _ARRAYS, _NUMBERS = (Array, np.ndarray, np.generic), {bool, int, float, complex}
 GAIN = 1.1  # the report gives reasons if the ratio of NumPy's time to weft's is below this value
 
@@ -92,7 +92,7 @@ def execute(program: MainProgram) -> tuple[int, dict[str, Any]]:
 def _results_in(names: dict[str, Any]) -> dict[str, Any]:
     """Return the arrays and numbers in global variables, including those in lists, tuples and dictionaries.
 
-    A list of Python numbers is one result.
+    A list or tuple of Python numbers is one array. Names that start with an underscore are left out.
     """
     found: dict[str, Any] = {}
     for name, value in names.items():
@@ -270,7 +270,8 @@ def _print_report(
 def _run_until_warm(program: MainProgram, last: Outcome, saved: dict[str, np.ndarray]) -> Outcome:
     """Run a program on weft until a run makes no new plan, and return the outcome of the last run.
 
-    `last` is the outcome of the first run. At most `WARM_RUNS` runs are made, and none after `WARM_SECONDS`.
+    `last` is the outcome of the first run. At least two and at most `WARM_RUNS` runs are made, including the first.
+    After `WARM_SECONDS`, no third or later run begins.
     """
     end = time.perf_counter() + WARM_SECONDS
     for runs in range(1, WARM_RUNS):
@@ -285,8 +286,8 @@ def _run_until_warm(program: MainProgram, last: Outcome, saved: dict[str, np.nda
 def compiled_first() -> Iterator[None]:
     """Within a ``with`` block, compile kernels before their first use, if the `interpret` setting is "auto".
 
-    Otherwise, the program would have to run repeatedly until the second process, which compiles in the background, has
-    compiled all kernels.
+    Without this function, the program would have to run repeatedly until a second process, which compiles in the
+    background, has compiled all kernels.
     """
     with override(interpret="never") if setting("interpret") == "auto" else contextlib.nullcontext():
         yield

@@ -12,8 +12,8 @@ from weft.runtime import counted
 
 NUMBER = re.compile(r"[-+]?(?:\d+\.?\d*|\.\d+)(?:[eE][-+]?\d+)?")
 
-# A difference is attributed to rounding if it is at most this multiple of the precision, relative to the value or to
-# the program's largest value.
+# A difference is attributed to rounding if it is at most this multiple of the precision, relative to the array's
+# largest value (`OF_ITSELF`) or to one of the program's magnitudes (`OF_PROGRAM`, see `scales_of`).
 OF_ITSELF = 1e6
 OF_PROGRAM = 1e4
 

@@ -56,13 +56,13 @@ class Measured:
     packages : dict of dict
         Seconds on the host by line and package.
     reads : Counter
-        Number of conversions of array values by line.
+        Number of reads of the values of pending arrays, by line.
     widened : set of Line
         Lines at which float32 becomes float64.
     plans : list of ShownPlan
         Plans in order of decreasing time.
     numbers : dict
-        The number of each kernel in the page, by device and note.
+        The number of each kernel on the page, by device and note.
     """
 
     program: MainProgram
@@ -83,7 +83,10 @@ class Measured:
 
 
 def explain_program(program: MainProgram, output: str) -> int:
-    """Run a program, write the page of ``weft explain``, and return the program's exit status."""
+    """Run a program, write the page of ``weft explain``, and return the exit status.
+
+    The status is 1 if the program failed, and 2 if the program is standard input.
+    """
     if program.option == "-":
         print(
             "weft explain: the program is run twice, so the program cannot be read from standard input", file=sys.stderr
@@ -124,14 +127,17 @@ def measure(program: MainProgram) -> Measured | None:
 
 
 def _execute_and_end(program: MainProgram) -> int:
-    """Execute a program, and delete its global variables, so that unused results are never computed."""
+    """Execute a program, delete its global variables, and return its exit status.
+
+    The deletion has the effect that unused results are never computed.
+    """
     status, _ = execute(program)
     sys.modules["__main__"].__dict__.clear()
     return status
 
 
 def _number_kernels(found: Measured, plans: list[Explanation]) -> None:
-    """Number the kernels that ran, starting with those of the slowest plan."""
+    """Number the kernels that ran, starting with those of the slowest plan, and list the plans that ran."""
     times: dict[Any, list[KernelTime]] = {}
     for kernel in found.profile.kernels:
         times.setdefault(_key_of_launch(kernel), []).append(kernel)

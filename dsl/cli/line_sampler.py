@@ -1,7 +1,7 @@
 """Host time of each source line of a program, estimated by sampling the main thread's stack.
 
-In: a running program, and its launches. Out: seconds by line. Invariant: the seconds of all lines and of all launches
-that have a source line add up to the time of the run.
+In: a running program, and its launches. Out: seconds by line. Invariant: the seconds of the lines do not include the
+time of launches that have a source line.
 """
 
 from __future__ import annotations
@@ -63,7 +63,7 @@ class LineSampler:
         sys.setswitchinterval(self._interval)
 
     def launch(self, device: Any, note: LaunchNote, start: Callable[[], None]) -> None:
-        """Launch a kernel, without counting the launch as host time of its source line."""
+        """Launch a kernel. If the launch has a source line, its time is not counted as time on the host."""
         if threading.get_ident() != self._main or self._since:
             start()
             return

@@ -12,7 +12,7 @@ from weft.dsl.cli.reports import installed_version
 
 def make_parser() -> argparse.ArgumentParser:
     """Return the parser for the command line."""
-    # (no abbreviations: the program's name is found before the options are parsed, by the full names of the options)
+    # (no abbreviations: to find the program's name before the options are parsed, `_split` compares their full names)
     parser = argparse.ArgumentParser(prog="weft", description="Write NumPy, get fused kernels.", allow_abbrev=False)
     parser.add_argument(
         "--version", action="version", version=f"weft {installed_version('weft')}", help="print the version"

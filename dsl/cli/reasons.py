@@ -36,7 +36,7 @@ _SHORT = 0.02  # seconds; a shorter program has little to gain
 def explain_speed(run: Callable[[], Any], counts: Outcome, numpy_seconds: float) -> list[str]:
     """Return sentences that explain why a program is not faster on weft than under NumPy.
 
-    `counts` is the outcome of a warm run. The program runs once more to count its reads of array values.
+    `counts` is the outcome of a warm run. `run` runs the program once more, to count its reads of array values.
     """
     if not counts.kernels:
         most = setting("immediate")

@@ -34,7 +34,7 @@ def to_device(obj: object, stream: object = 0, copy: bool = True, to: Any = None
     obj : array_like
         A host array, scalar or record. A weft array on the current device, and a `MemoryArray`, are returned unchanged.
         In programs under ``weft run``, a weft array is copied, because the program's NumPy arrays are weft arrays and
-        must not share memory with the result. An object with ``__cuda_array_interface__`` is not copied either: the
+        must not share memory with the result. Another object with ``__cuda_array_interface__`` is not copied: the
         result shares its memory.
     stream
         Stream of the copy.
