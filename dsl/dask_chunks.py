@@ -1,7 +1,7 @@
 """Support for weft arrays as chunks of dask arrays.
 
-`dsl.import_hooks` registers `weft.Array` with dask when both packages are loaded. Invariant: no array is evaluated, except for
-percentiles and for tokens, which depend on the elements.
+`dsl.import_hooks` registers `weft.Array` with dask when both packages are loaded. Invariant: no array is evaluated,
+except for percentiles and for tokens, which depend on the elements.
 """
 
 from __future__ import annotations

@@ -422,7 +422,7 @@ def is_float16_supported() -> bool:
 def is_bfloat16_supported() -> bool:
     """Return whether the current device has bfloat16 arithmetic.
 
-    On other devices, kernels compute bfloat16 numbers in float32.
+    Kernels compute bfloat16 numbers in float32 on all devices.
 
     Examples
     --------

@@ -1,8 +1,8 @@
 """NumPy arrays in pinned, mapped or managed memory, which a device can access directly.
 
-In: shapes or NumPy arrays. Out: NumPy arrays, as `SharedArray` if kernels use their memory; `mapped` gives device
-arrays. Invariant: a kernel uses the memory of a whole `SharedArray` without copies. Wait for the kernel before reading
-the array on the host.
+In: shapes or NumPy arrays. Out: NumPy arrays (`SharedArray` objects if kernels can use the memory) and, from `mapped`,
+device arrays. Invariant: a kernel uses the memory of a whole `SharedArray` without copies. Wait for the kernel before
+reading the array on the host.
 """
 
 from __future__ import annotations

@@ -26,7 +26,7 @@ BYTE = np.dtype(np.uint8)
 
 
 def lacks_arithmetic(dtype: np.dtype) -> bool:
-    """Return whether `dtype` is one of records, dates or text, with which only user-written kernels compute."""
+    """Return whether `dtype` is a dtype of records, dates or text, with which only user-written kernels compute."""
     return dtype.names is not None or dtype.kind in "mMSU"
 
 
@@ -278,7 +278,7 @@ class MemoryArray(DeviceArrayMethods):
         self._at(key).fill(value)
 
     def transpose(self, axes: Any = None) -> MemoryArray:
-        """Return a view with permuted axes."""
+        """Return a view with permuted axes, by default in reverse order."""
         shadow = self._shadow()
         return self._like(shadow.transpose(axes), shadow)
 

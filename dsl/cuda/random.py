@@ -157,8 +157,8 @@ def init_xoroshiro128p_states(states: Any, seed: int, subsequence_start: int = 0
 def init_xoroshiro128p_states_cpu(states: np.ndarray, seed: int, subsequence_start: int = 0) -> None:
     """Initialize a NumPy array of generator states.
 
-    A jump by 2**64 numbers is a linear function of the bits of a state. Each squaring of this function doubles the
-    number of states that are set.
+    A jump by 2**64 numbers is a linear function of the bits of a state. The k-th power of this function maps the first
+    k states to the next k states. Each iteration squares the power.
     """
     if states.dtype != xoroshiro128p_dtype:
         raise TypeError(f"states have the dtype xoroshiro128p_dtype (uint64 s0 and s1), not {states.dtype}")
@@ -215,7 +215,8 @@ def _jump_images() -> np.ndarray:
 def _map(images: np.ndarray, words: np.ndarray) -> np.ndarray:
     """Apply a linear function of the bits of a state to each of the generator states `words`.
 
-    The array `images` contains the results of the function for the 128 states that have a single set bit. One table lookup maps each byte of a state.
+    The array `images` contains the results of the function for the 128 states that have a single set bit. One table
+    lookup maps each byte of a state.
     """
     result = np.zeros_like(words)
     for position in range(16):

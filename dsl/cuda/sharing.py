@@ -1,9 +1,9 @@
 """Sharing of arrays between processes with CUDA IPC.
 
 In: an array. Out: an `IpcArrayHandle`, which can be sent to another process and opened there. `open_ipc_array` opens
-a raw handle. Invariant: both processes see the same memory as kernels and copies write it. The process that allocated
-the memory keeps it alive. An assignment to such an array (``d[:] = x``) may move it to other memory, so write to it
-with kernels or `copy_to_device`.
+a raw handle. Invariant: each process sees what kernels and copies of the other process write. The process that
+allocated the memory keeps it alive. An assignment to such an array (``d[:] = x``) may move the array to other memory,
+so use kernels or `copy_to_device` for writes.
 """
 
 from __future__ import annotations

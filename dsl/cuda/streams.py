@@ -36,7 +36,7 @@ class Stream:
 
     In a ``with stream:`` block, the calling thread's evaluations, kernels and copies run in the stream if they use the
     stream's device. Operations that were recorded before the block run first. Operations that are recorded in the block
-    run at the end of the block.
+    run at the end of the block at the latest.
     """
 
     def __init__(self, queue: runtime.Stream, external: bool = False, device: runtime.Device | None = None) -> None:
@@ -94,7 +94,7 @@ class Stream:
 
     @contextmanager
     def auto_synchronize(self) -> Iterator[Stream]:
-        """Return a context manager that waits, on exit, for all work in the stream."""
+        """Return a context manager that waits for all work in the stream when its block ends without an exception."""
         yield self
         self.synchronize()
 

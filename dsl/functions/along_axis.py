@@ -1,4 +1,4 @@
-"""NumPy's `take_along_axis` and `put_along_axis`, in which each row has its own indices.
+"""NumPy's `take_along_axis` and `put_along_axis`, in which each 1-D slice along the axis has its own indices.
 
 In: an array, an index array with the same number of axes, and the axis that it indexes. Out: gathered copies, or a new
 version of the storage. Invariant: indices are checked immediately (`positions.py`).
@@ -23,13 +23,9 @@ if TYPE_CHECKING:
 
 
 def _checked(arr: Array, indices: Any, axis: int | None) -> tuple[Array, Output, int]:
-    """Check the arguments of `take_along_axis` or `put_along_axis`.
-
-    Return the array, the indices and the axis.
+    """Return the checked arguments of `take_along_axis` or `put_along_axis`, or raise NumPy's errors.
 
     If `axis` is None, the array is flattened.
-
-    Raises NumPy's errors.
     """
     which: Any = indices if isinstance(indices, Array) else np.asarray(indices)
     if axis is None:
@@ -47,7 +43,7 @@ def _checked(arr: Array, indices: Any, axis: int | None) -> tuple[Array, Output,
 def take_along_axis(arr: ArrayLike, indices: ArrayLike, axis: int | None = -1) -> Array:
     """Return the elements at the indices along an axis, like `numpy.take_along_axis`.
 
-    Each row has its own indices.
+    Each 1-D slice along the axis has its own indices.
 
     Examples
     --------
@@ -74,7 +70,7 @@ def take_along_axis(arr: ArrayLike, indices: ArrayLike, axis: int | None = -1) -
 def put_along_axis(arr: Any, indices: Any, values: Any, axis: int | None = -1) -> None:
     """Assign values to the elements at the indices along an axis, like `numpy.put_along_axis`.
 
-    Each row has its own indices.
+    Each 1-D slice along the axis has its own indices.
 
     Examples
     --------

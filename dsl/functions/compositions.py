@@ -106,7 +106,7 @@ def _with_names(plain: FunctionType, names: _Names) -> Callable[..., Any]:
 
 
 def _replaced(value: Any, names: _Names) -> Any:
-    """Return weft's replacement for the object that a global name in NumPy's code refers to."""
+    """Return weft's replacement for an object that NumPy's code refers to, or the object itself if there is none."""
     if isinstance(value, ModuleType):
         is_numpys = value.__name__.partition(".")[0] == "numpy"
         return _Namespace(value) if is_numpys and _is_namespace(value) else value

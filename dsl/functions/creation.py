@@ -69,9 +69,9 @@ def asarray(
 ) -> Array:
     """Convert the input to an array.
 
-    NumPy arrays are copied, unless `copy` is false. On the CPU, the result shares the memory of other writable buffers of
-    the requested dtype, unless `copy` is true. A weft array that has the requested dtype, memory order and device is
-    returned unchanged.
+    NumPy arrays are copied, unless `copy` is false. On the CPU, the result shares the memory of other writable buffers
+    of the requested dtype, unless `copy` is true. A weft array that has the requested dtype, memory order and device is
+    returned unchanged, unless `copy` is true.
 
     Examples
     --------
@@ -308,7 +308,7 @@ def empty(
 def _made_like(
     make: Callable[..., Array], prototype: Any, dtype: Any, order: Any, shape: Any, device: Any, *rest: Any
 ) -> Array:
-    """Call the creation function `make`, with missing arguments taken from the array `prototype`."""
+    """Call the creation function `make`. The defaults of the arguments are the properties of the array `prototype`."""
     check_unmasked(prototype)
     source = prototype if isinstance(prototype, Array) else np.asarray(prototype)
     if device is None and isinstance(source, Array):
@@ -335,7 +335,7 @@ def zeros_like(
     *,
     device: Device | str | None = None,
 ) -> Array:
-    """Return an array of zeros with the shape, dtype and device of another array.
+    """Return an array of zeros, by default with the shape, dtype and device of another array.
 
     Examples
     --------
@@ -354,7 +354,7 @@ def ones_like(
     *,
     device: Device | str | None = None,
 ) -> Array:
-    """Return an array of ones with the shape, dtype and device of another array.
+    """Return an array of ones, by default with the shape, dtype and device of another array.
 
     Examples
     --------
@@ -374,7 +374,7 @@ def empty_like(
     *,
     device: Device | str | None = None,
 ) -> Array:
-    """Return an uninitialized array with the shape, dtype and device of another array.
+    """Return an uninitialized array, by default with the shape, dtype and device of another array.
 
     Examples
     --------
@@ -394,7 +394,7 @@ def full_like(
     *,
     device: Device | str | None = None,
 ) -> Array:
-    """Return an array filled with one value, with the shape, dtype and device of another array.
+    """Return an array filled with one value, by default with the shape, dtype and device of another array.
 
     Examples
     --------

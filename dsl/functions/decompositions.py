@@ -1,9 +1,10 @@
 """Matrix decompositions, determinants, inverses, and solutions of linear equations.
 
-In: arrays. Out: results of NumPy, or of cuSOLVER on a GPU that has it. Invariant: errors are those of NumPy, raised by
-the call. cuSOLVER gets private copies, since it writes to its operands; recorded operations fuse with the copy.
+In: arrays. Out: results of NumPy or, for arrays on a GPU, of cuSOLVER if it is installed. Invariant: errors are those
+of NumPy, raised by the call. cuSOLVER gets private copies, since it writes to its operands. Pending operations fuse
+with the copy.
 
-cuSOLVER's matrices are column-major: it reads the transpose of a matrix in C order.
+cuSOLVER's matrices are column-major, so cuSOLVER interprets a matrix in C order as the transposed matrix.
 """
 
 from __future__ import annotations
@@ -131,7 +132,8 @@ def _factored(x: Array, dtype: np.dtype) -> tuple[_Matrices, list[Buffer], list[
 def _solved(x: Array, right: _Matrices, turned: bool) -> None:
     """Solve linear systems with the matrices `x`. The solutions replace the right-hand sides in the rows of `right`.
 
-    Raises LinAlgError for a singular matrix.
+    If `turned` is false, solve the systems with the transposed matrices instead. Raises LinAlgError for a singular
+    matrix.
     """
     own, pivots, failed = _factored(x, right.dtype)
     n, rows, solver = x.shape[-1], right.shape[-2], x.device.solver

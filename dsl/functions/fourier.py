@@ -1,7 +1,7 @@
 """NumPy's one-dimensional Fourier transforms, which the transforms over several axes call.
 
-In: arrays. Out: recorded calls to a library: NumPy on all threads of the CPU, cuFFT on a GPU that has it. Invariant: on
-the CPU, results have the bits of NumPy's functions.
+In: arrays. Out: recorded calls to a library: NumPy on all threads of the CPU or, for arrays on a GPU, cuFFT if it is
+installed. Invariant: on the CPU, results are bit-identical to those of NumPy's functions.
 """
 
 from __future__ import annotations
@@ -136,7 +136,7 @@ def _on_device(kind: str, x: Array, n: int, axis: int, norm: str, made: np.dtype
         rows = pad(rows, [(0, 0)] * (rows.ndim - 1) + [(0, taken - have)])
     given = np.dtype(made.char.lower()) if kind == "rfft" else np.dtype(made.char.upper())
     rows = rows.astype(given)
-    if kind == "irfft":  # (cuFFT needs the real elements of a Hermitian spectrum to be real; NumPy ignores the rest)
+    if kind == "irfft":  # (cuFFT requires real elements at the frequencies 0 and n / 2; NumPy ignores imaginary parts)
         frequencies = arange(taken)
         real = (frequencies == 0) | (frequencies == n // 2) if n % 2 == 0 else frequencies == 0
         rows = where(real, rows.real.astype(given), rows)

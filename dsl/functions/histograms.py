@@ -38,8 +38,8 @@ if TYPE_CHECKING:
 
 # Number of values in host memory up to which NumPy is faster than a kernel.
 FEW = 1 << 13
-# Maximum number of even bins for which a value's relative position gives its own bin or an adjacent one despite
-# rounding.
+# Maximum number of bins of equal width for which the relative position of a value gives the value's bin or an adjacent
+# bin despite rounding.
 MOST_EVEN = 1 << 20
 _INT32, _INT64, _FLOAT64 = np.dtype(np.int32), np.dtype(np.int64), np.dtype(np.float64)
 
@@ -203,7 +203,8 @@ def histogram2d(x: Any, y: Any, bins: Any = 10, range: Any = None, density: Any 
 def _bin_of(values: Expr, edges: np.ndarray, *, even: bool) -> tuple[Expr, Expr]:
     """Return a mask of the values between the first and the last edge, and the bin index of each value.
 
-    A bin includes its lower edge. The last bin also includes its upper edge.
+    A bin includes its lower edge. The last bin also includes its upper edge. `even` states that all bins have the same
+    width.
     """
     marks = expr_of(convert(edges))
     last = len(edges) - 1
@@ -217,7 +218,7 @@ def _bin_of(values: Expr, edges: np.ndarray, *, even: bool) -> tuple[Expr, Expr]
     if not even or last > MOST_EVEN or not 0 < scale < np.inf:
         found = map_("subtract", [rank(marks, values, "right", _INT32), constant(1, _INT32)])
         return inside, map_("clip", [found, constant(0, _INT32), most])
-    # Even edges: the relative position of a value gives its own bin or an adjacent one.
+    # The relative position of a value gives the value's bin or an adjacent bin.
     way = map_("subtract", [cast(values, kind), cast(first, kind)])
     share = map_("multiply", [way, epoch.bind_scalar(scale, kind)])
     guess = map_("clip", [cast(share, _INT32), constant(0, _INT32), most])
@@ -230,7 +231,7 @@ def _bin_of(values: Expr, edges: np.ndarray, *, even: bool) -> tuple[Expr, Expr]
 def _edge(edges: np.ndarray, marks: Expr, position: Expr, offset: int) -> Expr:
     """Return the bin edges at the indices ``position + offset``.
 
-    The edges are computed if the formula for even edges reproduces them exactly, and otherwise loaded.
+    The edges are computed if the formula for bins of equal width reproduces all edges exactly, and otherwise loaded.
     """
     kind, last = edges.dtype, len(edges) - 1
     step = (edges[-1] - edges[0]) / kind.type(last)

@@ -57,7 +57,7 @@ class HostSort:
 def run_in_blocks(function: Callable[[Any], Any], values: np.ndarray, axis: int) -> None:
     """Call `function` on all threads, each time with the index of one block of an array.
 
-    A block contains whole rows along `axis`.
+    The array is not divided along `axis`.
     """
     other = max((k for k in range(values.ndim) if k != axis), key=lambda k: values.shape[k], default=axis)
     threads = codegen.resolve_target("host").threads
@@ -76,7 +76,7 @@ def opposite_of(values: ArrayLike) -> Callable[[Any], Any] | None:
 
 
 def host_sort(values: ArrayLike, axis: int, descending: bool) -> Any:
-    """Return the sorted elements, computed by NumPy's stable sort."""
+    """Return the elements in ascending or descending order, sorted by NumPy's stable sort."""
     if not descending:
         return np.sort(values, axis, "stable")
     opposite = opposite_of(values)
@@ -86,7 +86,7 @@ def host_sort(values: ArrayLike, axis: int, descending: bool) -> Any:
 
 
 def host_argsort(values: Any, axis: int, descending: bool) -> Any:
-    """Return the indices that sort the elements, computed by NumPy's stable argsort."""
+    """Return the indices of the elements in ascending or descending order, computed by NumPy's stable argsort."""
     opposite = opposite_of(values) if descending else np.asarray
     if opposite is not None:
         return np.argsort(opposite(values), axis, "stable")

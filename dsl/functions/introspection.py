@@ -2,7 +2,7 @@
 
 In: arrays, numbers and dtypes. Out: NumPy's results. NumPy's functions get stand-ins, which have the shapes and dtypes
 of the arrays. Invariant: nothing is evaluated, except a 0-d array by `min_scalar_type`, and the operands of a
-`broadcast` over which a program iterates.
+`broadcast` by its iteration, `iters` and `reset`.
 """
 
 from __future__ import annotations

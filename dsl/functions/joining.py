@@ -32,10 +32,10 @@ if TYPE_CHECKING:
 
 # Maximum number of arrays that one plan concatenates.
 MANY = 64
-# Maximum number of elements in rows that are joined as a single axis.
+# Maximum number of elements at an index for which a concatenation merges its axis with the later axes.
 SHORT = 32
-# The same for rows that are rolled, such as the coordinates of points. A sum of rolls along both axes, as in a stencil,
-# takes longer if the rows are a single axis: 1.3 times as long for rows of 4 elements, and 3 times for rows of 10.
+# The same for rolls, for example of the coordinates of points. A sum of rolls along two axes, as in a stencil, takes
+# longer if the axes are merged: 1.3 times as long for 4 elements, and 3 times for 10.
 ROLLED = 4
 
 
@@ -102,7 +102,7 @@ def concatenate(
 def _has_short_rows(found: Sequence[Array], axis_number: int, most: int = SHORT) -> bool:
     """Return whether each index along the axis selects 2 to `most` contiguous elements in host memory.
 
-    A kernel copies them in a loop of its own, which takes three times as long as a loop over a single axis.
+    A kernel would copy these elements in an inner loop, which takes three times as long as one loop over a merged axis.
     """
     if not 1 < prod(found[0].shape[axis_number + 1 :]) <= most:
         return False

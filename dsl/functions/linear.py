@@ -1,8 +1,9 @@
 """Matrix products and other contractions.
 
 Contractions with much arithmetic per byte call BLAS on whole arrays: NumPy's on the CPU, and cuBLAS on a CUDA device.
-All others, including contractions of dtypes that BLAS does not support, are sums of products, which fuse with other
-operations. The choice depends only on the device, the shapes and the dtypes.
+Other contractions, including those of dtypes that BLAS does not support, are sums of products, which fuse with other
+operations. The choice depends only on the device, the shapes and the dtypes. NumPy's `einsum` computes summations that
+have neither form, for example with broadcast axes.
 """
 
 from __future__ import annotations
@@ -308,7 +309,8 @@ def _needed(letters: str, rest: list[str], result: str) -> str:
 def _next_pair(terms: list[str], result: str, sizes: dict[str, int]) -> tuple[int, ...]:
     """Return the positions of the two operands to contract next, or (0,) if only one operand is left.
 
-    The pair has the smallest result relative to its operands, and among such pairs the least arithmetic.
+    The pair has the smallest difference between the size of its result and the sizes of its operands, and among such
+    pairs the least arithmetic.
     """
 
     def size(letters: str) -> int:
@@ -395,7 +397,7 @@ def _contract(terms: list[str], result: str, found: list[Array], kind: np.dtype,
 def _with_axes(array: Array, term: str, letters: str, sizes: dict[str, int]) -> Array:
     """Return a view of an array with one axis for each letter of `letters`, in this order.
 
-    `term` contains the letters of the array's axes.
+    `term` contains the letters of the array's axes. The axes of other letters have length 1.
     """
     _, strides, offset = layout(array)
     steps = {letter: sum(s for c, s in zip(term, strides, strict=True) if c == letter) for letter in term}

@@ -269,7 +269,7 @@ def ravel(a: ArrayLike, order: str = "C") -> Array:
     """Flatten an array, as a view if the array is contiguous, otherwise as a copy.
 
     Order "A" is "F" for arrays in Fortran order, and "C" for all other arrays. Order "K" is the order of the elements
-    in memory. Broadcast axes keep their positions.
+    in memory, except that broadcast axes keep their positions.
 
     Examples
     --------
@@ -330,7 +330,7 @@ def rot90(m: ArrayLike, k: int = 1, axes: Any = (0, 1)) -> Array:
 
 @memoized
 def repeat(a: ArrayLike, repeats: ArrayLike, axis: int | None = None) -> Array:
-    """Repeat each element `repeats` times.
+    """Repeat each element `repeats` times along an axis, by default in the flattened array.
 
     Examples
     --------
@@ -371,7 +371,7 @@ def tile(A: Any, reps: Any) -> Array:
     ndim = max(len(counts), array.ndim)
     counts = (1,) * (ndim - len(counts)) + counts
     shape = (1,) * (ndim - array.ndim) + array.shape
-    # the lengths of each axis before and after repetition; (axes of length 1 are left out: there may be 64 axes)
+    # the lengths of each axis before and after repetition (without axes of length 1, because there may be 64 axes)
     pairs = [pair for c, n in zip(counts, shape, strict=True) for pair in ((1, c), (n, n)) if pair != (1, 1)]
     wide = broadcast_to(reshape(array, tuple(n for n, _ in pairs)), tuple(n for _, n in pairs))
     return reshape(wide, tuple(c * n for c, n in zip(counts, shape, strict=True)), copy=True)
@@ -402,7 +402,7 @@ def sliding_window_view(
 ) -> Array:
     """Return a view of all windows of a given shape.
 
-    The last axes of the view are those of the windows.
+    The last axes of the view are those of the windows. The view is read-only unless `writeable` is true.
     """
     array = asarray(x)
     lengths = as_shape(window_shape)

@@ -5,10 +5,11 @@ amplitude, or of the value if that is larger. The amplitude is sqrt(2 / (pi*x)),
 relative error may be larger. Jn and Yn use recurrences.
 
 The coefficients are Chebyshev series, truncated below 1e-17 and converted to powers of a variable in [-1, 1]. For x
-below 4 the variable is based on x*x, and the series are those of (1 - J0(x)) / x**2, J1(x) / x, and the
-non-logarithmic parts of Y0 and Y1. From 4 to 8 it is based on x. From 8 on it is based on (8/x)**2, for the modulus
-and phase functions P and Q (Abramowitz and Stegun, 9.2.5 to 9.2.10). The coefficients were computed for this file
-with 60 digits from the functions' series.
+below 4, the variable is a linear function of x*x, and the series are those of (1 - J0(x)) / x**2, J1(x) / x,
+Y0(x) - 2/pi log(x) J0(x), and (Y1(x) - 2/pi (log(x) J1(x) - 1/x)) / x. From 4 to 8, the variable is a linear function
+of x. From 8 on, it is a linear function of (8/x)**2, and the series are those of the functions P and Q in Hankel's
+asymptotic expansions (Abramowitz and Stegun, 9.2.5 to 9.2.10). The coefficients were computed for this file with 60
+digits from the functions' series.
 """
 
 from __future__ import annotations
@@ -196,8 +197,9 @@ def jn(n: int, x: float) -> Any:
 
     The result is NaN for n < 0.
 
-    The method is upward recurrence if the order is below x, otherwise downward recurrence from an order where the
-    function is negligible, scaled to match J0 or J1 (Miller's method; Abramowitz and Stegun, 9.12).
+    For |x| < 1e-7, the result is the first term of the power series. Otherwise, the method is upward recurrence if the
+    order is below |x|, or downward recurrence from an order where the function is negligible, scaled to match J0 or J1
+    (Miller's method; Abramowitz and Stegun, 9.12).
     """
     size = abs(x)
     first, second = j0(size), j1(size)
@@ -264,7 +266,7 @@ def _recurrence(n: int, x: float, first: float, second: float) -> Any:
 def _downwards(n: int, x: float, first: float, second: float) -> Any:
     """Compute Jn(x) for n >= x > 0 by downward recurrence.
 
-    The values are normalized by the known J0(x) or J1(x).
+    The values are normalized by `first`, which is J0(x), or by `second`, which is J1(x).
     """
     k = n + 30 + np.int32(12 * np.cbrt(np.float64(n)))
     after, now, wanted = np.float64(0.0), np.float64(1e-300), np.float64(0.0)

@@ -126,7 +126,8 @@ def remainder_quotient(x: float, y: float) -> tuple[float, np.int32]:
     The remainder is the exact value of x - n*y, where n is the integer nearest to x / y. The second result has the sign
     of n.
 
-    The computation starts from the exact remainder of x / (8*y), so each bit of n takes one exact subtraction.
+    The computation starts from the exact remainder of x / (8*y). Each of the low bits of n then takes one exact
+    subtraction.
     """
     if not np.isfinite(x) or y == 0 or y != y:
         return x * np.nan, np.int32(0)

@@ -1,10 +1,11 @@
 """Arithmetic rounded down, up or towards zero, in the kernel language.
 
 In: float32 or float64 numbers. Out: the correctly rounded result. Invariant: every operation computes the result
-rounded to nearest, and a number with the sign of the error (exact result minus rounded result). One step of nextafter
-then gives the result in the requested direction. The errors are computed by error-free transformations (Dekker 1971;
-Knuth, TAOCP 2, 4.2.2; Boldo and Muller, "Exact and approximated error of the FMA", 2011), on operands scaled to avoid
-underflow. The transformations require arithmetic without contraction or reassociation.
+rounded to nearest (or, after two roundings, to an adjacent float32), and a number with the sign of the error (exact
+result minus rounded result). At most one step of nextafter then gives the result in the requested direction. The errors
+are computed by error-free transformations (Dekker 1971; Knuth, TAOCP 2, 4.2.2; Boldo and Muller, "Exact and
+approximated error of the FMA", 2011), on operands scaled to avoid overflow and underflow. The transformations require
+arithmetic without contraction or reassociation.
 """
 
 from __future__ import annotations
@@ -159,7 +160,7 @@ def sqrt_error(x: float) -> tuple[float, float]:
 
 
 def narrow_error(s: float, low: float) -> tuple[np.float32, float]:
-    """Round the float64 number s to float32, and return the result and the error relative to s + low.
+    """Round the float64 number s to a float32 number r, and return r and the error s + low - r.
 
     |low| is at most half a unit in the last place of s.
     """
@@ -241,7 +242,7 @@ def rounded(error: Callable[..., Any], choose: Callable[..., Any]) -> Callable[.
 def sum_of(error: Callable[..., Any], choose: Callable[..., Any], sign: int = 1) -> Callable[..., Any]:
     """Return a function that computes x + y, or x - y if `sign` is -1, rounded by the function `choose`.
 
-    A zero sum rounded down is -0 if a term has a sign bit.
+    A zero sum rounded down is -0 if the sign bit of a term is set.
     """
     below = choose is down
 
@@ -259,7 +260,7 @@ def sum_of(error: Callable[..., Any], choose: Callable[..., Any], sign: int = 1)
 def fused_of(error: Callable[..., Any], choose: Callable[..., Any]) -> Callable[..., Any]:
     """Return a function that computes x * y + z, rounded by the function `choose`.
 
-    A zero result has the sign that `sum_of` gives it.
+    An exact zero has the sign that `sum_of` gives to the sum of x * y and z.
     """
     below = choose is down
 

@@ -1,7 +1,7 @@
 """Powers, roots, vector lengths and functions of pi*x, in the kernel language.
 
-In and out: float32 or float64. Invariant: the error is at most the number of ulp (units in the last
-place) in the docstring, provided that the underlying ops are within one ulp.
+In and out: float32 or float64. Invariant: the error of a function is at most the number of ulp (units in the last
+place) in the function's docstring, provided that the underlying ops are within one ulp.
 """
 
 from __future__ import annotations
@@ -85,7 +85,7 @@ def sin_cos_pi(x: float) -> tuple[float, float]:
         s, c = c, -s
     if quadrant & 2 == 2:
         s, c = -s, -c
-    # At integers and half-integers, zeros of the sine have the sign of x, and zeros of the cosine are +0.
+    # At integers, the sine is 0 with the sign of x. At half-integers, the cosine is +0.
     if s == 0:
         s = np.copysign(s, x)
     return s, abs(c) if c == 0 else c

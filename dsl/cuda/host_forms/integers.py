@@ -28,7 +28,8 @@ def with_operands_as(kind: Any, function: Callable[..., Any]) -> Callable[..., A
 def select_bytes(x: int, y: int, selector: int) -> np.int32:
     """Select four of the eight bytes of `x` and `y`, like CUDA's ``__byte_perm``.
 
-    The low 3 bits of each of the four low nibbles of the selector number a byte. The bytes of `y` are numbers 4 to 7.
+    The low 3 bits of each of the selector's four low nibbles select a byte. Byte 0 is the lowest byte of `x`, and byte
+    4 is the lowest byte of `y`.
     """
     pool = (np.uint64(np.uint32(y)) << 32) | np.uint64(np.uint32(x))
     wanted = np.uint64(np.uint32(selector))
@@ -40,7 +41,7 @@ def select_bytes(x: int, y: int, selector: int) -> np.int32:
 
 
 def multiply_24(x: int, y: int) -> int:
-    """Return the product of the lower 24 bits of two integers."""
+    """Return the lower 32 bits of the product of two integers, each given by its lower 24 bits."""
     return ((x << 8) >> 8) * ((y << 8) >> 8)
 
 
