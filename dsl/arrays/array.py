@@ -185,7 +185,7 @@ class Array(ArrayMembers):
 
     @property
     def base(self) -> Array | None:
-        """An array over all of the memory that this array views, or None if this array is not a view."""
+        """An array over all of the memory of this array, or None if both arrays would have the same shape and strides."""
         return self._view and wrap(self._storage, None, ReadOnly if self._storage in READ_ONLY else Array)
 
     # -- to the host ------------------------------------------------------------------------
@@ -377,7 +377,7 @@ def adopt_new(values: np.ndarray, device: Device) -> Array:
 
 
 def record(found: Any) -> Array:
-    """Return a new pending array for `found`: an expression of the current recording, or a pair of one and its view."""
+    """Return a new pending array for an expression of the current recording, or for a pair (expression, view of it)."""
     expr, view = found if type(found) is tuple else (found, None)
     epoch = recording.epoch or current_epoch()
     taken, operands = epoch.taken, expr.operands
@@ -579,7 +579,7 @@ def layout(array: Array) -> View:
 
 
 def start() -> Location:
-    """End the recording if it is full, and return the call site of a new operation in the user's code."""
+    """Return the user's call site of a new operation, after ending the current recording if it is long."""
     where = user_location(3)
     cut(recording.epoch or current_epoch(), where)
     return where

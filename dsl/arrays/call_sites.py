@@ -265,7 +265,7 @@ def transposed(value: object, order: Order) -> Any:
 
 
 def _whole_expression(array: Array, epoch: Epoch) -> Expr | None:
-    """Return the expression for the whole storage of an array, or None if there is none in this recording."""
+    """Return the current expression for the whole storage of an array, or None if there is none."""
     storage = array._storage
     value = storage.value if storage.host is not None else None
     return storage.expr if value is None else epoch.bind(value, storage.shape, storage.dtype)

@@ -2,10 +2,11 @@
 
 NumPy executes operations on foreign operands.
 
-A value is foreign if its type implements NumPy's protocols. Weft arrays, exact NumPy arrays, numbers, and lists and
-tuples of these are not foreign. Examples of foreign values are a pandas Series, an xarray DataArray, a pint Quantity, a
-dask array, and an object of a subclass of `numpy.ndarray`. A value that only converts to an array (``__array__``, the
-buffer protocol, ``__cuda_array_interface__``) is not foreign, but is converted.
+A value is foreign if its type implements a protocol of NumPy, such as ``__array_ufunc__``. Weft arrays, exact NumPy
+arrays, numbers, and lists and tuples of these are not foreign. Examples of foreign values are a pandas Series, an
+xarray DataArray, a pint Quantity, a dask array, and an object of a subclass of `numpy.ndarray`. A value that only
+converts to an array (``__array__``, the buffer protocol, ``__cuda_array_interface__``) is not foreign, but is
+converted.
 """
 
 from __future__ import annotations

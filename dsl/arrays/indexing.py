@@ -150,7 +150,7 @@ def _expand(items: list[Any], ndim: int) -> list[Any]:
 
 
 def resolve(array: Array, key: object) -> Index:
-    """Parse the index `key` of an array, with NumPy's errors."""
+    """Parse the index `key` of an array, or raise NumPy's error for an invalid index."""
     shape, strides, offset = layout(array)
     items = [_normalize(item) for item in (key if isinstance(key, tuple) else (key,))]
     index = Index(offset, items)

@@ -408,7 +408,7 @@ def resize(self: Array, *shape: Any, refcheck: bool = True) -> None:
 
 
 def _on_host(name: str, summary: str) -> Any:
-    """Return an array method that evaluates the array and calls a method of `numpy.ndarray`."""
+    """Return an array method that evaluates the array and calls the method `name` of `numpy.ndarray`."""
 
     def method(self: Array, *arguments: Any, **options: Any) -> Any:
         return getattr(self.numpy(), name)(*arguments, **options)

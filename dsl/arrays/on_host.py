@@ -1,9 +1,9 @@
 """Calls of NumPy functions on the host, with conversion of arguments and results.
 
 In: a NumPy function and its arguments, including lists of weft arrays and callbacks that take or return weft arrays.
-Out: the function's result, with weft arrays.
-Invariant: if the function writes to an argument, the writes are copied back to the weft array. A function gets writable
-memory of a weft array only if it writes to its first argument and does not keep this argument.
+Out: the function's result, with weft arrays. Invariant: if the function writes to an argument, the writes are copied
+back to the weft array. A function gets writable memory of a weft array only if it writes to its first argument and does
+not keep this argument.
 """
 
 from __future__ import annotations

@@ -393,7 +393,7 @@ def install() -> None:
             setattr(Array, f"__r{name}__", _binary_method(definition.name, True))
             setattr(Array, f"__i{name}__", _in_place(definition.name))
             setattr(Scalar, f"__r{name}__", _binary_method(definition.name, True, _attempt_scalar))
-            # Python evaluates `s += y` as `s = s + y` if the object has no in-place operator.
+            # (A scalar is immutable, so ``s += y`` assigns the new scalar ``s + y`` to `s`.)
             setattr(Scalar, f"__i{name}__", _binary_method(definition.name, execute=_attempt_scalar))
             setattr(ReadOnly, f"__i{name}__", _refuse)
     setattr(Array, "__pow__", _array_power)

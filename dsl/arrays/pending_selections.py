@@ -18,7 +18,8 @@ from weft.dsl.arrays.array import VALUE_READS, Array, expr_of, record, user_loca
 from weft.dsl.immediate.host_values import values_of
 from weft.fusion import Expr, end_recording, intern, opaque, recording, site_of, topological
 
-# On the CPU, searching for the selected elements is faster if the mask selects less than one element in `SPARSE`.
+# On the CPU, searching for the selected elements is faster than a scan if the mask selects less than one element in
+# `SPARSE`.
 SPARSE = 8
 # Maximum number of source lines.
 LIMIT = 10_000

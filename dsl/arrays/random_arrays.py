@@ -23,7 +23,7 @@ import weft.runtime as runtime
 from weft.dsl.arrays.array import Array, convert, expr_of, record, start, user_location, wrap
 from weft.fusion import Expr, Storage, cast, constant, current_epoch, gather, iota, map_, opaque, reshape
 
-# Number of elements below which NumPy draws numbers in less time than recording takes.
+# Number of elements below which random numbers are drawn in less time than recording takes.
 RECORDED_FROM = 1 << 14
 _WORD, _INDEX = np.dtype(np.uint64), np.dtype(np.int64)
 # Output functions, in the order of the algorithms in a `Position`. Philox computes an output from the position itself.

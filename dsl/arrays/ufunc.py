@@ -320,9 +320,9 @@ SHORT_POWERS = {2: "square", 1: "positive", 0.5: "sqrt", -1: "reciprocal"}
 
 
 def is_short_power(op: str, base: Any, exponent: Any = None, *_: Any) -> bool:
-    """Return whether ``base ** exponent`` may use a cheaper op than `power`, so that the call must use the operator.
+    """Return whether ``base ** exponent`` may use cheaper ops than `power`.
 
-    The cheaper ops are a square, a cube, a square root, a reciprocal and a copy. Return False if `op` is not "power" or
+    Cheaper ops compute a square, a cube, a square root, a reciprocal or a copy. Return False if `op` is not "power" or
     `base` is not a plain `Array`.
     """
     if op != "power" or type(base) is not Array or base.dtype.kind not in "iufc":

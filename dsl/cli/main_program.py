@@ -37,7 +37,10 @@ class MainProgram:
 
     @staticmethod
     def parse(words: Sequence[str]) -> MainProgram:
-        """Parse a command line that starts with the program's name. An empty list means standard input."""
+        """Parse the program (a path, ``-m MODULE``, ``-c CODE`` or ``-``) and its arguments.
+
+        An empty list means standard input, like ``-``.
+        """
         first, *rest = words or ("",)
         if first in ("", "-"):
             return MainProgram("-", "", [first, *rest])

@@ -16,7 +16,7 @@ class _Dispatcher(type):
 
 
 class CUDADispatcher(metaclass=_Dispatcher):
-    """Numba's class of kernels and device functions, of which every result of `cuda.jit` is an instance.
+    """Numba's class of kernels and device functions. All kernels and device functions of weft are instances.
 
     A call of the class calls `cuda.jit` with the options in `targetoptions`.
     """

@@ -1,8 +1,8 @@
 """Arrays that can only be copied and passed to kernels, such as arrays of records or dates.
 
 In: a storage, and the interpretation of its bytes. Out: a `MemoryArray`, which kernels accept and the host can copy.
-Invariant: a `MemoryArray` refers to the storage, not to the storage's current memory.
-After any write, it therefore shows the same bytes as weft arrays over the same storage.
+Invariant: a `MemoryArray` refers to the storage, not to the storage's current memory. After any write, it therefore
+contains the same bytes as weft arrays over the same storage.
 """
 
 from __future__ import annotations
@@ -283,7 +283,7 @@ class MemoryArray(DeviceArrayMethods):
         return self._like(shadow.transpose(axes), shadow)
 
     def squeeze(self, axis: Any = None, stream: object = 0) -> MemoryArray:
-        """Return a view without axes of length 1."""
+        """Return a view without the given axes, by default without all axes of length 1."""
         shadow = self._shadow()
         return self._like(shadow.squeeze(axis), shadow)
 

@@ -1,7 +1,6 @@
 """Table that maps import names to the submodules of `weft.cuda`.
 
-`MODULES` maps the names to files of this folder and of the kernel language. Invariant: a module in the table is the one
-that weft itself uses, or a namespace with the same objects.
+Invariant: a module in the table is one that weft itself uses, or a namespace of objects that weft uses.
 """
 
 from __future__ import annotations

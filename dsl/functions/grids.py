@@ -55,7 +55,7 @@ def linspace(
 
 
 def _is_double(value: object) -> bool:
-    """Return whether a bound of `linspace` is a float64 or an int that float64 can represent."""
+    """Return whether a bound of `linspace` is a float64, or an int of at most 2^53 in magnitude."""
     return type(value) in (float, np.float64) or (type(value) is int and abs(value) <= 1 << 53)
 
 
