@@ -67,7 +67,7 @@ def is_foreign(value: object) -> bool:
     """Return whether a value's type is a subclass of ndarray other than memmap, or implements a protocol of NumPy.
 
     Subclasses of weft's arrays, of NumPy's scalars, of list and of tuple are not foreign, nor are types with
-    ``__cuda_array_interface__``.
+    ``__cuda_array_interface__`` that are not subclasses of ndarray.
     """
     kind = type(value)
     if kind in OWN_TYPES:

@@ -92,7 +92,7 @@ MOST_AXES = 64  # NumPy's limit: results are converted to NumPy arrays
 
 
 def check_order(order: Any) -> str:
-    """Return a memory order in upper case, or raise NumPy's ValueError for an unknown order."""
+    """Return a memory order in upper case ("C" for None), or raise NumPy's ValueError for an unknown order."""
     if order not in (None, "C", "F", "A", "K", "c", "f", "a", "k"):
         raise ValueError(f"order must be one of 'C', 'F', 'A', or 'K' (got {order!r})")
     return "C" if order is None else str(order).upper()

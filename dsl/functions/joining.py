@@ -238,7 +238,7 @@ def split(ary: ArrayLike, indices_or_sections: ArrayLike, axis: int = 0) -> list
 
 @memoized
 def roll(a: ArrayLike, shift: Any, axis: ShapeLike | None = None) -> Array:
-    """Shift elements cyclically along axes.
+    """Shift elements cyclically along axes, by default in the flattened array.
 
     Examples
     --------

@@ -286,7 +286,7 @@ def ravel(a: ArrayLike, order: str = "C") -> Array:
 
 
 def flip(m: ArrayLike, axis: ShapeLike | None = None) -> Array:
-    """Return a view with the elements in reverse order along the given axes.
+    """Return a view with the elements in reverse order along the given axes, by default along all axes.
 
     Examples
     --------
@@ -402,7 +402,8 @@ def sliding_window_view(
 ) -> Array:
     """Return a view of all windows of a given shape.
 
-    The last axes of the view are those of the windows. The view is read-only unless `writeable` is true.
+    The last axes of the view are those of the windows. The view is read-only, unless `writeable` is true and
+    the windows do not overlap.
     """
     array = asarray(x)
     lengths = as_shape(window_shape)
