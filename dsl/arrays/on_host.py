@@ -157,8 +157,8 @@ _KEEPING = (keep_byte_order, keep)
 def adopt_array(made: np.ndarray, taken: Callable[[Any], Any]) -> Any:
     """Convert a new NumPy array to a weft array, without a copy if possible.
 
-    If the current device is the CPU, a large array without gaps is not copied. In most other cases, `taken` converts the
-    array. The caller must have the only reference to the array. Arrays that are not in C order keep their order. An
+    If the current device is the CPU, a large array without gaps is not copied. In most other cases, `taken` converts
+    the array. The caller must have the only reference to the array. Arrays that are not in C order keep their order. An
     array over a writable buffer (`frombuffer`, `ctypeslib.as_array`) shares the buffer's memory. A read-only array
     remains read-only.
     """

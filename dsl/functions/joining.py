@@ -32,7 +32,7 @@ if TYPE_CHECKING:
 
 # Maximum number of arrays that one plan concatenates.
 MANY = 64
-# Maximum number of elements at an index for which a concatenation merges its axis with the later axes.
+# Maximum number of elements per index of the concatenation axis for which this axis is merged with the later axes.
 SHORT = 32
 # The same for rolls, for example of the coordinates of points. A sum of rolls along two axes, as in a stencil, takes
 # longer if the axes are merged: 1.3 times as long for 4 elements, and 3 times for 10.
