@@ -402,8 +402,8 @@ def sliding_window_view(
 ) -> Array:
     """Return a view of all windows of a given shape.
 
-    The last axes of the view are those of the windows. The view is read-only, unless `writeable` is true and the windows
-    do not overlap.
+    The last axes of the view are those of the windows. The view is read-only, unless `writeable` is true and the
+    windows do not overlap.
     """
     array = asarray(x)
     lengths = as_shape(window_shape)
