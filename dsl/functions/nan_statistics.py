@@ -1,7 +1,8 @@
-"""Reductions and statistics that ignore NaN.
+"""Reductions, scans and statistics that ignore NaNs.
 
-In: arrays. Out: recorded reductions, which fuse with the operations that compute their inputs. Invariant: an extreme,
-mean or variance is NaN if all elements are NaN.
+In: arrays. Out: recorded arrays, which fuse with the operations that compute their inputs. NumPy computes uncommon
+dtypes and options. Invariant: if all elements are NaN and there is no initial value, then the maximum, the minimum, the
+mean, the variance and the standard deviation are NaN.
 """
 
 from __future__ import annotations
@@ -34,9 +35,9 @@ _ANY = np._NoValue  # type: ignore[attr-defined]
 
 
 def _weft_computes(values: Array, dtype: DTypeLike | None, out: Output | None, where_: Any) -> bool:
-    """Return whether weft computes a statistic itself, instead of calling NumPy.
+    """Return whether weft, rather than NumPy, computes a statistic of elements that may be NaN.
 
-    The elements must be real floats of at least 32 bits, and the options must be common ones.
+    True for real floats of at least 32 bits, if `dtype`, `out` and `where_` have their defaults.
     """
     return values.dtype.kind == "f" and not is_half(values.dtype) and dtype is None and out is None and where_ is _ANY
 
@@ -62,7 +63,10 @@ def nanmean(
 
 
 def _warn_if_few(values: Array, axis: ShapeLike | None, ddof: float, text: str) -> None:
-    """Warn if there are at most `ddof` elements along the axes, including NaNs."""
+    """Warn with `text` if at most `ddof` elements, including NaNs, contribute to each result.
+
+    Never warn for a 0-d array or an empty result.
+    """
     if not values.ndim:
         return
     axes = normalize_axes(to_python(axis), values.ndim)
@@ -99,9 +103,9 @@ def _variance(values: Array, axis: ShapeLike | None, ddof: Any, keepdims: bool) 
 
 
 def _spread(name: str, of_whole: Callable[..., Any], finish: Callable[[Any], Any]) -> Callable[..., Any]:
-    """Return an implementation of `nanvar` or `nanstd` that applies `finish` to the variance.
+    """Return an implementation of `nanvar` or `nanstd`, whichever `name` specifies.
 
-    `of_whole` computes the statistic for dtypes that cannot hold NaN.
+    `finish` computes the statistic from the variance. `of_whole` computes the statistic of bools and integers.
     """
 
     def found(

@@ -31,8 +31,8 @@ from weft.runtime import IMMEDIATE, default_device, limit_on
 def _made_by(**makers: str) -> str:
     """Return table entries for the functions that weft makes from NumPy's functions.
 
-    A maker is a function of the table's module that takes NumPy's function. Each keyword argument names a maker, and
-    lists the functions that it makes.
+    A maker is a function, in the weft module of the entries, that converts NumPy's function to weft's. Each keyword
+    is the name of a maker, and its value lists the functions that the maker converts.
     """
     return " ".join(f"{maker}:{name}" for maker, names in makers.items() for name in names.split())
 
@@ -132,7 +132,7 @@ _DESCRIBING = frozenset("iscomplexobj isfortran isrealobj iterable ndim shape si
 
 
 class OwnNames(Mapping[str, Any]):
-    """A mapping from the names in a NumPy module to weft's ufuncs and functions."""
+    """A mapping from names in a NumPy module to weft's ufuncs, functions and other objects of these names."""
 
     def __init__(self, module: str, tables: Mapping[str, str], ops: Mapping[str, Any]) -> None:
         self._numpys = module
@@ -172,7 +172,10 @@ class OwnNames(Mapping[str, Any]):
     def _for_small_or_large(
         self, name: str, found: Callable[..., Any], theirs: Callable[..., Any]
     ) -> Callable[..., Any]:
-        """Return a function that calls NumPy's function for small arguments and weft's for large ones."""
+        """Wrap weft's function `found`, so that NumPy's function `theirs` handles small arrays.
+
+        Some functions, such as `asarray`, are returned unchanged.
+        """
         if name in _MADE:
             found = _made_at_once(found, theirs, name)
         if name in _DESCRIBING:
@@ -298,7 +301,10 @@ def _described(own: Callable[..., Any], numpys: Callable[..., Any]) -> Callable[
 
 
 def _length_of(name: str, first: Any, second: Any = 0) -> int:
-    """Return an upper bound on the number of elements of a new array, or a negative number for uncommon arguments."""
+    """Return an upper bound on the number of elements of a new array.
+
+    Return a negative number for arguments with which NumPy's function should not be called.
+    """
     if name == "arange":
         whole = type(first) is int and type(second) is int
         return first or -1 if whole and not second else second - first if whole else -1
@@ -318,7 +324,7 @@ OWN_IN: dict[str, OwnNames] = {
 
 @cache
 def _origins() -> dict[Any, tuple[OwnNames, str]]:
-    """Return a dict from NumPy functions to the `OwnNames` table with weft's implementation, and the name there."""
+    """Return a dict from each NumPy function that weft implements to its `OwnNames` table and its name in the table."""
     found: dict[Any, tuple[OwnNames, str]] = {}
     for module, own in reversed(OWN_IN.items()):
         numpys = import_module(module)

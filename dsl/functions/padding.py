@@ -25,9 +25,9 @@ if TYPE_CHECKING:
 
 
 def _pad_widths(given: object, ndim: int) -> list[list[int]]:
-    """Return the padding before and after each axis.
+    """Return the numbers of elements to add before and after each axis.
 
-    `given` is a number, pairs, or a dict by axis.
+    `given` is the argument `pad_width` of `numpy.pad`.
     """
     if isinstance(given, dict):
         by_axis: list[Any] = [(0, 0)] * ndim
@@ -122,7 +122,7 @@ def pad(array: Any, pad_width: ArrayLike, mode: Any = "constant", **options: Any
 
 @memoized
 def diag(v: ArrayLike, k: int = 0) -> Array:
-    """Return a view of a matrix's diagonal, or a matrix with the given diagonal.
+    """Return a view of the `k`-th diagonal of a matrix, or a matrix whose `k`-th diagonal is the given vector.
 
     Examples
     --------

@@ -1,8 +1,8 @@
 """Faster versions of NumPy's median, quantile and percentile functions for long rows in host memory.
 
-NumPy finds one element by vector code, but several elements, which these functions need, by scalar code. That takes 5
-to 20 times as long. In: one of NumPy's functions. Out: a function that calls it with arrays whose `partition` finds one
-element after another. Invariant: the function computes its result from the same elements.
+NumPy's `partition` uses vector code to find one element, but scalar code, which takes 5 to 20 times as long, to find
+several elements, as these functions need. In: one of NumPy's functions. Out: a function that calls it with arrays whose
+`partition` finds one element after another. Invariant: the results equal those of NumPy's function.
 """
 
 from __future__ import annotations
@@ -13,7 +13,7 @@ from typing import Any
 
 import numpy as np
 
-# Minimum length of rows for which the overhead per row and element does not matter.
+# Minimum length of rows for which the overhead per row and per partitioned element is negligible.
 LONG = 1 << 12
 
 

@@ -1,7 +1,7 @@
 """Matrix products that BLAS computes immediately, and the choice between BLAS and a fused kernel.
 
-In: matrices and vectors. Out: their product. If both operands are in host memory, BLAS computes a product of any size
-immediately, since no other operation would fuse with the product.
+In: matrices and vectors. Out: their product, or None if it should be recorded. If both operands are in host memory,
+BLAS computes even large products immediately, since no other operation would fuse with them.
 """
 
 from __future__ import annotations
@@ -21,7 +21,7 @@ from weft.runtime import IMMEDIATE, Device, Listening
 # `SMALL_MATRIX` rows and columns.
 SHORT_SUM = 8
 SMALL_MATRIX = 8
-# Maximum size of an operand, per element of the limit, that NumPy casts. Kernels cast larger ones on several threads.
+# NumPy casts operands of at most ``MOST_CAST * IMMEDIATE[0]`` elements. Kernels cast larger ones on several threads.
 MOST_CAST = 8
 _NUMERIC = frozenset("biufc")
 
@@ -43,12 +43,11 @@ def multiply_into(out: np.ndarray, a: np.ndarray, b: np.ndarray) -> None:
 
 
 def multiply(a: Any, b: Any) -> Array | None:
-    """Multiply matrices or vectors in host memory immediately, or return None if that is not possible.
+    """Multiply matrices or vectors in host memory immediately, or return None if the product should be recorded.
 
-    It is not possible if the product should be recorded, or if BLAS cannot compute it. If the dtypes differ, the operands
-    are cast, unless one is large. Pending operands are evaluated if the product or all of them are small, since more
-    small operations probably follow. While listeners are registered, products are recorded, so that they are reported
-    to the listeners.
+    Also return None for unsupported operands. If the dtypes differ, the operands are cast, unless one is large. Pending
+    operands are evaluated if the product or all of these operands are small, since more small operations probably
+    follow. While listeners are registered, products are recorded, so that they are reported to the listeners.
     """
     devices = [value.device for value in (a, b) if type(value) is Array]
     if not devices or devices[0] is not devices[-1] or Listening.listeners:
@@ -88,7 +87,7 @@ def multiply(a: Any, b: Any) -> Array | None:
 def _in_memory(operands: tuple[Any, ...], few: bool) -> list[np.ndarray] | None:
     """Return operands as NumPy arrays, after evaluating pending operands if they or the product are small.
 
-    Return None if an operand is not in host memory.
+    Return None if an operand is still pending or is not in host memory.
     """
     given = [_elements(value) for value in operands]
     pending = [value for value, values in zip(operands, given, strict=True) if values is None]

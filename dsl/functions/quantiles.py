@@ -150,7 +150,7 @@ def _at(rows: Array, indices: Any) -> Array:
 
 
 def _or_nan(rows: Array, found: Any) -> Any:
-    """Return the quantiles in `found`, replaced with NaN for each row that contains a NaN."""
+    """Return the quantiles `found`, or NaN instead for each row that contains a NaN."""
     if dtype_kind(rows.dtype) not in "fc":
         return found
     last = rows[..., -1]
@@ -160,9 +160,9 @@ def _or_nan(rows: Array, found: Any) -> Any:
 
 
 def _arrange_axes(found: Any, a: Array, axis: Any, more: int, keepdims: Any, out: Any) -> Any:
-    """Move the axes of the quantiles to the front of a result, and apply `keepdims` and `out`.
+    """Move the last `more` axes of `found` to the front, and apply `keepdims` and `out`.
 
-    The axes of the quantiles are the last `more` axes of `found`.
+    These axes are those of the array of requested quantiles.
     """
     kept = found.ndim - more
     if more and kept:
@@ -202,7 +202,7 @@ def _find(
 
 
 def _nearest(n: Any, q: np.ndarray, method: str) -> Any:
-    """Return the indices of quantiles in a sorted row, for a method without interpolation."""
+    """Return the indices of quantiles in sorted rows of `n` elements, without interpolation."""
     rounding: Any = {"lower": np.floor, "higher": np.ceil, "nearest": np.around, "linear": np.floor}.get(method)
     if rounding is not None:
         return rounding((n - 1) * q)
@@ -214,7 +214,7 @@ def _nearest(n: Any, q: np.ndarray, method: str) -> Any:
 
 
 def _neighbours(n: Any, q: np.ndarray, method: str) -> tuple[Any, Any, Any]:
-    """Return the indices of the two elements to interpolate between, and the weight of the second."""
+    """Return the indices of the two elements of a sorted row to interpolate between, and the weight of the second."""
     if method == "linear":
         position = (n - 1) * q
     elif method == "midpoint":

@@ -1,12 +1,12 @@
 """Kernels for radix sort on a GPU: one for short rows, and four for longer rows.
 
-In: the order of the elements' bits (`BitOrder`). Out: kernels in the kernel language, created once for each order.
-Invariant: equal elements keep their order. The elements' own bits are moved, so that zeros keep their signs and NaNs
-keep their payloads.
+In: the order of the elements' bits (`BitOrder`). Out: kernels in the kernel language, which are cached. Invariant:
+equal elements keep their order. The elements' own bits are moved, so that zeros keep their signs and NaNs keep their
+payloads.
 
-The elements of a row are sorted by their least significant eight-bit digit first, then by the next digit. The positions
-of the elements of a tile follow from digit counts: a lane finds the lanes of its warp that have the same digit, and
-each warp adds the counts of the previous warps. Tiles obtain the counts of previous tiles by decoupled look-back
+The elements of a row are sorted by their least significant eight-bit digit first, then by each next digit. The
+positions of the elements of a tile follow from digit counts: a lane finds the lanes of its warp with the same digit,
+and each warp adds the counts of the previous warps. Tiles obtain the counts of previous tiles by decoupled look-back
 (Merrill and Garland, 2016). All digits are counted in advance, as in Adinets and Merrill, "Onesweep: A Faster Least
 Significant Digit Radix Sort for GPUs" (2022). A pass in which all elements of each row share the digit moves nothing:
 its blocks detect this from the counts and end, and the adjacent passes exchange their elements directly.
@@ -121,7 +121,7 @@ def digit_of(order: BitOrder) -> Any:
 
 @device
 def count_in_warp(counters: Any, warp: Any, digit: Any) -> Any:
-    """Add one digit per lane of a warp to the warp's digit counters.
+    """Count one digit per lane of a warp in the warp's digit counters.
 
     Return the number of the warp's earlier elements with this lane's digit.
     """
@@ -195,7 +195,7 @@ def make_block_sort(order: BitOrder, items: int, carries: bool, numbered: bool) 
 
     The kernel's parameters are ``(source, out, n, per, passes)``: each block sorts `per` rows of `n` elements in
     `passes` passes, one per digit and, for several rows, a last one by row. If `carries` is true, indices move with the
-    elements. If `numbered` is true, the kernel returns indices instead of elements.
+    elements. If `numbered` is true, the kernel writes the elements' indices in their rows instead of the elements.
     """
     word, digit, own_passes = order.word, digit_of(order), order.passes
     size, each, moved = THREADS * items, tuple(range(items)), THREADS * items if carries else 1
@@ -254,7 +254,7 @@ def make_block_sort(order: BitOrder, items: int, carries: bool, numbered: bool) 
 
 @cache
 def make_clear() -> KernelDispatcher:
-    """Return a kernel with one parameter, `words`, which sets all elements of this array to zero."""
+    """Return a kernel that sets all elements of its only argument, an array of uint64, to zero."""
 
     def clear(words: Any) -> None:
         position = blockIdx.x * THREADS + threadIdx.x
@@ -268,8 +268,9 @@ def make_clear() -> KernelDispatcher:
 def make_count(order: BitOrder) -> KernelDispatcher:
     """Return a kernel that counts the digits of each row for all radix passes.
 
-    The kernel's parameters are ``(source, counts, blocks)``. The counts are in ``counts[row, number * DIGITS + digit]``.
-    A row has `blocks` blocks, each of which counts up to `SPAN` elements.
+    The kernel's parameters are ``(source, counts, blocks)``. For pass `number`, the kernel adds the counts of a row's
+    digits to ``counts[row, number * DIGITS + digit]``. Each row has `blocks` thread blocks, which count up to `SPAN`
+    elements each.
     """
     digit, passes = digit_of(order), order.passes
 
@@ -298,7 +299,8 @@ def make_count(order: BitOrder) -> KernelDispatcher:
 def make_find_moving(order: BitOrder) -> KernelDispatcher:
     """Return a kernel that marks the radix passes that move elements.
 
-    The kernel's parameters are ``(counts, moving, n)``. It has one block per row, and sets ``moving[number]`` to 1 if the row's elements differ in digit `number`.
+    The kernel's parameters are ``(counts, moving, n)``. It has one block per row, and sets ``moving[number]`` to 1 if
+    the row's `n` elements differ in digit `number`.
     """
     passes = order.passes
 
@@ -333,9 +335,9 @@ def look_back(descriptors: Any, tile: Any, within: Any, number: Any) -> Any:
 
 @device
 def note(descriptors: Any, tile: Any, state: Any, count: Any) -> None:
-    """Publish a number for this thread's digit, so that the blocks of later tiles can read the number.
+    """Publish `state` and `count` for this thread's digit, so that the blocks of later tiles can read them.
 
-    `count` is the tile's count of the digit or the next tile's offset, as `state` indicates (`make_radix_pass`).
+    `count` is the tile's count of the digit or the next tile's offset, as `state` indicates (see `make_radix_pass`).
     """
     atomic.exch(descriptors, (tile, threadIdx.x), np.uint64(state) << np.uint64(32) | np.uint64(count))
 
@@ -344,7 +346,8 @@ def note(descriptors: Any, tile: Any, state: Any, count: Any) -> None:
 def parts_of_pass(order: BitOrder, items: int) -> tuple[Any, ...]:
     """Return the device functions that load a tile and rank its elements in a radix pass.
 
-    One of the functions counts the passes that move elements. Ranks are within each warp.
+    The first function counts the earlier and the later passes that move elements. Elements are ranked among those of
+    their warp with the same digit.
     """
     digit, passes, each = digit_of(order), order.passes, tuple(range(items))
 
@@ -398,10 +401,7 @@ def parts_of_pass(order: BitOrder, items: int) -> tuple[Any, ...]:
 
 @cache
 def parts_that_write(order: BitOrder, items: int, numbered: bool) -> tuple[Any, ...]:
-    """Return the device functions that sort a tile and write it in a radix pass.
-
-    The tile is sorted in shared memory.
-    """
+    """Return the device functions that sort a tile by a digit in shared memory, and write it to global memory."""
     digit, each = digit_of(order), tuple(range(items))
 
     @device
@@ -481,7 +481,7 @@ def offset_of_digit(
 def make_radix_pass(order: BitOrder, items: int, numbered: bool) -> KernelDispatcher:
     """Return a kernel that sorts rows by one digit, with one block per tile of ``THREADS * items`` elements.
 
-    The first pass that moves elements reads them from `source`. The last pass writes them to `even`, the pass before it
+    Of the passes that move elements, the first reads from `source`, the last writes to `even`, the one before the last
     to `odd`, and so on. If `numbered` is true, the indices of elements are moved too (`even_indices`, `odd_indices`), and
     the last pass writes only the indices, as int64, to `out`. `make_count` and `make_find_moving` compute `counts` and
     `moving`. `taken` counts the tiles started in each pass. A row has `tiles` tiles. In `descriptors`, a tile publishes

@@ -139,7 +139,7 @@ class Rows:
     def _stages(self, shape: tuple[int, ...]) -> tuple[Any, ...]:
         """Return the arrays that hold elements and indices between the radix passes, and the result array.
 
-        A buffer that no pass needs is an alias of the result's buffer.
+        Arrays that no pass needs share the result's buffer.
         """
         passes, size = self.order.passes, self.rows * self.n
 
@@ -164,6 +164,7 @@ class RadixSort:
     Attributes
     ----------
     descending : bool
+        Whether the greatest elements come first. NaNs come last in both orders.
     numbered : bool
         Whether the result consists of the original indices, as int64.
     """

@@ -164,7 +164,7 @@ def _masked(op: str, node: Expr, where: ArrayLike, neutral: Expr | None) -> Expr
     return broadcast_to(map_("where", [mask, node, neutral]), shape)
 
 
-# Ops for which kernels compute scans of bools and complex numbers with NumPy's bits.
+# Ops for which scans of bools and complex numbers by kernels are bit-identical to NumPy's.
 _EXACT_SCANS = frozenset({"add", "multiply", "logical_and", "logical_or", "logical_xor"})
 
 
@@ -351,9 +351,9 @@ def _count(values: Array, axis: ShapeLike | None, keepdims: bool, where: ArrayLi
 
 
 def _divisor_dtype(kind: np.dtype) -> np.dtype:
-    """Return the dtype of the number of elements by which a sum of dtype `kind` is divided.
+    """Return the dtype of the divisor, an element count or a similar number, of a sum of dtype `kind`.
 
-    Integers and 16-bit floats might not hold the number.
+    The dtype is float64 if `kind` is bool, integer or a 16-bit float, which might not hold the number.
     """
     return np.dtype(np.float64) if kind.kind in "biu" or is_half(kind) else kind
 
@@ -577,7 +577,7 @@ def average(
 def _weighted(values: Any, weights: Any, axes: tuple[int, ...] | None, keepdims: Any) -> tuple[Any, Any]:
     """Return the weighted mean and the sum of the weights.
 
-    Raises ZeroDivisionError if the sum is 0.
+    Raise ZeroDivisionError if a sum of weights is 0.
     """
     kind = np.result_type(values.dtype, weights.dtype, *(("f8",) if values.dtype.kind in "biu" else ()))
     if values.shape != weights.shape:

@@ -1,4 +1,4 @@
-"""Functions that select, compare and remove elements.
+"""Functions that select, compare, replace, append and remove elements.
 
 In: arrays. Out: recorded arrays, which fuse with other operations. Invariant: rare options use NumPy on the host.
 """
@@ -59,7 +59,7 @@ _WEAK = {bool, int, float, complex}
 
 
 def _effective_bounds(low: Any, high: Any, dtype: np.dtype) -> tuple[Any, Any]:
-    """Return the bounds of `clip`, with None for a Python int that limits no element."""
+    """Return the bounds of `clip`, with None for a Python int that no element of an integer `dtype` can exceed."""
     if dtype.kind in "iu":
         limits = np.iinfo(dtype)
         low = None if type(low) is int and low <= limits.min else low
@@ -70,7 +70,8 @@ def _effective_bounds(low: Any, high: Any, dtype: np.dtype) -> tuple[Any, Any]:
 def _wrapped(number: Any, other: Any) -> Any:
     """Wrap a Python int that is out of range for the dtype of `other`, as `numpy.where` does before NumPy 2.5.
 
-    Only integer and bool dtypes wrap, the latter as int64. Other values are returned unchanged.
+    Only integer and bool dtypes wrap, the latter as int64. Ints that do not fit in 64 bits, and values that are not
+    Python ints, are returned unchanged.
     """
     if NUMPY_VERSION >= (2, 5):
         return number
@@ -143,7 +144,7 @@ def clip(
 def take(
     a: ArrayLike, indices: ArrayLike, axis: int | None = None, out: Output | None = None, mode: str = "raise"
 ) -> Any:
-    """Return the elements at the given indices along an axis.
+    """Return the elements at the given indices along an axis, by default of the flattened array.
 
     Examples
     --------
@@ -372,7 +373,7 @@ def choose(a: ArrayLike, choices: Any, out: Output | None = None, mode: str = "r
 
 
 def _as_stored(values: Any, dtype: np.dtype) -> Array:
-    """Convert values to a 1-D array of the given dtype, or raise NumPy's TypeError for an unsafe cast."""
+    """Convert values to a 1-D array of the given dtype, or raise NumPy's TypeError for an unsafe cast of an array."""
     if not isinstance(values, (Array, np.ndarray, np.generic)):
         return convert(np.asarray(values, dtype).ravel())
     # (NumPy casts scalars by any rule)

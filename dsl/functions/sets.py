@@ -1,4 +1,4 @@
-"""NumPy's `unique` and `isin`, implemented by sorting on a GPU.
+"""NumPy's `unique`, `isin` and `setdiff1d`, implemented by sorting on a GPU.
 
 In: arrays. Out: recorded arrays. Only the lengths of results are evaluated immediately. Invariant: NumPy handles arrays
 in host memory. The first of several equal values represents all of them.
@@ -171,6 +171,8 @@ def isin(
 
 def setdiff1d(ar1: ArrayLike, ar2: ArrayLike, assume_unique: bool = False) -> Any:
     """Return the sorted unique values of one array that are not in another array, like `numpy.setdiff1d`.
+
+    If `assume_unique` is true, the values keep the order of the first array.
 
     Examples
     --------

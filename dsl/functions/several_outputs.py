@@ -33,7 +33,7 @@ if TYPE_CHECKING:
 class ComposedUfunc:
     """A ufunc that computes its results with a function of whole arrays.
 
-    All other attributes are those of NumPy's ufunc.
+    Attributes that are not defined here are those of NumPy's ufunc.
     """
 
     def __init__(self, compute: Callable[..., Any]) -> None:

@@ -1,7 +1,7 @@
 """NumPy's sorting functions, computed by radix sort kernels on a GPU and by NumPy on the CPU.
 
 In: arrays. Out: recorded arrays. Invariant: sorts are stable on a GPU for every requested kind, and NaNs come last.
-NumPy handles arrays in host memory, with the widest vectors of the machine.
+NumPy handles arrays in host memory, with the machine's widest vector instructions.
 """
 
 from __future__ import annotations
@@ -214,9 +214,7 @@ def _partition(numbered: bool, a: Any, kth: Any, axis: Any, kind: str, order: st
 
 
 def partition(a: Any, kth: Any, axis: Any = -1, kind: str = "introselect", order: str | None = None) -> Any:
-    """Return a copy with some elements in their sorted positions, like `numpy.partition`.
-
-    These are the elements at the indices `kth`.
+    """Return a copy in which the elements at the indices `kth` are in their sorted positions, like `numpy.partition`.
 
     On a GPU, the whole copy is sorted.
 

@@ -52,7 +52,7 @@ def _triangle(values: Any, k: int, lower: bool) -> Array:
 
 @memoized
 def tril(m: ArrayLike, k: int = 0) -> Array:
-    """Return the lower triangle of a matrix, with zeros above it.
+    """Return a matrix, or a stack of matrices, with zeros above the `k`-th diagonal.
 
     Examples
     --------
@@ -65,7 +65,7 @@ def tril(m: ArrayLike, k: int = 0) -> Array:
 
 @memoized
 def triu(m: ArrayLike, k: int = 0) -> Array:
-    """Return the upper triangle of a matrix, with zeros below it.
+    """Return a matrix, or a stack of matrices, with zeros below the `k`-th diagonal.
 
     Examples
     --------
@@ -77,7 +77,7 @@ def triu(m: ArrayLike, k: int = 0) -> Array:
 
 
 def tri(N: int, M: int | None = None, k: int = 0, dtype: DTypeLike = float, *, like: object = None) -> Array:
-    """Return a matrix with ones on and below a diagonal, and zeros above it.
+    """Return a matrix with ones on and below the `k`-th diagonal, and zeros above it.
 
     Examples
     --------

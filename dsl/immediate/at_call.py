@@ -2,7 +2,7 @@
 
 In: a NumPy function and operands. Out: the function's result, as weft arrays, or `MISSED` if an array is too large, not
 in host memory, or of a dtype for which NumPy's results differ. Some functions first evaluate small pending arrays.
-Invariant: a result has the same bits as that of the recorded operation, except for float sums, which have NumPy's order.
+Invariant: a result is bit-identical to the recorded operation's, except for sums of floats, added in NumPy's order.
 """
 
 from __future__ import annotations
@@ -101,7 +101,7 @@ class Implementation(NamedTuple):
 
 @cache
 def implementation_of(op: OpDef, operator: Callable[..., Any] | None = None) -> Implementation:
-    """Return the `Implementation` that executes `op` immediately."""
+    """Return the `Implementation` that executes `op` immediately, by `operator` or, if it is None, by NumPy's ufunc."""
     types = 0
     if op.ufunc and op.name != "power":  # (mixed integer and float operands make it an op of floats)
         types = sum(kinds for kind, kinds in _KINDS if uses_numpy(op.name, (kind,) * op.arity)) | _computed_in_floats(
@@ -287,7 +287,7 @@ _reads = count(1)
 note_call = call_counter("weft.dsl.immediate.native_immediate", ENOUGH)
 
 
-# Maximum size of a write in words, per element of the limit. Recording the write takes as long as such a write.
+# Recording a write takes as long as writing ``_WRITTEN * IMMEDIATE[FIXED]`` words of 8 bytes.
 _WRITTEN = 4
 
 
@@ -326,9 +326,10 @@ COPIED = 4096
 
 
 def from_numpy_result(result: Any, device: Device, given: Sequence[tuple[np.ndarray, Array]] = ()) -> Any:
-    """Convert the NumPy arrays in a result to weft arrays, and NumPy views to weft views.
+    """Convert the NumPy arrays in a result to weft arrays, if weft supports their dtypes.
 
-    A view of an array in `given` becomes a view of the same storage.
+    `given` contains pairs of a NumPy array and its weft array. A view of such a NumPy array becomes a weft view of the
+    weft array.
     """
     kind = type(result)
     if kind is np.ndarray:
@@ -372,10 +373,10 @@ def finish(result: object, device: Device, *operands: Any) -> Any:
 
 
 def to_host_if_small(value: Any, found: list[tuple[np.ndarray, Array]], left: int) -> Any:
-    """Replace the weft arrays in an argument by NumPy arrays, or return `MISSED` if one is not small.
+    """Replace the weft arrays in an argument by NumPy arrays, or return `MISSED` if that is not possible.
 
-    An array is small if it has at most `left` elements. Small pending arrays on the CPU are evaluated, except inside a
-    recorded function. Each pair of a NumPy array and its weft array is appended to `found`.
+    It requires host memory, common dtypes and at most `left` elements. Small pending arrays on the CPU are evaluated,
+    except inside a recorded function. Each pair of a NumPy array and its weft array is appended to `found`.
     """
     kind = type(value)
     if kind in PLAIN:
@@ -443,7 +444,7 @@ def _is_common(dtype: Any) -> bool:
 
 
 def call_small(function: Callable[..., Any], arguments: Any, options: dict[str, Any], name: str = "") -> Any:
-    """Call a NumPy function on small arguments, or some functions on medium-sized ones, otherwise return `MISSED`."""
+    """Call a NumPy function on small arguments (for some functions, also on larger ones), or return `MISSED`."""
     if name in _BY_BLAS and len(arguments) == 2 and not options and (product := multiply(*arguments)) is not None:
         note_call()
         return product

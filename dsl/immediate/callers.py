@@ -1,6 +1,6 @@
 """Classification of the code that calls a small operation: a library, a user's program, or other code.
 
-A program is one that ``weft run`` redirects.
+The program is the script that ``weft run`` runs, and whose NumPy imports are redirected to weft.
 
 In: the frame that executes an operation. Out: whether the frame belongs to a library. A library computes with NumPy,
 whose operations on small arrays are fastest if no operand is a weft array. Therefore new small arrays are NumPy arrays
@@ -108,7 +108,7 @@ def _imports_weft(names: dict[str, Any]) -> bool:
 
 
 def _uses_weft(names: dict[str, Any]) -> bool:
-    """Return whether a module is part of weft or has imported from weft, given its global names."""
+    """Return whether a module is part of weft, imports weft, or has a global value of a weft type."""
     kinds = set(map(type, tuple(names.values())))
     if any(_is_wefts(vars(kind).get("__module__")) for kind in kinds):
         return True

@@ -1,8 +1,8 @@
 """NumPy arrays over the memory of weft arrays on the host.
 
 In: an array. Out: a NumPy array over its elements, or None if they are pending or on another device. Invariant: the
-view is used only while the storage has the memory from which the view was created. Once a storage has a later version,
-its memory differs or does not exist yet.
+view is used only while the storage has the memory from which the view was created. A later version of the storage has
+different memory, or none yet.
 """
 
 from __future__ import annotations
@@ -101,7 +101,7 @@ def overlaps(shape: tuple[int, ...], strides: tuple[int, ...]) -> bool:
 
 
 def view_of(values: np.ndarray, storage: Storage) -> tuple[tuple[int, ...], tuple[int, ...], int] | None:
-    """Return the shape, strides and offset of the part of a storage that the NumPy view `values` covers.
+    """Return the shape, strides and offset, in elements, of the part of a storage that the NumPy view `values` covers.
 
     Return None if the view is the whole storage.
     """
@@ -154,9 +154,9 @@ def view_of_storage(array: Any, seen: np.ndarray) -> np.ndarray:
 
 
 def values_after_small_run(array: Any) -> np.ndarray | None:
-    """Return a NumPy array over a weft array, after evaluating a pending result of small operations.
+    """Return a NumPy array over a weft array, like `values_of`.
 
-    An array that is not the result of such an operation is treated as by `values_of`.
+    First evaluate pending work, as `end_small_run` does, if the weft array is small and pending.
     """
     values = values_of(array)
     if values is None and array.size <= IMMEDIATE[0] and end_small_run():
@@ -174,7 +174,7 @@ def is_free(array: Any) -> bool:
 
 
 def writable_values(array: Any) -> np.ndarray | None:
-    """Return a NumPy array for writing to a weft array, or None if other objects need the old elements.
+    """Return a NumPy array for writing to a weft array, or None if the array must not be overwritten in host memory.
 
     Call `write_back` afterwards.
     """

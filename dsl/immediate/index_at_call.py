@@ -26,7 +26,7 @@ from weft.runtime import FIXED, IMMEDIATE
 _NO_VALUES = np.empty(0)
 # Types of sequences that an assignment accepts in place of an array.
 SEQUENCES = frozenset({list, tuple, range})
-# Bytes to which a number is written in about the time of an operation on one element.
+# Assigning a number to this many bytes takes about as long as an operation on one element.
 _NUMBER_BYTES = 8
 
 
@@ -122,7 +122,7 @@ def _convert_assigned(array: Array, value: Any, limit: int) -> Any:
 
 
 def pick(array: Array, key: object) -> Any:
-    """Return ``array[key]`` for an index array that selects few elements, otherwise `MISSED`."""
+    """Return ``array[key]`` for an index array or mask that selects few elements, otherwise `MISSED`."""
     limit = IMMEDIATE[0]
     values = values_of(array)
     if values is None and array.size <= limit:
@@ -195,14 +195,14 @@ def put_masked(array: Array, mask: Array | np.ndarray, value: Any) -> bool:
     return True
 
 
-# Functions that write only to the given indices.
+# Functions that write only to the given indices or to the diagonal.
 _WRITE_FEW = frozenset({"at", "fill_diagonal", "put"})
 
 
 def write_small(function: Callable[..., Any], arguments: tuple[Any, ...], options: dict[str, Any]) -> bool:
-    """Call a NumPy function that writes to its first argument, a small array.
+    """Call a NumPy function that writes to its first argument, or return False if this is not possible immediately.
 
-    Return False if immediate execution is not possible.
+    The first argument must be small, unless the function writes only to few elements.
     """
     target, limit = arguments[0] if arguments else None, IMMEDIATE[0]
     if type(target) is not Array or not target.size or not (COMMON >> target.dtype.num) & 1:

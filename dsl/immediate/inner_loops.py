@@ -1,7 +1,7 @@
 """Tables of ufunc inner loops for native code to call.
 
 In: a dtype, and an op's ufunc, which is NumPy's or compiled. Out: a table of words for each op: the number of operands,
-then an entry for each dtype's type number. Invariant: an entry is empty, or its loop gives the same bits as the op.
+then an entry for each dtype's type number. Invariant: an entry is empty, or its loop gives the same results as the op.
 """
 
 from __future__ import annotations
@@ -16,7 +16,7 @@ import weft.runtime as runtime
 # The words of an entry: operand dtype, result dtype, loop, loop data, bytes of an operand, bytes of a result, whether the
 # loop was compiled, and by how many bits the limit on elements is shifted.
 OPERAND, RESULT, LOOP, LOOP_DATA, BYTES, RESULT_BYTES, COMPILED, SHIFT = range(8)
-# Values of the entry `COMPILED`: loops of NumPy, loops that weft has compiled, and compiled loops of powers.
+# Values of the word `COMPILED`: a loop of NumPy, a loop that weft has compiled, and a compiled loop of `power`.
 NUMPYS, COMPILED_LOOP, POWER = range(3)
 HEAD, ENTRY = 1, 8
 MOST = np.dtype("D").num  # type number of the last dtype

@@ -28,7 +28,7 @@ _UNUSUAL = frozenset({"out", "copy", "overwrite_input", "like", "subok", "device
 def call_for_library(function: Callable[..., Any], arguments: tuple[Any, ...], options: Mapping[str, Any]) -> Any:
     """Call a NumPy function on small weft arrays for a library.
 
-    Return `MISSED` if an array is not small or the function may write to it.
+    Return `MISSED` if a weft array is not small or not in host memory, or if the function may write to an argument.
     """
     if not _UNUSUAL.isdisjoint(options) or len(arguments) > _most_arguments(function):
         return MISSED
@@ -37,7 +37,7 @@ def call_for_library(function: Callable[..., Any], arguments: tuple[Any, ...], o
 
 @lru_cache(maxsize=512)
 def _most_arguments(function: Callable[..., Any]) -> float:
-    """Return the number of positional arguments before the first one that a NumPy function writes to."""
+    """Return the number of positional arguments before the first one that a NumPy function writes to, or infinity."""
     index = index_of_out(function)
     return 0 if getattr(function, "__name__", "") in WRITERS else inf if index is None else index
 
@@ -45,7 +45,7 @@ def _most_arguments(function: Callable[..., Any]) -> float:
 def apply_for_library(ufunc: np.ufunc, method: str, inputs: tuple[Any, ...], options: Mapping[str, Any]) -> Any:
     """Call a method of a ufunc on small weft arrays for a library.
 
-    Return `MISSED` if an array is not small or the method may write to it.
+    Return `MISSED` if a weft array is not small or not in host memory, or if the method may write to an argument.
     """
     if method == "at" or not _UNUSUAL.isdisjoint(options):
         return MISSED
@@ -71,7 +71,7 @@ def _call(function: Callable[..., Any], arguments: tuple[Any, ...], options: Map
 
 
 def _to_numpy(value: Any, found: list[tuple[np.ndarray, Array]]) -> Any:
-    """Convert the weft arrays in an argument to NumPy arrays, or return `MISSED` if one of them is not small."""
+    """Convert the weft arrays in an argument to NumPy arrays, or return `MISSED` if that is not possible."""
     kind = type(value)
     if kind is Array and not found and (values := values_of(value)) is not None:
         if values.size > IMMEDIATE[0] or not (COMMON >> values.dtype.num) & 1:

@@ -69,7 +69,7 @@ def _dtypes() -> array[int]:
 
 
 def put_elements_first(following: Builtin) -> Builtin:
-    """Return native code that reads or writes a single element, and calls `following` for other indices.
+    """Return native code that reads or writes a single element, and calls `following` in all other cases.
 
     Raises
     ------

@@ -90,7 +90,7 @@ def make_immediate(
     method, most = None, 0
     if (
         callable(function) and mode is not Mode.PRODUCT
-    ):  # (`dot` is computed by `matmul`, whose bits recorded products have)
+    ):  # (`matmul` computes `dot`, since recorded products are bit-identical to those of `matmul`)
         method, most = METHODS_OF_FUNCTIONS.get(function, (None, 0))
     objects = (*SHARED.values(), function, loops, table or {}, slow, method)
     name = getattr(slow, "__name__", "method")
@@ -114,7 +114,7 @@ def make_immediate(
 
 
 def _alone(mode: Mode, way: Implementation | None) -> Alone:
-    """Return the immediate action of a function on larger arrays, if no other operation fuses with the function."""
+    """Return what native code does for larger arrays, if no other operation would fuse with the function."""
     if mode is Mode.VIEW:
         return Alone.VIEW
     if mode in _COPIES and way is not None and getattr(way.function, "__name__", "") in COPYING:
@@ -208,7 +208,7 @@ def _is_operator(name: str, methods: Mapping[str, Any]) -> bool:
 
 
 def _mode_of(name: str) -> Mode | None:
-    """Return the kind of native code for a NumPy function, or None if the function stays in Python."""
+    """Return the mode of the native code for the NumPy function `name`, or None if weft's function stays in Python."""
     kinds = (
         (_PRODUCTS, Mode.PRODUCT),
         (_VIEWS, Mode.VIEW),
@@ -222,7 +222,10 @@ def _mode_of(name: str) -> Mode | None:
 
 
 def _native_function(own: OwnNames, name: str, slow: Callable[..., Any]) -> Callable[..., Any]:
-    """Return native code that calls NumPy's function `name` for small arrays, and `slow` otherwise."""
+    """Return native code that calls NumPy's function `name` for small arrays, and `slow` otherwise.
+
+    Return `slow` itself if the function stays in Python.
+    """
     mode = _mode_of(name)
     if mode is None:
         return slow
@@ -235,7 +238,7 @@ def _native_function(own: OwnNames, name: str, slow: Callable[..., Any]) -> Call
     return builtin.call
 
 
-# Ufuncs whose reductions and scans run in native code, and these methods.
+# Ufuncs whose reductions and scans run in native code, and the names of these methods.
 _REDUCTIONS = ("add", "multiply", "maximum", "minimum", "logical_and", "logical_or")
 _UFUNC_METHODS = ("accumulate", "reduce")
 
@@ -255,9 +258,9 @@ def _install_reductions() -> None:
 
 
 def _replaced() -> Iterator[tuple[Any, ...]]:
-    """Yield a description of each operator, method and function that native code replaces.
+    """Yield a description of each operator and method that native code replaces.
 
-    A description contains the class, name, mode, implementation and table.
+    A description contains the class, name, mode and implementation, and in some cases a table.
     """
     for definition in OPS.values():
         name = definition.dunder

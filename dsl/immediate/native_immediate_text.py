@@ -36,8 +36,6 @@ _INTEGERS = COMMON & ~sum(1 << np.dtype(code).num for code in "fdFD")
 def immediate_text() -> str:
     """Return the LLVM IR of the native code that executes operations on small arrays immediately.
 
-    The function is ``call(self, ...)``.
-
     The code references no external symbols, and contains no constants in memory.
     """
     at = {

@@ -21,7 +21,7 @@ class IndexText(OperandText):
     _pair: str  # address of a stack slot
 
     def _key(self, name: str, key: str, values: str) -> None:
-        """Emit branches to ``basic`` for slices and integers, and to ``arrays`` for index arrays."""
+        """Emit a branch to ``{name}.basic`` for a basic index, and to ``{name}.arrays`` for an index with arrays."""
         t, known = self._t, self._known
         kind = self._type(key)
         t.enter_if(f"icmp eq ptr {kind}, {known['tuple']}", f"{name}.tuple", f"{name}.single")

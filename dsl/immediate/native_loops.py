@@ -2,8 +2,9 @@
 
 In: the builtin of an operator or ufunc. Out: a builtin that runs before the given builtin. The new builtin calls the
 op's inner loop if the arrays in host memory have the same dtype and the same shape, and this dtype can hold the
-scalars. It also multiplies small matrices. All other calls are passed to the given builtin. Invariant: results have the
-same bits as NumPy's. If a loop raises a floating-point flag, NumPy computes the operation again and warns.
+scalars. It also multiplies small matrices. All other calls are passed to the given builtin. Invariant: results are
+bit-identical to those of the given builtin. If a loop raises a floating-point flag, the given builtin computes the
+operation again, so that NumPy warns.
 """
 
 from __future__ import annotations

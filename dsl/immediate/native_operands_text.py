@@ -32,9 +32,9 @@ from weft.runtime import TUPLE_ITEMS, TUPLE_LENGTH
 MOST = 8  # maximum number of operands
 SHIFTS = Implementation._fields.index("shifts")
 _BY_BLAS, _INTEGERS = types_of("fdFD"), types_of("?bBhHiIlLqQ")
-# The dtypes of large arrays that exact reductions reduce immediately: integers, and also floats.
+# The dtypes of large arrays that exact reductions reduce immediately: bools and integers, without and with floats.
 EXACT_TYPES = _INTEGERS, _INTEGERS | types_of("fd")
-# Binary logarithms of the sizes of these types, in two bits for each type number.
+# Binary logarithms of the item sizes of dtypes, in two bits for each type number.
 _SIZES = sum({1: 0, 2: 1, 4: 2, 8: 3}[np.dtype(code).itemsize] << 2 * np.dtype(code).num for code in "?bBhHiIlLqQfd")
 
 
@@ -61,7 +61,7 @@ class Mode(IntEnum):
 
 
 class Alone(IntEnum):
-    """The immediate action of a function on a medium-sized array, if no other operation fuses with the function."""
+    """What native code does with a medium-sized array, if no other operation would fuse with the function."""
 
     NOTHING = 0
     COMPUTE = 1  # compute an op on a medium-sized array
@@ -72,7 +72,7 @@ class Alone(IntEnum):
 class OperandText(ObjectText):
     """Emitter of LLVM IR that checks and converts the operands of a builtin."""
 
-    # addresses of stack slots, which hold addresses of objects, and integers
+    # addresses of stack slots, which hold addresses of objects or integers
     _taken: str
     _held: str
     _device: str
@@ -89,7 +89,7 @@ class OperandText(ObjectText):
     _pair: str
     _shifts: str  # by how many bits the limit is shifted for each dtype
     _shifted: str  # whether an operand or the result exceeds the usual limit
-    _numbers: str  # whether operands are Python numbers: 1 for an int, 2 for a float, or the sum
+    _numbers: str  # whether operands are Python numbers: 1 if ints, 2 if floats, 3 if both, and 0 if neither
     # values
     _views: str
     _any: str
@@ -98,7 +98,7 @@ class OperandText(ObjectText):
     _exact: str  # the dtypes of large arrays that an exact reduction reduces immediately
     _mode: str
     _limit: str
-    _fixed_limit: str  # the limit at `FIXED`
+    _fixed_limit: str  # the limit ``IMMEDIATE[FIXED]``
     _skipped: str
     _last: str
     _has_out: str
@@ -327,7 +327,8 @@ class OperandText(ObjectText):
     def _check_values(self, name: str, values: str, types: str) -> None:
         """Emit a branch to ``small`` if an array operand is small and has a suitable dtype.
 
-        The array must be small, have a dtype in `types`, and broadcast with the previous operand to few elements.
+        The dtype must be in `types` or have a compiled loop. The array must broadcast with the previous operand to few
+        elements. Some functions accept larger arrays.
         """
         t = self._t
         number = t.new(f"sext i32 {self._word(self._word(values, DTYPE), NUMBER, 'i32')} to i64")
@@ -559,9 +560,9 @@ class OperandText(ObjectText):
     def _branch_on_caller(self, name: str, library: str, own: str, failed: str, result: str = "") -> None:
         """Emit branches on the caller: to `library` for a library, and to `own` for a user's program.
 
-        The code also branches to `library` if the NumPy array `result` has few elements and the program does not use
-        weft itself. For a module that is not in the table, the code calls a Python function. If this function raises
-        an error, branch to `failed`.
+        The code also branches to `library` if the NumPy array `result` has few elements and the caller is a module of
+        the program that does not import weft. For a module that is not in the table, the code calls a Python function.
+        If this function raises an error, branch to `failed`.
         """
         t, known = self._t, self._known
         callers, get = known["callers"], known["PyEval_GetGlobals"]

@@ -2,7 +2,8 @@
 
 In: a function's name, its arguments and their shapes. Out: the maximum number of elements, whether a call is within the
 limit, and the results of medium-sized reductions that NumPy also computes immediately. A medium-sized array exceeds the
-usual limit on elements, but not the larger limits of some operations.
+usual limit on elements, but not the larger limits of some operations. Constants "per element of the limit" are
+multiplied by the limit, in most cases ``IMMEDIATE[FIXED]``.
 """
 
 from __future__ import annotations
@@ -38,7 +39,7 @@ def is_few(size: float) -> bool:
 def shifts_of(op: OpDef) -> int:
     """Return, for each dtype, the left shift of the element limit, packed in two bits per type number.
 
-    Vectorized loops process small elements in less time.
+    Vectorized loops of cheap ops process small elements in less time. For other ops, there is no shift.
     """
     return _SHIFTS if op.cost == 1 else 0
 
@@ -259,8 +260,8 @@ COPYING = frozenset("append concatenate copy flatten hstack pad repeat roll tile
 _ALONE = 8
 # Number of bytes, per element of the limit, that such a call may move.
 MOVED_ALONE = _ALONE * _MOVED_BYTES
-# Reductions whose bits do not depend on the order (except for signs of float zeros), and the number of bytes that they
-# may read per element of the limit. NumPy has read these bytes before a kernel would start.
+# Reductions whose results do not depend on the order of elements (except for signs of float zeros), and the number of
+# bytes that they may read per element of the limit. NumPy has read these bytes before a kernel would start.
 EXACT = frozenset({"all", "any", "argmax", "argmin", "count_nonzero", "max", "min", "nanmax", "nanmin", "ptp"})
 EXACT_BYTES = 256
 _NEVER = 1 << 40
@@ -269,8 +270,8 @@ GROWING = frozenset({"kron", "meshgrid", "outer", "pad", "repeat", "tile", "tens
 GROWN = 128
 # Functions in `GROWING` whose result has at most as many elements as the product of the sizes and numbers passed.
 PRODUCT_SIZES = frozenset({"kron", "meshgrid", "outer", "repeat", "tile", "vander"})
-# Functions whose bits depend on the order of a sum or product. For large arrays, this order differs from NumPy's. A
-# function without a name is a method of a ufunc.
+# Functions whose results depend on the order of additions or multiplications. For large arrays, weft's order differs
+# from NumPy's. The empty name represents methods of ufuncs.
 ORDERED = frozenset(
     " average corrcoef cov dot einsum inner matmul mean nanmean nanprod nanstd nansum nanvar norm prod std sum tensordot"
     " trace trapezoid var vdot vecdot".split(" ")
@@ -304,7 +305,7 @@ _METHODS = {
 METHODS_OF_FUNCTIONS: dict[Callable[..., Any], tuple[Callable[..., Any], int]] = {
     getattr(np, name): (getattr(np.ndarray, method), most) for name, (method, most) in _METHODS.items()
 }
-# Functions that broadcast their arguments, and products of matrices.
+# Functions that broadcast their arguments.
 BROADCASTING = frozenset({"allclose", "array_equal", "clip", "isclose", "where"})
 # Functions that join a list of arrays.
 JOINING = frozenset({"concatenate", "concat", "stack", "vstack", "hstack", "dstack", "column_stack", "block"})
@@ -362,9 +363,10 @@ def is_cast_immediately(values: np.ndarray, kind: np.dtype) -> bool:
 
 
 def is_alone(nbytes: int) -> bool:
-    """Return whether an op on `nbytes` bytes is executed immediately because nothing fuses with it.
+    """Return whether an op on `nbytes` bytes is executed immediately, because nothing would fuse with it.
 
-    This holds only if NumPy's loop takes less time than a kernel with several threads.
+    For too many bytes, a kernel with several threads takes less time. Otherwise, the previous evaluation at the user's
+    call site is decisive (`was_evaluated_alone`).
     """
     return nbytes <= MOVED_ALONE * IMMEDIATE[FIXED] and was_evaluated_alone(user_location())
 
@@ -420,7 +422,7 @@ def most_whole(name: str, itemsize: int) -> int:
 
 
 def reduce_whole(name: str, values: np.ndarray) -> Any:
-    """Reduce all elements of an array on the host, or return None if a kernel's result could differ."""
+    """Reduce all elements of an array on the host, or return None if a kernel's result could differ or is necessary."""
     kind = values.dtype
     if name in ("all", "any", "max", "min"):  # (elements that are repeated by broadcasting are read once)
         values = values[tuple([slice(None) if step else slice(1) for step in values.strides])]

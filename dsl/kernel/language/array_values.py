@@ -400,7 +400,10 @@ def _reach(c: Compiler, view: ArrayValue) -> Value:
 
 
 def _may_overlap(c: Compiler, view: ArrayValue, value: ArrayValue) -> bool:
-    """Return whether an order of iteration matters when `value` is assigned to `view`."""
+    """Return whether the order of iteration may matter when `value` is assigned to `view`.
+
+    Raise KernelTypeError if the two may overlap and have different strides.
+    """
     if not value.ndim or value is view:
         return False
     if value.pointer is view.pointer and value.shape == view.shape and value.strides == view.strides:

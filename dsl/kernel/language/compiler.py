@@ -49,7 +49,7 @@ _ERRORS: dict[str, type[KernelError]] = {
     "name": KernelNameError,
     "attribute": KernelAttributeError,
 }
-# Ops that interpret Python's bools as 0 or 1.
+# Ops that interpret bools as 0 or 1.
 _COUNTING = frozenset(
     "add subtract multiply floor_divide remainder power negative positive left_shift right_shift invert absolute".split()
 )
@@ -176,7 +176,11 @@ class Compiler(Variables):
         return count
 
     def result(self, path: tuple[Any, ...], node: ast.AST, name: str) -> Variable:
-        """Return a variable for the result of `node`, a different one each time that a run compiles `node`."""
+        """Return the variable for the result of `node`.
+
+        Within one compilation run, each repeated compilation of `node` has its own variable; all runs share these
+        variables.
+        """
         return self.variable((*path, id(node), self.occurrence(path, node)), name)
 
     def new_label(self, word: str) -> str:
@@ -433,7 +437,7 @@ class Compiler(Variables):
         return self.builder.pointer(f"{name}{len(self.hidden)}", dtype, writable=True, align=dtype.itemsize)
 
     def hide_scalar(self, what: str) -> Value:
-        """Return the hidden index parameter for `what`, adding it to the kernel on the first call."""
+        """Return the hidden parameter for `what`, of the index dtype, adding it to the kernel on the first call."""
         if self.callee is not None:
             return self.visible(what, lambda: self.hide_scalar(what))
         found = self.hidden_scalars.get(what)

@@ -1,9 +1,9 @@
 """Dates and durations in kernels: NumPy's datetime64 and timedelta64.
 
-In: `DateValue`, an int64 with a unit. Out: another `DateValue`, a number, or a bool. Invariant: results are NumPy's.
+In: `DateValue`, an int64 with a unit. Out: another `DateValue`, a number, or a bool. Invariant: results equal NumPy's.
 The least int64 is NaT, which is unequal to everything. Arithmetic with NaT gives NaT, or NaN or 0 if the result is a
-number. Operands of different units are
-converted to the finer one. Years and months have no fixed length, and convert only to each other.
+number. Operands of different units are converted to a common unit that represents both exactly. Years and months have
+no fixed length, and convert only to each other.
 """
 
 from __future__ import annotations

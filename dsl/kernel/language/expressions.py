@@ -421,7 +421,7 @@ def comprehension(frame: FunctionFrame, node: ast.ListComp | ast.GeneratorExp) -
 
 
 def numbers_in(frame: FunctionFrame, node: ast.AST) -> set[int]:
-    """Return the local variables, by number, that occur in a syntax node."""
+    """Return the numbers of the local variables that occur in a syntax node."""
     webs = frame.source.webs.of
     keys = (key for part in ast.walk(node) for key in (id(part), (id(part), "read")))
     return {webs[key] for key in keys if key in webs}

@@ -21,7 +21,7 @@ def from_numba(value: Any) -> Any:
     kind = type(value)
     if not kind.__module__.startswith("numba."):
         return value
-    # a vectorized function's Python function, or its own
+    # the Python function of a compiled or of a vectorized function
     function = getattr(getattr(value, "_dispatcher", value), "py_func", None)
     if function is not None:
         return function

@@ -1,7 +1,7 @@
 """Recursive functions, which are compiled as separate functions instead of being inlined.
 
-Invariant: the result's kind is determined over several runs. Until it is known, statements that depend on it are
-omitted.
+Invariant: the kind of a function's result is determined over several compilation runs. Until it is known, statements
+that depend on it are omitted.
 """
 
 from __future__ import annotations
@@ -62,7 +62,7 @@ def marked(c: Compiler) -> set[Any]:
 
 
 def call_recursive(call: Invocation, function: Any, key: object, arguments: list[Any], keywords: dict[str, Any]) -> Any:
-    """Compile a call to a recursive function. The first call in a run also compiles the function itself."""
+    """Compile a call to a recursive function. The first call in a compilation run also compiles the function itself."""
     c = call.c
     if keywords:
         c.fail("a function that calls itself is called without keywords")

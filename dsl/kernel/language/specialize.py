@@ -1,7 +1,8 @@
 """Specialization of kernels: compilation of a Python function for given argument types.
 
 In: the function, one descriptor per parameter, and the target. Out: a `Specialization`. Invariant: compilation
-terminates. The kinds of variables only widen from run to run, and there are at most `RUNS_LIMIT` runs.
+terminates. The kinds of variables only widen from one compilation run to the next, and there are at most `RUNS_LIMIT`
+runs.
 """
 
 from __future__ import annotations
@@ -263,7 +264,7 @@ def _device_function(
 def _declare(c: Compiler, name: str, descriptor: Descriptor, abi: str) -> Any:
     """Declare the parameters for an argument of a device function, and return the argument's value.
 
-    The op table passes a complex number as one parameter.
+    With the abi "row", which the op table uses, a complex number is one parameter.
     """
     if abi != "row":
         return declare(c, name, descriptor)

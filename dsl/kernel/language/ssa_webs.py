@@ -41,7 +41,7 @@ def find_webs(function: ast.FunctionDef | ast.Lambda) -> Webs:
 
 
 def carried_variables(function: ast.FunctionDef | ast.Lambda, loop: ast.For, webs: Webs) -> set[int]:
-    """Return the variables, by number, that an iteration of a loop may read before it assigns them."""
+    """Return the numbers of the variables that an iteration of a loop may read before it assigns them."""
     flow = _Flow(function)
     flow.breaks.append([])
     flow.continues.append([])

@@ -171,10 +171,10 @@ def _if(frame: FunctionFrame, node: ast.If) -> bool:
 
 @contextmanager
 def _loop_scopes(frame: FunctionFrame, node: ast.While | ast.For) -> Iterator[tuple[str, Callable[[], Any]]]:
-    """Context manager for the scopes of a loop, which `break`, `continue` and the normal end of the loop exit.
+    """Context manager for the scopes of a loop.
 
-    Yield the label of the scope that the loop leaves at its normal end, and a function that opens the scope of the
-    loop's body.
+    `break`, `continue` and normal termination of the loop each leave one of the scopes. Yield the label of the scope
+    for normal termination, and a function that opens the scope of the loop's body, which `continue` leaves.
     """
     c = frame.compiler
     leave = c.new_label("break")
@@ -299,7 +299,7 @@ def _counted(frame: FunctionFrame, node: ast.For, items: Range) -> None:
 
 
 def _own_variables(frame: FunctionFrame, node: ast.For) -> set[int]:
-    """Return the variables, by number, that each iteration of a loop assigns before it reads them.
+    """Return the numbers of the variables that each iteration of a loop assigns before it reads them.
 
     Variables that are used outside the loop or by inner functions are not included.
     """
@@ -315,7 +315,8 @@ def _own_variables(frame: FunctionFrame, node: ast.For) -> set[int]:
 def _unrolled(frame: FunctionFrame, node: ast.For, items: Any, count: int, actual: ScalarValue | None) -> None:
     """Compile a loop over a tuple by unrolling it, because the items may differ in type.
 
-    The loop has at most `count` iterations, and `actual` iterations if this number is not known at compile time.
+    The loop has at most `count` iterations. `actual` is the number of iterations if it is known only at run time,
+    otherwise None.
     """
     c = frame.compiler
     if count > UNROLL_LIMIT:

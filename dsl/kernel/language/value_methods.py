@@ -1,4 +1,4 @@
-"""Compilation of methods of kernel values: array methods, conversions, and methods of dataclasses."""
+"""Compilation of method calls in kernels: methods of arrays, numbers, named tuples and dataclasses."""
 
 from __future__ import annotations
 
@@ -242,7 +242,7 @@ def _reshape(call: Invocation, array: ArrayValue, *shape: Any) -> ArrayValue:
 
 
 def _fill_in(c: Compiler, items: Any, lengths: list[Any], total: Any, product: Any) -> None:
-    """Replace a length of -1 in a reshape by the length that preserves the number of elements."""
+    """Emit code that replaces a negative run-time length in a reshape by the one that preserves the array's size."""
     b = c.builder
     unknown = [k for k, item in enumerate(items) if isinstance(item, ScalarValue) and not item.nonnegative]
     if not unknown:

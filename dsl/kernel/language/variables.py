@@ -1,7 +1,8 @@
 """The variables of a kernel during compilation.
 
 In: values assigned to variables. Out: kernel IR that stores and loads them. Invariant: a variable has one kind in the
-last run. If an assignment widens the kind after a use, the code of the run is discarded, and another run follows.
+last compilation run. If an assignment widens the kind after a use, the code of the run is discarded, and another run
+follows.
 """
 
 from __future__ import annotations
@@ -323,9 +324,9 @@ class Variables:
         )
 
     def assembled(self, variable: Variable, numbers: list[Value], load_part: Callable[[Variable], Any]) -> Any:
-        """Return the value of a variable, built from its `numbers` as returned by `_slot_values`.
+        """Return the value of a variable, built from the `numbers` that represent it (see `_slot_values`).
 
-        `load_part` returns the value of an item of a tuple, or of an optional value.
+        `load_part` returns the value of one of the variable's parts, such as an item of a tuple.
         """
         match variable.kind:
             case ScalarKind(weak=weak, nonnegative=nonnegative):

@@ -2,7 +2,7 @@
 
 On the CPU, the threads of a block run one after the other up to the next barrier, and blocks run in any order. A thread
 that waits in a loop for a write by a later thread would wait forever. In: a `while` loop. Out: code that counts the
-iterations of a loop that only waits, and reports the loop after some seconds.
+iterations of a loop that only waits, and reports an error after `LIMIT` iterations.
 """
 
 from __future__ import annotations
@@ -27,7 +27,7 @@ def begin_waiting(frame: FunctionFrame, node: ast.While) -> Variable | None:
 
 
 def _only_waits(node: ast.While) -> bool:
-    """Return whether a loop's condition calls a function or reads an array element, and its body assigns nothing."""
+    """Return whether a loop's test contains a call or a subscript, and its body only `pass` and expressions."""
     asks = any(isinstance(part, (ast.Call, ast.Subscript)) for part in ast.walk(node.test))
     return asks and all(isinstance(statement, (ast.Pass, ast.Expr)) for statement in node.body)
 

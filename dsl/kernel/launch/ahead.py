@@ -154,7 +154,7 @@ def compile_ptx_for_current_device(pyfunc: Any, sig: Any, **options: Any) -> tup
 def compile(
     pyfunc: Any, sig: Any, output: str = "ptx", abi: str = "c", device: bool = True, **options: Any
 ) -> tuple[Any, Any]:
-    """Compile a device function, or a kernel if `device` is false, to PTX.
+    """Compile a device function, or a kernel if `device` is false, and return the PTX and the result type.
 
     Parameters
     ----------

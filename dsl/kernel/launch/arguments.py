@@ -1,8 +1,8 @@
 """Kernel arguments: their type descriptors, and the 64-bit words that encode them.
 
 In: a Python object, or a type of a signature. Out: a hashable descriptor, equal for all arguments of one
-specialization. The descriptor gives the kernel's parameters, and with an object the words of a launch. Invariant: a
-descriptor contains everything that the code depends on.
+specialization. The descriptor determines the kernel's parameters and, together with an object, the words that a launch
+passes. Invariant: a descriptor contains everything that the code depends on.
 """
 
 from __future__ import annotations
@@ -231,7 +231,7 @@ def can_pass(given: Descriptor, wanted: Descriptor) -> bool:
 
     `given` and `wanted` are descriptors.
 
-    Only scalars are converted.
+    Scalars may be converted, contiguous arrays may be passed as pointers, and integers as the addresses of pointers.
     """
     match given, wanted:
         case ("scalar", dtype, _), ("scalar", target, _):

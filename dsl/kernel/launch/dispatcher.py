@@ -396,7 +396,8 @@ def kernel(function: Any = None, *signatures: Any, **options: Any) -> Any:
     max_registers : int
         Maximum number of registers per thread.
     launch_bounds : int or tuple of int
-        Maximum number of threads per block and, optionally, minimum number of blocks per multiprocessor.
+        Maximum number of threads per block and, optionally, minimum number of blocks per multiprocessor and maximum
+        number of blocks per cluster.
     lineinfo : bool
         Emit line numbers in the GPU code, for profilers.
     link : list
@@ -446,8 +447,8 @@ _IGNORED = ("opt", "inline", "forceinline", "cache", "lto", "shared_memory_carve
 def make_options(given: dict[str, Any]) -> Options:
     """Convert the options of a decorator to `Options`.
 
-    Raises KernelTypeError for unknown options and for numbers that are not positive, and LaunchError for more than
-    three launch bounds.
+    Raises KernelTypeError for unknown options and for numbers that are not positive integers, and LaunchError for more
+    than three launch bounds.
     """
     unknown = [name for name in given if name not in _KNOWN and name not in _IGNORED]
     if unknown:

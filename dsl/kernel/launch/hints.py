@@ -8,7 +8,8 @@ from typing import Any
 class ArgHint:
     """A host array as a kernel argument, with the directions in which its elements are copied.
 
-    `copies_in` and `copies_out` are whether the array is copied to the device before the kernel runs, and back afterwards.
+    `copies_in` tells whether the array is copied to the device before the kernel runs, and `copies_out` whether it is
+    copied back afterwards.
     On the CPU, the kernel uses the array itself, or a copy if `copies_out` is false.
     """
 

@@ -145,7 +145,7 @@ class Inspection:
     def stage(self, name: str, signature: Any = None, cc: Any = None) -> str:
         """Return the code of one specialization after a compilation stage, such as ``llvm`` or ``asm``.
 
-        Without a signature, this is the first specialization.
+        Without a signature, the first specialization is used.
         """
         return next(iter(self.compiled(signature, cc).values())).stage(name)
 

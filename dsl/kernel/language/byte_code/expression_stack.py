@@ -1,7 +1,7 @@
 """Symbolic execution of straight-line byte code, which builds syntax trees.
 
 In: instructions, and the stack before them. Out: the stack after them and the statements executed. The stack holds
-syntax trees. Invariant: a run makes new nodes, so no node occurs twice in a tree.
+syntax trees. Invariant: each execution creates new nodes, so no node occurs twice in a tree.
 """
 
 from __future__ import annotations

@@ -39,7 +39,7 @@ EFFECTS: dict[str, Callable[[Any], tuple[int, int]]] = {
     "raise": lambda n: (n, 0),
 }
 
-Flags = tuple[int | None, ...]  # for every value on the stack: the `iterator` instruction that pushed it, or None
+Flags = tuple[int | None, ...]  # for each value on the stack: index of the instruction that made the iterator, or None
 
 
 @dataclass(slots=True, eq=False)

@@ -1,8 +1,8 @@
 """Translation of the byte code of several CPython versions to one smaller instruction set.
 
 In: a code object. Out: a list of `CodeInstruction` with their successors. The tables below map each opcode to its
-instructions. Invariant: two code objects with the same instructions on every path compute the same results. Jumps,
-`NOP` and bookkeeping opcodes of the interpreter have no instruction.
+instructions. Invariant: two code objects with the same instructions on every path compute the same results. `NOP` and
+bookkeeping opcodes of the interpreter have no instruction. Unconditional jumps have one, which is not part of a path.
 """
 
 from __future__ import annotations

@@ -1,8 +1,8 @@
 """Reconstruction of `if`, loops, `break` and `continue` from basic blocks.
 
-In: basic blocks that contain whole statements. Out: a list of statements. A block with several predecessors follows the
-block that dominates it. A block that no structured jump reaches is copied, up to a limit. Several blocks are
-tried as the successor of a loop, and the first that gives structured code is used.
+In: basic blocks that contain whole statements. Out: a list of statements. The code of a block with several predecessors
+follows the code of its immediate dominator. A block that no structured jump reaches is copied, up to a limit. Several
+blocks are tried as the successor of a loop, and the first that gives structured code is used.
 """
 
 from __future__ import annotations
@@ -170,7 +170,7 @@ class Structure:
     def _go(
         self, target: int, stack: list[ast.expr], follow: int, loop: LoopScope | None, source: int
     ) -> list[ast.stmt]:
-        """Return the statements for a jump: none, `continue`, `break`, or a copy of the target's statements."""
+        """Return the statements for a jump: none, `continue`, `break`, or the target's statements."""
         if target == follow:
             return []
         if loop is not None and target == loop.header:
