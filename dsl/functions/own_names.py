@@ -174,7 +174,8 @@ class OwnNames(Mapping[str, Any]):
     ) -> Callable[..., Any]:
         """Wrap weft's function `found`, so that NumPy's function `theirs` handles small arrays.
 
-        Some functions, such as `asarray`, are returned unchanged.
+        If the function only inspects arrays, NumPy's function handles all arrays in host memory. Some functions, such
+        as `asarray`, are returned unchanged.
         """
         if name in _MADE:
             found = _made_at_once(found, theirs, name)
@@ -236,7 +237,7 @@ class OwnNames(Mapping[str, Any]):
 def _or_numpy(own: Callable[..., Any], numpys: Callable[..., Any]) -> Callable[..., Any]:
     """Wrap `own`, so that NumPy's function executes the calls that weft does not support.
 
-    These are calls with foreign arguments or unsupported dtypes.
+    These are calls with arrays of other libraries or with unsupported dtypes.
     """
     supported = or_numpy(own, numpys)
 

@@ -1,8 +1,8 @@
 """Faster versions of NumPy's median, quantile and percentile functions for long rows in host memory.
 
-NumPy's `partition` uses vector code to find one element, but scalar code, which takes 5 to 20 times as long, to find
-several elements, as these functions need. In: one of NumPy's functions. Out: a function that calls it with arrays whose
-`partition` finds one element after another. Invariant: the results equal those of NumPy's function.
+NumPy's `partition` finds one element with vector code. To find several elements, which these functions need, it uses
+scalar code, which takes 5 to 20 times as long. In: one of NumPy's functions. Out: a function that calls it with arrays
+whose `partition` finds one element after another. Invariant: the results equal those of NumPy's function.
 """
 
 from __future__ import annotations
@@ -53,7 +53,7 @@ def _partition(row: np.ndarray, ranks: Sequence[int]) -> None:
 def with_fast_partitions(function: Callable[..., Any]) -> Callable[..., Any]:
     """Return a version, faster for long rows, of a NumPy function such as `median`.
 
-    The first argument of the function is an array. The results are the same.
+    The first argument of the function is an array. The results equal NumPy's.
     """
 
     @wraps(function)

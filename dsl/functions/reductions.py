@@ -351,9 +351,9 @@ def _count(values: Array, axis: ShapeLike | None, keepdims: bool, where: ArrayLi
 
 
 def _divisor_dtype(kind: np.dtype) -> np.dtype:
-    """Return the dtype of the divisor, an element count or a similar number, of a sum of dtype `kind`.
+    """Return the dtype of the number, such as an element count, by which a sum of dtype `kind` is divided.
 
-    The dtype is float64 if `kind` is bool, integer or a 16-bit float, which might not hold the number.
+    It is float64 for bools, integers and 16-bit floats, which might not hold the number, and `kind` otherwise.
     """
     return np.dtype(np.float64) if kind.kind in "biu" or is_half(kind) else kind
 
@@ -555,9 +555,9 @@ def average(
     *,
     keepdims: bool = False,
 ) -> Any:
-    """Return the weighted average along the given axes.
+    """Return the average along the given axes, weighted if `weights` is given.
 
-    If `returned` is true, also return the sum of the weights.
+    If `returned` is true, also return the sum of the weights, or the number of elements without weights.
 
     Examples
     --------

@@ -59,7 +59,7 @@ _WEAK = {bool, int, float, complex}
 
 
 def _effective_bounds(low: Any, high: Any, dtype: np.dtype) -> tuple[Any, Any]:
-    """Return the bounds of `clip`, with None for a Python int that no element of an integer `dtype` can exceed."""
+    """Return the bounds of `clip`, with None for a Python int at or beyond the limit of an integer `dtype`."""
     if dtype.kind in "iu":
         limits = np.iinfo(dtype)
         low = None if type(low) is int and low <= limits.min else low
@@ -70,8 +70,8 @@ def _effective_bounds(low: Any, high: Any, dtype: np.dtype) -> tuple[Any, Any]:
 def _wrapped(number: Any, other: Any) -> Any:
     """Wrap a Python int that is out of range for the dtype of `other`, as `numpy.where` does before NumPy 2.5.
 
-    Only integer and bool dtypes wrap, the latter as int64. Ints that do not fit in 64 bits, and values that are not
-    Python ints, are returned unchanged.
+    The dtype must be an integer dtype, or bool, which counts as int64. Ints that do not fit in 64 bits, and values that
+    are not Python ints, are returned unchanged.
     """
     if NUMPY_VERSION >= (2, 5):
         return number
@@ -275,7 +275,7 @@ def isclose(
 
 
 def _report_tolerances(rtol: object, atol: object) -> None:
-    """Warn about tolerances that are not finite, or raise FloatingPointError, as `numpy.errstate` requests."""
+    """Warn about tolerances that are not finite, or raise FloatingPointError, as NumPy's setting `invalid` requests."""
     text, rule = f"One of rtol or atol is not valid, atol: {atol}, rtol: {rtol}", np.geterr()["invalid"]
     if rule == "raise":
         raise FloatingPointError(text)

@@ -1,7 +1,7 @@
 """NumPy's `unique`, `isin` and `setdiff1d`, implemented by sorting on a GPU.
 
-In: arrays. Out: recorded arrays. Only the lengths of results are evaluated immediately. Invariant: NumPy handles arrays
-in host memory. The first of several equal values represents all of them.
+In: arrays. Out: recorded arrays. A length that depends on elements is evaluated immediately. Invariant: NumPy handles
+arrays in host memory. The first of several equal values represents all of them.
 """
 
 from __future__ import annotations
@@ -48,7 +48,7 @@ def unique(
 ) -> Any:
     """Return the sorted unique values, or the unique slices along an axis, like `numpy.unique`.
 
-    The array is evaluated.
+    The array is evaluated, because its elements determine the length of the result.
 
     Examples
     --------

@@ -2,7 +2,7 @@
 
 In: a NumPy function and operands. Out: the function's result, as weft arrays, or `MISSED` if an array is too large, not
 in host memory, or of a dtype for which NumPy's results differ. Some functions first evaluate small pending arrays.
-Invariant: a result is bit-identical to the recorded operation's, except for sums of floats, added in NumPy's order.
+Invariant: a result is bit-identical to the recorded operation's, except that NumPy adds floats in another order.
 """
 
 from __future__ import annotations
@@ -116,7 +116,7 @@ def implementation_of(op: OpDef, operator: Callable[..., Any] | None = None) -> 
 
 
 def _computed_in_floats(op: OpDef) -> int:
-    """Return a bit mask of the integer dtypes for which NumPy computes an op after a cast to floats."""
+    """Return a bit mask of integer dtypes of at least 16 bits for which NumPy computes an op after a cast to floats."""
     found = ""
     for code in "hHiIlLqQ":  # (8-bit integers become half precision floats, for most ops)
         with suppress(TypeError):
@@ -269,7 +269,7 @@ _WEAK = frozenset({bool, int, float, complex})
 
 
 def call_counter(module: str, enough: int) -> Callable[[], None]:
-    """Return a function that counts calls. After `enough` calls, `module.replacement` may install native code."""
+    """Return a function that counts its calls. After `enough` calls, `module.replacement` may install native code."""
     calls = count(1)
 
     def note_call() -> None:
@@ -375,8 +375,8 @@ def finish(result: object, device: Device, *operands: Any) -> Any:
 def to_host_if_small(value: Any, found: list[tuple[np.ndarray, Array]], left: int) -> Any:
     """Replace the weft arrays in an argument by NumPy arrays, or return `MISSED` if that is not possible.
 
-    It requires host memory, common dtypes and at most `left` elements. Small pending arrays on the CPU are evaluated,
-    except inside a recorded function. Each pair of a NumPy array and its weft array is appended to `found`.
+    Arrays need common dtypes and at most `left` elements, and must be in host memory or pending on the CPU. The latter
+    are evaluated, except inside a recorded function. Pairs of a NumPy array and its weft array are appended to `found`.
     """
     kind = type(value)
     if kind in PLAIN:

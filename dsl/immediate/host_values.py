@@ -144,7 +144,7 @@ def make_storage(array: Any) -> Storage:
 def view_of_storage(array: Any, seen: np.ndarray) -> np.ndarray:
     """Return a NumPy view of the array's current storage, with the layout of `seen`.
 
-    (Other code may have the array's NumPy array. A view of that array would keep the memory shared.)
+    (Other code may have a reference to the array's NumPy array. A view of that array would keep the memory shared.)
     """
     before = array._values
     offset = address_of(seen) - address_of(before)

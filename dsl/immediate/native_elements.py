@@ -162,7 +162,7 @@ class _Element(OperandText):
     def _integer(self, name: str, thing: str) -> str:
         """Emit code that loads a Python int or a NumPy int64.
 
-        For other types, the code branches to ``give.up``.
+        For other types, and for ints that need more than 64 bits, the code branches to ``give.up``.
         """
         t, known = self._t, self._known
         kind = self._type(thing)

@@ -366,7 +366,7 @@ class _Immediate(ResultText):
     def _finish(self, result: str) -> None:
         """Emit code that converts a result by calling the Python function `finish`.
 
-        The result is a tuple or a view of an operand.
+        The result is not a new array, but, for example, a tuple or a view of an operand.
         """
         t, known = self._t, self._known
         for k, value in enumerate((result, t.load(self._device, 0, "ptr"))):

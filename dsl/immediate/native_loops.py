@@ -432,7 +432,10 @@ class _Loop(OperandText):
         t.jump("wrong", name)
 
     def _return_array(self, result: str) -> None:
-        """Emit code that returns the result as a weft array, or as a NumPy array if a library is the caller."""
+        """Emit code that returns the result as a weft array, or as a NumPy array to the callers that expect one.
+
+        See `_branch_on_caller`.
+        """
         t, known = self._t, self._known
         self._count_read()
         name = f"array.{result[1:]}"

@@ -118,7 +118,7 @@ def _call_object(call: Invocation, held: object, arguments: list[Any], keywords:
 
 
 def _returns_numpy(held: object) -> bool:
-    """Return whether a function is a NumPy function that does not return Python ints, unlike `numpy.size`."""
+    """Return whether `held` is a NumPy function other than `size`, `shape` and `ndim`, which return Python ints."""
     return getattr(held, "__module__", None) == "numpy" and held not in (np.size, np.shape, np.ndim)
 
 

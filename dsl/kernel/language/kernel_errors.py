@@ -94,7 +94,7 @@ class KernelSyntaxError(KernelError, SyntaxError):
 
 @public_error
 class KernelTypeError(KernelError, TypeError):
-    """Raised for operands, arguments or variables of incompatible types.
+    """Raised for values of unsuitable types, and for other operations that a kernel cannot execute.
 
     Examples
     --------

@@ -1,7 +1,7 @@
 """Operations on the compile-time constants of kernels.
 
-In: values that are constants. Out: Python objects, or constants. Invariant: an exception in Python becomes an error
-of the kernel at its line. Powers and left shifts of integers have at most `MOST_BITS` bits.
+In: values that are constants. Out: Python objects, or constants. Invariant: an exception in Python becomes a
+`KernelError` with a source location. Powers and left shifts of integers have at most `MOST_BITS` bits.
 """
 
 from __future__ import annotations

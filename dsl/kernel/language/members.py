@@ -94,9 +94,9 @@ def python_class(c: Compiler, value: object) -> type:
 
 
 def is_instance(c: Compiler, value: object, wanted: object) -> bool:
-    """Return whether a value is an instance of a class, or of a scalar type of weft.
+    """Return whether a value is an instance of `wanted`, which is a class or a scalar type of weft.
 
-    NumPy numbers are also instances of the Python types of their kind. Raises KernelTypeError if `wanted` is neither.
+    NumPy numbers are also instances of the Python types of their kind. Raises KernelTypeError for any other `wanted`.
     """
     if not isinstance(wanted, (type, ScalarType)):
         c.fail(f"isinstance takes classes, not {describe(Constant(wanted))}")

@@ -1,8 +1,9 @@
 """Names of the CUDA programming model for use in kernels, such as ``cuda.grid`` and ``cuda.shared.array``.
 
-This file owns a table from paths to parameters and descriptions, and the objects created from it. The compiler knows
-the objects by identity and path. In a kernel that runs as plain Python, they call methods of the simulated thread in
-`running`. Invariant: each path has exactly one object. Outside kernels, the objects raise an error.
+This file contains a table that maps paths to parameters and descriptions, and the objects created from it. The compiler
+recognizes the objects by identity and path. In a kernel that runs as plain Python, the objects call methods of the
+simulated thread in `running`. Invariant: each path has exactly one object. Outside kernels, using an object as a
+function or number raises an error.
 """
 
 from __future__ import annotations

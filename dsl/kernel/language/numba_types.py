@@ -1,7 +1,8 @@
 """Numba's promotion rules for numbers, which the kernels of `weft.cuda` use.
 
 In: an op and the dtypes of its operands; Python numbers are int64, float64 and complex128. Out: the dtypes to which the
-operands are converted before NumPy's promotion. Integer arithmetic uses 64 bits, signed if one operand is signed.
+operands are converted before NumPy's promotion. Integer arithmetic uses 64 bits, signed if an operand is signed or a
+bool. For shifts, only the first operand matters.
 
 Numba describes its rules in https://numba.readthedocs.io/en/stable/proposals/integer-typing.html.
 """

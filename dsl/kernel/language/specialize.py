@@ -44,8 +44,8 @@ class Specialization:
 
     `descriptors` define how each argument is passed, and `hidden` lists the parameters that follow the user's
     parameters. `sites` lists the errors that the kernel can report, and `written` contains the numbers of the arguments
-    to which the kernel writes. `tracer` is the sanitizer's instrumentation. `doubled` is the first source location at
-    which Numba's types promote a float32 to float64.
+    to which the kernel may write. `tracer` is the sanitizer's instrumentation. `doubled` is the first source location
+    at which Numba's types promote a float32 to float64.
     """
 
     kernel: Kernel

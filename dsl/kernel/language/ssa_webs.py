@@ -68,7 +68,10 @@ def parameters_of(function: ast.FunctionDef | ast.Lambda) -> list[ast.arg]:
 
 
 def bound_names(function: ast.FunctionDef | ast.Lambda) -> frozenset[str]:
-    """Return the local names of a function: its parameters, and the names that it assigns."""
+    """Return the local names of a function: its parameters, and the other names that it binds.
+
+    Names that are declared as nonlocal or global are not included.
+    """
     starred = filter(None, (function.args.vararg, function.args.kwarg))
     names = {argument.arg for argument in (*parameters_of(function), *starred)}
     outside: set[str] = set()

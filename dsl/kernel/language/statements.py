@@ -545,7 +545,7 @@ def _outer_of(frame: FunctionFrame) -> Callable[[str], Any]:
 
 
 def global_names(c: Compiler, function: Any) -> Callable[[str], Any]:
-    """Return a function that maps the global and nonlocal names of a Python function to values."""
+    """Return a function that maps the nonlocal, global and built-in names of a Python function to kernel values."""
     return lambda name: wrap(c, outer_value(function, name), name)
 
 

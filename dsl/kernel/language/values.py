@@ -377,9 +377,10 @@ def _key(value: object) -> tuple[Any, ...]:
 
 
 def runtime_kind(kind: Kind) -> Kind | None:
-    """Return the kind of a variable that holds the value of a constant at run time.
+    """Return the kind of a variable that stores at run time the values of a variable of kind `kind`.
 
-    Return `kind` itself if its values are not constants, and None if the constant is neither a number nor a date.
+    For a `ConstantKind`, this is the kind of a number or date, or None for other constants. Other kinds are returned
+    unchanged.
     """
     if not isinstance(kind, ConstantKind):
         return kind

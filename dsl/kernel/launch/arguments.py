@@ -248,7 +248,10 @@ def can_pass(given: Descriptor, wanted: Descriptor) -> bool:
 
 
 def extended(value: object, extensions: Sequence[Any], stream: object, retrieve: list[Any]) -> Any:
-    """Convert an argument with the extensions of a kernel, last extension first, as Numba does."""
+    """Convert an argument with the extensions of a kernel, last extension first, as Numba does.
+
+    The extensions append functions to `retrieve`, which are called after the launch.
+    """
     try:
         kind = types.typeof(value)
     except (TypeError, ValueError):

@@ -1,8 +1,8 @@
 """Kernels as Python objects, which are launched by ``kernel[grid, block](...)``.
 
 In: a Python function, grid and block, and arguments. Out: a launch on the device of the arguments. Invariant: errors
-in the grid, the block or the types of the arguments are raised before the kernel runs. An array that a kernel writes is
-unshared, so earlier expressions see the old values.
+in the grid, the block or the types of the arguments are raised before the kernel runs. A kernel writes only to memory
+that earlier expressions no longer need, so they see the old values.
 """
 
 from __future__ import annotations

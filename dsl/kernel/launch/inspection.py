@@ -180,7 +180,7 @@ class Inspection:
     def _resource(self, signature: Any, cc: Any, what: object) -> Any:
         """Return the resource usage of the kernel for one signature, or a dict for all signatures.
 
-        A specialized kernel with one signature needs no signature here.
+        For a specialized kernel with one signature, `signature` may be omitted.
         """
         found = self._asked(signature, cc, what)
         alone = signature is None and self.specialized and len(found) == 1
