@@ -37,7 +37,7 @@ def _made_by(**makers: str) -> str:
     return " ".join(f"{maker}:{name}" for maker, names in makers.items() for name in names.split())
 
 
-# Names by module. ``new=old`` gives the module's own name, `old`, if it differs.
+# Names of NumPy's functions, by the weft module that implements them. ``new=old``: the module's own name is `old`.
 _MODULES = {
     "functions.creation": "asarray array full zeros ones empty zeros_like ones_like empty_like full_like arange eye identity "
     "copy ascontiguousarray asanyarray=asarray asfortranarray",
@@ -109,8 +109,7 @@ _SUBMODULES = {
 }
 
 
-# Functions that create, move or inspect arrays, or that consist of ops whose results differ from NumPy's in
-# bits.
+# Functions that create, move or inspect arrays, or that consist of ops whose results are not bit-identical to NumPy's.
 _NEVER_AT_ONCE = {name.rpartition(":")[2] for name in _MODULES["functions.introspection"].split()}.union(
     "angle array asarray asanyarray ascontiguousarray asfortranarray astype arange copy empty empty_like eye "
     "fromfunction full full_like i0 identity imag indices isfortran iterable linspace nan_to_num ndim ones "

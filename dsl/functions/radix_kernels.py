@@ -44,9 +44,10 @@ THREADS = 256
 WARPS = THREADS // 32
 DIGITS = 256  # equal to the number of threads, so that each thread counts one digit
 FULL = 0xFFFFFFFF
-# The upper half of a word is a digit, and the lower half is the count of this digit in a warp.
+# The upper half of a word in `ranks` is an element's digit, and the lower half is the number of earlier elements of the
+# warp with this digit.
 SHIFT, LOW = np.uint32(16), np.uint32(0xFFFF)
-# Number of elements that a block counts.
+# Maximum number of elements that a block counts.
 SPAN = 1 << 16
 
 
@@ -225,7 +226,7 @@ def make_block_sort(order: BitOrder, items: int, carries: bool, numbered: bool) 
                 if carries:
                     if number == own_passes:
                         found = came[k] // np.uint32(n)
-                # Elements beyond the end stay at the end.
+                # Positions beyond the end get the largest digit, so that they stay at the end.
                 own = selp(first + np.uint32(32 * k) < length, found, np.uint32(DIGITS - 1))
                 ranks[k] = own << SHIFT | count_in_warp(counters, warp, own)
             syncthreads()
@@ -371,7 +372,7 @@ def parts_of_pass(order: BitOrder, items: int) -> tuple[Any, ...]:
     def count_tile(bits: Any, ranks: Any, counters: Any, first: Any, length: Any, number: Any) -> None:
         warp = np.uint32(threadIdx.x) // np.uint32(32)
         for k in each:
-            # Elements beyond the end stay at the end.
+            # Positions beyond the end get the largest digit, so that they stay at the end.
             inside = first + np.uint32(32 * k) < length
             own = selp(inside, digit(bits[k], 8 * number), np.uint32(DIGITS - 1))
             ranks[k] = own << SHIFT | count_in_warp(counters, warp, own)

@@ -128,7 +128,7 @@ def reduce(
     result = reduce_(op, node, axes, kind, keep, where_from) if axes else node
     if first is not None:
         result = cast(map_(op, [result, first]), kind)
-    if lowest is not None and axes:  # (a kernel's sum starts at 0.0)
+    if lowest is not None and axes:  # (a kernel's sum starts at 0.0, and -0.0 + 0.0 is 0.0)
         zeros = map_("logical_and", [map_("equal", [node, constant(0, kind)]), map_("signbit", [node])])
         result = map_("where", [reduce_("logical_and", zeros, axes, np.dtype(bool), keep), lowest, result])
     return _return_result(op, result, out, casting="unsafe")
@@ -221,7 +221,7 @@ def _find_complex(op: str, node: Expr, axes: tuple[int, ...], keepdims: bool) ->
     both = map_("logical_and", [both, first])
     found = map_("where", [over_axes("logical_or", unknown), unknown, both])
     flat, step = constant(0, np.int64), 1
-    for axis in sorted(axes, reverse=True):  # (the first in memory order, also if the axes are given in another order)
+    for axis in sorted(axes, reverse=True):  # (indices count in C order, even if the axes are given in another order)
         along = map_("multiply", [iota(node.shape, axis, np.dtype(np.int64)), constant(step, np.int64)])
         flat, step = map_("add", [flat, along]), step * node.shape[axis]
     position = reduce_(

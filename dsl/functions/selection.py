@@ -129,7 +129,7 @@ def clip(
         kinds = [type(x) if type(x) in _WEAK else as_array(x).dtype for x in (low, high)]
         result = result.astype(resolve_dtypes(find_op("clip"), (result.dtype, *kinds))[1], copy=False)
     if low is None and high is None:
-        return UFUNCS["positive"](result, out=out)  # (which bools do not support)
+        return UFUNCS["positive"](result, out=out)  # (raises an error for bools)
     low, high = _effective_bounds(low, high, result.dtype)
     if low is None and high is None and out is None:
         return result.copy()
@@ -405,7 +405,7 @@ def place(arr: Array, mask: ArrayLike, vals: ArrayLike) -> None:
         if bool(chosen.any()):
             raise ValueError("Cannot insert from an empty array!")
         return
-    # (the number of selected elements before each element)
+    # (the number of selected elements before each selected element)
     rank = chosen.reshape(-1).astype(np.int64).cumsum() - 1
     taken = values[rank.clip(0) % values.size].reshape(arr.shape)
     write(arr, cast(expr_of(where(chosen.reshape(arr.shape), taken, arr)), arr.dtype))

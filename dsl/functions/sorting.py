@@ -115,7 +115,7 @@ def _sort_or_argsort(numbered: bool, a: Any, axis: Any, kind: Any, order: Any, s
         return order_along(a, axis, bool(descending), numbered)
     if not descending:
         known = order is None and stable is None and (kind is None or kind in _KINDS)
-        # (The indices that sort a single row are taken directly from NumPy.)
+        # (For a single row, NumPy computes the sorting indices immediately.)
         rows = isinstance(a, Array) and (a.ndim > 1 and axis is not None if numbered else a.ndim)
         if known and rows and a.size and dtype_kind(a.dtype) in "biufc":
             location = start()

@@ -87,7 +87,7 @@ class SymbolicFunction:
     def _shaped(self, results: list[Any]) -> Any:
         """Arrange the computed entries in the shape of the SymPy expression.
 
-        Return a single result, a list or tuple, or an array whose first axes are those of the matrix.
+        Return a single result, a list or tuple, or an array whose first axes are those of SymPy's matrix or array.
         """
         if isinstance(self.expression, (list, tuple)):
             return type(self.expression)(results)

@@ -75,7 +75,7 @@ class Implementation(NamedTuple):
     Attributes
     ----------
     function : callable
-        NumPy's ufunc or operator. Its results have the same bits as weft's for arrays of `types`.
+        NumPy's ufunc or operator. For arrays of `types`, its results are bit-identical to weft's.
     types : int
         A set of dtypes, as a bit mask that `types_of` returns.
     loops : dict of int to ufunc
@@ -204,7 +204,7 @@ def _runs_alone(way: Implementation, value: Any, values: np.ndarray, limit: int)
     own = default_device() if type(value) is np.ndarray else value.device
     if own.name != "cpu" or not (way.types >> values.dtype.num) & 1:
         return False
-    # (operands of several dtypes may have a result of wider elements)
+    # (if the operands have several dtypes, the elements of the result may be wider)
     width = values.itemsize if limit > IMMEDIATE[0] else max(8, values.itemsize)
     return is_alone(width * values.size)
 

@@ -17,7 +17,7 @@ from types import CodeType, FrameType, ModuleType
 from typing import Any
 
 SLOTS = 4096  # a power of two, so large that the modules of a program rarely share a slot
-SHIFT = 5  # number of low address bits that differ too little
+SHIFT = 5  # number of low address bits to ignore, since they hardly differ
 OTHER, LIBRARY, PROGRAM = range(3)
 # Table for native code. The first word tells whether a program is redirected. Each slot then has two words: the address
 # of a module's global names, and the kind of the module: `LIBRARY`, `PROGRAM` for a module of the program that does not

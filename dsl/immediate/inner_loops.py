@@ -36,7 +36,7 @@ def store_numpy_loops(name: str, ufunc: np.ufunc, types: int, shifts: int) -> No
 def note_loop(name: str, ufunc: np.ufunc, dtype: np.dtype, shifts: int, compiled: bool = False) -> None:
     """Store the inner loop of a ufunc for one dtype in the table of op `name`.
 
-    `shifts` has two bits for each dtype.
+    `shifts` has two bits for each dtype, as returned by `shifts_of`.
     """
     dtype = np.dtype(dtype.char)
     found = runtime.find_inner_loop(ufunc, dtype)

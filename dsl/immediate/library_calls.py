@@ -21,7 +21,7 @@ from weft.dsl.immediate.at_call import COMMON, MISSED, PLAIN, from_numpy_result,
 from weft.dsl.immediate.host_values import values_of
 from weft.runtime import IMMEDIATE
 
-# Options with which a function may write to its arguments, or does not return what the dispatch expects.
+# Options with which a function may write to an argument, or which this module does not support.
 _UNUSUAL = frozenset({"out", "copy", "overwrite_input", "like", "subok", "device"})
 
 

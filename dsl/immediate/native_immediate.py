@@ -266,7 +266,7 @@ def _replaced() -> Iterator[tuple[Any, ...]]:
         name = definition.dunder
         if not name:
             continue
-        if name == "pow":  # (Python has a single object for the integer 2)
+        if name == "pow":  # (the exponent 2 is recognized by identity, since Python has a single object for it)
             yield Array, "__pow__", Mode.SQUARE, implementation_of(find_op("square"))
             continue
         way = implementation_of(definition, getattr(operator, f"__{name}__"))

@@ -341,7 +341,7 @@ class _Loop(OperandText):
         single = t.new(f"icmp eq i64 {rows}, 1")
         narrow = t.new(f"or i1 {t.new(f'icmp sle i64 {size}, {NARROW}')}, {t.new(f'or i1 {packed}, {single}')}")
         t.enter_if(f"icmp eq i1 {narrow}, 1", "step.order", "give.up")
-        # (NumPy computes results in other orders; new memory is in C order)
+        # (for strides in another order, NumPy's result is not in C order, but new memory here is)
         own_order = t.new(f"icmp uge i64 {self._size_of_step(outer)}, {self._size_of_step(step)}")
         written = t.new(f"icmp eq i64 {self._mode}, {Mode.IN_PLACE}")
         ordered = t.new(f"or i1 {t.new(f'or i1 {own_order}, {written}')}, {single}")

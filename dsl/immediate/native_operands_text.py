@@ -414,7 +414,7 @@ class OperandText(ObjectText):
         t.label(f"{name}.site")
         most = t.new(f"mul i64 {self._fixed_limit}, {MOVED_ALONE}")
         self._look_up_site(name, t.new(f"icmp sle i64 {t.new(f'mul i64 {size}, {width}')}, {most}"))
-        # (The sum of the operands of a copy is limited, not each operand.)
+        # (For a copy, the total size of the operands is limited, not the size of each operand.)
         together = t.new(f"udiv i64 {most}, {width}")
         t.store(t.new(f"select i1 {computes}, i64 {size}, i64 {together}"), self._alone, 0)
         t.begin_block(f"{name}.allowed")

@@ -237,7 +237,7 @@ def most_moved_alone(arrays: list[Array], fused: bool = False, kept: bool = Fals
         width = values.itemsize
         least = min(least, max(1, _MOVED_BYTES // width) * unit)
         size += values.size
-        # (NumPy copies other arrays element by element, and a kernel copies vectors)
+        # (NumPy copies other arrays element by element, whereas a kernel copies vectors)
         in_rows = in_rows and (width in values.strides if kept else values.strides[-1:] in ((width,), (0,)))
     most = _limit_shifted("", arrays, {}) if fused else max(limit, least)
     if not unit < least or not most < size <= _ALONE * least or not in_rows:

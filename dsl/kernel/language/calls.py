@@ -70,7 +70,7 @@ def call_value(
 
 def _in_place(call: Invocation, function: Callable[..., Any], arguments: list[Any], keywords: dict[str, Any]) -> Any:
     c = call.c
-    # A function that is defined in a kernel has a code of its own in each call of the function around it.
+    # A function that is defined inside another function is compiled separately for each call of the outer function.
     key = (function.source.tree, function.frame.path) if isinstance(function, Closure) else function
     if key in c.stack or key in recursion.marked(c):
         constant = all(isinstance(a, Constant) for a in (*arguments, *keywords.values()))

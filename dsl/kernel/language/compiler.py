@@ -58,7 +58,7 @@ _KEEPS_NONNEGATIVE = frozenset(
     "add multiply floor_divide remainder right_shift left_shift bitwise_and bitwise_or minimum maximum".split()
 )
 _GROWING = frozenset(("add", "multiply", "left_shift"))  # ops whose results may not fit in integers narrower than INT
-_MOST_SHOWN = 8  # words for values in the error record
+_MOST_SHOWN = 8  # maximum number of words for values in the error record
 _POWERS = {2: "square", 1: "positive", 0.5: "sqrt", -1: "reciprocal"}
 
 
@@ -197,7 +197,7 @@ class Compiler(Variables):
     # -- numbers ----------------------------------------------------------------------------
 
     def number(self, value: object, what: str = "a number") -> Constant | ScalarValue:
-        """Return `value` as a number, or raise KernelTypeError if it is none.
+        """Return `value` as a number, or raise KernelTypeError if it is not a number.
 
         An optional value is unwrapped, and an enumeration member is replaced by its value.
         """

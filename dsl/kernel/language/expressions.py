@@ -61,7 +61,7 @@ _REFUSED: dict[type[ast.AST], tuple[str, str]] = {
 }
 
 
-SETTLING = 4  # number of runs in which a name may be read before its value from a loop is known
+SETTLING = 4  # number of compilation runs in which a name may be read before its value from a loop is known
 
 
 def evaluate(frame: FunctionFrame, node: ast.expr) -> Any:

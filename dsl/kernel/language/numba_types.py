@@ -24,7 +24,7 @@ _BITS = frozenset({"bitwise_and", "bitwise_or", "bitwise_xor", "invert"})
 _KEPT = frozenset(
     "minimum maximum absolute equal not_equal less less_equal greater greater_equal logical_and logical_or logical_xor logical_not".split()
 )
-# Ops that Numba computes on unsigned integers before it converts the result to 64 bits.
+# Ops that Numba computes in the width of an unsigned operand, before it converts the result to 64 bits.
 _IN_OWN_WIDTH = frozenset({"invert", "negative"})
 _COMPUTED = frozenset(
     "add subtract multiply floor_divide remainder power negative positive square left_shift right_shift".split()
@@ -48,7 +48,7 @@ def numba_operands(op: OpDef, kinds: tuple[np.dtype, ...]) -> tuple[np.dtype, ..
         return (_DOUBLE,) * len(kinds) if small else kinds
     if name == "power" and kinds[0].kind == "f" and integers[1]:
         return (kinds[0], kinds[0])
-    if any(k.kind == "u" and k.itemsize == 2 for k in kinds):  # (for uint16 with float32, NumPy gives float32)
+    if any(k.kind == "u" and k.itemsize == 2 for k in kinds):  # (with float32: float64 in Numba, float32 in NumPy)
         return tuple(np.dtype(np.uint32) if k.kind == "u" else k for k in kinds)
     return kinds
 

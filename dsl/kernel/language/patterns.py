@@ -92,7 +92,7 @@ def _parts(
 
 def _members(frame: FunctionFrame, held: Any, pattern: ast.MatchClass, subject: Any) -> list[tuple[ast.pattern, Any]]:
     c, parts = frame.compiler, pattern.patterns
-    own = held in (bool, float, int, str, tuple)  # (one pattern in brackets is for the subject itself)
+    own = held in (bool, float, int, str, tuple)  # (a positional pattern matches the subject itself)
     positions = getattr(held, "__match_args__", ())
     if len(parts) > (1 if own else len(positions)):
         c.fail(f"{held.__name__}() accepts {counted(1 if own else len(positions), 'positional pattern')} here")

@@ -166,7 +166,7 @@ class Variables:
         """
         if variable.later is None:
             variable.later = Variable(variable.name)
-            raise Restart  # a variable that a loop reads before its first assignment must be compiled again
+            raise Restart  # (a loop may read the variable before this assignment: such reads must be compiled again)
         variable.later_run = self.run
         self.assign(variable.later, value)
 

@@ -69,7 +69,7 @@ def triple(what: str, size: Any) -> Triple:
 
 
 class ConfiguredKernel:
-    """A kernel with a launch configuration, such as its grid and block size.
+    """A kernel with a launch configuration: grid, block, stream and dynamic shared memory.
 
     A call with the kernel's arguments launches the kernel.
     """

@@ -23,7 +23,7 @@ _UNARY: dict[str, type[ast.unaryop]] = {
 
 
 class Mark(ast.expr):
-    """A stack entry that is not an expression, such as an iterator. No syntax tree may contain such an entry."""
+    """A stack entry that is not an expression, such as an iterator. Complete syntax trees contain no such entry."""
 
 
 class Null(Mark):
@@ -174,7 +174,7 @@ class ExpressionStack:
                 self._rearrange(name, argument)
                 continue
             operands = self._take(EFFECTS[name](argument)[0])
-            # The methods for the other instructions are called like the functions in the table.
+            # The methods for the other instructions take the same arguments as the functions in the table.
             made = (_NODES.get(name) or getattr(self, "_" + name))(argument, *operands)
             if made is not None:
                 self._push(made)
@@ -207,7 +207,7 @@ class ExpressionStack:
 
     def _pop(self, _: Any, value: ast.expr) -> None:
         if isinstance(value, UnpackedItem):
-            value.targets[value.index] = False  # the next item is stored to the same name
+            value.targets[value.index] = False  # (the next item is stored to the same name)
         elif not isinstance(value, LoopIterator):
             self.statements.append(ast.copy_location(ast.Expr(value), value))
 

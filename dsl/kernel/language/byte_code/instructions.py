@@ -124,9 +124,9 @@ def decode(code: CodeType, *, compared: bool = False) -> list[CodeInstruction]:
     """
     found: list[CodeInstruction] = []
     starts: dict[int, int] = {}
-    # of a branch or `next`: the target's offset, and whether the jump is taken if the test is true
+    # number of a branch or `next` -> the target's offset, and whether the jump is taken if the test is true
     jumps: dict[int, tuple[int, bool]] = {}
-    # unconditional jumps: number of the following instruction, and the target's offset
+    # for each unconditional jump: its number, and the target's offset
     leaps: list[tuple[int, int]] = []
     names: Any = ()
     previous = ""
