@@ -33,7 +33,7 @@ _UINT32, _INT64, _UINT64 = np.dtype(np.uint32), np.dtype(np.int64), np.dtype(np.
 
 
 def tile_items(order: BitOrder) -> int:
-    """Return the largest number of elements per thread for which a tile fits in the shared memory of every GPU."""
+    """Return the number of elements per thread for tiles that fit, with indices, in the shared memory of every GPU."""
     return 8 if order.word.itemsize == 8 else 16
 
 

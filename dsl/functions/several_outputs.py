@@ -169,7 +169,7 @@ def frexp(x: Any) -> Any:
 def spacing(x: Any) -> Any:
     """Return the distance from each number to the next number of larger magnitude, like `numpy.spacing`.
 
-    The distance has the sign of the number.
+    The distance has the sign of the number. It is positive for both zeros.
 
     Examples
     --------

@@ -310,7 +310,7 @@ class _Immediate(ResultText):
         return t.new(f"select i1 {usable}, ptr {known['method']}, ptr {function}")
 
     def _take_result(self, result: str) -> None:
-        """Emit code that converts a function's result to a weft array and returns it."""
+        """Emit code that converts the NumPy arrays in a function's result to weft arrays, and returns the result."""
         t, known = self._t, self._known
         kind = self._type(result)
         t.leave_if(f"icmp eq ptr {kind}, {known['ndarray']}", "made.array", "made.other")

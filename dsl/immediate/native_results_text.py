@@ -18,7 +18,7 @@ class ResultText(IndexText):
     _result: str  # address of a stack slot
 
     def _return_result(self, result: str) -> None:
-        """Emit code that returns a result: a NumPy array if the caller is a library, otherwise a weft array.
+        """Emit code that returns a result: a NumPy array for some callers (see `_branch_on_caller`), else a weft array.
 
         The code wraps a new array in C or Fortran order. For all other arrays, the code calls Python's `from_numpy_result`.
         """

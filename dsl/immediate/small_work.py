@@ -452,7 +452,10 @@ def reduce_whole(name: str, values: np.ndarray) -> Any:
 
 
 def reduce_rows(name: str, values: np.ndarray, axis: int, keepdims: bool) -> Any:
-    """Reduce floats along one axis on the host, or return None if a kernel is necessary or takes less time."""
+    """Reduce float32 or float64 elements along one axis on the host, or return None.
+
+    Return None for other dtypes, and if a kernel is necessary, takes less time or may fuse other operations.
+    """
     axis %= values.ndim
     kind, length, last = values.dtype, values.shape[axis], axis == values.ndim - 1
     if kind.char not in "fd" or not values.size:

@@ -391,7 +391,7 @@ def _any(c: Compiler, truths: list[Value]) -> Value:
 
 
 def _reach(c: Compiler, view: ArrayValue) -> Value:
-    """Return the number of bytes from the lowest to the highest address of an array."""
+    """Return the size in bytes of the address range that an array spans."""
     b, total = c.builder, c.builder.constant(1, np.int64)
     for extent, stride in zip(view.shape, view.strides, strict=True):
         far = b.op("subtract", b.cast(extent_ir(c, extent), np.int64), b.constant(1, np.int64))
@@ -402,7 +402,7 @@ def _reach(c: Compiler, view: ArrayValue) -> Value:
 def _may_overlap(c: Compiler, view: ArrayValue, value: ArrayValue) -> bool:
     """Return whether the order of iteration may matter when `value` is assigned to `view`.
 
-    Raise KernelTypeError if the two may overlap and have different strides.
+    Raise KernelTypeError if the two may overlap and are not known to have the same strides.
     """
     if not value.ndim or value is view:
         return False

@@ -296,7 +296,7 @@ class Compiler(Variables):
         return self._emit_op(name, numbers)
 
     def _fold_typed(self, name: str, numbers: list[Constant]) -> Constant | ScalarValue:
-        """Fold an op on NumPy integer constants, with the types that Numba gives its operands and result."""
+        """Fold an op on integers or bools, at least one of which is a NumPy scalar, with Numba's types."""
         definition = find_op(name)
         dtypes = tuple(number_kind(n.value).dtype for n in numbers)
         try:

@@ -163,7 +163,7 @@ def _conditional(frame: FunctionFrame, node: ast.IfExp) -> Any:
 def _choose(frame: FunctionFrame, variable: Variable, node: ast.expr) -> None:
     """Compile one branch of a conditional expression, and assign its value to a variable.
 
-    A branch that calls the function recursively may be compiled in the next run instead.
+    A branch that calls the function recursively may be compiled in the next compilation run instead.
     """
     try:
         frame.compiler.assign(variable, evaluate(frame, node))

@@ -96,7 +96,10 @@ def elementwise(call: Invocation, op: str, *operands: Any) -> Any:
 
 
 def as_numpy(value: Any) -> Any:
-    """Return a Python number, or the Python numbers in a tuple, as NumPy scalars, and any other value unchanged."""
+    """Return a Python number, or the Python numbers in a tuple, as NumPy scalars.
+
+    Bools and all other values are returned unchanged.
+    """
     match value:
         case Constant(value=held) if type(held) in (int, float, complex):
             return Constant(np.asarray(held)[()])  # (an int that does not fit in 64 bits remains a Python int)

@@ -136,7 +136,7 @@ def _array_method(
 
 
 def _variable_of(call: Invocation) -> Any:
-    """Return a new variable for the result of a reduction."""
+    """Return the variable for the result of a reduction."""
     return call.c.result((*call.frame.path, "reduction"), call.node, "the result")
 
 

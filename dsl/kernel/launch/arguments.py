@@ -214,7 +214,7 @@ _TAKES = {"b": "biu", "i": "biu", "u": "biu", "f": "biuf", "c": "biufc"}
 
 
 def is_lossless(given: Descriptor, wanted: Descriptor) -> bool:
-    """Return whether an argument can be converted to another type without loss.
+    """Return whether an argument can be passed as another type, with no casts or only safe casts in NumPy's sense.
 
     `given` and `wanted` are descriptors.
     """

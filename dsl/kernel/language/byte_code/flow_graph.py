@@ -211,7 +211,7 @@ def _merge_tests(code: list[CodeInstruction], classes: list[int], stacks: dict[i
                 for header, sources in into.items()
                 for late in sources
                 if late >= header and late in into
-                # At the start of an expression, none of its operands is on the stack.
+                # A copy ends with a branch, or inside an expression, whose operands are then on the stack.
                 if code[late].name == "branch" or _is_pending(stacks[header])
                 for early in sources
                 if early < header
