@@ -8,7 +8,7 @@ from typing import Literal
 from weft.codegen.machines import CPU, GPU, Machine
 from weft.runtime import CompileError
 
-# Architecture -> the minimum PTX version that supports it, as LLVM counts versions.
+# Architecture -> the minimum PTX version that supports it, as LLVM writes versions (63 is PTX 6.3).
 ARCHITECTURES = {
     "sm_70": 63,
     "sm_72": 63,
@@ -57,7 +57,7 @@ class Target:
         The target whose schedules fused kernels use, if it differs from this target: `simt` runs a GPU's schedules on
         the host.
     backward : bool
-        Whether the last runnable threads of a block run first (on the `simt` device).
+        Whether the runnable threads of a block run in reverse order (on the `simt` device).
     sanitized : bool
         Whether fused kernels record every access and every barrier of their threads (on the `simt` device).
     """
@@ -85,7 +85,7 @@ class Target:
 
     @property
     def extremes(self) -> frozenset[tuple[str, str]]:
-        """The float minimum and maximum ops that are single instructions, as (op, dtype) pairs.
+        """The float minimum and maximum ops that are single GPU instructions, as (op, dtype) pairs. Empty for host code.
 
         `fmin` and `fmax` ignore NaN.
         """
@@ -97,7 +97,7 @@ class Target:
 
     @property
     def has_masks(self) -> bool:
-        """Return whether vector accesses under a mask cost the same as accesses without a mask."""
+        """Return whether the target is a CPU with AVX-512, where masked vector accesses cost as much as unmasked ones."""
         return self.kind == "cpu" and {f"+{name}" for name in MASKS} <= set(self.features.split(","))
 
     @property
@@ -117,7 +117,7 @@ def cuda_target(name: str) -> Target:
 
 
 def newest_architecture(name: str, newest_ptx: int) -> str:
-    """Return the newest architecture in the table whose code can run on the GPU `name`.
+    """Return the newest architecture in `ARCHITECTURES` whose code can run on the GPU `name`.
 
     The architecture's PTX version is at most `newest_ptx`.
 

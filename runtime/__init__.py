@@ -1,6 +1,6 @@
 """The public names of the runtime.
 
-Modules that need llvmlite or CUDA are loaded on first use.
+Most modules, such as those that need llvmlite or CUDA, are loaded on first use.
 """
 
 from __future__ import annotations

@@ -2,8 +2,9 @@
 
 The error lists the largest buffers.
 
-In: a device's name. Out: its live buffers, largest first, with the user's line that created each buffer. Only the line
-is recorded in advance. The garbage collector's list of objects is searched on demand.
+In: a device's name. Out: its live buffers, largest first, with the user's line that created each buffer, if known. Only
+this line is recorded when a buffer is created. The buffers are found on demand, among all objects of the garbage
+collector.
 """
 
 from __future__ import annotations

@@ -2,7 +2,7 @@
 
 In: the name of a function, and its arguments. Out: a `Request`, which later has the result. Invariant: no call waits
 for the second process, which handles one request at a time. A program that ends within `DELAY` seconds starts the
-second process only at exit, unless a request is urgent.
+second process only at exit, unless a request is urgent or `prepare` is called.
 """
 
 from __future__ import annotations
@@ -31,8 +31,9 @@ MOST_WAITING, MOST_ENDED = 64, 4
 IDLE = 20.0
 # Priority of the second process: low, so that the second process does not slow down this process.
 NICE = 10
-# Seconds after which the process starts for requests that are not urgent. An earlier start would slow down short
-# programs: their requests are answered after their end, so that the next run finds the results on disk.
+# Seconds from the import of this module until the second process starts for requests that are not urgent. An earlier
+# start would slow down short programs: their requests are answered after their end, so that the next run of the program
+# finds the results on disk.
 DELAY = 1.0
 _BEGIN = time.monotonic()
 
@@ -44,9 +45,9 @@ class Request:
     ----------
     state : str
         "waiting"; then "done", "failed" if the function has raised an exception, "crashed" if the function has ended
-        the process, or "lost" if no process can be started.
+        the process, or "lost" if no process can answer the request.
     result : object
-        The result of the function.
+        The result of the function, the error as text if the state is "failed", and otherwise None.
     """
 
     def __init__(self, data: bytes, then: Callable[[], object] | None) -> None:
@@ -56,7 +57,7 @@ class Request:
         self._then = then
 
     def is_over(self) -> bool:
-        """Receive pending answers, and return whether the request has been answered or lost."""
+        """Receive pending answers, and return whether the state is no longer "waiting"."""
         if self.state == "waiting":
             exchange()
         return self.state != "waiting"
@@ -75,8 +76,8 @@ class _Second:
     """The second process, with the requests that this process has sent to it."""
 
     process: WorkerProcess | None = None
-    ready = False  # whether the process has started
-    resends = False  # whether the sent request goes to the next process, since this one ends for another reason
+    ready = False  # whether the process has started and not announced its end
+    resends = False  # whether the process ends for another reason than the sent request, which the next one receives
     ended = 0  # number of processes that have ended unexpectedly
     sent: Request | None = None
     queues: tuple[deque[Request], deque[Request]] = deque(), deque()  # urgent requests, and others
@@ -159,7 +160,10 @@ def _start() -> bool:
 
 
 def exchange() -> None:
-    """Receive answers from the second process, and send the next request if the process is ready."""
+    """Receive answers from the second process, and send it the next request if it is ready.
+
+    If requests are waiting, start a process that is due, and replace one that has ended.
+    """
     if _Second.process is None and not any(_Second.queues):
         return
     with _Second.lock:

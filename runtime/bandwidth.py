@@ -6,7 +6,7 @@ import time
 
 from weft.runtime.device import Device
 
-COPIED = 64 << 20  # bytes: more than the caches hold
+COPIED = 64 << 20  # bytes: more than most caches hold
 REPEATS = 5
 
 
@@ -16,7 +16,7 @@ _measured: dict[str, float] = {}
 def copy_bandwidth(device: Device) -> float | None:
     """Return the bytes per second that a device reads and writes when it copies memory.
 
-    The number is the median of a few copies of 64 MiB, which take about 10 ms on a CPU. Return None for the null
+    The number is the median over five copies of 64 MiB, which take about 10 ms on a CPU. Return None for the null
     device.
     """
     if device.name.startswith("null"):

@@ -2,7 +2,7 @@
 
 Each entry is one file: a magic number, lengths, SHA-256 digests of the key and the payload, the key, and the payload.
 The payload is JSON and the code's bytes. Nothing is unpickled. Invariant: an entry is returned only if its digests
-match. Any other entry is a miss, is removed, and causes one warning. A failed write is not an error.
+match. Any other entry is a miss and is removed. A failed write is not an error. Each cache warns of at most one problem.
 """
 
 from __future__ import annotations
@@ -27,7 +27,7 @@ from weft.runtime.settings import setting
 MAGIC = b"weft\x00\x01"
 # Increased when the format of entries changes.
 SCHEMA = 1
-# Fraction of the limit that is written before the folder is scanned again; other processes also write to it.
+# The folder is scanned again after at most `limit` // `SHARE` bytes have been written, since other processes also write.
 SHARE = 16
 # Seconds after which an unfinished file is assumed to be left by a killed process.
 ABANDONED = 3600
@@ -52,7 +52,7 @@ def decode(payload: bytes) -> ObjectCode:
 
 
 class DiskCache:
-    """A disk cache: a folder of entries with a total size of at most `limit` bytes."""
+    """A disk cache: a folder of entries, whose total size is limited to about `limit` bytes."""
 
     def __init__(self, folder: str | os.PathLike[str], limit: int) -> None:
         self.folder = os.fspath(folder)
@@ -93,7 +93,7 @@ class DiskCache:
             warn_user(text, CacheWarning)
 
     def get(self, key: bytes) -> ObjectCode | None:
-        """Return the object code stored for `key`, or None if there is none."""
+        """Return the object code stored for `key`, or None if there is no valid entry."""
         return self.find(hashlib.sha256(key).hexdigest())
 
     def has(self, key: bytes) -> bool:
@@ -101,7 +101,7 @@ class DiskCache:
         return self.usable and os.path.exists(self._path(key))
 
     def find(self, digest: str) -> ObjectCode | None:
-        """Return the object code for the key with the given hexadecimal SHA-256 digest, or None if there is none."""
+        """Return the object code for the key with a hexadecimal SHA-256 digest, or None if there is no valid entry."""
         if not self.usable:
             return None
         path = self._file(digest)
@@ -186,7 +186,7 @@ class DiskCache:
             self._warn(f"cannot write to the disk cache {self.folder}: {error}; {REMEDY}")
 
     def _files(self, begin: str, end: str) -> list[tuple[float, int, str]]:
-        """Return the modification times, sizes and paths of the files with a given prefix and suffix."""
+        """Return the modification times, sizes and paths of the files with a given prefix and suffix, oldest first."""
         found = []
         try:
             with os.scandir(self.folder) as files:
@@ -204,7 +204,7 @@ class DiskCache:
     def _evict(self) -> None:
         """Remove the least recently used entries if the total size is above the limit.
 
-        More entries than necessary are removed, so that evictions are rare.
+        More entries than necessary are removed, so that evictions are rare. Abandoned temporary files are removed too.
         """
         entries = self._entries()
         total, share = sum(size for _, size, _ in entries), self.limit // SHARE
@@ -234,7 +234,7 @@ class DiskCache:
         }
 
     def clear(self) -> int:
-        """Remove all entries, and return the number of removed entries."""
+        """Remove all entries and temporary files, and return the number of removed entries."""
         removed = sum(self._remove(path) for _, _, path in self._entries())
         if self.usable:
             self._remove_temporaries(time.time())
@@ -243,14 +243,14 @@ class DiskCache:
 
 @cache
 def _versions() -> str:
-    # (the digest of the generator's source covers weft)
+    # (callers that depend on weft's source add its digest to the text of the key)
     return ", ".join(f"{name} {_version(name)}" for name in ("llvmlite", "numpy"))
 
 
 def _version(name: str) -> str:
-    """Return the version of an installed package, from the name of its ``.dist-info`` folder.
+    """Return the version of a package, or "missing" if the package is not installed.
 
-    Loading importlib.metadata would take 20 ms.
+    The version is read from the name of the ``.dist-info`` folder if possible. Loading importlib.metadata takes 20 ms.
     """
     spec = PathFinder.find_spec(name) or find_spec(name)  # (a package on the path needs none of the other finders)
     if spec is None or spec.origin is None:
@@ -269,7 +269,10 @@ def _version(name: str) -> str:
 
 
 def key_material(target: Any, text: str) -> bytes:
-    """Return the disk cache key of a kernel's `text` compiled for `target` by this version of the code generator."""
+    """Return the disk cache key for a `text`, such as a kernel's, and a `target`.
+
+    The key also contains the versions of llvmlite and NumPy, and of the format of the cache.
+    """
     return f"{_versions()}, schema {SCHEMA}\n{target!r}\n{text}".encode()
 
 
@@ -312,7 +315,7 @@ _caches: dict[tuple[str, int], DiskCache] = {}
 
 @cache
 def fixed_path(path: str) -> str:
-    """Return a path as an absolute path. A relative path is relative to the folder in which it was first used."""
+    """Return a path as an absolute path. A relative path refers to the working directory at its first use."""
     return os.path.abspath(path)
 
 

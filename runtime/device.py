@@ -115,7 +115,7 @@ class Device(Services):
 
     `arguments` is the packed argument list of a launch, with one 64-bit item per kernel parameter: an address, an
     integer, or the bits of a float in the low bytes. Host entries and the driver use the same layout. A plan prepares
-    the argument list once, and then changes only addresses.
+    the argument list once, and then changes only addresses and scalars.
 
     Attributes
     ----------
@@ -128,7 +128,7 @@ class Device(Services):
     name: str  # "cpu", "cuda:0", "null"
     memory: MemoryCount
     small_on_host: bool  # whether small arrays stay in host memory until a kernel needs them
-    # whether the result of every op has the same bits as in host code; otherwise only exact results have
+    # whether the result of every op has the same bits as in host code; otherwise only exact results do
     host_math: bool
     memory_on_host: bool = False
     solver: Any = None

@@ -19,8 +19,8 @@ class ObjectCode:
     Attributes
     ----------
     kind : {"object", "ptx", "cubin", "bitcode", "facts", "plan", "lost", "loop"}
-        Host object file, PTX text (UTF-8), cubin or LLVM bitcode. The other kinds contain no kernel, but facts about a
-        target (in `launch`), plans, or the seconds spent on interpreting a program.
+        Host object file, PTX text (UTF-8), cubin or LLVM bitcode. The other kinds contain no kernel, but facts such as a
+        machine's features, plans, the seconds spent on interpreting a program, or the digest of a loop's kernel.
     entry : str
         The symbol of the kernel.
     code : bytes
@@ -89,8 +89,8 @@ class BlockSchedule(NamedTuple):
         For items that are rows.
     column_lanes : int
         For items that are columns, adjacent along the last extent: the number of columns per thread. A block covers at
-        most one vector of columns per thread of a warp, or per thread of a quarter warp if there were few blocks
-        otherwise.
+        most one vector of columns per thread of a warp, or per thread of a quarter warp if there would otherwise be few
+        blocks.
     """
 
     threads: int

@@ -95,7 +95,7 @@ class ThreadWriter(Copier):
         return self.builder.op("bitwise_and", x, y)
 
     def choose(self, condition: Value, yes: Value | int, no: Value | int) -> Value:
-        """Select one of two indices."""
+        """Return the index `yes` if the condition is true, and `no` otherwise."""
         return self.builder.op("where", condition, self.value(yes), self.value(no))
 
     def quotient(self, x: Value | int, y: Value | int) -> Value:
@@ -121,7 +121,10 @@ class ThreadWriter(Copier):
         return self.choose(some, more, 0)
 
     def power_of_two(self, x: Value, limit: int) -> Value:
-        """Return the smallest power of two that is at least `x`, or `limit` if that is less."""
+        """Return the smallest power of two that is at least `x`, or `limit` if that is less.
+
+        `limit` is a power of two.
+        """
         found = self.value(1)
         power = 1
         while power < limit:
@@ -177,10 +180,10 @@ class ThreadWriter(Copier):
     def choose_aligned(
         self, names: Sequence[str], lanes: int, whole: Callable[[], None], single: Callable[[], None]
     ) -> None:
-        """Emit code for whole vectors and, where needed, a branch to code for single elements.
+        """Emit code for whole vectors or, with `names`, a branch between this code and code for single elements.
 
-        If `names` are given, `whole` runs only if these parameters are multiples of the vector length `lanes`.
-        Otherwise `single` runs.
+        The branch runs `whole` if the parameters in `names` are all multiples of the vector length `lanes`, and
+        `single` otherwise.
         """
         if names:
             self.choose_version(self.are_multiples(names, lanes), whole, single)
@@ -236,7 +239,7 @@ class ThreadWriter(Copier):
             self.copy(level.before)
 
     def operation(self, operation: Operation) -> None:
-        """Copy an operation and its regions as serial code, with constants at the start of the kernel."""
+        """Copy an operation and its regions, with serial loops and scans only, and constants at the start of the kernel."""
         match operation.opcode:
             case "constant":
                 self.map[operation.results[0]] = self.number(operation.attributes["value"], operation.results[0].type)

@@ -16,7 +16,7 @@ _NAME, _TABLE_NAME = "weft_get_buffer", "weft_buffers"
 _AS_BUFFER = 160  # offset of `tp_as_buffer` in a type object of CPython's 64-bit ABI
 _FUNCTIONS = ("PyObject_GetBuffer", "Py_IncRef")
 # Words of the table: the class; the value of the slot `_device` for which requests are passed on; True; the address of a
-# counter of requests; Python's functions; the slot function that this one replaces.
+# counter of requests; Python's functions; the slot's previous function.
 _WORDS = ("KIND", "DEVICE", "TRUE", "COUNTER", "GET", "HOLD", "BEFORE")
 _TABLE = (ctypes.c_int64 * len(_WORDS))()
 words_with_code.append((ctypes.addressof(_TABLE), len(_TABLE)))
@@ -25,14 +25,16 @@ words_with_code.append((ctypes.addressof(_TABLE), len(_TABLE)))
 def put_buffer(kind: type, slots: Mapping[str, int], device: object, counter: int) -> None:
     """Make instances of a class export the memory of the NumPy array in their slot `_values` as a buffer.
 
+    A second call has no effect.
+
     Parameters
     ----------
     kind : type
-        The class. Instances of subclasses are not changed.
+        The class. Instances of subclasses keep their behavior.
     slots : mapping of str to int
-        The offsets of the slots `_values`, `_device` and `_exported`. The last is set to True.
+        The offsets of the slots `_values`, `_device` and `_exported`. A request sets `_exported` to True.
     device : object
-        Instances whose slot `_device` is not this object are not changed.
+        Instances whose slot `_device` is not this object keep their behavior.
     counter : int
         Address of a 64-bit integer that counts the requests.
 

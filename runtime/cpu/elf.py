@@ -53,7 +53,7 @@ class Section(NamedTuple):
 
 
 class Symbol(NamedTuple):
-    """A symbol with a name, a section number and an offset."""
+    """A symbol: its name, the number of its section, and its offset in the section."""
 
     name: str
     section: int
@@ -123,7 +123,7 @@ class _Linker:
         return self.code[begin : self.code.index(b"\0", begin)].decode()
 
     def relocations(self) -> list[tuple[int, int, int, Symbol, int]]:
-        """Return the relocations, each with its section, offset, kind, symbol and addend."""
+        """Return the relocations of loaded sections, each with its section, offset, kind, symbol and addend."""
         found = []
         for table in self.sections:
             if table.kind != _RELOCATIONS or table.info not in self.section_offsets:
@@ -173,7 +173,10 @@ class _Linker:
         return Image(memory, {s.name: start + self.offset_of(s) for s in defined})
 
     def lay_out(self) -> int:
-        """Assign each loaded section an offset in the image, and return the size of the image in bytes."""
+        """Assign each loaded section an offset in the image, and return the offset of the first stub.
+
+        Raises UnsupportedObjectError for sections that the code writes to or that this linker does not support.
+        """
         size = 0
         for number, section in enumerate(self.sections):
             # exceptions never pass through this code, so unwind information is not needed

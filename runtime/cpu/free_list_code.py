@@ -57,8 +57,8 @@ def _field(t: Text, thing: str, store: str, which: int) -> str:
 def take_text() -> str:
     """Return the LLVM text of the builtin ``call(record address, table)``, which takes buffers from free lists.
 
-    The builtin puts a buffer into the table for each request, and returns the number of requests whose free list is
-    empty.
+    For each request, the builtin takes a buffer from the request's free list and puts it into the table. It returns the
+    number of requests whose free list was empty.
     """
     t = Text()
     known = t.begin_builtin(TAKE, TAKES)

@@ -4,7 +4,7 @@ One native call serves all requests of a plan.
 
 In: the class of a pool's buffers, and the required values of their attributes. Out: buffers. Invariant: when a buffer
 from a free list is deleted, it returns to this list or is destroyed by its class's ``__del__``. The byte counters are
-those of the pool. Memory that native code accesses is never freed, because buffers may outlive everything else.
+those of the pool. The counters and the free lists themselves are never freed, because buffers may outlive all else.
 """
 
 from __future__ import annotations
@@ -37,7 +37,7 @@ from weft.runtime.failures import try_compiling
 from weft.runtime.fork_locks import renew_in_children
 
 _python = ctypes.pythonapi
-PATIENCE = 2  # runs of a plan before free lists are prepared: many plans run only once, and would wait for native code
+PATIENCE = 2  # number of the run that prepares free lists: many plans run only once, and would wait for native code
 _NO_INSTANCES = 1 << 7  # Py_TPFLAGS_DISALLOW_INSTANTIATION
 _TP_DEALLOC = 52
 
@@ -118,21 +118,24 @@ class FreeLists:
         return found
 
     def make(self, size: int, *fields: Any) -> Buffer:
-        """Return a new buffer of `size` bytes that goes on a free list when it is deleted."""
+        """Return a new buffer in a block of `size` bytes. When deleted, it goes on the free list for this size.
+
+        `fields` are the arguments of the buffer's class.
+        """
         buffer: Buffer = _generic_alloc(self._kind, 0)
         ctypes.c_int64.from_address(id(buffer) + self._hidden).value = self._free_list(size)
         buffer.__init__(*fields)  # type: ignore[misc]
         return buffer
 
     def take(self, size: int, nbytes: int) -> Buffer | None:
-        """Return a buffer of `nbytes` from the free list for `size`, or None if the list is empty."""
+        """Return a buffer of `nbytes` from the free list for blocks of `size` bytes, or None if the list is empty."""
         found: list[Any] = [None]
         record = array("q", (1, 0, self._free_list(size), id(nbytes)))
         self._take(record.buffer_info()[0], found)
         return found[0]
 
     def prepare(self, requests: BufferRequests, sizes: Sequence[int | None]) -> None:
-        """Prepare a plan's memory requests, so that one native call takes all buffers from free lists.
+        """Prepare a plan's memory requests, so that one native call takes buffers for them from free lists.
 
         `sizes` are the block sizes of the requests, or None for requests that free lists do not serve.
         """
@@ -147,7 +150,7 @@ class FreeLists:
                 requests.call = self._take
 
     def clear(self) -> None:
-        """Free all buffers on the free lists, together with their memory."""
+        """Destroy all buffers on the free lists, which returns their blocks to the pool."""
         with self._lock:
             self._store[CLOSED] += 1
             try:
@@ -167,9 +170,10 @@ def make_free_lists(base: type, pool: Counted, expected: Mapping[str, object]) -
 def allocate_for_plan(
     device: Any, table: list[Any], requests: BufferRequests, size_of: Callable[[int], int | None]
 ) -> None:
-    """Allocate the buffers of a plan one by one.
+    """Allocate, one by one, the buffers of a plan that are missing in `table`.
 
-    After several runs, prepare the plan's requests so that later runs take buffers from the free lists.
+    From the second run on, also prepare the plan's requests if possible, so that later runs take buffers from free lists
+    in one native call.
 
     `size_of` maps requested bytes to a block size, or to None for requests that free lists do not serve.
     """

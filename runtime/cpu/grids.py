@@ -21,9 +21,10 @@ Triple = tuple[int, int, int]
 
 # Minimum number of threads of a kernel for which a second core pays off.
 THREADS_GRAIN = 1 << 12
-# Threads that run the iterations of strided loops together: their elements are adjacent.
+# Minimum number of threads per chunk in kernels with strided loops, since these threads access adjacent elements, and in
+# kernels with private copies of arrays, since the threads of a chunk share these copies. If there are fewer threads per
+# core, a chunk contains the blocks of one core.
 IN_STEP = 1 << 15
-# Threads that update the same private copies of arrays.
 ON_COPY = 1 << 13
 
 
@@ -70,7 +71,9 @@ class PreparedGrid:
     ----------
     function : HostFunction
     grid, block : (int, int, int)
-    shared_bytes, count : int
+    shared_bytes : int
+    count : int
+        Number of arguments.
     """
 
     def __init__(self, function: HostFunction, grid: Triple, block: Triple, shared_bytes: int, count: int) -> None:

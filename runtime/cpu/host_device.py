@@ -26,7 +26,7 @@ from weft.runtime.synchronous_device import SynchronousDevice
 
 
 class CpuDevice(SynchronousDevice):
-    """The CPU as a device. Short kernels run in the calling thread, and long ones on all cores."""
+    """The CPU as a device. Short kernels run in the calling thread, and long ones on up to `thread_count` threads."""
 
     name = "cpu"
     memory: Pool
@@ -125,7 +125,7 @@ class CpuDevice(SynchronousDevice):
         arguments: array[int],
         stream: object = None,
     ) -> None:
-        """Run a user-written kernel to completion on all cores. The stream is ignored.
+        """Run a user-written kernel to completion, on one or several CPU threads. The stream is ignored.
 
         Raises `KernelFault` if threads wait for each other forever.
         """

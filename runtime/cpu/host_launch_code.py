@@ -1,8 +1,8 @@
 """The native function that runs the kernels of a plan on the CPU, and the layout of its launch records.
 
 In: the words of a record, a table of buffers, and the thread pool. Out: the kernels, run one after the other.
-Invariant: all operations that can raise an exception come before the first kernel. Records are never written, so
-threads share them. The GIL is released if the kernels take longer than acquiring it again.
+Invariant: all operations that can raise an exception come before the first kernel. Records are only read, so several
+threads can use the same record. The GIL is released if the kernels take longer than acquiring it again.
 """
 
 from __future__ import annotations
@@ -47,7 +47,7 @@ def kernel_words(
 def native_runner(split: int) -> Builtin:
     """Return the builtin ``call(record address, table, pool)``, which runs the kernels of a launch record.
 
-    Long kernels run on the pool at the address `pool`, or in this thread if `pool` is 0. `split` is the address of the
+    Kernels for several threads run on the pool at the address `pool`, or in this thread if `pool` is 0. `split` is the address of the
     pool's function that runs a job. Raises CompileError if the function cannot be compiled.
     """
     return Builtin(NAME, runner_text(), [split, *kind_words(HostBuffer)])

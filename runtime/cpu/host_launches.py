@@ -1,7 +1,7 @@
 """Launches of kernels on the CPU: a single kernel, or all kernels of a plan in one native call.
 
 In: kernels, their work and their arguments. Out: the completed launches. Invariant: a kernel is divided into the same
-blocks in both cases. A plan that runs once does not wait for the compilation of the native function.
+chunks in both cases. A plan that runs once does not wait for the compilation of the native function.
 """
 
 from __future__ import annotations
@@ -70,7 +70,7 @@ def launch(
     arguments: array[int],
     begun: list[Any] | None = None,
 ) -> None:
-    """Run a kernel on several threads, with the division of work from `divide`.
+    """Run a kernel on one or several threads, with the division of work from `divide`.
 
     If `begun` is given, its last item is incremented immediately before the kernel starts.
     """
@@ -122,7 +122,10 @@ class HostLaunches:
         return tuple((words.buffer_info()[0], count, words) for count, words in zip(behind, made, strict=True))
 
     def run(self, table: list[Any]) -> None:
-        """Run the kernels on the buffers in a table, whose last item is the number of kernels to skip."""
+        """Run the kernels on the buffers in a table, whose last item is the number of kernels to skip.
+
+        The item is increased when kernels start.
+        """
         if table[-1]:
             self._run_singly(table)
             return

@@ -78,7 +78,7 @@ class Pool(Counted):
     limit : int or None
         The maximum number of bytes of all blocks, in use or free.
     free_lists : FreeLists or None
-        The free lists of most deleted buffers. They are created when a plan runs repeatedly.
+        The free lists of deleted buffers. They are created when a plan runs repeatedly.
     """
 
     def __init__(self, name: str = "cpu") -> None:

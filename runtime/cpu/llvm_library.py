@@ -2,7 +2,7 @@
 
 Invariant: no process forks or exits while a thread is inside the library. A child would wait forever for the
 library's locks, and exit would destroy the library. A fork and the exit therefore wait for the call in progress. During
-exit, only the main thread, for the program's own exit handlers, begins new calls.
+exit, only the main thread begins new calls, in the program's own exit handlers.
 """
 
 from __future__ import annotations

@@ -56,7 +56,7 @@ def _functions_of_llvms_own() -> dict[str, int]:
 
 
 def external_addresses(symbols: Sequence[str]) -> dict[str, int]:
-    """Return the addresses of external symbols. Raises CompileError if one is undefined."""
+    """Return the addresses of external symbols. Raises CompileError if any symbol is undefined."""
     outside = {symbol: _address(symbol) for symbol in symbols}
     missing = [symbol for symbol, address in outside.items() if not address]
     if missing:
@@ -69,9 +69,9 @@ class HostFunction:
 
     `call` is the entry function, which keeps the code of the kernel alive.
 
-    `cost` is the number of instructions per element. Chunks of the outermost loop begin at multiples of `grain`.
-    `spans` tells which elements of an operand one iteration of the outermost loop reads, as `codegen.passes.find_spans`
-    does.
+    `cost` is the approximate number of instructions per element. Chunks of the outermost loop begin at multiples of
+    `grain`. `spans` maps operands to the elements that one iteration of the outermost loop reads, in the format of
+    `codegen.passes.find_spans`.
     A `strided` kernel has grid-stride loops, which process all elements with any number of threads.
     In a kernel with `loops`, a few threads may take long, and the order of the blocks does not matter.
     In a kernel with `private` copies of arrays, each call to the entry function creates the copies.

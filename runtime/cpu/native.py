@@ -204,14 +204,14 @@ def _exchange_code(entry: str, text: str) -> None:
 
 
 def _exchange(address: int, length: int, old: int, new: int) -> None:
-    """Replace every occurrence of a value in an array of words."""
+    """Replace every occurrence of the value `old` in an array of words by `new`."""
     words: Any = (ctypes.c_int64 * length).from_address(address)
     values = np.frombuffer(words, np.int64)
     values[values == old] = new
 
 
 def _compile(text: str, optimized: bool, processor: Processor | None = None) -> bytes:
-    """Compile LLVM text to an object file for `processor`, or for any processor of this architecture."""
+    """Compile LLVM text to an object file for `processor`, or, if it is None, for any processor of this architecture."""
     load_llvm()
     import llvmlite.binding as llvm
 
@@ -260,7 +260,7 @@ class Builtin:
     name, doc : str, optional
         The function's name and docstring in Python. `doc` may begin with the signature and a line ``--``.
     owner : str, optional
-        The public module that has the function under its name.
+        The public module that contains the function as the attribute `name`.
 
     Attributes
     ----------
@@ -357,7 +357,7 @@ class Text:
     def begin_builtin(self, entry: str, words: Sequence[str]) -> dict[str, str]:
         """Begin the function of a `Builtin`, and return a dict from the names of its words to LLVM values.
 
-        ``%given`` holds `%count` arguments, followed by the keyword arguments, whose names are in the tuple ``%names``
+        ``%given`` holds ``%count`` arguments, followed by the keyword arguments, whose names are in the tuple ``%names``
         (or null).
 
         LLVM does not replace the function's loops with calls to external functions.
@@ -454,8 +454,8 @@ class Text:
 
         At run time, an index out of range or an item without an address branches to ``raise``.
 
-        The address of a reusable buffer is loaded directly: the words `KIND` of the builtin are the class of such
-        buffers and the offset of the address. For other items, the ``address`` attribute is read.
+        The address of a reusable buffer is loaded directly: the builtin's words `KIND` are the class of reusable
+        buffers and the offset of their address. For other items, the ``address`` attribute is read.
         """
         item = self.item(known, table, index, f"{name}.look")
         kind = self.new(f"load ptr, ptr {self.new(f'getelementptr i8, ptr {item}, i64 {TYPE}')}")

@@ -1,4 +1,4 @@
-"""The worker threads of the CPU device: native threads that never hold Python's GIL.
+"""The worker threads of the CPU device: native threads that do not hold Python's GIL, except while a kernel prints.
 
 In: a kernel's entry, its slots, and the extent of its outermost loop. Out: the completed loop. Invariant: one job at
 a time is divided among the workers. If a second thread has a job at that time, it runs the job alone.

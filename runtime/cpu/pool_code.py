@@ -1,6 +1,6 @@
 """The native code of the worker threads.
 
-The threads wait for jobs and run parts of kernels. They never enter the interpreter.
+The threads wait for jobs and run parts of kernels. They enter the interpreter only when a kernel prints.
 
 In: the structure defined below, which `pool` fills. Out: LLVM text with the functions `ENTRIES`: run a job, serve as a
 worker, copy bytes, pause. Invariant: a worker reads a job only while it is registered and the job is open. When a job

@@ -1,7 +1,7 @@
 """The function that writes the output of ``print`` in kernels to `sys.stdout`.
 
 In: three addresses. At the first address are a length and JSON text with the pieces, the dtypes of the values and their
-C formats. At the second address is one 64-bit word per value. The third address is that of the launch's record, or 0.
+C formats. At the second address is one 64-bit word per value. The third address is that of the launch's failure record, or 0.
 """
 
 from __future__ import annotations
@@ -40,7 +40,7 @@ def print_line(told: int, values: int) -> None:
 
 
 def _shown(value: bool | int | float, form: str) -> str:
-    """Return a value as text, in the format of C's printf."""
+    """Return a value as text in the printf format `form`, or in a default format if `form` is empty."""
     if isinstance(value, bool) and not form:
         return str(value)
     return f"%{form or ('g' if isinstance(value, float) else 'd')}" % value
@@ -55,7 +55,7 @@ def _read(text: bytes) -> tuple[list[str], list[np.dtype], list[str]]:
 def _link() -> ctypes.c_void_p:
     """Return the address of the native function that calls `print_line` and handles its exceptions.
 
-    A Python function cannot handle them itself: a signal handler may raise an exception before its first statement.
+    `print_line` cannot handle them itself: a signal handler may raise an exception before its first statement.
     """
     outside = {"print_line": id(immortal(print_line))} | {name: python_function(name) for name in _PYTHON}
     text = read_llvm(__file__, "printing", vars(fault_words))

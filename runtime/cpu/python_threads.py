@@ -58,7 +58,10 @@ class _Job:
             call()
 
     def finish(self) -> None:
-        """Run calls in this thread until the queue is empty, wait for the workers, and raise the first exception."""
+        """Run calls in this thread until the queue is empty, and wait for the workers.
+
+        Raises the exception of a failed call or of a signal handler, if there is one.
+        """
         stopped: BaseException | None = None
         try:
             self._run()
@@ -124,7 +127,8 @@ def run_calls(calls: Sequence[Callable[[], object]], threads: int) -> None:
 def divide_axis(length: int, nbytes: int, threads: int) -> list[slice]:
     """Divide an axis of an array of `nbytes` bytes into blocks, and return one slice per block.
 
-    There are four blocks per thread, unless the blocks would be too small.
+    There are four blocks per thread. There are fewer if these would have less than `BLOCK_BYTES` bytes, and there is
+    only one for a single thread.
     """
     parts = min(4 * threads, nbytes // BLOCK_BYTES, length) if threads > 1 else 1
     if parts < 2:

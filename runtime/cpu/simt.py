@@ -33,7 +33,7 @@ class SimtDevice(CpuDevice):
     Attributes
     ----------
     most_blocks : int
-        The maximum number of blocks of a grid, for schedules with a grid-stride loop. Any number gives the same bits.
+        The maximum number of blocks of a grid, for schedules with a grid-stride loop. Any number gives the same result.
         A small number makes every block run several iterations.
     """
 

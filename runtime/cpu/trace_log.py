@@ -1,8 +1,8 @@
 """The event log of instrumented kernels, which record their memory accesses and barriers.
 
 In: the events of one launch, each of which has the same number of 64-bit words. Out: rows of numbers in order.
-Invariant: one launch is instrumented at a time. An exception of the reader is raised at the launch, and ends the
-reading.
+Invariant: one launch is instrumented at a time. An exception of the reader ends the reading, and is raised at the end
+of the launch.
 """
 
 from __future__ import annotations
@@ -40,7 +40,7 @@ class _Trace:
         if self.error is None:
             try:
                 self.reader(rows)
-            except BaseException as error:  # raised at the launch: no exception passes through compiled code
+            except BaseException as error:  # raised by `tracing`: no exception passes through compiled code
                 self.error = error
 
 
@@ -67,7 +67,7 @@ def tracing(width: int, reader: Reader) -> Iterator[None]:
     width : int
         Words of an event.
     reader : callable
-        Takes a list of events, in order; called several times.
+        Called one or several times, with a list of events in order.
     """
     global _open
     with _lock:

@@ -1,7 +1,7 @@
 """NumPy ufuncs whose inner loops are compiled kernels.
 
-In: entries of loaded kernels. Out: `np.ufunc` objects with inner loops that call them. Invariant: a loop preserves
-the floating-point status flags, so that NumPy does not warn.
+In: entries of loaded kernels. Out: `np.ufunc` objects with inner loops that call them. Invariant: on x86-64
+and AArch64, a loop preserves the floating-point status flags, so that NumPy does not warn.
 """
 
 from __future__ import annotations
@@ -91,7 +91,7 @@ def _make(
 
 
 def find_inner_loop(ufunc: np.ufunc, dtype: np.dtype) -> tuple[int, int, np.dtype] | None:
-    """Return the inner loop of a ufunc for operands of a dtype, or None if there is none.
+    """Return the inner loop of a ufunc for operands of a dtype, or None if there is none with exactly one result.
 
     The result is the address of the loop, the address of its data, and the dtype of its result.
     """
@@ -198,7 +198,10 @@ def _map_text(entry: str) -> str:
 
 
 def _in_blocks(t: Text, count: str, length: str, last: str, shifts: str) -> None:
-    """Emit a loop that calls the kernel once for each block of elements. Strided operands are copied first."""
+    """Emit a loop that calls the kernel once for each block of elements.
+
+    Noncontiguous operands are copied before the call, and a noncontiguous result is copied after it.
+    """
     number = t.begin_loop("block", t.new(f"sdiv i64 {t.new(f'add i64 {length}, {BLOCK - 1}')}, {BLOCK}"))
     begin = t.new(f"mul i64 {number}, {BLOCK}")
     left = t.new(f"sub i64 {length}, {begin}")

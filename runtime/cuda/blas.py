@@ -133,7 +133,7 @@ class Blas:
             return True
 
     def _create(self, handle: ctypes.c_void_p) -> tuple[str, int]:
-        """Create a cuBLAS handle, and return the name and the status of the last cuBLAS function called."""
+        """Create a cuBLAS handle. Return the name and the status of the function that failed, or of the last function."""
         if code := self._library.cublasCreate_v2(ctypes.byref(handle)):
             return "cublasCreate_v2", code
         if code := self._library.cublasSetMathMode(handle, FULL_SUMS):
@@ -141,7 +141,7 @@ class Blas:
         return "cublasSetMathMode", code
 
     def _call(self, *arguments: Any) -> int:
-        """Enqueue a product in the calling thread's stream."""
+        """Enqueue a product in the calling thread's stream, and return cuBLAS's status."""
         with self._order.lock:
             queue = ctypes.c_void_p(int(self._order.enter(None)))
 
@@ -171,7 +171,7 @@ class _Product:
     count : int
         Matrices of a call; 0 if the product has no elements.
     offsets : tuple
-        For each call, the elements before the first matrix of each operand.
+        For each call, the number of elements before the first matrix of each operand.
     """
 
     extents: tuple[int, int, int]

@@ -37,7 +37,7 @@ RECORDS_LIMIT = 64
 
 
 class CudaDevice(GpuServices):
-    """A GPU as a device, on which all work runs in order, except work in the user's streams.
+    """A GPU as a device, on which all work runs in order, except large uploads and work in the user's streams.
 
     `download` and `synchronize` wait for the work.
 
@@ -131,7 +131,7 @@ class CudaDevice(GpuServices):
     def upload(self, values: np.ndarray) -> Buffer:
         """Return a buffer with a copy of `values` in C order.
 
-        A large copy does not wait for earlier work in the device's own stream.
+        If there are no launch listeners, a large copy in the device's own stream usually does not wait for earlier work.
         """
         if values.nbytes >= ASIDE and self._order.current.is_main and not Listening.listeners:
             block = self.memory.allocate_for_upload(values.nbytes)

@@ -1,9 +1,9 @@
 """Services of a GPU besides memory allocation and kernels.
 
-The services are device properties, host memory, memory sharing between processes, and occupancy.
+Examples are streams, copies, device properties, host memory, memory sharing between processes, and occupancy.
 
 In: a device's driver. Out: the `Services` of `CudaDevice`. Invariant: memory allocated here is returned to the driver
-when its last user is deleted, and never earlier.
+when its last user is deleted, or when it is released explicitly.
 """
 
 from __future__ import annotations
@@ -230,7 +230,7 @@ class GpuServices(Device):
         return self._over(at, nbytes, owner), ctypes.string_at(handle.getPtr(), HANDLE_BYTES)
 
     def open_shared(self, handle: bytes, nbytes: int) -> Buffer:
-        """Open a buffer that another process shares. Raises ValueError if the handle is not of a GPU's buffer."""
+        """Open a buffer that another process shares. Raises ValueError for a handle of the wrong size."""
         if len(handle) != HANDLE_BYTES:
             raise ValueError(f"a GPU's shared array has a handle of {HANDLE_BYTES} bytes, not of {len(handle)}")
         opened = self._driver.table.CUipcMemHandle()

@@ -26,7 +26,7 @@ from weft.runtime.cuda.streams import CudaEvent, CudaStream, StreamOrder
 from weft.runtime.device import Buffer, BufferRequests
 from weft.runtime.errors import CudaError, OutOfMemoryError, WeftError
 
-KEPT_BYTES = 4 << 30  # limit of free blocks; the rest is returned to the driver's pool
+KEPT_BYTES = 4 << 30  # limit on the bytes of free blocks; the rest is returned to the driver's pool
 # After a copy has overtaken the device's own stream, positions in this stream are recorded for this number of returned
 # blocks. Recording a position costs more than launching a kernel, and only the next copies use the position.
 RECORDED = 64
@@ -241,8 +241,8 @@ class MemoryPool(Counted):
     def allocate(self, nbytes: int) -> PoolBlock:
         """Return a block of at least `nbytes` for use in the stream of the calling thread.
 
-        If there is no memory, all work is awaited and all free blocks are released before a second try. Raises
-        OutOfMemoryError if that fails.
+        If there is not enough memory, all work is awaited and all free blocks are released before a second try. Raises
+        OutOfMemoryError if the second try fails.
         """
         stream = self._order.current
         # a buffer without elements has an address too: a load before an empty loop reads from it

@@ -1,7 +1,7 @@
 """CUDA graphs that replay the kernels of a launch record.
 
-In: a record that has run often enough. Out: a graph that launches all its kernels in one driver call. Invariant: a
-graph owns no memory. Before a replay, its kernels get their changed arguments. The graph lives as long as its record.
+In: a record that has run often enough. Out: a graph that launches all kernels of the record in one driver call. Invariant: a
+graph owns no memory. Before a replay, its kernels get their changed arguments. The graph lives at most as long as its record.
 """
 
 from __future__ import annotations
@@ -14,9 +14,10 @@ from weft.runtime.cuda.records import LaunchRecord, RecordedLaunch
 from weft.runtime.errors import CompileError, CudaError, OutOfMemoryError
 from weft.runtime.settings import setting
 
-# Minimum number of kernels for which a graph pays off, ...
+# Minimum number of kernels for which a graph pays off.
 LEAST = 3
-# ... if a kernel ends before the next could be launched: it moves few bytes, about 10 us of a GPU's bandwidth.
+# Maximum mean number of bytes that the kernels move. This takes about 10 us, so that a kernel ends before the next one
+# could be launched without a graph.
 MOST_BYTES = 32 << 20
 # Maximum number of graphs of a device.
 LIMIT = 512

@@ -18,7 +18,7 @@ from weft.runtime.cuda.toolkit import find_tool
 from weft.runtime.errors import CompileError, MissingAssemblerError
 from weft.runtime.object_code import REGISTER_AIMS, ObjectCode
 
-# CUDA version -> the newest PTX version that its driver accepts, as LLVM counts versions.
+# CUDA version -> the newest PTX version that its driver accepts, as LLVM writes versions (80 is PTX 8.0).
 PTX_VERSIONS = {
     (12, 0): 80,
     (12, 1): 81,
@@ -72,7 +72,8 @@ def obtain_cubin(code: ObjectCode, arch: str) -> ObjectCode:
 def assemble(ptx: bytes, arch: str, links: tuple[str, ...] = ()) -> ObjectCode:
     """Assemble PTX to a cubin for an architecture, and link it with foreign code.
 
-    The cubin's `launch` data contain ``registers``, ``spills``, ``stack`` and ``shared``. Raises CompileError, with the
+    If the PTX lists register limits, the first limit without spills is used, or no limit if there is none. The cubin's
+    `launch` data contain ``registers``, ``spills``, ``stack`` and ``shared``. Raises CompileError, with the
     assembler's log, if the PTX is rejected, or if nvJitLink is missing.
     """
     for text in _with_limits(ptx):
@@ -117,7 +118,7 @@ def read_resources(log: str) -> dict[str, int]:
     """Return the numbers of registers and of bytes of spills, stack and shared memory in the assembler's log."""
 
     def number(pattern: str) -> int:
-        # both assembling and linking report it
+        # both assembling and linking report the number
         return max((int(n) for n in re.findall(pattern, log)), default=0)
 
     return {

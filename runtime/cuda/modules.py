@@ -1,7 +1,7 @@
 """Modules that are loaded on a GPU, and unloaded when none of their kernels can run any more.
 
 In: object code. Out: `CudaFunction` objects. Invariant: every supported kernel is loaded, as machine code if nvJitLink
-is installed and the driver accepts the code. Otherwise the driver's own compiler loads it, and an error contains the
+is installed and the driver accepts the code. Otherwise the driver compiles the PTX, and an error contains the
 compiler's log. Destructors do not unload modules, because the driver would wait for all work.
 """
 

@@ -51,7 +51,7 @@ def _enable(reader: Driver, owner: Driver) -> None:
 
 
 def copy_from_peer(order: StreamOrder, to: int, source_order: StreamOrder, source: int, nbytes: int) -> None:
-    """Copy memory from one GPU to another, after the work that both streams already contain."""
+    """Copy memory from one GPU to another, after the earlier work in the calling thread's streams of both devices."""
     first, second = sorted((order, source_order), key=lambda o: o.driver.name)  # all threads lock in the same order
     with first.lock, second.lock:
         source_order.enter(None)

@@ -44,7 +44,7 @@ class GpuNote:
 class Probe:
     """The result of the detection of CUDA on this machine.
 
-    If `status` is not "ok", `remedy` states how to repair CUDA, or it is empty.
+    If `status` is not "ok", `remedy` states how to repair CUDA, or is empty if no remedy is known.
     """
 
     status: Status

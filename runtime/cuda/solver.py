@@ -1,7 +1,7 @@
 """Dense linear algebra on a GPU with cuSOLVER, if nvmath-python is installed.
 
 In: matrices on the device, by address, in column-major order. Out: factors and solutions, written to device memory.
-Invariant: a call waits for the library's report of failure, so that errors are raised by the call that caused them.
+Invariant: each call waits for the library's error report, and returns it.
 """
 
 from __future__ import annotations
@@ -27,8 +27,8 @@ ALL, SOME, NONE = ord("A"), ord("S"), ord("N")
 class Solver(DeviceLibrary):
     """The cuSOLVER library for one device.
 
-    Methods write to their operands, and return cuSOLVER's `info`: 0, or the number of the element that caused the
-    failure. Matrices are given by address, in column-major order without gaps.
+    Methods write to their operands, and return cuSOLVER's `info`: 0 on success, and otherwise a number that
+    describes the failure. Matrices are given by address, in column-major order without gaps.
 
     Parameters
     ----------
@@ -83,7 +83,7 @@ class Solver(DeviceLibrary):
     def eigenvalues(self, a: int, n: int, dtype: np.dtype, values: int, upper: bool, vectors: bool) -> int:
         """Compute the eigenvalues of a Hermitian matrix.
 
-        If `vectors` is true, the eigenvectors replace the matrix.
+        The matrix is overwritten, with the eigenvectors if `vectors` is true.
         """
         kind, _ = KINDS[dtype.char]
         real = KINDS[dtype.char.lower()][0]

@@ -1,8 +1,8 @@
 """Search for components of the CUDA toolkit on this machine.
 
 In: the environment. Out: folders, commands and libdevice. Invariant: the search order is pip's wheels, the conda
-environment, CUDA_HOME (or CUDA_PATH), then the standard installation folders. The first folder that contains the part
-is used. Commands are then searched for in PATH.
+environment, CUDA_HOME (or CUDA_PATH), then the standard installation folders. The first folder that contains the
+component is used. Commands are then searched for in PATH. Shared libraries are first searched for in the system.
 """
 
 from __future__ import annotations
@@ -32,7 +32,7 @@ def toolkit_folders() -> list[Path]:
 
 
 def _wheels() -> list[Path]:
-    """Return the folders of NVIDIA's wheels, newest major version first."""
+    """Return the folders of NVIDIA's wheels in reverse order of their names, such as ``cu13`` before ``cu12``."""
     spec = find_spec("nvidia")
     roots = list(spec.submodule_search_locations or ()) if spec is not None else []
     return [folder for root in roots for folder in sorted(Path(root).glob("*"), reverse=True) if folder.is_dir()]

@@ -1,1 +1,1 @@
-"""Random numbers equal to those of NumPy's generators, drawn by native code on all threads."""
+"""Random numbers equal to those of NumPy's generators, drawn by native code on several threads."""

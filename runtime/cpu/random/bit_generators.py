@@ -47,7 +47,7 @@ class Congruential:
     before : bool
         Whether NumPy takes an output before the step. `State.state` is then NumPy's state of one step earlier.
     text, texts : str
-        The LLVM text of the output function, of one state and of several ones.
+        The LLVM text of the output function, for one state and for several states.
     output : callable
         The output function of the low and the high word of a state.
     """
@@ -256,7 +256,7 @@ def engines() -> tuple[Engine, ...]:
 
 
 def engine_of(generator: np.random.BitGenerator) -> tuple[int, Engine] | None:
-    """Return the index and the algorithm of a NumPy bit generator in `engines`, or None if it is unsupported."""
+    """Return the index in `engines` and the algorithm of a NumPy bit generator, or None if it is unsupported."""
     return next(((k, engine) for k, engine in enumerate(engines()) if type(generator) is engine.kind), None)
 
 

@@ -69,7 +69,8 @@ def _triangular(left: Any, mode: Any, right: Any, size: Any = None) -> _Read:
     return size, 1.0 if ordered else None, -0.0, (left, mode, right)
 
 
-# A method that draws standard numbers, or computes with them, and a function that reads its arguments.
+# For each generator method, the key of `METHODS` or `FUNCTIONS` that draws its numbers, and a function that reads its
+# arguments.
 _DRAWS: dict[str, tuple[str, Callable[..., _Read]]] = {
     "random": ("random", _standard),
     "uniform": ("random", lambda low=0.0, high=1.0, size=None: (size, _width(low, high), low, ())),
@@ -88,7 +89,7 @@ _DRAWS: dict[str, tuple[str, Callable[..., _Read]]] = {
     "triangular": ("triangular", _triangular),
 }
 _FLOAT32 = frozenset({"random", "standard_normal", "standard_exponential"})  # methods with a dtype
-DRAWN = frozenset({*_DRAWS, "integers", "choice"})  # names of methods
+DRAWN = frozenset({*_DRAWS, "integers", "choice"})  # methods that `read_draw` supports
 
 
 def read_draw(name: str, arguments: tuple[Any, ...], options: dict[str, Any]) -> Draw | None:

@@ -1,7 +1,7 @@
 """Native implementations of NumPy's generator methods, with the LLVM text that computes one element.
 
 In: the name of a method. Out: its number in native code, the elements' dtype, and the number of steps that an element
-takes. Invariant: elements that read words (parts of the 64-bit outputs) begin with the low bits of an output.
+takes. Invariant: words (parts of the 64-bit outputs) are read from the low bits of an output to its high bits.
 """
 
 from __future__ import annotations
@@ -101,7 +101,7 @@ HALF_ZIGGURATS = {
 
 
 def words_texts() -> dict[str, Any]:
-    """Map placeholders in `streams.ll` to the LLVM text for the methods that read words instead of whole outputs."""
+    """Return a dict from placeholders in `streams.ll` to the LLVM text of the methods whose `bits` are not 0."""
     texts: dict[str, Any] = {"WORDS": "", "WORDS_SWITCH": "", "WORDS_RANGE": "", "WORDS_COUNT": "", "WORDS_END": ""}
     result = "{ i64, i64 }"
     for method_name, method in METHODS.items():

@@ -19,7 +19,7 @@ from weft.runtime.cpu.random.bit_generators import BLOCK, LANES, Engine
 from weft.runtime.cpu.random.methods import words_texts
 from weft.runtime.llvm_files import read_llvm
 
-# Words of a stream in front of its index, and words of the index per block.
+# Number of words of a stream in front of its index, and number of words of the index per block.
 HEAD, RECORD = 20, 4
 
 

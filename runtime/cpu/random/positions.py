@@ -17,7 +17,7 @@ from weft.runtime.cpu.random.native_draws import HEAD, RECORD
 from weft.runtime.cpu.random.random_streams import take_stream
 
 _WORD = (1 << 64) - 1
-# Steps between the entries of the second table: the tables are for fewer than ``STRIDE ** 2`` steps.
+# Number of steps between the far entries of `position_tables`, which are for fewer than ``STRIDE ** 2`` steps.
 STRIDE = 1 << 14
 MOST_REJECTED = 8  # number of words that kernels can skip
 
@@ -39,7 +39,7 @@ class Position(NamedTuple):
     half : int or None
         The value that replaces the first of these outputs, if its high half was unused. Otherwise None.
     rejected : tuple of int
-        Indices of the first numbers that follow a rejected word. Such a word is skipped.
+        For each rejected word, which is skipped, the index of the first number after it.
     """
 
     engine: int

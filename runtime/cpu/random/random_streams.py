@@ -107,8 +107,8 @@ def take_stream(
     Returns
     -------
     ndarray of uint64 or None
-        The words that `streams.ll` describes. Their number depends only on the method and `count`, except for very few
-        streams. The result is None if NumPy has to draw.
+        The words that `streams.ll` describes. Their number depends only on the method, `count` and, for integers,
+        `scale`, except for very few streams. The result is None if NumPy has to draw.
     """
     method = METHODS[FUNCTIONS[name].method if name in FUNCTIONS else name]
     found = engine_of(generator)
@@ -153,7 +153,7 @@ def _take(
 
 
 def _head(method: Drawing, count: int, scale: float, loc: float) -> np.ndarray:
-    """Return the words of a new random stream, in which only the description of the method is set."""
+    """Return the words of a new random stream. Only the words that describe the method and its numbers are set."""
     threshold = 0
     if method.dtype.kind == "i":
         threshold = (1 << method.bits) % (int(scale) + 1)
@@ -210,7 +210,7 @@ def _read_half(method: Drawing, words: np.ndarray, half: int) -> None:
 
 
 def _index(code: Code, engine: Engine, words: np.ndarray, count: int) -> tuple[np.ndarray, int, tuple[int, int]]:
-    """Compute the index of a random stream: the generator's state at the start of each block of steps.
+    """Compute the index of a random stream: the generator's state and the first element of each block of steps.
 
     Return the stream's words, the state after its elements, and the unused half of the last output.
     """
@@ -262,7 +262,7 @@ def _draw_by_numpy(out: np.ndarray, words: np.ndarray, numpys: np.random.Generat
     method = METHODS[name]
     if method.dtype.kind == "i":
         most, loc = int(words[4]), int(words[5:6].view(np.int64)[0])
-        if method.bits == 8 * method.dtype.itemsize:  # (other integers have the same bits, but for the first one)
+        if method.bits == 8 * method.dtype.itemsize:  # (these are the integers from 0 on, plus `loc` modulo 2**bits)
             unsigned = np.dtype(f"u{method.dtype.itemsize}")
             drawn = numpys.integers(0, most, out.size, unsigned, endpoint=True)
             out.view(unsigned)[:] = drawn + np.array(loc, method.dtype).view(unsigned)

@@ -21,13 +21,13 @@ COMPILED_FROM = 1 << 22
 
 
 class Readiness(Generic[Code]):
-    """Native code that is loaded after enough random numbers have been drawn without it.
+    """Native code that is loaded at the first draw if it is in the disk cache, and otherwise compiled after many draws.
 
     Parameters
     ----------
     obtain : callable
-        ``obtain(compiling)`` returns the code. `obtain` returns None if the code is not cached; with `compiling`, the
-        code will be compiled.
+        ``obtain(compiling)`` returns the code, or None if it is not available yet. With `compiling`, missing code is
+        compiled.
     check : callable
         Returns whether code draws the same sample as NumPy.
 
