@@ -13,7 +13,7 @@ import warnings
 import numpy as np
 
 TURNS, CALLS, WARM = 5, 50, 150
-SECONDS = 0.008  # of a function's calls before the first turn, and of a turn, at most
+SECONDS = 0.008  # limit for the warm-up calls of a function, and for each turn
 SPACES = {"": np, "linalg.": np.linalg, "fft.": np.fft}
 # Functions that read or write files, change settings, only describe types, or return no arrays.
 EXCLUDED = frozenset(
@@ -76,7 +76,7 @@ def call_often(function, values, times):
 
 
 def seconds_per_call(function, values):
-    """Return the median time of a call in seconds, after calls that are not measured."""
+    """Return the time of a call in seconds, as the median over the turns, after calls that are not measured."""
     call_often(function, values, WARM)
     return statistics.median(call_often(function, values, CALLS) for _ in range(TURNS))
 

@@ -34,7 +34,10 @@ def times(command: Sequence[str], only: Sequence[str]) -> dict[str, float]:
 
 
 def measure(rounds: int, only: Sequence[str]) -> list[dict[str, Any]]:
-    """Return the times and the ratio of each call, with the smallest ratios first."""
+    """Return the times and the ratio of each call, with the smallest ratios first.
+
+    The ratio is 0 if the call fails on weft.
+    """
     pairs = [(times([], only), times(["-m", "weft", "run"], only)) for _ in range(rounds)]
     results = []
     for name in pairs[0][0]:

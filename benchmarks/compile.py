@@ -1,7 +1,7 @@
 """Time to the first result in new processes, with an empty cache and with a filled one.
 
 Each figure is the median, over several processes, of the time from the end of the imports to the result. The time of
-imports is listed separately. Installed peers also run the pointwise kernel and softmax.
+imports is listed separately. Installed peers also run the pointwise kernel and, except for Numba, softmax.
 """
 
 from __future__ import annotations
@@ -68,7 +68,7 @@ PEERS: dict[str, dict[str, tuple[str, str]]] = {
 def once(imports: str, work: str, cache: str) -> tuple[float, float, list[str]]:
     """Run code in a new process, and return the milliseconds for its imports and for its work.
 
-    Also return the names of the compilers that were loaded.
+    Also return which of the modules llvmlite and sympy were loaded.
     """
     told = {"PYTHONPATH": str(_ROOT / "src"), "WEFT_DEVICE": "cpu", "WEFT_CACHE_DIR": cache, "JAX_PLATFORMS": "cpu"}
     code = _FRAME.format(imports=imports, work=work)

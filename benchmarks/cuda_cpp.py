@@ -87,7 +87,7 @@ def build(nvcc: str, arch: str, folder: Path) -> Path:
 
 
 class DeviceArray:
-    """An array in device memory for the CUDA C++ programs."""
+    """A float32 array in device memory for the CUDA C++ programs."""
 
     def __init__(self, shape: tuple[int, ...], values: np.ndarray | None = None) -> None:
         code = library()

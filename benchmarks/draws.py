@@ -20,7 +20,7 @@ from benchmarks.reports import bullets, one_line, table, write, write_json
 
 ELEMENTS = 10_000_000
 QUICK = 200_000
-# Number of elements that are drawn first, so that native code is compiled, and seconds in which a thread compiles it.
+# Number of elements that are drawn first, so that native code is compiled, and seconds that the compilation may take.
 WARM = 5_000_000
 COMPILING = 2.0
 
@@ -138,7 +138,7 @@ def as_markdown(lines: list[Line], facts: dict[str, Any]) -> str:
 
 
 def run(options: argparse.Namespace, facts: dict[str, Any]) -> None:
-    """Measure all programs, print the times, and write the results."""
+    """Measure the programs, print the times, and write the results."""
     for kind in () if options.quick else (np.random.PCG64, *KINDS.values()):
         wf.evaluate(wf.random.Generator(kind(0)).random(WARM))
         time.sleep(COMPILING)

@@ -1,6 +1,6 @@
 """Plain NumPy programs that access single elements, rows and slices of large arrays in loops.
 
-Each function takes the number of iterations.
+The parameter `n` of each program determines the number of iterations.
 """
 
 import numpy as np

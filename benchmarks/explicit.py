@@ -1,8 +1,8 @@
 """Compute-bound explicit kernels: an n-body potential, and a matrix product in shared memory.
 
-The same Python source runs on weft and, on a GPU, on numba-cuda. Both are compared with the same kernels in CUDA C++,
-if nvcc is installed, and with the matrix product of a library. Results are checked first. Times are medians over the
-turns; in each turn, all implementations run once.
+The same Python source runs on weft and, on a GPU, on numba-cuda. On a GPU, both are compared with the same kernels in
+CUDA C++ if nvcc is installed. The matrix product is also compared with that of a library. Results are checked first.
+Times are medians over the turns; in each turn, all implementations run once.
 """
 
 from __future__ import annotations
@@ -99,7 +99,7 @@ def _launch(face: Any, kernel: Any, arrays: list[Any], out: Any) -> Callable[[],
 
 
 def participants(kernel: Any, inputs: list[np.ndarray], shape: tuple[int, ...]) -> dict[str, Callable[[], Any]]:
-    """Return, for each implementation available on this machine, a function that runs the kernel."""
+    """Return a dict from the implementations that are available on this machine to functions that run them."""
     from benchmarks import cuda_cpp
 
     makers: dict[str, Callable[[], Callable[[], Any]]] = {

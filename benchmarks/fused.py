@@ -2,10 +2,10 @@
 
 Peers that are not installed are left out.
 
-Results are first compared with float64. A peer with wrong results is reported and not timed. Then weft and all peers
-are timed alternately, in turns, so that other load on the machine affects all of them equally. A ratio is the time of
-the best peer divided by that of weft, as the median over the turns. The best peer is the one with the smallest median
-time.
+Results are first compared with those of a computation in float64. A peer with wrong results is reported and not timed.
+Then weft and all peers are timed alternately, in turns, so that other load on the machine affects all of them equally.
+A ratio is the time of the best peer divided by that of weft, as the median over the turns. The best peer is the one
+with the smallest median time.
 """
 
 from __future__ import annotations
@@ -37,8 +37,8 @@ FILLED = 1.0  # minimum milliseconds of a turn, which consists of repeated calls
 MOST_TIMES = 200
 PAUSE = 0.005  # before a turn, so that the threads of the previous library go to sleep
 COMPILE_SECONDS = 60.0  # limit for a first call
-WARM_CALLS = 3  # minimum calls of weft, until two successive calls make no plans and compile nothing
-# minimum and maximum seconds of warm-up, during which interpreted plans are compiled
+WARM_CALLS = 3  # minimum number of warm-up calls of weft
+# minimum seconds of warm-up if the last two calls made no plans and compiled nothing, and otherwise
 WARM_LEAST, WARM_SECONDS = 0.3, 2.0
 COPIED = 1 << 26  # bytes of the copy that measures bandwidth
 
@@ -199,7 +199,7 @@ def run_program(
 
 
 def warm_up(call: Call, *others: str) -> None:
-    """Call weft until it makes and reads no new plans and compiles nothing, or until a time limit.
+    """Call weft until two successive calls make and read no plans and compile nothing, or until a time limit.
 
     `others` are further names in `weft.statistics` of counters that must not increase.
     """

@@ -36,7 +36,7 @@ class Shown:
     picture: int
 
     def path(self, name: str) -> Path:
-        """Return the path of the program's file `name`."""
+        """Return the path of the file of the program `name`."""
         return ROOT / self.folder / f"{name}.py"
 
 
@@ -106,7 +106,8 @@ def start(name: str, side: str, size: int, results: Path, cache: Path) -> dict[s
 def measure(name: str, size: int) -> dict[str, Any]:
     """Measure a program in new processes: once with NumPy, and with weft on an empty and on a filled cache.
 
-    Raises ValueError if the results differ."""
+    Raises ValueError if the results differ.
+    """
     with tempfile.TemporaryDirectory(prefix="weft-gallery-", ignore_cleanup_errors=True) as folder:
         files = {side: Path(folder) / f"{side}.npz" for side in (NUMPY, WEFT)}
         numpy = start(name, NUMPY, size, files[NUMPY], Path(folder))

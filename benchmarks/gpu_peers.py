@@ -145,7 +145,8 @@ def with_cuda_cpp(program: Program, inputs: Arrays) -> Call:
 def peers() -> tuple[Peer, ...]:
     """Return the peers for a GPU, including those that are not installed.
 
-    CUDA C++ is included only if nvcc can build its programs."""
+    CUDA C++ is included only if nvcc can build its programs.
+    """
     from benchmarks import cuda_cpp
 
     return tuple(peer for peer in PEERS if peer.module or cuda_cpp.is_there())

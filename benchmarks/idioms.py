@@ -1,4 +1,4 @@
-"""CUDA's idioms on the CPU device: grid-stride loops, index orders and rows per thread, compared with Numba.
+"""CUDA's idioms on the CPU device: grid-stride loops, index orders and one row per thread, compared with Numba.
 
 Times are medians over the turns; in each turn, all implementations run once. Numba's ``njit(parallel=True)`` is
 included if numba is installed. Results are checked first.
@@ -237,7 +237,7 @@ def subjects(elements: int, side: int) -> dict[str, dict[str, Call]]:
 
 
 def measure(elements: int = ELEMENTS, side: int = SIDE, turns: int = TURNS) -> dict[str, str]:
-    """Return the time of each implementation as text, with its ratio to the computation's first implementation."""
+    """Return the time of each implementation as text, with its ratio to the time of the first implementation."""
     found: dict[str, str] = {}
     for name, calls in subjects(elements, side).items():
         results = {who: np.array(call()) for who, call in calls.items()}

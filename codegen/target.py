@@ -85,7 +85,7 @@ class Target:
 
     @property
     def extremes(self) -> frozenset[tuple[str, str]]:
-        """The float minimum and maximum ops that are single GPU instructions, as (op, dtype) pairs. Empty for host code.
+        """The float minimum and maximum ops that are single GPU instructions, as (op, dtype) pairs. Empty on the host.
 
         `fmin` and `fmax` ignore NaN.
         """
@@ -97,7 +97,7 @@ class Target:
 
     @property
     def has_masks(self) -> bool:
-        """Return whether the target is a CPU with AVX-512, where masked vector accesses cost as much as unmasked ones."""
+        """Return whether the target is a CPU with AVX-512, where masked vector accesses cost no more than others."""
         return self.kind == "cpu" and {f"+{name}" for name in MASKS} <= set(self.features.split(","))
 
     @property

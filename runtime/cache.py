@@ -2,7 +2,8 @@
 
 Each entry is one file: a magic number, lengths, SHA-256 digests of the key and the payload, the key, and the payload.
 The payload is JSON and the code's bytes. Nothing is unpickled. Invariant: an entry is returned only if its digests
-match. Any other entry is a miss and is removed. A failed write is not an error. Each cache warns of at most one problem.
+match. Any other entry is a miss and is removed. A failed write is not an error. Each cache warns of at most one
+problem.
 """
 
 from __future__ import annotations
@@ -27,7 +28,8 @@ from weft.runtime.settings import setting
 MAGIC = b"weft\x00\x01"
 # Increased when the format of entries changes.
 SCHEMA = 1
-# The folder is scanned again after at most `limit` // `SHARE` bytes have been written, since other processes also write.
+# The folder is scanned again after at most `limit` // `SHARE` bytes have been written, since other processes also
+# write.
 SHARE = 16
 # Seconds after which an unfinished file is assumed to be left by a killed process.
 ABANDONED = 3600

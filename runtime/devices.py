@@ -80,7 +80,7 @@ def _make(name: str) -> Device:
 
 
 def _check_name(name: str) -> None:
-    """Raise DeviceNotFoundError if the name of a device without a GPU is not one of its `_FORMS`."""
+    """Raise DeviceNotFoundError if the name of a `simt` device or of a null device is not valid."""
     kind, architecture, way, *_ = *name.split(":"), "", ""
     valid = name == f"{kind}:{architecture}:{way}".rstrip(":") and way in ("", *_WAYS[kind])
     problem = ""

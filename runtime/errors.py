@@ -39,7 +39,7 @@ class OutOfMemoryError(WeftError, MemoryError):
     Attributes
     ----------
     requested, held : int
-        Bytes requested, and bytes that weft holds on the device.
+        Bytes requested, and bytes that existing arrays use on the device.
     total : int or None
         Total bytes of the device.
     limit : int or None
@@ -225,7 +225,7 @@ class SettingError(WeftError, ValueError):
 
 @public_error
 class CacheWarning(UserWarning):
-    """Issued if the disk cache cannot be used. The program continues without the cache.
+    """Issued if the disk cache or one of its entries cannot be used. The program continues without it.
 
     Examples
     --------

@@ -20,7 +20,7 @@ _find_lazy = lazy_names(
 )
 _T = TypeVar("_T")
 
-# Forms of which `try_compiling` has warned.
+# The values of `form` for which `try_compiling` has reported a failure.
 _reported: set[str] = set()
 
 

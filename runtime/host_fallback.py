@@ -1,8 +1,8 @@
 """Warnings about operations on GPU arrays that NumPy computes on the host.
 
 In: an operation, the bytes that are copied for it, and the user's source location. Out: a warning or an error,
-depending on the `host_fallback` setting. Invariant: an operation on one source line is reported once, unless
-more than `LIMIT` others were reported in between.
+depending on the `host_fallback` setting. Invariant: an operation on one source line causes one warning, or
+a few in a program with more than `LIMIT` warnings.
 """
 
 from __future__ import annotations
@@ -15,7 +15,7 @@ from weft.runtime.device import Device
 from weft.runtime.errors import HostFallbackWarning
 from weft.runtime.settings import setting
 
-# Operations that were reported, by file, line and name. Bounded.
+# The file, the line and the name of each operation that was reported. At most `LIMIT`.
 _reported: set[tuple[str, int, str]] = set()
 LIMIT = 10_000
 

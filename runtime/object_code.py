@@ -19,8 +19,8 @@ class ObjectCode:
     Attributes
     ----------
     kind : {"object", "ptx", "cubin", "bitcode", "facts", "plan", "lost", "loop"}
-        Host object file, PTX text (UTF-8), cubin or LLVM bitcode. The other kinds contain no kernel, but facts such as a
-        machine's features, plans, the seconds spent on interpreting a program, or the digest of a loop's kernel.
+        Host object file, PTX text (UTF-8), cubin or LLVM bitcode. The other kinds contain no kernel, but facts such as
+        a machine's features, plans, the seconds spent on interpreting a program, or the digest of a loop's kernel.
     entry : str
         The symbol of the kernel.
     code : bytes

@@ -1,7 +1,8 @@
 """Rules that decide when native code replaces Python functions.
 
 In: the number of calls that Python has executed. Out: whether native code should replace the functions now. Invariant:
-code that is not on disk is compiled in this process, whose calls then wait, only if no second process compiles it.
+code that is not on disk is compiled in this process, whose calls then wait, only if no second process has compiled it
+in time.
 """
 
 from __future__ import annotations

@@ -1,8 +1,8 @@
 """Services of devices besides memory and kernels: streams, events, host memory and properties.
 
-In: the device. Out: `Stream`, `Event`, `HostMemory` and `DeviceFacts`, and `Services`, the part of a
-device that creates them. Invariant: a stream's work follows all earlier work of the device, and the device's own later
-work follows the stream's.
+In: the device. Out: `Stream`, `Event`, `HostMemory` and `DeviceFacts`, and `Services`, the part of a device that
+creates them. Invariant: a stream's work follows all earlier work of the device's own stream, whose later work follows
+the stream's work.
 """
 
 from __future__ import annotations
@@ -149,7 +149,7 @@ class MemoryCount(Protocol):
 class Services(ABC):
     """Device methods for user-written kernels, `weft.cuda`, streams and reports."""
 
-    streaming: bool  # whether the user's streams have to be told which buffers they use
+    streaming: bool  # whether `claim` has to be called before a stream uses a buffer
 
     @abstractmethod
     def create_stream(self, handle: int | None = None, owner: object = None) -> Stream:

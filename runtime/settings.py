@@ -258,13 +258,13 @@ def thread_count() -> int:
     return setting("threads") or usable_cores()
 
 
-# Limit for functions whose bits depend on the order of a sum. Up to this number of elements in host memory, NumPy
+# Limit for functions whose results depend on the order of a sum. Up to this number of elements in host memory, NumPy
 # executes them immediately, in its own order. (A kernel may add few elements in another order.)
 _SAME_ORDER = 1 << 14
 # Size limits of immediate execution, as words that native code reads at every call: the current limit, and (from index
 # `FIXED`) two copies of the fixed limit. The current limit is the `immediate` setting, or a larger number while
-# programs are compiled (see `raise_immediate`). The fixed limit applies to functions whose bits depend on the order of
-# a sum. Limits with a factor are multiples of the fixed limit.
+# programs are compiled (see `raise_immediate`). The fixed limit applies to functions whose results depend on the order
+# of a sum. Limits with a factor are multiples of the fixed limit.
 FIXED = 1
 IMMEDIATE = array("q", [0] * 3)
 # Factor of a raised limit. Up to this size, NumPy executes an operation in less time than an interpreted program.

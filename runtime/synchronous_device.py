@@ -233,7 +233,7 @@ def _facts(name: str) -> DeviceFacts:
     return DeviceFacts(0, title, f"CPU-{of_machine}", CAPABILITY, _attributes())
 
 
-# Properties of the emulated GPU that it has, and those that it does not have.
+# Properties that the emulated GPU has, and properties that it does not have.
 _PRESENT = (
     "INTEGRATED CAN_MAP_HOST_MEMORY ASYNC_ENGINE_COUNT UNIFIED_ADDRESSING GLOBAL_L1_CACHE_SUPPORTED "
     "LOCAL_L1_CACHE_SUPPORTED MANAGED_MEMORY HOST_NATIVE_ATOMIC_SUPPORTED PAGEABLE_MEMORY_ACCESS "

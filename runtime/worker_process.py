@@ -2,7 +2,8 @@
 
 In: requests, as bytes. Out: answers, as bytes, in the order of the requests. Invariant: no call waits for an
 answer. The second process survives Ctrl-C. It finishes its current request, and then ends if this process has ended or
-has not sent a request for some time. Functions that wait for any child, such as ``os.wait``, do not find it.
+has not sent a request for some time. Functions that wait for any child, such as ``os.wait``, do not find the
+second process.
 """
 
 from __future__ import annotations
@@ -39,7 +40,8 @@ def can_start() -> bool:
 def _spawn(module: str, requests: int, answers: int) -> int:
     """Start a Python process that runs the ``main`` function of a module, and return its process group.
 
-    `requests` and `answers` are the files of its standard input and output. Raises OSError.
+    `requests` and `answers` are the file descriptors for its standard input and output. Raises OSError if the process
+    cannot be started.
     """
     root = os.path.dirname(os.path.dirname(os.path.dirname(os.path.abspath(__file__))))
     code = _START.format(root=root, paths=[os.path.abspath(path) for path in sys.path], module=module)
@@ -74,7 +76,7 @@ class WorkerProcess:
     Attributes
     ----------
     ended : bool
-        Whether the process has ended, and all of its answers were received.
+        Whether no further answers can be received, since the process has ended or the connection is unusable.
     """
 
     def __init__(self, module: str) -> None:
@@ -94,7 +96,7 @@ class WorkerProcess:
         os.close(answers)
 
     def send(self, request: bytes) -> None:
-        """Send a request to the process. If it is busy, a large request blocks until the process reads it."""
+        """Send a request to the process. If the process is busy, sending a large request blocks until it is read."""
         data = memoryview(_packed(request))
         try:
             with suppress(OSError):  # (the process has ended: `receive` reads its last messages)
@@ -147,7 +149,8 @@ def _split(data: bytes) -> tuple[list[bytes], bytes]:
 def serve(answer: Callable[[bytes], bytes], hello: bytes, farewell: bytes, idle: float) -> None:
     """Answer requests in the second process until the first process ends or sends no request for `idle` seconds.
 
-    The first message that this process sends is `hello`, and the last is `farewell` if it ends by itself.
+    The first message that this process sends is `hello`, and the last is `farewell` if `idle` seconds have
+    passed without a request.
     """
     requests, answers = os.dup(0), os.dup(1)
     nothing = os.open(os.devnull, os.O_RDWR)
@@ -156,7 +159,7 @@ def serve(answer: Callable[[bytes], bytes], hello: bytes, farewell: bytes, idle:
 
     def send(message: bytes) -> None:
         data = _packed(message)
-        with suppress(BrokenPipeError):  # (the first process has ended, and the remaining requests are for later ones)
+        with suppress(BrokenPipeError):  # (the first process has ended, and the answers are for later processes)
             while data:
                 data = data[os.write(answers, data) :]
 

@@ -239,7 +239,7 @@ class ThreadWriter(Copier):
             self.copy(level.before)
 
     def operation(self, operation: Operation) -> None:
-        """Copy an operation and its regions, with serial loops and scans only, and constants at the start of the kernel."""
+        """Copy an operation and its regions, with serial loops and scans. Constants are at the start of the kernel."""
         match operation.opcode:
             case "constant":
                 self.map[operation.results[0]] = self.number(operation.attributes["value"], operation.results[0].type)

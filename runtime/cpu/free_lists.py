@@ -172,8 +172,8 @@ def allocate_for_plan(
 ) -> None:
     """Allocate, one by one, the buffers of a plan that are missing in `table`.
 
-    From the second run on, also prepare the plan's requests if possible, so that later runs take buffers from free lists
-    in one native call.
+    From the second run on, also prepare the plan's requests if possible, so that later runs take buffers from free
+    lists in one native call.
 
     `size_of` maps requested bytes to a block size, or to None for requests that free lists do not serve.
     """

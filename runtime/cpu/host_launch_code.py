@@ -47,8 +47,8 @@ def kernel_words(
 def native_runner(split: int) -> Builtin:
     """Return the builtin ``call(record address, table, pool)``, which runs the kernels of a launch record.
 
-    Kernels for several threads run on the pool at the address `pool`, or in this thread if `pool` is 0. `split` is the address of the
-    pool's function that runs a job. Raises CompileError if the function cannot be compiled.
+    Kernels for several threads run on the pool at the address `pool`, or in this thread if `pool` is 0. `split` is the
+    address of the pool's function that runs a job. Raises CompileError if the function cannot be compiled.
     """
     return Builtin(NAME, runner_text(), [split, *kind_words(HostBuffer)])
 

@@ -3,8 +3,8 @@
 Generated code polls for signals, and exits by longjmp if a handler raises an exception.
 
 In: the fault record of a launch, which the kernel passes at each interrupt poll. Out: the handler's exception in the
-record, with every thread outside the kernel. Invariant: only Python's main thread checks for signals, at most once
-per `INTERVAL`. A thread jumps only from its own interrupt poll. Resources that an interrupted kernel obtained from the C
+record, with every thread outside the kernel. Invariant: only Python's main thread checks for signals, at most once per
+`INTERVAL`. A thread jumps only from its own interrupt poll. Resources that an interrupted kernel obtained from the C
 library are not released.
 """
 

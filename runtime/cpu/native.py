@@ -211,7 +211,7 @@ def _exchange(address: int, length: int, old: int, new: int) -> None:
 
 
 def _compile(text: str, optimized: bool, processor: Processor | None = None) -> bytes:
-    """Compile LLVM text to an object file for `processor`, or, if it is None, for any processor of this architecture."""
+    """Compile LLVM text to an object file for `processor` or, if None, for any processor of this architecture."""
     load_llvm()
     import llvmlite.binding as llvm
 
@@ -357,8 +357,8 @@ class Text:
     def begin_builtin(self, entry: str, words: Sequence[str]) -> dict[str, str]:
         """Begin the function of a `Builtin`, and return a dict from the names of its words to LLVM values.
 
-        ``%given`` holds ``%count`` arguments, followed by the keyword arguments, whose names are in the tuple ``%names``
-        (or null).
+        ``%given`` holds ``%count`` arguments, followed by the keyword arguments, whose names are in the tuple
+        ``%names`` (or null).
 
         LLVM does not replace the function's loops with calls to external functions.
         """

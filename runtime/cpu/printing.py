@@ -1,7 +1,8 @@
 """The function that writes the output of ``print`` in kernels to `sys.stdout`.
 
 In: three addresses. At the first address are a length and JSON text with the pieces, the dtypes of the values and their
-C formats. At the second address is one 64-bit word per value. The third address is that of the launch's failure record, or 0.
+C formats. At the second address is one 64-bit word per value. The third address is that of the launch's failure record,
+or 0.
 """
 
 from __future__ import annotations

@@ -133,7 +133,7 @@ class Blas:
             return True
 
     def _create(self, handle: ctypes.c_void_p) -> tuple[str, int]:
-        """Create a cuBLAS handle. Return the name and the status of the function that failed, or of the last function."""
+        """Create a cuBLAS handle. Return the name and the status of the failed function, or of the last function."""
         if code := self._library.cublasCreate_v2(ctypes.byref(handle)):
             return "cublasCreate_v2", code
         if code := self._library.cublasSetMathMode(handle, FULL_SUMS):

@@ -131,7 +131,8 @@ class CudaDevice(GpuServices):
     def upload(self, values: np.ndarray) -> Buffer:
         """Return a buffer with a copy of `values` in C order.
 
-        If there are no launch listeners, a large copy in the device's own stream usually does not wait for earlier work.
+        If there are no launch listeners, a large copy in the device's own stream usually does not wait for earlier
+        work.
         """
         if values.nbytes >= ASIDE and self._order.current.is_main and not Listening.listeners:
             block = self.memory.allocate_for_upload(values.nbytes)

@@ -1,7 +1,7 @@
 """Separately compiled code, such as CUDA C++ or PTX, that can be linked into kernels.
 
-In: the contents of files. Out: digests that kernels carry, and inputs for the linker. Invariant: a digest names the same
-contents in every process, so that a cached kernel is linked to the code for which it was compiled.
+In: the contents of files. Out: digests that kernels carry, and inputs for the linker. Invariant: a digest names the
+same contents in every process, so that a cached kernel is linked to the code for which it was compiled.
 """
 
 from __future__ import annotations

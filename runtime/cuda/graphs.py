@@ -1,7 +1,8 @@
 """CUDA graphs that replay the kernels of a launch record.
 
-In: a record that has run often enough. Out: a graph that launches all kernels of the record in one driver call. Invariant: a
-graph owns no memory. Before a replay, its kernels get their changed arguments. The graph lives at most as long as its record.
+In: a record that has run often enough. Out: a graph that launches all kernels of the record in one driver call.
+Invariant: a graph owns no memory. Before a replay, its kernels get their changed arguments. The graph lives at most as
+long as its record.
 """
 
 from __future__ import annotations

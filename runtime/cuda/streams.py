@@ -1,8 +1,8 @@
 """Streams and events of a GPU, and the order of work in different streams.
 
 In: a device's driver. Out: `CudaStream`, `CudaEvent` and `StreamOrder`. Invariant: a user stream waits for earlier work
-of the device's own stream. The next work of the device's own stream waits for earlier work of all user streams. Two user streams
-wait for each other only through events, or if one uses memory that the other wrote (`StreamOrder.claim`).
+of the device's own stream. The next work of the device's own stream waits for earlier work of all user streams. Two
+user streams wait for each other only through events, or if one uses memory that the other wrote (`StreamOrder.claim`).
 """
 
 from __future__ import annotations
