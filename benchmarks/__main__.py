@@ -5,10 +5,10 @@ The command measures, prints results, and writes JSON, Markdown and pictures.
 The suites `calls`, `classical`, `draws`, `elements`, `first`, `gallery`, `npbench`, `packages`, `small` and `sweep` run
 only if they are named by ``--suite``. ``--suite npbench --data FOLDER [--preset S|M|L] [--programs a,b]`` measures the
 programs of a checkout of spcl/npbench, each in processes of its own. ``--suite sweep`` measures single operations on a
-million elements, ``--suite calls`` measures calls to NumPy's functions on 300 elements, ``--suite classical [--programs
-a,b]`` measures the programs of `benchmarks.classical`, ``--suite draws`` random numbers, ``--suite elements`` loops
-over elements of large arrays, ``--suite packages`` the programs of `tests.clients.packages`, and ``--suite first``
-measures chains of ten operations in new processes.
+million elements, ``--suite calls`` measures calls to NumPy's functions on 300 elements, ``--suite draws`` random
+numbers, ``--suite elements`` loops over elements of large arrays, ``--suite packages`` the programs of
+`tests.clients.packages`, and ``--suite first`` chains of ten operations in new processes. ``--suite classical
+[--programs a,b]`` measures the programs of `benchmarks.classical`.
 
 On the CPU, the suites `fused` and `sizes` run only if they are named, since they take minutes. On a GPU, `fused`,
 `sizes`, `kernels`, `overhead` and `compile` run within ``--minutes`` (default 7), each in a process of its own.

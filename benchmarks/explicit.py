@@ -24,7 +24,7 @@ TURNS = 7
 TILE = 16
 THREADS = 256
 SOFT = 1e-3
-CHECKED = 256  # number of bodies to check
+CHECKED = 256  # number of bodies, or of rows of the product, to check
 
 
 def n_body(x, y, z, out):  # type: ignore[no-untyped-def]

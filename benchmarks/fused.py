@@ -35,10 +35,10 @@ BY_HAND = "CUDA C++"
 SECONDS = 12.0  # limit for a program's turns, after the first three
 FILLED = 1.0  # minimum milliseconds of a turn, which consists of repeated calls
 MOST_TIMES = 200
-PAUSE = 0.005  # before a turn, so that the threads of the previous library go to sleep
+PAUSE = 0.005  # seconds before a turn, so that the threads of the previous library go to sleep
 COMPILE_SECONDS = 60.0  # limit for a first call
 WARM_CALLS = 3  # minimum number of warm-up calls of weft
-# minimum seconds of warm-up if the last two calls made no plans and compiled nothing, and otherwise
+# seconds after which warm-up ends: if the last two calls made no plans and compiled nothing, and otherwise
 WARM_LEAST, WARM_SECONDS = 0.3, 2.0
 COPIED = 1 << 26  # bytes of the copy that measures bandwidth
 

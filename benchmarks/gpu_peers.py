@@ -77,7 +77,7 @@ def with_jax(program: Program, inputs: Arrays) -> Call:
     import jax
 
     jax.config.update("jax_enable_x64", True)
-    jax.config.update("jax_default_matmul_precision", "float32")  # like all others
+    jax.config.update("jax_default_matmul_precision", "float32")  # as in the other libraries
     device = jax.devices("gpu")[0]
     run = program.forms.get("jax", program.run)
     arrays = [jax.device_put(x, device) for x in inputs]
@@ -159,6 +159,6 @@ PEERS = (
     Peer("torch", "torch", with_torch, TorchTimer),
     Peer("CUDA C++", "", with_cuda_cpp),
     Peer("NumPy", "numpy", with_numpy),
-    # Last, because it takes longest if time is short.
+    # Last, because it takes longest, and is left out if time is short.
     Peer("torch.compile", "torch", with_torch_compile, TorchTimer),
 )

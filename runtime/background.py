@@ -77,7 +77,7 @@ class _Second:
 
     process: WorkerProcess | None = None
     ready = False  # whether the process has started and not announced its end
-    resends = False  # whether the process ends for another reason than the sent request, which the next one receives
+    resends = False  # whether the process ends for another reason than the sent request, which is then sent again
     ended = 0  # number of processes that have ended unexpectedly
     sent: Request | None = None
     queues: tuple[deque[Request], deque[Request]] = deque(), deque()  # urgent requests, and others
@@ -180,7 +180,7 @@ def exchange() -> None:
             if message not in (HELLO, FAREWELL):
                 _Second.finish_sent(*json.loads(message))
         if process is not _Second.process:
-            return  # (a function called with an answer has called `exchange`)
+            return  # (the `then` function of a request has called `exchange`)
         if process.ended:
             _replace(process)
         elif _Second.ready and _Second.sent is None and any(_Second.queues):

@@ -2,8 +2,8 @@
 
 Each entry is one file: a magic number, lengths, SHA-256 digests of the key and the payload, the key, and the payload.
 The payload is JSON and the code's bytes. Nothing is unpickled. Invariant: an entry is returned only if its digests
-match. Any other entry is a miss and is removed. A failed write is not an error. Each cache warns of at most one
-problem.
+match. Any other entry is a miss and is removed. A failed write is not an error. Each `DiskCache` issues at most
+one warning.
 """
 
 from __future__ import annotations
@@ -175,7 +175,7 @@ class DiskCache:
             handle, name = tempfile.mkstemp(dir=self.folder, prefix="new-")
             try:
                 with os.fdopen(handle, "wb") as file:
-                    # (waiting for the disk takes milliseconds, and a lost write is detected by the digest)
+                    # (no fsync, which takes milliseconds: the digest detects a lost write)
                     file.write(entry)
                 os.replace(name, self._path(key))
             except BaseException:

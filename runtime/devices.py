@@ -20,7 +20,7 @@ _FORMS = {
     "null": ("null", "null:sm_90"),
 }
 _WAYS = {"simt": ("backward", "sanitized"), "null": ()}
-_lock = threading.RLock()  # (reentrant: a finalizer may run in between, and evaluate)
+_lock = threading.RLock()  # (reentrant, since a finalizer may evaluate arrays meanwhile)
 _chosen: Device | None = None
 # Whether arrays may be on other devices than the default one: this process uses several, or has not chosen the default.
 SEVERAL_DEVICES = [True]

@@ -17,7 +17,7 @@ from weft.runtime.failures import report_failure
 
 # Code that is not on disk is compiled by this process: after `COMPILED` calls if there is no second process, and after
 # `PATIENCE` calls if the second process has not compiled it. A call takes 3 us longer in Python, and the compilation
-# takes 100 ms. Functions ask once every `BETWEEN` calls.
+# takes 100 ms. Callers of `is_due` ask once every `BETWEEN` calls.
 COMPILED, PATIENCE = 30_000, 600_000
 
 
@@ -37,7 +37,7 @@ class Replacement:
         self._install, self._text = install, text
         self._kept: bool | None = None
         self._request: Request | None = None
-        self._over = False  # whether it was due before
+        self._over = False  # whether `is_due` has returned True, or the second process has crashed
 
     def is_due(self, calls: int) -> bool:
         """Return whether native code should replace Python now, after `calls` calls.

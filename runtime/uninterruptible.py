@@ -109,4 +109,4 @@ def uninterruptible(work: Callable[[], Result], name: Hashable) -> Result:
         raise
 
 
-os.register_at_fork(after_in_child=_left.clear)  # the child does not have its threads
+os.register_at_fork(after_in_child=_left.clear)  # the threads that do the work exist only in the parent

@@ -28,7 +28,7 @@ _OUTSIDE = 0  # section number of an undefined symbol
 # address.
 _ADDRESS, _DISTANCE, _CALL = 1, 2, 4
 _SLOTS = (9, 41, 42)
-_JUMP = b"\xff\x25\x00\x00\x00\x00"  # to the address in the eight bytes that follow
+_JUMP = b"\xff\x25\x00\x00\x00\x00"  # a jump to the address in the following eight bytes
 _STUB = 16
 _RELOCATED = ".data.rel.ro"
 

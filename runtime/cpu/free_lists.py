@@ -99,7 +99,7 @@ class FreeLists:
         self._take = _taker().call
         at = slots_of(base)
         expects = [word for name, value in expected.items() for word in (at[name], id(value))]
-        # in the order of `free_list_code`; a buffer's device comes last, because it keeps the pool alive
+        # in the order of `free_list_code`; the slot `device` comes last, because the device keeps the pool alive
         offsets = sorted(at.values(), key=lambda offset: offset == at["device"])
         named = [at[name] for name in ("unwritten", "origin", "nbytes", "_owner")]
         head = [_address(pool.counts), 0, id(self._kind), id(None), base.__weakrefoffset__, *named]
@@ -107,7 +107,7 @@ class FreeLists:
         self._store = immortal(array("q", words))
         self._lock = threading.RLock()
         renew_in_children(self)
-        self._of: dict[int, int] = {}  # size of buffers -> address of their free list
+        self._of: dict[int, int] = {}  # size of blocks -> address of their free list
         self._closed = _address(immortal(array("q", [0, 0, _address(self._store)])))
 
     def _free_list(self, size: int) -> int:

@@ -124,7 +124,7 @@ class HostLaunches:
     def run(self, table: list[Any]) -> None:
         """Run the kernels on the buffers in a table, whose last item is the number of kernels to skip.
 
-        The item is increased when kernels start.
+        This number increases as kernels start.
         """
         if table[-1]:
             self._run_singly(table)
@@ -135,7 +135,7 @@ class HostLaunches:
                 self._runs = 1
                 self._run_singly(table)
                 return
-            # (records first: another thread may run this too)
+            # (`_threads` is set last: another thread that reads the new number uses the new records)
             self._records = self._write(threads)
             self._call = runner().call  # type: ignore[union-attr]
             self._threads = threads

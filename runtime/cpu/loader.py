@@ -70,13 +70,12 @@ class HostFunction:
     `call` is the entry function, which keeps the code of the kernel alive.
 
     `cost` is the approximate number of instructions per element. Chunks of the outermost loop begin at multiples of
-    `grain`. `spans` maps operands to the elements that one iteration of the outermost loop reads, in the format of
-    `codegen.passes.find_spans`.
-    A `strided` kernel has grid-stride loops, which process all elements with any number of threads.
-    In a kernel with `loops`, a few threads may take long, and the order of the blocks does not matter.
-    In a kernel with `private` copies of arrays, each call to the entry function creates the copies.
-    `sites` describes the synchronization points of a user-written kernel, `schedule` the launch of a GPU schedule.
-    `trace` is the number of words per event of an instrumented kernel, and `traced` describes its instrumented sites.
+    `grain`. `spans` maps operand numbers to the elements that one iteration of the outermost loop reads, in the format
+    of `codegen.passes.find_spans`. A `strided` kernel has grid-stride loops, which process all elements with any number
+    of threads. In a kernel with `loops`, a few threads may take long, and the order of the blocks does not matter. In a
+    kernel with `private` copies of arrays, each call to the entry function creates the copies. `sites` describes the
+    synchronization points of a user-written kernel, `schedule` the launch of a GPU schedule. `trace` is the number of
+    words per event of an instrumented kernel, and `traced` describes its instrumented sites.
     """
 
     def __init__(self, call: Callable[[int, int, int], None], address: int, code: ObjectCode) -> None:

@@ -95,7 +95,7 @@ class Blas:
         (first, first_row, first_step), (second, second_row, second_step) = found.layouts
         n, k, m = found.extents
         for number, (here, there) in enumerate(found.offsets):
-            # cuBLAS is column-major: a product that it writes as (m, n) has our rows
+            # cuBLAS is column-major: its m x n matrix is an n x m matrix in C order
             code = self._call(
                 *(second, first, m, n, k, one),
                 *(right[0] + size * there, kind[0], second_row, second_step),

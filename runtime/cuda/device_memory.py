@@ -216,7 +216,7 @@ class MemoryPool(Counted):
         self.free_lists: FreeLists | None = None
         # address -> position in the device's own stream at which a large block was returned
         self._left: dict[int, CudaEvent] = {}
-        self._to_record = 0  # number of blocks whose position will be recorded, unless a copy overtakes the stream
+        self._to_record = 0  # number of returned blocks whose positions are still to be recorded
         order.own.free = FreeList()
         order.inherit = self._inherit
         self._pool = self._open_pool()
@@ -406,7 +406,7 @@ class MemoryPool(Counted):
             lists = [self._multi_stream, *(stream.free for stream in self._order.all if stream.free is not None)]
             for free in lists:
                 for address, size in free.drain():
-                    self._free(address, self._order.own)  # which follows all of them
+                    self._free(address, self._order.own)  # the device's own stream follows all others
                     self.counts[KEPT] -= size
                     self.counts[MADE] -= size
                     given += size

@@ -172,7 +172,7 @@ class Driver:
             return None if not results else results[0] if len(results) == 1 else tuple(results)
         if number == OUT_OF_MEMORY:
             asked = arguments[0] if arguments and name.startswith(("cuMemAlloc", "cuMemHostAlloc")) else 0
-            error = OutOfMemoryError(self.name, asked, 0)  # the pool reports more
+            error = OutOfMemoryError(self.name, asked, 0)  # the pool raises an error with more information
             error.add_note(f"in {name}")
             raise error
         if number in STICKY:

@@ -81,7 +81,7 @@ class DeviceLibrary:
         """Call a library function in the context of the device. Raises CudaError if the function fails."""
         try:
             return self._driver.within(getattr(library, name), *arguments)
-        except Exception as error:  # (a class of each library's bindings)
+        except Exception as error:  # (each library's bindings have an error class of their own)
             code = getattr(error, "status", None)
             if code is None:
                 raise

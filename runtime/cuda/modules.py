@@ -134,7 +134,7 @@ class Modules:
             try:
                 return self._driver.call("cuModuleLoadData", obtain_cubin(code, arch).code)
             except CompileError as error:
-                if code.launch.get("links"):  # which the driver's compiler cannot link
+                if code.launch.get("links"):  # the driver's compiler cannot link foreign code
                     raise
                 why = str(error)
             except CudaError as error:

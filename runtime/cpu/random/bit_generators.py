@@ -17,7 +17,7 @@ import numpy as np
 from weft.runtime.llvm_files import read_llvm
 from weft.runtime.uninterruptible import uninterruptible
 
-# The compiled modules of this package swallow an interrupt during their import, or turn it into an ImportError.
+# The compiled modules of numpy.random swallow an interrupt during their import, or turn it into an ImportError.
 uninterruptible(lambda: import_module("numpy.random"), "numpy.random")
 
 _MASK, _WORD = (1 << 128) - 1, (1 << 64) - 1

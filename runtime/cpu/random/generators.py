@@ -158,7 +158,7 @@ def _read_integers(arguments: tuple[Any, ...], options: dict[str, Any]) -> Draw 
         low, most = int(low), int(high) - int(low) - (not endpoint)
         limits = np.iinfo(kind)
         if most < 1 or low < limits.min or low + most > limits.max:
-            return None  # (one number takes no step; for others, NumPy raises an error)
+            return None  # (a range of one number takes no step; for invalid ranges, NumPy raises an error)
         bits = min(8 * kind.itemsize, 32 if most < 1 << 32 else 64)
         method = integers_of(bits, kind)
         return Draw(method, size if type(size) is tuple else (count,), most, low, kind)

@@ -33,7 +33,7 @@ from weft.runtime.settings import thread_count
 
 # Minimum and maximum number of elements of a stream that a kernel reads at a time. (One iteration may read a row.)
 AT_ONCE, MOST_AT_ONCE = 1 << 13, 1 << 16
-# Number of threads whose memory the bits of a word can mark as used.
+# Maximum number of threads: each bit of a word marks the memory of one thread as used.
 MOST_THREADS = 64
 # Number of elements per chunk of a job, and the minimum number for which two threads pay off.
 CHUNK, SHARED_FROM = 1 << 15, 1 << 15
