@@ -21,9 +21,8 @@ Triple = tuple[int, int, int]
 
 # Minimum number of threads of a kernel for which a second core pays off.
 THREADS_GRAIN = 1 << 12
-# Minimum number of threads per chunk in kernels with strided loops, since these threads access adjacent elements, and
-# in kernels with private copies of arrays, since the threads of a chunk share these copies. If there are fewer threads
-# per core, a chunk contains the blocks of one core.
+# Minimum number of threads per chunk, if there are enough: in kernels with strided loops, whose threads run each
+# iteration together, on adjacent elements; and in kernels with private copies of arrays, which a chunk's threads share.
 IN_STEP = 1 << 15
 ON_COPY = 1 << 13
 

@@ -67,15 +67,29 @@ def external_addresses(symbols: Sequence[str]) -> dict[str, int]:
 class HostFunction:
     """A kernel that has been loaded for execution on the CPU.
 
-    `call` is the entry function, which keeps the code of the kernel alive.
-
-    `cost` is the approximate number of instructions per element. Chunks of the outermost loop begin at multiples of
-    `grain`. `spans` maps operand numbers to the elements that one iteration of the outermost loop reads, in the format
-    of `codegen.passes.find_spans`. A `strided` kernel has grid-stride loops, which process all elements with any number
-    of threads. In a kernel with `loops`, a few threads may take long, and the order of the blocks does not matter. In a
-    kernel with `private` copies of arrays, each call to the entry function creates the copies. `sites` describes the
-    synchronization points of a user-written kernel, `schedule` the launch of a GPU schedule. `trace` is the number of
-    words per event of an instrumented kernel, and `traced` describes its instrumented sites.
+    Attributes
+    ----------
+    call : callable
+        The entry function, which keeps the code of the kernel alive.
+    grain : int
+        Chunks of the outermost loop begin at multiples of this number.
+    spans : dict
+        The elements of operands that one iteration of the outermost loop reads, as `codegen.passes.find_spans` returns
+        them.
+    cost : int
+        The approximate number of instructions per element.
+    schedule : BlockSchedule
+        The launch of a GPU schedule.
+    sites : tuple of str
+        Descriptions of the synchronization points of a user-written kernel.
+    strided : bool
+        Whether the kernel has grid-stride loops, which process all elements with any number of threads.
+    loops : bool
+        Whether the kernel has loops, so that few threads may take long, and the order of the blocks does not matter.
+    private : bool
+        Whether each call to the entry function creates private copies of arrays.
+    trace, traced
+        For an instrumented kernel, the number of words per event, and descriptions of the instrumented sites.
     """
 
     def __init__(self, call: Callable[[int, int, int], None], address: int, code: ObjectCode) -> None:

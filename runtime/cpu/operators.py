@@ -28,10 +28,10 @@ from weft.runtime.cpu.native import (
 from weft.runtime.llvm_files import read_llvm
 
 _NAME, _TABLE_NAME = "weft_operator", "weft_operators"
-_ON_STACK = 10  # number of call arguments that fit on the stack
+_ON_STACK = 10  # a call with fewer arguments, including the called object, passes them on the stack
 # Words shared by all operators: the class; the functions of Python's C API below, whose names in `operators.ll` are the
 # keys; the function that deletes an item. Each operator has four more words: its function and the object to which it is
-# bound, and the same for its reflected form.
+# bound, and the same for its reflected form. (For ``__call__``, the third word is the object for keyword arguments.)
 _FUNCTIONS = {
     "IS_SUBTYPE": "PyType_IsSubtype",
     "VECTORCALL": "PyObject_Vectorcall",
