@@ -34,7 +34,7 @@ CUDA_TRIPLE = "nvptx64-nvidia-cuda"
 class Target:
     """A target of code generation: a machine and its features.
 
-    The target is part of every cache key.
+    The target is part of the cache key of each kernel.
 
     Attributes
     ----------

@@ -281,7 +281,7 @@ def key_material(target: Any, text: str) -> bytes:
 def source_digest(folder: str | os.PathLike[str]) -> str:
     """Return a digest of the contents of the Python and LLVM files in a folder and its subfolders.
 
-    The digest is stored on disk under the names, sizes and modification times of the files. Python also uses sizes and
+    The digest is stored on disk under the paths, sizes and modification times of the files. Python also uses sizes and
     modification times to find out whether byte code is up to date. Reading all files would take ten times as long.
     """
     files: list[tuple[str, int, int]] = []

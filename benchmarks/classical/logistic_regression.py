@@ -1,4 +1,4 @@
-"""Logistic regression with a penalty, by Newton's method and by stochastic gradient descent with Adam."""
+"""Logistic regression with an L2 penalty, by Newton's method and by stochastic gradient descent with Adam."""
 
 import numpy as np
 

@@ -76,7 +76,10 @@ class ThreadWriter(Copier):
         return self.number(x) if isinstance(x, int) else x
 
     def compute(self, name: str, x: Value | int, y: Value | int) -> Value:
-        """Emit a scalar operation on two indices, or evaluate it now if both are constants, and return the result."""
+        """Return the result of a scalar operation on two indices.
+
+        Some operations are evaluated immediately if both indices are constants. Others are emitted.
+        """
         x, y = self.value(x), self.value(y)
         if x in self.constants and y in self.constants and name in _EVALUATED:
             return self.number(int(getattr(np, name)(self.constants[x], self.constants[y])))

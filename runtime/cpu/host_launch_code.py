@@ -1,8 +1,8 @@
 """The native function that runs the kernels of a plan on the CPU, and the layout of its launch records.
 
-In: the words of a record, a table of buffers, and the thread pool. Out: the kernels, run one after the other.
-Invariant: all operations that can raise an exception come before the first kernel. Records are only read, so several
-threads can use the same record. The GIL is released if the kernels take longer than acquiring it again.
+In: the words of a record, a table of buffers, and the thread pool. Out: the completed kernels, which run one after the
+other. Invariant: all operations that can raise an exception come before the first kernel. Records are only read, so
+several threads can use the same record. The GIL is released if the kernels take longer than acquiring it again.
 """
 
 from __future__ import annotations

@@ -2,7 +2,7 @@
 
 In: kernels whose loops were mapped to a GPU's threads, compiled for this machine. Out: the results of a GPU, block by
 block. Memory and launches of user-written kernels are those of the CPU device. Invariant: a launch has the same grid as
-on a GPU. All bits of shared memory are 1, which is NaN for floats, at the start of each block.
+on a GPU. At the start of each block, all bits of shared memory are 1, so that floats are NaN.
 """
 
 from __future__ import annotations

@@ -1,8 +1,8 @@
 """Direct copies of memory between two GPUs.
 
 In: the drivers and stream orders of two devices. Out: a copy, ordered in both devices' streams. Invariant: the copy
-follows all earlier work of the source device. Later work of the source device does not overwrite memory that is being
-copied, and no host thread waits. GPUs that can access each other's memory copy directly.
+follows the earlier work in the calling thread's streams of both devices. Later work in these streams follows the copy,
+and no host thread waits. GPUs that can access each other's memory copy directly.
 """
 
 from __future__ import annotations

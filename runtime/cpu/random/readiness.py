@@ -1,7 +1,7 @@
 """Rules that decide when the native code of random draws is compiled and loaded.
 
-In: functions that obtain and check code. Out: the code, once enough elements were drawn. Invariant: code is used only
-if it passed its check.
+In: functions that obtain and check code. Out: the code, once it is on disk or enough elements have been drawn.
+Invariant: code is used only if it passed its check.
 """
 
 from __future__ import annotations
