@@ -1,6 +1,6 @@
 """Ten fused programs on weft and its peers: NumPy, numexpr, Numba, JAX and torch.compile.
 
-Peers that are not installed are left out.
+On a GPU, the peers are those of `benchmarks.gpu_peers`. Peers that are not installed are left out.
 
 Results are first compared with those of a computation in float64. A peer with wrong results is reported and not timed.
 Then weft and all peers are timed alternately, in turns, so that other load on the machine affects all of them equally.

@@ -1,7 +1,7 @@
 """The programs of the documentation's gallery, at sizes at which weft should be faster than NumPy.
 
 Each program is a file with a function ``main(size)``, in `benchmarks.classical` or in ``docs/gallery``. Each side runs
-in a separate process, on one core. The measured time is processor time, which depends little on other work on the
+in a separate process, with one thread. The measured time is processor time, which depends little on other work on the
 machine.
 """
 

@@ -27,8 +27,8 @@ class Buffer:
     ----------
     device : Device
     address : int
-        The start address, a multiple of 64 on the host and of 256 on a GPU. It is readable even if `nbytes` is 0, since
-        a load before an empty loop is executed. On the null device it is 0.
+        The start address. In memory from the device's pool, it is a multiple of 64 on the host and of 256 on a GPU, and
+        is readable even if `nbytes` is 0, since a load before an empty loop is executed. On the null device it is 0.
     nbytes : int
     unwritten : None, True or bytearray
         The bytes that are not written yet, if the sanitizer tracks them. None: no bytes; True: all bytes; a bytearray:

@@ -33,10 +33,11 @@ class ObjectCode:
     symbols : tuple of str
         External symbols to which host code refers. Each is checked before linking.
     launch : dict
-        The launch parameters, as plain JSON data. CPU: ``{"scheme": "chunks", "parallel": bool,
-        "spans": [[operand, distance, length], ...]}``.
+        The launch parameters, as plain JSON data. Fused kernels on the CPU: ``{"scheme": "chunks", "parallel": bool,
+        "grain": int, "cost": int, "spans": [[operand, distance, length], ...]}`` (see `HostFunction`).
         GPU, and GPU schedules on the CPU: ``{"scheme": "elements"|"rows"|..., "block": threads, "per_block": items of
-        the launch domain per block, "most_blocks": maximum number of blocks, or 0 if every block has to run}``.
+        the launch domain per block, "most_blocks": maximum number of blocks, or 0 if every block has to run}``, and
+        optionally ``row_limits`` and ``column_lanes`` (see `BlockSchedule`).
         Instrumented kernels also have ``{"trace": words per event, "traced": [description of each site]}``.
     """
 

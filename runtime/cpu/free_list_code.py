@@ -40,7 +40,7 @@ TAKES = ("PyObject_Init", "PyObject_GC_Track", "PyList_SetItem", "Py_IncRef")
 
 @cache
 def keep_text(free_list: int) -> str:
-    """Return the LLVM text of ``void keep(buffer)``, which puts a deleted buffer on its free list.
+    """Return the LLVM text of ``void keep(buffer)``, which puts a deleted buffer on its free list or destroys it.
 
     A buffer stores its free list at offset `free_list`.
     """

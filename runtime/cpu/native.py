@@ -376,11 +376,11 @@ class Text:
         return "\n".join(self.lines)
 
     def do(self, line: str) -> None:
-        """Append an instruction without a result."""
+        """Append an instruction. The line names the result, if there is one."""
         self.lines.append(f"  {line}")
 
     def new(self, line: str) -> str:
-        """Append an instruction, and return the name of the result."""
+        """Append an instruction, and return a new name, which stands for its result."""
         self._count += 1
         self.lines.append(f"  %t{self._count} = {line}")
         return f"%t{self._count}"

@@ -28,7 +28,8 @@ from weft.runtime.errors import CudaError, OutOfMemoryError, WeftError
 
 KEPT_BYTES = 4 << 30  # limit on the bytes of free blocks; the rest is returned to the driver's pool
 # After a copy has overtaken the device's own stream, positions in this stream are recorded for this number of returned
-# blocks. Recording a position costs more than launching a kernel, and only the next copies use the position.
+# blocks of at least `ASIDE` bytes. Recording a position costs more than launching a kernel, and only the next copies
+# use the position.
 RECORDED = 64
 SMALL = 1 << 20
 LARGE_STEP = 2 << 20  # the driver's own granularity

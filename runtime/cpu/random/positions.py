@@ -19,7 +19,7 @@ from weft.runtime.cpu.random.random_streams import take_stream
 _WORD = (1 << 64) - 1
 # Number of steps between the far entries of `position_tables`, which are for fewer than ``STRIDE ** 2`` steps.
 STRIDE = 1 << 14
-MOST_REJECTED = 8  # number of words that kernels can skip
+MOST_REJECTED = 8  # maximum number of words that kernels can skip
 
 
 class Position(NamedTuple):
