@@ -22,7 +22,7 @@ PATIENCE = 1.0
 
 
 class LaunchNote(NamedTuple):
-    """A description of a kernel launch for the listeners.
+    """A description of a launch for the listeners: of a kernel, or of other work, such as a copy.
 
     Attributes
     ----------
@@ -68,7 +68,7 @@ class Listener(Protocol):
     """Protocol of listeners that are notified of launches and compilations."""
 
     def launch(self, device: Any, note: LaunchNote, start: Callable[[], None]) -> None:
-        """Call `start`, which launches the kernel, and possibly measure the time."""
+        """Call `start`, which launches the kernel or other work, and possibly measure the time."""
 
     def built(self, note: BuildNote) -> None:
         """Receive the description of a finished compilation, or of compiled code that was loaded."""
@@ -99,7 +99,7 @@ def kernel_number(digest: str) -> int:
 
 
 def launch_heard(device: Any, note: LaunchNote, start: Callable[[], None]) -> None:
-    """Launch a kernel through the active listeners, each of which calls the next."""
+    """Call `start` through the active listeners, each of which calls the next."""
     for listener in reversed(Listening.listeners):
         start = partial(listener.launch, device, note, start)
     start()

@@ -40,8 +40,8 @@ def can_start() -> bool:
 def _spawn(module: str, requests: int, answers: int) -> int:
     """Start a Python process that runs the ``main`` function of a module, and return its process group.
 
-    `requests` and `answers` are the file descriptors for its standard input and output. Raises OSError if the process
-    cannot be started.
+    `requests` and `answers` are the file descriptors for its standard input and output. Raises OSError if the shell
+    that starts the process cannot be run.
     """
     root = os.path.dirname(os.path.dirname(os.path.dirname(os.path.abspath(__file__))))
     code = _START.format(root=root, paths=[os.path.abspath(path) for path in sys.path], module=module)

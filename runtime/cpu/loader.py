@@ -79,7 +79,7 @@ class HostFunction:
     cost : int
         The approximate number of instructions per element.
     schedule : BlockSchedule
-        The launch of a GPU schedule.
+        The block schedule of a fused kernel with a GPU schedule. For other kernels, `NO_SCHEDULE`.
     sites : tuple of str
         Descriptions of the synchronization points of a user-written kernel.
     strided : bool

@@ -252,7 +252,7 @@ class Builtin:
     Parameters
     ----------
     entry, text : str
-        The name of the function and its LLVM text, which begins with `Text.begin_builtin`.
+        The name of the function, and its LLVM text, which `Text.begin_builtin` has begun.
     words : sequence of int
         The values of the words that `Text.begin_builtin` has named, in the same order.
     objects : sequence

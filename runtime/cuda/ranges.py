@@ -25,7 +25,7 @@ class Ranges:
         self._nvtx: Any = nvtx
 
     def launch(self, device: Any, note: LaunchNote, start: Callable[[], None]) -> None:
-        """Launch a kernel inside an NVTX range."""
+        """Call `start` inside an NVTX range."""
         location = f" ({note.location})" if note.location else ""
         self._nvtx.push_range(f"{note.name}{location}", domain="weft")
         try:
