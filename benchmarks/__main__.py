@@ -63,7 +63,7 @@ from benchmarks.more_programs import MORE
 from benchmarks.reports import write
 from weft.runtime import probe
 
-# Suites that measure single figures.
+# Suites whose functions return the results as text by name.
 FIGURES: dict[str, tuple[Callable[[], dict[str, str]], ...]] = {
     "compile": (compile.measure,),
     "kernels": (kernels.measure, explicit.measure),

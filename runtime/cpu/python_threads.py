@@ -127,8 +127,8 @@ def run_calls(calls: Sequence[Callable[[], object]], threads: int) -> None:
 def divide_axis(length: int, nbytes: int, threads: int) -> list[slice]:
     """Divide an axis of an array of `nbytes` bytes into blocks, and return one slice per block.
 
-    There are four blocks per thread, or fewer if the blocks would otherwise have less than `BLOCK_BYTES` bytes. For a
-    single thread, there is one block.
+    There are four blocks per thread, or fewer if the blocks would otherwise have less than `BLOCK_BYTES` bytes or no
+    elements. For a single thread, there is one block.
     """
     parts = min(4 * threads, nbytes // BLOCK_BYTES, length) if threads > 1 else 1
     if parts < 2:

@@ -28,7 +28,7 @@ class Draw(NamedTuple):
     """A request for random numbers: the method, shape, scale, location, dtype and parameters.
 
     A draw of integers returns integers from `loc` to ``loc + scale``, inclusive. `parameters` are those of a
-    function of the standard numbers, such as the shape of a Weibull distribution.
+    `Transform`, such as the shape of a Weibull distribution.
     """
 
     method: str
