@@ -125,7 +125,7 @@ def take_integers(generator: Any, name: str, count: int, most: int, loc: int) ->
 def _rejected_words(engine: Engine, begin: State, stream: np.ndarray, method: Drawing, threshold: int) -> list[int]:
     """Return the positions of the words that a draw of bounded integers rejects.
 
-    The records in the index of `stream` show which blocks contain rejected words. Only these blocks are generated
+    The records in the index of `stream` show which blocks may contain rejected words. Only these blocks are generated
     again.
     """
     size, limit = np.uint64(int(stream[4]) + 1), np.uint64(threshold)
