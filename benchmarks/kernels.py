@@ -1,7 +1,7 @@
-"""Explicit kernels: times of warm launches on the CPU device, and of compilation to PTX.
+"""Times of explicit kernels: warm launches on the CPU device, and compilation to PTX.
 
-Times are medians over the turns. If numba-cuda is installed, its simulator and weft alternately run the same kernels on
-fewer elements, since the simulator runs only about 10,000 threads per second.
+Times are medians, except those of first launches. If Numba is installed, its CUDA simulator and weft also run the same
+kernels alternately on few elements, since the simulator runs only about 10,000 threads per second.
 """
 
 from __future__ import annotations
@@ -60,13 +60,13 @@ def milliseconds(function: Callable[[], Any]) -> float:
 
 
 def median(function: Callable[[], Any], turns: int = TURNS) -> float:
-    """Return the median time of a call in milliseconds, not counting a first call."""
+    """Return the median time of `turns` calls in milliseconds, after one call that is not timed."""
     function()
     return statistics.median(milliseconds(function) for _ in range(turns))
 
 
 def launches() -> dict[str, str]:
-    """Measure warm launches of kernels, and NumPy's times for the same results."""
+    """Measure launches of kernels, and NumPy's times for an addition and a sum of the same arrays."""
     source = np.random.default_rng(0)
     x, y = (source.random(ELEMENTS, dtype=np.float32) for _ in range(2))
     d_x, d_y, d_out = cuda.to_device(x), cuda.to_device(y), cuda.device_array_like(x)
@@ -96,7 +96,8 @@ def launches() -> dict[str, str]:
     return results
 
 
-# The first compilation to PTX after `import weft`, then others for types that no cache contains.
+# A program that measures the first compilation to PTX after `import weft`, and compilations for further types, which no
+# cache contains.
 _COMPILES = """
 import statistics, time
 import weft
@@ -118,7 +119,7 @@ others = ("float64", "int32", "int64", "uint32", "uint64", "int16", "uint16", "i
 print(first, statistics.median([milliseconds(name) for name in others]))
 """
 
-# The same kernels, run alternately by numba-cuda's simulator and by weft.
+# A program that runs the same kernels alternately in Numba's CUDA simulator and on weft.
 _SIMULATED = """
 import statistics, sys, time
 import numpy as np
@@ -171,14 +172,14 @@ def _child(code: str, *arguments: str, **environment: str) -> list[list[float]]:
 
 
 def compiles(processes: int = 5) -> dict[str, str]:
-    """Measure compilation to PTX in new processes that have no disk cache."""
+    """Measure compilation to PTX in new processes without a disk cache. The first process is not counted."""
     figures = [_child(_COMPILES)[0] for _ in range(processes + 1)][1:]
     first, warm = (statistics.median(f[k] for f in figures) for k in (0, 1))
     return {"compile of a vector add to PTX": f"{first:.1f} ms first, {warm:.1f} ms warm (new types each time)"}
 
 
 def simulator() -> dict[str, str]:
-    """Measure kernels on a few elements, in numba-cuda's simulator and on weft.
+    """Measure kernels on few elements, in Numba's CUDA simulator and on weft.
 
     Return an empty dict if Numba is not installed.
     """

@@ -76,7 +76,7 @@ def _torch_add() -> tuple[Callable[[], Any], Callable[[], Any]]:
 
 
 def measure() -> dict[str, str]:
-    """Time all kinds of launches alternately, and return the median microseconds per call by kind."""
+    """Time all kinds of launches alternately, and return the median host time per call as text, by kind."""
     makers: dict[str, Callable[[], tuple[Callable[[], Any], Callable[[], Any]]]] = {
         "explicit kernel of three arrays": _weft_kernel,
         "plan of one kernel": lambda: _weft_plan(1),

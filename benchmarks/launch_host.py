@@ -30,7 +30,7 @@ OUTPUTS = (1, 4, 64)  # numbers of results of a plan
 
 
 def measure() -> dict[str, str]:
-    """Return all measurements with their units, or an empty dict if this machine cannot make them."""
+    """Return all measurements with their units, or an empty dict if this machine does not support them or they fail."""
     if find_spec("cuda") is None or sys.platform != "linux" or platform.machine() not in ("x86_64", "aarch64"):
         return {}
     command = [sys.executable, "-m", "benchmarks.launch_host"]
@@ -65,7 +65,7 @@ def run() -> dict[str, float]:
 def _plain(driver: Any) -> dict[str, Callable[[], Any]]:
     """Return functions that launch a kernel of three arguments through ctypes and through cuda.bindings.
 
-    A further function does nothing.
+    One more function does nothing, so that its time is the cost of a call in Python.
     """
     from cuda.bindings import driver as table
 

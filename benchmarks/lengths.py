@@ -16,7 +16,7 @@ import weft as wf
 
 
 def triangular(xp: Any, a: Any, b: Any) -> Any:
-    """Solve a triangular system by forward substitution."""
+    """Solve a lower triangular system by forward substitution."""
     x = xp.zeros(len(b))
     for i in range(len(b)):
         x[i] = (b[i] - a[i, :i] @ x[:i]) / a[i, i]
@@ -68,7 +68,7 @@ def durbin(xp: Any, a: Any, b: Any) -> Any:
 
 
 def gram_schmidt(xp: Any, a: Any, b: Any) -> Any:
-    """Orthogonalize columns by the Gram-Schmidt process."""
+    """Orthonormalize columns by the modified Gram-Schmidt process."""
     q = xp.zeros(a.shape)
     for k in range(len(b)):
         q[:, k] = a[:, k] / xp.sqrt(xp.dot(a[:, k], a[:, k]))
@@ -88,7 +88,7 @@ PROGRAMS: dict[Callable[[Any, Any, Any], Any], tuple[int, int]] = {
 
 
 def _run(program: Callable[[Any, Any, Any], Any], xp: Any, n: int) -> tuple[float, np.ndarray]:
-    """Run a program at size `n`, and return the seconds and the result."""
+    """Run a program at size `n`, and return its time in seconds and its result."""
     a = np.random.default_rng(0).random((n, n)) * 0.1
     inputs = xp.asarray(a @ a.T + n * np.eye(n)), xp.asarray(0.3 / np.arange(1.0, n + 1))
     begin = time.perf_counter()
@@ -97,7 +97,7 @@ def _run(program: Callable[[Any, Any, Any], Any], xp: Any, n: int) -> tuple[floa
 
 
 def measure() -> dict[str, str]:
-    """Return the times of each program as text, by name."""
+    """Return the times and the numbers of plans of each program as text, by name and size."""
     results: dict[str, str] = {}
     for program, (small, large) in PROGRAMS.items():
         wf.reset_statistics()

@@ -1,6 +1,6 @@
-"""The ten fused programs for Numba, as `prange` loops with strict floating-point semantics.
+"""The ten programs of the fused suite for Numba, as `prange` loops with strict floating-point semantics.
 
-This module needs Numba. Each function has the name, the inputs and the results of its program.
+This module needs Numba. Each public function has the name, the inputs and the results of a program.
 """
 
 from __future__ import annotations

@@ -1,8 +1,6 @@
 """Additional programs for the fused suite.
 
-In these programs, indices depend on the data, or a library does most of the work.
-
-Inputs and outputs are as in `benchmarks.programs`. The programs run with ``--more``, and always on a GPU.
+Inputs and outputs are as in `benchmarks.programs`. The programs run if ``--more`` is given or the device is a GPU.
 """
 
 from __future__ import annotations
@@ -43,7 +41,7 @@ def _jax_histogram(xp: Any, x: Any) -> Any:
 
 
 def k_means_step(xp: Any, points: Any, centres: Any) -> Any:
-    """Return the mean of the points nearest to each center: one step of k-means."""
+    """Return, for each centre, the mean of the points that are nearest to it: one step of k-means."""
     d = points[:, None, :] - centres[None, :, :]
     label = (d * d).sum(axis=2).argmin(axis=1)
     member = label[:, None] == xp.arange(CENTRES)[None, :]

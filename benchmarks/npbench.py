@@ -1,7 +1,7 @@
 """NPBench: its unmodified programs on weft, compared with NumPy and with NPBench's ports to Numba and JAX.
 
 The programs come from a checkout of spcl/npbench, which is not part of this project. Weft runs the files written for
-NumPy, unmodified. Each program runs on each side in a separate process (`benchmarks.processes`).
+NumPy, unmodified. Each implementation of a program runs in a separate process (`benchmarks.processes`).
 """
 
 from __future__ import annotations
@@ -45,7 +45,7 @@ def description(folder: Path, name: str) -> dict[str, Any]:
 
 
 def program_path(folder: Path, info: Mapping[str, Any], ending: str = "") -> Path:
-    """Return the path of a version of a program, given the ending of the file's name.
+    """Return the path of a version of a program. `ending` is the end of the file name, such as "numba_np".
 
     Without an ending, return the path of the file that creates the inputs.
     """
@@ -112,8 +112,9 @@ def growing(info: Mapping[str, Any]) -> bool:
 def compare_port(info: Mapping[str, Any], ours: Mapping[str, np.ndarray], theirs: Mapping[str, np.ndarray]) -> str:
     """Compare results with NumPy's by NPBench's rules. Return a description of the difference, or "" if they agree.
 
-    The values that a port returns are compared first with those that NumPy's version returns, and then with the arrays
-    that it overwrites.
+    The lists that are compared, element by element, contain the returned values followed by the arrays that NPBench
+    names as outputs. A port may thus return an array that NumPy's version overwrites. Elements without a counterpart in
+    the other list are ignored.
     """
     outputs = [f"array {name}" for name in info["output_args"]]
     expected = [theirs[name] for name in (*(n for n in theirs if n.startswith("result")), *outputs)]
@@ -144,7 +145,7 @@ def installed_ports(folder: Path, info: Mapping[str, Any], wanted: list[str] | N
 
 
 def totals(outcomes: Sequence[Outcome]) -> dict[str, Any]:
-    """Return the number and names of the programs that are slower than this suite's limit."""
+    """Return the number, names and ratios of the programs whose ratio is below `SLOWEST`."""
     slow = {o.program: ratio for o in outcomes if (ratio := o.ratio()) is not None and ratio < SLOWEST}
     named = ", ".join(f"{name} {slow[name]:.2f}" for name in sorted(slow, key=slow.__getitem__))
     return {f"warm, below {SLOWEST} of NumPy's speed": f"{len(slow)}{': ' if slow else ''}{named}"}

@@ -1,7 +1,7 @@
 """The single operations of the sweep, with their names, computations and operands.
 
-An operation takes the namespace (NumPy or weft), two arrays of the same shape, layout and dtype, and `Extra`: indices,
-masks and a threshold in the range of the values.
+An operation takes the namespace (NumPy or weft), two arrays of the same shape, layout and dtype, and an `Extra` with
+further arguments.
 """
 
 from __future__ import annotations
@@ -28,7 +28,7 @@ class Extra:
     rows: Any  # indices along the first axis
     flat: Any  # indices of elements
     chosen: Any  # a mask
-    zeros: Any  # of the operands' layout and dtype
+    zeros: Any  # zeros with the operands' shape, layout and dtype
 
 
 Operation = Callable[[Any, Any, Any, Extra], Any]
@@ -160,7 +160,7 @@ class Case:
 def cases(elements: int = ELEMENTS) -> Iterator[Case]:
     """Yield, for each operation, cases with every shape, with every layout and with every dtype.
 
-    Random combinations of shape, layout and dtype follow.
+    After these, yield cases with random combinations of shape, layout and dtype for the operation.
     """
     known = list(shapes(elements))
     for k, operation in enumerate(OPERATIONS):
@@ -174,7 +174,7 @@ def cases(elements: int = ELEMENTS) -> Iterator[Case]:
 
 
 def base_shape(layout: str, shape: tuple[int, ...]) -> tuple[int, ...]:
-    """Return the shape of the base array for a view from `lay_out` with the given layout and shape."""
+    """Return the shape that a base array needs so that `lay_out` returns a view of the given shape."""
     match layout:
         case "transposed":
             return shape[::-1]
@@ -187,7 +187,7 @@ def base_shape(layout: str, shape: tuple[int, ...]) -> tuple[int, ...]:
 
 
 def lay_out(xp: Any, base: Any, layout: str, shape: tuple[int, ...]) -> Any:
-    """Return a view of a base array with the given layout and shape."""
+    """Return a view of `base` that has the given layout and shape, or `base` itself for the layout "C"."""
     match layout:
         case "transposed":
             return base.T
@@ -204,9 +204,8 @@ def lay_out(xp: Any, base: Any, layout: str, shape: tuple[int, ...]) -> Any:
 def values(dtype: str, shape: tuple[int, ...], source: np.random.Generator, mostly: bool) -> np.ndarray:
     """Return random values for an operand.
 
-    Integers are from 1 to 99, floats from 0.5 to 50, and most booleans are equal to `mostly`.
-
-    Only the middle third of each axis contains other booleans, so that a search from either end does not stop early.
+    Integers are from 1 to 99. Floats, and the real and imaginary parts of complex numbers, are from 0.5 to 50. Booleans
+    are equal to `mostly` outside the middle third of each axis, so that a search from either end does not stop early.
     """
     kind = np.dtype(dtype).kind
     if kind == "b":
@@ -221,7 +220,7 @@ def values(dtype: str, shape: tuple[int, ...], source: np.random.Generator, most
 
 
 def operands(xp: Any, case: Case, elements: int) -> tuple[Any, Any, Extra]:
-    """Return a case's operands and further arguments, as NumPy or weft arrays."""
+    """Return the two arrays and the further arguments of a case. Their arrays are arrays of `xp`, NumPy or weft."""
     source = np.random.default_rng(7)
     shape = shapes(elements)[case.shape]
     below = base_shape(case.layout, shape)

@@ -1,6 +1,7 @@
-"""Overhead of lazy evaluation: recording, cached plans, long chains, and loops without evaluation.
+"""Overhead of lazy evaluation: recording, small operations with cached plans, long chains, and in-place loops.
 
-Weft and NumPy are timed alternately in the same run. Figures are medians over the turns.
+Weft and NumPy are timed alternately in the same process, and the figures are medians over the turns. Chains of 50,000
+and more operations and the 20,000 in-place steps are measured once, only on weft.
 """
 
 from __future__ import annotations
@@ -58,7 +59,7 @@ def _heat(u: Any) -> None:
 class _Steps:
     """Small steps of work as they occur in loops, on NumPy arrays or weft arrays.
 
-    Each call evaluates its results.
+    Each method except `write` evaluates its results, or reads a value that depends on them.
     """
 
     def __init__(self, xp: Any, done: Callable[..., Any]) -> None:
@@ -136,7 +137,7 @@ class _Steps:
             raise ArithmeticError
 
     def nearest(self) -> None:
-        """Find which of twelve points is nearest to a given one of them, and read its index."""
+        """Compute the distances of twelve points from one of them, and read the index of the smallest distance."""
         self.count += 1
         distances = ((self.points - self.points[self.count % 12]) ** 2).sum(axis=1)
         int(distances.argmin())

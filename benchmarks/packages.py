@@ -1,7 +1,7 @@
 """Tutorial programs of packages that use NumPy arrays, on weft and on NumPy.
 
 The programs are in `tests.clients.packages`, one per file, with a function ``main()`` that prints its results. The
-printed texts are compared. Each program runs on each side in a separate process (`benchmarks.processes`).
+printed texts are compared. Each program runs with NumPy and with weft in separate processes (`benchmarks.processes`).
 """
 
 from __future__ import annotations
@@ -59,14 +59,17 @@ def load(spec: Mapping[str, Any]) -> Subject:
 
 
 def differs(side: str, theirs: Mapping[str, np.ndarray], ours: Mapping[str, np.ndarray]) -> str:
-    """Return the first line of output that differs from NumPy's, or "" if the outputs are equal."""
+    """Return a description of the first line that differs from NumPy's output, or "" if there is none.
+
+    Lines after the end of NumPy's output are not compared.
+    """
     expected, found = (str(results["printed"]).splitlines() for results in (theirs, ours))
     pairs = zip_longest(found, expected, fillvalue="")
     return next((f"{x!r} instead of {y!r}" for x, y in pairs if x != y), "")
 
 
 def totals(outcomes: Sequence[Outcome]) -> dict[str, Any]:
-    """Return the number of programs that are slower than this suite's limit."""
+    """Return the number of programs whose ratio is below `SLOWEST`."""
     ratios = [ratio for o in outcomes if (ratio := o.ratio()) is not None]
     return {f"below {SLOWEST} of NumPy's speed": sum(ratio < SLOWEST for ratio in ratios)}
 

@@ -1,7 +1,8 @@
-"""weft and its peers on the CPU, each with its own arrays and its own way to wait for a result.
+"""Weft and its *peers*: the libraries that it is compared with, here on the CPU.
 
-In: a program and NumPy inputs. Out: a function without arguments that runs the program and waits for the results. A
-peer is imported only when it is used, after `limit_threads`, since most libraries read the number of threads only once.
+Each library has a function that prepares a program: given the program and NumPy inputs, it returns a function without
+arguments that runs the program and waits for the results. Peers other than NumPy are imported only when they are used,
+after `limit_threads`, since most libraries read the number of threads only once.
 """
 
 from __future__ import annotations
@@ -26,14 +27,14 @@ COPIED_ON_DEVICE = 1 << 29  # bytes: more than a GPU's caches hold
 class Peer:
     """A library to compare with weft, or weft itself.
 
-    It has a name, a module that must be installed, and a function that prepares a program. The prepared program is a
-    function without arguments, of type `Call`.
+    A peer has a name, a module that must be installed ("" for none), and a function that prepares a program. The
+    prepared program is a function without arguments, of type `Call`.
     """
 
     name: str
     module: str
     prepare: Callable[[Program, Arrays], Call]
-    timer: Callable[[], Timer] | None = None  # uses the GPU's own clock
+    timer: Callable[[], Timer] | None = None  # creates a timer that uses the GPU's clock
 
 
 class Timer(Protocol):
@@ -91,7 +92,7 @@ def with_numexpr(program: Program, inputs: Arrays) -> Call:
 
 
 def with_numba(program: Program, inputs: Arrays) -> Call:
-    """Return a function that runs the program with Numba, in `prange` loops."""
+    """Return a function that runs the program's own version for Numba, or the loops of `benchmarks.loops`."""
     from benchmarks import loops
 
     written = program.forms.get("numba")
@@ -148,7 +149,7 @@ class WeftTimer:
         self._before.record()
 
     def stop(self) -> float:
-        """Record the end of the work, and return its time in milliseconds."""
+        """Record the end of the work, wait for it, and return its time in milliseconds."""
         self._after.record()
         self._after.synchronize()
         return self._after.elapsed(self._before)
@@ -170,7 +171,7 @@ def installed(device: str = "cpu") -> tuple[Peer, ...]:
 def device_copy() -> tuple[Call, int] | None:
     """Return a function that copies memory on the GPU, and the number of bytes copied.
 
-    Return None for other devices.
+    Return None if weft's default device is not a GPU.
     """
     device = wf.default_device()
     if not device.name.startswith("cuda"):

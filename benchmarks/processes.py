@@ -1,13 +1,14 @@
 """Measurement of programs in separate processes: first and repeated calls with NumPy, weft and ports.
 
-A *side* is one of these implementations. In a *turn*, every side is called.
+A *port* is a version of the program for another library. NumPy, weft and each port are *sides* of the comparison. In a
+*turn*, every side is called.
 
-First calls are measured with NumPy, with weft and an empty cache folder, with weft and the cache that this call has
-filled, and with each port. Each of them runs in a new process. Repeated calls in these processes are then timed
-alternately, one at a time, so that other load affects all of them equally. A call before the timed calls of a turn
-brings the process's memory back: during the turns of the other sides, its data leaves the caches, and some virtual
-machines drop its page tables (calls after such a pause took 10 to 20 ms longer, with NumPy too). Results of all
-first calls and of weft's last call are compared with NumPy's.
+First calls are measured with NumPy, with weft and an empty cache folder, with weft and the cache that the previous
+process has filled, and with each port. Each of them runs in a new process. Repeated calls in these processes are then
+timed alternately, so that other load affects all of them equally. A call before the timed calls of a turn brings the
+process's memory back: during the turns of the other sides, its data leaves the caches, and some virtual machines drop
+its page tables (calls after such a pause took 10 to 20 ms longer, with NumPy too). Results of all first calls and of
+weft's last call are compared with NumPy's.
 """
 
 from __future__ import annotations
@@ -27,8 +28,8 @@ import numpy as np
 from benchmarks.worker import Worker, WorkerError
 
 NUMPY, WEFT, EMPTY_CACHE = "NumPy", "weft", "weft, empty cache"
-FILLED = 0.02  # minimum seconds of a turn, which consists of repeated calls
-MOST_TIMES = 50
+FILLED = 0.02  # approximate seconds of the repeated calls of a side in a turn
+MOST_TIMES = 50  # maximum number of these calls
 PAUSE = 0.15  # before a turn, so that other threads go to sleep (OpenBLAS's threads spin for 0.1 s, one per core)
 FILLING_CALLS = 3  # number of calls by which a process fills the cache for the next process
 FIRST_CALLS = 3  # minimum number of weft's calls in the second process before the turns
@@ -74,12 +75,12 @@ class Outcome:
     calls : list of dict
         Weft's calls with a filled cache until it is warm: seconds, and counts of plans and compilations.
     turns : dict
-        Seconds of a repeated call, turn by turn.
+        Mean seconds of a repeated call in each turn, by side.
     kernel_share : float or None
         Fraction of the time of a warm call of weft, under its profiler, that is spent in kernels. Matrix products and
         other library calls do not count as kernels.
     problems : dict
-        The reason why a side was left out or is wrong, by side.
+        The reason why a side was left out or is wrong, by side. The key "profile" is for an error of `kernel_share`.
     """
 
     program: str
@@ -98,7 +99,10 @@ class Outcome:
         return statistics.median(self.turns[side]) if side in self.turns else None
 
     def ratio(self, side: str = WEFT) -> float | None:
-        """Return NumPy's time divided by an implementation's time, as the median over all turns."""
+        """Return NumPy's time divided by an implementation's time, as the median over all turns.
+
+        Return None if one of them has no times.
+        """
         if NUMPY not in self.turns or side not in self.turns:
             return None
         pairs = zip(self.turns[NUMPY], self.turns[side], strict=True)
@@ -137,7 +141,10 @@ class Sides:
         self.check(name, "first.npz")
 
     def check(self, name: str, file: str) -> None:
-        """Compare an implementation's saved results with NumPy's, and stop measuring it if they differ."""
+        """Compare an implementation's saved results with NumPy's, and stop measuring it if they differ.
+
+        If `name` is NumPy, its results become the expected results.
+        """
         with np.load(self.folder / file) as saved:
             found = dict(saved)
         if name == NUMPY:
@@ -146,7 +153,7 @@ class Sides:
             self.leave(name, f"wrong: {text}")
 
     def leave(self, name: str, problem: str) -> None:
-        """Record an implementation's problem, discard its times, and end its process."""
+        """Record an implementation's problem, discard its times of repeated calls, and end its process."""
         self.outcome.problems[name] = problem
         self.outcome.turns.pop(name, None)
         if name in self.workers:
@@ -171,9 +178,9 @@ class Sides:
         self.enter(WEFT, cache)
 
     def warm_up(self) -> None:
-        """Call weft until two successive calls make no plans and compile nothing, or until a time limit.
+        """Call weft until two successive calls create or read no plans and compile nothing, or until a time limit.
 
-        Calls are repeated for a minimum time, and while another process compiles.
+        Calls are repeated for at least `WARM_LEAST` seconds, and while another process compiles, up to the limit.
         """
         begin, quiet = time.monotonic(), 0
         while WEFT in self.workers:
@@ -187,7 +194,10 @@ class Sides:
                 quiet = 0 if busy else quiet + 1
 
     def attempt(self, name: str, times: int, save: str = "") -> dict[str, Any] | None:
-        """Call an implementation and return its answer, or end its process and return None if it fails."""
+        """Call an implementation `times` times and return the worker's answer.
+
+        If a call fails, end the process and return None.
+        """
         try:
             return self.workers[name].call(times, save)
         except WorkerError as error:
@@ -224,7 +234,7 @@ class Sides:
 
 
 def measure(spec: Mapping[str, Any], ports: Sequence[str], differs: Difference, effort: Effort) -> Outcome:
-    """Measure a program with NumPy, weft and its ports.
+    """Measure a program with NumPy and with weft, and measure the program's ports to other libraries.
 
     Parameters
     ----------

@@ -91,7 +91,7 @@ RATE, VOLATILITY = 0.02, 0.3
 
 
 def _cumulative(xp: Any, d: Any) -> Any:
-    """Return the standard normal cumulative distribution function, by Abramowitz and Stegun's formula 26.2.17."""
+    """Return the standard normal distribution function at `d`, by Abramowitz and Stegun's formula 26.2.17."""
     k = 1.0 / (1.0 + 0.2316419 * xp.abs(d))
     series = k * (0.319381530 + k * (-0.356563782 + k * (1.781477937 + k * (-1.821255978 + k * 1.330274429))))
     tail = 0.3989422804014327 * xp.exp(-0.5 * d * d) * series
@@ -219,7 +219,7 @@ def _ocean(source: np.random.Generator, n: int) -> Arrays:
 
 
 def mandelbrot(xp: Any, re: Any, im: Any) -> Any:
-    """Return the number of iterations until each point escapes, at most 20, as float32."""
+    """Return the number of iterations until each point escapes, at most 20, as floats."""
     x, y = re + 0.0 * im, im + 0.0 * re
     steps = 0.0 * x
     for _ in range(20):
@@ -373,7 +373,7 @@ class _Text:
         return self._with("/", other)
 
 
-# The polynomial as text, for libraries that take text.
+# The expression for the density of seawater as text, for numexpr.
 SEAWATER: str = seawater(
     SimpleNamespace(sqrt=lambda v: _Text(f"sqrt({v.text})")), _Text("sa"), _Text("ct"), _Text("p")
 ).text

@@ -28,7 +28,10 @@ def within(outcome: Outcome, side: str) -> bool:
 
 
 def steady_plans(outcome: Outcome) -> int | None:
-    """Return how many plans weft makes from the third call on, before the timed calls."""
+    """Return how many plans weft creates from the third call on, before the turns.
+
+    Return None if there is no third call.
+    """
     return sum(call["plans"] for call in outcome.calls[2:]) if len(outcome.calls) > 2 else None
 
 
@@ -145,7 +148,7 @@ class Report:
         return summary(outcomes, self.ports) | self.totals(outcomes)
 
     def text(self, outcomes: Sequence[Outcome]) -> str:
-        """Return the table, the totals, and the list of omitted measurements as text."""
+        """Return the table, the totals, and the list of sides that were left out or are wrong, as text."""
         problems = {f"{o.program}, {name}": text for o in outcomes for name, text in o.problems.items()}
         return "\n".join(
             [

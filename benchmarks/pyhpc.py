@@ -1,9 +1,7 @@
 """Two programs of dionhaefner/pyhpc-benchmarks, loaded from a checkout.
 
-Each program has the versions that its authors wrote for several libraries.
-
-In: the folder of the checkout. Out: programs of the fused suite. weft runs the version for NumPy. torch.compile runs
-the version for PyTorch, without TorchScript.
+The programs are measured in the fused suite. Each has the versions that its authors wrote for several libraries. Weft
+runs the version for NumPy. torch.compile runs the version for PyTorch, without TorchScript.
 """
 
 from __future__ import annotations
@@ -21,7 +19,7 @@ import numpy as np
 from benchmarks.programs import Arrays, Program
 from weft.dsl.script.redirect import load_program
 
-# Folder, prefix of its files, name of the function to measure, maximum difference.
+# Folder, prefix of its files, name of the function to measure with JAX, maximum difference.
 PROGRAMS = (
     ("equation_of_state", "eos", "gsw_dHdT", 1e-8),
     ("isoneutral_mixing", "isoneutral", "isoneutral_diffusion_pre", 1e-8),
@@ -30,12 +28,12 @@ SIZE, QUICK = 1 << 22, 1 << 12
 
 
 def programs(folder: Path) -> tuple[Program, ...]:
-    """Return the programs in a checkout. The versions for peers are loaded on first use."""
+    """Return the programs in a checkout. The versions for other libraries are loaded when they are accessed."""
     return tuple(_program(folder / "benchmarks" / name, *rest) for name, *rest in PROGRAMS)
 
 
 class _Forms(Mapping[str, Callable[..., Any]]):
-    """The versions of a program by peer, loaded on first use."""
+    """The versions of a program by library. Each access loads the version."""
 
     def __init__(self, loaders: Mapping[str, Callable[[], Callable[..., Any]]]) -> None:
         self._loaders = loaders

@@ -1,8 +1,8 @@
-"""Some of the fused suite's programs, with arrays of a thousand bytes to a billion bytes.
+"""Some of the fused suite's programs, with a thousand to a billion bytes of inputs and results.
 
 The sizes show the effects of launches, caches and memory.
 
-Results of small and medium sizes are compared with float64. The largest sizes run the same kernels on more data.
+Results of up to `CHECKED` bytes are compared with float64. Larger sizes run the same kernels on more data.
 """
 
 from __future__ import annotations
@@ -36,7 +36,7 @@ class Point:
     result: Result
 
     def rate(self, name: str) -> float:
-        """Return the memory bandwidth of a peer in GB/s."""
+        """Return the bytes of inputs and results divided by a peer's time, in GB/s."""
         return self.result.moved / self.result.median(name) / 1e6
 
 

@@ -74,7 +74,7 @@ def seconds_per_call(run: Callable[[int], float], repeats: int) -> float:
 
 
 def measure_line(statement: str, elements: int, turns: int) -> Line:
-    """Time a statement alternately with NumPy and with weft."""
+    """Time a statement alternately with NumPy and with weft, and compare the results."""
     calls, repeats = [], []
     for xp, text in ((np, statement), (wf, EXPRESSIONS[statement])):
         run = timeit.Timer(f"for i in order: {text}", globals=names(xp, elements)).timeit

@@ -1,9 +1,7 @@
-"""Functions that create the `Subject` of a worker process, which runs a program with NumPy or with weft.
+"""Functions that create a `Subject`: a program that a worker process runs with NumPy or with weft.
 
-A subject is a program on one side of a comparison.
-
-The NumPy side loads a program as Python does. The weft side runs the same file as ``weft run`` does: with weft in place
-of NumPy.
+For NumPy, a program is loaded as Python loads it. For weft, the same file is loaded as ``weft run`` loads it, with weft
+in place of NumPy.
 """
 
 from __future__ import annotations
@@ -82,7 +80,7 @@ def numpy_subject(program: Program, values: Sequence[Any], results: Results) -> 
 def weft_subject(path: Path, function: str, values: Sequence[Any], results: Results) -> Subject:
     """Return a `Subject` that runs a function from a file as ``weft run`` does.
 
-    The arrays are created as the program would create them.
+    The array arguments are created by the `numpy.array` of ``weft run``.
     """
     from weft.dsl.script.numpy_face import submodule
     from weft.dsl.script.redirect import load_program

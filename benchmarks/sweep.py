@@ -22,9 +22,9 @@ from benchmarks.operations import ELEMENTS, OPERATIONS, Case, cases, operands
 from benchmarks.reports import bullets, geometric_mean, one_line, table, write, write_json
 
 TURNS = 5
-FILLED = 2e-3  # minimum seconds of a turn
+FILLED = 2e-3  # approximate seconds of the calls in a turn
 MOST_TIMES = 50
-LIMIT = 30.0  # maximum seconds of a first call
+LIMIT = 30.0  # maximum seconds to check and warm up a case on weft
 SHOWN = 60  # maximum number of cases in the table
 TELL_EVERY = 50
 QUICK_ELEMENTS, QUICK_EVERY = 10_000, 40
@@ -49,7 +49,7 @@ def as_numpy(result: Any) -> list[np.ndarray]:
 def difference(ours: Sequence[np.ndarray], theirs: Sequence[np.ndarray], largest: float) -> str:
     """Return a description of how results differ, or "" if they agree.
 
-    The magnitude of the operands is at most `largest`.
+    The absolute tolerance is relative to the largest finite magnitude of `theirs`, or to `largest` if that is larger.
     """
     for x, y in zip(ours, theirs, strict=True):
         if x.shape != y.shape or x.dtype != y.dtype:

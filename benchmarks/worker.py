@@ -1,7 +1,7 @@
 """Worker processes that load a program and call it on request.
 
 A benchmark has a `Worker` for each side of a comparison and sends requests to them in turn. A process that hangs,
-crashes or runs out of memory affects no other process. The first call to the program is a first call in a new process.
+crashes or runs out of memory affects no other process. The first call in each process is a first call of the program.
 
 A suite that uses workers has a function `load(spec)` that returns a `Subject` in the worker's process.
 """
@@ -50,7 +50,7 @@ class Subject:
     counters : callable
         Returns counts since the start of the process by name, such as the number of plans.
     waiting : callable
-        Returns the number of programs that are being compiled in another process.
+        Returns the number of compilations in another process that are not finished.
     kernel_share : callable
         Runs the program on arguments, and returns the fraction of the time that is spent in kernels.
     """
@@ -195,7 +195,7 @@ def answer_request(subject: Subject, request: Mapping[str, Any]) -> dict[str, An
 
 
 def describe_error(error: BaseException) -> str:
-    """Return an error as one line of text, with the source line that raised it."""
+    """Return an error as one line of text, with the file name and line number where it was raised."""
     frame = traceback.extract_tb(error.__traceback__)[-1]
     text = " ".join(str(error).split())[:160]
     return f"{type(error).__name__}: {text} ({Path(frame.filename).name}, line {frame.lineno})"

@@ -51,11 +51,10 @@ def _on_one_device(request: pytest.FixtureRequest, tmp_path_factory: pytest.Temp
 
 
 def _end_if_lost(config: pytest.Config) -> None:
-    """End a parallel worker after a test that has lost a GPU.
+    """End a parallel worker after a test that has lost a GPU. A new process then runs the next tests.
 
-    A new process then runs the next tests.
-
-    Tests of faults lose the GPU on purpose. On other devices, nothing is lost.
+    Tests of faults lose simulated GPUs on purpose. The worker therefore goes on unless ``--device`` is "ptx", "cuda" or
+    the name of a lost device.
     """
     named = _device(config.getoption("--device"))
     devices = [*_devices.values(), *([] if isinstance(named, str) else [named])]

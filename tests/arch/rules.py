@@ -30,7 +30,7 @@ BEFORE_FACES = {"weft.runtime.lazy_names"}
 class Import:
     """An import in a file: the module, the imported name, and the line.
 
-    `hidden`: inside a function. `named`: by ``import_module("...")``. `typing`: for type checkers only.
+    `hidden`: inside a function. `named`: by a call of ``import_module`` or ``__import__``. `typing`: for type checkers.
     """
 
     file: str
@@ -89,7 +89,7 @@ def _imports(file: str, tree: ast.AST) -> Iterator[Import]:
                     func=ast.Name(id="import_module" | "__import__") | ast.Attribute(attr="import_module"),
                     args=[first, *_],
                 ):
-                    # (For an f-string, the beginning of the text.)
+                    # (For an f-string, its constant parts.)
                     computed = isinstance(first, ast.JoinedStr)
                     for text in ast.walk(first):
                         if isinstance(text, ast.Constant) and isinstance(text.value, str) and text.value.strip("."):
@@ -124,7 +124,7 @@ def walls(tree: Tree) -> list[str]:
 
 
 def circles(tree: Tree) -> list[str]:
-    """Return the import cycles. Imports inside functions and imports of packages are included."""
+    """Return the import cycles. They include imports inside functions, but no imports for type checkers only."""
     edges: dict[str, set[str]] = {module: set() for module in tree.modules}
     for found in tree.imports:
         own, parts = module_of(found.file), tree.target(found).split(".")
@@ -182,7 +182,7 @@ def faces(tree: Tree) -> list[str]:
 
 
 def hidden(tree: Tree) -> list[str]:
-    """Return the import statements inside functions that import weft modules."""
+    """Return the imports of weft modules by import statements inside functions."""
     own = {
         (f.file, f.line): str(f) for f in tree.imports if f.hidden and not f.named and f.module.split(".")[0] == "weft"
     }
@@ -190,7 +190,7 @@ def hidden(tree: Tree) -> list[str]:
 
 
 def seams(tree: Tree) -> list[str]:
-    """Return the imports of weft modules by ``import_module``."""
+    """Return the imports of weft modules by ``import_module`` or ``__import__``."""
     return [str(f) for f in tree.imports if f.named and f.module.split(".")[0] == "weft"]
 
 
@@ -238,7 +238,7 @@ def readers_of_the_environment(tree: Tree) -> list[str]:
 
 
 def misplaced_tests(tree: Tree) -> list[str]:
-    """Return test folders that belong to no layer, and test files whose folder differs from their source file's."""
+    """Return unknown folders of tests, and test files that are not in the folder of their source file."""
     beside = {"__pycache__", *tree.layers, *BESIDE_LAYERS}
     wrong = [
         f"tests/{p.name}"

@@ -1,4 +1,4 @@
-"""Tests that each benchmark suite runs as a command, with small problem sizes."""
+"""Tests of benchmark suites that run as commands with small problem sizes, and of their results."""
 
 from __future__ import annotations
 

@@ -1,8 +1,8 @@
 """Short cases of other packages with weft arrays: ``python -m tests.clients.interop PACKAGE`` prints JSON.
 
-A case is a function of an array of floats, an array of integers and the namespace, `weft` or `numpy`. It "works" if the
-result is a weft array where NumPy arrays give a NumPy array, or another package's object in both cases. It works "by a
-copy" if the result is an equal NumPy array instead. Otherwise it "fails", with the reason.
+A case is a function of an array of floats, an array of integers and the namespace, `weft` or `numpy`. It "fails", with
+a reason, if it raises an error on weft or if the results differ. It works "by a copy" if it returns a NumPy array for
+NumPy arrays and for weft arrays. Otherwise it "works".
 """
 
 from __future__ import annotations

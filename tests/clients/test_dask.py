@@ -28,7 +28,7 @@ import weft.dask as weft_dask  # noqa: E402
 
 NUMBERS = np.arange(1_000.0).reshape(20, 50)
 MEMORY = 1 << 30  # of a worker
-LENGTH = 3 * MEMORY // 8  # elements of an array of three times as many bytes
+LENGTH = 3 * MEMORY // 8  # number of elements of an array that has three times as many bytes
 
 
 @pytest.fixture
@@ -86,7 +86,7 @@ def test_the_operations_on_a_chunk_fuse() -> None:
     x = weft_dask.chunked(wf.asarray(np.ones((8, 100_000))), (2, 100_000))
     y = np.sqrt(np.exp(-x) * 2 + x**2) - 0.5
     with dask.config.set(scheduler="synchronous"):
-        y.compute()  # (so that the plan is known)
+        y.compute()  # (so that the plan is cached)
         with wf.profile() as profile:
             blocks = dask.compute(*y.to_delayed().ravel())
             wf.evaluate(*blocks)

@@ -1,4 +1,4 @@
-"""Tests that the document about other packages lists every case with its outcome, and that no result is wrong."""
+"""Tests that the document about other packages lists every case with its outcome, and that no values differ."""
 
 from __future__ import annotations
 

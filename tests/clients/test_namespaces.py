@@ -1,4 +1,4 @@
-"""Tests that libraries with the array API standard accept weft and NumPy arrays in one call under ``weft run``."""
+"""Tests that libraries with array API support accept weft and NumPy arrays in one call under ``weft run``."""
 
 from __future__ import annotations
 

@@ -71,7 +71,7 @@ def block_sums() -> Program:
 
 
 def shuffled(dtype: Any, mode: str, width: int) -> Program:
-    """Return a kernel in which every lane reads another lane's value by a shuffle."""
+    """Return a kernel in which every lane reads the value of a computed lane by a shuffle."""
     b = Builder("shuffled")
     dtype = np.dtype(dtype)
     x, out = b.pointer("x", dtype), b.pointer("out", dtype, writable=True)
@@ -91,7 +91,7 @@ def shuffled(dtype: Any, mode: str, width: int) -> Program:
 
 
 def votes() -> Program:
-    """Return a kernel in which the lower half of each warp votes."""
+    """Return a kernel in which the lower half of each warp votes and matches values."""
     b = Builder("votes")
     x, out = b.pointer("x", "i4"), b.pointer("out", "u4", writable=True)
     i, mask = b.grid_index(), b.constant(0xFFFF, U4)
@@ -144,7 +144,7 @@ def warp_reductions(dtype: Any, kind: str, mask: int, known: bool = True) -> Pro
 def histogram() -> Program:
     """Return a kernel that counts values in shared memory, and then adds each block's counts to global memory.
 
-    It also finds the highest value.
+    The kernel also computes the maximum of the values.
     """
     b = Builder("histogram")
     x, out, top = b.pointer("x", "i4"), b.pointer("out", "u4", writable=True), b.pointer("top", "f4", writable=True)

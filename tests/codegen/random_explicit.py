@@ -2,9 +2,9 @@
 
 Each program is interpreted forwards and backwards. It is also compiled for the CPU twice: to loops between barriers,
 and to one coroutine per thread. All four results must have the same bits. The program is also compiled for a GPU, and
-with ``--assemble`` assembled. Each program has one correct result: all threads concerned reach each synchronization
-point, and no memory that a thread writes between two barriers is accessed by another thread between them. The command
-needs its own process, since wrong code may crash it.
+with ``--assemble`` assembled. Each program has one correct result, since all threads concerned reach each
+synchronization point, and no memory that a thread writes between two barriers is accessed by another thread between
+them. The command needs its own process, since wrong code may crash it.
 """
 
 from __future__ import annotations
@@ -178,7 +178,7 @@ class Writer:
         (self.same if same else self.different)[-1].append(loop.results[0])
 
     def scope(self, meets: bool) -> None:
-        """Write a loop with several exits: by a counter, by a condition, and from the middle."""
+        """Write a loop with two exits: at the beginning by a counter, and in the middle by a condition."""
         same = meets and self.random.random() < 0.7
         b = self.b
         label, left = f"way{self.labels}", b.local(I4)
@@ -256,7 +256,7 @@ class Writer:
             b.emit("warp_barrier", (mask,))
 
     def finish(self) -> Kernel:
-        """Write the whole kernel. Its last statements store a local variable in the results."""
+        """Write the whole kernel. Its last statements load a local variable, and add a value to one of the results."""
         with self.b.scope("kernel"):
             self.body(True, self.random.randrange(4, 10))
             if self.random.random() < 0.3:
@@ -269,7 +269,7 @@ class Writer:
 
 
 def check(seed: int, assembled: bool = False) -> None:
-    """Run a random program in all four ways. Raises an error if the results differ."""
+    """Run a random program in all four ways, and compile it for a GPU. Raise an error if the results differ."""
     writer = Writer(seed)
     kernel = writer.finish()
     verify_kernel(kernel)
@@ -299,7 +299,7 @@ def check(seed: int, assembled: bool = False) -> None:
 
 
 def main() -> int:
-    """Run the programs, and return the number of programs whose results differ."""
+    """Run the programs, and return the number of programs that raise an error, at most 100."""
     parser = argparse.ArgumentParser(prog="tests.codegen.random_explicit")
     parser.add_argument("--programs", type=int, default=50)
     parser.add_argument("--seed", type=int, default=0)

@@ -1,8 +1,8 @@
-"""``python -m tests.codegen.threaded_programs --programs 25 --seed 0`` runs random array programs on threads.
+"""``python -m tests.codegen.threaded_programs --programs 25 --seed 0`` runs random array programs.
 
-The programs are those of `tests.fuzz`. Each kernel is printed and parsed, verified after each pass of both targets, and
-mapped to GPU threads. The interpreter then runs it with checked accesses, in place of compiled code. The command needs
-its own process, since it replaces functions of the CPU device.
+The programs are those of `tests.fuzz`. Each kernel is printed, parsed and verified, also after passes for the CPU and
+for GPUs. In place of compiled code, the interpreter runs the form that is mapped to GPU threads, with checked accesses.
+The command needs its own process, since it replaces functions of the CPU device.
 """
 
 from __future__ import annotations
@@ -111,7 +111,7 @@ def launch(device: CpuDevice, kernel: Kernel, parallel: tuple[int, ...], work: i
 
 
 def main() -> int:
-    """Run the programs, and return the number of programs whose results differ from NumPy's."""
+    """Run the programs, and return the number of programs whose results differ from NumPy's, at most 100."""
     parser = argparse.ArgumentParser(prog="tests.codegen.threaded_programs")
     parser.add_argument("--programs", type=int, default=25)
     parser.add_argument("--seed", type=int, default=0)

@@ -2,8 +2,8 @@
 
 ``python -m tests.conformance.cupy_suite CHECKOUT [FOLDER ...]``, where CHECKOUT is a checkout of CuPy, which is not part
 of this project. The tests of a folder run in a child process (`cupy_child`). By default, every tenth parametrization
-of a test is run. For each folder, the command prints how many of the tests that NumPy passes also pass on weft. It then prints the
-differences with their reasons, and the causes of the other failures.
+of a test is run. For each folder, the command prints how many of the tests that NumPy passes also pass on weft. It then
+prints the differences with their reasons, and the causes of the other failures.
 """
 
 from __future__ import annotations

@@ -3,9 +3,9 @@
 ``python -m tests.conformance.numba_cuda FOLDER [PART_OF_A_FILE_NAME ...]``, where FOLDER is an unpacked wheel of
 numba-cuda, which is not part of this project. Each test file runs in a child process, in which ``numba.cuda`` is
 `weft.cuda`. A test that ends its process, or takes more than `SILENCE` seconds, counts as failed, and a new process
-continues with the next test. Some files need the packages cffi and nvidia-nvjitlink. The command prints a line for each file,
-then the causes of failures by frequency, and the listed differences without a failing test. ``--failures`` also prints
-each failing test with its cause.
+continues with the next test. Some files need the packages cffi and nvidia-nvjitlink. The command prints a line for each
+file, then the causes of failures by frequency, the reasons why other tests do not count, and the listed differences
+without a failing test. ``--failures`` also prints each failing test with its cause.
 """
 
 from __future__ import annotations
@@ -24,7 +24,7 @@ from typing import Any
 
 from tests.conformance.numba_cuda_differences import DIFFERENCES, entry_for
 
-SILENCE = 400  # seconds that one test may take
+SILENCE = 400  # maximum seconds between two messages of the child process
 
 # Files that test internals of Numba, which programs do not use: beginning of the path -> why it is not run.
 OUT_OF_SCOPE: dict[str, str] = {

@@ -343,7 +343,7 @@ def install(tests: Path) -> None:
 
 
 def _exec_with_source(text: Any, *namespaces: Any) -> None:
-    """Execute text and keep its source, as notebooks do. weft compiles kernels from their source."""
+    """Execute text and keep its source, as notebooks do, so that weft need not reconstruct it from byte code."""
     if isinstance(text, str):
         name = f"<text {len(linecache.cache)}>"
         linecache.cache[name] = (len(text), None, text.splitlines(True), name)

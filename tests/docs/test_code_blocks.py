@@ -24,7 +24,7 @@ DOCUMENTS = sorted([ROOT / "README.md", ROOT / "CONTRIBUTING.md", *ROOT.glob("do
 
 @dataclass
 class CodeBlock:
-    """A Python block of a document: its first line, its lines, and its expected output if there is one."""
+    """A Python block of a document: the index of its first line, its lines, and its expected output if there is one."""
 
     first: int
     lines: list[str]

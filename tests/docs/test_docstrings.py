@@ -1,4 +1,4 @@
-"""Tests that every public name has a numpydoc docstring with an example that prints what it shows."""
+"""Tests that every public name has a numpydoc docstring, and that its examples print what they show."""
 
 from __future__ import annotations
 

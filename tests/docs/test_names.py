@@ -1,6 +1,6 @@
-"""Tests that the documents mention only names that exist.
+"""Tests that names, links and files in the documents exist, and that public functions are described.
 
-The document about the kernel language mentions all names of the CUDA model.
+The document about the CUDA model must mention all names of the model.
 """
 
 from __future__ import annotations

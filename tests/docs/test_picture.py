@@ -1,4 +1,4 @@
-"""The picture of the architecture shows every existing folder, and the README's picture shows the measured results."""
+"""Tests that the picture of the architecture shows all folders, and the README's picture the measured results."""
 
 from __future__ import annotations
 

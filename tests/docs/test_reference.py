@@ -1,4 +1,4 @@
-"""Tests that the generated reference covers all public names, ops, settings and commands."""
+"""Tests that the generated reference covers all public names, ops, errors and commands."""
 
 from __future__ import annotations
 

@@ -81,7 +81,7 @@ REASONS: dict[str, str] = {
 }
 
 
-# Functions that a library of the last table computes for others.
+# Functions that call a function of the last table, and are therefore computed by a library.
 BY_LIBRARIES = frozenset({"polyfit"})
 # Functions of text, files, dates, printing, matrices and NumPy's own state, which are not called.
 NUMPYS = frozenset(

@@ -1,4 +1,4 @@
-"""Fit a logistic regression by gradient descent."""
+"""Fit a logistic regression by gradient descent, and differentiate functions elementwise."""
 
 import autograd.numpy as anp
 import numpy as np

@@ -1,4 +1,4 @@
-"""Moving statistics of a signal with gaps."""
+"""Moving statistics of a signal with gaps, and ranks of the elements of a table."""
 
 import bottleneck as bn
 import numpy as np

@@ -1,4 +1,4 @@
-"""Minimise a function by covariance matrix adaptation."""
+"""Minimise Rosenbrock's function by covariance matrix adaptation."""
 
 import cma
 import numpy as np

@@ -1,4 +1,4 @@
-"""Track an aircraft by the range to a radar, with an unscented filter."""
+"""Track an aircraft by its range and elevation from a radar, with an unscented filter."""
 
 import numpy as np
 from filterpy.common import Q_discrete_white_noise

@@ -1,4 +1,4 @@
-"""Fit two peaks on a background."""
+"""Fit two peaks on a background, and a damped oscillation."""
 
 import numpy as np
 from lmfit import Minimizer, Parameters

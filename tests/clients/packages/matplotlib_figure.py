@@ -1,4 +1,4 @@
-"""Draw curves, a histogram, an image and contours."""
+"""Draw a curve, a histogram, contours, an image and points."""
 
 import io
 

@@ -1,4 +1,4 @@
-"""Compute centralities and the Laplacian of a random geometric graph."""
+"""Compute page ranks, components and the Laplacian of a random geometric graph."""
 
 import networkx as nx
 import numpy as np

@@ -1,4 +1,4 @@
-"""Group a data frame of measurements, and normalise the groups with NumPy."""
+"""Group a data frame of measurements, and normalise a column with NumPy."""
 
 import numpy as np
 import pandas as pd

@@ -1,4 +1,4 @@
-"""Build design matrices from formulas, and solve least-squares problems with them."""
+"""Build design matrices from formulas, and solve a least-squares problem with one of them."""
 
 import numpy as np
 import patsy

@@ -1,4 +1,4 @@
-"""Distances and barycentres of histograms."""
+"""Distances, barycentres and transport plans of histograms."""
 
 import numpy as np
 import ot

@@ -1,4 +1,4 @@
-"""Denoise a signal and an image with wavelets."""
+"""Denoise a signal with wavelets, and transform an image."""
 
 import numpy as np
 import pywt

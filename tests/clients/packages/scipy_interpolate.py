@@ -1,4 +1,4 @@
-"""Interpolate with splines, and interpolate scattered data."""
+"""Interpolate with splines, interpolate scattered data, and find nearest neighbours."""
 
 import numpy as np
 from scipy import interpolate, spatial

@@ -1,4 +1,4 @@
-"""Fit a decay, minimise Rosenbrock's function, and find a root."""
+"""Fit a decay, minimise Rosenbrock's function, and find roots."""
 
 import numpy as np
 from scipy import optimize

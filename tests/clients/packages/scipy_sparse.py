@@ -1,4 +1,4 @@
-"""Solve Poisson's equation with sparse matrices, and find eigenvalues."""
+"""Solve Poisson's equation with sparse matrices, find eigenvalues, and rank the nodes of a graph."""
 
 import numpy as np
 from scipy import sparse

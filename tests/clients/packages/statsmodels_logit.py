@@ -1,4 +1,4 @@
-"""Logistic regression on a data frame, and an autoregression."""
+"""Logistic regression and analysis of variance on a data frame, and an autoregression."""
 
 import numpy as np
 import pandas as pd

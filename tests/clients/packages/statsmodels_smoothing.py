@@ -1,4 +1,4 @@
-"""Exponential smoothing and a vector autoregression."""
+"""Seasonal decomposition, exponential smoothing, and a vector autoregression."""
 
 import numpy as np
 import statsmodels.api as sm

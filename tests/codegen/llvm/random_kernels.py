@@ -145,7 +145,7 @@ class Program:
                 self.statements(inner, self.rng.randint(1, 3))
 
     def some_warps(self, context: Context) -> None:
-        """Write a branch whose condition is uniform in each warp."""
+        """Emit a branch whose condition is uniform in each warp."""
         if context.depth > 2:
             return
         b = self.b
@@ -193,7 +193,7 @@ class Program:
             self.b.leave(label)
 
     def give_up(self, context: Context) -> None:
-        """Write a `return` that only some threads execute."""
+        """Emit an exit from the kernel that only some threads take."""
         if context.loops and self.rng.random() < 0.5:
             return
         with self.b.if_(self.condition(True)):

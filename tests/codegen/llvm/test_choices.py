@@ -1,6 +1,6 @@
 """Tests of vectorized loops with branches that only select a value.
 
-A lane neither reads nor keeps values of the branch that it does not take.
+A lane neither reads memory in the branch that it does not take, nor uses its value.
 """
 
 from __future__ import annotations

@@ -1,4 +1,4 @@
-"""Tests of products of an index and a constant that casts between integer dtypes have changed."""
+"""Tests of products of an index and a constant whose value casts between integer dtypes may have changed."""
 
 from __future__ import annotations
 

@@ -170,7 +170,7 @@ def indented(lines: list[str]) -> list[str]:
 
 
 def compiled(text: str, bounds: bool) -> tuple[Any, list[int]]:
-    """Return a function that launches a kernel, and a list of the number of thread bounds found in each `Run`.
+    """Return a function that launches a kernel, and a list to which launches append the numbers of thread bounds.
 
     With `bounds`, loops over threads omit the threads without work.
     """
@@ -204,8 +204,8 @@ def compiled(text: str, bounds: bool) -> tuple[Any, list[int]]:
 def check(seed: int) -> tuple[str, int]:
     """Compare a random kernel compiled with bounds on its threads, compiled without bounds, and run as plain Python.
 
-    Return the differences, or "", and the number of bounds. Plain Python does not wrap around at the largest integers,
-    and does not divide by 0.
+    Return the differences, or "", and the number of bounds. A kernel whose integers may overflow, or which may divide
+    by 0, is not run as plain Python.
     """
     made = Guarded(seed)
     text, arguments = made.source(), made.arguments()

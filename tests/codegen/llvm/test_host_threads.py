@@ -104,7 +104,7 @@ def test_three_axes() -> None:
 
 
 def test_leaves_out_of_nested_loops() -> None:
-    """Test early exits from nested loops, in a kernel that finds the first pair (a, b) with a * b == i."""
+    """Test early exits from nested loops, in a kernel that finds the first a > 1 and b > 1 with a * b == i."""
     b = builder("factors")
     out = b.pointer("out", np.int32, writable=True)
     i = position(b)

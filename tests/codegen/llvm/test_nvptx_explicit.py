@@ -1,4 +1,4 @@
-"""Explicit kernels compile to the expected PTX instructions, which the assembler accepts. The tests need no GPU."""
+"""Tests that explicit kernels compile to the expected PTX, which the assembler accepts. The tests need no GPU."""
 
 from __future__ import annotations
 

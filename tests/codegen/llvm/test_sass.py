@@ -88,7 +88,7 @@ PROGRAMS: dict[str, Callable[[], wf.Array]] = {
     "transpose": lambda: floats(SIDE, SIDE) + floats(SIDE, SIDE, number=1).T,
     "stencil": lambda: jacobi(floats(SIDE, SIDE)),
 }
-# Reductions that read each block twice. They count elements.
+# Programs that reduce each block twice.
 TWICE: dict[str, Callable[[], wf.Array]] = {
     "variance": lambda: floats(MANY).var(),
     "exponentials": lambda: (lambda x: wf.exp(x - x.max()).sum())(floats(MANY)),

@@ -1,6 +1,6 @@
 """Tests that every op of the op table matches its reference function.
 
-All loops are tested with edge values and random values, on every target and tier.
+All combinations of operand dtypes are tested with edge values and random values, in all of `WAYS`.
 """
 
 from __future__ import annotations
@@ -123,7 +123,7 @@ def operands_of(definition: OpDef, loop: tuple[np.dtype, ...]) -> list[np.ndarra
 def wanted_of(definition: OpDef, operands: list[np.ndarray], dtype: np.dtype) -> np.ndarray:
     """Return the reference result of an op, cast to `dtype`.
 
-    The result of an inexact op is computed in a wider type.
+    Float results of an inexact op are computed in a wider type.
     """
     reference = getattr(np, definition.ufunc) if definition.ufunc else definition.reference
     if definition.ulp and dtype.kind == "f":

@@ -19,7 +19,7 @@ from weft.codegen.passes.cut_scatters import BLOCK, cut_scatters, serialize_inne
 def counts(*, work: int = 8, alone: bool = True, fold: str = "add") -> Kernel:
     """Return the kernel ``value = x[c, i] * (work + 1); out[c, |value| % 7] += value``.
 
-    The reduction `fold` replaces ``+``.
+    The reduction `fold` replaces ``+``. Without `fold`, the kernel stores the value.
     """
     b = KernelBuilder("kernel")
     blocks, length = b.scalar("blocks"), b.scalar("length")

@@ -1,6 +1,6 @@
 """Tests that divisions and square roots expanded for GPUs are correctly rounded.
 
-This holds for all approximations within the documented error bounds.
+The results must be correct whatever the errors of the approximate instructions within their documented bounds.
 
 The code for GPUs is compiled for this machine. The GPU's approximate instructions are replaced by tables, or by exact
 results with errors up to the documented bounds.
@@ -76,7 +76,7 @@ def flushed(values: np.ndarray) -> np.ndarray:
 
 
 def off_by(values: np.ndarray, units: int, exact: np.ndarray, bound: np.ndarray) -> np.ndarray:
-    """Move each value by `units` floats, unless it would then differ from `exact` by more than `bound`."""
+    """Move finite nonzero values by `units` floats, unless they would then differ from `exact` by more than `bound`."""
     moved = (values.view(np.int32) + np.int32(units)).view(np.float32)
     ordinary = np.isfinite(values) & (values != 0) & np.isfinite(moved)
     return np.where(ordinary & (np.abs(moved - exact) <= bound), moved, values)
@@ -187,7 +187,8 @@ def test_quotients_that_are_exact_or_halfway_below_the_normal_numbers() -> None:
 def hard_pairs(divisors: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
     """Return dividends and divisors whose quotients are closest to a midpoint of two floats, for odd 24-bit divisors.
 
-    With a quotient m + 1/2 in units, x 2^n - y (2 m + 1) = k is small: an inverse of y modulo 2^n gives it for each k.
+    If the quotient is near m + 1/2 units in the last place, k = x 2^n - y (2 m + 1) is small. For each small k, an
+    inverse of y modulo 2^n determines 2 m + 1.
     """
     y = divisors.astype(np.int64)
     inverse = y.copy()

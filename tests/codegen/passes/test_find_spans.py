@@ -15,7 +15,7 @@ Index = Callable[[KernelBuilder, Value, Value, Value], Value]
 
 
 def line(index: Index) -> Kernel:
-    """Return the kernel ``out[i] = x[index(i, size)]``. Its parameters are n, size, x and out."""
+    """Return the kernel ``out[i] = x[index(i, size, n)]`` for i < n. Its parameters are n, size, x and out."""
     b = KernelBuilder("line")
     n, size = b.scalar("n"), b.scalar("size")
     x, out = b.pointer("x", np.float64), b.pointer("out", np.float64, writable=True)

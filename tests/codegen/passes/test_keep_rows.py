@@ -1,4 +1,4 @@
-"""Tests of rows that several loops read: common values are stored once."""
+"""Tests of loops over the same row: an expensive value that several loops need is computed once and stored."""
 
 from __future__ import annotations
 

@@ -210,7 +210,7 @@ EXACT_REDUCTIONS = [
 @pytest.mark.parametrize("make", [kernels.rows, kernels.columns])
 @pytest.mark.parametrize(("dtype", "combine"), EXACT_REDUCTIONS)
 def test_folds_that_do_not_round(make: Any, dtype: str, combine: tuple[str, ...]) -> None:
-    # each reduction has one length along rows and the other along columns
+    # each reduction has one of two shapes for rows, and the other shape for columns
     short = (EXACT_REDUCTIONS.index((dtype, combine)) + (make is kernels.rows)) % 2
     count, length = (3, 41) if short else (2, 100)
     x = numbers(count * length, dtype)

@@ -1,4 +1,4 @@
-"""Kernels that only move complex64 values move 64-bit integers with the same bits."""
+"""Tests that kernels which only move complex64 values are changed to move 64-bit integers with the same bits."""
 
 from __future__ import annotations
 

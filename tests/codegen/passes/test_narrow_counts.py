@@ -1,4 +1,4 @@
-"""Sums of conditions run in 32 bits, with the same results."""
+"""Tests that sums of conditions are computed in 32 bits, with the same results."""
 
 from __future__ import annotations
 
@@ -19,7 +19,8 @@ def counting(
 ) -> Kernel:
     """Return the kernel ``count[0] = 5 + sum(x > 1); total[0] = sum(x)``.
 
-    With `shared`, the running count is also used elsewhere in the loop. The condition is cast to `through` first.
+    With `shared`, the total is a sum of the running counts instead, so that the loop reads them. If `through` is given,
+    the condition is first cast to it.
     """
     b = KernelBuilder("counting", np.dtype(index))
     length = b.scalar("length")

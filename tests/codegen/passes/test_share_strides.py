@@ -90,7 +90,7 @@ def shared_counts(x, o):
 
 
 def binned(x, o):
-    """Count with bins that are computed from floats, in two shared arrays."""
+    """Count, and compute maxima, in bins that are computed from floats."""
     counts = cuda.shared.array((2, 8), np.int32)
     t = cuda.threadIdx.x
     for k in range(t, 8, cuda.blockDim.x):
@@ -125,7 +125,7 @@ def binned_or_skipped(x, o):
 
 
 def binned_by_some(x, o):
-    """Count in some threads of each block."""
+    """Count in only some threads of each block."""
     counts = cuda.shared.array(8, np.int32)
     t = cuda.threadIdx.x
     for k in range(t, 8, cuda.blockDim.x):
@@ -223,7 +223,7 @@ def returns_first(x, o):
 
 
 def every_second_block(x, o):
-    """Synchronize the threads of some blocks."""
+    """Synchronize the threads of every second block, and combine their maxima."""
     part = cuda.shared.array(0, np.float64)
     t = cuda.threadIdx.x
     own = 0.0
@@ -252,7 +252,7 @@ def plane_sums(a, o):
 
 
 def votes(x, o):
-    """Vote in each block. The result differs between blocks."""
+    """Vote in each block. The result may differ between blocks."""
     own = 0.0
     for i in range(cuda.grid(1), x.size, cuda.gridsize(1)):
         own += x[i]
@@ -273,7 +273,7 @@ def one_after_another(x, o):
 
 
 def row_sums(a, o):
-    """Sum a row in each block."""
+    """Sum each row in one block."""
     part = cuda.shared.array(128, np.float64)
     t = cuda.threadIdx.x
     for row in range(cuda.blockIdx.x, a.shape[0], cuda.gridDim.x):

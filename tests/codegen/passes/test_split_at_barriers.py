@@ -37,7 +37,7 @@ class Source:
 def shape(split: BarrierSplit, kernel: Kernel) -> str:
     """Return the steps of a kernel's body as text.
 
-    The letters are r for a run, m for a synchronization point, and . for work done once.
+    The letters are r for a `Run`, m for a synchronization point, and . for other steps.
     """
     steps = split.steps[kernel.body]
     return "".join("r" if isinstance(s, Run) else "m" if s.opcode in SYNCHRONIZATION else "." for s in steps).strip(".")

@@ -1,4 +1,4 @@
-"""Tests that repeated code, such as a notebook cell, is recorded as quickly as the body of a loop."""
+"""Tests of call sites: repeated code, such as a notebook cell, and operators within weft's functions."""
 
 from __future__ import annotations
 

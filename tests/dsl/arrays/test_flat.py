@@ -1,4 +1,4 @@
-"""`Array.flat` is an iterator with NumPy's attributes."""
+"""Tests that `Array.flat` is an iterator with NumPy's attributes."""
 
 from __future__ import annotations
 
@@ -94,7 +94,7 @@ KEYS: dict[str, Any] = {
 
 
 def outcome(x: Any, key: Any, *value: Any) -> tuple[Any, ...]:
-    """Return an element of ``x.flat``, or `x` after an assignment, with the warnings or the error."""
+    """Return elements of ``x.flat``, or `x` after an assignment, and the warnings. Return the error if there is one."""
     with warnings.catch_warnings(record=True) as seen:
         warnings.simplefilter("always")
         try:

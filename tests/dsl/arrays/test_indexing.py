@@ -1,4 +1,4 @@
-"""Tests of the parsing of index expressions, against NumPy."""
+"""Tests of index expressions and of the values that are assigned to them, against NumPy."""
 
 from __future__ import annotations
 

@@ -1,6 +1,6 @@
 """Tests that ``number op array`` has the same results in native code as in Python code.
 
-NumPy's scalars call ``__array_ufunc__`` for it.
+For this operation, NumPy's scalars call the array's ``__array_ufunc__``.
 """
 
 from __future__ import annotations

@@ -323,7 +323,7 @@ WITH_HUGE: dict[str, Callable[[Any, Any, int], Any]] = {
 
 
 def outcome(statement: Callable[[Any, Any, int], Any], xp: Any, x: Any, number: int) -> Any:
-    """Return the dtype and elements of a statement's result, or the type of its error."""
+    """Return the dtype and the first elements of a statement's result, or the name of its error's type."""
     try:
         with np.errstate(all="ignore"):
             found = np.asarray(statement(xp, x, number))

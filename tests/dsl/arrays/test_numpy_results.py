@@ -1,4 +1,4 @@
-"""Results that NumPy computes for small arrays have NumPy's strides on every device."""
+"""Tests that results which NumPy computes for small arrays have NumPy's strides on every device."""
 
 from __future__ import annotations
 

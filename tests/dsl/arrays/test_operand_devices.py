@@ -220,10 +220,7 @@ WITH_SCALARS: dict[str, Callable[[Any, Any, Any], Any]] = {
 @pytest.mark.parametrize("name", WITH_SCALARS)
 @pytest.mark.parametrize("size", [4, X.size])
 def test_scalars_come_from_any_device(name: str, size: int) -> None:
-    """Test that reductions of small arrays return NumPy scalars, which have no device.
-
-    Pending reductions count as numbers, too.
-    """
+    """Test that scalars from reductions and elements combine with arrays on any device, also while they are pending."""
     values = np.arange(float(size))
     for here, there in (("cpu", "simt"), ("simt", "cpu")):
         for pending in (False, True):

@@ -1,4 +1,4 @@
-"""Programs that use `__main__` have the same output, exit status and files under ``weft run`` and ``python``."""
+"""Tests that programs have the same output, exit status and files under ``weft run`` as under ``python``."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Functions have NumPy's results, for all dtypes and for many shapes."""
+"""Tests that functions have NumPy's results, for all dtypes and for many shapes."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""New arrays have the memory layout that NumPy gives them, and `copy=False` never copies."""
+"""Tests of new arrays: memory layouts, `copy=False`, and numbers beyond the range of a dtype."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Histograms, counts, and insertion indices have NumPy's values on every device."""
+"""Tests that histograms, counts and insertion indices have NumPy's values on every device."""
 
 from __future__ import annotations
 

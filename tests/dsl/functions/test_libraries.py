@@ -1,4 +1,4 @@
-"""Tests that the table of libraries lists all functions of linear algebra and Fourier transforms."""
+"""Tests of the table of libraries: it is complete, and says which functions a GPU leaves to the host."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Tests of the options of matrix products."""
+"""Tests of the options and the output arrays of matrix products."""
 
 from __future__ import annotations
 

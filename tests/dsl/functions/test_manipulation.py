@@ -1,4 +1,4 @@
-"""Rare and invalid arguments of functions that change shapes have NumPy's results and errors."""
+"""Tests that functions that change shapes have NumPy's results and errors for rare and invalid arguments."""
 
 from __future__ import annotations
 

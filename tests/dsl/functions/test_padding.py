@@ -1,4 +1,4 @@
-"""Tests of the values with which arrays are padded."""
+"""Tests of the values with which arrays are padded, and of padded scalars."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Medians, quantiles and percentiles of long rows in host memory equal NumPy's."""
+"""Tests that medians, quantiles and percentiles of long rows in host memory equal NumPy's."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Set functions have NumPy's results, and run on the device of their arrays."""
+"""Tests that set functions have NumPy's results, and run on the device of their arrays."""
 
 from __future__ import annotations
 

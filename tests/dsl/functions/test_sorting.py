@@ -1,4 +1,4 @@
-"""Sorts with GPU schedules are stable, and have NumPy's order, including signed zeros and NaNs."""
+"""Tests that sorts with GPU schedules are stable, and have NumPy's order, including signed zeros and NaNs."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""sympy expressions that become fused functions have the values that sympy computes."""
+"""Tests that sympy expressions which become fused functions have the values that sympy computes."""
 
 from __future__ import annotations
 

@@ -16,7 +16,7 @@ IMMEDIATE = 16384
 
 
 def _warp(xp: Any, a: Any, b: Any) -> Any:
-    """Return the table of dynamic time warping, one antidiagonal after another."""
+    """Return the table of dynamic time warping, computed one antidiagonal after another."""
     table = xp.full((len(a) + 1, len(b) + 1), np.inf)
     table[0, 0] = 0
     costs = xp.abs(a[:, None] - b[None, :])

@@ -1,4 +1,4 @@
-"""Native code reads and writes elements with NumPy's scalar types, values and errors."""
+"""Tests that native code reads and writes elements with NumPy's scalar types, values and errors."""
 
 from __future__ import annotations
 

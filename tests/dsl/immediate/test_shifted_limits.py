@@ -1,4 +1,4 @@
-"""Tests that limits of immediate execution count bytes, instead of elements, for dtypes of less than 8 bytes."""
+"""Tests of the limits of immediate execution, which are larger for some dtypes of less than 8 bytes."""
 
 from __future__ import annotations
 
@@ -19,7 +19,7 @@ from weft.runtime import override
 
 IMMEDIATE = 16384
 SOURCE = np.random.default_rng(9)
-# Numbers of elements that exceed the limit for float64, but not for the dtype.
+# Limits on the number of elements by dtype, relative to the limit for float64.
 SIZES = {"?": 4, "b": 4, "B": 4, "h": 4, "H": 4, "i": 2, "I": 2, "f": 2}
 
 

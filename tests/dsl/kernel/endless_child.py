@@ -18,7 +18,7 @@ from weft import cuda
 
 @cuda.jit
 def waits(x, go, after):
-    """Loop endlessly in all blocks whose index is at least `after`."""
+    """Loop in all blocks whose index is at least `after` until `go[0]` is set."""
     i = cuda.grid(1)
     while cuda.blockIdx.x >= after and go[0] == 0:
         x[i] += 0

@@ -50,7 +50,7 @@ def _fraction(value: np.floating, exact: Fraction) -> Fraction:
 
 
 def root(exact: Fraction, dtype: np.dtype, direction: str) -> float:
-    """Return the rounded square root of a positive rational number.
+    """Return the square root of a positive rational number, rounded as by `directed`.
 
     The root is computed with integers that have more digits than any float.
     """

@@ -1,8 +1,8 @@
-"""A generator of tables of Numba's results: ``python -m tests.dsl.kernel.language.numba_table``, where numba is installed.
+"""A generator of tables of Numba's results: ``python -m tests.dsl.kernel.language.numba_table`` needs Numba.
 
-``numba_types.json`` has, for each operator, a row per dtype of the left operand: the result's dtype for each dtype of the
-right operand and for each literal. ``join`` is the type of a variable to which both are assigned. "-" means that Numba
-rejects the operation.
+``numba_types.json`` has, for each operator, a row per dtype of the left operand: the result's dtype for each dtype of
+the right operand and for each literal. ``join`` is the type of a variable to which both operands are assigned. "-"
+means that Numba rejects the operation.
 
 ``numba_values.npz`` has, for each operator, the bytes of the results of `pairs`, for all operands in the same order.
 """
@@ -58,8 +58,8 @@ def body(op: str, right: str) -> str:
 def samples(dtype: str, op: str, right: bool) -> np.ndarray:
     """Return four numbers of a dtype for an operator's left operand, or for its right operand if `right` is true.
 
-    They avoid operations that are undefined in Numba or raise errors: divisors of 0, and shifts by 64 bits or more.
-    They also avoid negative powers of integers, whose results are specific to Numba.
+    The numbers avoid operations that are undefined in Numba or raise errors: divisors of 0, and shifts by 64 bits or
+    more. They also avoid negative powers of integers, whose results are specific to Numba.
     """
     kind = np.dtype(dtype)
     nonzero, small = right and op in ("/", "//", "%"), right and op in ("**", "<<", ">>")

@@ -1,7 +1,7 @@
-"""A generator of random structured programs, which log the conditions and statements that they reach.
+"""A generator of random structured programs, which log the conditions that they evaluate.
 
-Invariant: a program calls `t(k)` for every condition and `s(k)` for every statement, so the log of a run identifies its
-path.
+A program calls `t(k)` for each condition that has no other condition as its part, and `s` in some of its statements, so
+that the log of a run shows its path.
 """
 
 from __future__ import annotations

@@ -1,4 +1,4 @@
-"""Arrays of datetime64, timedelta64, str and bytes in kernels."""
+"""Tests of arrays of datetime64, timedelta64, str and bytes in kernels."""
 
 from __future__ import annotations
 

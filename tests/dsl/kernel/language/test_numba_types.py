@@ -1,4 +1,4 @@
-"""Kernels of `weft.cuda` compute in Numba's types, and kernels of `weft.kernel` in NumPy's types."""
+"""Tests that kernels of `weft.cuda` compute in Numba's types, and kernels of `weft.kernel` in NumPy's types."""
 
 from __future__ import annotations
 

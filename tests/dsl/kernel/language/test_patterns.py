@@ -1,4 +1,4 @@
-"""Class patterns in kernels match values as in Python."""
+"""Tests that class patterns in kernels match values as in Python."""
 
 # mypy: ignore-errors
 

@@ -1,4 +1,4 @@
-"""NumPy's functions of whole arrays, in kernels."""
+"""Tests of NumPy's functions of whole arrays in kernels."""
 
 from __future__ import annotations
 
@@ -54,7 +54,7 @@ def test_numbers(name: str, values: str) -> None:
     with np.errstate(invalid="ignore"):
         wanted = np.asarray(function(x))
     spaces = ("local", "shared") if "median" in name else ("local", "shared", "global")
-    # one kernel for each function and array: each function and each array has every kind of memory
+    # one kernel for each function and array, with kinds of memory in turn
     space = spaces[(NUMBERS.split().index(name) + list(VALUES).index(values)) % len(spaces)]
     out = np.zeros(1, wanted.dtype)
     of_number(function, space, x.size, x.dtype)[1, 1](x, out)

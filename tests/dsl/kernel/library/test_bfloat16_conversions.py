@@ -1,4 +1,4 @@
-"""The conversions of bfloat16 under Numba CUDA's names agree with exact arithmetic."""
+"""Tests that the conversions of bfloat16 under Numba CUDA's names agree with exact arithmetic."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Functions of float16 and bfloat16 in plain Python round once.
+"""Tests that functions of float16 and bfloat16 in plain Python round once.
 
 The tests use all values of the types, or a large sample.
 """
