@@ -1,4 +1,4 @@
-"""Host time to start work: explicit kernels with three arrays, plans of one kernel, and plans of eight scans.
+"""Host time to start work: explicit kernels, plans of one kernel, plans of eight scans, and other libraries' kernels.
 
 Many calls are timed together, without waiting for the device between them, so that on a GPU only host time is measured.
 The wait at the end of a turn is not included. On the CPU device, a call includes its work.

@@ -112,9 +112,9 @@ def growing(info: Mapping[str, Any]) -> bool:
 def compare_port(info: Mapping[str, Any], ours: Mapping[str, np.ndarray], theirs: Mapping[str, np.ndarray]) -> str:
     """Compare results with NumPy's by NPBench's rules. Return a description of the difference, or "" if they agree.
 
-    The lists that are compared, element by element, contain the returned values followed by the arrays that NPBench
-    names as outputs. A port may thus return an array that NumPy's version overwrites. Elements without a counterpart in
-    the other list are ignored.
+    The results of each side are its returned values, followed by the arrays that NPBench names as outputs. They are
+    compared in this order, so that a port may return an array that NumPy's version overwrites. Results without a
+    counterpart are ignored.
     """
     outputs = [f"array {name}" for name in info["output_args"]]
     expected = [theirs[name] for name in (*(n for n in theirs if n.startswith("result")), *outputs)]

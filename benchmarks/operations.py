@@ -220,7 +220,7 @@ def values(dtype: str, shape: tuple[int, ...], source: np.random.Generator, most
 
 
 def operands(xp: Any, case: Case, elements: int) -> tuple[Any, Any, Extra]:
-    """Return the two arrays and the further arguments of a case. Their arrays are arrays of `xp`, NumPy or weft."""
+    """Return the two operands and the further arguments of a case. All arrays are arrays of `xp`, NumPy or weft."""
     source = np.random.default_rng(7)
     shape = shapes(elements)[case.shape]
     below = base_shape(case.layout, shape)

@@ -1,7 +1,8 @@
 """The ten programs of the fused suite, each written once for all libraries with NumPy's function names.
 
-In: a namespace (`numpy`, `weft`, `jax.numpy`, `torch`) and its arrays. Out: arrays of the namespace. Each program also
-defines the size of its inputs, how far results may differ from float64, and versions for peers that need their own.
+A program takes a namespace (`numpy`, `weft`, `jax.numpy` or `torch`) and arrays of this namespace, and returns arrays of
+the namespace. A `Program` also defines the size of the inputs, how far results may differ from float64, and versions
+for libraries that cannot run the common version.
 """
 
 from __future__ import annotations

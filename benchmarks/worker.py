@@ -1,7 +1,8 @@
 """Worker processes that load a program and call it on request.
 
 A benchmark has a `Worker` for each side of a comparison and sends requests to them in turn. A process that hangs,
-crashes or runs out of memory affects no other process. The first call in each process is a first call of the program.
+crashes or runs out of memory affects no other process. Since each worker is a new process, its first call to the
+program has all costs of a first call.
 
 A suite that uses workers has a function `load(spec)` that returns a `Subject` in the worker's process.
 """

@@ -22,7 +22,7 @@ pytestmark = pytest.mark.clients
 
 
 def missing_packages(path: Path) -> list[str]:
-    """Return the packages that a program imports, but that are not installed."""
+    """Return the packages that a program imports and that are not installed."""
     names = set[str]()
     for node in ast.walk(ast.parse(path.read_text())):
         if isinstance(node, ast.Import):

@@ -1,8 +1,8 @@
 """A pytest plugin that runs CuPy's tests with weft, or NumPy, in place of ``cupy``.
 
-In: a checkout of CuPy, of which only ``cupy/testing`` is loaded, and the variables ``CUPY_TESTS_*``, which
-`tests.conformance.cupy_suite` sets. Out: a file with one line of JSON for each test. Invariant: no other module of CuPy
-is loaded. Its internal modules are replaced by stand-ins, and a test that calls one is skipped.
+The plugin is configured by the environment variables ``CUPY_TESTS_*``, which `tests.conformance.cupy_suite` sets. It
+writes a file with one line of JSON for each test. Invariant: of the checkout of CuPy, only ``cupy/testing`` and the tests
+are loaded. CuPy's internal modules are replaced by stand-ins, and a test that calls one is skipped.
 """
 
 from __future__ import annotations

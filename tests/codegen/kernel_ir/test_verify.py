@@ -1,4 +1,4 @@
-"""Tests of the verifier, with valid kernels and with one invalid kernel for each rule."""
+"""Tests of the verifier, with valid kernels and with kernels that each break one rule."""
 
 from __future__ import annotations
 

@@ -2,7 +2,8 @@
 
 The kernels have variables, nested control flow, and exchanges through shared memory and warps.
 
-Invariant: all threads that have not returned reach every synchronization point. The compiler may be unable to prove it.
+Invariant: all threads that a synchronization point synchronizes, and that have not returned, reach it. The compiler may
+be unable to prove this.
 """
 
 from __future__ import annotations

@@ -1,7 +1,7 @@
 """Tests of the machine code of GPU schedules: instructions, registers and access widths for five architectures.
 
 The tests need no GPU. `HAND` describes hand-written CUDA C++ programs, compiled by NVIDIA's compiler (nvcc 13.5.37, -O3
--fmad=false, sm_90). Rows are kept in the registers of 256 threads as float4. Reductions use shuffles and one barrier,
+-fmad=false, sm_90). They keep rows in the registers of 256 threads as float4. Reductions use shuffles and one barrier,
 and the last block combines the results of all blocks. Transposes use 64 x 64 tiles of float4. Divisions are exact.
 """
 

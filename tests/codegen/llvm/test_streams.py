@@ -1,4 +1,4 @@
-"""Tests of kernels that access more memory than the caches hold, and use prefetches and non-temporal stores."""
+"""Tests of prefetches and non-temporal stores in kernels that access more memory than the caches hold."""
 
 from __future__ import annotations
 
@@ -89,7 +89,10 @@ def test_what_fits_the_caches_is_left_there(monkeypatch: pytest.MonkeyPatch) -> 
 
 @pytest.mark.parametrize(("length", "fetched"), [(5, False), (60, True)])
 def test_long_bodies_fetch_ahead(length: int, fetched: bool) -> None:
-    """Test that only loops with long bodies prefetch. The processor itself looks ahead by less than a long body."""
+    """Test that, without non-temporal stores, only loops with long bodies prefetch.
+
+    The processor itself looks ahead by less than a long body.
+    """
     more = "\n".join(f"    %a{k}: float32 = add(%{f'a{k - 1}' if k else 2}, %2)" for k in range(length))
     text = (
         _KERNEL.format(streams="")

@@ -142,7 +142,7 @@ def ptx_device() -> Any:
 
 @contextmanager
 def way_of(name: str) -> Iterator[None]:
-    """Within the ``with`` block, compute arrays in the named way: on a device, interpreted or immediately."""
+    """Within the ``with`` block, compute arrays in the way of `WAYS` that `name` states."""
     if name in ("simt", "ptx"):
         with wf.device(ptx_device() if name == "ptx" else name):
             yield

@@ -185,7 +185,7 @@ def test_quotients_that_are_exact_or_halfway_below_the_normal_numbers() -> None:
 
 
 def hard_pairs(divisors: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
-    """Return dividends and divisors whose quotients are closest to a midpoint of two floats, for odd 24-bit divisors.
+    """Return pairs of dividends and odd 24-bit divisors whose quotients are close to a midpoint of two floats.
 
     If the quotient is near m + 1/2 units in the last place, k = x 2^n - y (2 m + 1) is small. For each small k, an
     inverse of y modulo 2^n determines 2 m + 1.

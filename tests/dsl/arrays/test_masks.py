@@ -1,6 +1,6 @@
 """Tests of selections and assignments by boolean masks.
 
-The values are NumPy's on every device, and no Python loop visits the elements.
+The values are NumPy's on every device. On a GPU, masks are not copied to the host.
 """
 
 from __future__ import annotations

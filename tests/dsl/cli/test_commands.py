@@ -1,4 +1,4 @@
-"""Tests of the command line: usage, wrong options, and pipes that are closed."""
+"""Tests of the command line: usage, wrong options, options of the program, and closed pipes."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Tests that queries of array properties neither evaluate arrays nor prevent fusion. Tests of `copyto`."""
+"""Tests of queries of array properties, which neither evaluate arrays nor prevent fusion, and of `copyto`."""
 
 from __future__ import annotations
 

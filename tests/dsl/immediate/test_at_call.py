@@ -1,4 +1,4 @@
-"""Tests of NumPy functions that are called with small weft arrays."""
+"""Tests of output arguments of NumPy's functions that are called with weft arrays."""
 
 from __future__ import annotations
 

@@ -37,7 +37,7 @@ class Fault:
 
     @property
     def lines(self) -> set[int]:
-        """The source lines that the report may name."""
+        """The numbers of the source lines that the report may name."""
         lines, first = inspect.getsourcelines(self.function)
         return {first + k for k, text in enumerate(lines) if "# fault" in text}
 
@@ -53,7 +53,7 @@ def fault(
     launch: tuple[Any, ...] = (1, 8),
     blank: tuple[int, ...] = (),
 ) -> Callable[[Callable[..., Any]], Callable[..., Any]]:
-    """Return a decorator that adds a function to `FAULTS`."""
+    """Return a decorator that adds a `Fault` with the function to `FAULTS`."""
 
     def enter(function: Callable[..., Any]) -> Callable[..., Any]:
         FAULTS.append(Fault(function, kind, array, index, arguments, launch, blank))

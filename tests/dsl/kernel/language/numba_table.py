@@ -4,7 +4,7 @@
 the right operand and for each literal. ``join`` is the type of a variable to which both operands are assigned. "-"
 means that Numba rejects the operation.
 
-``numba_values.npz`` has, for each operator, the bytes of the results of `pairs`, for all operands in the same order.
+``numba_values.npz`` has, for each operator, the bytes of the results for all `pairs`, in the order of `cases`.
 """
 
 from __future__ import annotations

@@ -36,7 +36,7 @@ NOT_READ = re.compile(
 
 
 def functions_of(code: CodeType) -> Iterator[CodeType]:
-    """Yield the functions and lambdas in a code object, except generators and coroutines."""
+    """Yield the code of the functions and lambdas in a code object, except generators and coroutines."""
     for constant in code.co_consts:
         if isinstance(constant, CodeType):
             is_function = constant.co_flags & 2 and not constant.co_flags & (0x20 | 0x80 | 0x200)
