@@ -1,7 +1,7 @@
 """The ten programs of the fused suite, each written once for all libraries with NumPy's function names.
 
-A program takes a namespace (`numpy`, `weft`, `jax.numpy` or `torch`) and arrays of this namespace, and returns arrays of
-the namespace. A `Program` also defines the size of the inputs, how far results may differ from float64, and versions
+A program takes a namespace (`numpy`, `weft`, `jax.numpy` or `torch`) and arrays of this namespace, and returns arrays
+of the namespace. A `Program` also defines the size of the inputs, how far results may differ from float64, and versions
 for libraries that cannot run the common version.
 """
 

@@ -1,8 +1,8 @@
 """A pytest plugin that runs CuPy's tests with weft, or NumPy, in place of ``cupy``.
 
 The plugin is configured by the environment variables ``CUPY_TESTS_*``, which `tests.conformance.cupy_suite` sets. It
-writes a file with one line of JSON for each test. Invariant: of the checkout of CuPy, only ``cupy/testing`` and the tests
-are loaded. CuPy's internal modules are replaced by stand-ins, and a test that calls one is skipped.
+writes a file with one line of JSON for each test. Invariant: of the checkout of CuPy, only ``cupy/testing`` and the
+tests are loaded. CuPy's internal modules are replaced by stand-ins, and a test that calls one is skipped.
 """
 
 from __future__ import annotations
