@@ -205,7 +205,8 @@ def values(dtype: str, shape: tuple[int, ...], source: np.random.Generator, most
     """Return random values for an operand.
 
     Integers are from 1 to 99. Floats, and the real and imaginary parts of complex numbers, are from 0.5 to 50. Booleans
-    are equal to `mostly` outside the middle third of each axis, so that a search from either end does not stop early.
+    are random in the middle third of all axes, and equal to `mostly` elsewhere, so that a search from either end does
+    not stop early.
     """
     kind = np.dtype(dtype).kind
     if kind == "b":

@@ -108,7 +108,7 @@ def _cache_folder(config: pytest.Config, base: Path) -> Path:
 
 @cache
 def _device(name: str) -> Any:
-    """Return the device that ``--device`` names."""
+    """Return a device with a simulated driver for the names "stand-in" and "ptx", and otherwise the name."""
     if name == "stand-in":
         from tests.stand_in import RunningDevice, RunningStandIn
 

@@ -156,7 +156,7 @@ def _components(edges: dict[str, set[str]]) -> list[set[str]]:
 
 
 def _finished(edges: dict[str, set[str]], starts: Iterable[str], seen: set[str] | None = None) -> list[str]:
-    """Return the nodes reachable from `starts` in postorder, except those in `seen`."""
+    """Return, in postorder, the nodes that are reachable from `starts` and not in `seen`."""
     seen, left = set() if seen is None else seen, []
     for start in starts:
         stack = [(start, False)]

@@ -1,6 +1,6 @@
 """Tests that the built wheel contains exactly the public modules and the files of the four layers.
 
-In the source tree, `src/weft` contains the public modules, and only links to the folders of the layers.
+In the source tree, `src/weft` contains the public modules, and links to the folders of the layers.
 """
 
 from __future__ import annotations

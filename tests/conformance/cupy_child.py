@@ -145,7 +145,7 @@ def _module_of(array: Any) -> Any:
 
 
 def install_stand_ins() -> None:
-    """Make ``import cupy`` import the backend."""
+    """Install the backend as ``cupy``, stand-ins as CuPy's other modules, and ``cupy.testing`` from the checkout."""
     sys.meta_path.insert(0, _Finder())
     cupy: Any = _install(_DelegatingModule("cupy", BACKEND))
     cupy.asnumpy = lambda a, *rest, **options: np.asarray(a)

@@ -1,7 +1,7 @@
 """A child process that runs one file of numba-cuda's tests, with `weft.cuda` in place of ``numba.cuda``.
 
 ``python -m tests.conformance.numba_cuda_child FOLDER cudapy/test_atomics`` reads the names of the tests to skip from
-the standard input, as JSON. It reports the beginning and the end of each test as a line of JSON after a byte 1.
+the standard input, as JSON. It reports the beginning and the end of each test by a line of JSON that follows a byte 1.
 Invariant: no module of numba-cuda is loaded except its tests. Its internal modules are replaced by stand-ins, and a
 test that uses a stand-in is skipped.
 """
@@ -51,7 +51,7 @@ class Internal(unittest.SkipTest):
 class _Anything(type):
     """A metaclass of the classes that stand in for Numba's objects.
 
-    The stand-ins can serve as base classes and decorators. A test that calls one is skipped.
+    The stand-ins can serve as base classes and decorators. A test that uses one in another way is skipped.
     """
 
     def __getattr__(cls, name: str) -> Any:

@@ -25,8 +25,8 @@ ROWS, COLUMNS = 13, 21
 class Guarded:
     """A generator of the source text of a kernel with random guards.
 
-    Parameters `a` and `o` have the shape (ROWS, COLUMNS), `q` is a vector that takes atomic sums, and `n` and `m` are
-    random numbers, which may be negative or large.
+    The parameters `a` and `o` have the shape (ROWS, COLUMNS), `q` is a vector of sums that are computed by atomics, and
+    `n` and `m` are random numbers, which may be negative or large.
     """
 
     def __init__(self, seed: int) -> None:

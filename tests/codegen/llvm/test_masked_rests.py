@@ -88,7 +88,10 @@ def test_where_masks_are_used(features: str, kind: str, step: int, masked: bool)
 
 @pytest.mark.parametrize(("kind", "outside"), [("float32", "float 1.0"), ("int32", "zeroinitializer")])
 def test_lanes_outside_the_mask(kind: str, outside: str) -> None:
-    """Test that float lanes outside the mask hold 1. Zeros made ``hypot`` of short rows ten times slower."""
+    """Test that lanes outside the mask hold 1 for floats, and 0 for integers.
+
+    Zeros for floats made ``hypot`` of short rows ten times slower.
+    """
     target = Target("host", "cpu", "x86_64-unknown-linux-gnu", "x86-64", MASKS, 64, 1)
     loads = [line for line in emit_host(scaled(kind, 1).finish(), target).text.splitlines() if "= call" in line]
     loads = [line for line in loads if "@llvm.masked.load" in line]

@@ -125,7 +125,7 @@ class Code(NamedTuple):
     instructions: list[str]
 
     def names(self) -> Counter[str]:
-        """Return the number of occurrences of each mnemonic, including its modifiers."""
+        """Return the number of occurrences of each mnemonic with its modifiers."""
         return Counter(re.sub(r"^@!?U?P\w+\s+", "", text).split()[0] for text in self.instructions)
 
     def count(self, prefix: str) -> int:

@@ -71,7 +71,7 @@ def modelled(form: str) -> tuple[Kernel, Any]:
 
 
 def flushed(values: np.ndarray) -> np.ndarray:
-    """Return values with subnormal numbers replaced by zero."""
+    """Return values with subnormal numbers replaced by zeros of the same sign."""
     return np.where(np.abs(values) < np.finfo(values.dtype).tiny, np.copysign(values.dtype.type(0), values), values)
 
 
