@@ -15,7 +15,6 @@ from weft.dsl.arrays.array import (
     Array,
     as_operand,
     convert,
-    evaluate,
     from_protocol,
     record,
     record_array,
@@ -96,9 +95,12 @@ def asarray(
         result = in_order(_stack[0]([asarray(v) for v in values]), "C") if stacked is None else stacked
     elif hasattr(values, "__cuda_array_interface__"):
         result = convert(values)
-        if copy:
-            result = copy_in_order(result, order)
-            evaluate(result)  # (the owner may write to its memory)
+        if copy:  # (at once, because the owner may write to its memory)
+            storage, buffer = result._storage, realise(result._storage)
+            made = storage.device.allocate(buffer.nbytes)
+            storage.device.copy(buffer, made, buffer.nbytes)
+            copied = Storage(storage.shape, storage.dtype, storage.device, made)
+            result = copy_in_order(wrap(copied, result._view), order)
     else:
         check_unmasked(values)
         host = np.asarray(values, dtype)
