@@ -1,4 +1,4 @@
-"""A context manager for tests that enables native recording, but not native code for small operations."""
+"""A context manager for tests that installs native code for recording, but not for small immediate operations."""
 
 from __future__ import annotations
 
@@ -15,7 +15,7 @@ from weft.dsl.immediate import native_immediate
 
 @contextmanager
 def recording_in_native_code() -> Iterator[None]:
-    """Within the ``with`` block, enable native recording."""
+    """Within the ``with`` block, record in native code, and execute small operations in Python code."""
     before = {kind: dict(vars(kind)) for kind in (Array, Scalar, UFunc)}
     functions = {name: OWN[name] for name in OWN.at_once}
     recorder = OWN.recorder

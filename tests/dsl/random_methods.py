@@ -1,4 +1,4 @@
-"""Generate the table that shows where each method of a random generator draws its numbers.
+"""Generate the table that shows whether kernels, native code or NumPy draw the numbers of each generator method.
 
 ``python -m tests.dsl.random_methods`` prints the table. The page `docs/guide/random_numbers.md` contains it, and
 test_random_methods.py compares the two.
@@ -60,7 +60,7 @@ CALLS: dict[str, Callable[[Any, int], Any]] = {
 
 
 def where_it_draws(name: str, kind: Any, device: str) -> str:
-    """Return the table's entry for a method on a device. Assert that the numbers and the final state equal NumPy's."""
+    """Return the entry for a method, bit generator and device. Assert that numbers and the final state equal NumPy's."""
     ours, theirs = wf.random.Generator(kind(3)), np.random.Generator(kind(3))
     with wf.device(device), override(host_fallback="ignore", immediate=0), wf.profile() as profile:
         found = CALLS[name](ours, N)

@@ -1,4 +1,4 @@
-"""Functions accept the types of axes, sections, corrections and indices that NumPy accepts, with NumPy's results."""
+"""Tests of axes, sections, corrections and indices of all types that NumPy accepts."""
 
 from __future__ import annotations
 
@@ -34,7 +34,7 @@ def sums_with_initial(m: Any) -> list[Any]:
 
 
 class Number:
-    """An object that is an index, but neither an int nor an array."""
+    """An object with the method ``__index__`` that is neither an int nor an array."""
 
     def __index__(self) -> int:
         return 1

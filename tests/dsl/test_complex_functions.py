@@ -1,4 +1,4 @@
-"""Functions of complex numbers have NumPy's results.
+"""Tests of functions of complex numbers, mostly by comparison with NumPy's results.
 
 The arguments include infinities, NaNs, signed zeros, extreme values and ordinary values.
 """
@@ -27,9 +27,9 @@ def grid(dtype: str) -> np.ndarray:
 
 
 def parts_agree(ours: np.ndarray, theirs: np.ndarray, other: np.ndarray, rtol: float) -> np.ndarray:
-    """Return a mask of the results whose real parts agree, given NumPy's imaginary parts `other`, or vice versa.
+    """Return a mask of the complex numbers whose real parts `ours` and `theirs` agree. `other` is the imaginary part.
 
-    The signs of infinities and zeros beside a NaN are not compared.
+    The parts may be exchanged. Where `other` is NaN, signs are not compared.
     """
     near = np.abs(ours - theirs) <= rtol * np.maximum(np.abs(ours), np.abs(theirs)) + np.finfo(ours.dtype).tiny * 1e-3
     same = np.where(np.isinf(theirs) | (theirs == 0), (ours == theirs) & (np.signbit(ours) == np.signbit(theirs)), near)
@@ -94,7 +94,7 @@ def test_logarithms_of_magnitudes_of_every_exponent(name: str) -> None:
 
 @pytest.mark.parametrize("dtype", ["complex128", "complex64"])
 def test_logarithms_of_magnitudes_near_1(dtype: str) -> None:
-    """Test that the real part has a small relative error, although it is the difference of nearly equal numbers."""
+    """Test the relative error of the real part of logarithms, which is nearly 0 for magnitudes near 1."""
     z = np.exp(1j * np.linspace(0, 6, 1000)).astype(dtype)
     with override(immediate=0, interpret="never"):
         found = np.asarray(wf.log(wf.asarray(z)))

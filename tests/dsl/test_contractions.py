@@ -1,4 +1,4 @@
-"""Tests of matrix products, which kernels or BLAS compute."""
+"""Tests of matrix products and `einsum`, which kernels or BLAS compute."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""The page that lists where NumPy's functions run is up to date."""
+"""Tests of the page that lists where NumPy's functions run."""
 
 from __future__ import annotations
 

@@ -1,6 +1,6 @@
-"""Tests that recordings are cut between operations, and never within an operation.
+"""Tests that recordings end between operations, and never within an operation.
 
-The results are NumPy's for any number of pending operations.
+The results equal NumPy's for any number of pending operations.
 """
 
 from __future__ import annotations
@@ -73,7 +73,7 @@ def run(line: str, xp: Any, values: dict[str, Any], lines_above: int = 0) -> dic
 def fails(template: str, exact: bool) -> str:
     """Record a statement after 0 to LIMIT pending operations. Return the first difference from NumPy, or "".
 
-    If NumPy refuses the statement, return "refused".
+    If NumPy raises an exception, or the result is not an array or a scalar, return "refused".
     """
     line = filled(template)
     given = start(exact)
@@ -96,7 +96,7 @@ def fails(template: str, exact: bool) -> str:
     return ""
 
 
-# (where a recording is cut does not depend on how it is evaluated, and interpreters are faster: one part is compiled)
+# (a recording ends at the same operation in both modes; only one part is compiled, since interpretation is faster)
 WAYS = ["never", *["always"] * 7]
 
 

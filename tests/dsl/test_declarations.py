@@ -1,4 +1,4 @@
-"""The type stubs of arrays and functions have the same names, parameters and defaults as the implementation."""
+"""Tests that type stubs have the same names, parameters and defaults as the implementation."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Tests of unsupported dtypes, operands of other libraries, notebooks, and misspelt names."""
+"""Tests of unsupported dtypes, foreign operands, notebooks, misspelt names, device names, and copies of scalars."""
 
 from __future__ import annotations
 

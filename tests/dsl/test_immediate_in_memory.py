@@ -1,6 +1,6 @@
 """Tests of immediate operations on arrays that exceed the usual limit of immediate execution.
 
-Such an operation has its operands in memory, and no other operation could be fused with it.
+Most of these operations have their operands in memory, and no other operation could be fused with them.
 """
 
 from __future__ import annotations
@@ -59,9 +59,9 @@ def test_outer_results_of_parts_of_a_pending_array_are_recorded() -> None:
 
 @pytest.mark.parametrize("given", [0.25, "values"])
 def test_masked_assignments_of_a_block_are_done_at_the_call(given: Any) -> None:
-    """Test that masked assignments to new arrays, and to arrays that no recorded operation reads, run immediately.
+    """Test when masked assignments run immediately, and that they do not change values computed before.
 
-    Other arrays keep their values.
+    They are immediate if the mask is in memory, and the array is new or no recorded operation reads it.
     """
     x = np.random.default_rng(0).random((200, 300))
     mask, value = x > 0.5, given
@@ -169,7 +169,7 @@ def test_searches_of_four_mebibytes_of_integers_are_done_at_the_call(name: str, 
 
 
 def smoothed(xp: Any, image: np.ndarray, rows: int) -> Any:
-    """Smooth a pending array row by row, and return the rows as a large array."""
+    """Return a large array whose rows are computed one by one from rows of a pending array and from the row before."""
     given = xp.asarray(image)
     sharp = (given + given) * 0.25
     made = xp.empty_like(given)

@@ -1,4 +1,4 @@
-"""Tests that operations are recorded with their source lines, also if a code object reuses a deleted one's address."""
+"""Tests that operations are recorded with their source lines, even if code has the address of deleted code."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Tests of NumPy functions that are composed of other functions, and are recorded."""
+"""Tests of functions that weft composes of other functions and records."""
 
 from __future__ import annotations
 
@@ -27,7 +27,7 @@ def as_weft(value: Any) -> Any:
 
 
 def check(name: str, *given: Any, rounded: float = 0.0, **options: Any) -> None:
-    """Assert that NumPy and weft give the same result or error. Results may differ by the tolerance `rounded`."""
+    """Assert that NumPy and weft return the same result, up to the tolerance `rounded`, or raise the same exception."""
     try:
         wanted = getattr(np, name)(*given, **options)
     except Exception as error:

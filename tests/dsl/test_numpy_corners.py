@@ -1,4 +1,4 @@
-"""Programs with corner cases from NumPy's own tests have the same results on NumPy and on weft."""
+"""Tests that corner cases, many of them from NumPy's own tests, have the same results on NumPy and on weft."""
 
 from __future__ import annotations
 

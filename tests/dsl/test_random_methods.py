@@ -1,4 +1,4 @@
-"""Tests that each random method draws at the documented location, with NumPy's bits and final state."""
+"""Tests of the documented table of random methods, and that numbers and final states equal NumPy's."""
 
 from __future__ import annotations
 

@@ -14,7 +14,7 @@ from weft.dsl.script.script_namespace import script_module
 
 
 class _Table:
-    """A table keyed by type, like those of autograd, which do not find subclasses."""
+    """A table of functions by type, like those of autograd. An entry for a type does not apply to subclasses."""
 
     def __init__(self) -> None:
         self.mappings: dict[type, Any] = {np.ndarray: np.shape}

@@ -37,7 +37,7 @@ def bits(value: Any) -> tuple[str, bytes]:
 
 
 def lists(row: str) -> list[list[Any]]:
-    """Return the operands of an op for each combination of dtypes: all test values, or all pairs of test values."""
+    """Return the operands of an op for each tested combination of dtypes: all test values, or all pairs of them."""
     values = [np.array(FLOATS), np.array(INTEGERS), np.array(BOOLS)]
     if OPS[row].arity == 1:
         return [[v] for v in values]

@@ -32,7 +32,7 @@ FEW = 128
 
 @pytest.fixture(params=["python", "native"])
 def xp(request: pytest.FixtureRequest, monkeypatch: pytest.MonkeyPatch) -> Iterator[Any]:
-    """Return a new namespace for scripts, with functions in Python or in native code."""
+    """Yield a new namespace for scripts, with functions in Python or in native code."""
     script_module.cache_clear()
     monkeypatch.setattr(script_namespace, "is_program", lambda frame: "__name__" not in frame.f_globals)
     if request.param == "python":
@@ -457,7 +457,7 @@ def test_numbers_and_small_arrays_are_repeated_by_numpy(native: bool) -> None:
 def test_ranges_of_some_elements_are_made_in_native_code() -> None:
     """Test that native code makes ranges of any length within the limit of immediate execution.
 
-    Python handles ends that are floats, negative, or far away.
+    Python code handles all other arguments, such as floats, and negative or large integers.
     """
     called: list[str] = []
 

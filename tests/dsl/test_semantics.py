@@ -1,4 +1,4 @@
-"""Views and assignments alias and mutate arrays exactly as in NumPy, although evaluation is lazy."""
+"""Tests that views and assignments behave as in NumPy, although evaluation is lazy."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Tests that small arrays of a GPU stay in host memory, with immediate operations."""
+"""Tests that small arrays of a GPU device stay in host memory, where operations on them run immediately."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Tests that tracebacks do not show weft's frames."""
+"""Tests that tracebacks do not show weft's frames, and that warnings name the program's lines."""
 
 from __future__ import annotations
 

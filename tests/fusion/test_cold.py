@@ -213,7 +213,7 @@ for k in range(2, 14):
 
 
 def test_numpys_random_modules_are_imported_without_interrupts(tmp_path: Path) -> None:
-    """Test that the compiled modules of `numpy.random`, which swallow interrupts, are imported in another thread."""
+    """Test that the compiled modules of `numpy.random`, which swallow interrupts, are not imported in the main thread."""
     found = run(
         """
 import threading

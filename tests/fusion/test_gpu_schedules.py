@@ -382,8 +382,8 @@ def test_vectors_stay_inside_arrays(
 ) -> None:
     """Test in instrumented kernels that vector accesses are aligned and within bounds.
 
-    Each program and view has both dtypes: one in kernels for exact sizes, the other in kernels for any sizes. Each has
-    every other pair of sizes.
+    For each program and view, kernels for exact sizes have one dtype, and kernels for any sizes have the other. Each
+    test has every other pair of sizes.
     """
     form, seen = VIEWS[view]
     turn = list(MOVED).index(name) + list(VIEWS).index(view) + ("any sizes" in request.node.callspec.id)

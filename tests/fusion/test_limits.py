@@ -1,4 +1,4 @@
-"""Planning time, compilation time and kernel sizes stay limited for programs of any size."""
+"""Tests that planning time, compilation time and kernel sizes are limited for programs of any size."""
 
 from __future__ import annotations
 
@@ -66,7 +66,7 @@ def test_parts_that_are_chosen_inside_parts_do_not_multiply() -> None:
     given = np.linspace(-2, 1, 40), np.linspace(3, -1, 40)
     turn = "a = xp.roll(a, {0}) * 0.5 + xp.pad(b, 1)[2:]; b = xp.where(a > {1}, a, -b)"
     turn += "; a, b = xp.clip(a, -9, 9), xp.clip(b, -9, 9)"
-    text = "\n".join(turn.format(k % 3, k) for k in range(9))  # (unrolled, since recordings are cut at loops)
+    text = "\n".join(turn.format(k % 3, k) for k in range(9))  # (unrolled, since recordings end at loops)
 
     def steps(xp: Any, a: Any, b: Any) -> Any:
         names = {"xp": xp, "a": a, "b": b}

@@ -1,6 +1,7 @@
-"""``python -m tests.fuzz --programs 3000 --kernels 1000 --seed 0`` runs random programs in child processes.
+"""``python -m tests.fuzz --programs 3000 --seed 0`` runs random programs in child processes.
 
-The command prints the programs whose results differ from the expected results.
+With ``--kernels 1000``, it runs random kernels instead. The command prints the programs or kernels whose results differ
+from the expected results, and the crashes of child processes.
 """
 
 from __future__ import annotations
@@ -16,7 +17,7 @@ BATCH = 100
 
 
 def run_here(options: argparse.Namespace) -> int:
-    """Run the programs in this process, and return the number of programs whose results differ."""
+    """Run the programs or kernels in this process, and return the number of those with a fault."""
     from tests.fuzz.kernels import check_kernel
     from tests.fuzz.programs import check
     from tests.stand_in import RunningDevice, RunningStandIn, driver
@@ -41,7 +42,7 @@ def run_here(options: argparse.Namespace) -> int:
 
 
 def main() -> int:
-    """Run the programs, and return the number of programs whose results differ."""
+    """Run the command. Return the number of programs or kernels with a fault, but at most 100."""
     parser = argparse.ArgumentParser(prog="tests.fuzz")
     parser.add_argument("--programs", type=int, default=3000)
     parser.add_argument("--seed", type=int, default=0)

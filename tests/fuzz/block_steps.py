@@ -1,6 +1,6 @@
 """Random stencil loops whose time steps are blocked with GPU schedules.
 
-Results on the `simt` devices must have the same bits as results on NumPy.
+Results on the `simt` devices must be bit-identical to NumPy's.
 
 ``python -m tests.fuzz.block_steps --programs 200 --seed 0`` runs the loops. Tiles are so small that halos extend over
 several tiles.
@@ -17,7 +17,7 @@ MOST_SANITIZED = 700  # maximum number of elements, since checking every access 
 
 
 def check(seed: int) -> str:
-    """Return the differences between NumPy and weft, or ""."""
+    """Return a description of the first difference between NumPy and weft, or ""."""
     device = ("simt", "simt", "simt::backward", "simt::sanitized")[seed % 4]
     if prod(steps.Program(seed).shape) > MOST_SANITIZED:
         device = device.replace("::sanitized", "")

@@ -1,7 +1,7 @@
 """A command that runs random cases in child processes, so that it can report crashes and continue.
 
-In: a module with a function ``check(seed) -> str``, which returns a description of a fault, or "". Out: the printed
-faults, and the number of cases with a fault.
+The module with the cases has a function ``check(seed) -> str``, which returns a description of a fault, or "". The
+command prints the faults, and the number of cases with a fault.
 """
 
 from __future__ import annotations
@@ -18,7 +18,7 @@ _AT = "at seed "
 
 
 def main(module: str, most_seconds: float = 600) -> int:
-    """Run the command line ``python -m module --programs 100 --seed 0``."""
+    """Run ``python -m module --programs 100 --seed 0``. Return the number of cases with a fault, but at most 100."""
     parser = argparse.ArgumentParser(prog=module)
     parser.add_argument("--programs", type=int, default=200)
     parser.add_argument("--seed", type=int, default=0)

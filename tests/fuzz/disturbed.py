@@ -26,7 +26,7 @@ TRIES = 200
 
 
 def check(seed: int) -> str:
-    """Run a disturbed program. Return the faults, or ""."""
+    """Run a random program with each kind of disturbance. Return a description of the first fault, or ""."""
     generator, pick = Generator(seed), random.Random(seed)
     sizes, data = pick.choice(generator.bindings)
     start = generator.start(sizes, data)
@@ -62,7 +62,7 @@ def _compared(values: Arrays, wanted: Arrays) -> str:
 
 
 def _interrupted(lines: list[str], start: Arrays, sizes: dict[str, int], wanted: Arrays, pick: random.Random) -> str:
-    """Interrupt an evaluation at random moments, and repeat the evaluation after each interrupt. Return the faults."""
+    """Interrupt an evaluation at random moments, and repeat it after each interrupt. Return the first fault, or ""."""
     values = _recorded(lines, start, sizes)
     before = signal.signal(signal.SIGALRM, signal.default_int_handler)
     try:
@@ -100,7 +100,7 @@ def stops(pick: random.Random, often: float) -> Iterator[None]:
 
 
 def _stopped(lines: list[str], start: Arrays, sizes: dict[str, int], wanted: Arrays, pick: random.Random) -> str:
-    """Interrupt evaluations before or after kernels that may overwrite operands. Return the faults.
+    """Interrupt evaluations before or after kernels that may overwrite operands. Return the first fault, or "".
 
     Further statements are recorded between the evaluations.
     """
@@ -119,7 +119,7 @@ def _stopped(lines: list[str], start: Arrays, sizes: dict[str, int], wanted: Arr
 def _short_of_memory(
     lines: list[str], start: Arrays, sizes: dict[str, int], wanted: Arrays, pick: random.Random
 ) -> str:
-    """Evaluate the program under increasing memory limits, and finally without a limit. Return the faults."""
+    """Evaluate the program under increasing memory limits, and finally without one. Return the first fault, or ""."""
     values = _recorded(lines, start, sizes)
     used = wf.memory.info().held
     failed = 0
@@ -136,7 +136,7 @@ def _short_of_memory(
 
 
 def _on_threads(lines: list[str], start: Arrays, sizes: dict[str, int], wanted: Arrays, pick: random.Random) -> str:
-    """Run the program on three threads that share pending inputs. Return the faults."""
+    """Run the program on three threads that share pending inputs. Return the first fault, or ""."""
     shared = {name: wf.asarray(value).reshape(-1).reshape(value.shape)[...] for name, value in start.items()}
     held = {name: wf.where(wf.asarray(True), value, value) for name, value in shared.items()}
     troubles: list[str] = []

@@ -256,12 +256,12 @@ def _limits(pick: random.Random) -> tuple[dict[str, Any], dict[str, Any]]:
 
 
 def check(seed: int, device: str = "") -> str:
-    """Return the differences between NumPy and weft, or ""."""
+    """Return a description of the first difference between NumPy and weft, or ""."""
     return judge(Program(seed), device or DEVICES[seed % len(DEVICES)])
 
 
 def judge(program: Program, device: str) -> str:
-    """Return the differences between NumPy and weft on a device."""
+    """Return a description of the first difference between NumPy and weft on a device, or ""."""
     with steps.forced(program, device):
         for lengths in program.lengths:
             head = f"seed {program.seed} on {device} at {lengths}: "

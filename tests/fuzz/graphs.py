@@ -4,8 +4,8 @@ For example, a program reduces a gather of a reshaped roll after partial assignm
 moments.
 
 ``python -m tests.fuzz.graphs --programs 200 --seed 0`` runs the programs. A program is text over sizes n, m, k. It runs
-again with other data, which reuses its plan, and with other sizes, which reuses its kernels. All numbers are small
-multiples of 1/8, or not finite. Every result is therefore exact, and must have NumPy's bits on every device.
+again with other data, which reuses its plan, and with other sizes, which reuses its kernels. All finite floats are
+small multiples of 1/8. Every result is therefore exact, and must have NumPy's bits on every device.
 """
 
 from __future__ import annotations
@@ -126,11 +126,14 @@ SLICES = "1: :-1 ::2 1::2 ::-1 1:-1 :3 -2: 2:5 ::-2 3::-1 : -1:0:-1 1:2 :0".spli
 
 
 class Rejected(Exception):
-    """Raised for a statement that is not allowed in a program."""
+    """Raised for a statement or an expression that is not allowed in a program."""
 
 
 def exact(value: Any) -> bool:
-    """Return whether a value may occur in programs: its floats must be small and have few binary digits."""
+    """Return whether programs may contain a value. Finite floats must be small, with few binary digits.
+
+    The same holds for the parts of complex numbers, which must be finite.
+    """
     array = np.asarray(value)
     if array.dtype.kind in "iub":
         return True
@@ -146,8 +149,8 @@ def exact(value: Any) -> bool:
 def own(value: Any, before: Iterable[Any]) -> Any:
     """Return a NumPy result with the memory layout that weft's result has.
 
-    The result is copied to C order, unless it is a view of a value in `before`. NumPy's indexing by arrays along an
-    inner axis returns a transposed view of a hidden array instead. Results with negative or zero strides stay views.
+    For index arrays along an inner axis, NumPy returns a transposed view of a new array. Such a view, which shares no
+    memory with the values in `before`, is copied to C order. Views with negative or zero strides are not copied.
     """
     is_view = isinstance(value, np.ndarray) and value.base is not None
     if is_view and not value.flags.c_contiguous and min(value.strides) > 0:
@@ -183,7 +186,7 @@ class World:
         self.values = {name: own(value, before) for name, value in values.items() if name not in known}
 
     def evaluated(self, text: str) -> Any:
-        """Evaluate an expression with NumPy. Raises Rejected if the program may not contain the value."""
+        """Evaluate an expression with NumPy. Raise Rejected if the dtype or the size of the value is not allowed."""
         with warnings.catch_warnings(), np.errstate(all="ignore"):
             warnings.simplefilter("ignore")
             found = eval(text, {"xp": np, **self.sizes}, dict(self.values))
@@ -194,7 +197,7 @@ class World:
         return found
 
     def _guard(self, line: str) -> None:
-        """Reject a statement that writes values outside of an integer dtype's range.
+        """Reject a statement that may cast floats to integers that cannot hold them, or add wide numbers by `ufunc.at`.
 
         The result would depend on the machine.
         """
@@ -289,7 +292,7 @@ class Generator:
         return found
 
     def start(self, sizes: dict[str, int], data: int) -> Arrays:
-        """Return the inputs for these sizes."""
+        """Return inputs with these sizes. `data` is a seed for their elements."""
         source = np.random.default_rng([self.seed, data])
         found: Arrays = {}
         for name, (shape, dtype) in self.shapes.items():
@@ -309,7 +312,7 @@ class Generator:
     # -- text ---------------------------------------------------------------------------------------------
 
     def operand(self, depth: int, beside: Any = None) -> tuple[str, Any]:
-        """Return the text and the value of an operand that can be broadcast with `beside`."""
+        """Return the text and the value of an operand, which usually can be broadcast with `beside`."""
         if depth > 0 and self.random.random() < 0.45:
             text = self.expression(depth - 1)
             return f"({text})", self.world.evaluated(text)
@@ -401,7 +404,7 @@ class Generator:
         return "".join(out)
 
     def positions(self) -> str:
-        """Return the text of an array of indices that are also valid for small arrays."""
+        """Return the text of an array of small indices, which are valid for most arrays."""
         return self.random.choice(
             ("j", "j", "j % 3", "j[::-1]", "j[:2]", "abs(j - 2)", "(j > 1).astype('int64')", "xp.arange(2)")
         )
@@ -508,7 +511,7 @@ def trouble_of(lines: list[str], start: Arrays, sizes: dict[str, int], device: s
 
 
 def check(seed: int, devices: tuple[str, ...] = DEVICES) -> str:
-    """Return the differences between NumPy and weft on the devices, or ""."""
+    """Return a description of the first difference between NumPy and weft on the devices, or ""."""
     generator = Generator(seed)
     lines = generator.world.lines
     for device in devices:

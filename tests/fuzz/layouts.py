@@ -139,7 +139,7 @@ class Generator:
 
 
 def check(seed: int, devices: tuple[str, ...] = DEVICES, most: int = 60_000) -> str:
-    """Return the differences between NumPy and weft on the devices, or ""."""
+    """Return a description of the first difference between NumPy and weft on the devices, or ""."""
     generator = Generator(seed, most)
     found = differing(generator.run, int(np.prod(generator.shape)), devices)
     if found is None:

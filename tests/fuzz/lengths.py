@@ -150,7 +150,7 @@ def compared(trouble: list[str]) -> Iterator[None]:
 def compare(found: Plan, made: Plan) -> str:
     """Return the first difference between a reused plan and a new plan, or "".
 
-    Plans with different slots are not compared.
+    Plans with different numbers of slots are not compared.
     """
     if found.slots != made.slots:
         return ""  # slots have other numbers
@@ -182,7 +182,7 @@ def _ordered(steps: list[Step]) -> list[Step]:
 
 
 def check(seed: int) -> str:
-    """Return the differences between NumPy and weft, or ""."""
+    """Return a description of the first difference between NumPy and weft, or ""."""
     text = make_loop(seed)
     wanted = _outcome(text, np, seed)
     trouble: list[str] = []

@@ -78,7 +78,7 @@ def run_loop(text: str, xp: Any) -> dict[str, Any]:
 
 
 def check(seed: int) -> str:
-    """Return the differences between NumPy and weft, or ""."""
+    """Return a description of the first difference between NumPy and weft, or ""."""
     text = make_loop(seed)
     try:
         wanted: dict[str, Any] | str = run_loop(text, np)

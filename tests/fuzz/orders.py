@@ -63,9 +63,9 @@ class Program:
 
 
 def mixture(seed: int) -> list[Program]:
-    """Return a random program of `graphs`, once for each of three inputs, of which the first two have the same sizes.
+    """Return a random program of `graphs`, once for each of three sets of inputs. The first two have the same sizes.
 
-    The list is empty if the program uses float16, whose sums are not exact for all sizes.
+    The list is empty if an input is float16, since sums of float16 numbers are not exact for all sizes.
     """
     generator = graphs.Generator(seed)
     if any(dtype == "float16" for _, dtype in generator.shapes.values()):
@@ -81,7 +81,7 @@ def mixture(seed: int) -> list[Program]:
 
 
 def statistics(seed: int) -> list[Program]:
-    """Return a random program of row statistics three times, for inputs with random numbers of rows."""
+    """Return a random program of row statistics, once for each of three sets of inputs with random numbers of rows."""
     pick = random.Random(seed)
     columns = pick.choice(LENGTHS)
     dtype = pick.choice(("float64", "float64", "float32"))
@@ -125,7 +125,7 @@ def _filled(pick: random.Random, template: str, names: list[str]) -> str:
 
 
 def _follow(line: str, values: Arrays) -> bool:
-    """Run a statement with NumPy. If results are not finite and moderate, restore `values` and return False."""
+    """Run a statement with NumPy. If it fails or values are infinite, NaN or too large, restore `values`, return False."""
     before = {name: value.copy() for name, value in values.items()}
     shared = dict(values)
     try:

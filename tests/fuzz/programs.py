@@ -329,7 +329,8 @@ def run_numpy(lines: list[str], start: dict[str, np.ndarray]) -> dict[str, np.nd
 def differences(ours: dict[str, np.ndarray], theirs: dict[str, np.ndarray], loose: bool) -> str:
     """Return the first difference between results, or "".
 
-    Complex numbers, and with `loose` also floats, are compared up to rounding.
+    Complex numbers, and with `loose` also floats, are compared up to rounding. With `loose`, only the shapes and dtypes
+    of integers and bools are compared.
     """
     for name, wanted in theirs.items():
         found = ours[name]

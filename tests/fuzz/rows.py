@@ -169,7 +169,7 @@ class Generator:
 def differing(
     run: Callable[[str], dict[str, np.ndarray]], size: int, devices: tuple[str, ...]
 ) -> tuple[str, str] | None:
-    """Return the first device on which a program differs from NumPy, and the differences, or None.
+    """Return the first device on which a program differs from NumPy, and a description of the difference, or None.
 
     `size` is the number of elements. If it is large, devices that check every access are skipped.
     """
@@ -191,7 +191,7 @@ def differing(
 
 
 def check(seed: int, devices: tuple[str, ...] = DEVICES, most: int = 100_000) -> str:
-    """Return the differences between NumPy and weft on the devices, or ""."""
+    """Return a description of the first difference between NumPy and weft on the devices, or ""."""
     generator = Generator(seed, most)
     found = differing(generator.run, generator.x.size, devices)
     if found is None:

@@ -131,7 +131,7 @@ def forced(program: Any, device: str) -> Iterator[None]:
 
 
 def check(seed: int, device: str = "cpu") -> str:
-    """Return the differences between NumPy and weft, or ""."""
+    """Return a description of the first difference between NumPy and weft, or ""."""
     program = Program(seed)
     try:
         wanted = program.run(np)

@@ -1,4 +1,4 @@
-"""Tests of random sums of differences from a mean or a maximum, compared with results in float64.
+"""Tests of random sums over differences from a mean or a maximum, such as variances, against results in float64.
 
 Rows and columns have arbitrary lengths, and other operations share the kernels.
 """

@@ -2,10 +2,10 @@
 
 A test that loses the device, hangs or crashes does not affect other tests.
 
-In: the tests marked ``gpu`` that pytest has selected. Out: their reports, and with ``--out`` a folder with the results
-and facts about the machine. Invariant: the main process makes no driver calls. If a test ends the child process or
-loses the device, the next test runs in a new process. If several consecutive tests end their process, all remaining
-tests fail immediately.
+The plugin runs the tests marked ``gpu`` that pytest has selected. With ``--out``, it writes the results and facts about
+the machine to a folder. Invariant: the main process makes no driver calls. If a test ends the child process or loses
+the device, the next test runs in a new process. If several consecutive tests end their process, all remaining tests
+fail immediately.
 """
 
 from __future__ import annotations
@@ -129,7 +129,7 @@ class Processes:
     def _line(self, end: float) -> dict[str, Any]:
         """Return the next message of the child process.
 
-        Raises TimeoutError, or EOFError if the child has ended.
+        Raise TimeoutError at the time `end`, and EOFError if the child has ended.
         """
         with selectors.DefaultSelector() as selector:
             selector.register(self._reports, selectors.EVENT_READ)
@@ -145,7 +145,7 @@ class Processes:
         return found
 
     def _close(self, why: str = "") -> str:
-        """End the child process. Return the reason for its end, and its last output."""
+        """End the child process. Return the reason for its end, and its output, which is shortened if it is long."""
         if self._process is None:
             return why
         try:

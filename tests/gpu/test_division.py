@@ -1,4 +1,4 @@
-"""Quotients and square roots on a real GPU have NumPy's bits (``pytest -m gpu``).
+"""Tests that quotients and square roots on a real GPU have NumPy's bits (``pytest -m gpu``).
 
 Tests without a GPU (`tests/codegen/passes/test_expand_division.py`) show that the algorithms are right for any
 approximation. These tests use the GPU's own approximations.

@@ -1,4 +1,4 @@
-"""Every language probe and kernel program has Python's results on a real GPU (``pytest -m gpu``)."""
+"""Tests that language probes and kernel programs have Python's results on a real GPU (``pytest -m gpu``)."""
 
 from __future__ import annotations
 

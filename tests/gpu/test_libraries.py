@@ -1,4 +1,4 @@
-"""Linear algebra and Fourier transforms by NVIDIA's libraries, on a GPU with nvmath-python."""
+"""Tests of linear algebra and Fourier transforms by NVIDIA's libraries, on a GPU with nvmath-python."""
 
 from __future__ import annotations
 

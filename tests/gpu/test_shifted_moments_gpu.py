@@ -1,4 +1,4 @@
-"""Tests of sums of differences from a mean or a maximum on a GPU. The last block combines the partial sums."""
+"""Tests of variances, and of sums of exponentials of differences from a maximum, on a GPU."""
 
 from __future__ import annotations
 

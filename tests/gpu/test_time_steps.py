@@ -1,4 +1,4 @@
-"""Temporal blocking on a GPU produces the same bits as separate time steps."""
+"""Tests that temporal blocking on a GPU produces the same bits as separate time steps."""
 
 from __future__ import annotations
 

@@ -245,9 +245,9 @@ def _missing(operation: Operation, operands: list[Any], frame: Frame) -> Sequenc
 
 
 def _approximate(operation: Operation, operands: list[Any], frame: Frame) -> Sequence[Any]:
-    """Return the exact result of an approximate operation.
+    """Return an accurate result for an approximate operation. Subnormal numbers are replaced by zeros.
 
-    The code that uses the result must be right for any approximation.
+    The code that uses the result must be right for any permitted error.
     """
     (x,) = operands
     least = np.finfo(x.dtype).tiny

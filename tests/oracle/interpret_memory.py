@@ -33,7 +33,7 @@ def access(operation: Operation, operands: list[Any]) -> PointerValue:
 
 
 def new_array(dtype: np.dtype, count: int) -> np.ndarray:
-    """Return uninitialized memory, filled with garbage."""
+    """Return an array that stands for uninitialized memory. It is filled with garbage."""
     filler = np.full(count * dtype.itemsize, _GARBAGE if dtype.kind != "b" else 1, np.uint8)
     return filler.view(dtype)
 
@@ -57,7 +57,7 @@ _addresses: list[PointerValue] = []
 
 
 def address_of(pointer: PointerValue) -> np.int64:
-    """Return a unique number for a pointer, which `pointer_at` converts back."""
+    """Return a new number for a pointer, which `pointer_at` converts back."""
     _addresses.append(pointer)
     return np.int64(len(_addresses) - 1)
 

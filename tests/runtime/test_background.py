@@ -32,7 +32,7 @@ def enabled() -> Iterator[None]:
 
 
 def answered(request: Request | None, seconds: float = 60.0) -> Request:
-    """Wait for the answer to a request."""
+    """Wait for the answer to a request, and return the request."""
     assert request is not None
     end = time.monotonic() + seconds
     while not request.is_over():

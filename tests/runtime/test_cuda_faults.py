@@ -1,4 +1,4 @@
-"""Tests in which one driver call fails, for each call in turn.
+"""Tests of failed driver calls. Each driver call fails in turn.
 
 Each failure raises a clear error without leaks or hangs, and the rest of the device keeps working.
 """
@@ -65,7 +65,7 @@ def _little_garbage() -> Iterator[None]:
 
 
 def use(device: Any) -> None:
-    """Use every feature of a device once, and release all resources at the end."""
+    """Use memory, kernels, streams and events of a device, and release all resources at the end."""
     values = np.arange(1000.0)
     one = device.upload(values)
     other = device.allocate(values.nbytes)

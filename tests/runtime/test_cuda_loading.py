@@ -64,7 +64,7 @@ def test_a_cubin_is_made_once(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -
 
 
 def images(monkeypatch: pytest.MonkeyPatch, driver: StandIn) -> list[bytes]:
-    """Return a list of all module images that the driver receives."""
+    """Return a list to which each module image that the driver receives is appended."""
     found: list[bytes] = []
     load = driver.table.cuModuleLoadData
     monkeypatch.setattr(driver.table, "cuModuleLoadData", lambda image: (found.append(image), load(image))[1])

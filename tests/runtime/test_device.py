@@ -1,4 +1,4 @@
-"""Tests of the services that only some devices have."""
+"""Tests of services that only some devices have, and of device names."""
 
 from __future__ import annotations
 

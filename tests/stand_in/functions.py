@@ -116,7 +116,7 @@ class Functions:
     ----------
     bodies : dict
         Python implementations by name. They take the arguments and return the driver's error code. Functions without
-        an implementation only succeed, with new handles and zeros as results.
+        an implementation succeed. Their results are new handles, and zeros for numbers of 4 bytes.
     """
 
     def __init__(self, bodies: dict[str, Callable[[Any], int]]) -> None:

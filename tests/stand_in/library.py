@@ -1,8 +1,8 @@
 """A shared library named libcuda.so.1, through which cuda.bindings itself uses the stand-in.
 
 In: an address for `cuGetProcAddress`. Out: a file, loaded into this process. Invariant: neither a compiler nor a linker
-is used. The file contains two jumps through a word that is set after loading. The library cannot be unloaded, so it
-needs a separate process.
+is used. The file contains two jumps through a word that is set after loading. The library cannot be unloaded, so tests
+that load it run in a separate process.
 """
 
 from __future__ import annotations

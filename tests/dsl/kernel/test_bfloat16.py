@@ -1,6 +1,7 @@
 """Tests of bfloat16 in explicit kernels.
 
-Kernels have the same bits compiled for the CPU and as plain Python, and the assembler accepts their PTX.
+Kernels compiled for the CPU and kernels run as plain Python have bit-identical results, and the assembler accepts the
+kernels' PTX.
 """
 
 from __future__ import annotations

@@ -1,4 +1,4 @@
-"""Kernels compiled for the CPU behave like plain Python in corner cases of the CUDA model."""
+"""Tests that kernels compiled for the CPU behave like plain Python in corner cases of the CUDA model."""
 
 from __future__ import annotations
 
@@ -22,7 +22,7 @@ NAN = float("nan")
 
 
 def agree(function: Callable[..., None], grid: Any, block: Any, *arguments: np.ndarray, shared: int = 0) -> None:
-    """Run a kernel compiled and as plain Python, and compare the arrays. At least one array must change."""
+    """Run a kernel as plain Python and compiled. Assert that the arrays are equal, and that at least one array changes."""
     kernel = weft.kernel(function)
     wanted, found = ([array.copy() for array in arguments] for _ in range(2))
     with override(kernel_python=True):

@@ -46,7 +46,7 @@ def ptx_of(function: Any, *types: str) -> str:
 
 
 def parameters(ptx: str) -> int:
-    """Return the number of parameters of the kernel."""
+    """Return the number of parameters of the kernel in a PTX text."""
     head = ptx[ptx.index(".visible .entry") :]
     return head[: head.index(")")].count(".param")
 
@@ -68,7 +68,7 @@ def test_vector_add_is_lean(dtype: str) -> None:
 
 @pytest.mark.parametrize("layout", ["[:, ::1]", "[::1, :]", "[:, :]"])
 def test_narrow_indices_where_extents_allow(layout: str) -> None:
-    """Test that kernels for arrays below 2 GB do not multiply indices by strides in 64 bits."""
+    """Test that kernels with 32-bit indices have no 64-bit products or quotients, and few parameters."""
     cases: list[tuple[Any, list[str], int]] = [
         (matrix_scale, [f"float32{layout}"] * 2, 10),
         (vector_add, ["float32[:]"] * 3, 9),

@@ -28,7 +28,7 @@ NAN, INF = math.nan, math.inf
 
 
 def declared() -> dict[str, tuple[str, list[str]]]:
-    """Return the result and parameter types of the functions in the bitcode, by their names without the prefix."""
+    """Return the result and parameter types of the bitcode's functions, by the names without the prefix ``__nv_``."""
     llvm = pytest.importorskip("llvmlite.binding")
     path = find_libdevice()
     if path is None:
@@ -85,7 +85,7 @@ def numbers(dtype: np.dtype, seed: int, count: int) -> list[Any]:
 
 
 def fused_cases(dtype: np.dtype) -> list[tuple[Any, ...]]:
-    """Return operands of x*y + z: bits far below the last place decide the rounding, or x*y overflows or underflows."""
+    """Return operands (x, y, z) of ``x * y + z`` with difficult rounding, cancellation, overflow or underflow."""
     half, top = (27, 1000) if dtype is D else (12, 120)
     middle = 2.0**half + 1  # its square is slightly above the midpoint of two numbers of the dtype
     tiny, most = np.finfo(dtype).smallest_subnormal, np.finfo(dtype).max

@@ -1,4 +1,4 @@
-"""Tests of the errors of library functions in plain Python, compared with mpmath at 40 digits."""
+"""Tests of the accuracy of library functions in plain Python, compared with mpmath's results with 40 digits."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Library functions compiled for the CPU agree with plain Python, and compile to the right calls for a GPU."""
+"""Tests that library functions compiled for the CPU agree with plain Python, and that GPU kernels call libdevice."""
 
 from __future__ import annotations
 
@@ -28,7 +28,7 @@ def signature(function: LibraryFunction) -> tuple[tuple[str, ...], tuple[str, ..
 
 
 def batches() -> Iterator[tuple[str, ...]]:
-    """Yield groups of functions with the same dtypes. One kernel tests each group."""
+    """Yield the names of each group of up to `BATCH` functions with the same dtypes. One kernel tests a group."""
     tables = {"": FUNCTIONS, "fp16.": FP16, "bf16.": BF16}
     groups: dict[Any, list[str]] = {}
     for prefix, table in tables.items():
@@ -121,7 +121,10 @@ def make_kernel(functions: tuple[LibraryFunction, ...]) -> Any:
 
 
 def close(name: str, found: Any, wanted: Any) -> bool:
-    """Return whether results agree. Finite floats may differ by UNITS units in the last place."""
+    """Return whether results agree. Finite floats may differ by `UNITS` units in the last place.
+
+    For functions in `AMPLITUDE`, the units are at least those of the number 1.
+    """
     if same(found, wanted) or (found == 0 and wanted == 0):
         return True
     if found.dtype.kind != "f" or not (np.isfinite(found) and np.isfinite(wanted)):

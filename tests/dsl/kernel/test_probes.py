@@ -1,4 +1,4 @@
-"""Tests that every language probe has the same result compiled as in Python, and assembles for a GPU."""
+"""Tests that language probes have the expected results, compiled and as plain Python, and compile for a GPU."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Common CUDA programs have the right results for every size and launch configuration."""
+"""Tests that common CUDA programs have the right results for several sizes and launch configurations."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Tests of kernels run as plain Python: thread indices, synchronization, and error messages."""
+"""Tests of kernels that run as plain Python: thread indices, barriers, errors, threads, and debugging."""
 
 from __future__ import annotations
 

@@ -1,6 +1,6 @@
 """Tests of invalid and unsupported programs.
 
-Each program raises a documented error, which names the problem and shows the source line.
+Each program raises a documented error, which names the problem and shows the invalid line, if any.
 """
 
 from __future__ import annotations
@@ -96,7 +96,10 @@ CHECKED: list[tuple[Callable[..., Any], Any, int, type[Exception], str]] = [
 def test_checked_mode(
     function: Callable[..., Any], array: Any, number: int, error: type[Exception], pattern: str
 ) -> None:
-    """Test that ``debug=True`` reports the block and thread of bad indices, failed asserts and raised errors."""
+    """Test that errors with ``debug=True`` name the block and the thread.
+
+    The errors are invalid indices, slices of unequal lengths, failed assertions, and raised exceptions.
+    """
     with pytest.raises(error) as caught:
         weft.kernel(debug=True)(function)[2, 4](array, number)
         cuda.synchronize()

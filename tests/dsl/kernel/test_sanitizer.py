@@ -1,4 +1,4 @@
-"""The sanitizer finds each deliberate fault, and reports nothing for programs without faults."""
+"""Tests that the sanitizer finds deliberate faults, and reports nothing for programs without faults."""
 
 from __future__ import annotations
 

@@ -31,7 +31,10 @@ Event = tuple[int, int, int, int]  # site, block, thread, address (for a warp op
 
 
 def events(source: random.Random, at_once: bool) -> list[Event]:
-    """Return random events of two blocks: accesses by single threads, and synchronization of groups of threads."""
+    """Return random events of two blocks: accesses and fences by single threads, and synchronization of groups.
+
+    If `at_once` is true, the events of the blocks are interleaved. Otherwise, all events of block 0 come first.
+    """
     made: list[Event] = []
     turns = [(0, 1)] * 9 if at_once else [(0,)] * 4 + [(1,)] * 4
     for blocks in turns:
@@ -64,7 +67,7 @@ def races(made: list[Event], values: int) -> bool:
     clocks: dict[tuple[int, int], dict[tuple[int, int], int]] = {a: dict.fromkeys(who, 0) for a in who}
     for a in who:
         clocks[a][a] = 1
-    # what fences have published, for all blocks (None) or for one
+    # the clocks that fences have published for all blocks (None) or for one block
     released: dict[tuple[tuple[int, int], int | None], dict[tuple[int, int], int]] = {}
     memory: dict[tuple[int, int | None], dict[tuple[int, int], int]] = {}
     past: list[tuple[int, tuple[int, int], int, int, int]] = []  # site, thread, clock, address, value

@@ -57,7 +57,10 @@ def test_derived_classes(tmp_path: Path, text: str) -> None:
 
 
 def test_other_classes_are_made_by_python(tmp_path: Path) -> None:
-    """Test that weft adds no frame between the body of a class without ``__array__`` and the enclosing scope."""
+    """Test that weft adds no frame between the body of a class without ``__array__`` and the enclosing scope.
+
+    Classes outside of the program are unchanged.
+    """
     left = _load(
         tmp_path,
         "import sys\ndef define():\n    class Plain:\n        above = sys._getframe(1).f_code.co_name\n    return Plain\n",

@@ -1,4 +1,4 @@
-"""Tests of arrays of 129 to 16,384 elements that scripts create with NumPy's functions."""
+"""Tests of medium arrays that scripts create with NumPy's functions, and of functions of pending scalars."""
 
 from __future__ import annotations
 
@@ -39,7 +39,7 @@ CALLS = {
 
 @pytest.fixture(params=["python", "native"])
 def xp(request: pytest.FixtureRequest, monkeypatch: pytest.MonkeyPatch) -> Any:
-    """Return a new namespace for scripts, with functions in Python or in native code."""
+    """Yield a new namespace for scripts, with functions in Python or in native code."""
     monkeypatch.setattr(script_namespace, "is_program", lambda frame: "__name__" not in frame.f_globals)
     if request.param == "python":
         monkeypatch.setattr(script_function, "_native", [])

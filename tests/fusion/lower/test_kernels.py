@@ -40,7 +40,7 @@ def _time_steps(x: Any, y: Any) -> Any:
     return x
 
 
-# schedule -> a program for which weft chooses it, and shapes with and without a remainder of vectors
+# schedule -> a program for which weft chooses it, and shapes whose rows are and are not multiples of a vector
 PROGRAMS: dict[str, tuple[Callable[[Any, Any], Any], list[tuple[int, ...]]]] = {
     "split_reductions": (lambda x, y: x.var(), [(16_384 * 3,), (16_384 * 3 + 5,)]),
     "rows_and_columns": (_rows_and_columns, [(1500, 128), (1500, 130)]),

@@ -138,7 +138,7 @@ def test_offsets_that_equal_lengths_are_of_the_same_form(monkeypatch: pytest.Mon
 
 
 def test_overlaps_are_part_of_the_form() -> None:
-    """Test overlapping views: plans are reused only if the distance between two views of an array is the same."""
+    """Test the results of updates with overlapping views, for several distances between the views."""
     with wf.device("cpu"):
         for distance in (0, 1, 2, 3, -1, -2):
             for begin in (3, 7):
@@ -285,7 +285,7 @@ def test_what_planning_does_not_follow_is_planned_each_time(monkeypatch: pytest.
 
 
 def test_loops_of_many_forms_are_cut_short(monkeypatch: pytest.MonkeyPatch) -> None:
-    """Test that recordings of irregular loops are cut after a few iterations, once several long plans were made."""
+    """Test that recordings of an irregular loop are kept short, once several long plans were made."""
 
     def irregular(m: ModuleType) -> Any:
         random, x, y = Random(1), m.ones(8), m.ones(8)

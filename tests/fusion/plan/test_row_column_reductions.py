@@ -30,7 +30,10 @@ def bits(array: wf.Array) -> bytes:
 
 
 def check(program: Program, a: np.ndarray, kernels: int | None = 1) -> None:
-    """Assert that results that are computed together have the same bits as results that are computed separately."""
+    """Assert that results that are computed together have the same bits as results that are computed separately.
+
+    Unless `kernels` is None, assert that it is the number of kernels that compute the results together.
+    """
     x = wf.asarray(a)
     together = program(x)
     if kernels is not None:
@@ -83,7 +86,7 @@ def test_what_both_read_is_made_once_and_handed_on() -> None:
 
 
 def test_reductions_wait_for_all_blocked_steps(monkeypatch: pytest.MonkeyPatch) -> None:
-    """Test a reduction before blocked time steps, and a reduction of a value that an inner time step computes."""
+    """Test a reduction before blocked time steps, and a reduction of a value that the first step computes."""
     monkeypatch.setitem(vars(CPU), "steps_bytes", 0)
     monkeypatch.setattr(time_steps, "LEAST_GAIN", -(10**6))
 

@@ -1,4 +1,4 @@
-"""Tests of sums of differences from a mean or a maximum, which are reduced block by block.
+"""Tests of shifted moments, such as variances: sums over differences from a mean or a maximum, block by block.
 
 One pass over the data suffices. The values are accurate, and the bits are reproducible.
 """

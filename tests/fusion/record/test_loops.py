@@ -1,4 +1,4 @@
-"""Tests that recordings are cut at the heads of loops, so that the third run needs no new plans."""
+"""Tests that recordings end between iterations of loops, so that the third run of a program needs no new plans."""
 
 from __future__ import annotations
 
@@ -114,7 +114,7 @@ def lengths(monkeypatch: pytest.MonkeyPatch) -> list[int]:
 
 
 def test_plans_of_interpreted_programs_do_not_move_the_cuts(lengths: list[int]) -> None:
-    """Test that a program is cut at the same operations, whether it is interpreted or compiled."""
+    """Test that recordings end at the same operations, whether a program is interpreted or compiled."""
     native_immediate.install_native_code()
     with wf.device("cpu"):
         runs = []
@@ -190,7 +190,7 @@ def knapsack(m: ModuleType, weights: list[int], size: int) -> Any:
 def test_iterations_of_other_lengths_share_plans() -> None:
     """Test that iterations on slices of different lengths share plans.
 
-    Recordings that begin before the loop are cut after a few iterations.
+    Recordings that begin before the loop end after a few iterations.
     """
     weights = [[seed * (k + 5) % 97 + 1 for k in range(60)] for seed in (31, 57, 41, 83)]
     with wf.device("cpu"), override(immediate=64):

@@ -1,4 +1,4 @@
-"""Tests of recordings that end in a run of small operations, such as a loop over the elements of a large array."""
+"""Tests of large arrays with many small operations, which soon run immediately, such as a loop over elements."""
 
 from __future__ import annotations
 

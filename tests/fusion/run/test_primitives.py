@@ -1,4 +1,4 @@
-"""Primitives have the same bits as compiled plans, for every op and all its dtypes."""
+"""Tests that primitives have the same bits as compiled plans, for every op and all its dtypes."""
 
 from __future__ import annotations
 

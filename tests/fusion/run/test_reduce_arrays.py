@@ -1,4 +1,4 @@
-"""Reductions without a plan have the same bits as compiled plans, for all layouts and row lengths."""
+"""Tests that reductions without a plan have the same bits as compiled plans, for several layouts and shapes."""
 
 from __future__ import annotations
 
@@ -43,7 +43,10 @@ def layouts(x: np.ndarray) -> list[tuple[wf.Array, np.ndarray]]:
 
 @pytest.mark.parametrize("dtype", ("float64", "float32", "float16", "complex128"))
 def test_sums(dtype: str) -> None:
-    """Test sums in few NumPy calls, and sums in compiled loops, which are used after `OFTEN` calls."""
+    """Test that sums by NumPy calls, and sums from compiled loops, are bit-identical to those from kernels.
+
+    Compiled loops are used after `OFTEN` calls.
+    """
     kind, loops = np.dtype(dtype), dict[tuple[str, str], object]()
     with np.errstate(all="ignore"):
         for shape in SHAPES:
@@ -63,7 +66,7 @@ def test_sums(dtype: str) -> None:
 
 @pytest.mark.parametrize("dtype", ("float64", "float32"))
 def test_sums_of_products(dtype: str) -> None:
-    """Test dot products and norms in compiled loops, which have the bits of kernels."""
+    """Test that dot products and sums of squares from compiled loops are bit-identical to those from kernels."""
     for n in (2, 3, 31, 1000, 16384, 16385, 32768, 32769, 49152, 100_003):
         x, y = (np.nan_to_num(values(np.dtype(dtype), seed, n), posinf=3, neginf=-2) for seed in (4, 5))
         a, b = wf.asarray(x), wf.asarray(y)

@@ -1,4 +1,4 @@
-"""Programs are interpreted until compilation pays off. If planning or compilation fails, they remain interpreted."""
+"""Tests that programs are interpreted until compilation pays off, or always if planning or compilation fails."""
 
 from __future__ import annotations
 
@@ -32,7 +32,7 @@ pytestmark = pytest.mark.cpu
 
 @pytest.fixture
 def plans() -> Any:
-    """Enable the choice of tiers, and return a function that returns the number of plans."""
+    """Enable the choice of tiers, and yield a function that returns the number of plans."""
     wf.reset_statistics()
     with override(interpret="auto"), mock.patch.object(tiers._Rate, "factor", 1.0):
         yield lambda: wf.statistics()["plans"]

@@ -1,6 +1,7 @@
-"""Tests in which a call of cuBLAS, cuFFT, cuSOLVER or the driver fails, for each call in turn.
+"""Tests of failed calls of cuBLAS, cuFFT, cuSOLVER and the driver. Most calls of an operation fail in turn.
 
-A failure raises a clear error, nothing is leaked, and the next computation is right.
+A failure raises a clear error, or issues a warning if the host can compute the result. Nothing is leaked, and the next
+computation is right.
 """
 
 from __future__ import annotations
@@ -44,7 +45,7 @@ RELEASES = {"destroy", "destroy_params", "cublasDestroy_v2"}
 
 @dataclass
 class Watched:
-    """A stand-in for a library, in which one chosen call fails."""
+    """A wrapper of a stand-in for a library. It records the calls, and lets the call with number `failing` fail."""
 
     library: Any
     names: list[str] = field(default_factory=list)
@@ -158,7 +159,7 @@ def _settings(monkeypatch: pytest.MonkeyPatch) -> Iterator[None]:
 
 
 def calls_of(operation: tuple[str, str]) -> tuple[list[str], list[str]]:
-    """Return the library calls of an operation, and the driver calls of its second run."""
+    """Return the library calls of two runs of an operation, without releases, and the driver calls of the second run."""
     bench = Bench(operation)
     bench.check()
     bench.driver.forget()

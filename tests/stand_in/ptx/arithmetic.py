@@ -24,7 +24,7 @@ LOGIC: dict[str, Any] = {"and": np.logical_and, "or": np.logical_or, "xor": np.l
 
 
 class Arithmetic(Operands):
-    """Instructions for sums, products, quotients and elementary functions."""
+    """Instructions for sums, products, quotients, minima, maxima and elementary functions."""
 
     def _arithmetic(self, name: str, work: Callable[..., Any]) -> Step:
         if self.has("cc"):

@@ -1,6 +1,6 @@
 """A simulated GPU. It executes PTX one instruction at a time, for all threads that have reached the instruction.
 
-In: a function of a `Module`, a launch, memory. Out: the changed memory, or a `Fault`. Invariant: each thread follows
+In: a `Program`, a launch and memory. Out: the changed memory, or a `Fault`. Invariant: each thread follows
 its own branches, and warps are not synchronized. A barrier holds the threads of a block until all have arrived, and a
 warp instruction holds the lanes of its mask. An access outside a block of memory, or at an address that is not a
 multiple of the access size, is a fault. Uninitialized registers, shared memory and local memory contain garbage.
@@ -148,7 +148,7 @@ class Grid:
         self._enter(program)
 
     def _enter(self, program: Program) -> None:
-        """Create the state of a called function: its registers, local memory and parameters."""
+        """Create the state of a kernel or a called function: its registers, local memory and parameters."""
         self.program = program
         self.regs = {
             name: np.full(self.lanes, 0xA5A5A5A5A5A5A5A5 & np.iinfo(REGISTER[kind]).max, REGISTER[kind])
@@ -161,7 +161,7 @@ class Grid:
         self.locals = [*self.locals, np.full(max(1, self.lanes * program.local_bytes) + 16, RUBBISH, np.uint8)]
 
     def call(self, program: Program, lanes: np.ndarray, given: dict[str, np.ndarray]) -> dict[str, np.ndarray]:
-        """Execute a function to its end for the given lanes. Return its results as bytes, by name."""
+        """Execute a function to its end for the given lanes. Return its parameters and results as bytes, by name."""
         inner = copy.copy(self)
         inner.depth = self.depth + 1
         if inner.depth > MOST_CALLS:

@@ -1,7 +1,7 @@
 """PTX arithmetic on arrays, for operations that NumPy does not have.
 
 In: arrays of one type. Out: arrays. Invariant: results are rounded once, unless the instruction is an approximation.
-Approximations have errors of a unit in the last place for some inputs, as on a GPU, and are deterministic.
+Approximations have small errors for some inputs, as on a GPU, and are deterministic.
 """
 
 from __future__ import annotations
@@ -191,7 +191,7 @@ def high_product(a: Any, b: Any) -> Any:
 def divide(a: Any, b: Any, remainder: bool) -> Any:
     """Return the quotients of integers, rounded towards zero, or the remainders.
 
-    A quotient by zero has all bits set, as on a GPU.
+    If the divisor is zero, all bits of the result are set, as on a GPU.
     """
     a, b = np.broadcast_arrays(a, b)
     zero = b == 0

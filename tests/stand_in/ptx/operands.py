@@ -159,7 +159,7 @@ class Operands:
         return put
 
     def address(self, text: str) -> Read:
-        """Return a function that computes the address given as ``[register+offset]`` or ``[name+offset]``."""
+        """Return a function that computes an address: ``[register+offset]``, ``[name+offset]`` or ``[number]``."""
         inside = text.strip("[]").strip()
         found = re.fullmatch(r"(%[\w$]+)(?:\+(-?\d+))?", inside)
         if found is None:

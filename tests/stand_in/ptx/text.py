@@ -1,7 +1,7 @@
 """The parser of PTX text, which consists of variables, functions and instructions.
 
-In: the text that LLVM generated. Out: `Module`s. Invariant: no statement is ignored silently. An unknown statement
-raises a `ValueError` with its text.
+In: the text that LLVM generated. Out: `Module`s. Invariant: an unknown statement raises a `ValueError` with its text,
+and is not ignored.
 """
 
 from __future__ import annotations

@@ -1,4 +1,4 @@
-"""A NumPy implementation of texture fetching as the CUDA C++ Programming Guide specifies it."""
+"""A NumPy implementation of texture fetching as the CUDA C++ Programming Guide specifies it, and kernels that fetch."""
 
 from __future__ import annotations
 
@@ -29,7 +29,7 @@ def along_axis(x: float, n: int, linear: bool, address: str, normalized: bool) -
 
 
 def inside(i: int, n: int, address: str) -> int | None:
-    """Map an index to the texture's range by the address mode. Return None for the border."""
+    """Return `i` if it is within the texture. Otherwise, wrap or clamp it, or return None if the mode is "border"."""
     if 0 <= i < n:
         return i
     if address == "border":
@@ -40,7 +40,7 @@ def inside(i: int, n: int, address: str) -> int | None:
 def sample(
     values: np.ndarray, points: Sequence[Sequence[float]], filter: str, address: str, normalized: bool
 ) -> np.ndarray:
-    """Return the samples at points (x, y, z), computed in float64."""
+    """Return samples of a texture with 1 to 3 axes at points (x), (x, y) or (x, y, z), computed in float64."""
     out = np.zeros(len(points), np.float64)
     for at, point in enumerate(points):
         axes = [

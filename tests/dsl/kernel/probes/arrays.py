@@ -296,7 +296,7 @@ PACKED = np.dtype([("kind", np.int8), ("value", np.float64)])
 
 
 def bodies():
-    """Return three records."""
+    """Return an array of three records of the dtype `BODY`."""
     made = np.zeros(3, BODY)
     made["mass"] = [1.5, 2.5, 3.5]
     made["charge"] = [1, -1, 2]

@@ -16,7 +16,7 @@ import numpy as np
 
 @dataclass(frozen=True)
 class Probe:
-    """A kernel, its arguments, its launch, and its oracle. Arrays are copied for every run.
+    """A kernel, its arguments, its launch configuration, and its oracle. Arrays are copied for every run.
 
     `ulps` is the permitted error of floats in units in the last place; 0 requires equal numbers. `printed` is the
     expected output of the kernel. `keywords` are arguments passed by name, and `options` are options of the decorator.
@@ -39,7 +39,7 @@ class Probe:
         return tuple(copied(a) if owns_elements(a) else a for a in self.arguments)
 
     def wanted(self) -> tuple[Any, ...]:
-        """Return the expected arguments after the launch."""
+        """Return the arguments that are expected after the launch."""
         arguments = self.copies()
         with np.errstate(all="ignore"):
             (self.oracle or self.function)(*arguments, **self.keywords)
@@ -47,7 +47,7 @@ class Probe:
 
 
 def owns_elements(value: Any) -> bool:
-    """Return whether an argument is an array to which a kernel may write."""
+    """Return whether an argument is a NumPy array. Each run has its own copy of these arguments."""
     return isinstance(value, np.ndarray)
 
 
@@ -81,7 +81,10 @@ def probe(
 
 
 def same(found: Any, wanted: Any, ulps: int) -> None:
-    """Assert that an argument has the expected elements after a launch, within `ulps`. NaN equals NaN."""
+    """Assert that an array has the expected dtype, shape and elements after a launch. Ignore other arguments.
+
+    Floats may differ by `ulps`, and complex numbers by `ulps` of the largest magnitude. NaN equals NaN.
+    """
     if not owns_elements(wanted):
         return
     assert found.dtype == wanted.dtype and found.shape == wanted.shape

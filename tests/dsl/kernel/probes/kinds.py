@@ -1,4 +1,4 @@
-"""Probes of values whose type decides the result: narrow integers, flags, patterns, views, and items of several types."""
+"""Probes of narrow integers, durations, flags, classes, ``match`` patterns, views, and functions of numbers."""
 
 # mypy: ignore-errors
 

@@ -1,6 +1,6 @@
-"""Probes of constructs that Numba's kernels do not support.
+"""Probes mainly of constructs that Numba's kernels do not support.
 
-The constructs are array methods, comprehensions, generator expressions, and methods of user classes.
+Examples are array methods, comprehensions, generator expressions, and methods of user classes.
 """
 
 # mypy: ignore-errors

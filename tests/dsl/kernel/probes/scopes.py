@@ -1,4 +1,4 @@
-"""Probes of the scope and the order of assignments, of identity, and of classes with unusual fields."""
+"""Probes of scopes, the order of assignments, identity, recursion, and classes with unusual fields."""
 
 # mypy: ignore-errors
 # ruff: noqa: F841

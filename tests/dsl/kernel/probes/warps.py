@@ -1,6 +1,6 @@
 """Probes of warps, cooperative groups, vector types and random numbers.
 
-The oracles use NumPy for all threads at once. `x` has one element per thread, and 32 consecutive elements form a warp.
+The oracles compute the results of all threads with NumPy. `x` has one element per thread, 32 elements per warp.
 """
 
 # mypy: ignore-errors

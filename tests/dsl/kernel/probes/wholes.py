@@ -1,4 +1,4 @@
-"""Probes of values that may be None, of arrays chosen at run time, of whole arrays, and of dates and text."""
+"""Probes of values that may be None, swapped arrays, deleted names, functions of whole arrays, dates, and text."""
 
 # mypy: ignore-errors
 

@@ -1,4 +1,4 @@
-"""The definition of common CUDA programs, each with several sizes and launch configurations.
+"""A decorator that adds a CUDA program with its test cases to `PROGRAMS`, and helpers for the cases.
 
 Invariant: every program is free of races, reads no uninitialized memory, and has a result that does not depend on the
 order of threads, so that its oracle is exact. Sums whose order varies are sums of whole numbers.
@@ -20,7 +20,10 @@ SOURCE = np.random.default_rng(11)
 def program(
     want: Callable[..., Any], *cases: tuple[tuple[Any, ...], tuple[Any, ...]], **options: Any
 ) -> Callable[[Callable[..., Any]], Callable[..., Any]]:
-    """Return a decorator that adds a kernel and its oracle `want` to the programs, once for each launch in `cases`."""
+    """Return a decorator that adds a kernel with the oracle `want` to `PROGRAMS`, once for each case.
+
+    A case is a launch configuration and the arguments of the kernel.
+    """
 
     def enter(function: Callable[..., Any]) -> Callable[..., Any]:
         for number, (launch, arguments) in enumerate(cases):
@@ -42,5 +45,5 @@ def zeros(*shape: int, dtype: Any = np.float64) -> np.ndarray:
 
 
 def blocks(n: int, size: int) -> int:
-    """Return the number of blocks of a given size for n threads."""
+    """Return the number of blocks of `size` threads that are needed for `n` threads."""
     return -(-n // size)

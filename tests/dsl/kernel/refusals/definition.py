@@ -1,7 +1,7 @@
 """The definition of a refusal: an invalid or unsupported program, and its expected error.
 
-The comment ``# here`` marks the line that the error must name. In a program without the comment, the launch is invalid,
-and the error need not name a line.
+The comment ``# here`` marks the line that the error must name. In a program without this comment, the error need not
+name a line, for example since the launch is invalid.
 """
 
 from __future__ import annotations

@@ -387,7 +387,7 @@ def constructor_with_code(x):
 
 
 class Thing:
-    """An object that is not supported in kernels."""
+    """A class whose instances are not supported in kernels."""
 
 
 @refused(TYPE, "Thing", Thing())

@@ -1,4 +1,4 @@
-"""Interpreted variances have the same bits as compiled plans."""
+"""Tests that interpreted variances have the same bits as variances from compiled plans."""
 
 from __future__ import annotations
 
@@ -25,7 +25,7 @@ FORMS = {
 
 
 def array(kind: str, size: int, what: str) -> np.ndarray[Any, Any]:
-    """Return normally distributed numbers. `what` may move them, replace one by NaN or infinity, or make all equal."""
+    """Return random numbers: far from 0 ("far"), with a NaN or an infinity ("nan", "inf"), or all equal ("equal")."""
     x = np.random.default_rng(size).standard_normal(size).astype(kind)
     if what == "far":
         x += 1e4

@@ -16,7 +16,7 @@ KINDS = [engine.kind for engine in engines()]
 
 @cache
 def code(number: int = 0) -> Code:
-    """Return the native code of a bit generator."""
+    """Return the native code for the bit generator with the given number in `engines()`."""
     with pytest.MonkeyPatch.context() as patch:
         patch.setattr(native, "disk_cache", lambda: None)  # (so that this thread compiles)
         found = obtain_code(engines()[number], True)
