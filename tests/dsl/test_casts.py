@@ -1,6 +1,6 @@
 """Tests that casts of floats to integers truncate and saturate, and that NaN becomes 0.
 
-They cover vectors, single elements and explicit kernels.
+The tests cover arrays, single elements and explicit kernels.
 """
 
 from __future__ import annotations

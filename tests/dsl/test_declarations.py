@@ -19,7 +19,7 @@ _installed = arrays  # importing it installs the members that weft.cuda adds
 
 
 class _Plain:
-    """An empty class, which has only the attributes that every class has."""
+    """A class without methods. Its attributes are not members that the stub declares."""
 
     __slots__ = ("__weakref__",)
     of_a_type: int

@@ -1,4 +1,4 @@
-"""Elements of arrays are NumPy scalars, and functions of elements have the same bits as kernels."""
+"""Tests that elements of arrays are NumPy scalars, and that functions of elements have the same bits as kernels."""
 
 from __future__ import annotations
 

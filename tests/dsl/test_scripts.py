@@ -398,7 +398,7 @@ def test_python_chooses_as_native_code_does() -> None:
     assert not called
     function(np.ones(IMMEDIATE)), function([np.ones(IMMEDIATE)])
     assert not called
-    function([0] * (FEW + 1)), function([[0] * FEW] * 2)  # (of which conversion is the greater part)
+    function([0] * (FEW + 1)), function([[0] * FEW] * 2)  # (conversion takes most of the time)
     assert not called
     function(np.ones(IMMEDIATE + 1)), function(wf.ones(3))
     assert called == ["own"] * 2

@@ -1,4 +1,4 @@
-"""Tests of new processes with an empty cache folder, and of interrupts during compilation."""
+"""Tests of new processes with an empty cache folder, and of forks and interrupts during compilation."""
 
 from __future__ import annotations
 

@@ -74,7 +74,7 @@ def test_a_value_that_is_wanted_itself_is_written_on_the_way() -> None:
 def test_vectors_on_both_ways() -> None:
     """Test that a block reads rows of 4096 elements once, in vectors.
 
-    Small arrays fit into the cache, and use two kernels.
+    Small arrays fit into the cache, and are not reduced along rows and columns in one kernel.
     """
     with wf.device("simt"):
         large, small = wf.asarray(np.zeros((4096, 4096), np.float32)), wf.asarray(np.zeros((512, 512), np.float32))

@@ -25,7 +25,7 @@ def _on_the_cpu() -> Iterator[None]:
 
 @pytest.fixture
 def _often() -> Iterator[None]:
-    """Switch threads as often as possible."""
+    """During a test, switch threads as often as possible."""
     before = sys.getswitchinterval()
     sys.setswitchinterval(1e-6)
     yield

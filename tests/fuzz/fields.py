@@ -178,7 +178,7 @@ class Program:
     # -- expressions --------------------------------------------------------------------------
 
     def _window(self, at: Any, more: tuple[int, ...]) -> str:
-        """Return slices that take `n + more` elements, beginning at `at`."""
+        """Return the text of slices that take `n + more` elements, beginning at `at`."""
         parts = []
         for axis, (a, m) in enumerate(zip(at, more, strict=True)):
             end = a + m
@@ -186,7 +186,7 @@ class Program:
         return ", ".join(parts)
 
     def _part(self, more: tuple[int, ...], near: tuple[int, ...]) -> str | None:
-        """Return a window of `n + more` elements of a random field, or None if the field is too small."""
+        """Return the text of a window of `n + more` elements of a random field, or None if the field is too small."""
         pick = self.source
         name = pick.choice(list(self.fields))
         at = []

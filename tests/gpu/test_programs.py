@@ -1,4 +1,4 @@
-"""Tests of random programs and repeated plans on a real GPU (``pytest -m gpu``)."""
+"""Tests of random programs, bits, repeated plans, memory and profiles on a real GPU (``pytest -m gpu``)."""
 
 from __future__ import annotations
 

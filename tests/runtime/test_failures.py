@@ -1,4 +1,4 @@
-"""Tests that failures of the optimizer are reported once per form, and raised under WEFT_STRICT=1."""
+"""Tests that failures of the optimizer are reported once per form (graph structure), and raised under WEFT_STRICT=1."""
 
 from __future__ import annotations
 

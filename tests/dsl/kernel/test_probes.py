@@ -76,7 +76,7 @@ def test_for_a_gpu(probe: Probe) -> None:
 
 
 def bound(probe: Probe) -> list[Any]:
-    """Return the arguments, including defaults, in the order of the parameters."""
+    """Return the probe's arguments, including defaults, in the order of the parameters."""
     given = inspect.signature(probe.function).bind(*probe.arguments, **probe.keywords)
     given.apply_defaults()
     return list(given.arguments.values())

@@ -31,7 +31,7 @@ Event = tuple[int, int, int, int]  # site, block, thread, address (for a warp op
 
 
 def events(source: random.Random, at_once: bool) -> list[Event]:
-    """Return random events of two blocks: accesses and fences by single threads, and synchronization of groups.
+    """Return random events of two blocks: accesses and fences by single threads, and barriers and shuffles by groups.
 
     If `at_once` is true, the events of the blocks are interleaved. Otherwise, all events of block 0 come first.
     """

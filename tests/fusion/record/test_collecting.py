@@ -1,4 +1,4 @@
-"""Tests of the callbacks before and after a garbage collection."""
+"""Tests of the callbacks before and after a garbage collection, and of interrupts in finalizers."""
 
 from __future__ import annotations
 
@@ -80,7 +80,7 @@ def test_nothing_is_left_behind() -> None:
 
 
 class Swallowing:
-    """An object whose finalizer raises an interrupt."""
+    """An object whose finalizer raises KeyboardInterrupt."""
 
     def __del__(self) -> None:
         raise KeyboardInterrupt

@@ -1,4 +1,4 @@
-"""Tests of first evaluations in several threads at the same time, and of evaluations that fail."""
+"""Tests of first evaluations in several threads, of listeners, and of failed and interrupted evaluations."""
 
 from __future__ import annotations
 

@@ -1,7 +1,7 @@
 """A simulated GPU. It executes PTX one instruction at a time, for all threads that have reached the instruction.
 
 In: a `Program`, a launch and memory. Out: the changed memory, or a `Fault`. Invariant: each thread follows
-its own branches, and warps are not synchronized. A barrier holds the threads of a block until all have arrived, and a
+its own branches, and warps are not synchronized. A barrier holds threads of a block until enough have arrived, and a
 warp instruction holds the lanes of its mask. An access outside a block of memory, or at an address that is not a
 multiple of the access size, is a fault. Uninitialized registers, shared memory and local memory contain garbage.
 Usually the threads with the least progress run first. Sometimes other threads run first, so that a loop that waits for

@@ -1,4 +1,4 @@
-"""A NumPy implementation of texture fetching as the CUDA C++ Programming Guide specifies it, and kernels that fetch."""
+"""Texture fetching in NumPy, as the CUDA C++ Programming Guide specifies it, and kernels that sample textures."""
 
 from __future__ import annotations
 
@@ -12,7 +12,10 @@ from weft import cuda
 
 
 def along_axis(x: float, n: int, linear: bool, address: str, normalized: bool) -> list[tuple[int | None, float]]:
-    """Return the indices along an axis that contribute to a sample, and their weights. None stands for the border."""
+    """Return an (index, weight) pair for each element along an axis that contributes to a sample.
+
+    The index None stands for the border.
+    """
     x = float(np.float32(x))
     if normalized:
         if address == "wrap":

@@ -1,4 +1,4 @@
-"""Common programs of the CUDA model with their expected results."""
+"""Common CUDA programs with their expected results."""
 
 from __future__ import annotations
 
