@@ -60,7 +60,7 @@ CALLS: dict[str, Callable[[Any, int], Any]] = {
 
 
 def where_it_draws(name: str, kind: Any, device: str) -> str:
-    """Return the entry for a method, bit generator and device. Assert that numbers and the final state equal NumPy's."""
+    """Return the entry for a method, bit generator and device. Assert that numbers and final states equal NumPy's."""
     ours, theirs = wf.random.Generator(kind(3)), np.random.Generator(kind(3))
     with wf.device(device), override(host_fallback="ignore", immediate=0), wf.profile() as profile:
         found = CALLS[name](ours, N)

@@ -435,7 +435,7 @@ def test_what_numpys_functions_make_is_taken_over_where_nobody_else_has_it() -> 
 @pytest.mark.parametrize("code", "dfiB?")
 @pytest.mark.parametrize("size", [IMMEDIATE + 1, 2 * IMMEDIATE, 2 * IMMEDIATE + 1, 5 * IMMEDIATE + 3, 8 * IMMEDIATE])
 def test_reductions_of_whole_arrays_in_memory_are_done_at_the_call(code: str, size: int) -> None:
-    """Test that immediate reductions have the bits of recorded ones, and that a later write is also immediate."""
+    """Test that immediate reductions are bit-identical to recorded reductions, and that a later write is immediate."""
     rng = np.random.default_rng(size)
     given = (rng.standard_normal(size) * 1e3 if code in "df" else rng.integers(0, 2, size)).astype(code)
     x = wf.evaluate(wf.asarray(given))

@@ -3,9 +3,9 @@
 Each edited kernel must compile or raise a documented error.
 
 ``python -m tests.fuzz.junk --programs 2000 --seed 0`` runs the test. The kernels are the language probes. Edits
-change tokens, expressions, statements, arguments and launches. Kernels that still parse are compiled for the null device, which
-runs nothing, so that out-of-bounds accesses do no harm. The documented errors are Python's own errors when the file is
-read, `weft.KernelError` with file and line, and errors in arguments and launches, which have no line.
+change tokens, expressions, statements, arguments and launches. Kernels that still parse are compiled for the null
+device, which runs nothing, so that out-of-bounds accesses do no harm. The documented errors are Python's errors when
+the file is read, `weft.KernelError` with file and line, and errors in arguments and launches, which have no line.
 """
 
 from __future__ import annotations

@@ -548,7 +548,7 @@ def _random_numbers(source: np.random.Generator, dtype: str) -> np.ndarray:
 
 
 def check_kernel(seed: int) -> str:
-    """Run a random kernel as plain Python, and compiled for each device. Return the first difference or error, or ""."""
+    """Run a random kernel as plain Python and compiled for each device. Return the first difference or error, or ""."""
     generator = Generator(seed)
     text = generator.source()
     file = f"<random kernel {seed}>"

@@ -125,7 +125,7 @@ def _filled(pick: random.Random, template: str, names: list[str]) -> str:
 
 
 def _follow(line: str, values: Arrays) -> bool:
-    """Run a statement with NumPy. If it fails or values are infinite, NaN or too large, restore `values`, return False."""
+    """Run a statement with NumPy, and return True. If values are not finite or too large, restore them, return False."""
     before = {name: value.copy() for name, value in values.items()}
     shared = dict(values)
     try:

@@ -63,7 +63,7 @@ class Program:
         return {**found, "c": found["a"] + 1, "B": found["A"] + 1, "i": source.integers(0, n, n)}
 
     def wanted(self, sizes: dict[str, int]) -> tuple[list[str], dict[str, np.ndarray]]:
-        """Return the statements that NumPy accepts for these sizes, and their results."""
+        """Return the statements that NumPy accepts for these sizes, and the final values of the variables."""
         values: dict[str, Any] = {"xp": np, **sizes, **self.start(sizes)}
         kept = []
         for line in self.lines:
@@ -77,7 +77,7 @@ class Program:
         return kept, {name: np.asarray(v) for name, v in values.items() if isinstance(v, np.ndarray | np.generic)}
 
     def run(self, lines: list[str], sizes: dict[str, int], owned: bool) -> dict[str, np.ndarray]:
-        """Run statements on weft, and return the values. With `owned`, inputs own memory that updates may reuse."""
+        """Run statements on weft, and return the arrays. With `owned`, updates may reuse the memory of the inputs."""
         values: dict[str, Any] = {"xp": wf, **sizes}
         values.update({name: wf.asarray(value) for name, value in self.start(sizes).items()})
         if owned:

@@ -1,7 +1,7 @@
 """Tests that quotients and square roots on a real GPU have NumPy's bits (``pytest -m gpu``).
 
-Tests without a GPU (`tests/codegen/passes/test_expand_division.py`) show that the algorithms are right for any
-approximation. These tests use the GPU's own approximations.
+Tests without a GPU (`tests/codegen/passes/test_expand_division.py`) show that the algorithms are right for all
+approximations within the documented error bounds. These tests use the GPU's approximations.
 """
 
 from __future__ import annotations

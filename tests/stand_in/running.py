@@ -113,7 +113,7 @@ class RunningStandIn(StandIn):
         return put_off
 
     def _call_host(self, stream: int, function: int, given: int) -> int:
-        """Execute all earlier work of a stream, and then call a host function. Neither is delayed until a later call."""
+        """Execute all earlier work of a stream, and call a host function, without delaying them until a later call."""
 
         def call() -> int:
             ctypes.CFUNCTYPE(None, ctypes.c_void_p)(function)(given)

@@ -1,6 +1,6 @@
 """Tests of single operations that NumPy's inner loops compute.
 
-The results have the bits of kernels and of NumPy, for every layout and number of threads.
+The results are bit-identical to those of kernels and of NumPy, for every layout and number of threads.
 """
 
 from __future__ import annotations

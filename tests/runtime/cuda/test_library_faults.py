@@ -159,7 +159,7 @@ def _settings(monkeypatch: pytest.MonkeyPatch) -> Iterator[None]:
 
 
 def calls_of(operation: tuple[str, str]) -> tuple[list[str], list[str]]:
-    """Return the library calls of two runs of an operation, without releases, and the driver calls of the second run."""
+    """Return the library calls of two runs of an operation, except releases, and the second run's driver calls."""
     bench = Bench(operation)
     bench.check()
     bench.driver.forget()

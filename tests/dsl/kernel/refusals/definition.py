@@ -20,7 +20,7 @@ LAUNCH = "LaunchError"
 
 @dataclass(frozen=True)
 class Refusal:
-    """A function, its arguments and launch configuration, the names of permitted errors, and a pattern for the message."""
+    """A function, its arguments and launch, the names of permitted errors, and a pattern for the error message."""
 
     function: Callable[..., Any]
     errors: tuple[str, ...]
