@@ -56,7 +56,7 @@ def test_a_loop_over_small_things_moves_nothing(device: Any, native: bool) -> No
 
 
 def check_a_loop() -> None:
-    with on_device("cpu"), override(immediate=0):  # (recorded, and remembered for arrays of this length)
+    with on_device("cpu"), override(immediate=0):  # (recorded: call sites remember this for arrays of this length)
         there = wf.arange(6.0)
         there[0] = 5
         assert there[0] == 5

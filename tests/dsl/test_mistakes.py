@@ -211,7 +211,7 @@ def test_names_that_load_late_are_listed() -> None:
     assert {"kernel", "vectorize", "guvectorize", "reduce", "sanitize", "cuda", "stream", "profile", "sin"} <= listed
     with pytest.raises(AttributeError, match="'asum'") as caught:
         _ = wf.asum
-    assert caught.value.name == "asum" and caught.value.obj is wf  # Python suggests another name by these
+    assert caught.value.name == "asum" and caught.value.obj is wf  # from which Python suggests another name
 
 
 def test_warnings_stand_at_the_users_line() -> None:

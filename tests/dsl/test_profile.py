@@ -45,7 +45,7 @@ def test_a_profile(device: str) -> None:
             for _ in range(3):
                 y = wf.cbrt(wf.arctan2(x, 0.731))  # the profiled line: kernels that no other test compiles
                 wf.evaluate(y)
-            z = wf.expm1(wf.arcsinh(x))  # recorded inside
+            z = wf.expm1(wf.arcsinh(x))  # recorded within the profile, and evaluated at its end
     assert z._storage.buffer is not None
     assert len(p.launches) == 4 and not Listening.listeners
     first = next(kernel for kernel in p.kernels if len(kernel.times) == 3)

@@ -47,7 +47,7 @@ def softmax(xp: Any, x: Any) -> Any:
 @pytest.mark.parametrize(
     ("function", "kernels"),
     [
-        (lambda x: softmax(wf, x), 5),  # short and long rows, whole vectors or not, and the first length
+        (lambda x: softmax(wf, x), 5),  # short and long rows, with and without whole vectors; the first length
         (lambda x: x[1:-1, 2:] + x[1:-1, :-2] + x[2:, 1:-1] + x[:-2, 1:-1], 3),
         (lambda x: (x * 2.5 + 1).sum(axis=1), 5),
     ],

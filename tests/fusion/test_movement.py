@@ -62,7 +62,7 @@ def turned_twice(xp: Any, c: Any) -> Any:
     return (c(C) * 2).reshape(8, 24).T.reshape(6, 32)[1:] + 1
 
 
-# programs that are one kernel, without intermediate arrays
+# programs that become one kernel, without intermediate arrays
 ONE: dict[str, Program] = {
     "concatenate": lambda xp, c: xp.concatenate([c(V) * 2, c(W) + 1]) * 3,
     "concatenate three, along rows": lambda xp, c: xp.concatenate([c(A), c(B) + 1, c(A) * c(B)], 1) + 1,

@@ -153,7 +153,7 @@ def compare(found: Plan, made: Plan) -> str:
     Plans with different numbers of slots are not compared.
     """
     if found.slots != made.slots:
-        return ""  # slots have other numbers
+        return ""  # steps name slots by other numbers
     if (found.table_size, found.outputs, found.scalars) != (made.table_size, made.outputs, made.scalars):
         return "other results"
     if len(found.steps) != len(made.steps):

@@ -125,7 +125,10 @@ def _filled(pick: random.Random, template: str, names: list[str]) -> str:
 
 
 def _follow(line: str, values: Arrays) -> bool:
-    """Run a statement with NumPy, and return True. If values are not finite or too large, restore them, return False."""
+    """Run a statement with NumPy, and return True.
+
+    If it fails, or a value is too large or not finite, restore `values` and return False.
+    """
     before = {name: value.copy() for name, value in values.items()}
     shared = dict(values)
     try:

@@ -289,7 +289,7 @@ def test_an_idle_stream_waits_while_work_is_submitted(table: Driver, device: Cud
     device.delay()
     ((_, queue, pointer, microseconds),) = table.named("cuLaunchHostFunc")
     assert (queue, microseconds) == (MAIN, DELAY)
-    ctypes.CFUNCTYPE(None, ctypes.c_void_p)(pointer)(microseconds)  # (it returns)
+    ctypes.CFUNCTYPE(None, ctypes.c_void_p)(pointer)(microseconds)  # (the host function returns)
 
 
 def test_events_that_were_not_recorded(table: Driver, device: CudaDevice) -> None:

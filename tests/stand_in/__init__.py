@@ -1,6 +1,6 @@
 """A native stand-in for the CUDA driver, for tests and benchmarks without a GPU.
 
-Its functions have the same signatures as the driver's functions.
+Its functions can be called like the driver's functions.
 """
 
 from tests.stand_in.driver import Call, StandIn, make_device

@@ -17,7 +17,7 @@ from weft.dsl.cuda import libdevice
 from weft.dsl.cuda.libdevice import FUNCTIONS
 from weft.runtime import find_libdevice
 
-# Functions of libdevice that weft lacks: they take pointers to arrays or strings, or are not used in practice.
+# Functions of libdevice that weft lacks: they take pointers to arrays or strings, or are rarely used.
 ABSENT = set(
     "nan nanf norm normf rnorm rnormf rcp64h cyl_bessel_i0 cyl_bessel_i0f cyl_bessel_i1 cyl_bessel_i1f".split()
 )

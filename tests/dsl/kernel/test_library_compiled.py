@@ -17,7 +17,7 @@ from weft.runtime import find_libdevice
 
 # Maximum difference between vector and scalar versions of C library functions, in units in the last place.
 UNITS = 16
-# Near their zeros, these functions are accurate relative to their amplitude, and lgamma relative to 1.
+# Near the zeros of these functions, errors are measured in units of the number 1.
 AMPLITUDE = ("j0", "j1", "jn", "y0", "y1", "yn", "lgamma")
 BATCH = 14
 SAMPLES = 160

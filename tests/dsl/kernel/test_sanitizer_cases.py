@@ -165,7 +165,7 @@ def test_the_grid_meets():
 
 
 def shared_again(x, out):
-    # reads shared memory that an earlier block has left, which is an error
+    # reads shared memory that an earlier block has written, which is an error
     part = cuda.shared.array(4, float64)
     t = cuda.threadIdx.x
     if cuda.blockIdx.x == 0:

@@ -67,7 +67,7 @@ def test_other_classes_are_made_by_python(tmp_path: Path) -> None:
     )
     assert left["define"]().above == "define" and type(builtins.__build_class__) is not type(len)
 
-    class Own:  # (not the program's)
+    class Own:  # (not a class of the program)
         def __array__(self, dtype: Any = None, copy: Any = None) -> Any:
             return np.zeros(3)
 

@@ -47,7 +47,7 @@ def test_a_small_array_exports_its_memory_and_stays_without_storage() -> None:
 def test_memory_that_others_have_is_shared_when_a_storage_is_made() -> None:
     x = small()
     shown = np.asarray(x)
-    row = x[1]  # (makes a storage)
+    row = x[1]  # (creates the storage)
     assert x._device is None and find_shared(x._storage) is not None
     later = wf.exp(row)
     shown[1] = 0

@@ -11,7 +11,7 @@ import numpy as np
 import pytest
 
 import weft as wf
-import weft.cuda  # (`__cuda_array_interface__` evaluates: `ihfft` must not ask its `out` for it)
+import weft.cuda  # (installs `__cuda_array_interface__`, which `ihfft` must not read from `out`)
 from tests.runtime.cuda.library_error import LibraryError
 from tests.stand_in import RunningDevice, RunningStandIn
 from weft.runtime import CudaError, override
