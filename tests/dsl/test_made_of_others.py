@@ -27,7 +27,7 @@ def as_weft(value: Any) -> Any:
 
 
 def check(name: str, *given: Any, rounded: float = 0.0, **options: Any) -> None:
-    """Assert that NumPy and weft return the same result, up to the tolerance `rounded`, or raise the same exception."""
+    """Assert that weft returns NumPy's result, up to the tolerance `rounded`, or raises the same class of exception."""
     try:
         wanted = getattr(np, name)(*given, **options)
     except Exception as error:

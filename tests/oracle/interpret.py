@@ -29,7 +29,7 @@ class _LeaveError(Exception):
 
 @dataclass(slots=True)
 class Frame:
-    """The values that a thread has computed in a function, and the position of the thread in the grid."""
+    """The state of a thread in a function: computed values, the position of the thread in the grid, and memory."""
 
     kernel: Kernel
     values: dict[Value, Any]

@@ -1,4 +1,4 @@
-"""Tests of large arrays with many small operations, which soon run immediately, such as a loop over elements."""
+"""Tests of many small operations on a large array, such as a loop over its elements, which soon run immediately."""
 
 from __future__ import annotations
 

@@ -66,7 +66,7 @@ class Watched:
 
 
 class Bench:
-    """A device with the libraries, and an operation."""
+    """A CUDA device with stand-ins for the libraries, and an operation on a matrix."""
 
     def __init__(self, operation: tuple[str, str]) -> None:
         self.name, self.dtype = operation
