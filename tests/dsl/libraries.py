@@ -17,7 +17,7 @@ class Service:
     Attributes
     ----------
     cpu, cuda : str
-        "NumPy", "NumPy on all threads", "BLAS", "cuBLAS", "cuSOLVER", "cuFFT", or "kernels" (of weft). On a CUDA device,
+        "NumPy", "NumPy on all threads", "BLAS", "cuBLAS", "cuSOLVER", "cuFFT" or "kernels" (of weft). On a CUDA device,
         "host" means NumPy on the host.
     reason : str
         Reason why the function runs on the host for a CUDA device.
