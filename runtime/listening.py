@@ -22,7 +22,7 @@ PATIENCE = 1.0
 
 
 class LaunchNote(NamedTuple):
-    """A description of a launch for the listeners: of a kernel, or of other work, such as a copy.
+    """A description, for the listeners, of the launch of a kernel or of other work, such as a copy.
 
     Attributes
     ----------

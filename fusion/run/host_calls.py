@@ -1,4 +1,4 @@
-"""Plan steps that call functions on the host, including functions that launch kernels.
+"""Execution of the steps of a plan that call functions on the host, including functions that launch kernels.
 
 In: a call and the table of buffers. Out: its result in memory.
 """

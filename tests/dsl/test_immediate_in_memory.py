@@ -59,7 +59,7 @@ def test_outer_results_of_parts_of_a_pending_array_are_recorded() -> None:
 
 @pytest.mark.parametrize("given", [0.25, "values"])
 def test_masked_assignments_of_a_block_are_done_at_the_call(given: Any) -> None:
-    """Test when masked assignments run immediately, and that they do not change values computed before.
+    """Test which masked assignments run immediately, and that they do not change the results of earlier operations.
 
     They are immediate if the mask is in memory, and the array is new or no recorded operation reads it.
     """

@@ -91,7 +91,10 @@ def test_vectors_on_both_ways() -> None:
 
 
 def test_sums_of_weighted_rows_are_columns_too() -> None:
-    """Test that a weight for each row does not change the schedule or the bits of the sums of columns."""
+    """Test that one kernel computes the means of columns and the sums of columns of weighted rows.
+
+    The results have the same bits as those of separate kernels.
+    """
     a = RNG.standard_normal((1500, 127))
     weights = a[:, :1].copy()
 
