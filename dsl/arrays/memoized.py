@@ -61,6 +61,7 @@ def memoized(function: Function) -> Function:
             and len(epoch.slots) == slots
             and VALUE_READS[0] == looks  # (a value was read, such as an axis or a number of elements: calls may differ)
             and any(made is result._storage for made in epoch.pending[pending:])
+            and all(value is not result for value in arguments)  # (`out` may be passed by position)
             and keep_code(where[0])
         ):
             INTERNED[key] = result._storage.expr

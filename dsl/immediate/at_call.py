@@ -33,12 +33,14 @@ from weft.dsl.immediate.host_values import (
 from weft.dsl.immediate.inner_loops import loops_of, note_loop
 from weft.dsl.immediate.small_work import (
     ALONG_AXIS,
+    EXACT_BYTES,
     MOST_WHOLE,
     WARNING,
     WHOLE,
     are_joined,
     is_alone,
     is_immediate,
+    is_usual,
     limit_of,
     most_inputs,
     most_whole,
@@ -445,6 +447,10 @@ def _is_common(dtype: Any) -> bool:
 
 def call_small(function: Callable[..., Any], arguments: Any, options: dict[str, Any], name: str = "") -> Any:
     """Call a NumPy function on small arguments (for some functions, also on larger ones), or return `MISSED`."""
+    array: Any = arguments[0] if arguments else None
+    values = values_of(array) if type(array) is Array else None
+    if name in WHOLE and values is not None and values.nbytes > EXACT_BYTES * IMMEDIATE[FIXED]:
+        return MISSED  # (reductions of so many bytes are recorded)
     if name in _BY_BLAS and len(arguments) == 2 and not options and (product := multiply(*arguments)) is not None:
         note_call()
         return product
@@ -454,14 +460,13 @@ def call_small(function: Callable[..., Any], arguments: Any, options: dict[str, 
         if arguments[most] is not None or any(each is True for each in arguments[most:]):
             return MISSED  # (a write to `out`, or to the overwritten input of a median, may have to be recorded)
     limit = limit_of(name, arguments, options)
-    if arguments and type(array := arguments[0]) is Array and _is_usual(arguments, options):
-        values = values_of(array)
-        if values is not None and 0 < values.size <= limit and (COMMON >> values.dtype.num) & 1:
+    if values is not None and is_usual(arguments, options):
+        if 0 < values.size <= limit and (COMMON >> values.dtype.num) & 1:
             VALUE_READS[0] += 1
             note_call()
             return from_numpy_result(function(values, *arguments[1:], **options), array.device, ((values, array),))
         axes = (*arguments[1:], *options.values())
-        whole = values is not None and (not axes or (values.ndim == 1 and axes in ((0,), (-1,))))
+        whole = not axes or (values.ndim == 1 and axes in ((0,), (-1,)))
         if whole and name in WHOLE and (number := _reduce_whole(name, array, values, limit)) is not None:
             return number
     found: list[tuple[np.ndarray, Array]] = []
@@ -533,13 +538,6 @@ def _reduce_rows(name: str, arguments: Any, options: dict[str, Any]) -> Array | 
     with np.errstate(all="ignore"):
         found = reduce_rows(name, values, axis, keepdims)
     return None if found is None else adopt_new(found, array.device)
-
-
-def _is_usual(arguments: Any, options: dict[str, Any]) -> bool:
-    """Return whether a call has the form ``f(array)``, ``f(array, integer)`` or ``f(array, axis=integer)``."""
-    return (len(arguments) == 1 or (len(arguments) == 2 and type(arguments[1]) is int)) and (
-        not options or (len(options) == 1 and type(options.get("axis")) is int)
-    )
 
 
 _BY_BLAS = frozenset({"dot", "matmul"})

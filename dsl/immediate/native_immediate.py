@@ -117,6 +117,8 @@ def _alone(mode: Mode, way: Implementation | None) -> Alone:
     """Return what native code does for larger arrays, if no other operation would fuse with the function."""
     if mode is Mode.VIEW:
         return Alone.VIEW
+    if mode is Mode.CAST:
+        return Alone.MOVE
     if mode in _COPIES and way is not None and getattr(way.function, "__name__", "") in COPYING:
         return Alone.MOVE
     return Alone.COMPUTE if mode in _SINGLE and (way is None or way.op is not None) else Alone.NOTHING

@@ -381,6 +381,13 @@ def is_immediate(name: str, shapes: list[tuple[int, ...]], limit: int) -> bool:
     return are_joined(sizes, limit) if name in JOINING else sum(sizes) <= limit
 
 
+def is_usual(arguments: Any, options: dict[str, Any]) -> bool:
+    """Return whether a call has the form ``f(array)``, ``f(array, integer)`` or ``f(array, axis=integer)``."""
+    return (len(arguments) == 1 or (len(arguments) == 2 and type(arguments[1]) is int)) and (
+        not options or (len(options) == 1 and type(options.get("axis")) is int)
+    )
+
+
 def are_joined(sizes: list[int], limit: int) -> bool:
     """Return whether NumPy joins arrays of these sizes, as it does for few elements or for many small arrays."""
     return sum(sizes) <= limit or (len(sizes) > _RECORDED_JOINS and max(sizes) <= limit)

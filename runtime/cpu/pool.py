@@ -32,8 +32,9 @@ ROUND = 64
 # Maximum number of threads of a job.
 MOST_PARTS = pool_code.MOST_PARTS
 
-# Seconds that a thread spins for the next job before it sleeps: waking a thread takes about half as long.
-LOOKING = 100e-6
+# Seconds that a thread spins for the next job before it sleeps. (A woken thread starts after 50 to 200 us, and operations
+# on medium-sized arrays follow each other in about 100 us.)
+LOOKING = 200e-6
 # Nanoseconds after which a thread wakes the other threads for a job in short chunks. A shorter job ends sooner without
 # the other threads.
 ALONE = 50_000

@@ -66,6 +66,21 @@ def test_the_oldest_go_when_there_is_too_much(cache: DiskCache, monkeypatch: pyt
     assert small.get(b"some kernel te79") == CODE and small.get(b"some kernel te00") is None
 
 
+def test_short_processes_rarely_scan_the_folder(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    looks: list[int] = []
+    monkeypatch.setattr(DiskCache, "_entries", lambda self, real=DiskCache._entries: looks.append(1) or real(self))
+    size = sum(path.stat().st_size for path in written(tmp_path / "one", 1))
+    written(tmp_path / "many", 400, 16 * 40 * size)  # a scan for every 40 entries, on average
+    assert 1 <= len(looks) <= 60
+    assert sum(path.stat().st_size for path in (tmp_path / "many").glob("*.weft")) == 400 * size
+
+
+def written(folder: Path, count: int, limit: int = 1 << 20) -> list[Path]:
+    for k in range(count):
+        DiskCache(folder, limit).put(b"some kernel te%03d" % k, CODE)
+    return list(folder.glob("*.weft"))
+
+
 def damaged(cache: DiskCache, data: bytes) -> None:
     cache.put(KEY, CODE)
     path = entry(cache)

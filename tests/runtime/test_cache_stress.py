@@ -200,6 +200,7 @@ def test_what_killed_writers_left_is_swept(tmp_path: Path) -> None:
     for path in (old, young):
         path.write_bytes(b"half")
     os.utime(old, (1, 1))
+    cache._room = 0
     cache.put(b"key", CODE)
     assert young.exists() and not old.exists()
     cache.clear()

@@ -87,6 +87,39 @@ def test_options_taken_from_arrays_are_not_found_again() -> None:
                 np.testing.assert_allclose(np.asarray(mine), theirs, err_msg=name, strict=True)
 
 
+@pytest.mark.parametrize(
+    ("program", "shape"),
+    [
+        (lambda xp, x, out: x.cumsum(0, None, out), (30, 30)),
+        (lambda xp, x, out: xp.cumsum(x, 1, None, out), (30, 30)),
+        (lambda xp, x, out: x.round(1, out), (30, 30)),
+        (lambda xp, x, out: xp.matmul(x, x, out), (30, 30)),
+        (lambda xp, x, out: xp.dot(x, x, out), (30, 30)),
+        (lambda xp, x, out: x.dot(x, out), (30, 30)),
+        (lambda xp, x, out: xp.concatenate((x, x), 0, out), (60, 30)),
+        (lambda xp, x, out: xp.outer(x[0], x[1], out), (30, 30)),
+        (lambda xp, x, out: xp.clip(x, 0, 2, out), (30, 30)),
+        (lambda xp, x, out: xp.ptp(x, 1, out), (30,)),
+        (lambda xp, x, out: x.sum(0, None, out), (30,)),
+        (lambda xp, x, out: x.std(0, None, out), (30,)),
+        (lambda xp, x, out: x.max(0, out), (30,)),
+        (lambda xp, x, out: x.take([1, 0], 0, out), (2, 30)),
+        (lambda xp, x, out: xp.add.reduce(x, 0, None, out), (30,)),
+        (lambda xp, x, out: xp.add(x, 1.0, out), (30, 30)),
+    ],
+)
+def test_outputs_are_passed_by_position(program: Any, shape: tuple[int, ...]) -> None:
+    out, wanted = wf.zeros(shape), np.zeros(shape)
+    for k in range(4):
+        values = np.random.default_rng(k).standard_normal((30, 30))
+        x = wf.asarray(values)
+        wf.evaluate(x, out)
+        assert program(wf, x, out) is out
+        program(np, values, wanted)
+        np.testing.assert_allclose(np.asarray(out), wanted, rtol=1e-12)
+        out = wf.asarray(np.asarray(out).copy()) if k == 2 else out
+
+
 def test_recording_again_makes_nothing_new() -> None:
     x, y = wf.ones((4, 4)), wf.ones((4, 4))
     wf.evaluate(x, y)
