@@ -296,7 +296,7 @@ class Array(ArrayMembers):
 
 
 class Scalar(Array):
-    """An immutable, hashable 0-d array, returned by operations for which NumPy returns a scalar."""
+    """An immutable, hashable 0-d array, returned by recorded operations for which NumPy returns a scalar."""
 
     __slots__ = ()
 

@@ -176,8 +176,8 @@ def on_operands_device(operation: Operation, name: str = "") -> Operation:
     """Decorate an operation so that it runs on the device of its arrays instead of the default device.
 
     NumPy arrays and numbers among the operands are copied to that device, and new arrays are created there. If a `name`
-    is given, the operation raises DeviceMismatchError for arrays on different devices. Other operations check their
-    operands themselves.
+    is given, the operation raises DeviceMismatchError for arrays on different devices. Operations without a `name`
+    check their operands themselves.
     """
 
     @wraps(operation)
@@ -198,8 +198,8 @@ def device_of(operands: Iterable[Any], op: str = "") -> Device | None:
     """Return the device of the first weft array among the operands, or None if there is no array.
 
     Lists and tuples are searched, too. A `Scalar` counts as a number: the device of a `Scalar` is returned only if
-    there are no other arrays. If `op`, the name of an operation, is given, raises DeviceMismatchError for arrays on
-    different devices.
+    there are no other arrays. Raises DeviceMismatchError for arrays on different devices if `op`, the name of an
+    operation, is given.
     """
     arrays = list(arrays_in(operands))
     devices = dict.fromkeys([each.device for each in arrays if type(each) is not Scalar])

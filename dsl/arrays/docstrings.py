@@ -1,4 +1,4 @@
-"""Docstrings of ufuncs, methods and functions that are created at run time.
+"""Texts and examples from which docstrings of ufuncs, methods and functions are assembled at run time.
 
 `tests/docs/test_docstrings.py` runs the examples.
 """

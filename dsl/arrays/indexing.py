@@ -1,4 +1,4 @@
-"""Array indexing: views for slices and integers, copies and assignments for index arrays and masks.
+"""Array indexing: views by slices and integers, copies by index arrays and masks, and assignments by any index.
 
 In: an array and NumPy's index expressions. Out: views, gathered copies, or new versions of the storage. Indices are
 checked immediately (`positions.py`). The number of elements that a mask selects depends on the mask's elements, so most
@@ -362,7 +362,7 @@ def _shaped(node: Expr, plan: AxisLayout) -> Expr:
 
 
 def _flatten(index: Index, plan: AxisLayout) -> tuple[Expr, tuple[tuple[int, tuple[tuple[int, int], ...], int], ...]]:
-    """Return the flat positions that the index arrays select, and the `gather` terms with the basic part's layout."""
+    """Return the flat offsets that the index arrays add, and the `gather` terms for the layout of the basic part."""
     pairs = zip(plan.result_axes, index.strides, strict=True)
     terms = ((index.offset, tuple((axis, stride) for axis, stride in pairs if stride), 0),)
     return _shaped(flat_position(index.advanced), plan), terms
@@ -376,7 +376,7 @@ def setitem(array: Array, key: object, value: object) -> None:
 
 @on_operands_device
 def assign_recorded(array: Array, key: object, value: object) -> None:
-    """Record ``array[key] = value`` even if it could run immediately, except for some assignments by masks."""
+    """Record ``array[key] = value`` even if it could run immediately. Some assignments by masks are not recorded."""
     check_devices("indexing", (array, *key) if type(key) is tuple else (array, key))
     if isinstance(value, Array) and value.device is not array.device:
         if type(value) is Scalar:

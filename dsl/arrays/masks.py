@@ -173,7 +173,10 @@ class MaskCopier:
             values.take(self.find(mask), axis=0, out=out, mode="clip")
 
     def find(self, mask: np.ndarray) -> np.ndarray:
-        """Return the positions of the true elements, found by NumPy, and compile the kernel if such calls took long."""
+        """Return the positions of the true elements, found by NumPy.
+
+        Compile the kernel once these searches have taken longer than the compilation is expected to take.
+        """
         begin = perf_counter()
         found = np.flatnonzero(mask)
         self._spent += perf_counter() - begin

@@ -69,7 +69,7 @@ def unpermuted(array: Array, order: Order) -> Array:
 
 
 def reduce_array(array: Array) -> Any:
-    """Implement pickling of an array, with its memory order."""
+    """Implement ``__reduce__``, so that pickling preserves an array's memory order."""
     return _restore, (np.array(array.numpy()), isinstance(array, Scalar))
 
 
@@ -117,7 +117,7 @@ def copy_in_order(values: Array, order: str) -> Array:
 def in_order(values: Array, order: str | None, source: object = None) -> Array:
     """Return an array in a memory order, copied if necessary.
 
-    "A" and "K" request the memory order of `source` or, if `source` has no strides, of the array itself.
+    "A" and "K" refer to the memory order of `source` or, if `source` has no strides, of the array itself.
     """
     order = check_order(order)
     if values.ndim < 2:

@@ -31,7 +31,7 @@ CallSiteKey = tuple[int, int, str, int]  # id of a code object, instruction offs
 
 
 class _CallSite:
-    """The latest Python scalar at a call site, and the number of times that it has changed."""
+    """The latest Python scalar at a call site, and the number of evaluations in which it has changed."""
 
     __slots__ = ("changes", "code", "epoch", "keys", "number")
 

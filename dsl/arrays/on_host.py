@@ -304,7 +304,7 @@ def index_of_out(function: Callable[..., Any]) -> int | None:
 
 
 def _named(function: Callable[..., Any], arguments: tuple[Any, ...], position: int) -> dict[str, Any]:
-    """Convert the positional arguments from index `position` on to keyword arguments."""
+    """Convert the positional arguments at index `position` and after it to keyword arguments."""
     if isinstance(function, np.ufunc) and function.nout > 1:
         return {"out": (*arguments[position:], *[None] * (function.nargs - len(arguments)))}
     return dict(zip(_parameters(function)[position:], arguments[position:], strict=False))

@@ -284,7 +284,7 @@ def number_of_scalar(scalar: Scalar) -> Any:
 
 
 def power(base: Array, exponent: Any) -> Any:
-    """Return ``base ** exponent`` as NumPy does, including its shortcuts and errors."""
+    """Return ``base ** exponent``, with NumPy's errors and shortcuts, such as `square` for the exponent 2."""
     if accepts(exponent):
         found = _power_at_once(base, exponent)
         if found is not MISSED:

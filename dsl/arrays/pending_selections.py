@@ -1,4 +1,4 @@
-"""Pending selections ``x[mask]``, which need no computation if they are only written back.
+"""Pending selections ``x[mask]``, which need no computation if they are only assigned back to ``x[mask]``.
 
 In: an array, its mask and a source line. Out: ``array[mask]`` as a pending expression or, for an assignment, the new
 values of all elements. Invariant: the selections of a line stay pending only while each of them is assigned back after
@@ -51,8 +51,9 @@ class _Latest:
 def select_later(array: Array, mask: Array) -> Array | None:
     """Return ``array[mask]`` as a pending selection, or None if the selection should be computed immediately.
 
-    A selection stays pending if all earlier selections at its source line were written back, and if the mask has the
-    array's shape and selects enough elements. This test may evaluate the mask.
+    A selection stays pending if an earlier selection at its source line was assigned back, if no pending selection of
+    this line had to be computed, and if the mask has the array's shape and selects enough elements. This test may
+    evaluate the mask.
     """
     found = _lines.get(site := site_of(user_location(2)))
     if found is None or recording.held or mask.shape != array.shape:

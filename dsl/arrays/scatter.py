@@ -1,4 +1,4 @@
-"""Parallel sums and assignments with repeated indices; the results do not depend on timing.
+"""Parallel reductions and assignments with repeated indices; the results do not depend on timing.
 
 In: the previous elements, the values, and the index of each value. Out: expressions of the resulting elements, or
 None if the caller must record a `scatter`. Invariant: the result does not depend on the order of the threads.
@@ -54,7 +54,7 @@ _IN_BLOCKS = frozenset({"add", "subtract", "minimum", "maximum", "bitwise_and", 
 
 
 def is_gpu(device: Device) -> bool:
-    """Return whether a device runs kernels with GPU schedules, as the CPU emulation of a GPU also does."""
+    """Return whether a device is a GPU or the CPU emulation of a GPU, which both run kernels with GPU schedules."""
     return codegen.machine_of(device).is_gpu
 
 

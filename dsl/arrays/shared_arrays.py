@@ -53,7 +53,7 @@ def shared_array(array: Array) -> np.ndarray | None:
 
 
 def _share_small(array: Array) -> np.ndarray | None:
-    """Return a NumPy array over the shared memory of a small array, or None for other arrays."""
+    """Share the memory of a small array and return a NumPy array over it, or return None for other arrays."""
     buffer = array._storage.buffer
     values = None if buffer is None else buffer.values
     del buffer  # (`is_free` counts references)

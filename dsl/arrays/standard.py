@@ -52,8 +52,8 @@ def from_dlpack(x: Any, /, *, device: Any = None, copy: bool | None = None) -> A
     """Convert an array of another library to a weft array through the DLPack protocol.
 
     If the input is in host memory and the result is on the CPU device, the two share memory if possible, unless `copy`
-    is true. GPU memory is used without a copy if the input has ``__cuda_array_interface__``. Raises BufferError if `copy`
-    is false and host memory cannot be shared.
+    is true. GPU memory is used without a copy if the input has ``__cuda_array_interface__``, unless `copy` is true.
+    Raises BufferError if `copy` is false and a copy is necessary.
 
     Examples
     --------
@@ -81,7 +81,7 @@ class NamespaceInfo:
     """The object returned by ``__array_namespace_info__()``, which describes devices, dtypes and capabilities."""
 
     def capabilities(self) -> dict[str, Any]:
-        """Return a dict of the capabilities: boolean indexing, data-dependent shapes, the maximum number of axes."""
+        """Return a dict of the capabilities: boolean indexing, data-dependent shapes, maximum number of axes."""
         return {"boolean indexing": True, "data-dependent shapes": True, "max dimensions": 64}
 
     def default_device(self) -> Device:

@@ -73,7 +73,7 @@ def _or_numpys(method: Callable[..., Any]) -> Callable[..., Any]:
 
 
 def _only(out: Any) -> Any:
-    """Return the output array of a reduction or scan, which may be in a tuple."""
+    """Return the argument `out` of a reduction or scan, or its only element if it is a tuple of one array."""
     return out[0] if isinstance(out, tuple) and len(out) == 1 and out[0] is not None else out
 
 

@@ -127,7 +127,7 @@ def name_package(package: str) -> str:
 
 
 def remedy_for(package: str, large: bool = False) -> str:
-    """Return advice on how to spend less time in the code of `package`, or "" if there is none.
+    """Return advice for a line that spends its time in the code of `package`, or "" if there is no advice.
 
     `large` states that the kernels already process large arrays.
     """

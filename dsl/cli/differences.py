@@ -47,7 +47,7 @@ class ResultComparison:
         return next((scale for scale in self.scales if difference <= OF_PROGRAM * precision * scale), None)
 
     def arrays(self, theirs: Arrays, ours: Arrays) -> list[Row]:
-        """Compare arrays by name, and return a report row for each: name, verdict, and whether it is acceptable."""
+        """Compare arrays by name, and return a report row for each: name, verdict, and whether the result passes."""
         rows = []
         for name in sorted(set(theirs) | set(ours)):
             if name not in theirs or name not in ours:

@@ -239,7 +239,7 @@ class DeviceList:
 
     @property
     def lst(self) -> list[Device]:
-        """List of all devices."""
+        """List of the machine's GPUs or, if the current device is not a GPU, of the current device alone."""
         present = default_device()
         if not present.name.startswith("cuda"):
             return [device_object(present)]

@@ -1,4 +1,4 @@
-"""Arrays that can only be copied and passed to kernels, such as arrays of records or dates.
+"""Arrays of any dtype, including records and dates, that can be copied and passed to kernels.
 
 In: a storage, and the interpretation of its bytes. Out: a `MemoryArray`, which kernels accept and the host can copy.
 Invariant: a `MemoryArray` refers to the storage, not to the storage's current memory. After any write, it therefore
@@ -26,7 +26,7 @@ BYTE = np.dtype(np.uint8)
 
 
 def lacks_arithmetic(dtype: np.dtype) -> bool:
-    """Return whether `dtype` is a dtype of records, dates or text, with which only user-written kernels compute."""
+    """Return whether `dtype` is a dtype of records, dates or text. Only user-written kernels compute with them."""
     return dtype.names is not None or dtype.kind in "mMSU"
 
 

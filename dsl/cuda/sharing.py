@@ -67,7 +67,7 @@ class IpcArrayHandle:
         return {**self.__dict__, "_opened": None}
 
     def open(self) -> Any:
-        """Return the array over the shared memory.
+        """Open the handle, and return an array over the shared memory.
 
         Raises ValueError if the handle is already open.
         """

@@ -1,7 +1,7 @@
 """NumPy's `take_along_axis` and `put_along_axis`, in which each 1-D slice along the axis has its own indices.
 
-In: an array, an index array with the same number of axes, and the axis that it indexes. Out: gathered copies, or a new
-version of the storage. Invariant: indices are checked immediately (`positions.py`).
+In: an array, an index array, and the axis to index. Out: gathered copies, or a new version of the storage. Invariant:
+indices are checked immediately (`positions.py`).
 """
 
 from __future__ import annotations

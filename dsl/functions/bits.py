@@ -1,7 +1,7 @@
 """NumPy's `packbits` and `unpackbits`.
 
-In: arrays of bools or integers. Out: recorded arrays of bytes. Invariant: NumPy handles arrays on the CPU, where its
-loops are fast, and raises the errors for invalid arguments.
+In: arrays of bools or integers. Out: arrays of bytes. Operations on GPU arrays are recorded. NumPy computes the results
+for other arrays, because its loops are fast, and for rare arguments.
 """
 
 from __future__ import annotations

@@ -1,7 +1,7 @@
-"""Differences, gradients and interpolation, composed of slices and arithmetic.
+"""Differences, gradients, cross products, interpolation and cumulative sums.
 
-In: arrays. Out: recorded arrays, which fuse with other operations. Invariant: the operations are executed in NumPy's
-order, so results are bit-identical to NumPy's. Rare options use NumPy on the host.
+In: arrays. Out: recorded arrays, which fuse with other operations. Invariant: except for cumulative sums, the
+operations are executed in NumPy's order, so results are bit-identical to NumPy's. Rare options use NumPy on the host.
 """
 
 from __future__ import annotations

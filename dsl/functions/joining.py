@@ -115,7 +115,7 @@ def _has_short_rows(found: Sequence[Array], axis_number: int, most: int = SHORT)
 
 
 def _join_many(found: Sequence[Array], axis_number: int, kind: np.dtype) -> Array:
-    """Concatenate very many arrays without recording all of them in one plan.
+    """Concatenate more than `MANY` arrays without recording all of them in one plan.
 
     NumPy joins them on the CPU. On a GPU, they are joined in groups.
     """
