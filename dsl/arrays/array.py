@@ -1,7 +1,7 @@
 """The lazy array class `Array`, and the recording of its operations.
 
-In: Python operators on arrays and scalars. Out: expressions recorded in the calling thread's epoch. An `Array` is a
-view (shape, strides, offset in elements) of a `Storage`. An array without a view covers the whole storage. Invariant:
+In: Python operators on arrays and scalars. Out: expressions recorded in the calling thread's epoch. An `Array` has a
+`Storage` and, unless it covers the whole storage in C order, a view (shape, strides, offset in elements). Invariant:
 reading an array gives the values that NumPy would give at the same point of the program, although execution is
 deferred.
 """
@@ -334,7 +334,7 @@ class Scalar(Array):
 
 
 class ReadOnly(Array):
-    """A read-only array with read-only views, over a storage that other arrays may write."""
+    """A read-only array whose views are read-only, too. Other arrays may write to its storage."""
 
     __slots__ = ()
 

@@ -41,7 +41,7 @@ class Flat:
 
     @property
     def coords(self) -> tuple[int, ...]:
-        """The indices of the next element."""
+        """The n-dimensional index of the next element."""
         return _unravel(self.index, self.base.shape) if self.base.ndim else ()
 
     def copy(self) -> Array:

@@ -53,7 +53,7 @@ def extent_of(shape: tuple[int, ...], strides: tuple[int, ...], itemsize: int) -
 def storage_over(
     device: Device, buffer: Buffer, dtype: np.dtype, shape: tuple[int, ...], strides: tuple[int, ...], start: int = 0
 ) -> Shown:
-    """Return a storage over a buffer, and a view of the storage that has the given layout.
+    """Return a storage over a buffer, and a view of this storage with the given layout.
 
     The first element is at byte `start`. Strides are in bytes. The view is None if it covers the whole storage.
     """

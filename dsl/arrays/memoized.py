@@ -2,7 +2,7 @@
 
 In: a function of arrays, scalars and options that records a new array. Out: a function that needs one lookup for a
 repeated call. Invariant: a memoized expression is the one that the function would record. Calls that evaluate, read
-values, write, return views, or use slots for scalars are not memoized.
+values, write to an argument, return views, or use slots for scalars are not memoized.
 """
 
 from __future__ import annotations

@@ -31,7 +31,10 @@ if TYPE_CHECKING:
 
 @dataclass
 class ShownPlan:
-    """A plan on the page of ``weft explain``, with the numbers of its kernels and their total time."""
+    """A plan on the page of ``weft explain``, with the numbers of its kernels.
+
+    `seconds` is the total time of the kernels that no slower plan contains.
+    """
 
     plan: Explanation
     numbers: list[int]

@@ -43,7 +43,7 @@ def view(self: Array, dtype: Any = None, type: Any = None) -> Any:
     """Return a view, like `numpy.ndarray.view`.
 
     A view with another dtype is an `Array` if the array is on the CPU and not empty, and weft arrays support the dtype.
-    Otherwise, it is a `MemoryArray`.
+    Otherwise, it is a `MemoryArray` or, for a dtype in another byte order, a NumPy array.
 
     Examples
     --------

@@ -1,8 +1,8 @@
 """Matrix products and other contractions.
 
-Contractions with much arithmetic per byte call BLAS on whole arrays: NumPy's on the CPU, and cuBLAS on a CUDA device.
-Other contractions, including those of dtypes that BLAS does not support, are sums of products, which fuse with other
-operations. The choice depends only on the device, the shapes and the dtypes. NumPy's `einsum` computes summations that
+Contractions with much arithmetic per byte and, on the CPU, products of a matrix and a vector call BLAS on whole arrays:
+NumPy's on the CPU, and cuBLAS on a CUDA device. Other contractions, including those of dtypes that BLAS does not
+support, are sums of products, which fuse with other operations. The choice depends only on the device, the shapes and the dtypes. NumPy's `einsum` computes summations that
 have neither form, for example with broadcast axes.
 """
 
@@ -160,7 +160,7 @@ def inner(a: ArrayLike, b: Any) -> Any:
 
 @memoized
 def outer(a: ArrayLike, b: ArrayLike, out: Output | None = None) -> Any:
-    """Return the products of all pairs of elements of two vectors.
+    """Return the products of all pairs of elements of two flattened arrays.
 
     Examples
     --------
