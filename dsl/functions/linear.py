@@ -2,8 +2,8 @@
 
 Contractions with much arithmetic per byte and, on the CPU, products of a matrix and a vector call BLAS on whole arrays:
 NumPy's on the CPU, and cuBLAS on a CUDA device. Other contractions, including those of dtypes that BLAS does not
-support, are sums of products, which fuse with other operations. The choice depends only on the device, the shapes and the dtypes. NumPy's `einsum` computes summations that
-have neither form, for example with broadcast axes.
+support, are sums of products, which fuse with other operations. The choice depends only on the device, the shapes and
+the dtypes. NumPy's `einsum` computes summations that have neither form, for example with broadcast axes.
 """
 
 from __future__ import annotations
