@@ -185,7 +185,7 @@ class Array(ArrayMembers):
 
     @property
     def base(self) -> Array | None:
-        """An array over this array's entire storage, or None if it would have the same shape and strides as this array."""
+        """An array over this array's entire storage, or None if it would have the shape and strides of this array."""
         return self._view and wrap(self._storage, None, ReadOnly if self._storage in READ_ONLY else Array)
 
     # -- to the host ------------------------------------------------------------------------
