@@ -87,7 +87,7 @@ _MODULES = {
 }
 
 
-# The same for NumPy's submodules.
+# Names of the functions in NumPy's submodules, by the weft module that implements them.
 _SUBMODULES = {
     "numpy.linalg": {
         "functions.compositions": _made_by(
@@ -136,7 +136,7 @@ class OwnNames(Mapping[str, Any]):
     def __init__(self, module: str, tables: Mapping[str, str], ops: Mapping[str, Any]) -> None:
         self._numpys = module
         self._found: dict[str, Any] = dict(ops)
-        self.replaced: dict[str, Any] = {}  # original functions that `replace` has replaced, by name
+        self.replaced: dict[str, Any] = {}  # original functions, by name, that native or other functions have replaced
         self.at_once: list[str] = []  # loaded functions that call NumPy's for small arguments
         # makers of native code: for memoized recording, and for calls to NumPy's functions on small arrays
         self.recorder: Callable[[Callable[..., Any]], Callable[..., Any]] | None = None

@@ -51,7 +51,7 @@ def _partition(row: np.ndarray, ranks: Sequence[int]) -> None:
 
 
 def with_fast_partitions(function: Callable[..., Any]) -> Callable[..., Any]:
-    """Return a version, faster for long rows, of a NumPy function such as `median`.
+    """Return a version of a NumPy function, such as `median`, that is faster for long rows.
 
     The first argument of the function is an array. The results equal NumPy's.
     """

@@ -1,8 +1,8 @@
 """Medians, quantiles and percentiles on a GPU, computed from sorted rows.
 
 In: an array, axes, and quantiles. Out: recorded arrays. Invariant: NumPy handles arrays in host memory, because NumPy
-finds single elements without sorting the others. If NaNs are ignored, the elements that are not NaN are counted for
-each row, and nothing is evaluated.
+finds single elements without sorting the others. Functions that ignore NaNs record an operation that counts the
+elements of each row that are not NaN, so that no array is evaluated.
 
 The position of a quantile follows Hyndman and Fan, "Sample Quantiles in Statistical Packages" (1996), with NumPy's
 order of operations.

@@ -9,7 +9,7 @@ positions of the elements of a tile follow from digit counts: a lane finds the l
 and each warp adds the counts of the previous warps. Tiles obtain the counts of previous tiles by decoupled look-back
 (Merrill and Garland, 2016). All digits are counted in advance, as in Adinets and Merrill, "Onesweep: A Faster Least
 Significant Digit Radix Sort for GPUs" (2022). A pass in which all elements of each row share the digit moves nothing:
-its blocks detect this from the counts and end, and the adjacent passes exchange their elements directly.
+its blocks detect this from the counts and end, and the next pass reads the elements that the previous pass wrote.
 """
 
 from __future__ import annotations

@@ -66,7 +66,7 @@ def _uses_sliding_windows(x: Array, y: Array, mode: str) -> bool:
 
 
 def _sliding_dot_products(x: Any, window: Any, mode: int) -> Any:
-    """Return the dot products of `window` with all sections of `x` of the same length.
+    """Return the dot products of `window` with all sections of `x` that are as long as `window`.
 
     `mode` is one of the values in `_MODES`. In the modes "same" and "full", `x` is first padded with zeros.
     """

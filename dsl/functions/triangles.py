@@ -52,7 +52,7 @@ def _triangle(values: Any, k: int, lower: bool) -> Array:
 
 @memoized
 def tril(m: ArrayLike, k: int = 0) -> Array:
-    """Return a matrix, or a stack of matrices, with zeros above the `k`-th diagonal.
+    """Return a copy of a matrix, or of a stack of matrices, with the elements above the `k`-th diagonal set to zero.
 
     Examples
     --------
@@ -65,7 +65,7 @@ def tril(m: ArrayLike, k: int = 0) -> Array:
 
 @memoized
 def triu(m: ArrayLike, k: int = 0) -> Array:
-    """Return a matrix, or a stack of matrices, with zeros below the `k`-th diagonal.
+    """Return a copy of a matrix, or of a stack of matrices, with the elements below the `k`-th diagonal set to zero.
 
     Examples
     --------

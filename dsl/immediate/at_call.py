@@ -214,7 +214,7 @@ def _runs_alone(way: Implementation, value: Any, values: np.ndarray, limit: int)
 def limit_of_operands(way: Implementation, operands: Sequence[Any]) -> int:
     """Return the maximum number of elements for immediate execution with these operands.
 
-    It depends on the dtype only if the result has the operands' dtype or consists of bools.
+    The maximum depends on the dtype only if the result has the operands' dtype or consists of bools.
     """
     dtypes = {value.dtype for value in operands if isinstance(value, (Array, np.ndarray, np.generic))}
     numbers = {type(value) for value in operands if not isinstance(value, (Array, np.ndarray, np.generic))}
@@ -427,7 +427,7 @@ def to_host_if_small(value: Any, found: list[tuple[np.ndarray, Array]], left: in
 
 
 def stack_small(values: Any) -> Array | None:
-    """Stack small arrays with NumPy, or return None for large, pending and only NumPy arrays, and for other values."""
+    """Stack small arrays with NumPy. Return None if one is large, pending or not an array, or all are NumPy arrays."""
     found: list[tuple[np.ndarray, Array]] = []
     if any(type(each) is not np.ndarray and (type(each) is not Array or values_of(each) is None) for each in values):
         return None
@@ -567,7 +567,7 @@ def show(array: Array, key: Any) -> Any:
 
 
 def is_basic(key: Any) -> bool:
-    """Return whether an index consists of integers, slices, None and ellipses."""
+    """Return whether an index consists only of integers, slices, None and ellipses."""
     kind = type(key)
     if kind is tuple:
         return all(type(item) in BASIC for item in key)

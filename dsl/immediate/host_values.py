@@ -76,9 +76,10 @@ _NUMBERS: dict[str, Any] = {
 
 
 def read_number(scalar: Any) -> Any:
-    """Evaluate a scalar in CPU memory, and return its value as a NumPy scalar. Return None for other scalars.
+    """Evaluate a scalar on the CPU, and return its value as a NumPy scalar, or None for unsupported scalars.
 
-    This is faster than a NumPy view of the memory.
+    The dtype must be bool, int32, int64, float32 or float64, and the scalar must have a storage and not be a view. This
+    function is faster than a NumPy view of the memory.
     """
     if scalar._device is not None or scalar._view is not None:
         return None

@@ -1,7 +1,7 @@
 """LLVM IR of the native code that executes operations on small arrays immediately.
 
 In: the offsets of slots in weft's classes and of fields in NumPy's objects. Out: the LLVM IR of one function that
-handles each `Mode`. The tables and functions that the code uses are words of the `Builtin`.
+handles each `Mode`. The addresses of the tables and functions that the code uses are words of the `Builtin`.
 """
 
 from __future__ import annotations

@@ -42,7 +42,7 @@ class IndexText(OperandText):
         """Emit code that converts an index with weft arrays to a tuple that NumPy accepts.
 
         The index consists of integer arrays, lists of integers, integers, slices and, for small arrays, masks. For any
-        other index, branch to ``give.up``.
+        other index, the code branches to ``give.up``.
         """
         t, known = self._t, self._known
         axes, lengths = self._axes(values), self._word(values, LENGTHS)

@@ -85,7 +85,7 @@ class OperandText(ObjectText):
     _by_loop: str
     _sum: str  # the sum, or the product, of the operands' numbers of elements
     _many: str  # whether there is a large operand
-    _alone: str  # the number of elements of medium-sized operands, if nothing fuses with the op
+    _alone: str  # if nothing fuses with the op: elements of a medium-sized operand, or the limit on elements for copies
     _pair: str
     _shifts: str  # by how many bits the limit is shifted for each dtype
     _shifted: str  # whether an operand or the result exceeds the usual limit
@@ -182,7 +182,7 @@ class OperandText(ObjectText):
         t.branch(f"icmp sgt i64 {size}, {self._larger(self._limit)}", "give.up", "operand.weak")
 
     def _larger(self, limit: str) -> str:
-        """Emit code that computes the larger of a limit and the number of elements of medium-sized operands."""
+        """Emit code that computes the larger of a limit and the number of elements in `_alone`."""
         t = self._t
         alone = t.load(self._alone, 0)
         return t.new(f"select i1 {t.new(f'icmp sgt i64 {alone}, {limit}')}, i64 {alone}, i64 {limit}")
@@ -422,7 +422,10 @@ class OperandText(ObjectText):
         t.jump(f"{name}.few", f"{name}.reduced")
 
     def _look_up_site(self, name: str, few: str) -> None:
-        """Emit a branch to ``lone`` if `few` holds and nothing fused at the call site, and count down the site's calls."""
+        """Emit a branch to ``lone`` if `few` holds, nothing fused at the call site, and its count of calls is not 0.
+
+        The code decrements this count.
+        """
         t, known = self._t, self._known
         frame = self._check(t.new(f"call ptr {known['PyEval_GetFrame']}()"), f"{name}.framed", "give.up")
         code = t.new(f"call ptr {known['PyFrame_GetCode']}(ptr {frame})")
@@ -558,7 +561,7 @@ class OperandText(ObjectText):
             self._set(array, f"Array.{name}", value)
 
     def _branch_on_caller(self, name: str, library: str, own: str, failed: str, result: str = "") -> None:
-        """Emit branches on the caller: to `library` for a library, and to `own` for a user's program.
+        """Emit branches on the caller: to `library` for a library that does not use weft, and to `own` for other code.
 
         The code also branches to `library` if the NumPy array `result` has few elements and the caller is a module of
         the program that does not import weft. For a module that is not in the table, the code calls a Python function.

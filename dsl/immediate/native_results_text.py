@@ -1,7 +1,7 @@
 """LLVM IR that converts the result of a NumPy function to a weft array and returns it.
 
-In: an ndarray or another object. Out: code that returns a weft array, or the ndarray itself if a library executes the
-operation.
+In: an ndarray or another object. Out: code that returns a weft array or, to some callers (see `_branch_on_caller`), the
+ndarray itself.
 """
 
 from __future__ import annotations

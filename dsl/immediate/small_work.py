@@ -429,7 +429,7 @@ def most_whole(name: str, itemsize: int) -> int:
 
 
 def reduce_whole(name: str, values: np.ndarray) -> Any:
-    """Reduce all elements of an array on the host, or return None if a kernel's result could differ or is necessary."""
+    """Reduce all elements of an array on the host, or return None if a kernel is needed or its result could differ."""
     kind = values.dtype
     if name in ("all", "any", "max", "min"):  # (elements that are repeated by broadcasting are read once)
         values = values[tuple([slice(None) if step else slice(1) for step in values.strides])]

@@ -365,8 +365,8 @@ class Compiler(Variables):
     def report(self, condition: Value | None, error: object, message: str, values: tuple[Value, ...] = ()) -> None:
         """Emit code that ends the thread and makes the launch raise `error`, if `condition` is true or None.
 
-        `message` has a ``{}`` for each of the numbers `values`. A complex number takes two words of the error record, and
-        any other number takes one word.
+        If `reporting` is false, the thread ends, but the launch raises no error. `message` has a ``{}`` for each of the
+        numbers `values`. A complex number takes two words of the error record, and any other number takes one word.
         """
         b = self.builder
         if condition is not None:

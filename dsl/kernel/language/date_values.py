@@ -101,7 +101,7 @@ def date_operator(c: Compiler, name: str, left: Any, right: Any) -> Any:
 
 
 def signed_duration(c: Compiler, name: str, value: object) -> DateValue | None:
-    """Compile `negative`, `positive` or `absolute` of a duration, or return None for other operands."""
+    """Compile `negative`, `positive` or `absolute` of a duration, or return None for other ops and operands."""
     duration = as_date(c, value) if name in ("negative", "positive", "absolute") else None
     if duration is None or duration.dtype.kind != "m":
         return None

@@ -287,7 +287,7 @@ def _slice(frame: FunctionFrame, node: ast.Slice) -> Any:
 
 
 def _items(frame: FunctionFrame, parts: list[ast.expr]) -> list[Any]:
-    """Evaluate the items of a list, a tuple or a call, with starred items unpacked."""
+    """Evaluate the items of a list or tuple, or the arguments of a call, with starred items unpacked."""
     items: list[Any] = []
     for part in parts:
         if isinstance(part, ast.Starred):

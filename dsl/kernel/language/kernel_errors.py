@@ -111,7 +111,7 @@ class KernelTypeError(KernelError, TypeError):
 
 @public_error
 class KernelNameError(KernelTypeError, NameError):
-    """Raised if a kernel uses an undefined name, or uses a name before its definition.
+    """Raised if a kernel uses an undefined name, or a name to which no value has been assigned yet.
 
     Examples
     --------

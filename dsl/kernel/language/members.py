@@ -1,4 +1,4 @@
-"""Compilation of attribute accesses, and the classes of values.
+"""Compilation of attribute accesses, and the Python classes of kernel values for `isinstance` and `getattr`.
 
 In: arrays, scalars, records, named tuples and Python objects. Out: values of their attributes.
 """

@@ -216,6 +216,6 @@ def result_values(c: Compiler, result: Variable) -> list[Any]:
 
 
 def _rebuild(c: Compiler, result: Variable, results: list[Any]) -> Any:
-    """Return the result of a call, built from IR values at the start of `results`. These are removed."""
+    """Build the result of a call from the first IR values in `results`, and remove these values from the list."""
     own = [results.pop(0) for _ in slot_dtypes(result.kind)]
     return c.assembled(result, own, lambda part: _rebuild(c, part, results))

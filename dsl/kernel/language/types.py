@@ -582,7 +582,7 @@ def _axes(node: ast.expr, fail: Callable[[ast.AST, str], TypeError]) -> tuple[sl
 
 
 def element_dtype(kind: type) -> np.dtype:
-    """Return the dtype of array elements of type `kind`. Raises TypeError for other types, and for dates and text."""
+    """Return the dtype of array elements of the scalar or record type `kind`, or raise TypeError for other types."""
     found = as_type(kind)
     dtype = getattr(found, "dtype", None)
     if not isinstance(dtype, np.dtype) or isinstance(found, ElementType):

@@ -1,4 +1,4 @@
-"""Compilation of Python operators on scalars, vectors and tuples in kernels."""
+"""Compilation of Python's binary operators, comparisons and `not` in kernels."""
 
 from __future__ import annotations
 

@@ -248,7 +248,10 @@ class KernelDispatcher(KernelFunction, Inspection):
         return found
 
     def _find_compiled(self, descriptors: tuple[Any, ...]) -> tuple[Any, ...]:
-        """Return the type descriptors of a compiled signature that accepts the given arguments."""
+        """Return the type descriptors of a compiled signature that accepts the given arguments.
+
+        Raises KernelTypeError if there is no such signature.
+        """
         known = list(dict.fromkeys(key.descriptors for key in self._found))
         if descriptors in known:
             return descriptors

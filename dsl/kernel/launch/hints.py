@@ -9,8 +9,7 @@ class ArgHint:
     """A host array as a kernel argument, with the directions in which its elements are copied.
 
     `copies_in` tells whether the array is copied to the device before the kernel runs, and `copies_out` whether it is
-    copied back afterwards.
-    On the CPU, the kernel uses the array itself, or a copy if `copies_out` is false.
+    copied back afterwards. On the CPU, the kernel uses the array itself, or a copy if `copies_out` is false.
     """
 
     copies_in = True

@@ -71,7 +71,7 @@ def argument_key(value: Any) -> Any:
 
 
 def entry_of(code: list[CodeInstruction]) -> int:
-    """Return the index of the first instruction, after following an initial jump."""
+    """Return the index of the first executed instruction other than a jump."""
     return code[0].after[0] if code[0].name == "jump" else 0
 
 
