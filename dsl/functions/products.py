@@ -45,9 +45,10 @@ def multiply_into(out: np.ndarray, a: np.ndarray, b: np.ndarray) -> None:
 def multiply(a: Any, b: Any) -> Array | None:
     """Multiply matrices or vectors in host memory immediately, or return None if the product should be recorded.
 
-    Also return None for unsupported operands. If the dtypes differ, the operands are cast, unless one is large. Pending
-    operands are evaluated if the product or all of these operands are small, since more small operations probably
-    follow. While listeners are registered, products are recorded, so that they are reported to the listeners.
+    Also return None for unsupported operands, and for a large operand if the dtypes differ. Smaller operands are cast
+    to a common dtype. Pending operands are evaluated if the product or all of these operands are small, since more
+    small operations probably follow. While listeners are registered, products are recorded, so that they are reported
+    to the listeners.
     """
     devices = [value.device for value in (a, b) if type(value) is Array]
     if not devices or devices[0] is not devices[-1] or Listening.listeners:

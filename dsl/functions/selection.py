@@ -59,7 +59,7 @@ _WEAK = {bool, int, float, complex}
 
 
 def _effective_bounds(low: Any, high: Any, dtype: np.dtype) -> tuple[Any, Any]:
-    """Return the bounds of `clip`, with None for a Python int at or beyond the limit of an integer `dtype`."""
+    """Return the bounds of `clip`, with None for a Python int that excludes no value of an integer `dtype`."""
     if dtype.kind in "iu":
         limits = np.iinfo(dtype)
         low = None if type(low) is int and low <= limits.min else low
@@ -284,7 +284,7 @@ def _report_tolerances(rtol: object, atol: object) -> None:
 
 
 def extract(condition: ArrayLike, arr: ArrayLike) -> Any:
-    """Return the elements at which a condition is true, like `numpy.extract`.
+    """Return the elements for which a condition is true, like `numpy.extract`.
 
     Examples
     --------

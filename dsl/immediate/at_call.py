@@ -226,7 +226,7 @@ def limit_of_operands(way: Implementation, operands: Sequence[Any]) -> int:
 
 
 def _by_loops(op: OpDef, given: list[Any], device: Device) -> Any:
-    """Apply an op's compiled loop to NumPy arrays and scalars, or return `MISSED` if there is no loop."""
+    """Apply an op's loop (see `_find_loop`) to NumPy arrays and scalars, or return `MISSED` if there is no loop."""
     try:
         found = _find_loop(op.name, tuple([type(value) if type(value) in _WEAK else value.dtype for value in given]))
     except Exception as error:
@@ -242,7 +242,7 @@ def _by_loops(op: OpDef, given: list[Any], device: Device) -> Any:
 
 @lru_cache(maxsize=1024)
 def _find_loop(name: str, kinds: tuple[Any, ...]) -> tuple[Callable[..., Any], tuple[Any, ...]] | None:
-    """Return an op's compiled loop and the cast for each operand, or None if the types have no loop."""
+    """Return the compiled or NumPy function of an op and the cast for each operand, or None for unsupported types."""
     op = find_op(name)
     try:
         loop, dtype = resolve_dtypes(op, kinds)

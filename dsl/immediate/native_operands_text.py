@@ -422,9 +422,9 @@ class OperandText(ObjectText):
         t.jump(f"{name}.few", f"{name}.reduced")
 
     def _look_up_site(self, name: str, few: str) -> None:
-        """Emit a branch to ``lone`` if `few` holds, nothing fused at the call site, and its count of calls is not 0.
+        """Emit a branch to ``lone`` if `few` holds and the call site has a positive count in `ALONE`.
 
-        The code decrements this count.
+        The code decrements the count, as `was_evaluated_alone` does.
         """
         t, known = self._t, self._known
         frame = self._check(t.new(f"call ptr {known['PyEval_GetFrame']}()"), f"{name}.framed", "give.up")

@@ -172,7 +172,7 @@ def _padded_size(arguments: Any) -> float:
 def einsum_products(arguments: Any) -> float:
     """Return the product of the lengths of all subscripts: the number of products that `numpy.einsum` adds by default.
 
-    Return infinity for arguments other than subscripts and arrays.
+    Return infinity for subscripts with an ellipsis, and for arguments other than subscripts and arrays.
     """
     if not arguments or type(arguments[0]) is not str or not {type(each) for each in arguments[1:]} <= _ARRAYS:
         return inf

@@ -118,7 +118,7 @@ def _call_object(call: Invocation, held: object, arguments: list[Any], keywords:
 
 
 def _returns_numpy(held: object) -> bool:
-    """Return whether `held` is a NumPy function other than `size`, `shape` and `ndim`, which return Python ints."""
+    """Return whether `held` is a NumPy function, but not `size`, `shape` or `ndim`, whose results are Python ints."""
     return getattr(held, "__module__", None) == "numpy" and held not in (np.size, np.shape, np.ndim)
 
 
@@ -147,7 +147,7 @@ def _elementwise(call: Invocation, held: Any, arguments: list[Any], keywords: di
 def _with_signature(call: Invocation, held: DeviceFunction, arguments: list[Any], keywords: dict[str, Any]) -> Any:
     """Compile a call to a device function that has declared signatures.
 
-    Numbers are cast to the types of the signature that fits with the least loss of precision.
+    Numbers are cast to the types of the signature that fits best: exactly, with safe casts, or with other casts.
     """
     c = call.c
     bound = bind_arguments(call.frame, call.node, source_of(held.function), arguments, keywords, {})

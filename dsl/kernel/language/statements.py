@@ -372,7 +372,7 @@ def _match(frame: FunctionFrame, node: ast.Match) -> bool:
 
 
 def _case(frame: FunctionFrame, case: ast.match_case, subject: Any, label: str) -> bool:
-    """Compile the guard and body of a `case`, and return whether execution can reach the end of the body."""
+    """Compile the bindings, the guard and the body of a `case`, and return whether execution can reach its end."""
     c = frame.compiler
     patterns.bind_pattern(frame, case.pattern, subject)
     truth = True if case.guard is None else c.truth(evaluate(frame, case.guard))

@@ -166,7 +166,7 @@ class ExpressionStack:
         self.where: Any = None
 
     def execute(self, body: list[CodeInstruction]) -> None:
-        """Execute instructions, which push syntax trees on the stack."""
+        """Execute instructions on the syntax trees on the stack, and collect the statements that they form."""
         for instruction in body:
             self.where = instruction.where
             name, argument = instruction.name, instruction.argument
