@@ -167,7 +167,7 @@ def clear_counters(counters: Any) -> None:
 
 @device
 def sum_of_warps(counters: Any) -> Any:
-    """Return how often this thread's digit occurs in the tile, summed over the warps.
+    """Return the number of elements in the tile that have this thread's digit.
 
     A thread's digit is its index in the block.
     """
@@ -317,7 +317,7 @@ def make_find_moving(order: BitOrder) -> KernelDispatcher:
 
 @device
 def look_back(descriptors: Any, tile: Any, within: Any, number: Any) -> Any:
-    """Return where the tile's first element with this thread's digit belongs in the sorted row.
+    """Return the position, in the sorted row, of the tile's first element with this thread's digit.
 
     Return 0 for the first tile of a row, for which the position follows from the digit counts of the row.
     """

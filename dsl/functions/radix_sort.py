@@ -159,7 +159,7 @@ class Rows:
 class RadixSort:
     """A recorded sort of rows, which weft's radix sort kernels execute on a GPU.
 
-    The result is the sorted elements, or their indices if `numbered`.
+    The result is the sorted elements, or their indices if `numbered` is true.
 
     Attributes
     ----------

@@ -220,7 +220,7 @@ def select(condlist: Any, choicelist: Any, default: Any = 0) -> Any:
 
 
 def nan_to_num(x: ArrayLike, copy: bool = True, nan: Any = 0.0, posinf: Any = None, neginf: Any = None) -> Any:
-    """Replace NaNs and infinities with finite numbers, like `numpy.nan_to_num`.
+    """Replace NaNs and infinities, by default with finite numbers, like `numpy.nan_to_num`.
 
     Examples
     --------

@@ -94,7 +94,7 @@ def _lexical(keys: list[Expr], descending: bool, location: Location) -> Expr:
 def order_along(a: Array, axis: Any, descending: bool, numbered: bool) -> Array:
     """Sort along an axis, or sort the flattened array if the axis is None.
 
-    If `numbered`, return the sorting indices.
+    If `numbered` is true, return the sorting indices.
     """
     location = start()
     flat = ravel(a) if axis is None else a

@@ -89,7 +89,7 @@ class Implementation(NamedTuple):
     table : int
         Address of the op's table of inner loops, or 0 if it has none.
     shifts : int
-        By how many bits the limit on elements is shifted for each dtype (`shifts_of`).
+        The left shift of the limit on elements for each dtype, as packed by `shifts_of`.
     """
 
     function: Callable[..., Any]

@@ -1,10 +1,10 @@
 """Native reads and writes of single elements, without NumPy.
 
 In: the builtin that reads or writes parts of an array. Out: a builtin that runs before the given builtin. If an array
-in host memory contains integers or floats and the indices are integers, the new builtin returns an element as a NumPy
-scalar, or assigns a scalar. An assigned scalar has the array's dtype, or is an int, float, int64 or float64 that is in
-the range of the array's integers, or an int, float or int64 for a float64 array. All other calls are passed to the
-given builtin.
+in host memory contains integers, float32 or float64, and the indices are integers, the new builtin returns an element
+as a NumPy scalar, or assigns a scalar. An assigned scalar has the array's dtype, or is an int, float, int64 or float64
+that is in the range of the array's integers, or an int, float or int64 for a float64 array. All other calls are passed
+to the given builtin.
 """
 
 from __future__ import annotations

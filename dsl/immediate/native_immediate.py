@@ -114,7 +114,7 @@ def make_immediate(
 
 
 def _alone(mode: Mode, way: Implementation | None) -> Alone:
-    """Return what native code does for larger arrays, if no other operation would fuse with the function."""
+    """Return the action of native code for medium-sized arrays, if no other operation would fuse with the function."""
     if mode is Mode.VIEW:
         return Alone.VIEW
     if mode is Mode.CAST:

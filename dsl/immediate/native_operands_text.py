@@ -61,7 +61,7 @@ class Mode(IntEnum):
 
 
 class Alone(IntEnum):
-    """What native code does with a medium-sized array, if no other operation would fuse with the function."""
+    """The action of native code for a medium-sized array, if no other operation would fuse with the function."""
 
     NOTHING = 0
     COMPUTE = 1  # compute an op on a medium-sized array

@@ -226,7 +226,7 @@ def most_moved_alone(arrays: list[Array], fused: bool = False, kept: bool = Fals
     """Return the maximum number of elements that a call such as a concatenation copies immediately.
 
     The limit is higher if nothing was fused with the previous copy at this call site, and lower if `fused` is true.
-    With `kept`, the copy has the same memory order as the arrays, not C order.
+    If `kept` is true, the copy has the same memory order as the arrays, not C order.
     """
     limit, unit = IMMEDIATE[0], IMMEDIATE[FIXED]
     least, size, in_rows = _MOVED_BYTES * unit if arrays else limit, 0, True

@@ -64,7 +64,7 @@ _POWERS = {2: "square", 1: "positive", 0.5: "sqrt", -1: "reciprocal"}
 
 @dataclass(eq=False)
 class FunctionFrame:
-    """The state of the compilation of the kernel, or of one call of a function: its source and its local names."""
+    """The state of compiling the kernel or one call of a function, such as the function's source and local names."""
 
     compiler: Compiler
     source: Source
@@ -166,7 +166,7 @@ class Compiler(Variables):
         self.stack: list[Any] = []  # the functions that are being inlined
 
     def occurrence(self, path: tuple[Any, ...], node: ast.AST) -> int:
-        """Count a compilation of `node`, and return how many times this run has compiled the node before.
+        """Count a compilation of `node`, and return the number of its earlier compilations in this run.
 
         A node in an unrolled loop is compiled once per iteration.
         """

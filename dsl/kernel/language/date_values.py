@@ -41,7 +41,7 @@ def converted(c: Compiler, value: DateValue, dtype: np.dtype) -> DateValue:
 
 
 def _factor(c: Compiler, given: np.dtype, wanted: np.dtype) -> int:
-    """Return how many units of the dtype `wanted` equal one unit of the dtype `given`."""
+    """Return the number of units of the dtype `wanted` in one unit of the dtype `given`."""
     units: list[Any] = [np.datetime_data(dtype) for dtype in (given, wanted)]
     if units[0][0] == "generic":
         return 1

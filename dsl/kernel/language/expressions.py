@@ -120,7 +120,7 @@ def _chain(frame: FunctionFrame, node: ast.Compare, left: Any, k: int) -> Any:
 
 
 def both(frame: FunctionFrame, key: tuple[ast.AST, int], first: Any, rest: Callable[[], Any], stop: bool) -> Any:
-    """Compile ``first and rest()``, or ``first or rest()`` if `stop`, with short-circuit evaluation."""
+    """Compile ``first and rest()`` or, if `stop` is true, ``first or rest()``, with short-circuit evaluation."""
     c = frame.compiler
     truth = c.truth(first)
     if isinstance(truth, bool):

@@ -28,7 +28,7 @@ from weft.runtime import counted
 
 
 def make_range(c: Compiler, arguments: list[Any]) -> Range:
-    """Compile ``range(...)`` with integer arguments."""
+    """Compile ``range(...)`` with integer arguments or, with Numba's types, floats, whose fractions are ignored."""
     if not 1 <= len(arguments) <= 3:
         c.fail(f"range takes 1 to 3 arguments, not {len(arguments)}")
     for k, argument in enumerate(arguments):

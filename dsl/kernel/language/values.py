@@ -404,7 +404,7 @@ def number_kind(value: Any) -> ScalarKind:
 def join(first: Kind, second: Kind, numba: bool = False) -> Kind | None:
     """Return the kind of a variable that holds values of two kinds, or None if no kind can represent both.
 
-    With `numba`, Python numbers are not weak.
+    If `numba` is true, Python numbers are not weak.
     """
     if first == second:
         return first

@@ -60,8 +60,8 @@ class Variable:
     """A Python variable in a kernel, with its kind and its storage.
 
     `blocks` is the tuple of IR blocks that were open at the first assignment. `later` is the variable that replaced this
-    one in the run `later_run`, when a value of another kind was assigned in the same blocks. If `split`, this variable is
-    no longer used. `targets` are the variables to which an assignment to this variable is forwarded.
+    one in the run `later_run`, when a value of another kind was assigned in the same blocks. If `split` is true, this
+    variable is no longer used. `targets` are the variables to which an assignment to this variable is forwarded.
     """
 
     def __init__(self, name: str, targets: list[Variable] | None = None) -> None:

@@ -47,8 +47,9 @@ def compile_ptx(
     device : bool
         Whether to compile a device function, which other GPU code can call. Otherwise, a kernel is compiled.
     cc : tuple of int or str, optional
-        Compute capability, such as ``(8, 0)``. By default, the compute capability is that of the current GPU. Without a
-        GPU, the environment variable ``NUMBA_CUDA_DEFAULT_PTX_CC`` sets the default, which is otherwise 7.5.
+        Compute capability, such as ``(8, 0)``. The default is that of weft's default device if this device is a GPU.
+        Otherwise, the environment variable ``NUMBA_CUDA_DEFAULT_PTX_CC`` sets the default, which is 7.5 if the variable
+        is not set.
     abi : {"c", "numba"}
         Calling convention of a device function.
     abi_info : dict, optional

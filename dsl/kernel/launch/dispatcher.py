@@ -100,7 +100,7 @@ class ConfiguredKernel:
 
 
 class KernelDispatcher(KernelFunction, Inspection):
-    """A kernel, created by `weft.kernel`: a function that runs on every thread of a grid.
+    """A kernel: a function that runs on every thread of a grid. `weft.kernel` creates kernels.
 
     ``k[grid, block](...)`` and ``k[grid, block, stream, shared_bytes](...)`` launch the kernel. ``k.forall(n)(...)``
     launches a grid with at least `n` threads.
@@ -222,7 +222,7 @@ class KernelDispatcher(KernelFunction, Inspection):
     ) -> Specialization:
         """Return the kernel for arguments with the given type descriptors, after compiling it if necessary.
 
-        With `sanitized`, the kernel is instrumented for the sanitizer.
+        If `sanitized` is true, the kernel is instrumented for the sanitizer.
 
         Raises KernelTypeError if the kernel was compiled ahead of time for other types.
         """

@@ -24,8 +24,8 @@ from weft.runtime import default_device, setting
 def architecture(cc: Any = None) -> str:
     """Return the GPU architecture for a compute capability, such as "sm_80" for ``(8, 0)``.
 
-    None gives the architecture of the current GPU. If there is no GPU, None gives the architecture in the
-    ``NUMBA_CUDA_DEFAULT_PTX_CC`` environment variable, or sm_75.
+    None gives the architecture of the default device if it is a GPU, otherwise the architecture in the
+    ``NUMBA_CUDA_DEFAULT_PTX_CC`` environment variable, or sm_75 if the variable is not set.
     """
     if cc is None:
         target = default_device().target

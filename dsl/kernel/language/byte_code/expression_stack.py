@@ -53,7 +53,7 @@ class UnpackedItem(Mark):
 
 
 class Definition(Mark):
-    """A function definition, with its code object and its default values.
+    """The stack entry for a function definition, with its code object and its default values.
 
     `parts` maps MAKE_FUNCTION flags to defaults, annotations and closure.
     """
