@@ -79,7 +79,7 @@ def read_number(scalar: Any) -> Any:
     """Evaluate a scalar on the CPU, and return its value as a NumPy scalar, or None for unsupported scalars.
 
     The dtype must be bool, int32, int64, float32 or float64, and the scalar must have a storage and not be a view. This
-    function is faster than a NumPy view of the memory.
+    function takes less time than creating a NumPy view of the memory.
     """
     if scalar._device is not None or scalar._view is not None:
         return None
