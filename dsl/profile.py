@@ -28,7 +28,7 @@ SHOWN = 40  # maximum number of rows of a printed table
 
 @dataclass(slots=True)
 class LaunchTime:
-    """The time of one kernel launch.
+    """The time of one launch of a kernel, or of other work such as a copy.
 
     Attributes
     ----------
@@ -65,7 +65,7 @@ class CompileTime:
 
 @dataclass(slots=True)
 class KernelTime:
-    """The times of all launches of one kernel.
+    """The times of all launches of one kernel, or of one kind of other work, such as copies.
 
     Attributes
     ----------
@@ -135,7 +135,7 @@ class _Clock:
 
 
 class Profile:
-    """A record of the kernel launches in a ``with weft.profile() as p:`` block.
+    """A record of the launches of kernels and other work, such as copies, in a ``with weft.profile() as p:`` block.
 
     ``print(p)`` shows the record as a table.
 
@@ -186,7 +186,7 @@ class Profile:
     # -- listening ------------------------------------------------------------------------------
 
     def launch(self, device: Any, note: LaunchNote, start: Callable[[], None]) -> None:
-        """Launch a kernel between two device events, which measure its time, and record the launch."""
+        """Launch a kernel or other work between two device events, which measure its time, and record the launch."""
         with self._lock:
             if device.name not in self._clocks:
                 self._clocks[device.name] = _Clock(device)
@@ -427,7 +427,7 @@ def describe(note: LaunchNote) -> str:
 
 
 def profile() -> Profile:
-    """Measure the kernel launches in a ``with weft.profile() as p:`` block.
+    """Measure the launches of kernels and other work, such as copies, in a ``with weft.profile() as p:`` block.
 
     ``print(p)`` shows the measurements.
 

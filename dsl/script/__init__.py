@@ -1,1 +1,1 @@
-"""Weft's `numpy` namespace for scripts under ``weft run`` and their libraries."""
+"""Weft's versions of NumPy's modules, and the redirection of a program's imports of NumPy to these versions."""

@@ -111,7 +111,7 @@ _DEVICE, _DTYPE, _SIZE = attrgetter("device"), attrgetter("dtype"), attrgetter("
 
 
 def _stacker(function: Callable[..., Any], decide: Callable[..., Any]) -> Callable[..., Any]:
-    """Return a version of `array` or `asarray` that immediately combines lists of small arrays or numbers.
+    """Return a version of `array`, `asarray` or `asanyarray` that immediately combines lists of small arrays or numbers.
 
     Other calls are passed to `decide`. A result with few elements is a NumPy array.
     """
@@ -323,7 +323,7 @@ def _has_few(items: list[Any] | tuple[Any, ...], limit: int, any_length: bool) -
 
 
 def _creator(wrapped: Callable[..., Any], decide: Callable[..., Any]) -> Callable[..., Any]:
-    """Return a function that lets NumPy create small arrays, and calls `decide` for all other arguments."""
+    """Return a function that lets NumPy create small arrays of given lengths, and otherwise calls `decide`."""
     name = getattr(wrapped, "__name__", "function")
     alike = name in ALIKE
 

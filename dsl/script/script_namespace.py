@@ -78,7 +78,7 @@ def _public_name(theirs: Any, wrapped: types.ModuleType, key: str) -> tuple[str,
 
 @cache
 def find_all_names() -> None:
-    """Add all names to the dictionaries of scripts' NumPy modules, for scripts that call ``vars(np)``."""
+    """Add all names to the dictionaries of scripts' main NumPy modules, for scripts that call ``vars(np)``."""
     for module in ("numpy", "numpy.fft", "numpy.linalg", "numpy.random"):
         made = script_module(module)
         known = frozenset(vars(import_module(module)))

@@ -286,7 +286,7 @@ def kernels_of(storages: Iterable[Storage], target: Target | None = None) -> lis
 
 
 def show_plans(show: Callable[[Explanation], None] | None) -> None:
-    """Call `show` with the explanation of each new plan before the plan runs.
+    """Set `show` as the function that receives the explanation of each new plan before the plan runs.
 
     If `show` is None, new plans are printed if the debug setting contains ``plan``, and otherwise not shown.
     """
@@ -324,8 +324,8 @@ def explain_schedule(
 ) -> list[KernelNote]:
     """Return a description of each kernel and library call of a schedule.
 
-    The descriptions contain expected times if the device's bandwidth and arithmetic rate are given. `names` continues
-    the names of other schedules.
+    The descriptions contain expected times if the device's bandwidth and arithmetic rate are given. `names` is a table
+    of names, whose numbering may continue that of other schedules.
     """
     names = names or Names(schedule.outputs)
     drawn = dict.fromkeys(_drawn(schedule, device), KernelNote("", (), (), "", (), 0, 0))

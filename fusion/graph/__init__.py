@@ -1,1 +1,1 @@
-"""The expression graph: nodes, index maps, sizes, and ranges of values."""
+"""The expression graph: nodes, index maps, sizes, ranges of values, orders of reductions, and conversion from sympy."""

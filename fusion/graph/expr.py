@@ -280,7 +280,7 @@ def map_(
 
 
 def with_operand(node: Expr, which: int, operand: Expr) -> Expr:
-    """Return a copy of an elementwise operation with `operand` in place of operand `which`.
+    """Return a copy of an elementwise operation with `operand` in place of operand number `which`.
 
     `operand` must have the shape of the operand that it replaces, and the dtype that the loop takes.
     """

@@ -35,9 +35,9 @@ STATISTICS = Statistics()
 
 
 def statistics() -> dict[str, int]:
-    """Return the values of all counters since the last call to `reset_statistics`.
+    """Return the counts of launches, plans and other events since the last call to `reset_statistics`.
 
-    Without such a call, they count from the start of the process.
+    Without such a call, the counts begin at the start of the process.
 
     Returns
     -------

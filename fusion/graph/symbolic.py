@@ -237,7 +237,7 @@ class _Writer:
         return tuple(node.args)
 
     def is_divisor(self, part: Any) -> bool:
-        """Return whether a factor of a product is a power with a negative exponent, which becomes a divisor."""
+        """Return whether a factor of a product is a power with a negative rational exponent, which becomes a divisor."""
         is_power = isinstance(part, self.sympy.Pow) and part.exp.is_Rational and not part.is_number
         return is_power and bool(part.exp.is_negative)
 
@@ -294,7 +294,7 @@ class _Writer:
                 return self.put(("gamma", self.put(("add", x, self.number(1)))))
 
     def quotient(self, node: Any) -> int:
-        """Write a sympy product as a quotient, in which factors with a negative power are divisors."""
+        """Write a sympy product as a quotient, in which powers with negative rational exponents are divisors."""
         above: list[int] = []
         below: list[int] = []
         for part in node.args:

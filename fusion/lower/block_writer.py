@@ -320,7 +320,7 @@ class BlockWriter(BlockedStepsWriter):
         return self._ring_offset(node, unflatten(form[0], node.shape))
 
     def _ring_offset(self, node: Expr, first: IntVector) -> IntVector | None:
-        """Return the offset from a step's points to the elements of `node` that it reads.
+        """Return the offset from a step's points to the elements of `node` that the step reads.
 
         `first` contains the coordinates of the first of these elements. Return None if the offset is too large for a
         ring buffer.

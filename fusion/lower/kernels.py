@@ -129,7 +129,7 @@ def lower_for(target: Target, group: Group, *, special: bool) -> list[Lowered]:
 
 
 def _overlapping_pointers(lowered: Lowered) -> dict[str, tuple[str, int]]:
-    """Return the read-only pointer parameters that point into another parameter's array.
+    """Return the read-only pointer parameters that point into the same array as another such parameter.
 
     The result maps the name of each pointer to the name of the other pointer and the distance in elements between the
     two.

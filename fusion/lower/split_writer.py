@@ -270,7 +270,7 @@ class SplitWriter(KernelWriter):
         return shifted
 
     def _totals(self, reductions: list[Placed], sums: tuple[Value, ...]) -> tuple[Value, ...]:
-        """Return final accumulators; sums of squared deviations are corrected for the mean's rounding error."""
+        """Return the final accumulators, with sums of squared deviations corrected for the mean's rounding error."""
         found: list[Value] = []
         for p, own in self.with_accumulators(reductions, sums):
             divisor = _moment_of(p).divisor

@@ -103,7 +103,7 @@ def runs_along_shared_rows(group: Group) -> bool:
 
 
 def row_bytes(group: Group) -> tuple[int, int]:
-    """Return, per row element, the numbers of bytes accessed contiguously along the row and with other strides."""
+    """Return the numbers of bytes per row element that are accessed contiguously along the row and otherwise."""
     inner = {k for k, loop in enumerate(group.loops) if loop.role != "parallel"}
     along = across = 0
     seen: set[Expr] = set()

@@ -1,10 +1,10 @@
-"""Kernel launches: conversion of arguments, copies of host arrays, error reports, and launches by kernels.
+"""Kernel launches: conversion of arguments, copies of host arrays, error reports, and launches of child kernels.
 
-The host executes the launches that threads of a kernel have appended to the launch queue, after the kernel has ended:
-in the order of the records, in the parent's stream.
+After a kernel has ended, the host executes the launches that the kernel's threads have appended to the launch queue.
+These launches are executed in the order of their records, in the parent's stream.
 
 Invariant: an array that the kernel writes is unshared, so earlier expressions see the old values. A host array
-without a hint is copied both ways on a GPU, and used in place on the CPU. A child sees all memory that its parent
+without a hint is copied to a GPU, and copied back if the kernel writes to it. On the CPU, it is used in place. A child sees all memory that its parent
 wrote, and the parent's launch returns when its children and their children have been started.
 """
 
@@ -53,7 +53,7 @@ if TYPE_CHECKING:
 
 
 class ReportNote(str):
-    """A note on an exception object that a kernel has raised. It is replaced if a kernel raises the object again."""
+    """A note that an error report adds to an exception object. The next report that raises the object replaces the note."""
 
     __slots__ = ()
 
@@ -87,7 +87,7 @@ class DispatchedLaunch:
     def run(self, signature: Any = None) -> None:
         """Compile the kernel if necessary, launch it, and copy written host arrays back.
 
-        Then raise the error that the kernel has reported, or launch the kernels that its threads have recorded. With a
+        Then raise the error that the kernel has reported, or execute the launches that its threads have recorded. With a
         `signature`, the launcher caches the launch for later calls with the same signature, unless the kernel has
         hidden arguments.
         """
@@ -135,7 +135,7 @@ class DispatchedLaunch:
         self._finish(found, record, queue)
 
     def _finish(self, found: Specialization, record: Any, queue: Any) -> None:
-        """Raise the error that the kernel has reported. Without an error, execute the launches that it has recorded."""
+        """Raise the error that the kernel has reported, if any. Otherwise, execute the launches that its threads recorded."""
         if record is not None:
             _report(self.device, record, found)
         if queue is not None:
@@ -158,7 +158,7 @@ class DispatchedLaunch:
         return choose_index_dtype(self.spans, [*self.extents, *threads, launcher.shared_bytes])
 
     def memory(self, storage: Storage, written: bool) -> Buffer:
-        """Return the buffer of an array argument. If other arrays share a `written` buffer, it is copied first."""
+        """Return the buffer of an array argument. If the kernel writes to a buffer that other arrays share, copy it first."""
         if (owned := self.owned.get(id(storage))) is not None:
             return owned
         buffer = exclusive(storage) if written else realise(storage)
@@ -299,7 +299,7 @@ class DispatchedLaunch:
                 items.extend(strides)
 
     def _hidden(self, found: Specialization, items: list[int]) -> tuple[Any, Any]:
-        """Append the 64-bit words of the hidden arguments to `items`.
+        """Append the 64-bit words of the kernel's hidden arguments, such as the launch queue, to `items`.
 
         Return the buffers of the error report and of the launch queue. A buffer is None if the kernel has no such
         argument.
@@ -445,7 +445,7 @@ class HostCopies:
         self._given: list[tuple[Storage, LazyArray]] = []
 
     def convert(self, value: Any) -> Any:
-        """Return an argument with NumPy arrays over the host copies in place of device arrays, and without hints."""
+        """Return an argument without its hint, and with views of the host copies in place of device arrays."""
         return args.map_leaves(self._convert_leaf, value)
 
     def _convert_leaf(self, value: Any) -> Any:

@@ -1,4 +1,4 @@
-"""Cache of the launches of a configured kernel, by the types of the arguments and the shapes of the arrays.
+"""Cache of a configured kernel's launches. The keys contain the types of numbers, and the dtypes and layouts of arrays.
 
 In: the arguments of a launch. Out: the launch's 64-bit words, in which only addresses and numbers are new. Invariant:
 the signature contains everything that a specialization depends on, so a cached launch uses the right specialization.

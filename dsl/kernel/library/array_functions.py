@@ -1,4 +1,4 @@
-"""NumPy's functions of whole arrays in kernels, such as `mean`, `sort` and `cumsum`.
+"""NumPy's functions that process or create whole arrays, in kernels: for example, `median`, `sort` and `zeros`.
 
 In: arrays in any memory. Out: numbers, or arrays in local memory, whose shape must be known at compile time. Each
 thread computes its own result. Most functions are written in the kernel language; sorts and scans write to a local
@@ -77,7 +77,7 @@ def _extent(x: Any) -> Any:
 
 
 def _over_numbers(start: Callable[[Any], Any], step: Callable[[Any, Any], Any]) -> Callable[..., Any]:
-    """Return a function that reduces the elements that are not NaN by `step`, beginning with ``start(x[:0])``."""
+    """Return a function that reduces an array with `step`, without NaN, from the initial value ``start(x[:0])``."""
 
     def reduced(x: Any) -> Any:
         total = start(x[:0])  # in the dtype of the result

@@ -1,7 +1,7 @@
 """Conversions to and from bfloat16 in the kernel language, under Numba CUDA's names.
 
 In: numbers, which are first cast to the dtype at the start of a function's name. Out: numbers of the second dtype in
-the name. Invariant: this conversion rounds once, in the direction at the end of the name (``rn`` to nearest, ``rz`` to
+the name. Invariant: the conversion between these dtypes rounds once, in the direction at the end of the name (``rn`` to nearest, ``rz`` to
 zero, ``rd`` down, ``ru`` up), or to nearest if the name has no direction. Functions with ``as`` in their names keep the
 bits. Conversions to integers saturate, and NaN becomes 0. The module loads ml_dtypes.
 """
@@ -37,7 +37,7 @@ def _narrow(x: Any, way: str) -> Any:
 
 
 def _exact(x: Any) -> Any:
-    """Convert an integer to a float64 that rounds to the same narrower float as the integer itself.
+    """Convert an integer to a float64 that rounds to the same bfloat16 as the integer itself.
 
     Beyond about 2**52 in magnitude, a sticky bit replaces the low 12 bits of the integer: it is set if any of them is.
     """

@@ -1,4 +1,4 @@
-"""Compilation of calls in kernels to built-in, `operator` and library functions, and NumPy's reductions and dates.
+"""Compilation of kernels' calls to built-in, `operator` and library functions, NumPy's reductions, and date types.
 
 In: a call and its arguments as values. Out: a value.
 """

@@ -149,7 +149,7 @@ class Tile(LaneGroup):
         return ((1 << self.width) - 1) << self.start()
 
     def size(self) -> int:
-        """Return the number of threads of the tile."""
+        """Return the number of lanes of the tile."""
         return self.width
 
     def thread_rank(self) -> int:

@@ -129,7 +129,7 @@ class VectorFunction(DeviceFunction):
 
     @functools.partial(on_operands_device, name="vectorize")
     def _record(self, operands: Sequence[Any], out: Any, where: Any, casting: str) -> Any:
-        """Record the application of the function to one operand per parameter."""
+        """Record a call with one operand per parameter, or let NumPy call a function that cannot be compiled."""
         where_from = start()
         pairs = [as_operand(value) for value in operands]
         kinds = tuple(weak if weak is not None else node.dtype for node, weak in pairs)

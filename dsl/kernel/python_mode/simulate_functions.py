@@ -217,7 +217,7 @@ def _op_function(name: str) -> Callable[..., Any]:
 
 
 class _Forms:
-    """Copies of functions for Python mode, in which values of global and closure variables have substitutes."""
+    """Copies of functions for Python mode, in which substitutes replace values of global and closure variables."""
 
     def __init__(self) -> None:
         self.replaced = False
@@ -225,7 +225,7 @@ class _Forms:
         self._globals: dict[int, dict[str, Any]] = {}
 
     def function(self, function: FunctionType) -> FunctionType:
-        """Return a copy of a function in which globals and closure variables are replaced by substitutes."""
+        """Return a copy of a function whose global and closure variables contain the substitutes of their values."""
         if function in self._made:
             return self._made[function]
         own = function.__globals__

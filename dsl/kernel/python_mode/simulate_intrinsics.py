@@ -117,7 +117,7 @@ def _ballot(brought: dict[int, bool]) -> dict[int, np.uint32]:
 
 
 def _match(combine: Callable[[dict[int, bytes]], dict[int, Any]]) -> Action:
-    """Return a warp operation whose results `combine` computes from the bytes of the numbers of all lanes."""
+    """Return a warp operation that contributes the bytes of each lane's number. `combine` computes the results."""
 
     def action(thread: RunningThread, mask: int, value: Any) -> Any:
         if (error := reject_match(common_dtype(value))) is not None:
@@ -265,7 +265,7 @@ def _store(thread: RunningThread, array: Any, i: Any, value: object) -> None:
 
 
 def _of_bits(op: str, x: Any) -> Any:
-    """Compute an op on the bits of an integer. Python ints have 64 bits. Narrower numbers than 32 bits are extended."""
+    """Compute an op on the bits of an integer. Python ints have 64 bits. Integers of less than 32 bits are extended."""
     if isinstance(x, (float, complex, np.inexact)):
         raise TypeError(f"an integer has bits to count, {type(x).__name__} has not")
     is_bool = isinstance(x, (bool, np.bool_))

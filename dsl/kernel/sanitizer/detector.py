@@ -69,8 +69,8 @@ class Finding:
 class ThreadState:
     """The state of a thread in the race detector: barrier counts and a vector clock.
 
-    `now` identifies the current moment in the record of an access: the thread, its numbers of block barriers and grid
-    barriers, and its clock.
+    `now` is the timestamp in the record of an access: the thread, the numbers of block barriers and grid barriers that
+    it has passed, and its clock.
     """
 
     __slots__ = ("block", "clock", "epoch", "grid", "group", "known", "now", "number", "released", "seen", "written")
