@@ -1,8 +1,8 @@
 """Support for a program's own classes that define ``__array__``.
 
-NumPy accepts only its own arrays from these methods, but in a program on weft, they may return weft arrays. Therefore
-``builtins.__build_class__`` is replaced, and methods of classes that the program defines return NumPy arrays over the
-same memory. weft's own functions call the original method.
+NumPy accepts only its own arrays as results of ``__array__``, but in a program on weft, these methods may return weft
+arrays. Therefore ``builtins.__build_class__`` is replaced, so that ``__array__`` methods of classes that the program
+defines return NumPy arrays over the same memory. weft's own functions call the original method.
 """
 
 from __future__ import annotations

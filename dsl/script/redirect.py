@@ -41,7 +41,7 @@ _LOADED = "__weft_loaded__"  # a global name in modules that `isolated` loaded, 
 
 
 def redirect(*folders: str) -> None:
-    """Redirect NumPy imports in `__main__`, in modules of the given folders, and in processes that `multiprocessing` starts.
+    """Redirect NumPy imports in `__main__`, modules of the given folders, and child processes of `multiprocessing`.
 
     Imports in installed packages inside these folders are not redirected.
     """

@@ -1,6 +1,6 @@
 """Wrappers that replace NumPy's functions in a script that `weft run` executes.
 
-They call NumPy for small arguments and weft for others.
+The wrappers call NumPy for small arguments and weft for other arguments.
 
 In: a NumPy function and its counterpart in weft. Out: a `ScriptFunction`. Invariant: for small NumPy arrays, scalars
 and short sequences, a `ScriptFunction` calls NumPy's function. It returns a weft array if the result is large, and
@@ -111,7 +111,7 @@ _DEVICE, _DTYPE, _SIZE = attrgetter("device"), attrgetter("dtype"), attrgetter("
 
 
 def _stacker(function: Callable[..., Any], decide: Callable[..., Any]) -> Callable[..., Any]:
-    """Return a version of `array`, `asarray` or `asanyarray` that immediately combines lists of small arrays or numbers.
+    """Return a version of `array`, `asarray` or `asanyarray` that immediately joins lists of small arrays or numbers.
 
     Other calls are passed to `decide`. A result with few elements is a NumPy array.
     """

@@ -161,7 +161,7 @@ class FormulaWriter:
     def _subscripts(self, read: Instruction) -> str:
         """Return the subscripts of a read in a formula.
 
-        Return "" if the value is read only at the index of the result, or only at that of the loops in C order.
+        Return "" if the value is read only at the index of the result, or only at the flat C-order index of the loops.
         """
         form = self.placed.flat(read.index)
         if len(self.read_indices[read.node]) == 1 and form in self.plain:

@@ -237,7 +237,7 @@ class _Writer:
         return tuple(node.args)
 
     def is_divisor(self, part: Any) -> bool:
-        """Return whether a factor of a product is a power with a negative rational exponent, which becomes a divisor."""
+        """Return whether a factor is a power with a negative rational exponent, which becomes a divisor."""
         is_power = isinstance(part, self.sympy.Pow) and part.exp.is_Rational and not part.is_number
         return is_power and bool(part.exp.is_negative)
 

@@ -4,8 +4,9 @@ After a kernel has ended, the host executes the launches that the kernel's threa
 These launches are executed in the order of their records, in the parent's stream.
 
 Invariant: an array that the kernel writes is unshared, so earlier expressions see the old values. A host array
-without a hint is copied to a GPU, and copied back if the kernel writes to it. On the CPU, it is used in place. A child sees all memory that its parent
-wrote, and the parent's launch returns when its children and their children have been started.
+without a hint is copied to a GPU, and copied back if the kernel writes to it. On the CPU, it is used in place. A child
+sees all memory that its parent wrote, and the parent's launch returns when its children and their children have been
+started.
 """
 
 from __future__ import annotations
@@ -53,7 +54,7 @@ if TYPE_CHECKING:
 
 
 class ReportNote(str):
-    """A note that an error report adds to an exception object. The next report that raises the object replaces the note."""
+    """A note that an error report adds to an exception object. The next report with this object replaces the note."""
 
     __slots__ = ()
 
@@ -87,8 +88,8 @@ class DispatchedLaunch:
     def run(self, signature: Any = None) -> None:
         """Compile the kernel if necessary, launch it, and copy written host arrays back.
 
-        Then raise the error that the kernel has reported, or execute the launches that its threads have recorded. With a
-        `signature`, the launcher caches the launch for later calls with the same signature, unless the kernel has
+        Then raise the error that the kernel has reported, or execute the launches that its threads have recorded. With
+        a `signature`, the launcher caches the launch for later calls with the same signature, unless the kernel has
         hidden arguments.
         """
         launcher = self.launcher
@@ -135,7 +136,7 @@ class DispatchedLaunch:
         self._finish(found, record, queue)
 
     def _finish(self, found: Specialization, record: Any, queue: Any) -> None:
-        """Raise the error that the kernel has reported, if any. Otherwise, execute the launches that its threads recorded."""
+        """Raise the error that the kernel has reported. Without an error, execute the launches in its launch queue."""
         if record is not None:
             _report(self.device, record, found)
         if queue is not None:
@@ -158,7 +159,7 @@ class DispatchedLaunch:
         return choose_index_dtype(self.spans, [*self.extents, *threads, launcher.shared_bytes])
 
     def memory(self, storage: Storage, written: bool) -> Buffer:
-        """Return the buffer of an array argument. If the kernel writes to a buffer that other arrays share, copy it first."""
+        """Return the buffer of an array argument, or its copy if it is `written` and other arrays share it."""
         if (owned := self.owned.get(id(storage))) is not None:
             return owned
         buffer = exclusive(storage) if written else realise(storage)

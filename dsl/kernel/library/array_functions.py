@@ -77,7 +77,7 @@ def _extent(x: Any) -> Any:
 
 
 def _over_numbers(start: Callable[[Any], Any], step: Callable[[Any, Any], Any]) -> Callable[..., Any]:
-    """Return a function that reduces an array with `step`, without NaN, from the initial value ``start(x[:0])``."""
+    """Return a function that reduces the non-NaN elements of an array with `step`, starting from ``start(x[:0])``."""
 
     def reduced(x: Any) -> Any:
         total = start(x[:0])  # in the dtype of the result

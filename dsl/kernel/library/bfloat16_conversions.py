@@ -1,9 +1,9 @@
 """Conversions to and from bfloat16 in the kernel language, under Numba CUDA's names.
 
 In: numbers, which are first cast to the dtype at the start of a function's name. Out: numbers of the second dtype in
-the name. Invariant: the conversion between these dtypes rounds once, in the direction at the end of the name (``rn`` to nearest, ``rz`` to
-zero, ``rd`` down, ``ru`` up), or to nearest if the name has no direction. Functions with ``as`` in their names keep the
-bits. Conversions to integers saturate, and NaN becomes 0. The module loads ml_dtypes.
+the name. Invariant: the conversion between these dtypes rounds once, in the direction at the end of the name (``rn`` to
+nearest, ``rz`` to zero, ``rd`` down, ``ru`` up), or to nearest if the name has no direction. Functions with ``as`` in
+their names keep the bits. Conversions to integers saturate, and NaN becomes 0. The module loads ml_dtypes.
 """
 
 from __future__ import annotations

@@ -86,7 +86,7 @@ class LibraryFunction:
         return made if len(made) > 1 else made[0]
 
     def _on_bfloat16(self, values: tuple[Any, ...]) -> Any:
-        """Call the function in plain Python on the bits of bfloat16 numbers, and return resulting bits as a bfloat16."""
+        """Call the function in plain Python on the bits of bfloat16 numbers, and return resulting bits as bfloat16."""
         bfloat16 = next(v.dtype for v in values if isinstance(v, np.generic) and is_bfloat16(v.dtype))
         bits = (
             v.view(np.uint16) if type(v) is bfloat16.type and d == np.uint16 else v

@@ -396,8 +396,8 @@ _STARRED = 0x04 | 0x08  # flags of code with parameters ``*args`` or ``**kwargs`
 def _without_signatures(function: Any, options: Options, numpys: dict[str, Any]) -> Any:
     """Vectorize a function for which the user has given no signatures.
 
-    The function is compiled for the types of its operands. If it cannot be compiled, NumPy calls the function, but
-    with Numba's rules and no options of `numpy.vectorize`, a call raises an error.
+    The function is compiled for the types of its operands. If it cannot be compiled, NumPy calls the function. With
+    Numba's rules and without options of `numpy.vectorize`, a call raises an error instead.
     """
     if options.numba and not numpys:
         return VectorFunction(function, (), options)

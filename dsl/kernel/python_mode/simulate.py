@@ -32,7 +32,7 @@ def run_python(
     DivergenceError
         If threads wait for one another at different barriers or warp operations.
     Exception
-        Any exception of the function, with a note that names block and thread. No other thread runs after it.
+        Any exception of the function, with a note that names block and thread. Then no other thread runs.
 
     Notes
     -----

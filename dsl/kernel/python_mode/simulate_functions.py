@@ -225,7 +225,7 @@ class _Forms:
         self._globals: dict[int, dict[str, Any]] = {}
 
     def function(self, function: FunctionType) -> FunctionType:
-        """Return a copy of a function whose global and closure variables contain the substitutes of their values."""
+        """Return a copy of a function in which substitutes replace the values of its global and closure variables."""
         if function in self._made:
             return self._made[function]
         own = function.__globals__

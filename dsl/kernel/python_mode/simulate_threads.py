@@ -397,7 +397,7 @@ class SimulatedLaunch:
     # -- synchronization --
 
     def arrive(self, thread: RunningThread) -> None:
-        """Record a thread's arrival at a synchronization point. The last arrival in a block or warp releases the threads."""
+        """Record a thread's arrival at a synchronization point. If a block or warp is complete, release its threads."""
         assert thread.wait is not None
         key = thread.wait.key
         thread.block.arrived[key] += 1

@@ -7,8 +7,8 @@ executed. It detects reads of uninitialized memory (shared, local, and device ar
 
 Invariant: the same kernel runs, compiled for the CPU with 64-bit indices. Blocks run one after the other, unless the
 grid synchronizes. Arrays of other devices are copied to the CPU and back. An access takes one to two microseconds, and
-the record of an accessed element takes about 300 bytes. Inside a recursive function, an
-invalid access ends only that call. Constant memory is checked only for bounds.
+the record of an accessed element takes about 300 bytes. Inside a recursive function, an invalid access ends only that
+call. Constant memory is checked only for bounds.
 """
 
 from __future__ import annotations
