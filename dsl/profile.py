@@ -1,4 +1,4 @@
-"""Profiles of kernels, with times, bytes moved and source locations.
+"""Profiles of kernels and other work, such as copies, with times, bytes moved and source locations.
 
 In: launches and compilations, as `weft.runtime` reports them to listeners. Out: a `Profile`, which can be shown as a
 table of text or HTML, and written as a trace for Perfetto or Chrome or as a roofline plot. Invariant: the time of a
@@ -222,7 +222,7 @@ class Profile:
 
     @property
     def kernels(self) -> list[KernelTime]:
-        """The kernel launches grouped by kernel, in order of decreasing total time."""
+        """The launches grouped by kernel or other work, in order of decreasing total time."""
         found: dict[tuple[str, LaunchNote], KernelTime] = {}
         for one in self.launches:
             kernel = found.get((one.device, one.note))

@@ -148,7 +148,7 @@ class Indexed:
 
 
 def _drawn(arguments: tuple[Any, ...], options: dict[str, Any]) -> float:
-    """Return the number of values that a method of a generator draws, or infinity if the number is unknown."""
+    """Return the number of values that a call of a generator's method draws, or infinity if the number is unknown."""
     size = options.get("size", arguments[-1] if arguments else 1)
     if type(size) is int:
         return size

@@ -1,7 +1,7 @@
 """Lowering of fused operations to kernel IR, with the arguments that a launch passes to the kernel.
 
-In: a `Group`. Out: its `Lowered` kernels, usually one. A reduction that is split has two: partial reductions of blocks
-of fixed length, then their combination in order. Scans whose rows several threads share also have two kernels, and
+In: a `Group`. Out: its `Lowered` kernels, usually one. A reduction that is split has two: one reduces each block, and
+the other combines the partial results in order. Scans whose rows several threads share also have two kernels, and
 row-and-column reductions have up to three. The order of a reduction depends only on its axes, the memory layout of its
 operand, and the class of machine.
 """
