@@ -175,7 +175,7 @@ def _share_rows(lowered: Lowered) -> None:
 
 
 def _merged(first: Lowered, second: Lowered) -> Lowered:
-    """Merge the kernel that computes a split reduction's partial results with the one that combines them."""
+    """Merge the kernel that computes a split reduction's partial results with the kernel that combines them."""
     written = {value: p.value.name for p, (kind, value, _) in first.bound() if kind == "partial"}
     same = {p.value.name: written[value] for p, (kind, value, _) in second.bound() if kind == "partial"}
     own = [binding for p, binding in second.bound() if p.value.name not in same]

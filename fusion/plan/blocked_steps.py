@@ -191,7 +191,7 @@ def reads_of(statement: Statement) -> list[tuple[Expr, Affine | None, bool]]:
 
 
 def find_owners(blocked: BlockedSteps, *, once: bool) -> dict[Expr, Expr]:
-    """Map each in-place update to the value whose ring buffer it overwrites.
+    """Find the updates that can run in place, and map each of them to the value whose ring buffer it overwrites.
 
     No other statement may read the overwritten elements, and both boxes must be at the same coordinates. With `once`,
     each point is computed exactly once, so that an update may read the element that it overwrites.
