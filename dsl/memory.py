@@ -155,7 +155,7 @@ def largest(count: int = 5, device: Any = None) -> tuple[tuple[int, str], ...]:
     Returns
     -------
     tuple of (int, str)
-        The size of each buffer in bytes, and the source line that created the buffer (or a text, if it is unknown).
+        The size of each buffer in bytes, and the source line that created the buffer, if known.
 
     Examples
     --------

@@ -111,7 +111,7 @@ _DEVICE, _DTYPE, _SIZE = attrgetter("device"), attrgetter("dtype"), attrgetter("
 
 
 def _stacker(function: Callable[..., Any], decide: Callable[..., Any]) -> Callable[..., Any]:
-    """Return a version of `array`, `asarray` or `asanyarray` that immediately joins lists of small arrays or numbers.
+    """Return a version of `array` or a similar function that immediately combines lists of small arrays or numbers.
 
     Other calls are passed to `decide`. A result with few elements is a NumPy array.
     """

@@ -265,7 +265,7 @@ def _store(thread: RunningThread, array: Any, i: Any, value: object) -> None:
 
 
 def _of_bits(op: str, x: Any) -> Any:
-    """Compute an op on the bits of an integer. Python ints have 64 bits. Integers below 32 bits are extended."""
+    """Compute an op on the bits of an integer. Python ints have 64 bits. Narrow integers are extended to 32 bits."""
     if isinstance(x, (float, complex, np.inexact)):
         raise TypeError(f"an integer has bits to count, {type(x).__name__} has not")
     is_bool = isinstance(x, (bool, np.bool_))
