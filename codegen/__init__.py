@@ -1,6 +1,6 @@
 """Public interface of the code generator, which compiles kernels for the CPU and for GPUs.
 
-llvmlite is loaded when the first kernel is compiled.
+llvmlite is loaded when LLVM first compiles a kernel or describes this machine.
 """
 
 from __future__ import annotations

@@ -1,7 +1,7 @@
 """The verifier of kernel IR, which rejects invalid kernels before code generation.
 
 In: a kernel at either level, before or after any pass. Out: nothing, or an `InvalidKernelError` that names the
-kernel, the operation in the kernel's text, and the rule.
+kernel, the rule and, unless the kernel as a whole breaks the rule, the operation in the kernel's text.
 """
 
 from __future__ import annotations
@@ -41,7 +41,7 @@ BOOL = np.dtype(bool)
 class InvalidKernelError(ValueError):
     """Raised if a kernel breaks a rule of kernel IR.
 
-    The message names the kernel, the rule and, unless the kernel as a whole breaks it, the operation.
+    The message names the kernel, the rule and, unless the kernel as a whole breaks the rule, the operation.
     """
 
 

@@ -275,7 +275,7 @@ class Writer:
         self.lines[self.allocas_at] = "\n".join(self.allocas)
 
     def alloca(self, type_name: str, align: int) -> str:
-        """Allocate memory in the frame of the open function."""
+        """Allocate memory in the frame of the open function, and return its address."""
         name = self.name()
         self.allocas.append(f"  {name} = alloca {type_name}, align {align}")
         return name

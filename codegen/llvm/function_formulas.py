@@ -2,9 +2,9 @@
 
 In: operands as LLVM text, scalars or vectors. Out: the result's text. A formula consists of operations that IEEE 754
 defines exactly, including explicit fused multiply-adds. A value therefore does not depend on its lane, the machine,
-or the version of the C library, and no call forces a loop to spill its vectors. Coefficients are minimax polynomials.
-Invariant: infinities, NaN, signed zeros and subnormal numbers follow C99's Annex F. The error is below 3 units in the
-last place, as `tests/codegen/llvm/test_function_formulas.py` measures.
+or the version of the C library, and no call forces a loop to spill its vectors. The polynomials are minimax
+approximations. Invariant: infinities, NaN, signed zeros and subnormal numbers follow C99's Annex F. The error is below
+3 units in the last place, as `tests/codegen/llvm/test_function_formulas.py` measures.
 """
 
 from __future__ import annotations
@@ -181,7 +181,7 @@ class FloatText:
         return 1.5 * 2.0**self.format.fraction + self.format.bias
 
     def split(self, x: str) -> tuple[str, str]:
-        """Split x into n ln(2) + r for an integer n. Return n + anchor, which encodes n, and r."""
+        """Split x into n ln(2) + r for an integer n. Return the sum n + anchor (which encodes n) and r."""
         anchored = self.fma(x, self.number(1 / math.log(2)), self.number(self.anchor))
         n = self.op("fsub", anchored, self.number(self.anchor))
         r = self.fma(n, self.number(-self.format.ln2_high), x)

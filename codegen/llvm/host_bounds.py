@@ -1,4 +1,4 @@
-"""Loops over the threads of a block that skip threads without work.
+"""Ranges of loops over the threads of a block, so that the loops skip threads without work.
 
 In: bounds of the thread indices along an axis. Out: the first thread index within the bounds, and the index after the
 last one. A guard such as ``if i < n`` then needs no mask in the loop. On x86, a masked access to an unmapped page takes

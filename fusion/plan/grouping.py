@@ -1,8 +1,8 @@
 """The choice of the tasks that are computed by the same kernel.
 
-In: tasks in a valid order. Out: groups in launch order. Invariant: inside a group, a value that another task stored is
-read only at the same point of the parallel loops, and within one stage only at the same point of all loops. The launch
-order respects every read. Every overwrite follows the other readers of the overwritten value.
+In: tasks in a valid order. Out: groups in launch order. Invariant: inside a group, an element that one task
+computes is read by other tasks only in the same iteration of the parallel loops and, in the same stage, of all loops.
+The launch order respects every read. Every overwrite follows the other readers of the overwritten value.
 """
 
 from __future__ import annotations
@@ -188,9 +188,9 @@ class Grouping:
         return found
 
     def _set_stage(self, placed: Placed, group: Group, stored: dict[Expr, Placed]) -> str:
-        """Choose the pass over the row, or the code between two passes, in which a task runs.
+        """Set the stage in which a task runs: a pass over the row, or the code before, between or after the passes.
 
-        Return "" if that succeeds, otherwise the reason why no stage is possible.
+        Return "" if the task can run in this stage, otherwise the reason why it cannot.
         """
         ready = placed.stage
         reads = placed.task.reads()
@@ -227,8 +227,8 @@ class Grouping:
     def _overwrites(self, placed: Placed, group: Group) -> str:
         """Return the reason why in-place writes prevent a task from joining a group, or "" if they do not.
 
-        A task may read an overwritten array only at elements that no iteration overwrites or, in no later stage than
-        the writer's, at the element that the same iteration overwrites.
+        Of an overwritten array, a task may read elements that no iteration overwrites. It may also read the element
+        that the same iteration overwrites, unless its stage is later than that of the overwriting task.
         """
         everyone = [*group.placed, placed]
         extents = [loop.extent for loop in group.loops]
@@ -273,7 +273,7 @@ def is_split_moment(task: Task, machine: Machine) -> bool:
 
 
 def follows_scan(task: Task, group: Group) -> bool:
-    """Return whether `task` scans rows that several GPU blocks would share, and needs another scan of the group."""
+    """Return whether `task` scans rows that several GPU blocks would share, and depends on a scan in `group`."""
     if prod(loop.extent for loop in task.loops if loop.role == "scan") <= SHARED_ROW:
         return False
     stack = [task]
@@ -286,7 +286,7 @@ def follows_scan(task: Task, group: Group) -> bool:
 
 
 def has_same_access_order(placed: Placed, group: Group) -> bool:
-    """Return whether a task and a group access some memory in the same order, so that accesses hit the cache."""
+    """Return whether a task and a group access an array with equal strides, so that accesses hit the cache."""
 
     def walks(p: Placed) -> set[tuple[Expr, object]]:
         found: set[tuple[Expr, object]] = {(node, index and p.flat(index)[1]) for node, index in p.task.reads()}

@@ -81,7 +81,10 @@ def _without(versions: list[Expr], taken: dict[Expr, list[Expr]] | list[Expr]) -
 
 
 def _candidates(versions: list[Expr], needed: set[Expr]) -> dict[Expr, list[Expr]]:
-    """Return the unrequested small reductions of needed values, each with the nodes to compute for it."""
+    """Return the small `versions` that are computed by reductions of needed values, each with the nodes to compute.
+
+    Only the first `MOST` versions are examined.
+    """
     found: dict[Expr, list[Expr]] = {}
     for version in versions[: MOST if needed else 0]:
         own: list[Expr] = []

@@ -23,7 +23,10 @@ class LiveGraph:
 
 
 def reduction_of(node: Expr) -> Expr | None:
-    """Return `node` if it is a reduction, or the reduction that `node` divides by a constant, otherwise None."""
+    """Return `node` if it is a reduction, or the reduction that `node` divides by a constant, otherwise None.
+
+    There may be views between the reduction and the division.
+    """
     if node.kind == "map" and node.op == "divide" and node.operands[1].kind == "constant":
         node = node.operands[0]
         while node.kind == "view":

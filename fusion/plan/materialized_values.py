@@ -1,6 +1,6 @@
 """The choice of values to materialize.
 
-In: all nodes that an evaluation needs, operands first. Out: the set of nodes to materialize. All other nodes are
+In: all nodes that an evaluation needs, operands first. Out: the inputs and the nodes to materialize. Other nodes are
 computed at each use. Invariant: operands of host functions, or the arrays of which they are views, are materialized.
 The previous versions of updates and scatters are materialized too, unless readers select between the parts.
 """
@@ -30,7 +30,8 @@ READS_LIMIT = 20
 # Maximum number of parts of an assembled value that readers select from, and the cost of a selection.
 PARTS_LIMIT = 8
 PART_COST = 2
-# Maximum number of branches of a selection and the selections in its branches. Each branch repeats its computations.
+# Maximum number of branches of a selection, including those of selections nested in it. Each branch has its own copy of
+# the computations that it needs.
 BRANCHES_LIMIT = 32
 DIVIDE_COST = 4
 # Maximum bytes of a result for which one kernel that selects parts is faster than one kernel for the base and one per
@@ -41,7 +42,7 @@ REDUCED_AGAIN = 4
 
 
 def choose_materialized(order: list[Expr], outputs: Collection[Expr]) -> set[Expr]:
-    """Return the values that are written to memory, given all needed nodes in `order`, operands first."""
+    """Return the inputs and the values to materialize, given all needed nodes in `order`, operands first."""
     parts = _find_parts(order, outputs)
     stored = {node for node in order if node.kind in ALWAYS_STORED and node not in parts} | set(outputs)
     maps: dict[Expr, set[object]] = {}  # node -> the different ways in which it is read
@@ -73,7 +74,7 @@ def choose_materialized(order: list[Expr], outputs: Collection[Expr]) -> set[Exp
 def _count_branches(
     node: Expr, stored: set[Expr], parts: set[Expr], choices: dict[Expr, dict[Expr, int]]
 ) -> dict[Expr, int]:
-    """Map each outermost selection inlined in `node` to its number of branches, with those of nested selections."""
+    """Map each outermost selection inlined in `node` to its number of branches, including those of nested ones."""
     below = [choices.get(c, {}) for c in node.operands if c not in stored]
     if node in parts:
         return {node: len(node.operands) + sum(count for found in below for count in found.values())}

@@ -9,7 +9,7 @@ from weft.fusion.plan.time_steps import merge_time_steps
 
 
 def merge_groups(schedule: Schedule, machine: Machine, *, special: bool = True) -> Schedule:
-    """Merge groups of time steps, and groups of row and column reductions, in a schedule.
+    """Return a schedule in which groups of time steps, and groups of row and column reductions, are merged.
 
     On a GPU, the register use of a merged row and column reduction depends on the sizes. Such reductions are therefore
     merged only if kernels may be specialized for the sizes (`special`).

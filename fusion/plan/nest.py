@@ -50,7 +50,7 @@ def all_accesses(group: Group) -> list[Access]:
 
 
 def reduction_position(placed: Placed) -> Affine:
-    """Return the C-order position of an element in its reduction, as an affine function of the group's loops."""
+    """Return an element's C-order position among the reduced elements, as an affine index over the group's loops."""
     terms = []
     step = 1
     own = placed.task.loops

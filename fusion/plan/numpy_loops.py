@@ -40,7 +40,7 @@ class NumpyLoop(NamedTuple):
 
 
 def find_numpy_loop(group: Group) -> tuple[NumpyLoop, tuple[Expr, ...]] | None:
-    """Return the NumPy function that can compute a group, with its operands, or None if there is none."""
+    """Return the NumPy function that computes a group faster than a kernel, with its operands, or None."""
     if group.opaque is not None or len(group.placed) != 1 or group.over:
         return None
     task = group.placed[0].task
@@ -81,9 +81,9 @@ def _boxes(node: Expr) -> list[Expr] | None:
 
 
 def _box_operands(node: Expr) -> tuple[Expr, ...] | None:
-    """Return the values that NumPy copies to assemble an array faster than a kernel, or None.
+    """Return the values from which NumPy assembles an array faster than a kernel does, otherwise None.
 
-    This is the case for `LEAST` or more one-byte elements that are neither read nor written contiguously.
+    NumPy is faster for `LEAST` or more one-byte elements that are neither read nor written contiguously.
     """
     boxes = _boxes(node) if node.size >= LEAST and node.dtype.itemsize == 1 else None
     if boxes is None:
@@ -137,7 +137,7 @@ def _extreme_operands(node: Expr) -> tuple[Expr, ...] | None:
 
 
 def _in_order(value: Expr) -> bool:
-    """Return whether the axes of a view are in order of decreasing stride. True for values other than views."""
+    """Return whether a value is not a view, or is a view whose axes are in order of decreasing absolute stride."""
     strides = [abs(s) for s in value.attrs[0]] if value.kind == "view" else []
     return all(one >= other for one, other in itertools.pairwise(strides))
 

@@ -144,7 +144,7 @@ def _terms(attrs: tuple[Any, ...], encode: Any) -> tuple[Any, ...]:
     )
 
 
-# Encoding of the attributes of expressions that contain sizes.
+# Functions that encode attributes, for the kinds of expressions whose attributes contain sizes.
 _SIZED: dict[str, Callable[[tuple[Any, ...], Any], tuple[Any, ...]]] = {
     "view": lambda attrs, encode: (encode(attrs[0]), encode.offset(attrs[1], attrs[0])),
     "update": lambda attrs, encode: (encode(attrs[0]), encode(attrs[1]), encode.offset(attrs[2], attrs[1])),

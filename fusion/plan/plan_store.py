@@ -1,10 +1,10 @@
 """Plans in the disk cache, shared between processes.
 
-In: the key of a form, and a device. Out: the records of plans for some of the form's sizes. Each form has one cache
-entry, with one record per line. Invariant: the key contains everything that plans depend on
-(the form, the target, and the source text of the planner and the code generator), so a plan of another version,
-machine or setting is never found. A form with an operation that has no name outside this process, such as a user
-function or a closure, has no entry.
+In: the key of a form, and a device. Out: the records of plans for some of the form's sizes. All records of a form are
+in one cache entry, one record per line. A second entry contains the seconds lost by interpretation. Invariant: the key
+contains everything that plans depend on (the form, the target, and the source text of the planner and the code
+generator), so a plan of another version, machine or setting is never found. A form with an operation that has no name
+outside this process, such as a user function or a closure, has no entry.
 """
 
 from __future__ import annotations
@@ -93,7 +93,7 @@ def note_lost_seconds(form: Any, device: Device, seconds: float) -> None:
 def _entry_of_lost_seconds(form: Any, device: Device) -> tuple[DiskCache | None, bytes]:
     """Return the disk cache, and its key for the time lost by interpreting graphs of a given structure.
 
-    Return ``(None, b"")`` if the time is not stored.
+    Return ``(None, b"")`` if such times are not stored.
     """
     cache = open_store(device)
     key = store_key(form, device) if cache is not None and is_host_described() else None
@@ -131,7 +131,7 @@ _PLAIN = frozenset(
 
 
 def _key_text(form: Any) -> str | None:
-    """Return a text of a graph structure's key that is the same in all processes.
+    """Convert a graph structure's key to text that is the same in all processes.
 
     Return None if a part of the key, such as a user function, has no such text.
     """

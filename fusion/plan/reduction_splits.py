@@ -62,9 +62,9 @@ def order_alone(task: Task, machine: Machine) -> ReductionOrder:
 
 
 def reduction_loops(placed: Placed, nest: Nest) -> tuple[object, ...]:
-    """Return the extents of a nest's inner loops, and for each reduced loop of a task its index among these.
+    """Return the extents of a nest's inner loops, and the positions of a task's reduced loops among the inner loops.
 
-    The index is None if the loop was merged into another loop.
+    Scanned loops count as reduced loops. The position of a loop that was merged into another loop is None.
     """
     kept = [nest.position.get(placed.loops[k]) for k, loop in enumerate(placed.task.loops) if loop.role != "parallel"]
     first = len(nest.outer)

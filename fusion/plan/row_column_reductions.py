@@ -1,8 +1,8 @@
 """Row-and-column reductions: kernels that reduce the same elements along both axes in one pass.
 
-In: a schedule. Out: the schedule with such pairs of kernels merged. Invariant: both reductions keep the order that they
-have in separate kernels. A pair is therefore merged only if its work can be divided among threads: one of the
-reductions is split anyway, or there are axes that neither reduces.
+In: a schedule. Out: the schedule, in which pairs of a row and a column reduction are merged. Invariant: both keep the
+order that they have in separate kernels. A pair is therefore merged only if its work can be divided among threads: one
+of the reductions is split anyway, or there are axes that neither reduces.
 """
 
 from __future__ import annotations
@@ -96,7 +96,10 @@ def _same_loops(one: Group, other: Group) -> dict[int, int] | None:
 
 
 def _forms(group: Group, *, made: bool = False) -> Iterator[tuple[Expr, Affine]]:
-    """Yield the values that a group reads (with `made`, also computes) in its first pass, each with its flat index."""
+    """Yield the values that a group reads in its first pass, each with its flat index.
+
+    With `made`, also yield the elementwise values that it computes in this pass.
+    """
     for p in group.placed:
         if p.stage == 1:
             yield from ((node, p.flat(index)) for node, index in p.task.reads() if index is not None)

@@ -1,6 +1,6 @@
 """Schedules of kernels: groups of tasks in launch order.
 
-In: the versions to evaluate, and the other live versions. Out: a `Schedule`: groups, and for each materialized value
+In: the versions to evaluate, and the other live versions. Out: a `Schedule`: groups, and for each update and scatter
 whether it overwrites its previous version or copies it first. Invariant: no value is overwritten before its readers
 have run.
 """

@@ -1,12 +1,12 @@
 """Temporal blocking on a GPU: tiles, ring buffers in shared memory, and their cost.
 
-In: a `BlockedSteps` from `Chain.blocked`. Out: the same object with lags, rings and blocks. A block has a tile of the
-axes after the first, whose points are distributed over threads, and a range of rows over which it iterates. In each
+In: a `BlockedSteps` from `Chain.blocked`. Out: the same object with lags, rings and blocks. A block iterates over a
+range of rows, and has a tile of the other axes. The points of the tile are distributed over threads. In each
 iteration, every step computes one row, and reads the values of other steps only from rows that earlier iterations
 stored in the rings. One barrier per iteration therefore suffices, and the loads of all steps can overlap.
 
-The tile has a halo, in which threads compute values that other points need and, near the edge, unused values. Outside
-values that are read more than once also have rings, so they are loaded only once. A group with a single axis has no
+The tile has a halo, in which threads compute values that other points need and, near the edge, unused values. Kernel
+inputs that are read more than once also have rings, so they are loaded only once. A group with a single axis has no
 rows: the whole tile computes one step after another, with a barrier after each step.
 """
 
@@ -75,7 +75,7 @@ def iteration_range(blocked: BlockedSteps) -> tuple[int, int]:
 
 
 def pads_of(blocked: BlockedSteps) -> IntVector:
-    """Return, for each axis of a tile, the largest distance of a read from a ring buffer."""
+    """Return, for each axis of a tile, the largest absolute offset at which a step reads a ring buffer."""
     reaches = [[abs(d) for d in distance[blocked.rows :]] for _, _, distance in ring_readers(blocked)]
     return tuple(max((r[axis] for r in reaches), default=0) for axis in range(blocked.axes - blocked.rows))
 
@@ -137,7 +137,10 @@ def choose_blocks(blocked: BlockedSteps) -> bool:
 
 
 def _read_from_outside(blocked: BlockedSteps) -> dict[Expr, list[tuple[int, IntVector]]]:
-    """Map each kernel input that is read more than once to its reads, as pairs of a step number and an offset."""
+    """Map each kernel input with more than one read to its reads, as pairs of a step number and an offset.
+
+    Only reads at constant offsets of at most `REACH` count.
+    """
     found: dict[Expr, dict[tuple[int, IntVector], None]] = {}
     for number, step in enumerate(blocked.steps):
         for statement in step.statements:

@@ -1,8 +1,8 @@
 """A pass over plans that lets kernels generate random numbers, instead of reading them from memory.
 
-In: the steps of a plan. Out: the same steps. A stream (`weft.runtime.cpu.random.random_streams`) is never in memory if
-its readers are one or two kernels that each read an element range per iteration of the outermost loop. Instead, the
-kernels read the words of the stream. Invariant: the numbers are those of the call that fills memory.
+In: the steps of a plan. Out: the remaining steps. A stream (`weft.runtime.cpu.random.random_streams`) is never in
+memory if its readers are one or two kernels that each read an element range per iteration of the outermost loop.
+Instead, the kernels read the words of the stream. Invariant: the numbers are those of the call that fills memory.
 """
 
 from __future__ import annotations

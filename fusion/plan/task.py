@@ -222,8 +222,8 @@ def _domain(
 ) -> tuple[list[Loop], Coordinates]:
     """Return the loops over an array, and the coordinates of an element as a function of the loop indices.
 
-    There is one loop per axis longer than 1, or several if `cuts` lists lengths at which the axis is cut. Each length
-    is a multiple of the previous one.
+    There is one loop per axis whose length is not 1, or several if `cuts` lists lengths at which the axis is cut. Each
+    length is a multiple of the previous one.
     """
     loops: list[Loop] = []
     coordinates = []

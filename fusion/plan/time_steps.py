@@ -142,7 +142,7 @@ class Chain:
             for statement in step.statements:
                 blocked.place(statement.placed)
         steps[-1].low, steps[-1].high = [0] * axes, [0] * axes
-        # step -> the values that it reads, with their offsets
+        # step -> the steps whose values it reads, with the offsets of the reads
         links: list[list[tuple[int, IntVector]]] = [[] for _ in steps]
         for node, readers in self.read.items():
             for reader, distance in readers:
@@ -352,7 +352,7 @@ def merge_time_steps(schedule: Schedule, machine: Machine) -> Schedule:
 
 
 class _ChainMerger:
-    """Merger of successive groups of a schedule into chains of time steps."""
+    """Merger of time steps, which collects successive groups of a schedule in chains and merges each chain."""
 
     def __init__(self, schedule: Schedule, machine: Machine) -> None:
         self.schedule = schedule

@@ -37,7 +37,7 @@ run: Callable[..., None] = _load_and_run
 
 
 def evaluate(storages: list[Storage], aside: bool = False) -> None:
-    """Evaluate `storages`, and the pending values on which they depend and which the program still references.
+    """Evaluate `storages`, together with other pending values that they need or that cost little.
 
     With `aside`, recording continues in the same epoch, so that other pending work is planned together with later work.
     """
@@ -57,7 +57,7 @@ def evaluate(storages: list[Storage], aside: bool = False) -> None:
 
 
 def fill_memory(storage: Storage) -> bool:
-    """Allocate CPU memory for a pending constant or uninitialized array, and fill it with the constant, without a plan.
+    """Without a plan, allocate CPU memory for a pending uninitialized array, or allocate and fill a pending constant.
 
     Return False if this was not done, for example for other values.
 
@@ -163,7 +163,7 @@ def evaluate_epoch(epoch: Epoch, storages: list[Storage], aside: bool = False) -
 def _run(
     epoch: Epoch, versions: list[Expr], wanted: tuple[int, ...] | None, assign_results: Callable[..., None]
 ) -> None:
-    """Run the plan of a recording, and record whether NumPy should execute the next call at its first call site."""
+    """Run the plan of a recording, and note its first call site if NumPy should execute the next call there."""
     lone = _operation_alone(epoch) if len(epoch.pending) <= _FEW else None
     interpreted = STATISTICS.interpreted
     try:

@@ -48,7 +48,7 @@ def export_memory(storage: Storage, values: np.ndarray) -> np.ndarray:
     """Share the memory of an evaluated storage with other code, and return an array over this memory.
 
     `values` is a C-contiguous array over the memory. The memory stays shared while other code has arrays whose base is
-    the result. This takes a fraction of the time of `share`.
+    the result. This function takes a fraction of the time that `share` takes.
     """
     # (a memoryview cannot describe bfloat16)
     known = values if values.dtype.isbuiltin == 1 else values.reshape(-1).view(np.uint8)
@@ -62,8 +62,8 @@ def export_memory(storage: Storage, values: np.ndarray) -> np.ndarray:
 def export_owner(storage: Storage, values: np.ndarray) -> np.ndarray:
     """Mark a new storage's memory as shared.
 
-    Other code also holds `values`, the array in C or Fortran order that owns the memory. Return the array through which the
-    storage uses the memory. The memory stays shared while other code has `values`.
+    Other code also holds `values`, the array in C or Fortran order that owns the memory. Return the array through which
+    the storage uses the memory. The memory stays shared while other code has `values`.
     """
     # (Of the arrays over a memoryview, only the memoryview itself refers to `values`.)
     memory = memoryview(values.ravel("K").view(np.uint8))  # type: ignore[arg-type]

@@ -34,9 +34,9 @@ def note_alone(site: Site) -> None:
 
 
 def calls_since_try(where: Location | None) -> int:
-    """Return how many calls at the call site `where` NumPy computed before the last one, which was recorded.
+    """Return how many calls NumPy computed at a call site before the last call, which was recorded.
 
-    Return 0 if the last call was not recorded to try fusion again.
+    Return 0 if the last call at the site was not recorded to try fusion again.
     """
     left, calls = ALONE.get((id(where[0]), where[1]), (0, 0)) if where is not None else (0, 0)
     return calls if left == _TRIED else 0

@@ -308,7 +308,7 @@ def _table(plan: Plan, slots: list[Any], missing: int) -> list[Any]:
 
 
 def _fill_table(table: list[Any], plan: Plan, epoch: Epoch) -> None:
-    """Fill in the scalars, small arrays, completion counters and look-back descriptors of a buffer table."""
+    """Store the scalars, addresses of small arrays, completion counter and look-back descriptors in a buffer table."""
     device = epoch.device
     if plan.counter is not None:
         table[plan.counter] = device.completion_counter()

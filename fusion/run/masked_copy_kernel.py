@@ -33,8 +33,8 @@ def compile_masked_copy(kind: np.dtype | None) -> MaskedCopy:
     -------
     callable
         A function that writes to a C-contiguous array the items that a C-contiguous 1-D mask selects, or their
-        positions. The output's length must be the number of true elements. A shorter output is filled, and the
-        remaining items are not written.
+        positions. The output should have one element per true element of the mask. A shorter output is filled, and
+        the remaining items are not written.
     """
     device, kernel = get_device("cpu"), _kernel(kind)
     digest = kernel_digest(device.target, kernel)
@@ -97,9 +97,9 @@ def _copy_block(
 ) -> None:
     """Emit code that copies the selected elements of a block, and reads eight elements of the mask at once.
 
-    The code then copies all eight elements, none, or only the selected ones. It may write elements that are not
-    selected, which are overwritten later. If fewer than eight elements of the block's output are left, the code writes
-    only selected elements.
+    If the eight are equal, the code copies all or no elements. Otherwise it writes one element after another, including
+    those that are not selected, which the next selected element overwrites. If fewer than eight elements of the block's
+    output are left, the code writes only selected elements.
     """
     eight, three = b.constant(8), b.constant(3)
     whole, last = b.op("right_shift", bounds[1], three), b.op("subtract", room, eight)

@@ -1,8 +1,8 @@
 """Planning: conversion of a graph to kernels and other steps over a table of buffers.
 
 In: a graph and a device. Out: a `Plan` with all kernels compiled and loaded. Invariant: a plan depends only on
-expressions, not on an epoch. Planning therefore needs no lock. A process whose plans are on disk never loads this
-module or its dependencies.
+expressions, not on an epoch. Planning therefore needs no lock. A process whose plans are all on disk loads neither this
+module nor the modules for scheduling and lowering.
 """
 
 from __future__ import annotations

@@ -23,7 +23,7 @@ _watched: list[Request] = []
 
 
 def raise_limit(request: Request) -> None:
-    """Raise the size limit for immediate execution until `request` has ended."""
+    """Raise the size limit for immediate execution until `request` has ended, unless it is already raised."""
     if not _watched:
         _watched.append(request)
         try:

@@ -1,7 +1,7 @@
 """Reductions of arrays in few NumPy calls, with results that are bit-identical to those of CPU kernels.
 
 In: an array, and a kernel's reduction order (`reduction_order.Tree`). Out: the reduced array. Invariant: elements are
-combined in the kernel's order. NumPy's own reduction is used only if its result is the same in any order.
+combined in the kernel's order. NumPy chooses the order only if the result is the same in any order.
 """
 
 from __future__ import annotations
@@ -128,7 +128,7 @@ def memoized_tree(key: object, find: Callable[[], Tree]) -> Tree:
 
 
 def reduce_in_order(op: str, values: np.ndarray, tree: Tree) -> Any:
-    """Return an array reduced in the order `tree`, with the dtype of the accumulators."""
+    """Return `values`, which have the dtype of the accumulators, reduced in the order `tree`."""
     row = getattr(np, find_op(op).ufunc)
     shape = tuple(tree.pieces[k] for k in tree.outer)
     rows = prod(shape)
@@ -231,8 +231,8 @@ def _combine_remainder(row: Any, vectors: Any, left: Any) -> Any:
 def _reduce_compiled(op: str, values: np.ndarray, axes: tuple[int, ...], kind: np.dtype) -> Any:
     """Reduce contiguous rows with a compiled loop, or return None if there is no loop.
 
-    No loop is used for rows that are not contiguous, for short rows, for several very long rows, and for the first
-    calls with each op.
+    No loop is used for rows that are not contiguous, for several short rows, and for several very long rows. The first
+    calls with an op and a dtype use a loop only if it is in the disk cache.
     """
     ndim = values.ndim
     if len(axes) == ndim:

@@ -1,7 +1,8 @@
 """The disk cache for compiled loops of elementwise operations and reductions, and for reduction orders.
 
 In: an op and its dtypes, or the key of a reduction. Out: a NumPy ufunc around the loop, or a `Tree`. Invariant: the code
-generator is not loaded for what another process has found. Keys contain everything that the stored object depends on.
+generator is not loaded for objects that another process has stored. Keys contain everything that the stored object
+depends on.
 """
 
 from __future__ import annotations
@@ -67,7 +68,7 @@ def _make_kernel(op: str, loop: tuple[np.dtype, ...], dtype: np.dtype) -> Any:
 
 
 def store_loop(op: str, loop: tuple[np.dtype, ...], dtype: np.dtype) -> None:
-    """Compile and store the loop of an op, in the second process."""
+    """Compile the loop of an op and store it on disk. The second process calls this function."""
     obtain_loop(op, loop, dtype)
 
 
@@ -105,7 +106,7 @@ def _may_find() -> bool:
 
 
 def store_function(name: str, digest: str, content: bytes = b"") -> None:
-    """Store the digest of a loop's kernel, and more content, in the disk cache."""
+    """Store the digest of a loop's kernel, and `content`, in the disk cache under a name."""
     cache = disk_cache()
     if cache is not None:
         cache.put(_key(name), ObjectCode("loop", digest, content, "host", ()))

@@ -125,7 +125,10 @@ class ValueFrame:
         return out
 
     def overwritten(self, step: ValueStep) -> Any:
-        """Return the memory for the result of a final update: the operand's memory if possible, otherwise a copy."""
+        """Return an array for an update to change.
+
+        This is the memory of an input that a final update may overwrite, otherwise the result of `copied`.
+        """
         previous = step.operands[0]
         slot = self.donations.get(previous)
         if slot is None or self.left[previous] != 1 or self.owner[previous] >= 0:

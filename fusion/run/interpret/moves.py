@@ -1,4 +1,4 @@
-"""Interpretation of operations that move elements, such as views and updates, of constants, and of host calls.
+"""Interpretation of constants, host calls, and operations that move elements, such as views and updates.
 
 In: the values of operands. Out: an array, as a view of an operand's memory if possible.
 """
@@ -111,9 +111,9 @@ def _flat_position(terms: Any, indices: list[Any], shape: tuple[int, ...], of: t
 
 
 def _positions(terms: Any, indices: list[Any], shape: tuple[int, ...]) -> Iterator[Any]:
-    """Yield an array of indices for each dimension of the indexed array of a gather or scatter.
+    """Yield an array of indices for each dimension of the array that a gather or scatter indexes.
 
-    The arrays of indices broadcast to `shape`.
+    A single term is one array of flat indices. The arrays of indices broadcast to `shape`.
     """
     for first, steps, which in terms:
         total: Any = np.int64(first)
@@ -127,7 +127,7 @@ def _positions(terms: Any, indices: list[Any], shape: tuple[int, ...]) -> Iterat
 
 
 def run_opaque(frame: ValueFrame, values: list[Any], step: ValueStep) -> Any:
-    """Call the host function that an expression contains."""
+    """Call the host function of an expression, and return its result."""
     node = step.node
     arrays = []
     for k, child in zip(step.operands, node.operands, strict=True):

@@ -81,7 +81,8 @@ class ReductionOrders:
 def make_program(graph: LiveGraph, wanted: Sequence[int] | None, device: Device, *, any_order: bool = False) -> Program:
     """Return the program that interprets a graph.
 
-    Raises NeedsKernelError if only a plan computes the right bits. With `any_order`, sums have NumPy's order.
+    Raises NeedsKernelError if only a plan computes the right bits. With `any_order`, the results may have other bits:
+    sums may have another order, and reference functions may compute ops.
     """
     roots = graph.versions if wanted is None else [graph.versions[k] for k in wanted]
     order = topological(roots)

@@ -126,7 +126,8 @@ def _is_found(node: Expr, origins: Any) -> bool:
 def is_regular(operand: Expr, axes: tuple[int, ...]) -> bool:
     """Return whether `operand` and all values that it depends on are C-contiguous and of the same shape.
 
-    If only the last axis is reduced, some of the values may be broadcast.
+    One-element values and constants do not count. If only the last axis is reduced, one C-contiguous value suffices.
+    The others may be broadcast, and may have any strides if the last one is 0 or 1.
     """
     shape = operand.shape
     long = [k for k, n in enumerate(shape) if n != 1]
