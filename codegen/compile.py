@@ -24,7 +24,7 @@ def _backend(kind: str) -> Any:
 def compile_kernel(kernel: Kernel, target: Target) -> ObjectCode:
     """Compile a kernel to object code for a CPU or a GPU.
 
-    Raises InvalidKernelError for an invalid kernel, TypeError for operations that the target cannot compute, and
+    Raises InvalidKernelError for an invalid kernel, TypeError for ops that are not defined for complex numbers, and
     CompileError for other failures.
     """
     verify_kernel(kernel)

@@ -33,8 +33,8 @@ def is_host_described() -> bool:
 def resolve_target(name: str, newest_ptx: int | None = None) -> Target:
     """Return the target of a name such as "host", "sm_90" or "simt:sm_90".
 
-    "cpu" is the host. "simt:sm_90" runs the schedules of that GPU on the host. A suffix "backward" or "sanitized" after a
-    second colon selects how threads run.
+    "cpu" is the host. "simt:sm_90" runs the schedules of that GPU on the host. A suffix "backward" or "sanitized" after
+    a second colon selects how threads run.
 
     If `newest_ptx` is given (as LLVM counts PTX versions), a GPU's architecture may be unknown. The target is then the
     newest known architecture whose code the GPU can run, and whose PTX the driver can read.

@@ -1,6 +1,6 @@
 """Kernel IR: the typed and structured operations of a kernel.
 
-In: operations appended by `KernelBuilder`. Out: the IR that passes rewrite, emitters lower and the interpreter runs.
+In: operations appended by `KernelBuilder`. Out: the IR that passes rewrite and emitters lower.
 Invariant: every `Value` is defined before its use, in its own block or an enclosing one. An operation's fields
 declare all its operands, results and regions, so that a generic traversal reaches everything.
 """

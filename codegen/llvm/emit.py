@@ -1,10 +1,10 @@
 """The emitter, which writes LLVM assembly text for kernel IR.
 
 In: a kernel after the target's passes, without composite ops, complex values or float16 arithmetic. Out: the text of
-one LLVM module. The emitter is the same for every target. A dialect (`HostDialect`, `GridDialect`, `CoroutineDialect` or
-`NvptxDialect`) supplies the entry, address spaces, math functions and thread operations. Invariant: inside a loop with
-`lanes`, every value is a scalar that all lanes share, a value that is linear in the lane (a scalar and a step), or a
-vector. Accesses keep program order.
+one LLVM module. The emitter is the same for every target. A dialect (`HostDialect`, `GridDialect`, `CoroutineDialect`
+or `NvptxDialect`) supplies the entry, address spaces, math functions and thread operations. Invariant: inside a loop
+with `lanes`, every value is a scalar that all lanes share, a value that is linear in the lane (a scalar and a step), or
+a vector. Accesses keep program order.
 """
 
 from __future__ import annotations

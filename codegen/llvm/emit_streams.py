@@ -72,9 +72,10 @@ class StreamEmitter(Writer):
 
         The loop runs from `start` to `stop`.
 
-        The last vector begins at `last`. The iterations must be idempotent. If the stores of the largest elements are equally
-        far from their next cache lines, the inner loop uses non-temporal stores. One iteration with plain stores precedes
-        it, unless the distance is 0, and the remainder uses plain stores. Otherwise, all stores are plain.
+        The last vector begins at `last`. The iterations must be idempotent. If the stores of the largest elements are
+        equally far from their next cache lines, the inner loop uses non-temporal stores. One iteration with plain
+        stores precedes it, unless the distance is 0, and the remainder uses plain stores. Otherwise, all stores are
+        plain.
         """
         kind = scalar_type(self.kernel.index_dtype)
         stores = _widest_stores(body, lanes)

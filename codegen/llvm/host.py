@@ -27,8 +27,8 @@ from weft.codegen.pipeline import run_passes
 from weft.codegen.target import Target
 from weft.runtime import CompileError, ObjectCode
 
-# Number of loops over threads in a function from which each loop becomes a function. A call takes about as long as 16
-# threads of a short loop.
+# Minimum number of loops over threads in a function whose loops become separate functions. A call takes about as long
+# as 16 threads of a short loop.
 MANY_LOOPS = 150
 LOOP = "!llvm.loop "  # occurs in the text of each loop over threads
 MOST_DEPTH = 4  # maximum number of rounds in which loops become functions, each one level deeper

@@ -1,9 +1,10 @@
 """Arrays whose elements are all replaced by a sequence of updates.
 
 In: a live graph. Out: an equivalent graph in which such a sequence begins with new memory, and its values read the old
-array. Example: ``for k in range(9): f[k] = np.roll(f[k], k)`` then needs one kernel. In the memory of the old array, each
-update would need a kernel that computes the value, and a kernel that copies it. Invariant: a sequence is changed only if
-every read of an intermediate version is a view of elements that one update assigns, or that no update before it assigns.
+array. Example: ``for k in range(9): f[k] = np.roll(f[k], k)`` then needs one kernel. In the memory of the old array,
+each update would need a kernel that computes the value, and a kernel that copies it. Invariant: a sequence is changed
+only if every read of an intermediate version is a view of elements that one update assigns, or that no update before
+the read assigns.
 """
 
 from __future__ import annotations

@@ -45,7 +45,7 @@ WIDTHS = (16, 32, 64, 128, 256, 512, 1024, 2048)  # widths of a block along an a
 VECTOR = 16  # rows of rings are multiples of this number of elements
 ROW_COST = 48  # cost of starting a row, in points
 MANY_PARTS = 16
-# Cost of a byte from memory, in instructions per element.
+# Cost of a byte that is read from or written to memory, in instructions.
 BYTE_COST = 3
 RING_COST = 5  # cost of an element that is stored in a ring and loaded again from the L2 cache
 # Minimum share of the expected time that must be saved, in percent.

@@ -94,8 +94,8 @@ def realise(storage: Storage) -> Buffer:
             elements = bytearray(host.tobytes())
             buffer = storage.device.upload(np.frombuffer(elements, host.dtype).reshape(host.shape))
             shown = host.reshape(-1).view(np.uint8).data
-            # (no calls after the comparison: another thread may not write or evaluate in between; a bytearray on the left
-            # compares with memcmp, 50 times as fast as a memoryview)
+            # (no calls after the comparison: another thread must not write or evaluate in between; a bytearray on the
+            # left compares with memcmp, 50 times as fast as a memoryview)
             if storage.host is host and elements == shown:
                 storage.buffer, storage.host, storage.value = buffer, None, None
                 STATISTICS.uploaded += 1

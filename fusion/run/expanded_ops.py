@@ -161,8 +161,8 @@ def _saturate(x: np.ndarray, own: np.dtype, dtype: np.dtype) -> Any:
 class ExpandedOp:
     """A callable that computes an op by simpler ops until a loop for it has been compiled.
 
-    `op`, `loop` and `dtype` are the arguments of `primitives.primitive`. `simple` returns NumPy's loop for an op, or None.
-    `compile` returns the compiled loop.
+    `op`, `loop` and `dtype` are the arguments of `primitives.primitive`. `simple` returns NumPy's loop for an op, or
+    None. `compile` returns the compiled loop.
     """
 
     def __init__(

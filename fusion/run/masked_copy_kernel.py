@@ -97,9 +97,9 @@ def _copy_block(
 ) -> None:
     """Emit code that copies the selected elements of a block, and reads eight elements of the mask at once.
 
-    If the eight are equal, the code copies all or no elements. Otherwise it writes one element after another, including
-    those that are not selected, which the next selected element overwrites. If fewer than eight elements of the block's
-    output are left, the code writes only selected elements.
+    If all eight are 0 or all are 1, the code copies no or all elements. Otherwise it writes one element after another,
+    including those that are not selected, which the next selected element overwrites. If fewer than eight elements of
+    the block's output are left, the code writes only selected elements.
     """
     eight, three = b.constant(8), b.constant(3)
     whole, last = b.op("right_shift", bounds[1], three), b.op("subtract", room, eight)

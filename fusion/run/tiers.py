@@ -56,8 +56,8 @@ LOST = 0.75
 LOST_IMMEDIATELY = 0.2
 # Share of its price that a form may lose before the second process compiles it, on another core.
 BACKGROUND = 0.2
-# Multiple of the expected seconds of compilation, including the start of the second process. Once a requested form has
-# lost this much time, it is compiled in this process: the second process may get no time on a busy machine.
+# Multiple of the expected seconds of compilation, including the start of the second process. If a form loses this much
+# time after its request, this process compiles it: the second process may get no time on a busy machine.
 PATIENCE = 4.0
 # The lost time of a form is stored on disk each time it has grown by this share of its price.
 NOTED = 0.125

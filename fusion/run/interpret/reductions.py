@@ -23,7 +23,7 @@ if TYPE_CHECKING:
     from weft.fusion.run.interpret.frame import ValueFrame
     from weft.fusion.run.interpret.program import ReductionOrders, ValueStep
 
-# Maximum row length of scans by one thread; longer rows are shared by threads (twice `lower.SCAN_BLOCK`).
+# Maximum row length of scans by one thread (twice `lowering.SCAN_BLOCK`). Longer rows are shared by threads.
 SHARED_SCAN = 1 << 16
 _EXACT = EXTREMES | {"argmin", "argmax"}
 # Ops of shifted moments (`shifted_moments.py`).
