@@ -132,7 +132,7 @@ def _resolve(
 
     The sequence is kept if the elements of such a view have no single source, or if the sequence already begins with
     new memory and has no such view. It is also kept if each update replaces elements of an input by a function of these
-    elements alone, which needs no other memory.
+    elements alone, because such an update needs no memory besides that of the input.
     """
     base = sequence[0].operands[0]
     sources: dict[Expr, Source] = {}

@@ -198,7 +198,8 @@ def _split_both(found: RowsAndColumns, machine: Machine) -> bool:
 def _split_for_gpu(found: RowsAndColumns, machine: Machine) -> bool:
     """Split rows and columns into blocks for a GPU, or return False if merging does not pay.
 
-    A warp or a block computes a row, column accumulators are in registers, and the rows of threads are interleaved.
+    A warp or a thread block reduces each row, and keeps column accumulators in registers. In a block of rows, each of
+    `apart` parts processes every `apart`-th row.
     """
     nests = _nests(found)
     if nests is None or found.batch:

@@ -123,8 +123,8 @@ def find_function(name: str) -> tuple[Any, bytes] | None:
 def obtain_tree(key: object, find: Callable[[], Tree]) -> Tree:
     """Return the order of a reduction from the disk cache, or call `find` and store its result.
 
-    `key` consists of tuples, numbers, strings and dtypes. A key with another object, such as a user function, has no
-    name outside this process, and its order is not stored.
+    `key` consists of tuples, ints, strings, bytes, None and dtypes. A key with another object, such as a user function,
+    has no name outside this process, and its order is not stored.
     """
     cache, name = disk_cache(), _spell(key)
     if cache is None or name is None or not _may_find():
