@@ -216,7 +216,7 @@ class KernelBuilder:
         return self.emit("reinterpret", (pointer,), (Pointer(np.dtype(dtype), pointer.type.space),))[0]
 
     def call(self, function: str, *arguments: Value) -> tuple[Value, ...]:
-        """Emit a call to `function`, a function of the kernel, and return the results of the call."""
+        """Emit a call to the kernel's function with the name `function`, and return the results of the call."""
         found = next(f for f in self.kernel.functions if f.name == function)
         return self.emit("call", arguments, found.results, function=function)
 

@@ -1,7 +1,8 @@
 """Reuse of plans for arrays with other lengths and offsets.
 
-In: a graph. Out: its form, which contains all of its properties except sizes, strides, offsets and most constants. If
-another graph of the form was planned with traced sizes (`sizes.py`), its plan is reused with the sizes of this graph.
+In: a graph. Out: its form, which contains all of its properties except sizes, strides, offsets, most constants and
+source locations. If another graph of the form was planned with traced sizes (`sizes.py`), the plan of that graph is
+reused with the sizes of this graph.
 Invariant: a reused plan equals the plan that planning would create. A plan is used only if every condition on sizes
 that planning has evaluated has the same result for the new sizes.
 """
@@ -64,7 +65,10 @@ _lock = threading.RLock()  # (reentrant: a finalizer may evaluate while this thr
 
 
 def find_form(device: str, graph: LiveGraph, wanted: tuple[int, ...] | None) -> Form:
-    """Return the structure of a graph on a device, without sizes, strides, offsets and most constants."""
+    """Return the structure of a graph on a device, without sizes, strides, offsets and most constants.
+
+    The key also contains `wanted`, the positions of the requested versions in the graph (None: all).
+    """
     nodes = topological([*graph.versions, *graph.origins.values()])
     encode = SizeEncoder()
     numbers: dict[Expr, int] = {}
