@@ -1,7 +1,7 @@
 """Compilation and loading of kernels, with caches in memory and on disk.
 
-In: a device and a kernel. Out: the result of `Device.load` for its code. The key in the caches is a digest of the
-kernel's text form, the target, and the version of the code generator.
+In: a device and a kernel. Out: the result of `Device.load` for its code. The caches identify the code by a digest of
+the kernel's text form, the target, and the version of the code generator.
 """
 
 from __future__ import annotations
@@ -113,7 +113,7 @@ def _print_kernel(kernel: Kernel) -> str:
 
 
 def kernel_digest(target: Target, kernel: Kernel) -> str:
-    """Return the digest of a kernel and a target, the key of the compiled code in every cache."""
+    """Return the digest of a kernel and a target, by which the caches identify the compiled code."""
     return hashlib.sha256(_key(target, _print_kernel(kernel))).hexdigest()
 
 

@@ -1,7 +1,7 @@
 """The passes of each target, in the order in which they run.
 
 In: a kernel, either fused (logical) or written by a user (threaded). Out: a kernel that the target's emitter accepts.
-Invariant: exactly the passes in `PIPELINES` run.
+Invariant: `run_passes` runs only passes in `PIPELINES`.
 """
 
 from __future__ import annotations

@@ -25,7 +25,7 @@ THREADS_EACH = 2  # minimum number of threads of a call per element of a private
 
 @dataclass(frozen=True)
 class _Copy:
-    """LLVM values that describe a private copy: its address, its length (0 if it does not exist), and its existence."""
+    """LLVM values that describe a private copy: its address, its length (0 without a copy), and whether it exists."""
 
     address: str
     count: str
@@ -40,7 +40,7 @@ class PrivateArrays:
         self._copies: dict[PrivateArray, _Copy] = {}
 
     def open(self, emitter: Emitter, threads: str) -> None:
-        """Emit code that creates the private copies, and fills them with the identities of their operations.
+        """Emit code that creates the private copies that are worthwhile, and fills them with identity elements.
 
         `threads` is the number of kernel threads that run in this call of the entry function.
         """

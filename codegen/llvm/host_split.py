@@ -51,7 +51,7 @@ class SplitEmitter(BarrierEmitter):
     # -- the module -----------------------------------------------------------------------------
 
     def emit(self) -> str:
-        """Return the text of a module with the entry function, and everything that it calls or uses."""
+        """Return the LLVM text of a module with the entry function and everything that the function uses."""
         dialect = self.dialect
         dialect.begin(self)
         if not self.grid_in_step:
@@ -186,8 +186,8 @@ class SplitEmitter(BarrierEmitter):
         """Context manager that emits loops over the threads of a block, or of several blocks that run together.
 
         `linear` is set to the number of the current thread. Threads outside the bounds of `guards` are skipped. If a
-        row of threads is probably a whole block, threads outside `taken` are skipped, too. `taken` is a range of thread
-        numbers that contains all threads that take the branch.
+        row of threads is probably a whole block, threads outside `taken` are skipped, too. `taken` is None, or a range
+        of thread numbers that contains all threads that take the branch around the run.
         """
         with self.next_block(self.merges) if self.grid_in_step else nullcontext("") as block:
             before = self.threads_before(block) if block else ""
@@ -219,7 +219,7 @@ class SplitEmitter(BarrierEmitter):
         return self.line(f"sub nsw i64 {before}, {self.widened(self.span[0], 'zext nneg')}")
 
     def limits_of(self, guards: RunGuards, taken: tuple[str, str] | None, before: str) -> Range:
-        """Return a function that emits, for an axis, the range of thread indices that have work.
+        """Return a function that emits, for an axis, the start, stop and step of the indices of the threads with work.
 
         `taken` is the range of thread numbers to which the result is limited, or None. The number of a thread is
         `before` plus its number in the block.
@@ -295,8 +295,8 @@ class SplitEmitter(BarrierEmitter):
     def operation(self, operation: Operation) -> None:
         """Emit an operation that is not a synchronization point.
 
-        A `leave` of the kernel marks the thread as gone. A `repeat` with synchronization points ends when all its
-        threads are gone.
+        A `leave` that exits the kernel records that the thread has left. A `repeat` with synchronization points ends
+        when all its threads have left the kernel.
         """
         # a `local` outside `local_operations` belongs to a function
         if operation.results and operation.results[0] in self.settled:
@@ -317,7 +317,7 @@ class SplitEmitter(BarrierEmitter):
             super().operation(operation)
 
     def repeat_while_any(self, operation: Operation) -> None:
-        """Emit a `repeat` loop with synchronization points. It ends when all threads in the loop have left the kernel."""
+        """Emit a `repeat` loop with synchronization points. It ends when all its threads have left the kernel."""
         number = self.fresh_number()
         branch = self.split.branches[operation]
         self.jump(f"again{number}")

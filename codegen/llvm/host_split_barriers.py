@@ -1,4 +1,4 @@
-"""Synchronization points of kernels that run as loops over threads.
+"""Emission of the synchronization points of kernels that run as loops over threads.
 
 Except at plain barriers, each thread contributes a value. A common computation follows, and each thread receives a
 result.
@@ -269,7 +269,7 @@ class BarrierEmitter(ArrayEmitter):
         return vote_result(self, operation.attributes["kind"], ballot, lambda: self.load_of_warp(members, "i32", 4))
 
     def load_shuffle(self, operation: Operation) -> str:
-        """Emit a load of another lane's value, or of the thread's own value if that lane does not participate."""
+        """Emit a load of another lane's value. If no such lane participates, emit a load of the thread's own value."""
         if operation.opcode == "shuffle_xor":
             value, other = operation.operands[0], str(operation.attributes["mask"])
         else:

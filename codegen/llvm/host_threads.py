@@ -25,8 +25,8 @@ from weft.codegen.target import Target
 def emit_threads(ready: Kernel, target: Target) -> tuple[str, set[str], dict[str, Any]]:
     """Emit a threaded kernel as loops over threads if possible, otherwise as coroutines.
 
-    Loops are possible only if threads cannot diverge at synchronization points. Traced kernels, and kernels whose
-    threads run in reverse order, always run as coroutines.
+    Loops are impossible if `split_at_barriers` cannot split the kernel, for example because threads may diverge at a
+    block-wide barrier. Traced kernels, and kernels whose threads run in reverse order, always run as coroutines.
 
     Return the text, its external symbols, and additions to the launch parameters.
     """

@@ -1,8 +1,8 @@
 """Code generation for GPUs: kernel IR to PTX.
 
-The entry takes the kernel's parameters in order, each with its own width. Pointers refer to global memory, or to arrays
-that are passed by value. No driver is needed. The table in `codegen/target.py` lists the minimum PTX version of each
-architecture, because LLVM ends the process for an older version.
+The entry function takes the kernel's parameters in order, each in its own width. Pointers refer to global memory, or to
+arrays that are passed by value. No driver is needed. The table in `codegen/target.py` lists the minimum PTX version of
+each architecture, because LLVM ends the process for an older version.
 """
 
 from __future__ import annotations
@@ -132,7 +132,7 @@ def _number_extreme(emitter: Emitter, operation: Operation) -> None:
 
 
 def _approximate(emitter: Emitter, operation: Operation) -> None:
-    """Emit an approximate math function as one or a few instructions."""
+    """Emit an approximate reciprocal or reciprocal square root as one intrinsic."""
     kind = emitter.type_of(operation.results[0].type)
     word = {"reciprocal": "rcp", "reciprocal root": "rsqrt"}[operation.attributes["function"]]
     (value,) = operation.operands
@@ -153,7 +153,7 @@ _OPERATIONS: dict[str, Callable[[Emitter, Operation], bool | None]] = {
 
 
 def _bounds(kernel: Kernel) -> list[str]:
-    """Return LLVM attributes for the launch bounds: threads, blocks per multiprocessor and cluster, registers."""
+    """Return LLVM attributes for limits on threads, blocks per multiprocessor, blocks per cluster, and registers."""
     attributes = kernel.attributes
     names = ("nvvm.maxntid", "nvvm.minctasm", "nvvm.maxclusterrank")
     given = attributes.get("launch_bounds", ()) or ((attributes["block"],) if "block" in attributes else ())

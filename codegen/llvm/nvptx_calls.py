@@ -1,4 +1,4 @@
-"""PTX of `print`, of calls to libdevice functions and linked code, and of inline PTX."""
+"""LLVM text for GPUs: `print`, calls to functions of libdevice and of linked code, and inline PTX."""
 
 from __future__ import annotations
 
@@ -60,8 +60,8 @@ def _digits(
 ) -> Any:
     """Return the conversion and the arguments for a hexadecimal or octal number with a sign or a base prefix.
 
-    The text is that of Python. C's printf would show the bits of a negative number instead of a sign. The sign and the
-    base prefix form one string, `head`.
+    The printed text is the one that Python prints. C's printf would show the bits of a negative number instead of a
+    sign. The sign and the base prefix form one string, `head`.
     """
     prefix = base and {"x": "0x", "X": "0X", "o": "0o"}[letter]
     heads = ("-" + prefix, plus + prefix)

@@ -1,4 +1,4 @@
-"""PTX of a device function for callers outside weft, without any kernel.
+"""LLVM text of a device function for callers outside weft, in a module without any kernel.
 
 The function has the kernel's name. With the C ABI it returns its value: several values as a struct, a bool as a byte.
 With Numba's ABI (``abi`` attribute: numba) it writes its value through the first parameter, and returns the status 0.

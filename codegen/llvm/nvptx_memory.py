@@ -1,4 +1,4 @@
-"""PTX of shared memory, atomics, fences and accesses with cache operators.
+"""LLVM text for GPUs: shared memory, atomics, fences, and accesses with cache operators.
 
 An atomic is an LLVM operation: one instruction if the machine has it, otherwise a compare-and-swap loop. With the order
 acq_rel or the scope system, an atomic that is one instruction is written as inline PTX. `minimum` and `maximum`

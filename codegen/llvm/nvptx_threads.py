@@ -1,4 +1,4 @@
-"""PTX of operations that involve several threads: indices, barriers, shuffles, votes.
+"""LLVM text for GPUs: thread indices, and operations that involve several threads, such as barriers and shuffles.
 
 Out: calls to LLVM intrinsics, most of which are one instruction. A barrier of the grid is a loop that polls a counter.
 Invariant: shuffles transfer values as 32-bit words, and therefore support every dtype of up to 64 bits.
@@ -33,7 +33,7 @@ _FULL = "-1"  # the mask of all 32 lanes
 
 
 def intrinsic(emitter: Emitter, operation: Operation) -> None:
-    """Emit an operation as a call to the intrinsic with the same operands."""
+    """Emit an operation as a call to its intrinsic, with the same operands."""
     name, kind = _INTRINSICS[operation.opcode]
     text = emitter.call(name, kind, [(emitter.type_of(v.type), emitter.scalar_of(v)) for v in operation.operands])
     if operation.results:

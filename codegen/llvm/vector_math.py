@@ -1,4 +1,4 @@
-"""The C math library of the host, and its vector functions in libmvec."""
+"""Names of the host's C math functions, and calls to their vector variants in libmvec."""
 
 from __future__ import annotations
 

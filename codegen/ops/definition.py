@@ -46,7 +46,8 @@ class OpDef:
         ``"add"`` gives ``__add__``, ``__radd__`` and ``__iadd__``; empty where there is no operator.
     aliases : tuple of str
     ufunc : str
-        Name of the NumPy ufunc that is the op's reference and dtype rule: the op's name, or empty if the op has `loops`.
+        Name of the NumPy ufunc that is the op's reference and dtype rule: the op's name, or empty if the op has
+        `loops`.
     body : Function or None
         Operations of a user function, or None for other ops. `straight` is whether it has no branches and no loops.
     """

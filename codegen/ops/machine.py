@@ -1,4 +1,4 @@
-"""Ops that NumPy lacks, for CUDA kernels: bit operations and some math functions."""
+"""Ops that NumPy lacks: bit operations and math functions for CUDA kernels, and conversions of bfloat16."""
 
 from __future__ import annotations
 

@@ -1,8 +1,9 @@
 """Choice of the loops to vectorize on the CPU.
 
-In: a logical kernel. Out: the kernel with marked loops, none inside another. The body of a loop with ``lanes=W`` runs
-for W consecutive indices at once. A reduction gets further operands (the identities of its accumulators, with which
-the lanes start) and a second region that combines two sets of accumulators.
+In: a logical kernel. Out: the kernel with marked loops. The body of a loop with ``lanes=W`` runs for W consecutive
+indices at once, unless the loop also has ``apart``. A loop that runs in vectors contains no marked loop. A reduction
+gets further operands (the identities of its accumulators, with which the lanes start) and a second region that combines
+two sets of accumulators.
 """
 
 from __future__ import annotations
@@ -24,9 +25,9 @@ from weft.codegen.target import Target
 def choose_lanes(kernel: Kernel, target: Target) -> Kernel:
     """In each loop nest, mark the loop with the most contiguous accesses for vectorization.
 
-    The order of a rounding reduction does not depend on the other operations of its loop. Each such reduction uses lanes,
-    unless it has the ``across`` attribute or contains another rounding reduction. If it has to run element by element,
-    its elements are still distributed over the lanes (``apart``).
+    The order of a rounding reduction does not depend on the other operations of its loop. Each such reduction uses
+    lanes, unless it has the ``across`` attribute or contains another rounding reduction. If it has to run element by
+    element, its elements are still distributed over the lanes (``apart``).
     """
     kernel = Rewriter(kernel).run()
     loops = _loops(kernel.body)

@@ -1,11 +1,11 @@
 """A pass that derives attributes of a logical kernel from the array sizes of a launch.
 
-In: a logical kernel and the values of its index parameters. Out: the kernel with attributes that later passes use. The
-attributes have few distinct values, so that many sizes share a kernel:
+In: a logical kernel and the values of its index parameters. Out: the kernel with the following attributes.
+The attributes have few distinct values, so that many sizes share a kernel.
 
 schedule  The mapping of the work to a GPU's threads: a `Decision` of one of the files in `schedules/`.
-kept      On a CPU, alternating parameter names and numbers: `keep_rows` stores each row whose length is the
-          parameter, in memory with room for that many elements.
+kept      On a CPU, alternating parameter names and numbers: for rows whose length is the parameter, `keep_rows` stores
+          values in memory with room for that many elements.
 short     Alternating names and values: see `unroll_loops`.
 unrolled  Points of the launch domain per iteration of the innermost loop, if `unroll_loops` unrolls a parallel loop.
 exact     Alternating names and values of the size parameters for which the kernel is specialized. Set at most for the

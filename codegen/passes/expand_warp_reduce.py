@@ -1,4 +1,4 @@
-"""Expansion of those warp reductions to shuffles for which the GPU has no instruction.
+"""Expansion to shuffles of the warp reductions for which the GPU has no instruction.
 
 Afterwards `warp_reduce` remains only for 32-bit integers on architectures with an instruction for it (sm_80 and later).
 The order of float reductions is that of the operation: pairwise if all 32 lanes take part, and otherwise in lane order.
@@ -19,7 +19,7 @@ _ALL = 0xFFFFFFFF
 
 
 def expand_warp_reduce(kernel: Kernel, target: Target) -> Kernel:
-    """Return the kernel with warp reductions expanded, or the kernel itself if it has none."""
+    """Return the kernel after expanding the warp reductions for which the GPU has no instruction."""
     if not any(o.opcode == "warp_reduce" for o in kernel.walk()):
         return kernel
     native = int(target.name.removeprefix("sm_")) >= 80

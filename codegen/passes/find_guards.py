@@ -208,8 +208,8 @@ class GuardFinder:
     def divide(self, run: Run) -> list[RunGuards]:
         """Split the threads of a run (code between barriers) by a condition, and return the guards of both parts.
 
-        In each part, an access in a branch needs no mask, as in ``part[t] = x[i] if i < n else 0``. Return an empty list
-        if there is no such condition.
+        In each part, an access in a branch needs no mask, as in ``part[t] = x[i] if i < n else 0``. Return an empty
+        list if there is no such condition.
         """
         if len(list(run.everything())) > _DIVIDED:
             return []

@@ -1,8 +1,9 @@
 """Search for kernels whose blocks along an axis can run as a single long block.
 
-In: a threaded kernel without synchronization. Out: whether the kernel uses the indices of blocks and threads along an
-axis only as a thread's position in the grid, ``block_index * block_size + thread_index``. A loop over adjacent threads
-then need not end at the end of a block. Invariant: no thread waits for another, so threads may run in any order.
+In: operations of a threaded kernel. Out: whether they neither synchronize threads nor wait, and use the indices of
+blocks and threads along an axis only to compute positions in the grid, ``block_index * block_size + thread_index``. A
+loop over adjacent threads then need not end at the end of a block. Invariant: no thread waits for another, so threads
+may run in any order.
 """
 
 from __future__ import annotations

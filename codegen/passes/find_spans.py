@@ -1,8 +1,8 @@
-"""Analysis of which elements of each operand one iteration of a kernel's outermost loop reads.
+"""Analysis of the elements that one iteration of a kernel's outermost loop reads from each operand.
 
-In: a logical kernel. Out: the operands of which iteration i reads only elements from i * n to (i + 1) * n - 1, and n
-for each of them. Invariant: an operand is listed only if this holds for all of its accesses, and if all of them are
-loads.
+In: a logical kernel. Out: n and m for each operand of which iteration i reads only the m elements from i * n on. This
+is valid for launches in which m is at most n. Invariant: an operand is listed only if this holds for all of its
+accesses, and if all of them are loads.
 """
 
 from __future__ import annotations
@@ -24,8 +24,8 @@ def find_spans(kernel: Kernel) -> dict[int, tuple[Length, Length]]:
     Returns
     -------
     dict
-        Maps the position of a read-only pointer parameter to (n, m). Iteration i reads only the m elements from i * n on.
-        This is valid for a launch in which m is at most n.
+        Maps the position of a read-only pointer parameter to (n, m). Iteration i reads only the m elements from i * n
+        on. This is valid for a launch in which m is at most n.
     """
     loops = [o for o in kernel.body.operations if o.opcode == "for" and o.attributes["role"] == "parallel"]
     if len(loops) != 1 or loops[0].attributes.get("step", 1) != 1:

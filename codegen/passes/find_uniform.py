@@ -156,7 +156,7 @@ class _Walk:
         return gone
 
     def after_exit(self, gone: dict[str, Operation], apart: Causes, late: bool) -> tuple[Causes, bool]:
-        """Return the causes of divergence after threads have left scopes, and whether any has left the kernel."""
+        """Return the causes of divergence after threads have left scopes, and whether any may have left the kernel."""
         elsewhere = tuple(o for label, o in gone.items() if label != self.found.exit and o not in apart)
         return (*apart, *elsewhere), late or self.found.exit in gone
 

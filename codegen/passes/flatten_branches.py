@@ -15,7 +15,7 @@ from weft.codegen.kernel_ir.builder import KernelBuilder
 from weft.codegen.kernel_ir.operation import STRUCTURAL, Block, Function, Operation, Value
 
 BOOL = np.dtype(bool)
-# Where a path is taken: everywhere, nowhere, or where a value is true.
+# The lanes that take a path: all lanes, no lane, or those in which a value is true.
 Mask = bool | Value
 
 

@@ -1,4 +1,4 @@
-"""Replacement of each variable that has a single store by the stored value.
+"""Replacement of variables by the stored values, if a variable's only store precedes all its loads.
 
 In: a threaded kernel, with a user's variables as `local` memory of one element. Out: the kernel with fewer variables.
 If a variable has one store and all loads follow it, loads become the stored value. Later passes then see values that

@@ -15,7 +15,7 @@ from weft.codegen.kernel_ir.builder import KernelBuilder
 from weft.codegen.kernel_ir.operation import STRUCTURAL, Block, Kernel, Operation, Pointer, Type, Value, program_order
 from weft.codegen.ops.op_table import find_op
 
-# Maximum number of bytes of the kept values of a row: they and the row from which they are computed fit in a core's caches.
+# Maximum number of bytes of a row's kept values: they fit in a core's caches, with the row that they are computed from.
 ROOM = 64 << 10
 LINE = 64  # alignment in bytes of kept rows
 WORTH = 16  # minimum number of instructions whose recomputation costs more than a store and loads
@@ -39,7 +39,7 @@ class _Row:
 
 
 def describe_rows(kernel: Kernel, sizes: Mapping[str, int]) -> Kernel:
-    """Set the ``kept`` attribute of a kernel in which several loops over the same short row compute the same values."""
+    """Return the kernel, with the ``kept`` attribute if several loops over a short row compute the same values."""
     room: dict[str, int] = {}
     for row in _rows(kernel):
         points = ROOM // sum(value.dtype.itemsize for value in row.kept)
@@ -141,7 +141,7 @@ def _used_beside(body: Block, known: set[Value]) -> list[Value]:
 
 
 def _cost(value: Value, made: Mapping[Value, Operation]) -> int:
-    """Return the number of instructions needed to compute a value in a loop's body."""
+    """Return the approximate number of instructions that compute a value in a loop's body."""
     total, seen, stack = 0, {value}, [value]
     while stack:
         o = made.get(stack.pop())

@@ -151,7 +151,7 @@ class LinearIndex:
         return x * y if o.opcode == "multiply" else x + y
 
     def is_position(self, value: Value) -> bool:
-        """Return whether a value is computed only from indices and sizes of the grid, and therefore does not overflow."""
+        """Return whether a value is computed only from indices and sizes of the grid, and therefore cannot overflow."""
         return value in self._positions
 
     def _is_position(self, value: Value, maker: Operation) -> bool:

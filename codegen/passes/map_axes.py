@@ -1,22 +1,23 @@
 """Mapping of the loops of a logical kernel to the threads of a GPU.
 
-In: a logical kernel with the attributes of `describe_shapes`. Out: a threaded kernel with the same effect, and its launch
-data as attributes:
+In: a logical kernel with the attributes of `describe_shapes`. Out: a threaded kernel with the same effect, and its
+launch data as attributes:
 
 scheme     "elements", "planes", "tiles", "rows", "split", "scans", "lookback", "columns", "rows_and_columns",
            "scatter", "temporal_blocking" or "items"
 block      Threads per block.
 per_block, most_blocks
            The useful number of blocks is min(ceil(points of the launch domain / per_block), most_blocks). Any other
-           number gives the same result, since blocks continue at the stride of the grid. With most_blocks 0, each
+           number gives the same result, since blocks continue at the stride of the grid. If most_blocks is 0, each
            block processes only its own items, so all blocks must run.
 row_limits A `RowLimits` if each launch chooses how many threads share a row, otherwise empty.
 column_lanes
            0, or the number of columns per thread if each launch chooses how many threads process adjacent columns.
 
 The threaded kernel uses one axis (0) of blocks and threads. Control flow around barriers is uniform in the block, and
-control flow around shuffles is uniform in the warp. The conditions of this control flow depend only on shapes. The tree
-of a reduction depends only on the shape.
+control flow around shuffles is uniform in the warp. The conditions of this control flow depend only on
+shapes and thread indices, except that the last block of a "split" kernel runs more code. The tree of a reduction
+depends only on the shape.
 
 The schedules are listed in `codegen/schedules/table.py`.
 """

@@ -1,7 +1,7 @@
 """Computation of sums of bools in 32 bits instead of 64, so that a CPU vector holds twice as many elements.
 
-In: a logical kernel. Out: the kernel, in which reduction loops add casts of bools as int32 numbers. Invariant: a loop
-whose index is an int32 adds fewer than 2**31 ones, so that no sum overflows.
+In: a logical kernel. Out: the kernel, in which reduction loops add bools as int32 numbers. Invariant: a loop whose
+index is an int32 adds fewer than 2**31 ones, so that no sum overflows.
 """
 
 from __future__ import annotations

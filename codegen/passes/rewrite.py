@@ -1,7 +1,7 @@
 """Base classes of passes: `Rewriter` replaces operations of a kernel, `Copier` copies operations.
 
-In: a kernel, and a function that gets each operation with its operands already replaced. Out: a new kernel. The old
-kernel is unchanged. Operations for which the function returns None are copied.
+In: a kernel, and a function that gets each operation without regions, with its operands already replaced. Out: a new
+kernel. The old kernel is unchanged. Operations for which the function returns None are copied.
 """
 
 from __future__ import annotations
@@ -107,7 +107,7 @@ class Rewriter:
         self.builder.block.operations.append(copied)
 
     def renew(self, values: tuple[Value, ...]) -> tuple[Value, ...]:
-        """Return new values that replace `values`, with the types that `retype` returns."""
+        """Return the values that replace `values`, with the types that `retype` returns."""
         if self.retype is _as_it_is:
             self.map.update(zip(values, values, strict=True))
             return values

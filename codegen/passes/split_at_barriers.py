@@ -144,7 +144,8 @@ class BarrierSplit:
 def split_at_barriers(kernel: Kernel) -> BarrierSplit | None:
     """Split a kernel at its synchronization points, or return None if that is impossible.
 
-    It is impossible if, for example, threads may diverge at one of them, or a warp operation excludes some lanes.
+    It is impossible, for example, if threads may diverge at a block-wide barrier, or if the mask of a warp operation is
+    not known to contain all lanes.
     """
     uniform = of_block = find_uniform(kernel)
     if kernel.attributes.get("in_step") == "grid":
@@ -177,7 +178,7 @@ def _with_shared_variables(kernel: Kernel, made: BarrierSplit, loops: list[Opera
 
 
 def is_pure(operation: Operation) -> bool:
-    """Return whether an operation has no side effects, and depends only on its operands and its thread's indices."""
+    """Return whether an operation has no side effects, and depends only on its operands, its thread and the launch."""
     return operation.opcode in _PURE or operation.opcode not in STRUCTURAL
 
 

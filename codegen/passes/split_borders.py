@@ -1,11 +1,11 @@
 """Splitting of loops over concatenated or shifted arrays into ranges that need no index tests.
 
-In: a logical kernel with lanes, for a CPU, with choices (`if`) by the position of a parallel loop's index, which have
-the ``likely`` attribute. Out: a loop with inner loops tests once per index whether all choices have their likely
-results. An innermost loop whose choices depend on one comparison becomes two loops without choices. With several
-comparisons, it becomes three: the indices before the likely range, the range without choices, and the indices after it.
-If a kernel has only one loop, the loop runs in blocks, and the choices are tested once per block. Invariant: each index
-is visited once, in order, and an omitted choice has the result that its branch had.
+In: a logical kernel with lanes, for a CPU. Its choices are the `if` operations on a parallel loop's index that have the
+``likely`` attribute. Out: a loop with inner loops tests once per index whether all choices have their likely results.
+An innermost loop whose choices depend on one comparison becomes two loops without choices. With several comparisons, it
+becomes three: the indices before the likely range, the range without choices, and the indices after it. If a kernel has
+only one loop, the loop runs in blocks, and the choices are tested once per block. Invariant: each index is visited
+once, in order, and an omitted choice has the result that its branch had.
 """
 
 from __future__ import annotations

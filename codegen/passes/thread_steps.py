@@ -2,10 +2,10 @@
 
 The strides decide whether LLVM is told that the iterations of a loop over threads are independent.
 
-In: a threaded kernel and its uniform values. Out: whether the accesses of a run are contiguous, or have strides unknown
-at compile time, and the axis along which most accesses are contiguous. LLVM regroups accesses with a constant stride of
-two or more elements. If the threads were declared independent, LLVM would then ignore the order in which each thread
-needs its accesses.
+In: a threaded kernel and its uniform values. Out: whether the accesses of a run (code between barriers) are contiguous,
+or have strides unknown at compile time, and the axis along which most accesses are contiguous. LLVM regroups accesses
+with a constant stride of two or more elements. If the threads were declared independent, LLVM would then ignore the
+order in which each thread needs its accesses.
 """
 
 from __future__ import annotations

@@ -63,7 +63,7 @@ def _nests(block: Block, found: list[tuple[Block, Operation]]) -> list[tuple[Blo
 
 
 def _inner(outer: Operation) -> Operation | None:
-    """Return the vectorized loop at the end of a loop's body, or None if the body has other loops or stores."""
+    """Return the vectorized loop at the end of a loop's body, or None if the two loops cannot be tiled."""
     operations = outer.regions[0].operations
     plain = outer.attributes.get("step", 1) == 1 and not outer.attributes.get("lanes")
     if not plain or len(operations) < 2 or operations[-2].opcode != "for" or operations[-2].operands[2:]:

@@ -1,6 +1,6 @@
 """Instrumentation of fused kernels: a `trace` before every access to global or shared memory and every synchronization.
 
-In: a kernel after `map_axes`, with nothing left to expand. Out: the kernel with the attributes ``trace`` (number of
+In: a kernel after `map_axes`, with all ops expanded. Out: the kernel with the attributes ``trace`` (number of
 words of an event) and ``traced`` (a `TraceSite` for each site, as a plain tuple). Invariant: the first of several
 accesses that a GPU executes as one has the alignment of the whole access.
 """

@@ -23,7 +23,7 @@ SHORT, SHORT_ON_GPU = 8, 4
 
 
 def describe_short_loops(kernel: Kernel, sizes: Mapping[str, int], on_gpu: bool) -> Kernel:
-    """Mark a kernel with the ``short`` attribute if it has inner loops over few elements."""
+    """Return the kernel with the ``short`` attribute, or the kernel itself if it has no loops to unroll."""
     short, roles = _limits(on_gpu)
     parameters = {p.value for p in kernel.parameters if p.value.name in sizes}
     # (examine only sizes that matter, so that plans for many sizes share a kernel)

@@ -2,8 +2,8 @@
 
 In: a threaded kernel in which an index that may be negative is ``where(i < 0, i + n, i)``, with the `index` attribute:
 the dtype of the user's index, which was cast to the index dtype. Out: the kernel with `i` in its place if a branch or a
-loop implies that it is not negative, as in ``if i > 0: x[i - 1]`` or ``for i in range(1, n): x[i - 1]``. LLVM can
-then access memory by vectors instead of by gathers. Invariant: an index outside its axis may denote any element.
+loop implies that it is not negative, as in ``if i > 0: x[i - 1]`` or ``for i in range(1, n): x[i - 1]``. LLVM can then
+access memory by vectors instead of by gathers. Assumption: an index outside its axis may denote any element.
 """
 
 from __future__ import annotations

@@ -37,6 +37,6 @@ class Decision:
 
 
 class AnySizesDecision(Decision):
-    """Schedule parameters that are valid for all array sizes with the same alignment."""
+    """Schedule parameters that depend on the array sizes at most through divisibility."""
 
     specialized: ClassVar[bool] = False

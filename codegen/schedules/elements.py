@@ -111,7 +111,7 @@ def fits(kernel: Kernel, nest: Nest, sizes: Mapping[str, int], exact: bool) -> E
 
 
 def _write_planes(kernel: Kernel, nest: Nest) -> Kernel:
-    """Lower a pointwise kernel with several loops to a threaded kernel that processes two-dimensional tiles.
+    """Lower a pointwise kernel without vector accesses to a threaded kernel that processes two-dimensional tiles.
 
     Columns are along the innermost loop.
 
@@ -185,9 +185,9 @@ def _columns(w: ThreadWriter, index: Value, column: Value, along: Value, length:
 
 
 def vector_lanes(kernel: Kernel, nest: Nest) -> tuple[int, tuple[str, ...]]:
-    """Return the number of consecutive elements per thread, and the pointers accessed by aligned vectors.
+    """Return the number of elements per vector, and the pointers accessed by aligned vectors.
 
-    The number is 1, with no pointers, if whole vectors would move less than half of the bytes: adjacent threads then access
+    The number is 1, with no pointers, if vector accesses are not worthwhile (see `pays`): adjacent threads then access
     adjacent elements. It is also 1 for nested loops, for branches, and if the vectors need too many registers.
     """
     if len(nest.levels) != 1 or has_regions(nest.item) or any(has_control_flow(o) for o in program_order(nest.item)):

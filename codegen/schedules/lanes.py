@@ -4,7 +4,7 @@ In: operations, and the elements to compute: `slots` of adjacent elements (lanes
 branches that select values. Out: the loads of all slots, with the computation of their indices, then the other
 operations, slot by slot, and then the stores. Invariant: equal operations on equal values occur once. A value that was
 loaded or stored is not loaded again unless another access may have written it. A slot's accesses through the pointers
-named `vectors` are adjacent in the code, and the first one states their alignment, so that LLVM merges them.
+named in `vectors` are adjacent in the code, and the first one states their alignment, so that LLVM merges them.
 """
 
 from __future__ import annotations
@@ -27,8 +27,9 @@ from weft.codegen.schedules.writer import ThreadWriter
 class Slot:
     """Adjacent elements of one thread, one per lane.
 
-    `valid` states for each lane whether its element exists (None: it does). An invalid lane has an index that can be read,
-    unless the slot is `beyond` the array. In such a slot, invalid lanes contain ones, which are safe divisors.
+    `valid` states for each lane whether its element exists (None: it does). The element at the index of an invalid lane
+    can be read, unless the slot is `beyond` the array. In such a slot, invalid lanes contain ones, which are safe
+    divisors.
     """
 
     indices: list[Value]
@@ -182,8 +183,8 @@ class LaneWriter:
     ) -> None:
         """Copy operations for all elements of a thread, with loads first and stores last.
 
-        A load stays after a store that may alias it. `steps` gives the growth of values with `index`, if some of them are
-        computed by other operations.
+        A load stays after a store that may alias it. `steps` gives the growth of values with `index`, if some of them
+        are computed by other operations.
         """
         operations = list(operations)
         self.steps = index_steps(operations, index) if steps is None else steps
@@ -267,7 +268,7 @@ class LaneWriter:
         return found
 
     def _is_safe(self, pointer: Value, slot: Slot, valid: Value | None) -> bool:
-        """Return whether an invalid lane may load from `pointer`: the memory exists and does not change."""
+        """Return whether a lane may load unconditionally: it is valid, or the memory exists and does not change."""
         return valid is None or (pointer in self.steady and not slot.beyond)
 
     def _guarded(

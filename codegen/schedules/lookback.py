@@ -59,7 +59,7 @@ _HALF = np.dtype(np.uint32)
 class Shared:
     """A scan kernel in which several blocks share a row, with the sizes for its launch.
 
-    `blocks` is the number of blocks of the launch, and `nbytes` is the size of the look-back descriptors.
+    `blocks` is the number of blocks of the launch, and `nbytes` is the size of the look-back descriptors in bytes.
     """
 
     kernel: Kernel
@@ -110,7 +110,7 @@ def _descriptors_of_row(tiles: int) -> int:
 class LookbackScan(Decision):
     """The parameters of the GPU schedule in which several blocks scan a row together.
 
-    They are only `vectors` and `multiples`.
+    Only the inherited parameters `vectors` and `multiples` are used.
     """
 
     keeps_alignment: ClassVar[bool] = True

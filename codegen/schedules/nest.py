@@ -16,7 +16,7 @@ from weft.codegen.passes.index_steps import index_steps
 
 @dataclass(frozen=True, slots=True)
 class Level:
-    """A parallel loop of a kernel, with the operations that precede it in the enclosing loop."""
+    """A parallel loop of a kernel, with the operations that precede it in the enclosing loop or kernel."""
 
     before: tuple[Operation, ...]
     loop: Operation

@@ -143,7 +143,7 @@ def _make_team(w: ThreadWriter, items: Value, loops: Sequence[Operation], column
 
 
 def _row_threads(w: ThreadWriter, items: Value, loops: Sequence[Operation]) -> Value:
-    """Return the number of threads that share a row: a few, a warp or a block."""
+    """Return the number of threads that share a row: one to eight, a warp or a block."""
     chain = reduction_chain(loops[0])
     if any(v not in w.map for loop in chain for v in loop.operands[:2]):
         # the length differs between items: these are the blocks of a long reduction
@@ -174,10 +174,10 @@ def _item(
 ) -> None:
     """Emit the operations of one iteration of the parallel loops.
 
-    All threads of the item compute the prologue and share its loops. Only the first thread computes and stores the
-    epilogue. A barrier separates each write of a thread from earlier and later reads of other threads. Threads
-    without an item also read. `reads` states whether the code before the item has read memory that the kernel may
-    write.
+    All threads of the item compute the prologue and share its loops. Only the first thread executes the epilogue and
+    stores outside of loops. A barrier separates each write of a thread from earlier and later reads of other threads.
+    Threads without an item also read. `reads` states whether the code before the item has read memory that the kernel
+    may write.
     """
     writes = False
     for part in (*([operation] for operation in prologue), *([list(epilogue)] if epilogue else [])):
@@ -223,7 +223,7 @@ def _distribute_loop(w: ThreadWriter, team: Team, loop: Operation) -> None:
 
 
 def _divide_threads(w: ThreadWriter, team: Team, extents: Sequence[Value]) -> tuple[list[Value], list[Value]]:
-    """Divide the threads of a block among nested loops.
+    """Divide the threads that share an iteration of the parallel loops among nested loops.
 
     Return the number of threads for each loop, and this thread's index among them.
 

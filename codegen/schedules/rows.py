@@ -55,8 +55,8 @@ FEW_WARPS = 8
 class RowNest:
     """Successive loops over one row, in the body of the parallel loops.
 
-    `prologue` consists of the operations up to the last of these loops, which all threads execute. `epilogue` consists of
-    the operations after it, which one thread executes.
+    `prologue` consists of the operations up to the last of these loops, which all threads execute. `epilogue` consists
+    of the operations after it, which one thread executes.
     """
 
     prologue: list[Operation]

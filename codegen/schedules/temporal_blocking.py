@@ -33,7 +33,7 @@ class TemporalBlocking(Decision):
 
 
 def fits(kernel: Kernel, nest: Nest, sizes: Mapping[str, int], exact: bool) -> TemporalBlocking | None:
-    """Return the schedule parameters in the kernel's attributes, or None if the kernel has none."""
+    """Return the schedule parameters in the kernel's attributes, or None for other kernels."""
     given = kernel.attributes.get("schedule")
     return given if isinstance(given, TemporalBlocking) else None
 
