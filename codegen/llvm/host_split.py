@@ -124,9 +124,9 @@ class SplitEmitter(BarrierEmitter):
     def merges_blocks(self, run: Run) -> bool:
         """Return whether one loop over threads executes the code between two barriers for several blocks at once.
 
-        Only user-written kernels are merged. If blocks do not run in step, `run` must be the only run, and its threads
-        must not need arrays with one element per thread. Blocks that access memory with long strides are not merged,
-        since a single block reuses cache lines as a tile does (``out[x, y] = a[y, x]``).
+        Only blocks of user-written kernels are merged. If blocks do not run in step, `run` must be the only run, and
+        its threads must not need arrays with one element per thread. Blocks that access memory with long strides are
+        not merged, since a single block reuses cache lines as a tile does (``out[x, y] = a[y, x]``).
         """
         kernel, split = self.kernel, self.split
         user = bool(kernel.attributes.get("explicit")) and self.dialect.target.schedule is None

@@ -1,7 +1,7 @@
 """Emission of the synchronization points of kernels that run as loops over threads.
 
-Except at plain barriers, each thread contributes a value. A common computation follows, and each thread receives a
-result.
+Except at plain barriers, each thread contributes a value, and receives a result that is computed from the values of
+one or several threads.
 
 In: synchronization points that all threads of a block reach, or all threads of a branch. Out: code at the end of a
 run, between runs, and at the start of the next run. Invariant: each synchronization point has its own arrays.
@@ -269,7 +269,7 @@ class BarrierEmitter(ArrayEmitter):
         return vote_result(self, operation.attributes["kind"], ballot, lambda: self.load_of_warp(members, "i32", 4))
 
     def load_shuffle(self, operation: Operation) -> str:
-        """Emit a load of another lane's value. If no such lane participates, emit a load of the thread's own value."""
+        """Emit a load of another lane's value, or of the thread's own value if no such lane participates."""
         if operation.opcode == "shuffle_xor":
             value, other = operation.operands[0], str(operation.attributes["mask"])
         else:

@@ -20,7 +20,7 @@ _FLOATS = ("e->e", "f->f", "d->d")
 
 
 def _on_bits(function: Callable[[int, int], int], x: np.ndarray) -> Any:
-    """Apply ``function(bits, width)`` to each element of an integer array."""
+    """Apply ``function(bits, width)`` to the bits of each element of an integer array."""
     x = np.asarray(x)
     width = 8 * x.itemsize
     unsigned = np.dtype(f"u{x.itemsize}")

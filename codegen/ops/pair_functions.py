@@ -253,7 +253,7 @@ def sqrt(z: Parts) -> Parts:
 def power(base: Parts, exponent: Parts) -> Parts:
     """Compute a power as NumPy does.
 
-    Integer exponents between -100 and 100 use products, and all others exp(exponent * log(base)). If a part of an
+    Integer exponents of magnitude less than 100 use products, and all others exp(exponent * log(base)). If a part of an
     operand is infinite or NaN, the exponential may be NaN, whereas the C library that NumPy calls returns infinity or
     0.
     """

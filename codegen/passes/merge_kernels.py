@@ -2,7 +2,7 @@
 
 In: two logical kernels, of which the second reads the results of the first. Out: one kernel with the operations of
 both and the ``merged`` attribute. The last GPU block to finish the first part runs the second part
-(`split_reductions.py`). The ``counter`` parameter is its completion counter: a 32-bit zero that blocks increment, and
+(`split_reductions.py`). The ``counter`` parameter is the completion counter: a 32-bit zero that blocks increment, and
 that the last block resets to zero.
 """
 

@@ -29,7 +29,7 @@ def reduction_identities(combine: Sequence[str], types: Sequence[Any]) -> list[A
     infinite part becomes NaN, and zeros may change their signs.)
 
     The identity of float sums is -0.0, since 0.0 would turn a sum of -0.0 into 0.0. argmin and argmax each have two
-    accumulators: the identity of the value, and the highest index.
+    identities: that of the value, and the highest index.
     """
     found: list[Any] = []
     for name in combine:

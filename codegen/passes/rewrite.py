@@ -36,7 +36,7 @@ def changes(kernel: Kernel, retype: Retype) -> bool:
 
 
 class Rewriter:
-    """The state of a rewriting pass over one kernel."""
+    """Base class of passes that rebuild a kernel with some operations replaced."""
 
     def __init__(self, kernel: Kernel, rule: Rule = _copied, retype: Retype = _as_it_is) -> None:
         self.old = kernel

@@ -410,8 +410,8 @@ class _Sharer(Rewriter):
     ) -> None:
         """Emit several iterations in which every thread has work.
 
-        If an iteration computes the index of an atomic from floats, emit a single iteration with a barrier before the
-        atomic. The loop over threads before the barrier then contains no atomics, so that LLVM vectorizes the loop.
+        With `cut`, emit a single iteration, with a barrier before the operation `cut`. The loop over threads before the
+        barrier then contains no atomics, so that LLVM vectorizes the loop.
         """
         b = self.builder
         count, stop, step = self.state(loop, repeat, counter)

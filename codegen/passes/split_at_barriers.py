@@ -48,8 +48,8 @@ class Run:
     def needed(self) -> Iterator[Value]:
         """Yield the values that the code between two synchronization points uses.
 
-        At its start, a run reads the contributions of the threads from arrays. The run uses no operands of the
-        synchronization point, except the lane of a shuffle.
+        At its start, a run reads the contributions of the threads from arrays. Of the operands of the preceding
+        synchronization point, the run therefore uses only the lane of a shuffle.
         """
         for o in self.receives:
             yield from o.operands[2:]

@@ -1,9 +1,10 @@
 """Removal of the code for negative indices, where a guard proves that an index is not negative.
 
 In: a threaded kernel in which an index that may be negative is ``where(i < 0, i + n, i)``, with the `index` attribute:
-the dtype of the user's index, which was cast to the index dtype. Out: the kernel with `i` in its place if a branch or a
-loop implies that it is not negative, as in ``if i > 0: x[i - 1]`` or ``for i in range(1, n): x[i - 1]``. LLVM can then
-access memory by vectors instead of by gathers. Assumption: an index outside its axis may denote any element.
+the dtype of the user's index, which was cast to the index dtype. Out: the kernel with `i` in place of this expression
+if a branch or a loop implies that `i` is not negative, as in ``if i > 0: x[i - 1]`` or
+``for i in range(1, n): x[i - 1]``. LLVM can then access memory by vectors instead of by gathers. Assumption: an index
+outside its axis may denote any element.
 """
 
 from __future__ import annotations

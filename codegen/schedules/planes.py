@@ -3,7 +3,7 @@
 In: a logical kernel without loops in its items, and a `RowPlanes`. Out: the threaded kernel. Adjacent threads process
 adjacent elements along the innermost loop, or adjacent vectors if these are aligned. In kernels with two loops, a
 thread computes several rows, so that data shared by adjacent rows is read once. A block computes the position of its
-tile by one division. With two loops, a thread computes its elements without divisions.
+tile by one division. In kernels with two loops, no other index is divided.
 
 The last tiles are shifted back to end at the last row and column. All reads of a thread are therefore valid and at
 constant distances. An element that two tiles contain is stored twice only if both compute the same value. For arbitrary

@@ -94,7 +94,7 @@ def split_item(nest: Nest) -> tuple[list[Operation], list[Operation]] | None:
 
 
 class SharedItems(AnySizesDecision):
-    """The parameters of the GPU schedule in which the threads of a block share each reduction."""
+    """An empty set of parameters, since the schedule of shared reductions has none."""
 
 
 def fits(kernel: Kernel, nest: Nest, sizes: Mapping[str, int], exact: bool) -> SharedItems | None:

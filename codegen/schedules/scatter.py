@@ -1,6 +1,6 @@
 """The GPU schedule of scatters that update few integer elements, such as histograms.
 
-Each block accumulates in shared memory, and updates the result at its end.
+Each block accumulates in shared memory, and updates the result with its accumulators at the end.
 
 In: a logical kernel of one loop whose item ends in an atomic of integers, and a `PrivateScatter`. Out: the threaded
 kernel. Invariant: the result does not depend on the order of the threads.

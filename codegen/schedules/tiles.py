@@ -1,8 +1,8 @@
 """The GPU schedule of pointwise kernels with transposed operands, which are read through shared memory.
 
 In: a logical kernel whose last two loops are contiguous in different operands, and a `TransposedTiles`. Out: the
-threaded kernel. The threads of a block load a square of each transposed operand along that operand's memory into
-shared memory, synchronize, and continue along the other operands' memory. Accesses to shared memory have no bank
+threaded kernel. The threads of a block load a square of each transposed operand along that operand's memory into shared
+memory, synchronize, and then compute along the other operands' memory. Accesses to shared memory have no bank
 conflicts: a row of the square is one element longer, and a warp covers eight vectors in each of four rows.
 """
 
