@@ -37,7 +37,7 @@ def _ffs(b: KernelBuilder, x: Value) -> Value:
 def _of_pi(quarter: int, b: KernelBuilder, x: Value) -> Value:
     """Expand ``sin(pi * (x + quarter / 2))`` into simpler operations, with exact argument reduction."""
     operand, half, quad = x, b.constant(0.5, x.type), b.constant(4, x.type)
-    whole = b.op("rint", b.op("multiply", x, half))  # turns
+    whole = b.op("rint", b.op("multiply", x, half))  # number of whole turns
     x = b.op("subtract", x, b.op("add", whole, whole))
     halves = b.op("rint", b.op("add", x, x))
     angle = b.op("multiply", b.op("subtract", x, b.op("multiply", halves, half)), b.constant(math.pi, x.type))

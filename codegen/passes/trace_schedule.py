@@ -103,7 +103,7 @@ class _Tracer(Rewriter):
             operation.operands[2:] if operation.opcode == "store" and dtype.kind in "biuf" and not volatile else ()
         )
         address = builder.emit("offset", (pointer, index), (pointer.type,))[0]
-        # a volatile access communicates with other threads, and takes effect at once or not at all
+        # a volatile access communicates with other threads, and is indivisible
         kind = "atomic" if volatile else _ACCESSES[operation.opcode]
         site = TraceSite(
             kind,
