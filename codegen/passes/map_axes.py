@@ -15,9 +15,9 @@ column_lanes
            0, or the number of columns per thread if each launch chooses how many threads process adjacent columns.
 
 The threaded kernel uses one axis (0) of blocks and threads. Control flow around barriers is uniform in the block, and
-control flow around shuffles is uniform in the warp. The conditions of this control flow depend only on
-shapes and thread indices, except that the last block of a "split" kernel runs more code. The tree of a reduction
-depends only on the shape.
+control flow around shuffles is uniform in the warp. The conditions of this control flow depend only on shapes and
+thread indices, except that the last block of a "split" kernel runs more code. The tree of a reduction depends only on
+the shape.
 
 The schedules are listed in `codegen/schedules/table.py`.
 """

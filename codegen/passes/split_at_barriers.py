@@ -21,7 +21,7 @@ from weft.codegen.passes.thread_steps import innermost_axis
 # Synchronization points at which runs can be split. Warp operations qualify only if their mask names all lanes.
 _BLOCK = frozenset({"barrier", "barrier_vote"})
 WARP = frozenset({"warp_barrier", "shuffle", "shuffle_xor", "vote", "warp_reduce"})
-# Operations other than ops that have no side effects (`is_pure`).
+# Operations without side effects that are not in the op table (see `is_pure`).
 _PURE = frozenset(
     {"constant", "cast", "offset", "reinterpret", "shared", "dynamic_shared", "table", "block_index", "block_size"}
     | {"grid_size", "thread_index", "lane_index"}

@@ -174,10 +174,10 @@ def _item(
 ) -> None:
     """Emit the operations of one iteration of the parallel loops.
 
-    All threads of the item compute the prologue and share its loops. Only the first thread executes the epilogue and
-    stores outside of loops. A barrier separates each write of a thread from earlier and later reads of other threads.
-    Threads without an item also read. `reads` states whether the code before the item has read memory that the kernel
-    may write.
+    All threads of the item compute the prologue and share its loops. Only the first thread executes the epilogue, and
+    the stores outside of loops. A barrier separates each write of a thread from earlier and later reads of other
+    threads. Threads without an item also read. `reads` states whether the code before the item has read memory that the
+    kernel may write.
     """
     writes = False
     for part in (*([operation] for operation in prologue), *([list(epilogue)] if epilogue else [])):
