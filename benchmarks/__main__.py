@@ -1,6 +1,6 @@
 """Command ``python -m benchmarks [--device cpu|cuda] [--suite NAME ...] [--peers] [--out FOLDER]``.
 
-The command measures, prints results, and writes JSON, Markdown and pictures.
+The command runs benchmark suites, prints the results, and writes them as JSON, Markdown tables and pictures.
 
 The suites `calls`, `classical`, `draws`, `elements`, `first`, `gallery`, `npbench`, `packages`, `small` and `sweep` run
 only if they are named by ``--suite``. ``--suite npbench --data FOLDER [--preset S|M|L] [--programs a,b]`` measures the

@@ -73,7 +73,7 @@ def matmul(a, b, out):  # type: ignore[no-untyped-def]
 
 
 def expected_n_body(x: np.ndarray, y: np.ndarray, z: np.ndarray) -> np.ndarray:
-    """Return the potential of the first bodies, computed in float64 with NumPy."""
+    """Return the potential at the first `CHECKED` bodies, computed in float64 with NumPy."""
     p = np.stack([x, y, z]).astype(np.float64)
     return (1 / np.sqrt(((p[:, None, :] - p[:, :CHECKED, None]) ** 2).sum(0) + SOFT)).sum(1)  # type: ignore[no-any-return]
 

@@ -67,7 +67,7 @@ class Result:
 
     @property
     def best(self) -> str | None:
-        """The name of the peer with the smallest median time, or None if there is no peer.
+        """The name of the peer with the smallest median time, or None if weft or all peers have no times.
 
         Kernels written by hand for one program are not peers.
         """
@@ -156,7 +156,7 @@ def run_program(
     seconds: float = math.inf,
     check: bool = True,
 ) -> Result:
-    """Check a program on weft and all peers, then time them alternately for at most `seconds`."""
+    """Check a program on weft and all peers, and then time them alternately, in about `seconds` at most."""
     result = Result(program.name, streams=program.streams)
     end = time.monotonic() + seconds
     expected = program.expected(inputs) if check else None
@@ -200,6 +200,8 @@ def run_program(
 
 def warm_up(call: Call, *others: str) -> None:
     """Call weft until two successive calls make and read no plans and compile nothing, or until a time limit.
+
+    There are at least `WARM_CALLS` calls, which take at least `WARM_LEAST` seconds together.
 
     `others` are further names in `weft.statistics` of counters that must not increase.
     """

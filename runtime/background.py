@@ -73,7 +73,7 @@ class Request:
 
 
 class _Second:
-    """The second process, with the requests that this process has sent to it."""
+    """The second process, with the request that it is working on and the queues of requests that wait for it."""
 
     process: WorkerProcess | None = None
     ready = False  # whether the process has started and not announced its end
@@ -162,7 +162,7 @@ def _start() -> bool:
 def exchange() -> None:
     """Receive answers from the second process, and send it the next request if it is ready.
 
-    If requests are waiting, start a process that is due, and replace one that has ended.
+    If requests are waiting, start the second process as soon as `_is_late` allows it, and replace it if it has ended.
     """
     if _Second.process is None and not any(_Second.queues):
         return

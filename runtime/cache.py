@@ -104,7 +104,7 @@ class DiskCache:
         return self.usable and os.path.exists(self._path(key))
 
     def find(self, digest: str) -> ObjectCode | None:
-        """Return the object code for the key with a hexadecimal SHA-256 digest, or None if there is no valid entry."""
+        """Return the object code for the key with the SHA-256 digest `digest`, or None if there is no valid entry."""
         if not self.usable:
             return None
         path = self._file(digest)
@@ -160,7 +160,7 @@ class DiskCache:
     def put(self, key: bytes, code: ObjectCode) -> None:
         """Store object code in the cache under a key.
 
-        No error is raised if another process has stored the entry in the meantime, since the bytes are the same.
+        An entry that another process may have stored in the meantime is replaced. A failed write issues a warning.
         """
         if not self.usable:
             return
@@ -221,7 +221,7 @@ class DiskCache:
         self._remove_temporaries(time.time() - ABANDONED)
 
     def _remove_temporaries(self, before: float) -> None:
-        """Remove temporary files of unfinished writes that are older than the time `before`."""
+        """Remove the temporary files of unfinished writes that were last modified before the time `before`."""
         for modified, _, path in self._files("new-", ""):
             if modified < before:
                 self._remove(path)
@@ -253,7 +253,8 @@ def _versions() -> str:
 def _version(name: str) -> str:
     """Return the version of a package, or "missing" if the package is not installed.
 
-    The version is read from the name of the ``.dist-info`` folder if possible. Loading importlib.metadata takes 20 ms.
+    For an installed package without metadata, return "from its source tree". The version is read from the name of the
+    ``.dist-info`` folder if possible. Loading importlib.metadata takes 20 ms.
     """
     spec = PathFinder.find_spec(name) or find_spec(name)  # (a package on the path needs none of the other finders)
     if spec is None or spec.origin is None:

@@ -158,10 +158,7 @@ class Device(Services):
 
     @abstractmethod
     def allocate_into(self, table: list[Any], requests: BufferRequests) -> None:
-        """Allocate the buffers of `requests`, and store them in `table`.
-
-        Before the call, an entry contains None, or a buffer to reuse.
-        """
+        """Allocate the buffers of `requests`, and store them in `table`."""
 
     @abstractmethod
     def completion_counter(self) -> Buffer:
@@ -199,7 +196,7 @@ class Device(Services):
 
     @abstractmethod
     def load(self, code: ObjectCode) -> Any:
-        """Load object code, after checking that all of its symbols exist. Return the kernel as `launch` expects it."""
+        """Load object code, and return the kernel as `launch` expects it. Raises an error if a symbol is undefined."""
 
     @abstractmethod
     def launch(self, function: Any, parallel: tuple[int, ...], work: int, arguments: array[int]) -> None:

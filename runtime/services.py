@@ -34,7 +34,7 @@ class Stream(Protocol):
         """Make later work in this stream wait for `event`."""
 
     def add_callback(self, function: Callable[[], object]) -> None:
-        """Call `function` in an unspecified thread after the work submitted so far has ended."""
+        """Call `function` in an unspecified thread after the work submitted to the stream so far has ended."""
 
 
 class Event(Protocol):
@@ -73,7 +73,7 @@ class _Exposed:
 def array_over(
     owner: object, address: int, dtype: np.dtype, shape: tuple[int, ...], strides: tuple[int, ...] | None = None
 ) -> np.ndarray:
-    """Return an array over the memory at an address. The array keeps `owner` alive, which keeps the memory."""
+    """Return an array over the memory at an address. The array keeps `owner`, and thereby the memory, alive."""
     data = {"data": (address, False), "shape": shape, "strides": strides, "typestr": dtype.str, "version": 3}
     found = np.asarray(_Exposed(owner, data))
     # the interface describes neither bfloat16 nor records
@@ -231,7 +231,7 @@ class Services(ABC):
 
     @abstractmethod
     def best_block(self, function: Any, shared_bytes: int = 0, limit: int = 0) -> tuple[int, int]:
-        """Return the grid and the block size that give a kernel its maximum occupancy.
+        """Return the grid size and the block size that give a kernel its maximum occupancy.
 
         `limit` is the maximum number of threads per block (0: none).
         """

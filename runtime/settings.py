@@ -264,8 +264,7 @@ _SAME_ORDER = 1 << 14
 # Size limits of immediate execution, as words that native code reads at every call: the current limit, and (from index
 # `FIXED`) two copies of the fixed limit. The current limit is the `immediate` setting, or a larger number while
 # programs are compiled (see `raise_immediate`). The fixed limit applies to functions whose results depend on the order
-# of a sum. Limits for single functions are multiples of
-# these.
+# of a sum. Limits for single functions are multiples of these limits.
 FIXED = 1
 IMMEDIATE = array("q", [0] * 3)
 # Factor of a raised limit. Up to this size, NumPy executes an operation in less time than an interpreted program.

@@ -27,7 +27,7 @@ from weft.runtime.settings import usable_cores
 if TYPE_CHECKING:
     from weft.runtime.services import Event, Stream
 
-# Programs check features by compute capability: the CPU supports the features of this one.
+# Programs check features by compute capability: the CPU supports the features of this compute capability.
 CAPABILITY = (9, 0)
 MAX_THREADS = 1024
 MAX_SHARED = 227 << 10

@@ -31,7 +31,10 @@ _START = "import os, sys; os.closerange(3, 65536); sys.path[:0] = [{root!r}]; sy
 
 
 def can_start() -> bool:
-    """Return whether this process may start a second Python process: a worker of `multiprocessing` may not."""
+    """Return whether this process can start a second Python process.
+
+    A frozen program and a worker of `multiprocessing` cannot.
+    """
     processes = sys.modules.get("multiprocessing.process")
     worker = processes is not None and processes.parent_process() is not None
     return bool(sys.executable) and not getattr(sys, "frozen", False) and os.path.exists(SHELL) and not worker

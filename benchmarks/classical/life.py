@@ -1,4 +1,4 @@
-"""Conway's Game of Life on a torus, with a count of the live cells."""
+"""Conway's Game of Life on a torus, with the number of live cells and the age of each cell."""
 
 import numpy as np
 

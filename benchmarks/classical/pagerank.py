@@ -1,4 +1,4 @@
-"""PageRank of a random web graph by power iteration. Some pages have no links."""
+"""PageRank of a random web graph by power iteration. Some pages have no outgoing links."""
 
 import numpy as np
 

@@ -72,7 +72,7 @@ class ThreadWriter(Copier):
         return found
 
     def value(self, x: Value | int) -> Value:
-        """Convert an index or an int to a value of the kernel."""
+        """Return `x` if it is a value of the kernel. For an int, return a constant index."""
         return self.number(x) if isinstance(x, int) else x
 
     def compute(self, name: str, x: Value | int, y: Value | int) -> Value:
@@ -209,7 +209,7 @@ class ThreadWriter(Copier):
 
     @contextmanager
     def tiles(self, count: Value) -> Iterator[Value]:
-        """Emit a grid-stride loop over `count` tiles, and yield the number of the tile."""
+        """Emit a grid-stride loop over `count` tiles, and yield the number of the current tile."""
         mine = self.parts(self.compute("subtract", count, self.block), self.grid)
         with self.loop(mine) as iteration:
             yield self.compute("add", self.block, self.compute("multiply", iteration, self.grid))
@@ -242,7 +242,10 @@ class ThreadWriter(Copier):
             self.copy(level.before)
 
     def operation(self, operation: Operation) -> None:
-        """Copy an operation and its regions, with serial loops and scans. Constants are at the start of the kernel."""
+        """Copy an operation and its regions.
+
+        Constants are emitted at the start of the kernel. Loops become serial, except scans.
+        """
         match operation.opcode:
             case "constant":
                 self.map[operation.results[0]] = self.number(operation.attributes["value"], operation.results[0].type)

@@ -2,7 +2,7 @@
 
 In: the words of a record, a table of buffers, and the thread pool. Out: the completed kernels, which run one after the
 other. Invariant: all operations that can raise an exception come before the first kernel. Records are only read, so
-several threads can use the same record. The GIL is released if the kernels take longer than acquiring it again.
+several threads can use the same record. While the kernels run, the GIL is released if the record requests it.
 """
 
 from __future__ import annotations

@@ -183,7 +183,7 @@ def _from_system(size: int) -> HostBlock:
 
 
 def keep_freed_memory() -> None:
-    """Make the C library keep the memory of freed arrays of less than 32 MB for reuse.
+    """Make the C library keep the memory of freed arrays of up to 31 MiB for reuse.
 
     glibc does so once a program has freed a block of that size. Until then, NumPy results of a few hundred kilobytes
     may be mapped anew at each call, which takes ten times as long as the computation.

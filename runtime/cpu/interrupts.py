@@ -78,5 +78,5 @@ def raise_again(words: array[int]) -> None:
 
 
 def text() -> str:
-    """Return the LLVM text of the native functions."""
+    """Return the LLVM text of the functions `GUARD`, `ASKED` and `TICK`."""
     return read_llvm(__file__, "interrupts", {**vars(fault_words), **globals()})

@@ -169,7 +169,7 @@ _requested: set[int] = set()
 
 
 def _improve_later(code: ObjectCode, text: str, processor: Processor | None = None) -> bool:
-    """Request optimized code from the second process once, and return whether the request was accepted."""
+    """Request optimized code from the second process, and return whether this or an earlier request was accepted."""
     if hash((text, processor)) in _requested:
         return True
     used = bool(code.code and not code.symbols)
@@ -182,7 +182,7 @@ def _improve_later(code: ObjectCode, text: str, processor: Processor | None = No
 
 
 def compile_optimized(entry: str, text: str, symbols: tuple[str, ...], processor: Processor | None) -> None:
-    """Compile an LLVM text with optimization, in the second process, and store the code on disk."""
+    """Compile an LLVM text with optimization, and store the code in the disk cache. Runs in the second process."""
     cache, key = disk_cache(), _keys_of(text, processor)[0]
     if cache is not None and cache.get(key) is None:
         cache.put(key, ObjectCode("object", entry, _compile(text, True, processor), "host", (), symbols))
@@ -193,7 +193,10 @@ words_with_code: list[tuple[int, int]] = []
 
 
 def _exchange_code(entry: str, text: str) -> None:
-    """Replace the address of a native function in `words_with_code` by that of optimized code from the disk cache."""
+    """Replace the address of a native function by that of its optimized code, which is loaded from the disk cache.
+
+    The address is replaced in all arrays in `words_with_code`.
+    """
     cache = disk_cache()
     better = cache.get(_keys_of(text)[0]) if cache is not None else None
     if better is None:
@@ -436,7 +439,7 @@ class Text:
         return f"%{name}.k"
 
     def end_loop(self, name: str, reached: bool = False) -> None:
-        """End a loop. If `reached` is true, its last block already branches to ``NAME.end``."""
+        """End a loop. If `reached` is true, the last block of the loop already branches to ``NAME.end``."""
         if not reached:
             self.do(f"br label %{name}.end")
         self.label(f"{name}.end")

@@ -55,7 +55,7 @@ class Entry(NamedTuple):
 
 
 class _Code(NamedTuple):
-    """The native functions of the thread pool, which run jobs, serve as workers and copy bytes."""
+    """The native functions of the thread pool, which run a job, serve as a worker, copy bytes, and pause."""
 
     run: Any
     address: int

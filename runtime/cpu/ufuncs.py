@@ -1,7 +1,7 @@
-"""NumPy ufuncs whose inner loops are compiled kernels.
+"""NumPy ufuncs whose inner loops call compiled kernels.
 
-In: entries of loaded kernels. Out: `np.ufunc` objects with inner loops that call them. Invariant: on x86-64
-and AArch64, a loop preserves the floating-point status flags, so that NumPy does not warn.
+In: loaded kernels. Out: `np.ufunc` objects. Invariant: on x86-64 and AArch64, an inner loop preserves the
+floating-point status flags, so that NumPy does not warn.
 """
 
 from __future__ import annotations

@@ -79,8 +79,8 @@ class Blas:
     def multiply(self, out: int, left: Operand, right: Operand, dtype: np.dtype) -> bool:
         """Compute a product like `numpy.matmul`, and write it to the address `out` in C order.
 
-        An operand is a vector, or a stack of matrices along the last two axes of an array. It is given by the address of
-        the first element, the shape, and the strides in elements.
+        An operand is a vector, or a stack of matrices whose rows and columns are the last two axes. It is given by the
+        address of the first element, the shape, and the strides in elements.
 
         Return False if cuBLAS is missing, cannot be initialized or does not support the operands. Raises CudaError if
         the product fails.

@@ -2,7 +2,8 @@
 
 In: a device's driver. Out: `CudaStream`, `CudaEvent` and `StreamOrder`. Invariant: a user stream waits for earlier work
 of the device's own stream. The next work of the device's own stream waits for earlier work of all user streams. Two
-user streams wait for each other only through events, or if one uses memory that the other wrote (`StreamOrder.claim`).
+user streams wait for each other only through events, or if one uses memory that the other wrote, or writes memory that
+the other used (`StreamOrder.claim`).
 """
 
 from __future__ import annotations
@@ -180,7 +181,7 @@ class CudaStream:
         return number == self.number or self._seen.get(number, 0) >= last_work
 
     def add_callback(self, function: Callable[[], object]) -> None:
-        """Call `function` in a driver thread after the work that has been submitted so far."""
+        """Call `function` in a driver thread after the work that has been submitted to the stream so far."""
         number, driver = next(_numbers), self._order.driver
         _functions[number] = function
         address = ctypes.c_void_p.from_buffer(_call_function).value
@@ -330,7 +331,7 @@ class StreamOrder:
 
 
 def _number(queue: Any) -> int:
-    """Return a stream's driver handle as an integer."""
+    """Return a stream's driver handle as an integer, or the handle's `id` if the handle cannot be converted."""
     try:
         return int(queue)
     except (TypeError, ValueError):

@@ -123,7 +123,7 @@ def read_draw(name: str, arguments: tuple[Any, ...], options: dict[str, Any]) ->
 
 
 def _read_float32(name: str, arguments: tuple[Any, ...], options: dict[str, Any]) -> Draw | None:
-    """Convert a call for float32 numbers to a `Draw`, or return None for other calls."""
+    """Convert a supported call for float32 numbers to a `Draw`, or return None for other calls."""
     given = {**dict(zip(("size", "dtype"), arguments, strict=False)), **options}
     if len(given) != 2 or len(arguments) + len(options) != 2 or given.get("dtype") not in (np.float32, "f4", "float32"):
         return None
@@ -192,7 +192,7 @@ def draw_bytes(generator: np.random.Generator, length: int) -> bytes:
 def draw_into(values: np.ndarray, generator: np.random.Generator, name: str, draw: Draw, location: Any = None) -> bool:
     """Fill a C-contiguous array with random numbers, or return False if NumPy must draw them.
 
-    In this case, the generator is unchanged. `location` is the user's call site, for profiles.
+    If the result is False, the generator is unchanged. `location` is the user's call site, for profiles.
     """
     if engine_of(generator.bit_generator) is None:
         return False

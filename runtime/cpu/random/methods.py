@@ -15,7 +15,7 @@ from weft.runtime.llvm_files import read_llvm
 
 
 class Drawing(NamedTuple):
-    """Description of a native generator method that draws from a standard distribution.
+    """Description of a native method that draws random numbers.
 
     Attributes
     ----------

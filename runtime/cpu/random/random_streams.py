@@ -46,7 +46,10 @@ _MASK = (1 << 64) - 1
 
 
 def draws_as_numpy(engine: Engine, code: Code) -> bool:
-    """Return whether native code draws the same numbers as NumPy and leaves the same generator state."""
+    """Return whether native code draws the same samples as NumPy and leaves the generator in the same state.
+
+    One sample is compared for each method and each function.
+    """
     return all(_is_numpys(engine, code, name) for name in (*METHODS, *FUNCTIONS))
 
 
@@ -173,8 +176,9 @@ def _head(method: Drawing, count: int, scale: float, loc: float) -> np.ndarray:
 def _use_half(generator: Any, begin: State, engine: Engine, method: Drawing, words: np.ndarray) -> State | None:
     """Prepend to a random stream the numbers drawn from the unused half of the generator's last output.
 
-    Return the state of the generator after these numbers. If too many halves were rejected, return None and leave the
-    generator unchanged.
+    A ziggurat may read more than one half for a number. Numbers are then prepended until no half is unused. Return the
+    state of the generator after the numbers. If a half is still unused after `MOST_IN_FRONT` numbers, return None and
+    leave the generator unchanged.
     """
     name = NAMES[method.number]
     if name not in HALF_ZIGGURATS:
