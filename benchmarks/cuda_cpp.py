@@ -1,6 +1,6 @@
 """Hand-written CUDA C++ programs for comparison with weft.
 
-If nvcc is installed, it compiles `cuda_programs.cu`, and the result is called through C.
+If nvcc is installed, it compiles `cuda_programs.cu` to a shared library, which is called with `ctypes`.
 
 In: a program's name and its inputs. Out: a function that runs the program and waits for the device. Its results have a
 method ``get()`` that copies them to NumPy. The library is built once per process, for the architecture of the device.

@@ -143,7 +143,7 @@ def _launch(kernel: Any, grid: Any, block: Any, *arguments: Any) -> Call:
 
 
 def numbas() -> dict[str, Callable[..., Any]]:
-    """Return parallel Numba loops for five of the computations, or an empty dict if Numba is not installed."""
+    """Return a dict of parallel Numba loops for five of the computations. It is empty if Numba is not installed."""
     if find_spec("numba") is None:
         return {}
     from numba import get_num_threads, njit, prange

@@ -32,7 +32,7 @@ IDLE = 20.0
 # Priority of the second process: low, so that the second process does not slow down this process.
 NICE = 10
 # Seconds from the import of this module until the second process starts for requests that are not urgent. An earlier
-# start would slow down short programs: their requests are answered after their end, so that the next run of the program
+# start would slow down short programs. Their requests are answered after the program has ended, so that its next run
 # finds the results on disk.
 DELAY = 1.0
 _BEGIN = time.monotonic()
@@ -115,7 +115,7 @@ def submit(
     then : callable, optional
         Called without arguments if the call succeeds, by a later `exchange` in any thread of this process.
     urgent : bool, optional
-        Whether the request precedes those that are not urgent.
+        Whether the request precedes those that are not urgent, and starts the second process without delay.
     """
     if not setting("background") or not can_start():
         return None

@@ -82,7 +82,7 @@ class ReleasedBuffer(Buffer):
 
 
 class BufferRequests:
-    """The buffers that a plan requests together at the start of each run.
+    """Buffers that a plan requests together, in one call per run.
 
     Attributes
     ----------
@@ -220,7 +220,7 @@ class Device(Services):
 
     @abstractmethod
     def synchronize(self) -> None:
-        """Wait until all work of this process on the device has ended, and raise errors of failed launches."""
+        """Wait until all work that weft has started on the device has ended, and raise errors of failed launches."""
 
     # -- services that only some devices have
 

@@ -283,7 +283,7 @@ def reset_immediate() -> None:
 
 
 def limit_on(device: str) -> int:
-    """Return the maximum number of elements of arrays that are created immediately on a device."""
+    """Return the maximum number of elements of a device's new arrays that are created immediately, in host memory."""
     return IMMEDIATE[0 if device == "cpu" else FIXED]
 
 

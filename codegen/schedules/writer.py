@@ -230,14 +230,14 @@ class ThreadWriter(Copier):
         return [self.map[level.extent] for level in self.nest.levels]
 
     def bind(self, levels: Sequence[Level], flat: Value) -> None:
-        """Set the indices of the loops `levels`, given the position of the iteration in C order."""
+        """Set the indices of the loops `levels` to those of the iteration at the position `flat` in C order."""
         for level in reversed(levels[1:]):
             flat, self.map[level.index] = self.split(flat, self.map[level.extent])
         if levels:
             self.map[levels[0].index] = flat
 
     def enter(self, levels: Sequence[Level]) -> None:
-        """Copy the operations that precede the loops `levels` in their enclosing loops."""
+        """Copy, for each of the nested loops `levels`, the operations that precede it in the enclosing loop."""
         for level in levels:
             self.copy(level.before)
 

@@ -1,6 +1,7 @@
 """Layout of the failure records of user-written kernels on the CPU.
 
-The kernel writes words 0 to 5 (see `faults`). `interrupts` and `printing` read and write the other words.
+The kernel writes words 0 to 5. `faults` reads these, and sets the words `POLL` and `SHARED`. The native functions of
+`interrupts` and `printing` use the other words.
 """
 
 from __future__ import annotations

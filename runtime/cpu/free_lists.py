@@ -118,9 +118,10 @@ class FreeLists:
         return found
 
     def make(self, size: int, *fields: Any) -> Buffer:
-        """Return a new buffer in a block of `size` bytes. When deleted, it goes on the free list for this size.
+        """Return a new buffer in a block of `size` bytes.
 
-        `fields` are the arguments of the buffer's class.
+        The buffer's deallocator puts the buffer on the free list for this size, or destroys it. `fields` are the
+        arguments of the buffer's class.
         """
         buffer: Buffer = _generic_alloc(self._kind, 0)
         ctypes.c_int64.from_address(id(buffer) + self._hidden).value = self._free_list(size)

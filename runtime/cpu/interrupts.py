@@ -2,7 +2,7 @@
 
 Generated code polls for signals, and exits by longjmp if a handler raises an exception.
 
-In: the fault record of a launch, which the kernel passes at each interrupt poll. Out: the handler's exception in the
+In: the failure record of a launch, which the kernel passes at each interrupt poll. Out: the handler's exception in the
 record, with every thread outside the kernel. Invariant: only Python's main thread checks for signals, at most once per
 `INTERVAL`. A thread jumps only from its own interrupt poll. Resources that an interrupted kernel obtained from the C
 library are not released.
@@ -37,9 +37,9 @@ class Guard(NamedTuple):
     """Native functions that make kernels interruptible by Ctrl-C.
 
     `call` and `address` are an entry with the signature of a kernel. The slots of this entry are the kernel's address,
-    the address of the fault record, and the kernel's own slots. `asked` and `tick` are the addresses of functions: the
-    kernel calls `asked` at each interrupt poll, and the pool calls `tick` while it waits. `shared` is the address of
-    the words that all launches share.
+    the address of the failure record, and the kernel's own slots. `asked` and `tick` are the addresses of functions.
+    The kernel calls `asked` at each interrupt poll, and the pool calls `tick` while it waits. `shared` is the address
+    of the words that all launches share.
     """
 
     call: Callable[[int, int, int], None]

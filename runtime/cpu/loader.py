@@ -83,9 +83,10 @@ class HostFunction:
     sites : tuple of str
         Descriptions of the synchronization points of a user-written kernel.
     strided : bool
-        Whether the kernel has grid-stride loops, which process all elements with any number of threads.
+        Whether the kernel has strided loops whose iterations the threads of a block or of the grid run together.
     loops : bool
-        Whether the kernel has loops, so that few threads may take long, and the order of the blocks does not matter.
+        Whether the kernel has loops (so that few threads may take long) and its effect does not depend on the order of
+        the blocks.
     private : bool
         Whether each call to the entry function creates private copies of arrays.
     trace, traced

@@ -182,7 +182,10 @@ def _improve_later(code: ObjectCode, text: str, processor: Processor | None = No
 
 
 def compile_optimized(entry: str, text: str, symbols: tuple[str, ...], processor: Processor | None) -> None:
-    """Compile an LLVM text with optimization, and store the code in the disk cache. Runs in the second process."""
+    """Compile an LLVM text with optimization, and store the code in the disk cache.
+
+    This function runs in the second process.
+    """
     cache, key = disk_cache(), _keys_of(text, processor)[0]
     if cache is not None and cache.get(key) is None:
         cache.put(key, ObjectCode("object", entry, _compile(text, True, processor), "host", (), symbols))

@@ -1,4 +1,4 @@
-"""Processor affinity: find the processor on which a thread runs, and move threads away from a processor.
+"""Functions that return the processor of the calling thread, and that move threads away from a processor.
 
 On some virtual machines, a thread that wakes on the processor of the thread that woke it waits for milliseconds until
 the system moves it to an idle processor.

@@ -238,7 +238,7 @@ class CudaDevice(GpuServices):
         return found
 
     def synchronize(self) -> None:
-        """Wait until all work started by this process has ended."""
+        """Wait until all work that weft has started on the GPU in this process has ended."""
         self._order.create(0).synchronize()
 
     def reset(self) -> None:
