@@ -208,7 +208,7 @@ def _replace(process: WorkerProcess) -> None:
 
 @atexit.register
 def _leave() -> None:
-    """At the end of this process, send the waiting requests to a process that outlives it."""
+    """At the end of this process, send the waiting requests to a process that continues to run."""
     with _Second.lock:
         waiting = [request.data for queue in _Second.queues for request in queue]
         if not waiting or not setting("background"):

@@ -196,7 +196,7 @@ class Device(Services):
 
     @abstractmethod
     def load(self, code: ObjectCode) -> Any:
-        """Load object code, and return the kernel as `launch` expects it. Raises an error if a symbol is undefined."""
+        """Load object code, and return the kernel as `launch` expects it."""
 
     @abstractmethod
     def launch(self, function: Any, parallel: tuple[int, ...], work: int, arguments: array[int]) -> None:

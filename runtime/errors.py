@@ -225,7 +225,7 @@ class SettingError(WeftError, ValueError):
 
 @public_error
 class CacheWarning(UserWarning):
-    """Issued if the disk cache or one of its entries cannot be used. The program continues without it.
+    """Issued if the disk cache or a cache entry cannot be used. The program continues without the cache or the entry.
 
     Examples
     --------

@@ -1,4 +1,4 @@
-"""Calls of CUDA driver functions, whose error codes are raised as exceptions.
+"""Calls to CUDA driver functions, whose error codes are raised as exceptions.
 
 The context of the device is current during a call.
 
@@ -157,7 +157,7 @@ class Driver:
         return result.value
 
     def fail(self, name: str, code: Any) -> None:
-        """Raise the exception for the code that the driver function `name` has returned, if it is an error."""
+        """Raise the exception for the code that the driver function `name` has returned, if the code is an error."""
         self._check(name, (code,))
 
     def forget(self, reason: str) -> None:
