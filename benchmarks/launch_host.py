@@ -1,4 +1,4 @@
-"""Host time of launches, measured with a stand-in for the CUDA driver whose functions do nothing.
+"""Host time of launches, measured with a stand-in for the CUDA driver. The stand-in's functions do nothing.
 
 Times are medians over the turns, in microseconds. They are measured in a process in which libcuda.so.1 is the stand-in,
 so that cuda.bindings, ctypes and weft's own launcher all call the same functions.
@@ -30,7 +30,11 @@ OUTPUTS = (1, 4, 64)  # numbers of results of a plan
 
 
 def measure() -> dict[str, str]:
-    """Return all measurements with their units, or an empty dict if this machine does not support them or they fail."""
+    """Return all measurements with their units.
+
+    Return an empty dict if the process that measures fails, if the machine is neither x86-64 nor AArch64 with Linux, or
+    if cuda.bindings is not installed.
+    """
     if find_spec("cuda") is None or sys.platform != "linux" or platform.machine() not in ("x86_64", "aarch64"):
         return {}
     command = [sys.executable, "-m", "benchmarks.launch_host"]

@@ -45,7 +45,7 @@ def description(folder: Path, name: str) -> dict[str, Any]:
 
 
 def program_path(folder: Path, info: Mapping[str, Any], ending: str = "") -> Path:
-    """Return the path of a version of a program. `ending` is the end of the file name, such as "numba_np".
+    """Return the path of a version of a program. `ending` is the end of the file's stem, such as "numba_np".
 
     Without an ending, return the path of the file that creates the inputs.
     """
@@ -102,7 +102,7 @@ def load(spec: Mapping[str, Any]) -> Subject:
 
 
 def growing(info: Mapping[str, Any]) -> bool:
-    """Return whether a program's rounding errors grow as it runs. NPBench states tolerances for such programs."""
+    """Return whether a program's rounding errors grow as it runs. This holds if NPBench states tolerances for it."""
     return "rtol" in info or "norm_error" in info
 
 
@@ -145,7 +145,7 @@ def installed_ports(folder: Path, info: Mapping[str, Any], wanted: list[str] | N
 
 
 def totals(outcomes: Sequence[Outcome]) -> dict[str, Any]:
-    """Return the number, names and ratios of the programs whose ratio is below `SLOWEST`."""
+    """Return the number, names and ratios of the programs whose ratio of NumPy's time to weft's is below `SLOWEST`."""
     slow = {o.program: ratio for o in outcomes if (ratio := o.ratio()) is not None and ratio < SLOWEST}
     named = ", ".join(f"{name} {slow[name]:.2f}" for name in sorted(slow, key=slow.__getitem__))
     return {f"warm, below {SLOWEST} of NumPy's speed": f"{len(slow)}{': ' if slow else ''}{named}"}

@@ -160,7 +160,7 @@ class Case:
 def cases(elements: int = ELEMENTS) -> Iterator[Case]:
     """Yield, for each operation, cases with every shape, with every layout and with every dtype.
 
-    After these, yield cases with random combinations of shape, layout and dtype for the operation.
+    The last cases of each operation have random combinations of shape, dtype and a layout other than "C".
     """
     known = list(shapes(elements))
     for k, operation in enumerate(OPERATIONS):

@@ -137,7 +137,7 @@ class _Steps:
             raise ArithmeticError
 
     def nearest(self) -> None:
-        """Compute the distances of twelve points from one of them, and read the index of the smallest distance."""
+        """Compute the squared distances of twelve points from one of the points, and read the index of the smallest."""
         self.count += 1
         distances = ((self.points - self.points[self.count % 12]) ** 2).sum(axis=1)
         int(distances.argmin())

@@ -61,7 +61,7 @@ def load(spec: Mapping[str, Any]) -> Subject:
 def differs(side: str, theirs: Mapping[str, np.ndarray], ours: Mapping[str, np.ndarray]) -> str:
     """Return a description of the first line that differs from NumPy's output, or "" if there is none.
 
-    Lines after the end of NumPy's output are not compared.
+    If one output has fewer lines than the other, its missing lines count as empty.
     """
     expected, found = (str(results["printed"]).splitlines() for results in (theirs, ours))
     pairs = zip_longest(found, expected, fillvalue="")
@@ -69,7 +69,7 @@ def differs(side: str, theirs: Mapping[str, np.ndarray], ours: Mapping[str, np.n
 
 
 def totals(outcomes: Sequence[Outcome]) -> dict[str, Any]:
-    """Return the number of programs whose ratio is below `SLOWEST`."""
+    """Return the number of programs whose ratio of NumPy's time to weft's is below `SLOWEST`."""
     ratios = [ratio for o in outcomes if (ratio := o.ratio()) is not None]
     return {f"below {SLOWEST} of NumPy's speed": sum(ratio < SLOWEST for ratio in ratios)}
 

@@ -49,7 +49,8 @@ class Effort:
     Attributes
     ----------
     limit : float
-        Maximum seconds of one call. If a call takes longer, its process is ended.
+        Maximum seconds of one request to a process, which may make several calls. If it takes longer, the process is
+        ended.
     seconds : float
         The approximate time of one program's turns, and of its first calls in new processes.
     turns : int
@@ -101,7 +102,7 @@ class Outcome:
     def ratio(self, side: str = WEFT) -> float | None:
         """Return NumPy's time divided by an implementation's time, as the median over all turns.
 
-        Return None if one of them has no times.
+        Return None if NumPy or the implementation has no times.
         """
         if NUMPY not in self.turns or side not in self.turns:
             return None
@@ -205,7 +206,11 @@ class Sides:
             return None
 
     def take_turns(self) -> None:
-        """Time all implementations alternately, with several calls per turn for fast ones, and one that is not timed."""
+        """Time all implementations alternately.
+
+        In each turn, each implementation is called once without being timed, and then once or, if it is fast, several
+        times.
+        """
         spent, times, turns = 0.0, {}, self.outcome.turns
         for name in list(self.workers):
             answer = self.attempt(name, 1)

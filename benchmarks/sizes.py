@@ -2,7 +2,8 @@
 
 The sizes show the effects of launches, caches and memory.
 
-Results of up to `CHECKED` bytes are compared with float64. Larger sizes run the same kernels on more data.
+If inputs and results together have at most `CHECKED` bytes, the results are compared with results in float64. Larger
+sizes run the same kernels on more data.
 """
 
 from __future__ import annotations

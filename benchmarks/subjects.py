@@ -69,7 +69,10 @@ def compare(ours: Mapping[str, np.ndarray], theirs: Mapping[str, np.ndarray], gr
 
 
 def numpy_subject(program: Program, values: Sequence[Any], results: Results) -> Subject:
-    """Return a `Subject` that runs a program with NumPy on copies of the arrays."""
+    """Return a `Subject` that calls a program with copies of NumPy arrays.
+
+    The program is one for NumPy, or a port to a library that accepts NumPy arrays, such as Numba.
+    """
 
     def arguments() -> list[Any]:
         return [value.copy() if isinstance(value, np.ndarray) else value for value in values]

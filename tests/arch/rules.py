@@ -124,7 +124,10 @@ def walls(tree: Tree) -> list[str]:
 
 
 def circles(tree: Tree) -> list[str]:
-    """Return the import cycles. They include imports inside functions, but no imports for type checkers only."""
+    """Return the groups of modules that import each other in a cycle.
+
+    Imports inside functions count, but imports for type checkers only do not.
+    """
     edges: dict[str, set[str]] = {module: set() for module in tree.modules}
     for found in tree.imports:
         own, parts = module_of(found.file), tree.target(found).split(".")
@@ -156,7 +159,7 @@ def _components(edges: dict[str, set[str]]) -> list[set[str]]:
 
 
 def _finished(edges: dict[str, set[str]], starts: Iterable[str], seen: set[str] | None = None) -> list[str]:
-    """Return, in postorder, the nodes that are reachable from `starts` and not in `seen`."""
+    """Return, in postorder, the nodes that are reachable from `starts` and not in `seen`, and add them to `seen`."""
     seen, left = set() if seen is None else seen, []
     for start in starts:
         stack = [(start, False)]
@@ -219,7 +222,7 @@ def shared_class_names(tree: Tree) -> list[str]:
 
 
 def shared_file_names(tree: Tree) -> list[str]:
-    """Return the file names that occur more than once in a layer."""
+    """Return the file names, except ``__init__.py``, that occur more than once in a layer."""
     found = defaultdict(list)
     for name, path in tree.files.items():
         if path.name != "__init__.py":

@@ -1,4 +1,4 @@
-"""Tests of the number of source files that a reader must open to follow one evaluation of ``wf.exp(x) + y``.
+"""Tests that one evaluation of ``wf.exp(x) + y`` runs few functions, in few source files, with few changes of layer.
 
 The evaluation is the first one in a process, with the plan on disk, or a repeated one.
 """

@@ -1,4 +1,4 @@
-"""A command that runs the cases and programs of other packages, and writes ``docs/package_results.md``.
+"""A command that runs cases and programs that use other packages, and writes ``docs/package_results.md``.
 
 ``python -m tests.clients`` requires the packages of the extra ``clients``. Each package's cases (`interop`) and each
 program (`packages`) run in separate processes. The document keeps its sections about missing packages, and lists

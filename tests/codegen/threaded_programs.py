@@ -55,7 +55,7 @@ def checked(kernel: Kernel) -> Kernel:
 
 
 def obtain_function(device: Any, kernel: Kernel, digest: str = "") -> Kernel:
-    """Map a logical kernel to GPU threads, and return it in place of compiled code. `launch` interprets it."""
+    """Map a logical kernel to GPU threads. Return the mapped kernel, which `launch` interprets, not compiled code."""
     text = print_kernel(kernel)
     if text not in _functions:
         kernel = checked(kernel)

@@ -1,8 +1,9 @@
 """A command that runs NPBench's unmodified NumPy programs on weft, and compares all arrays with NumPy's.
 
 ``python -m tests.conformance.npbench FOLDER [NAME ...]``, where FOLDER is a checkout of spcl/npbench, which is not part
-of this project. The command prints one line per program. The exit status is the number of programs that differ. All
-programs run in this process. ``python -m benchmarks --suite npbench`` measures each program in a separate process.
+of this project. The command prints one line per program. The exit status is the number of programs that differ or raise
+an error. All programs run in this process. ``python -m benchmarks --suite npbench`` measures each program in a separate
+process.
 """
 
 from __future__ import annotations
@@ -32,7 +33,7 @@ def run(spec: dict[str, Any], side: str) -> tuple[dict[str, Any], float, float]:
 
 
 def main(folder: str, chosen: list[str]) -> int:
-    """Run the programs, and return the number of programs that differ."""
+    """Run the programs, and return the number of programs that differ or raise an error."""
     bad = 0
     for name in chosen or names(folder):
         spec = {"folder": folder, "name": name, "preset": "S"}

@@ -1,4 +1,4 @@
-"""Tests that the picture of the architecture shows all folders, and the README's picture the measured results."""
+"""Tests that the picture of the architecture shows all folders, and that the README's picture shows current results."""
 
 from __future__ import annotations
 

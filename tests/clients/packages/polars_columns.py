@@ -1,4 +1,4 @@
-"""Columns of arrays in polars and pyarrow, and masked rows in h5py."""
+"""NumPy arrays as columns in polars and pyarrow, and assignment by a mask to a row in h5py."""
 
 import h5py
 import numpy as np

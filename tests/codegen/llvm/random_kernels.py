@@ -1,6 +1,6 @@
 """A generator of random explicit kernels without races.
 
-The kernels have variables, nested control flow, and exchanges through shared memory and warps.
+The kernels have variables, nested control flow, and exchanges through shared memory and within warps.
 
 Invariant: all threads that a synchronization point synchronizes, and that have not returned, reach it. The compiler may
 be unable to prove this.
@@ -194,7 +194,7 @@ class Program:
             self.b.leave(label)
 
     def give_up(self, context: Context) -> None:
-        """Emit an exit from the kernel that only some threads take."""
+        """Emit an exit from the kernel by a condition that may differ between threads. In loops, often emit nothing."""
         if context.loops and self.rng.random() < 0.5:
             return
         with self.b.if_(self.condition(True)):

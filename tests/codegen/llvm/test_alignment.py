@@ -1,4 +1,4 @@
-"""Tests that vector loads and stores never claim a larger alignment than the pointer has."""
+"""Tests that PTX accesses arrays aligned to 16 or 64 bytes in vectors of 16 bytes, and other arrays without vectors."""
 
 from __future__ import annotations
 

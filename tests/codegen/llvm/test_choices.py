@@ -1,6 +1,6 @@
 """Tests of vectorized loops with branches that only select a value.
 
-A lane neither reads memory in the branch that it does not take, nor uses its value.
+In the branch that a lane does not take, the lane reads no memory. It does not use the branch's value.
 """
 
 from __future__ import annotations

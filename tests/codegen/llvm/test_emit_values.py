@@ -1,4 +1,4 @@
-"""Tests of products of an index and a constant whose value casts between integer dtypes may have changed."""
+"""Tests of products of an index and an integer constant. Casts to other dtypes have changed the constant's value."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Tests of atomics and of the order of blocks on the host, in user-written kernels."""
+"""Tests of user-written kernels on the host: atomics, and grids whose first axis is the first or second array axis."""
 
 from __future__ import annotations
 

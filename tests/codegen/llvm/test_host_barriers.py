@@ -42,7 +42,7 @@ def mask(b: KernelBuilder, bits: int = FULL) -> Value:
 def reduction(guard: bool = False) -> KernelBuilder:
     """Return a builder of a kernel that sums the elements of each block by a tree reduction in shared memory.
 
-    With `guard`, threads beyond the end of the array return immediately.
+    With `guard`, threads beyond the end of the array return before the first barrier.
     """
     b = builder("reduction")
     x, out, n = b.pointer("x", np.float32), b.pointer("out", np.float32, writable=True), b.scalar("n")
@@ -100,7 +100,7 @@ def test_threads_that_returned_count_as_arrived() -> None:
 
 
 def test_barriers_of_blocks_with_three_axes() -> None:
-    """Test that each thread reads what the thread with the opposite linear index wrote before a barrier."""
+    """Test that, after a barrier, thread i of n reads what thread n - 1 - i wrote before. Indices are linear."""
     b = builder("opposite")
     out = b.pointer("out", np.int32, writable=True)
     shared = b.shared(np.int32, 64)
@@ -427,7 +427,7 @@ def test_a_warp_that_returns_from_a_loop_in_a_branch() -> None:
 
 
 def test_lanes_that_end_need_not_be_waited_for() -> None:
-    """Test a shuffle with a full mask in half of a warp, after the other lanes have ended."""
+    """Test a shuffle with a full mask that only half of a warp executes. The other lanes end."""
     b = builder("half")
     out = b.pointer("out", np.int32, writable=True)
     t = number(b, "thread_index")

@@ -204,8 +204,8 @@ def compiled(text: str, bounds: bool) -> tuple[Any, list[int]]:
 def check(seed: int) -> tuple[str, int]:
     """Compare a random kernel compiled with bounds on its threads, compiled without bounds, and run as plain Python.
 
-    Return the differences, or "", and the number of bounds. A kernel whose integers may overflow, or which may divide
-    by 0, is not run as plain Python.
+    Return a description of the first difference, or "", and the number of bounds. A kernel whose integers may overflow,
+    or which may divide by 0, is not run as plain Python.
     """
     made = Guarded(seed)
     text, arguments = made.source(), made.arguments()

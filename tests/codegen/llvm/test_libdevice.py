@@ -1,4 +1,4 @@
-"""Tests that functions extracted from libdevice compile to the same code as the whole library.
+"""Tests that code is the same with functions extracted from libdevice as with the whole library linked.
 
 Each function is extracted only once.
 """

@@ -248,7 +248,7 @@ def test_tiles_go_through_shared_memory(arch: str) -> None:
 
 @pytest.mark.parametrize("length", [1000, 100_000])
 def test_rows_of_other_lengths_leave_room_for_more_blocks(length: int) -> None:
-    """Test that the softmax of long rows needs at most 64 registers and no spills.
+    """Test that the softmax of rows of 1,000 and of 100,000 elements needs at most 64 registers and no spills.
 
     Each thread keeps 32 elements of a row, or 512 threads read a longer row several times.
     """

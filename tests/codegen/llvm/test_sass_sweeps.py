@@ -1,4 +1,4 @@
-"""Tests of the machine code of temporal blocking. The tests need no GPU."""
+"""Tests of the machine code of kernels with temporal blocking. The tests need no GPU."""
 
 from __future__ import annotations
 

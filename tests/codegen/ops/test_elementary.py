@@ -18,7 +18,7 @@ def fma(dtype: type, *operands: float) -> np.floating:
 
 @pytest.mark.parametrize("dtype", [np.float32, np.float64])
 def test_fma_is_rounded_once(dtype: type) -> None:
-    """Test exact results near the midpoint of two floats, which a wider type would round to the midpoint."""
+    """Test `fma` where the exact result is so close to a midpoint of two floats that a wider type rounds to it."""
     unit = float(np.finfo(dtype).eps)
     x, y, z = 1 - unit, (1 + unit) / 2 * unit, 1 + unit  # x * y is half a unit minus the cube of a unit
     assert fma(dtype, x, y, z) == dtype(1 + unit)
@@ -50,7 +50,7 @@ def test_fma_of_what_is_no_number(dtype: type) -> None:
 
 @pytest.mark.parametrize("dtype", [np.float32, np.float64])
 def test_ldexp_is_rounded_once(dtype: type) -> None:
-    """Test subnormal results. Most powers of two by which the test multiplies are themselves subnormal."""
+    """Compare subnormal results of `ldexp` with NumPy's. Most of the powers of two are subnormal themselves."""
     source, limits = np.random.default_rng(0), np.finfo(dtype)
     x = (source.uniform(-1, 1, 4000) * 2.0 ** source.integers(-3, 3, 4000)).astype(dtype)
     n = source.integers(limits.minexp - limits.nmant - 5, limits.minexp + 5, x.size).astype(np.int32)

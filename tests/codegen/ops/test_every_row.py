@@ -142,7 +142,7 @@ def ptx_device() -> Any:
 
 @contextmanager
 def way_of(name: str) -> Iterator[None]:
-    """Within the ``with`` block, compute arrays in the way of `WAYS` that `name` states."""
+    """Within the ``with`` block, compute arrays in the way `name`, which is one of `WAYS`."""
     if name in ("simt", "ptx"):
         with wf.device(ptx_device() if name == "ptx" else name):
             yield

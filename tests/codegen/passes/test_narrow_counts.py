@@ -20,7 +20,7 @@ def counting(
     """Return the kernel ``count[0] = 5 + sum(x > 1); total[0] = sum(x)``.
 
     With `shared`, the total is a sum of the running counts instead, so that the loop reads them. If `through` is given,
-    the condition is first cast to it.
+    the condition is first cast to that dtype.
     """
     b = KernelBuilder("counting", np.dtype(index))
     length = b.scalar("length")

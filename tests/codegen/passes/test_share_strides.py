@@ -342,7 +342,7 @@ def backward(x, o):
 
 
 def waits(x, o):
-    """Make the other threads wait until thread 0 has executed all its iterations."""
+    """Make the other threads wait until thread 0 has executed all but one of its iterations."""
     for i in range(cuda.grid(1), x.size, cuda.gridsize(1)):
         while cuda.grid(1) > 0 and cuda.atomic.add(o, 0, 0.0) < x.size // cuda.gridsize(1) - 1:
             cuda.nanosleep(1)

@@ -75,7 +75,7 @@ def rows_by_x(a: Any, o: Any) -> None:
 
 
 def through_shared(a: Any, o: Any) -> None:
-    """Add up elements that eight threads have stored in shared memory, the thread's element, and its lane index."""
+    """Add up eight threads' elements from shared memory, 1000 times the thread's own element, and its lane index."""
     tile = cuda.shared.array((8, 8), np.float64)
     i, j = cuda.threadIdx.x, cuda.threadIdx.y
     y, x = cuda.grid(2)

@@ -196,7 +196,7 @@ def test_masks_with_and_without_runs_take_the_same(shape: tuple[int, ...], runs:
 @pytest.mark.parametrize("shape", [(20_000,), (20_000, 4), (200, 100, 2), (20_000, 0)])
 @pytest.mark.parametrize("share", [0.0, 0.01, 0.5, 1.0, "runs"])
 def test_masks_of_middle_size(shape: tuple[int, ...], share: float | str) -> None:
-    """Test random masks and masks with runs of equal elements, for contiguous and reversed arrays of medium size."""
+    """Compare selections from arrays of medium size with NumPy's, for random masks and masks with runs."""
     x = RNG.standard_normal(shape)
     for axes in range(1, len(shape) + (0 not in shape)):
         count = int(np.prod(shape[:axes]))
@@ -212,9 +212,10 @@ def test_masks_of_middle_size(shape: tuple[int, ...], share: float | str) -> Non
 @pytest.mark.parametrize("shape", [(65_541,), (65_541, 2), (65_541, 3)])
 @pytest.mark.parametrize("dtype", ["int8", "float16", "float32", "int64", "complex128"])
 def test_the_kernel_takes_what_numpy_takes(dtype: str, shape: tuple[int, ...], monkeypatch: pytest.MonkeyPatch) -> None:
-    """Test masks with groups of eight elements that are all true, partly true, and all false.
+    """Compare the kernel's selections and positions with NumPy's.
 
-    The kernel writes nothing after the end of the result.
+    The masks have groups of eight elements that are all true, partly true, and all false. The kernel writes nothing
+    after the end of the result.
     """
     monkeypatch.setattr("weft.dsl.arrays.masks.compile_price", lambda: -1.0)
     x = RNG.integers(-100, 100, shape).astype(dtype)

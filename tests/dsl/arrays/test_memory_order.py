@@ -23,7 +23,7 @@ ORDERS = list(permutations(range(3)))
 
 
 def update(xp: Any, x: Any, a: Any) -> Any:
-    """Write to an array that is not in C order, to parts of the array, and through its views."""
+    """Write to an array with the memory order of `x`, to parts of the array, and through a view."""
     y = x * 1.5
     y += 1
     y[0] = 3
@@ -121,7 +121,7 @@ def test_operations_on_turned_arrays_are_found_again(monkeypatch: pytest.MonkeyP
 
 
 def test_a_whole_array_is_written_anew_through_any_order_of_axes() -> None:
-    """Test that a write to a whole array does not read the old elements, for any order of axes."""
+    """Test that a write to a whole array through its transpose does not read the old elements."""
     x = wf.zeros((30, 40))
     x.T[...] = wf.asarray(A[:, :, 0])
     assert len(wf.explain(x).kernels) == 1 and "update" not in str(wf.explain(x))

@@ -63,7 +63,7 @@ OPERATORS = (operator.add, operator.sub, operator.mul, operator.truediv, operato
 def test_what_was_recorded_is_found_again(operate: Callable[[Any, Any], Any]) -> None:
     """Test that an operation repeated at the same call site reuses its expression.
 
-    Operations at other call sites do not.
+    The same operation at another call site has another expression.
     """
     a, b = np.arange(1, 13).reshape(3, 4), np.arange(3, 15).reshape(3, 4)
     x, y = wf.asarray(a), wf.asarray(b)

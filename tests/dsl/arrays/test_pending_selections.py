@@ -107,7 +107,7 @@ def test_another_mask_and_another_count_are_no_way_back() -> None:
 
 
 def test_numbers_that_change_go_back_too() -> None:
-    """Test that changing scalars are passed as arguments to the memoized operation."""
+    """Test that an operation on a selection uses the current value of a scalar, which changes in each iteration."""
     x = np.random.default_rng(5).random((N, N))
     array, theirs = wf.asarray(x), x > 0.5
     ours = wf.asarray(theirs)

@@ -69,7 +69,7 @@ def test_what_was_recorded_or_copied_keeps_the_old_element() -> None:
 
 
 def test_views_are_those_of_their_storage() -> None:
-    """Test views of an array whose storage has the same shape, and of an array whose storage has another shape."""
+    """Test the shapes of views of an array that is itself a view, for storages with different shapes."""
     for shape in ((4,), (2, 2), (4,)):
         x = wf.ones(shape).reshape(4)[None]
         assert x[0].shape == (4,)

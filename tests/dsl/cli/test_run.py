@@ -67,7 +67,7 @@ def test_a_program_that_raises_is_not_compared(tmp_path: Path, capsys: pytest.Ca
 def test_saved_arrays_are_compared(
     filled: bool, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
 ) -> None:
-    """Test that saved arrays are compared, before and after another script has read `numpy`'s dictionary."""
+    """Test that saved arrays are compared, before and after a script has read the dictionary of its `numpy` module."""
     if filled:
         find_all_names()
     monkeypatch.chdir(tmp_path)

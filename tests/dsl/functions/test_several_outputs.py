@@ -1,4 +1,4 @@
-"""Tests of ufuncs with several outputs, which NumPy computes for dtypes that weft does not support."""
+"""Tests of ufuncs that NumPy computes for dtypes that weft does not support. Most of them have several outputs."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Tests of output arguments of NumPy's functions that are called with weft arrays."""
+"""Tests of output arguments of functions of weft arrays: NumPy arrays, weft arrays, and parts of an operand."""
 
 from __future__ import annotations
 

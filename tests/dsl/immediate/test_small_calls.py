@@ -21,7 +21,7 @@ Program = Callable[..., Any]
 
 
 def _arrays(convert: Callable[[Any], Any]) -> tuple[Any, ...]:
-    """Return a row of floats, a row of integers, and two matrices with strides. All are views of large arrays."""
+    """Return a row of floats, a row of integers, and two non-contiguous matrices. All are views of large arrays."""
     floats, integers = convert(LARGE.copy()), convert(WHOLE.copy())
     return floats[4], integers[5], floats[:12, :9], integers[3:7, 2:5].T
 

@@ -1,8 +1,8 @@
 """A generator of tables of Numba's results: ``python -m tests.dsl.kernel.language.numba_table`` needs Numba.
 
 ``numba_types.json`` has, for each operator, a row per dtype of the left operand: the result's dtype for each dtype of
-the right operand and for each literal. ``join`` is the type of a variable to which both operands are assigned. "-"
-means that Numba rejects the operation.
+the right operand and for each literal. ``join`` is the type of a variable to which both operands are assigned. For each
+operation of one operand, the file has the result's dtype for each dtype. "-" means that Numba rejects the operation.
 
 ``numba_values.npz`` has, for each operator, the bytes of the results for all `pairs`, in the order of `cases`.
 """

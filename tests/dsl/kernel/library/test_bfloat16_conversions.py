@@ -24,7 +24,7 @@ PYTHON = pytest.mark.parametrize("python", [False, True], ids=["compiled", "pyth
 
 
 def _rounded(value: int, way: str) -> float:
-    """Round an integer to eight significant bits."""
+    """Round an integer to eight significant bits, in the direction `way`."""
     size = max(0, abs(value).bit_length() - 8)
     below = Fraction(value, 1 << size)
     near = {"rn": round(below), "rz": int(below), "rd": below.__floor__(), "ru": below.__ceil__()}[way]
