@@ -1,4 +1,4 @@
-"""Times of explicit kernels: warm launches on the CPU device, and compilation to PTX.
+"""Times of explicit kernels: launches on the default device, and compilation to PTX.
 
 Times are medians, except those of first launches. If Numba is installed, its CUDA simulator and weft also run the same
 kernels alternately on few elements, since the simulator runs only about 10,000 threads per second.

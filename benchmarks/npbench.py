@@ -30,7 +30,7 @@ PORTS = {
 }
 PORT_TOLERANCES = {"rtol": 1e-5, "atol": 1e-8, "norm_error": 1e-5}  # NPBench's defaults, if a program states none
 
-SLOWEST = 0.6  # minimum ratio of NumPy's time to weft's
+SLOWEST = 0.6  # (programs with a smaller ratio of NumPy's time to weft's are listed)
 
 
 def names(folder: str | Path) -> list[str]:

@@ -1,4 +1,4 @@
-"""The single operations of the sweep, with their names, computations and operands.
+"""The operations that the sweep measures one by one, with their names, computations and operands.
 
 An operation takes the namespace (NumPy or weft), two arrays of the same shape, layout and dtype, and an `Extra` with
 further arguments.

@@ -26,7 +26,7 @@ from benchmarks.worker import Subject
 from weft.dsl.script.redirect import redirect
 
 FOLDER = Path(__file__).parent.parent / "tests" / "clients" / "packages"
-SLOWEST = 0.6  # minimum ratio of NumPy's time to weft's
+SLOWEST = 0.6  # (programs with a smaller ratio of NumPy's time to weft's are counted)
 
 
 def load(spec: Mapping[str, Any]) -> Subject:

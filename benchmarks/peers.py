@@ -1,4 +1,4 @@
-"""Weft and its *peers*: the libraries that it is compared with, here on the CPU.
+"""Weft and its *peers* on the CPU: the libraries that weft is compared with.
 
 Each library has a function that prepares a program: given the program and NumPy inputs, it returns a function without
 arguments that runs the program and waits for the results. Peers other than NumPy are imported only when they are used,

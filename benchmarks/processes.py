@@ -30,7 +30,7 @@ from benchmarks.worker import Worker, WorkerError
 NUMPY, WEFT, EMPTY_CACHE = "NumPy", "weft", "weft, empty cache"
 FILLED = 0.02  # approximate seconds of the repeated calls of a side in a turn
 MOST_TIMES = 50  # maximum number of these calls
-PAUSE = 0.15  # before a turn, so that other threads go to sleep (OpenBLAS's threads spin for 0.1 s, one per core)
+PAUSE = 0.15  # seconds before a turn, in which other threads go to sleep (OpenBLAS's spin for 0.1 s, one per core)
 FILLING_CALLS = 3  # number of calls by which a process fills the cache for the next process
 FIRST_CALLS = 3  # minimum number of weft's calls in the second process before the turns
 # Minimum seconds of calls before the first turn. By then, plans that are first interpreted have been compiled.

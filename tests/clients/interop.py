@@ -211,7 +211,7 @@ def as_numpy(value: Any) -> np.ndarray:
 def first_line(error: Exception) -> str:
     """Return the first line of an error's message, without paths and with modules in sorted order.
 
-    SciPy prints a set of modules. Its order differs from process to process, and the paths from machine to machine.
+    SciPy prints a set of modules. The set's order differs between processes, and the paths differ between machines.
     """
     line = re.sub(r"(<module '[^']*') from '[^']*'>", r"\1>", (str(error).strip().splitlines() or [""])[0])
     module = re.compile("<module '[^']*'>")

@@ -41,7 +41,7 @@ def test_types() -> None:
 
 
 def test_in_kernels() -> None:
-    """Test `numba.float32` as a dtype, as a cast and in signatures, and functions with ``@njit`` or ``@vectorize``."""
+    """Test Numba's types in a signature, as dtypes and as casts, and functions with ``@njit`` or ``@vectorize``."""
     float32 = numba.float32
 
     @cuda.jit(numba.void(numba.float64[:], numba.int32))

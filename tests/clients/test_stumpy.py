@@ -1,4 +1,4 @@
-"""Test that stumpy's GPU matrix profile runs on the CPU device.
+"""Test that stumpy's GPU functions for matrix profiles, on the CPU device, have the results of its CPU functions.
 
 Only stumpy's import of ``numba.cuda`` is redirected to `weft.cuda`.
 

@@ -1,4 +1,4 @@
-"""Tests of kernels on the host whose CPU threads update private copies of an array."""
+"""Tests of kernels on the host in which each CPU thread updates a private copy of an array."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Tests that `Array.flat` is an iterator with NumPy's attributes."""
+"""Tests that `Array.flat` has the state, elements and errors of NumPy's iterator."""
 
 from __future__ import annotations
 

@@ -265,9 +265,9 @@ OVERFLOWING: dict[str, Callable[[Any, Any, Any], Any]] = {
 @pytest.mark.parametrize("native", [False, True])
 @pytest.mark.parametrize("name", OVERFLOWING)
 def test_a_handler_of_an_overflow_may_evaluate(name: str, native: bool) -> None:
-    """Test an overflow handler that ends the recording in the middle of an operation.
+    """Compare results with NumPy's under an overflow handler that evaluates arrays in the middle of an operation.
 
-    The conversion of a number calls the handler.
+    The conversion of a number calls the handler. The evaluation ends the recording.
     """
     with recording_in_native_code() if native else nullcontext():
         if native:

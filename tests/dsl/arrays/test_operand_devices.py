@@ -1,4 +1,4 @@
-"""Tests of NumPy arrays and numbers that are combined with arrays on a device other than the default one."""
+"""Tests of operands on two devices: NumPy arrays and scalars move to the other operand's device, and arrays do not."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Tests that scatters with repeated indices have NumPy's values, and the same bits in every run."""
+"""Tests that scatters with repeated indices have NumPy's values, up to rounding, and the same bits each time."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Tests of indices that are used repeatedly at a call site, and of elements that are written immediately.
+"""Tests of indices used repeatedly at a call site, of elements written immediately, and of the flags of views.
 
 Views see the written elements, and earlier results keep the old values.
 """

@@ -152,7 +152,7 @@ def test_odds_and_ends() -> None:
 
     @cuda.require_context
     def double(x: int) -> int:
-        """Return twice `x`."""
+        """Twice."""
         return 2 * x
 
     assert double(4) == 8

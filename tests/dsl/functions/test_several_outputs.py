@@ -1,4 +1,4 @@
-"""Tests of ufuncs that NumPy computes for dtypes that weft does not support. Most of them have several outputs."""
+"""Tests of ufuncs, some with several outputs, that NumPy computes for dtypes that weft does not support."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Tests that sorts with GPU schedules are stable, and have NumPy's order, including signed zeros and NaNs."""
+"""Tests that sorts on the CPU and with GPU schedules are stable, and have NumPy's order, also of zeros and NaNs."""
 
 from __future__ import annotations
 

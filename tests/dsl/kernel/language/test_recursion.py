@@ -1,4 +1,4 @@
-"""Tests of recursive functions that use globals or variables of enclosing functions, or that end their thread."""
+"""Tests of recursive functions: globals, variables of enclosing functions, and failures, which end the thread."""
 
 from __future__ import annotations
 

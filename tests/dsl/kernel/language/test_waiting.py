@@ -1,4 +1,4 @@
-"""Tests that, on the CPU, a loop that waits for a later thread ends with an error."""
+"""Tests that, on the CPU, a loop may wait for an earlier thread, and ends with an error if it waits for a later one."""
 
 from __future__ import annotations
 
