@@ -32,8 +32,8 @@ OUTPUTS = (1, 4, 64)  # numbers of results of a plan
 def measure() -> dict[str, str]:
     """Return all measurements with their units.
 
-    Return an empty dict if the process that measures fails, if the machine is neither x86-64 nor AArch64 with Linux, or
-    if cuda.bindings is not installed.
+    Return an empty dict if the measuring process fails, if the platform is not Linux on x86-64 or AArch64, or if
+    cuda.bindings is not installed.
     """
     if find_spec("cuda") is None or sys.platform != "linux" or platform.machine() not in ("x86_64", "aarch64"):
         return {}

@@ -2,7 +2,7 @@
 
 The plugin is configured by the environment variables ``CUPY_TESTS_*``, which `tests.conformance.cupy_suite` sets. It
 writes a file with one line of JSON for each test. Invariant: of the checkout of CuPy, only ``cupy/testing`` and the
-tests are loaded. CuPy's internal modules are replaced by stand-ins, and a test that calls one is skipped.
+tests are loaded. Stand-ins replace CuPy's internal modules. A test that calls a function of a stand-in is skipped.
 """
 
 from __future__ import annotations

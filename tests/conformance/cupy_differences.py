@@ -1,6 +1,6 @@
 """CuPy's tests that NumPy passes and weft fails, with the reasons.
 
-`cupy_suite` reports them as "differs". A name is ``folder/file::class::test``, or the beginning of it.
+`cupy_suite` reports them as "differs". Tests are listed by ``folder/file::class::test``, or by the beginning of it.
 """
 
 from __future__ import annotations

@@ -1,6 +1,6 @@
 """The tests of numba-cuda 0.30.4 that fail on weft, with the reasons.
 
-``numba_cuda`` reports them as "differs". A name is ``file::test``, or the beginning of it.
+``numba_cuda`` reports them as "differs". Tests are listed by ``file::test``, or by the beginning of it.
 """
 
 from __future__ import annotations

@@ -123,7 +123,7 @@ def test_both_sides_see_writes(name: str, size: int) -> None:
     np.testing.assert_array_equal(shared, wanted)
     shared[1] = wanted[1] = -5
     np.testing.assert_array_equal(x + 0, wanted)
-    later = x + 1  # takes what is there now
+    later = x + 1  # uses the current elements
     shared[2] = 77
     np.testing.assert_array_equal(later, wanted + 1)
     wanted[2] = 77

@@ -183,7 +183,7 @@ def test_bytes_are_exported() -> None:
     assert x.data.readonly == x.__buffer__(0).readonly == (x.device.name != "cpu")
     x.flags.writeable = False
     with pytest.raises(BufferError):
-        x.__buffer__(1)  # somebody who wants to write
+        x.__buffer__(1)  # (a request for a writable buffer)
 
 
 def test_frequencies_of_a_dtype() -> None:

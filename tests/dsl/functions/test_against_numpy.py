@@ -1,4 +1,4 @@
-"""Tests that functions have NumPy's results, for all dtypes and for many shapes."""
+"""Tests that functions have NumPy's results, dtypes and errors, for several dtypes and many shapes."""
 
 from __future__ import annotations
 

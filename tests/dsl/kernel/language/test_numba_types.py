@@ -238,7 +238,7 @@ def agree(op: str, base: np.ndarray, found: np.ndarray, numbas: np.ndarray) -> b
     """Return whether results agree: within rounding for powers, `atan2` and complex numbers, otherwise exactly."""
     if op not in ("**", "atan2") and numbas.dtype.kind != "c":
         return np.array_equal(found, numbas)
-    defined = (base != 0) | (op != "**") | (numbas.dtype.kind != "c")  # complex powers of 0 are not
+    defined = (base != 0) | (op != "**") | (numbas.dtype.kind != "c")  # (complex powers of 0 are undefined)
     if op == "**" and numbas.dtype.kind == "c":  # the logarithm's error grows with the exponent
         return np.allclose(found[defined], numbas[defined], rtol=64 * np.finfo(numbas.dtype).eps, atol=0)
     return np.allclose(found, numbas, rtol=8 * np.finfo(np.result_type(numbas, np.float32)).eps, atol=0, equal_nan=True)

@@ -1,6 +1,6 @@
 """Tests of repeated launches.
 
-A repeated launch finds a prepared launch by the types and shapes of the arguments. It has the effects of a first launch.
+A repeated launch finds a prepared launch by its arguments' types and shapes. It has the effects of a first launch.
 """
 
 from __future__ import annotations

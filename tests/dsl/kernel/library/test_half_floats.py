@@ -1,6 +1,6 @@
 """Tests that functions of float16 and bfloat16 in plain Python round once.
 
-The tests use all values of the types, or a large sample.
+Results for random values, and for values near midpoints, are compared with exact arithmetic.
 """
 
 from __future__ import annotations
