@@ -1,4 +1,4 @@
-"""Tests that code is the same with functions extracted from libdevice as with the whole library linked.
+"""Tests that kernels have the same instructions with functions extracted from libdevice as with the whole library.
 
 Each function is extracted only once.
 """

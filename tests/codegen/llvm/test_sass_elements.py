@@ -51,7 +51,7 @@ IMAGE = (1080, 1920, 3)
 class Program(NamedTuple):
     """A program, and upper bounds on its registers and on its instructions per element, on sm_90.
 
-    `narrow` is the number of loads of fewer than `width` bytes.
+    `narrow` is the maximum number of loads of fewer than `width` bytes.
     """
 
     make: Callable[[], wf.Array]

@@ -1,4 +1,4 @@
-"""Tests of operands on two devices: NumPy arrays and scalars move to the other operand's device, and arrays do not."""
+"""Tests of operands on two devices: NumPy arrays and scalars are moved, and other weft arrays raise an error."""
 
 from __future__ import annotations
 
