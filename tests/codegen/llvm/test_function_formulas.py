@@ -66,7 +66,7 @@ def test_error_of_float64(name: str) -> None:
 @pytest.mark.parametrize("kind", [np.float32, np.float64])
 @pytest.mark.parametrize("name", FORMULAS)
 def test_special_values(name: str, kind: type) -> None:
-    """Compare results with NumPy's in a wider type, for special values and for arguments near overflow and underflow."""
+    """Compare results with NumPy's in a wider type, for special values and arguments near overflow and underflow."""
     tiny, least = np.finfo(kind).tiny, np.finfo(kind).smallest_subnormal
     ends = [88.72283, 88.72284, 103.97, 103.98, 709.782712893384, 709.7827128933841, 744.44, 745.13, 745.14]
     whole = [1, 2, 8, 126, 127, 128, 129, 149, 150, 1022, 1023, 1024, 1025, 1074, 1075, 0.5]
