@@ -1,6 +1,6 @@
 """Table of the libraries that compute `numpy.linalg` and `numpy.fft` on CPUs and on GPUs.
 
-The table is the source of a section of `docs/functions.md`. A test compares it with the behavior of the functions.
+The table is the source of a section of `docs/functions.md`. A test compares it with the behaviour of the functions.
 """
 
 from __future__ import annotations

@@ -1,4 +1,4 @@
-"""Generate the table that shows whether kernels, native code or NumPy draw the numbers of each generator method.
+"""The table that shows, for each generator method, whether kernels, native code or NumPy draw the numbers.
 
 ``python -m tests.dsl.random_methods`` prints the table. The page `docs/guide/random_numbers.md` contains it, and
 test_random_methods.py compares the two.

@@ -1,4 +1,4 @@
-"""Test values that include special cases of each dtype, and a bitwise comparison of results."""
+"""Values for tests, including special cases of each dtype, and a bitwise comparison of results."""
 
 from __future__ import annotations
 

@@ -27,7 +27,7 @@ PAIRS += " greater_equal nextafter"
 
 
 def same(found: Any, wanted: np.ndarray) -> None:
-    """Assert that two arrays have the same bits. All NaNs are treated as equal."""
+    """Assert that two arrays have the same dtype, shape and bits. All NaNs are treated as equal."""
     found = np.asarray(found)
     assert (found.dtype, found.shape) == (wanted.dtype, wanted.shape)
     x, y = (np.atleast_1d(v if v.dtype.kind == "c" else v.astype(np.float64)) for v in (found, wanted))

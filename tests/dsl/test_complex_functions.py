@@ -94,7 +94,7 @@ def test_logarithms_of_magnitudes_of_every_exponent(name: str) -> None:
 
 @pytest.mark.parametrize("dtype", ["complex128", "complex64"])
 def test_logarithms_of_magnitudes_near_1(dtype: str) -> None:
-    """Test the relative error of the real part of logarithms, which is nearly 0 for magnitudes near 1."""
+    """Test the relative error of the real parts of logarithms of numbers whose magnitudes are nearly 1."""
     z = np.exp(1j * np.linspace(0, 6, 1000)).astype(dtype)
     with override(immediate=0, interpret="never"):
         found = np.asarray(wf.log(wf.asarray(z)))

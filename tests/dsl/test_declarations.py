@@ -19,7 +19,7 @@ _installed = arrays  # importing it installs the members that weft.cuda adds
 
 
 class _Plain:
-    """A class without methods. Its attributes are not members that the stub declares."""
+    """A class without members. The stub need not declare the attributes that every such class has."""
 
     __slots__ = ("__weakref__",)
     of_a_type: int

@@ -157,7 +157,7 @@ def test_the_limit_is_a_setting() -> None:
 
 
 def test_small_results_go_into_other_arrays_at_the_call() -> None:
-    """Test small results that are written to `out` arrays, and to elements of a large new array."""
+    """Test that small results are written immediately to `out` arrays, and to elements of a large new array."""
     x, whole = wf.asarray(values("d")), wf.asarray(np.arange(24))
     wanted = values("d") * values("d") + 1
     before = wf.statistics()
@@ -241,7 +241,7 @@ def test_folds_by_ufuncs_are_done_at_the_call(fold: Any) -> None:
 
 @pytest.mark.parametrize("code", "fdFD")
 def test_bits_beside_numpys_scalars_are_those_of_kernels(code: str) -> None:
-    """Test that immediate operations with NumPy scalars of any dtype have the same bits as kernels."""
+    """Test that immediate operations on an array and a NumPy or Python number have the same bits as kernels."""
     native_immediate.install_native_code()
     array = wf.asarray(values(code))
     with np.errstate(all="ignore"):

@@ -47,7 +47,7 @@ def test_larger_arrays_in_memory_are_destinations_at_the_call(code: str) -> None
 
 
 def test_outer_results_of_parts_of_a_pending_array_are_recorded() -> None:
-    """Test that outer products of rows and columns of a pending array are recorded."""
+    """Test that outer sums of a column and a row of a pending array are recorded."""
     x = np.random.default_rng(0).random((200, 200))
     array = wf.asarray(x)
     for k in range(3):

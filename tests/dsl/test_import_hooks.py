@@ -1,4 +1,4 @@
-"""Tests of weft's registration with other packages, which happens once both packages are imported."""
+"""Tests of weft's registration with another package, which happens once weft and the package are imported."""
 
 from __future__ import annotations
 

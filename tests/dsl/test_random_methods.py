@@ -1,4 +1,4 @@
-"""Tests of the documented table of random methods, and that numbers and final states equal NumPy's."""
+"""Tests that the documented table of random methods is correct, and that numbers and final states equal NumPy's."""
 
 from __future__ import annotations
 

@@ -33,7 +33,7 @@ import weft as wf
 
 
 def run(text: str, folder: Path, **variables: str) -> str:
-    """Run a program with default settings and its own cache folder. Return its output."""
+    """Run a program with default settings, except for the cache folder and `variables`. Return its output."""
     kept = {k: v for k, v in os.environ.items() if not k.startswith("WEFT_")}
     environment = {**kept, "WEFT_CACHE_DIR": str(folder), **variables}
     done = subprocess.run(

@@ -127,7 +127,7 @@ def test_plans_for_other_lengths_are_those_made_anew(name: str, planned: list[Pl
 
 
 def test_devices_have_plans_of_their_own() -> None:
-    """Test that devices have separate plans, even for programs without inputs."""
+    """Test a program without inputs on several devices, which must not share plans."""
     for device in ("cpu", "simt", "simt:sm_80"):
         with wf.device(device):
             for length in (100, 60, 70, 80):

@@ -110,7 +110,7 @@ class Program:
         return [f"if {when}:", *(f"    {line}" for line in lines)] if lines else []
 
     def _border(self, name: str) -> list[str]:
-        """Write one to three assignments to borders of an array: of adjacent or opposite elements, or of a constant."""
+        """Write one to three statements that set a border of an array to nearby or opposite elements, or a constant."""
         pick = self.source
         lines = []
         for _ in range(pick.randint(1, 3)):

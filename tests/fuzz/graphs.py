@@ -197,7 +197,7 @@ class World:
         return found
 
     def _guard(self, line: str) -> None:
-        """Reject a statement that may cast floats to integers that cannot hold them, or add wide numbers by `ufunc.at`.
+        """Reject casts of floats to integers that may not hold them, and `ufunc.at` with values wider than its target.
 
         The result would depend on the machine.
         """
@@ -491,7 +491,7 @@ def run_weft(lines: list[str], start: Arrays, sizes: dict[str, int], device: str
 
 
 def trouble_of(lines: list[str], start: Arrays, sizes: dict[str, int], device: str, whens: tuple[str, ...]) -> str:
-    """Run a program once for each time of evaluation in `whens`. Return the first fault, or ""."""
+    """Run a program for each time of evaluation in `whens`. Return the first fault, or ""."""
     world = World(start, sizes)
     world.lines = lines
     world.again()

@@ -525,7 +525,7 @@ class Generator:
         return f"{HEAD}def kernel({parameters}):\n" + "\n".join(self.lines) + "\n"
 
     def make_arguments(self) -> dict[str, np.ndarray]:
-        """Return random input arrays, and output arrays."""
+        """Return random input arrays, zeros for output arrays, and random arrays that the kernel updates."""
         source = np.random.default_rng(self.seed)
         rows: tuple[int, ...] = (self.threads * int(np.prod(self.grid)),)
         strided: tuple[int, ...] = (STRIDED[0] * STRIDED[1],)

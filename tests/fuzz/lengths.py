@@ -182,7 +182,7 @@ def _ordered(steps: list[Step]) -> list[Step]:
 
 
 def check(seed: int) -> str:
-    """Return a description of the first difference between NumPy and weft, or ""."""
+    """Return the first difference between NumPy and weft, or between a reused plan and a new plan, or ""."""
     text = make_loop(seed)
     wanted = _outcome(text, np, seed)
     trouble: list[str] = []

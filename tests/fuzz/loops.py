@@ -1,7 +1,7 @@
 """Random loops in which scalars, indices and slices change, run on weft and on NumPy.
 
-An iteration must never reuse a cached operation, index, plan or scalar with another value. The same text runs with `xp`
-as NumPy and as weft. Some programs read results in each iteration, others in a few iterations.
+An iteration must never reuse an operation, index, plan or scalar that was cached for other values. The same text runs
+with `xp` as NumPy and as weft. Some programs read results in each iteration, others in a few iterations.
 """
 
 from __future__ import annotations

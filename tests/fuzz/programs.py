@@ -379,7 +379,7 @@ def check(seed: int, device: str = "cpu", large: bool = False) -> str:
 def _trouble(
     lines: list[str], start: dict[str, np.ndarray], wanted: dict[str, np.ndarray], loose: bool, device: str
 ) -> str:
-    """Run a program on a device in several ways. Return the first difference from NumPy, or ""."""
+    """Run a program on a device in several ways. Return the first difference from NumPy or between the ways, or ""."""
     try:
         once = run_program(lines, start, device=device)
         found = differences(once, wanted, loose)

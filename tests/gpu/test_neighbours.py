@@ -67,7 +67,7 @@ def test_torch_tensors(torch: Any) -> None:
 
 
 def test_the_context_of_others_stays(torch: Any) -> None:
-    """Test that weft does not change the current CUDA context of threads that also use PyTorch."""
+    """Test threads that use weft and PyTorch, and whose current CUDA context weft must not change."""
     found: list[float] = []
 
     def work() -> None:

@@ -57,7 +57,7 @@ _addresses: list[PointerValue] = []
 
 
 def address_of(pointer: PointerValue) -> np.int64:
-    """Return a new number for a pointer, which `pointer_at` converts back."""
+    """Return a new number for a pointer. `pointer_at` returns the pointer for the number."""
     _addresses.append(pointer)
     return np.int64(len(_addresses) - 1)
 

@@ -1,4 +1,4 @@
-"""A child process of test_cuda_bindings, which uses cuda.bindings with a stand-in for the driver's library.
+"""A child process of test_cuda_bindings. It uses cuda.bindings with a stand-in for the driver's library.
 
 The process prints one line per fact. The arguments are a folder for the library and the name of a function of this
 module.

@@ -46,7 +46,7 @@ def device(driver: RunningStandIn) -> CudaDevice:
 
 
 def starts(device: CudaDevice, count: int, **more: Any) -> list[RecordedLaunch]:
-    """Return launches with three arguments each: an address from the plan's table, a constant, and a scalar from it."""
+    """Return launches with three arguments each: an address from the table, a constant, and a scalar from the table."""
     function = device.load(CODE)
     return [
         RecordedLaunch(

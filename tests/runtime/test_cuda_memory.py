@@ -84,7 +84,7 @@ def test_who_uses_a_part_uses_the_whole(device: CudaDevice) -> None:
 
 @pytest.mark.parametrize("listed", [False, True])
 def test_many_threads_take_and_give_back(table: Machine, device: CudaDevice, listed: bool) -> None:
-    """Test that no block is used by two threads at the same time, and that the final counts are right."""
+    """Test that no two threads use a block at the same time, and that the final byte counts of the pool are right."""
     memory = device.memory
     assert not listed or memory.obtain_free_lists() is not None
     taken: dict[int, int] = {}

@@ -42,7 +42,7 @@ def expand(monkeypatch: pytest.MonkeyPatch) -> None:
 
 
 def reduce_rows(monkeypatch: pytest.MonkeyPatch) -> None:
-    """Reduce rows so often that a compiled loop pays off. The compilation fails."""
+    """Reduce rows when a compiled loop pays off. The compilation fails."""
     monkeypatch.setattr(stored_loops, "obtain_reduction", fail)
     kind = np.dtype(np.float64)
     monkeypatch.setattr(reduce_arrays, "_loops", {})

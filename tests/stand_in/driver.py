@@ -83,7 +83,7 @@ class Memory:
         return self._starts
 
     def give(self, kind: str, size: int) -> int:
-        """Allocate a block and return its address. Return 0 if not enough memory is left."""
+        """Allocate a block and return its address, or 0 if `size` is not positive or not enough memory is left."""
         if size <= 0 or self.held + size > self.total:
             return 0
         memory = np.empty(size + ALIGNMENT, np.uint8)

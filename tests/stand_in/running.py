@@ -1,4 +1,4 @@
-"""A stand-in for the driver that executes launches. The kernels are GPU schedules, compiled for the host.
+"""A stand-in for the driver that executes launches. The kernels have GPU schedules, and are compiled for the host.
 
 In: launches, copies and graphs in streams. Out: results, so that whole programs run on a CUDA device without a GPU.
 Invariant: arguments are read when the driver would read them. Work is delayed until a caller waits for it (`Queues`). A

@@ -22,7 +22,7 @@ NAN = float("nan")
 
 
 def agree(function: Callable[..., None], grid: Any, block: Any, *arguments: np.ndarray, shared: int = 0) -> None:
-    """Run a kernel as plain Python and compiled. Assert that the arrays are equal, and that at least one changes."""
+    """Run a kernel as plain Python and compiled. Assert that both runs change the arrays alike."""
     kernel = weft.kernel(function)
     wanted, found = ([array.copy() for array in arguments] for _ in range(2))
     with override(kernel_python=True):

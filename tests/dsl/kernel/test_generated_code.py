@@ -1,4 +1,4 @@
-"""Tests of the code generated for explicit kernels: float32 arithmetic, 32-bit indices, and few parameters."""
+"""Tests of the code generated for explicit kernels: arithmetic, index widths, parameters, and registers."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Tests of programs from introductions to CUDA in Python, with only their import changed."""
+"""Tests of programs from introductions to CUDA in Python. Only the import in each program is changed."""
 
 from __future__ import annotations
 

@@ -28,7 +28,7 @@ NAN, INF = math.nan, math.inf
 
 
 def declared() -> dict[str, tuple[str, list[str]]]:
-    """Return the result and parameter types of the bitcode's functions, by the names without the prefix ``__nv_``."""
+    """Return the result and parameter types of the bitcode's functions, keyed by names without the prefix ``__nv_``."""
     llvm = pytest.importorskip("llvmlite.binding")
     path = find_libdevice()
     if path is None:
@@ -73,7 +73,7 @@ def test_wrong_number_of_arguments() -> None:
 
 
 def numbers(dtype: np.dtype, seed: int, count: int) -> list[Any]:
-    """Return finite numbers: zeros, small, subnormal and huge numbers, and random numbers of all magnitudes."""
+    """Return finite numbers of a dtype: zeros, subnormal numbers, extremes, and random numbers of all magnitudes."""
     generator = np.random.default_rng(seed)
     info = np.finfo(dtype)
     kinds = (float(info.smallest_subnormal), 7 * float(info.smallest_subnormal), float(info.tiny), float(info.max))

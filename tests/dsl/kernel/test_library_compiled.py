@@ -66,7 +66,7 @@ def samples(dtype: np.dtype, generator: np.random.Generator) -> np.ndarray:
 
 
 def make_kernel(functions: tuple[LibraryFunction, ...]) -> Any:
-    """Return a kernel that calls all functions of a group. It writes a row of output for each function."""
+    """Return a kernel that calls all functions of a group, and writes a row of each output array per function."""
     taken, given = len(functions[0].arguments), len(functions[0].results)
     if given == 2 and taken == 1:
 

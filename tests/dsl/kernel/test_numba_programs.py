@@ -1,4 +1,4 @@
-"""Tests of behaviour on which programs for Numba CUDA and numba-cuda's own tests rely."""
+"""Tests of behaviour that programs for Numba CUDA, or numba-cuda's own tests, rely on."""
 
 from __future__ import annotations
 

@@ -285,7 +285,7 @@ def test_what_planning_does_not_follow_is_planned_each_time(monkeypatch: pytest.
 
 
 def test_loops_of_many_forms_are_cut_short(monkeypatch: pytest.MonkeyPatch) -> None:
-    """Test that recordings of an irregular loop are short, once several long plans have been made."""
+    """Test that recordings become short in an irregular loop, which needs many plans, but not in a regular loop."""
 
     def irregular(m: ModuleType) -> Any:
         random, x, y = Random(1), m.ones(8), m.ones(8)

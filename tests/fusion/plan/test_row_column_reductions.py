@@ -32,7 +32,7 @@ def bits(array: wf.Array) -> bytes:
 def check(program: Program, a: np.ndarray, kernels: int | None = 1) -> None:
     """Assert that results that are computed together have the same bits as results that are computed separately.
 
-    Unless `kernels` is None, assert that it is the number of kernels that compute the results together.
+    `kernels` is the expected number of kernels of the joint computation. If it is None, any number is accepted.
     """
     x = wf.asarray(a)
     together = program(x)

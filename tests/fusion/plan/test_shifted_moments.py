@@ -1,4 +1,4 @@
-"""Tests of shifted moments, such as variances: sums over differences from a mean or a maximum, block by block.
+"""Tests of shifted moments: sums over differences from a mean or a maximum, such as variances, computed by blocks.
 
 One pass over the data suffices. The values are accurate, and the bits are reproducible.
 """

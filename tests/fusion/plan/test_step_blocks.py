@@ -20,7 +20,7 @@ from weft.fusion.run import execute
 
 @pytest.fixture(autouse=True)
 def small(monkeypatch: pytest.MonkeyPatch) -> Iterator[None]:
-    """Merge up to five steps per kernel, at any cost, and use small blocks, so that small arrays have many blocks."""
+    """Merge up to five steps per kernel, whatever the cost. Blocks are small, so that small arrays have many blocks."""
     monkeypatch.setattr(time_steps, "LEAST_GAIN", -(10**6))
     monkeypatch.setitem(vars(GPU), "steps_bytes", 0)
     monkeypatch.setattr(step_blocks, "LEAST_FILLS", 0)

@@ -16,7 +16,7 @@ from weft.fusion.run import execute
 
 @pytest.fixture(autouse=True)
 def small(monkeypatch: pytest.MonkeyPatch) -> Iterator[None]:
-    """Merge up to five steps per kernel, at any cost, and use small blocks, so that small arrays have many blocks."""
+    """Merge up to five steps per kernel, whatever the cost. Blocks are small, so that small arrays have many blocks."""
     monkeypatch.setitem(vars(CPU), "steps_bytes", 0)
     monkeypatch.setattr(time_steps, "LEAST_GAIN", -(10**6))
     monkeypatch.setitem(vars(CPU), "steps", (5,))
@@ -141,7 +141,7 @@ def changed(u: Any) -> Any:
 
 
 def narrower(u: Any) -> Any:
-    """Compute a result from fewer columns than the preceding time steps update."""
+    """Return an array after four time steps, and a result that does not read the array's last two columns."""
     for _ in range(4):
         u[1:-1, 1:-1] = _five_points(u)
     return u, u[:, :-2] * 2

@@ -1,4 +1,4 @@
-"""Tests of many small operations on a large array, such as a loop over its elements, which soon run immediately."""
+"""Tests that many small operations on a large array, such as a loop over its elements, soon run immediately."""
 
 from __future__ import annotations
 

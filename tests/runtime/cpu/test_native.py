@@ -1,4 +1,4 @@
-"""Tests of native functions: code that two threads load, and a Python whose object layout is not supported."""
+"""Tests of native functions: code that two threads load, and an interpreter with an unsupported object layout."""
 
 from __future__ import annotations
 

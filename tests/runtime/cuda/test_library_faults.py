@@ -105,7 +105,7 @@ class Bench:
         assert self.libraries["cuSOLVER"].library.handles == self.libraries["cuSOLVER"].library.options == 0
 
     def call(self, module: Any, x: Any) -> Any:
-        """Call the function on a matrix."""
+        """Apply the operation of `module`, which is NumPy or weft, to a matrix."""
         function = module.fft if self.name in ("fft", "ifft", "rfft", "irfft") else module
         for part in self.name.split("."):
             function = getattr(function, part)

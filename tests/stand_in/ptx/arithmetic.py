@@ -52,7 +52,7 @@ class Arithmetic(Operands):
         return self._arithmetic("mul", np.multiply)
 
     def _wide(self, work: Callable[..., Any], count: int) -> Step:
-        """Return the step for an integer operation whose result is twice as wide as its operands."""
+        """Return the step for an integer operation whose result is twice as wide as its factors."""
         double = np.dtype(f"{TYPES[self.kind].kind}{2 * TYPES[self.kind].itemsize}")
         kinds = [self.kind, self.kind, f"{self.kind[0]}{16 * TYPES[self.kind].itemsize}"][:count]
         return self.each(lambda *v: work(*(x.astype(double) for x in v)), kinds)

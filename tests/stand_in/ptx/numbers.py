@@ -135,7 +135,7 @@ def flush(x: Any) -> Any:
 
 
 def approximate(exact: np.ndarray, dtype: Any, units: int = 1) -> np.ndarray:
-    """Return approximations of `exact` with errors of less than `units` in the last place.
+    """Return approximations of `exact` with errors of less than `units` units in the last place.
 
     `exact` is in double precision.
     """

@@ -247,7 +247,7 @@ class Synchronization(Operands):
     _bar = _barrier
 
     def _folding(self) -> Barrier:
-        """Return a barrier that also counts the threads with a true condition, or tests whether all or any are true."""
+        """Return a barrier that counts threads with a true condition, or tests whether all or any threads have one."""
         op = next(p for p in self.parts if p in ("popc", "and", "or"))
         put, number = self.write(self.operands[0]), self.read(self.operands[1], "u32")
         text = self.operands[-1]

@@ -12,7 +12,7 @@ from weft import cuda
 
 
 def along_axis(x: float, n: int, linear: bool, address: str, normalized: bool) -> list[tuple[int | None, float]]:
-    """Return an (index, weight) pair for each element along an axis that contributes to a sample.
+    """Return the (index, weight) pairs of the elements along an axis that contribute to a sample.
 
     The index None stands for the border.
     """

@@ -35,7 +35,7 @@ class Probe:
     ahead: bool = True
 
     def copies(self) -> tuple[Any, ...]:
-        """Return copies of the arguments for one run."""
+        """Return the arguments for one run, with a copy of each array."""
         return tuple(copied(a) if owns_elements(a) else a for a in self.arguments)
 
     def wanted(self) -> tuple[Any, ...]:
@@ -47,7 +47,7 @@ class Probe:
 
 
 def owns_elements(value: Any) -> bool:
-    """Return whether an argument is a NumPy array. Each run has its own copy of these arguments."""
+    """Return whether an argument is a NumPy array. Each run gets its own copies of the arrays."""
     return isinstance(value, np.ndarray)
 
 
@@ -83,7 +83,8 @@ def probe(
 def same(found: Any, wanted: Any, ulps: int) -> None:
     """Assert that an array has the expected dtype, shape and elements after a launch. Ignore other arguments.
 
-    Floats may differ by `ulps`, and complex numbers by `ulps` of the largest magnitude. NaN equals NaN.
+    Floats may differ by `ulps` units in the last place, and complex numbers by `ulps` times the machine epsilon,
+    relative to the largest magnitude. NaN equals NaN, except where complex numbers may differ.
     """
     if not owns_elements(wanted):
         return

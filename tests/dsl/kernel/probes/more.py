@@ -1,4 +1,4 @@
-"""Probes mainly of constructs that Numba's kernels do not support.
+"""Probes of constructs, most of which Numba's kernels do not support.
 
 Examples are array methods, comprehensions, generator expressions, and methods of user classes.
 """

@@ -32,7 +32,7 @@ def loaded(monkeypatch: pytest.MonkeyPatch) -> None:
 
 
 def unload(monkeypatch: pytest.MonkeyPatch) -> None:
-    """Remove the native code, so that NumPy draws."""
+    """Remove the native code, so that NumPy draws the numbers."""
     for number in range(len(KINDS)):
         monkeypatch.setattr(readiness(number), "loaded", None)
         monkeypatch.setattr(readiness(number), "_failed", True)
