@@ -1,4 +1,4 @@
-"""Values for tests, including special cases of each dtype, and a bitwise comparison of results."""
+"""Values of each dtype for tests, with special floats, and a bitwise comparison that treats all NaNs as equal."""
 
 from __future__ import annotations
 

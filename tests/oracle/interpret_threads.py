@@ -42,7 +42,7 @@ class Warp:
     ended: set[int] = field(default_factory=set)
 
     def resume(self, lane: int, sent: Any) -> None:
-        """Run a thread until its next operation that synchronizes."""
+        """Run a thread to its next operation that synchronizes, or to its end."""
         try:
             self.stops[lane] = self.threads[lane].send(sent)
         except StopIteration:
