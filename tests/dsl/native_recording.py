@@ -1,4 +1,4 @@
-"""A context manager for tests that installs native code for recording, but not for small immediate operations."""
+"""A context manager that tests use to record in native code, but to execute small operations in Python code."""
 
 from __future__ import annotations
 

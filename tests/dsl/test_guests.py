@@ -112,7 +112,7 @@ def test_devices_show_their_names() -> None:
 
 
 def test_devices_equal_their_names() -> None:
-    """Test that devices equal their names. Libraries compare an array's device with NumPy's device, a string."""
+    """Test that devices equal their names, since libraries compare an array's device with NumPy's, the string "cpu"."""
     with wf.device("cpu"):
         found = wf.ones(1).device
     assert found == np.ones(1).device and found in ["cpu"] and hash(found) == hash("cpu")

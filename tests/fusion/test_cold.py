@@ -213,7 +213,7 @@ for k in range(2, 14):
 
 
 def test_numpys_random_modules_are_imported_without_interrupts(tmp_path: Path) -> None:
-    """Test that the main thread does not import the compiled modules of `numpy.random`, which swallow interrupts."""
+    """Test that another thread imports the compiled modules of `numpy.random`, as their import swallows interrupts."""
     found = run(
         """
 import threading

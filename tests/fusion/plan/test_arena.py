@@ -1,4 +1,4 @@
-"""Tests of the arena of a plan, which is allocated before the first kernel, and of failed allocations."""
+"""Tests of a plan's arena, which is allocated before the first kernel, and of failed allocations."""
 
 from __future__ import annotations
 

@@ -332,7 +332,7 @@ def test_lengths_of_no_order_are_planned_once() -> None:
 
 
 def test_long_programs_are_planned_once(monkeypatch: pytest.MonkeyPatch) -> None:
-    """Test that a program that is too long for a plan for variable sizes reuses a plan for its exact sizes."""
+    """Test that a program that is too long to be planned for variable sizes reuses a plan for its exact sizes."""
 
     def program(m: ModuleType) -> Any:
         x, total = m.arange(N, dtype=float), m.zeros(N)
