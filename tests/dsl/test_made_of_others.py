@@ -1,4 +1,4 @@
-"""Tests of functions that weft composes of other functions and records."""
+"""Tests of recorded functions that weft composes from other functions."""
 
 from __future__ import annotations
 

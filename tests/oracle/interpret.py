@@ -245,7 +245,7 @@ def _missing(operation: Operation, operands: list[Any], frame: Frame) -> Sequenc
 
 
 def _approximate(operation: Operation, operands: list[Any], frame: Frame) -> Sequence[Any]:
-    """Return an accurate result for an approximate operation. Subnormal numbers are replaced by zeros.
+    """Return an accurate result for an approximate operation. Subnormal operands and results are replaced by zeros.
 
     The code that uses the result must be right for any permitted error.
     """
