@@ -1,4 +1,4 @@
-"""Tests that plans and kernel IR, as `explain` prints them, equal the golden files.
+"""Tests that the texts of plans and of their kernels equal the golden files.
 
 ``pytest tests/fusion/test_golden.py --update-golden`` rewrites the golden files.
 """

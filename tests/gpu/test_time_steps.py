@@ -1,4 +1,4 @@
-"""Tests that temporal blocking on a GPU produces the same bits as separate time steps."""
+"""Tests that temporal blocking on a GPU produces the same bits as NumPy's separate time steps."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Tests of the order of tasks: each value is read before it is overwritten, and no array is copied needlessly."""
+"""Tests of the order of tasks: each value is read or copied before it is overwritten, and copied only if necessary."""
 
 from __future__ import annotations
 
