@@ -96,7 +96,7 @@ def test_far_from_zero_it_is_as_good_as_numpys(device: str) -> None:
     exact = float(Fraction(squares * count - total * total, count * count))
     with wf.device(device):
         error = abs(float(wf.asarray(values).var()) - exact)
-    assert error < 5e-6 * exact  # NumPy's error is up to five times larger, since it rounds the mean to float16
+    assert error < 5e-6 * exact  # NumPy's error is up to five times larger, since it rounds the mean to float32
 
 
 @pytest.mark.parametrize("device", DEVICES)
