@@ -48,7 +48,7 @@ def add_op(definition: OpDef) -> OpDef:
     """
     for name in (definition.name, *definition.aliases):
         if name in _ALIASES:
-            raise ValueError(f"op {name!r} stands in the table already")
+            raise ValueError(f"op {name!r} is already in the table")
     if definition.loops and definition.reference is None:
         raise ValueError(f"op {definition.name!r} has `loops`: give its `reference`, a function of NumPy arrays")
     OPS[definition.name] = definition

@@ -89,8 +89,6 @@ def astype(
         values = None
     if kind == self.dtype:
         if values is not None and copy:
-            if type(dtype) is type and order == "K":
-                _immediate_casts[values.dtype, dtype] = _copy_in_same_order
             return from_numpy_result(values.copy(order), self.device)  # type: ignore[no-any-return, arg-type]
         return self.copy(order) if copy else self if order == "K" else memory_order.in_order(self, order)
     warn_of_lost_parts(self.dtype, kind)
@@ -101,10 +99,6 @@ def astype(
                 _immediate_casts[values.dtype, dtype] = function
             return from_numpy_result(function(values), self.device)  # type: ignore[no-any-return]
     return _converted(self, kind, order == "K")
-
-
-def _copy_in_same_order(values: np.ndarray) -> np.ndarray:
-    return values.copy("K")
 
 
 # Functions that cast small arrays, by the source's dtype and the requested type.

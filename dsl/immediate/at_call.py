@@ -33,13 +33,13 @@ from weft.dsl.immediate.host_values import (
 from weft.dsl.immediate.inner_loops import loops_of, note_loop
 from weft.dsl.immediate.small_work import (
     ALONG_AXIS,
-    EXACT_BYTES,
     MOST_WHOLE,
     WARNING,
     WHOLE,
     are_joined,
     is_alone,
     is_immediate,
+    is_large,
     is_usual,
     limit_of,
     most_inputs,
@@ -447,10 +447,6 @@ def _is_common(dtype: Any) -> bool:
 
 def call_small(function: Callable[..., Any], arguments: Any, options: dict[str, Any], name: str = "") -> Any:
     """Call a NumPy function on small arguments (for some functions, also on larger ones), or return `MISSED`."""
-    array: Any = arguments[0] if arguments else None
-    values = values_of(array) if type(array) is Array else None
-    if name in WHOLE and values is not None and values.nbytes > EXACT_BYTES * IMMEDIATE[FIXED]:
-        return MISSED  # (reductions of so many bytes are recorded)
     if name in _BY_BLAS and len(arguments) == 2 and not options and (product := multiply(*arguments)) is not None:
         note_call()
         return product
@@ -460,13 +456,14 @@ def call_small(function: Callable[..., Any], arguments: Any, options: dict[str, 
         if arguments[most] is not None or any(each is True for each in arguments[most:]):
             return MISSED  # (a write to `out`, or to the overwritten input of a median, may have to be recorded)
     limit = limit_of(name, arguments, options)
-    if values is not None and is_usual(arguments, options):
-        if 0 < values.size <= limit and (COMMON >> values.dtype.num) & 1:
+    if arguments and type(array := arguments[0]) is Array and is_usual(arguments, options):
+        values = values_of(array)
+        if values is not None and 0 < values.size <= limit and (COMMON >> values.dtype.num) & 1:
             VALUE_READS[0] += 1
             note_call()
             return from_numpy_result(function(values, *arguments[1:], **options), array.device, ((values, array),))
         axes = (*arguments[1:], *options.values())
-        whole = not axes or (values.ndim == 1 and axes in ((0,), (-1,)))
+        whole = values is not None and (not axes or (values.ndim == 1 and axes in ((0,), (-1,))))
         if whole and name in WHOLE and (number := _reduce_whole(name, array, values, limit)) is not None:
             return number
     found: list[tuple[np.ndarray, Array]] = []
@@ -547,9 +544,11 @@ _RECORDED_OPTIONS = frozenset({"descending", "device", "like", "overwrite_input"
 def at_once(own: Callable[..., Any], numpys: Callable[..., Any], name: str) -> Callable[..., Any]:
     """Return a function that calls the NumPy function `numpys` for small arguments, and `own` for others."""
 
+    reduces = name in WHOLE
+
     @wraps(own)
     def called(*arguments: Any, **options: Any) -> Any:
-        if IMMEDIATE[0]:
+        if IMMEDIATE[0] and not (reduces and is_large(arguments)):
             found = call_small(numpys, arguments, options, name)
             if found is not MISSED:
                 return found

@@ -428,6 +428,12 @@ def most_whole(name: str, itemsize: int) -> int:
     return (EXACT_BYTES // itemsize if name in EXACT else MOST_WHOLE) * IMMEDIATE[FIXED]
 
 
+def is_large(arguments: Any) -> bool:
+    """Return whether the first argument of a reduction is an array in memory that is too large to reduce immediately."""
+    values = values_of(arguments[0]) if arguments and type(arguments[0]) is Array else None
+    return values is not None and values.nbytes > EXACT_BYTES * IMMEDIATE[FIXED]
+
+
 def reduce_whole(name: str, values: np.ndarray) -> Any:
     """Reduce all elements of an array on the host, or return None if a kernel is needed or its result could differ."""
     kind = values.dtype

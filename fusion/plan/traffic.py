@@ -34,7 +34,11 @@ def traffic(group: Group) -> tuple[int, int]:
 def bytes_read(group: Group) -> dict[Expr, int]:
     """Return, for each value that a group reads from memory, the number of bytes read."""
     if group.opaque is not None:
-        return {base_of(child): child.nbytes for child in group.opaque.operands}
+        taken: dict[Expr, int] = {}
+        for child in group.opaque.operands:
+            base = base_of(child)
+            taken[base] = least(base.nbytes, taken.get(base, 0) + child.nbytes)
+        return taken
     forms: dict[Expr, set[Affine | None]] = {}
     own = {p.task.node for p in group.placed}
     for p in group.placed:

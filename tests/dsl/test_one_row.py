@@ -32,6 +32,6 @@ def test_a_new_row_computes_fuses_and_reaches_every_target() -> None:
 
 
 def test_names_are_taken_once() -> None:
-    with pytest.raises(ValueError, match="stands in the table already"):
+    with pytest.raises(ValueError, match="is already in the table"):
         table.add_op(OpDef("asin", 1, "", loops=("f->f",)))
     assert "asin" not in OPS

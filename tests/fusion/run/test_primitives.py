@@ -223,6 +223,8 @@ def test_a_row_is_expanded_until_compiling_it_pays(monkeypatch: pytest.MonkeyPat
 
     row = ExpandedOp("maximum", (kind,) * 2, kind, primitives._numpy_function, compile_it)
     x = values(kind, 1)
+    monkeypatch.setattr(expanded_ops, "SEARCH", 1.0)
+    monkeypatch.setattr(expanded_ops, "REQUEST", 1.0)
     assert same_bits(row(x, x[3]), row(x, np.full_like(x, x[3]))) and not made
     monkeypatch.setattr(expanded_ops, "REQUEST", 0.0)
     monkeypatch.setattr(expanded_ops, "compile_price", lambda: 1e-9)
