@@ -65,7 +65,7 @@ def window_of(update: Expr) -> Window | None:
 
 
 def replace_arrays(graph: LiveGraph, order: Sequence[Expr]) -> LiveGraph:
-    """Return an equivalent graph in which updates that together replace an array write to new memory.
+    """Return an equivalent graph in which updates that together replace a whole array are written to new memory.
 
     `order` contains the nodes of the graph in topological order.
     """

@@ -133,7 +133,10 @@ def _find_or_make(
 
 
 def _find_form(device: Device, graph: LiveGraph, wanted: tuple[int, ...] | None) -> tuple[LiveGraph, plan_cache.Form]:
-    """Return the graph to plan, in which updates that replace an array write to new memory, and the graph's form."""
+    """Return the graph to plan and its form.
+
+    In this graph, updates that together replace a whole array are written to new memory.
+    """
     form = plan_cache.find_form(device.name, graph, wanted)
     replaced = replace_arrays(graph, form.nodes)
     return (graph, form) if replaced is graph else (replaced, plan_cache.find_form(device.name, replaced, wanted))

@@ -102,11 +102,11 @@ WEIGHTS = (12, 8, 5, 7, 4, 2, 1, 7)
 WRITES = """T[s] = A|T[s] += A|T[...] = A|T[..., s] = A|T[s, s] -= A|T[1:] = T[:-1]|T[1:] += T[:-1]|T[:-1] = T[1:]|T[::-1] = T|T[s] = T[s]|T[:] = T[::-1]|T += A|T *= 2|T -= q
 T[T > q] = q|T[T < q] += 1|T[A > q] = 2|T[I] = A|T[I] = q|T[I] += 1|T[I, I] = q|T[..., I] = A|T[[0, -1]] = T[[-1, 0]]|T[0] = A|T[-1] = 2|T[..., 0] += 1|T[0, 0] = q
 T[s] = A[s]|T[s, 0] = 1|xp.copyto(T, A)|xp.copyto(T, A, where=T > q)|xp.putmask(T, T > q, A)|xp.put(T, I, q)|xp.fill_diagonal(T, q)|xp.add.at(T, I, 1)|xp.add.at(T, I, A)
-xp.maximum.at(T, I, q)|xp.sum(A, d, out=T)|xp.clip(A, -1, 2, out=T)|xp.add(A, B, out=T, where=A > q)|xp.take(A, I, 0, out=T)|xp.concatenate([A, B], out=T)|xp.max(A, d, out=T[0])
+xp.maximum.at(T, I, q)|xp.sum(A, d, out=T)|xp.clip(A, -1, 2, out=T)|xp.add(A, B, out=T, where=A > q)|xp.take(A, I, 0, out=T)|xp.concatenate([A, B], out=T)|xp.max(A, d, out=T[0])|xp.max(A, d, T[0])|xp.sum(A, d, None, T[0])|xp.clip(A, -1, 2, T)|xp.take(A, I, 0, T)
 T[0] = A.max(d)|T[..., 1:] = T[..., :-1] + T[..., 1:]|T[1:-1, 1:] = T[2:, :-1] + T[:-2, 1:]|T[1:, 1:-1] = xp.maximum(T[:-1, 2:], T[1:, :-2])|T[:, ::-1] = T|T[1:-1] += T[2:] - T[:-2]|xp.add(A, B, out=T)|xp.maximum(T, A, out=T)|xp.negative(T, out=T)|T.fill(q)|T.sort()|T.T[s] = A|T.T[...] = A|T[s].T[s] = A|T.reshape(-1)[s] = q
 xp.place(T, T > q, [1, 2])|T[1:-1] = (T[:-2] + T[2:]) % 5|T[1:-1, 1:-1] = (T[:-2, 1:-1] + T[2:, 1:-1] + T[1:-1, 2:]) % 7|T[:, 0] = T[0, :]|T[...] = T.T|T += T.T
 T[:-1], T[1:] = T[1:], T[:-1].copy()|T[s] = A.sum(d)|T[s] = A.max(d)|T[::2] = T[1::2]|T |= A|T %= 3|T[I, s] = A|T[s, I] = q|T //= 2|T[None, ...] = A|T[T != T] = 0
-xp.put_along_axis(T, T.argmax(d, keepdims=True), q, d)|T[s] *= B|T[I] = T[I[::-1]]|T[s] = T[s][::-1]|T[...] = xp.roll(T, 1)|T.flat[1] = q|xp.cumsum(T, d, out=T)
+xp.put_along_axis(T, T.argmax(d, keepdims=True), q, d)|T[s] *= B|T[I] = T[I[::-1]]|T[s] = T[s][::-1]|T[...] = xp.roll(T, 1)|T.flat[1] = q|xp.cumsum(T, d, out=T)|xp.cumsum(A, d, None, T)
 T[...] = T - T.max(d, keepdims=True)|T[1:] = xp.maximum(T[1:], T[:-1])|T[:, 1:] += A|T[0], T[1] = T[1].copy(), T[0].copy()""".replace(
     "\n", "|"
 ).split("|")

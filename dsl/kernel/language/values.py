@@ -272,7 +272,10 @@ class ArrayKind:
 
 @dataclass(frozen=True, slots=True)
 class OptionalKind:
-    """The kind of a variable that may be None at run time, with a second variable for the value."""
+    """The kind of a variable that may be None at run time.
+
+    The variable stores whether there is a value. A second variable, the first of its parts, stores the value.
+    """
 
     def __str__(self) -> str:
         return "a value or None"
