@@ -37,7 +37,9 @@ def is_few(size: float) -> bool:
 
 
 def shifts_of(op: OpDef) -> int:
-    """Return, for each dtype, the left shift of the element limit, packed in two bits per type number.
+    """Return the number of bits by which the element limit is shifted left for each dtype.
+
+    The result is one integer, with two bits for each type number of NumPy.
 
     Vectorized loops of cheap ops process small elements in less time. For other ops, there is no shift.
     """

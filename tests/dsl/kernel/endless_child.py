@@ -33,7 +33,10 @@ def meets(x):
 
 @cuda.jit
 def exchanges(x):
-    """Loop endlessly over a warp barrier that half of the lanes reach. Threads are compiled to coroutines."""
+    """Loop endlessly, with half of the lanes waiting at a warp barrier in each iteration.
+
+    Because of this divergent barrier, the threads are compiled to coroutines.
+    """
     t = cuda.threadIdx.x
     while x[0] == 0:
         if t % 2 == x[1]:
