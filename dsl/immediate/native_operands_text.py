@@ -26,7 +26,7 @@ from weft.dsl.immediate.native_objects_text import (
     WRITABLE,
     ObjectText,
 )
-from weft.dsl.immediate.small_work import EXACT_BYTES, MOST_PRODUCTS, MOVED_ALONE
+from weft.dsl.immediate.small_work import ANY_SIZE, EXACT_BYTES, LARGEST, MOST_PRODUCTS, MOVED_ALONE
 from weft.runtime import TUPLE_ITEMS, TUPLE_LENGTH
 
 MOST = 8  # maximum number of operands
@@ -343,7 +343,9 @@ class OperandText(ObjectText):
         # (the ufunc `matmul` adds products in an order that depends on their number)
         matrices = t.new(f"icmp eq ptr {t.load(self._held, 0, 'ptr')}, {self._known['matmul']}")
         shift = t.new(f"lshr i64 {t.load(self._shifts, 0)}, {t.new(f'shl i64 {number}, 1')}")
-        shifted = t.new(f"shl i64 {self._limit}, {t.new(f'and i64 {shift}, 3')}")
+        bits = t.new(f"and i64 {shift}, 3")
+        any_size = t.new(f"icmp eq i64 {bits}, {ANY_SIZE}")
+        shifted = t.new(f"shl i64 {self._limit}, {t.new(f'select i1 {any_size}, i64 {LARGEST}, i64 {bits}')}")
         limit = t.new(f"select i1 {matrices}, i64 {self._fixed_limit}, i64 {shifted}")
         self._note_shifted(size)
         t.enter_if(f"icmp sgt i64 {size}, {limit}", f"{name}.many", f"{name}.few")

@@ -41,13 +41,17 @@ def shifts_of(op: OpDef) -> int:
 
     The result is one integer, with two bits for each type number of NumPy.
 
-    Vectorized loops of cheap ops process small elements in less time. For other ops, there is no shift.
+    Vectorized loops of cheap ops process small elements in less time. For other ops, there is no shift. `ANY_SIZE`
+    stands for arrays of any size, because NumPy reads no elements to test whether integers are NaN.
     """
+    if op.name in ("isfinite", "isinf", "isnan"):
+        return _SHIFTS | sum(ANY_SIZE << 2 * np.dtype(code).num for code in "?bBhHiIlLqQ")
     return _SHIFTS if op.cost == 1 else 0
 
 
 # (For bytes, a kernel with several threads is faster beyond a shift of 2.)
 _SHIFTS = sum((2 if np.dtype(code).itemsize < 4 else 1) << 2 * np.dtype(code).num for code in "?bBhHiIf")
+ANY_SIZE, LARGEST = 3, 40  # two bits, and the shift for which they stand
 
 
 def shifts_of_function(name: str) -> int:
@@ -113,7 +117,8 @@ def _limit_shifted(name: str, arguments: Any, options: dict[str, Any]) -> int:
 
 def shifted_limit(shifts: int, dtype: np.dtype) -> int:
     """Return the limit on elements for a dtype. `shifts` is a result of `shifts_of`."""
-    return IMMEDIATE[0] << ((shifts >> 2 * dtype.num) & 3)
+    shift = (shifts >> 2 * dtype.num) & 3
+    return IMMEDIATE[0] << (LARGEST if shift == ANY_SIZE else shift)
 
 
 def _limit_exact(name: str, arguments: Any, options: dict[str, Any]) -> int:

@@ -327,3 +327,17 @@ def test_lists_without_weft_arrays_are_operands(listed: Any) -> None:
     x = wf.ones((2, 1))
     for result in (x + listed, listed + x, wf.add(x, listed)):
         assert same(np.asarray(result), np.ones((2, 1)) + listed)
+
+
+@pytest.mark.cpu
+@pytest.mark.parametrize("native", [False, True])
+@pytest.mark.parametrize("name", ["isnan", "isinf", "isfinite"])
+def test_large_arrays_of_integers_are_tested_for_nan_without_a_recording(name: str, native: bool) -> None:
+    if native:
+        native_immediate.install_native_code()
+    for dtype in (bool, np.uint8, np.int64):
+        x = wf.asarray(np.ones(300_000, dtype))
+        result = getattr(wf, name)(x)
+        assert result._storage is None or result._storage.expr is None
+        assert same(np.asarray(result), getattr(np, name)(np.ones(300_000, dtype)))
+    assert getattr(wf, name)(wf.asarray(np.ones(300_000)))._storage.expr is not None
