@@ -1,6 +1,6 @@
 """The CUDA model with the names of Numba CUDA. ``from weft import cuda`` replaces ``from numba import cuda``.
 
-Kernels run on the GPU. On a machine without a GPU, kernels are compiled for the CPU, and give the same results.
+Kernels run on the GPU. On a machine without a GPU, kernels are compiled for the CPU.
 """
 
 from __future__ import annotations
