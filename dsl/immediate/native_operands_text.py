@@ -484,7 +484,10 @@ class OperandText(ObjectText):
         t.do(f"br label %{on}")
 
     def _is_by_blas(self, name: str, axes: Sequence[str], number: str, length: str, products: str) -> None:
-        """Emit a branch to ``small`` for a small matrix product with a large operand, if BLAS can compute it."""
+        """Emit a branch to ``small`` if BLAS should compute a matrix product of a large operand with few result elements.
+
+        Otherwise, the code branches to ``give.up``.
+        """
         t, known = self._t, self._known
         t.store("0", self._many, 0)
         function = t.load(self._held, 0, "ptr")

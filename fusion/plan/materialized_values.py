@@ -119,7 +119,7 @@ def base_of(node: Expr) -> Expr:
 
 
 def _find_parts(order: list[Expr], outputs: Collection[Expr]) -> set[Expr]:
-    """Return the updates of new memory that need not be materialized.
+    """Return the updates that need not be materialized, each of which writes a part of newly allocated memory.
 
     Each reader selects the operand that contains its element instead. Updates of existing memory are not returned,
     because writing a part of the memory in place is cheaper.

@@ -54,7 +54,10 @@ def tree_of_array(op: str, values: np.ndarray, axes: tuple[int, ...], kind: np.d
 
 
 def find_tree(node: Expr, stored: Collection[Expr], short: Collection[Expr], target: Target) -> Tree:
-    """Return the order of a reduction, given the values in memory and the reductions that are unrolled (`short`)."""
+    """Return the order in which a kernel combines the elements of a reduction.
+
+    `stored` contains the materialized expressions, and `short` the reductions that the kernel may unroll.
+    """
     return tree_of(make_task(node, set(stored), [], short), target)
 
 
