@@ -36,7 +36,7 @@ def functions(xp: Any, x: Any, y: Any) -> Any:
 
 
 def norms(xp: Any, x: Any, y: Any) -> Any:
-    """Standardize ``x * y + x``, and return the squares and the sum of the positive elements of the result."""
+    """Standardize ``x * y + x``. Return the squares of all elements, and the sum of the positive elements."""
     z = x * y + x
     z = (z - z.mean()) / z.std()
     return z * z, xp.maximum(z, 0.0).sum()

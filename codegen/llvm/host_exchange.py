@@ -1,4 +1,7 @@
-"""Code for shuffles, votes and reductions on the host CPU, shared by loops over threads and coroutines."""
+"""Code for shuffles, votes and reductions on the host CPU.
+
+The code is for kernels that run as loops over threads, and for kernels that run as coroutines.
+"""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Tests of output arguments of functions of weft arrays: NumPy arrays, weft arrays, and parts of an operand."""
+"""Tests of functions whose output argument is a NumPy array, a weft array or a part of an operand."""
 
 from __future__ import annotations
 
