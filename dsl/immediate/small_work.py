@@ -44,9 +44,10 @@ def shifts_of(op: OpDef) -> int:
     Vectorized loops of cheap ops process small elements in less time. For other ops, there is no shift. `ANY_SIZE`
     stands for arrays of any size, because NumPy reads no elements to test whether integers are NaN.
     """
+    shifts = _SHIFTS if op.cost == 1 else 0
     if op.name in ("isfinite", "isinf", "isnan"):
-        return _SHIFTS | sum(ANY_SIZE << 2 * np.dtype(code).num for code in "?bBhHiIlLqQ")
-    return _SHIFTS if op.cost == 1 else 0
+        shifts |= sum(ANY_SIZE << 2 * np.dtype(code).num for code in "?bBhHiIlLqQ")
+    return shifts
 
 
 # (For bytes, a kernel with several threads is faster beyond a shift of 2.)
