@@ -110,10 +110,7 @@ class CompiledKernel:
 
     @property
     def ptx(self) -> str:
-        """The PTX text.
-
-        Raises ValueError for a CPU target.
-        """
+        """The PTX text. Raises ValueError for a CPU target."""
         if self.target.kind != "cuda":
             raise ValueError(f"target {self.target.name} has no PTX")
         return self.stage("asm")

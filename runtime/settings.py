@@ -172,10 +172,7 @@ def key_of(name: str) -> Any:
 
 
 def setting(name: str) -> Any:
-    """Return the value of a setting.
-
-    Raises SettingError if the environment variable has an invalid value.
-    """
+    """Return the value of a setting. Raises SettingError if the environment variable has an invalid value."""
     row, key, default = _by_name[name]
     if key not in _variables and not OVERRIDES:
         return default

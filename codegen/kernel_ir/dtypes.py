@@ -45,10 +45,7 @@ def widened(dtype: np.dtype) -> np.dtype:
 
 @cache
 def bfloat16() -> np.dtype:
-    """Return the bfloat16 dtype.
-
-    Raises ImportError if ml_dtypes is not installed.
-    """
+    """Return the bfloat16 dtype. Raises ImportError if ml_dtypes is not installed."""
     from ml_dtypes import bfloat16 as scalar_type
 
     return np.dtype(scalar_type)

@@ -46,10 +46,7 @@ class InvalidKernelError(ValueError):
 
 
 def verify_kernel(kernel: Kernel) -> None:
-    """Check a kernel against all rules of kernel IR.
-
-    Raises InvalidKernelError if the kernel breaks a rule.
-    """
+    """Check a kernel against all rules of kernel IR. Raises InvalidKernelError if the kernel breaks a rule."""
     verifier = _Verifier(kernel)
     if kernel.index_dtype not in (np.dtype(np.int32), np.dtype(np.int64)):
         verifier.fail(None, f"the index dtype must be int32 or int64, not {kernel.index_dtype}")

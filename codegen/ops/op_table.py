@@ -68,10 +68,7 @@ for _family in (arithmetic, logic, elementary, machine, random_bits):
 
 
 def find_op(name: str) -> OpDef:
-    """Return the op with the name or alias `name`.
-
-    Raises KeyError if the name is unknown.
-    """
+    """Return the op with the name or alias `name`. Raises KeyError if the name is unknown."""
     return _ALIASES[name]
 
 

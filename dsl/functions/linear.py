@@ -328,10 +328,7 @@ def _next_pair(terms: list[str], result: str, sizes: dict[str, int]) -> tuple[in
 def _contract_pair(
     terms: list[str], found: list[Array], result: str, kind: np.dtype, location: Location
 ) -> Array | None:
-    """Contract one or two operands, as a fused sum of products or by BLAS.
-
-    Return None if neither is possible.
-    """
+    """Contract one or two operands, as a fused sum of products or by BLAS. Return None if neither is possible."""
     fused = _contract(terms, result, found, kind, location)
     if fused is not None:
         return fused
@@ -426,10 +423,7 @@ def _einsum_terms(subscripts: str, ranks: tuple[int, ...]) -> tuple[tuple[str, .
 
 @lru_cache(maxsize=512)
 def _einsum_shape(subscripts: str, shapes: tuple[tuple[int, ...], ...]) -> tuple[int, ...]:
-    """Return the shape of an einsum's result.
-
-    NumPy checks the subscripts with small arrays.
-    """
+    """Return the shape of an einsum's result. NumPy checks the subscripts with small arrays."""
     operands = [np.broadcast_to(np.zeros((), np.int8), shape) for shape in shapes]
     np.einsum_path(subscripts, *operands, optimize=False)
     # (`einsum` makes the checks that `einsum_path` omits.)

@@ -34,10 +34,7 @@ class _Partitioned(np.ndarray):
 
 
 def _partition(row: np.ndarray, ranks: Sequence[int]) -> None:
-    """Move the elements with the given ranks to their sorted positions.
-
-    Smaller elements are moved before them.
-    """
+    """Move the elements with the given ranks to their sorted positions. Smaller elements are moved before them."""
     if row.itemsize == 1:
         row.sort(kind="stable")  # (there is no vector code for bytes; the stable sort is a radix sort)
         return

@@ -575,10 +575,7 @@ def average(
 
 
 def _weighted(values: Any, weights: Any, axes: tuple[int, ...] | None, keepdims: Any) -> tuple[Any, Any]:
-    """Return the weighted mean and the sum of the weights.
-
-    Raise ZeroDivisionError if a sum of weights is 0.
-    """
+    """Return the weighted mean and the sum of the weights. Raise ZeroDivisionError if a sum of weights is 0."""
     kind = np.result_type(values.dtype, weights.dtype, *(("f8",) if values.dtype.kind in "biu" else ()))
     if values.shape != weights.shape:
         if axes is None:

@@ -402,10 +402,7 @@ def are_joined(sizes: list[int], limit: int) -> bool:
 
 
 def stays_small(one: tuple[int, ...], other: tuple[int, ...], limit: int) -> bool:
-    """Return whether two shapes broadcast to at most `limit` elements.
-
-    The shapes are not checked for compatibility.
-    """
+    """Return whether two shapes broadcast to at most `limit` elements. The shapes are not checked for compatibility."""
     if one == other or not other:  # (most calls)
         return prod(one) <= limit
     size = 1

@@ -62,10 +62,7 @@ class Symbol(NamedTuple):
 
 @dataclass(frozen=True, eq=False, repr=False)
 class Image:
-    """Linked code in memory, and the addresses of the code's symbols.
-
-    The memory is freed with this object.
-    """
+    """Linked code in memory, and the addresses of the code's symbols. The memory is freed with this object."""
 
     memory: mmap.mmap
     symbols: Mapping[str, int]

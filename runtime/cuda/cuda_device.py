@@ -101,10 +101,7 @@ class CudaDevice(GpuServices):
         self.memory.allocate_into(table, requests)
 
     def completion_counter(self) -> Buffer:
-        """Return the completion counter of the calling thread's stream.
-
-        Kernels of one stream run one after another.
-        """
+        """Return the completion counter of the calling thread's stream. Kernels of one stream run one after another."""
         stream = self._order.current
         found = self._counters.get(stream)
         if found is None:

@@ -192,20 +192,14 @@ class GpuServices(Device):
         return True
 
     def read(self, address: int, values: np.ndarray, stream: Any = None) -> None:
-        """Copy from device memory to a contiguous host array.
-
-        Without a stream, the call waits for the copy.
-        """
+        """Copy from device memory to a contiguous host array. Without a stream, the call waits for the copy."""
         if values.nbytes and stream is None:
             self._heard("copy to the host", values.nbytes, partial(self._staging.download, address, values))
         elif values.nbytes:
             self._staging.move("cuMemcpyDtoHAsync", values.ctypes.data, address, values.nbytes, stream)
 
     def write(self, address: int, values: np.ndarray, stream: Any = None) -> None:
-        """Copy from a contiguous host array to device memory.
-
-        Without a stream, `values` may be changed on return.
-        """
+        """Copy from a contiguous host array to device memory. Without a stream, `values` may be changed on return."""
         if values.nbytes and stream is None:
             self._heard("copy from the host", values.nbytes, partial(self._staging.upload, address, values))
         elif values.nbytes:

@@ -94,10 +94,7 @@ class Driver:
         return self._check(name, self.within(getattr(self.table, name), *arguments), arguments)
 
     def within(self, function: Callable[..., _T], *arguments: Any) -> _T:
-        """Call a function in the context of the device.
-
-        Raises DeviceLostError if the device is lost.
-        """
+        """Call a function in the context of the device. Raises DeviceLostError if the device is lost."""
         if self.lost:
             raise DeviceLostError(self.lost)
         self._check("cuCtxPushCurrent", self.table.cuCtxPushCurrent(self._context))

@@ -60,10 +60,7 @@ class CudaEvent:
         self.handle = driver.call("cuEventCreate", 0 if timing else NO_TIMING)
 
     def record(self, stream: Any = None) -> None:
-        """Set the event to the current end of `stream`.
-
-        None means the stream of the calling thread.
-        """
+        """Set the event to the current end of `stream`. None means the stream of the calling thread."""
         if self._order is not None:
             stream = stream or self._order.current
             if stream.is_main:

@@ -97,10 +97,7 @@ def describe_scalar(value: Any) -> Descriptor | None:
 
 
 def describe_array(dtype: np.dtype, ndim: int, packed: bool, writable: bool = True) -> Descriptor:
-    """Return the type descriptor of an array argument.
-
-    `packed` is true for a C-contiguous array.
-    """
+    """Return the type descriptor of an array argument. `packed` is true for a C-contiguous array."""
     base = dtype.newbyteorder("=")
     if base != dtype:
         raise KernelTypeError(

@@ -22,10 +22,7 @@ class GridGroup:
     """The group of all threads of the grid."""
 
     def sync(self) -> None:
-        """Wait for all threads of the grid.
-
-        All blocks must run concurrently on the device.
-        """
+        """Wait for all threads of the grid. All blocks must run concurrently on the device."""
         grid_sync()
 
     def is_valid(self) -> bool:
@@ -37,10 +34,7 @@ class GridGroup:
         return self.num_blocks() * ThreadBlock().size()
 
     def thread_rank(self) -> int:
-        """Return the rank of the thread in the grid.
-
-        The threads of a block have consecutive ranks.
-        """
+        """Return the rank of the thread in the grid. The threads of a block have consecutive ranks."""
         block = ThreadBlock()
         return block.thread_rank() + self.block_rank() * block.size()
 
@@ -49,10 +43,7 @@ class GridGroup:
         return cuda.gridDim.x * cuda.gridDim.y * cuda.gridDim.z
 
     def block_rank(self) -> int:
-        """Return the rank of the block in the grid.
-
-        The x index varies fastest.
-        """
+        """Return the rank of the block in the grid. The x index varies fastest."""
         return cuda.blockIdx.x + cuda.gridDim.x * (cuda.blockIdx.y + cuda.gridDim.y * cuda.blockIdx.z)
 
 
@@ -69,10 +60,7 @@ class ThreadBlock:
         return cuda.blockDim.x * cuda.blockDim.y * cuda.blockDim.z
 
     def thread_rank(self) -> int:
-        """Return the rank of the thread in its block.
-
-        The x index varies fastest.
-        """
+        """Return the rank of the thread in its block. The x index varies fastest."""
         return cuda.threadIdx.x + cuda.blockDim.x * (cuda.threadIdx.y + cuda.blockDim.y * cuda.threadIdx.z)
 
     def group_index(self) -> tuple[int, int, int]:
@@ -133,10 +121,7 @@ class LaneGroup:
 
 @dataclass(frozen=True, slots=True)
 class Tile(LaneGroup):
-    """A part of a thread block that consists of `width` adjacent lanes of a warp.
-
-    `width` is a power of two.
-    """
+    """A part of a thread block that consists of `width` adjacent lanes of a warp. `width` is a power of two."""
 
     width: int
 

@@ -208,10 +208,7 @@ def on_plane(t: Any, outer: Any, v: Any, u: Any) -> Any:
 
 @device
 def position(t: Any, x: Any, axis: Any) -> Any:
-    """Convert a texture coordinate to a position in elements.
-
-    The addressing mode may wrap or mirror the position.
-    """
+    """Convert a texture coordinate to a position in elements. The addressing mode may wrap or mirror the position."""
     x = np.float32(x)
     if t.address is Address.WRAP:
         x = x - np.floor(x)

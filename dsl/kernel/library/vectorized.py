@@ -197,10 +197,7 @@ class VectorFunction(DeviceFunction):
         return target  # type: ignore[no-any-return]
 
     def reduce(self, array: Any, axis: Any = 0, stream: object = 0) -> Any:
-        """Reduce a 1-D array with the function.
-
-        `stream` is ignored.
-        """
+        """Reduce a 1-D array with the function. `stream` is ignored."""
         if axis not in (0, -1, None):
             raise np.exceptions.AxisError(axis, 1)
         from weft.dsl.kernel.library.reduction import Reduce

@@ -223,18 +223,12 @@ class Stack:
             ) from None
 
     def resume(self, thread: RunningThread | None = None) -> None:
-        """Let this OS thread run.
-
-        If it is idle, it first runs the simulated thread `thread`.
-        """
+        """Let this OS thread run. If it is idle, it first runs the simulated thread `thread`."""
         self._next = thread
         self._baton.release()
 
     def abandon(self, at_once: bool) -> None:
-        """End the OS thread by unwinding its simulated thread.
-
-        If `at_once` is true, running code is interrupted.
-        """
+        """End the OS thread by unwinding its simulated thread. If `at_once` is true, running code is interrupted."""
         carrier = self._carrier
         if carrier is None or not carrier.is_alive():
             return

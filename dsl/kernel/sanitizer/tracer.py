@@ -26,10 +26,7 @@ BYTE = np.dtype(np.uint8)
 
 
 class SiteKind(IntEnum):
-    """The kind of an instrumented operation.
-
-    Memory accesses have the smallest values.
-    """
+    """The kind of an instrumented operation. Memory accesses have the smallest values."""
 
     READ = 0
     WRITE = 1
@@ -139,10 +136,7 @@ class Tracer:
         return self.c.builder.emit("trace", operands, (BOOL,), site=len(self.sites) - 1, align=site.align)[0]
 
     def named(self, array: ArrayValue, name: str) -> ArrayValue:
-        """Return an array with a variable's name as its label.
-
-        A field of a labelled array keeps its label.
-        """
+        """Return an array with a variable's name as its label. A field of a labelled array keeps its label."""
         if array.label.startswith(f"{name}_"):
             return array
         found = self._named.get((id(array), name))
