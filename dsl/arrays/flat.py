@@ -54,7 +54,9 @@ class Flat:
     def __getitem__(self, key: object) -> Any:
         if (at := self._coordinates(key)) is not None:
             return self.base[at]
-        return manipulation.ravel(self.base)[_flat_key(key, self.base.size)]
+        selected = _flat_key(key, self.base.size)
+        found = manipulation.ravel(self.base)[selected]
+        return found.copy() if selected is Ellipsis or type(selected) is slice else found  # (as in NumPy, no view)
 
     def __setitem__(self, key: Any, value: Any) -> None:
         if isinstance(key, tuple) and not key:

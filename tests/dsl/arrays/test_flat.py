@@ -65,6 +65,19 @@ def test_single_elements(whole: np.ndarray) -> None:
             x.flat[key] = 1
 
 
+@pytest.mark.parametrize("size", [3, 50_000])
+@pytest.mark.parametrize("key", [slice(1, 5), slice(None), (slice(2, None),), ..., ()])
+def test_slices_are_copies(key: Any, size: int) -> None:
+    found = []
+    for xp in (np, wf):
+        x = xp.asarray(np.arange(2.0 * size).reshape(2, size)) + 0
+        part, other = x.flat[key], x.flat[key]
+        x += 1
+        other[:2] = -1.0
+        found.append([part.tolist(), other.tolist(), x.tolist()])
+    assert found[0] == found[1]
+
+
 KEYS: dict[str, Any] = {
     "int": 4,
     "slice": slice(1, None, 2),
