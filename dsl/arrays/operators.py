@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import operator
+import sys
 from collections.abc import Callable
 from contextlib import suppress
 from typing import Any
@@ -357,11 +358,26 @@ def array_ufunc(self: Array, ufunc: np.ufunc, method: str, *inputs: Any, **optio
         return found
     if len(options.get("out") or ()) == 1:
         options["out"] = options["out"][0]
+        if method == "reduce" and sys._getframe(1).f_code.co_name in _NUMPY_MEANS:
+            _refuse_numpy_method(inputs[0], options["out"])
     whole = method == "__call__" and getattr(np, ufunc.__name__, None) is ufunc and ufunc.__name__ in COMPOSED
     ours = OWN[ufunc.__name__] if whole else ours
     if ours is None or (ufunc is np.matmul and not whole) or has_foreign((*inputs, *options.values())):
         return _on_host(ufunc, method, inputs, options)
     return ours(*inputs, **options) if method == "__call__" else getattr(ours, method)(*inputs, **options)
+
+
+# NumPy's Python functions behind the methods of ndarray that divide a sum in place if it is an ndarray.
+_NUMPY_MEANS = ("_mean", "_var")
+
+
+def _refuse_numpy_method(array: Any, out: Any) -> None:
+    """Raise TypeError if NumPy's method `mean`, `std` or `var` of an ndarray would leave a sum in the weft array `out`."""
+    if isinstance(array, np.ndarray) and isinstance(out, Array):
+        if sys._getframe(2).f_globals.get("__name__") == "numpy._core._methods":
+            raise TypeError(
+                "mean, std and var of a NumPy array cannot write to a weft array: call weft.mean, weft.std or weft.var"
+            )
 
 
 def _put_into(name: str, found: Any, out: Any) -> Any:

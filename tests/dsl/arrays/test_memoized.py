@@ -120,6 +120,19 @@ def test_outputs_are_passed_by_position(program: Any, shape: tuple[int, ...]) ->
         out = wf.asarray(np.asarray(out).copy()) if k == 2 else out
 
 
+@pytest.mark.parametrize("name", ["mean", "std", "var"])
+def test_methods_of_numpy_arrays_leave_no_sums_in_outputs(name: str) -> None:
+    values, out = np.arange(12.0).reshape(3, 4), wf.zeros(4)
+    for _ in range(2):
+        with pytest.raises(TypeError, match="call weft.mean, weft.std or weft.var"):
+            getattr(values, name)(0, out=out)
+    assert not np.asarray(out).any()
+    assert getattr(np, name)(values, 0, out=out) is out
+    np.testing.assert_allclose(np.asarray(out), getattr(values, name)(0))
+    assert values.sum(0, out=out) is out
+    np.testing.assert_array_equal(np.asarray(out), values.sum(0))
+
+
 def test_recording_again_makes_nothing_new() -> None:
     x, y = wf.ones((4, 4)), wf.ones((4, 4))
     wf.evaluate(x, y)
