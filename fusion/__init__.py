@@ -51,7 +51,15 @@ from weft.fusion.record.recording import (
     write_anew,
     write_view,
 )
-from weft.fusion.record.shared_memory import export_memory, export_owner, exporter_of, find_shared, keep_shared, share
+from weft.fusion.record.shared_memory import (
+    copy_buffer,
+    export_memory,
+    export_owner,
+    exporter_of,
+    find_shared,
+    keep_shared,
+    share,
+)
 from weft.fusion.record.storage import Epoch, Storage, bind, current_epoch, limits, recording
 from weft.fusion.record.unfused_sites import ALONE, was_evaluated_alone
 from weft.runtime.lazy_names import checked_imports, lazy_names

@@ -40,7 +40,7 @@ from weft.dsl.arrays.windows import is_c_ordered
 from weft.dsl.immediate.at_call import MISSED, NUMBERS, call_small, stack_small
 from weft.dsl.immediate.host_values import values_of
 from weft.dsl.immediate.small_work import make_small
-from weft.fusion import Storage, broadcast_to, cast, constant, current_epoch, iota, map_, realise
+from weft.fusion import Storage, broadcast_to, cast, constant, copy_buffer, current_epoch, iota, map_, realise
 from weft.fusion import empty as empty_expr
 from weft.runtime import IMMEDIATE, default_device, get_device, setting
 from weft.runtime import device as on_device
@@ -96,10 +96,8 @@ def asarray(
     elif hasattr(values, "__cuda_array_interface__"):
         result = convert(values)
         if copy:  # (at once, because the owner may write to its memory)
-            storage, buffer = result._storage, realise(result._storage)
-            made = storage.device.allocate(buffer.nbytes)
-            storage.device.copy(buffer, made, buffer.nbytes)
-            copied = Storage(storage.shape, storage.dtype, storage.device, made)
+            storage = result._storage
+            copied = Storage(storage.shape, storage.dtype, storage.device, copy_buffer(realise(storage)))
             result = copy_in_order(wrap(copied, result._view), order)
     else:
         check_unmasked(values)

@@ -14,7 +14,7 @@ import numpy as np
 
 from weft.fusion.graph.expr import Expr, constant_value, intern, is_draw, topological
 from weft.fusion.graph.statistics import STATISTICS
-from weft.fusion.record.shared_memory import copy_shared, find_shared
+from weft.fusion.record.shared_memory import copy_buffer, find_shared
 from weft.fusion.record.storage import EVALUATING, IDLE, OVERWRITING, Epoch, Storage, recording, references
 from weft.fusion.record.unfused_sites import Site, is_faster_compiled, note_alone
 from weft.runtime import Buffer, OutOfMemoryError
@@ -89,7 +89,7 @@ def realise(storage: Storage) -> Buffer:
         if storage.epoch is not None:
             evaluate([storage])
         elif (owner := find_shared(storage)) is not None:
-            return copy_shared(storage, owner)
+            return copy_buffer(owner.buffer)
         elif (host := storage.host) is not None:
             elements = bytearray(host.tobytes())
             buffer = storage.device.upload(np.frombuffer(elements, host.dtype).reshape(host.shape))

@@ -151,11 +151,10 @@ def keep_shared(storage: Storage, owner: SharedMemory) -> None:
     _shared[storage] = owner.buffer, owner
 
 
-def copy_shared(storage: Storage, owner: SharedMemory) -> Buffer:
-    """Return a copy of the current elements of a storage whose memory is shared."""
-    source = owner.buffer
-    copy = storage.device.allocate(source.nbytes)
-    storage.device.copy(source, copy, source.nbytes)
+def copy_buffer(source: Buffer) -> Buffer:
+    """Return a copy of a buffer on the same device, such as of memory that another library may write to."""
+    copy = source.device.allocate(source.nbytes)
+    source.device.copy(source, copy, source.nbytes)
     return copy
 
 
@@ -167,7 +166,7 @@ def write_shared(
     evaluate: Callable[[Expr, Epoch], Buffer],
 ) -> tuple[Expr, Expr]:
     """Write the result of `make` to shared memory immediately, and return the old and the new version."""
-    previous = epoch.bind(copy_shared(storage, owner), storage.shape, storage.dtype)
+    previous = epoch.bind(copy_buffer(owner.buffer), storage.shape, storage.dtype)
     made = make(previous)
     epoch.check(made)
     storage.device.copy(evaluate(made, epoch), owner.buffer, owner.buffer.nbytes)
