@@ -230,10 +230,13 @@ class Services(ABC):
         """Return the number of a kernel's blocks that one multiprocessor can run concurrently."""
 
     @abstractmethod
-    def best_block(self, function: Any, shared_bytes: int = 0, limit: int = 0) -> tuple[int, int]:
+    def best_block(
+        self, function: Any, shared_bytes: int | Callable[[int], int] = 0, limit: int = 0
+    ) -> tuple[int, int]:
         """Return the grid size and the block size that give a kernel its maximum occupancy.
 
-        `limit` is the maximum number of threads per block (0: none).
+        `shared_bytes` is the dynamic shared memory of a block in bytes, or a function that returns it for a number of
+        threads per block. `limit` is the maximum number of threads per block (0: none).
         """
 
     @abstractmethod

@@ -199,7 +199,9 @@ class SynchronousDevice(Device):
         """Return 1, since each core runs one block at a time."""
         return 1
 
-    def best_block(self, function: Any, shared_bytes: int = 0, limit: int = 0) -> tuple[int, int]:
+    def best_block(
+        self, function: Any, shared_bytes: int | Callable[[int], int] = 0, limit: int = 0
+    ) -> tuple[int, int]:
         """Return a grid size that uses all cores, and a default block size."""
         return usable_cores(), min(limit or BEST_BLOCK, BEST_BLOCK)
 

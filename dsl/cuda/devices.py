@@ -189,11 +189,19 @@ class Context:
     ) -> tuple[int, int]:
         """Return a grid size and a block size that give the highest occupancy. On the CPU, the grid uses all cores.
 
-        Raises NotImplementedError if `b2d_func` is given, that is, if the shared memory depends on the block size.
+        Parameters
+        ----------
+        func
+            A compiled kernel: a value of ``kernel.overloads``.
+        b2d_func : callable, optional
+            A function that returns the bytes of dynamic shared memory per block for a number of threads per block. If
+            it is given, `memsize` is ignored.
+        memsize : int
+            Bytes of dynamic shared memory per block.
+        blocksizelimit : int
+            Maximum number of threads per block (0: the maximum of the kernel).
         """
-        if b2d_func:
-            raise NotImplementedError("shared memory as a function of the block size: ask for each block size in turn")
-        return self.device.device.best_block(self._function(func), int(memsize), int(blocksizelimit))
+        return self.device.device.best_block(self._function(func), b2d_func or int(memsize), int(blocksizelimit))
 
     def _function(self, kernel: Any) -> Any:
         return kernel.function_on(self.device.device) if hasattr(kernel, "function_on") else kernel

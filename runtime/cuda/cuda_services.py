@@ -9,6 +9,7 @@ when its last user is deleted, or when it is released explicitly.
 from __future__ import annotations
 
 import ctypes
+import operator
 import os
 import uuid
 from collections.abc import Callable, Iterator, Mapping
@@ -34,6 +35,7 @@ LAZY_PEER_ACCESS = 1
 POINTERS_DEVICE = 9  # an attribute of a pointer
 HANDLE_BYTES = 64  # size of a CUipcMemHandle, whose field some versions of cuda.bindings hide
 PREFIX = "CU_DEVICE_ATTRIBUTE_"
+_BYTES_OF_BLOCK = ctypes.CFUNCTYPE(ctypes.c_size_t, ctypes.c_int)  # (the driver's CUoccupancyB2DSize)
 
 
 # Microseconds in which the host submits a kernel and an event after it.
@@ -261,10 +263,28 @@ class GpuServices(Device):
         name = "cuOccupancyMaxActiveBlocksPerMultiprocessor"
         return int(self._driver.call(name, function.handle, threads, shared_bytes))
 
-    def best_block(self, function: Any, shared_bytes: int = 0, limit: int = 0) -> tuple[int, int]:
+    def best_block(
+        self, function: Any, shared_bytes: int | Callable[[int], int] = 0, limit: int = 0
+    ) -> tuple[int, int]:
         """Return the grid size and the block size that give a kernel its maximum occupancy."""
-        name = "cuOccupancyMaxPotentialBlockSize"
-        grid, block = self._driver.call(name, function.handle, None, shared_bytes, limit)
+        name, errors = "cuOccupancyMaxPotentialBlockSize", list[BaseException]()
+        if not callable(shared_bytes):
+            grid, block = self._driver.call(name, function.handle, None, shared_bytes, limit)
+            return int(grid), int(block)
+
+        @_BYTES_OF_BLOCK
+        def bytes_of_block(threads: int) -> int:
+            try:
+                return operator.index(shared_bytes(threads))
+            except BaseException as error:  # (it cannot pass through the driver)
+                errors.append(error)
+                return 0
+
+        address = ctypes.cast(bytes_of_block, ctypes.c_void_p).value
+        callback = self._driver.table.CUoccupancyB2DSize(address)
+        grid, block = self._driver.call(name, function.handle, callback, 0, limit)
+        if errors:
+            raise errors[0]
         return int(grid), int(block)
 
     def profile(self, on: bool) -> None:

@@ -124,6 +124,11 @@ def calls(driver: StandIn) -> None:
             one.launch_grid(function, (2, 3, 4), (32, 1, 1), 100_000, array("q", [x.address]))
     function = made[0]
     print("facts", one.active_blocks(function, 256, 0), *one.best_block(function))
+    print("shared", *one.best_block(function, lambda threads: 96 * threads))
+    try:
+        one.best_block(function, lambda threads: 1.5)
+    except TypeError as error:
+        print("refused", error)
     facts = one.facts()
     print("gpu", facts.name, facts.uuid, facts.attributes["WARP_SIZE"], len({*facts.attributes}) > 100)
     stream, began, ended = one.create_stream(), one.create_event(), one.create_event()

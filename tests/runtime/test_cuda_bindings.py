@@ -120,6 +120,8 @@ def test_everything_once(tmp_path: Path) -> None:
 def test_every_function_takes_what_it_is_given(tmp_path: Path) -> None:
     said = child(tmp_path, "calls")
     assert said["facts"] == "8 264 768"
+    assert said["shared"] == "264 512"
+    assert said["refused"] == "'float' object cannot be interpreted as an integer"
     assert said["gpu"] == f"Stand-in GPU-{UUID(bytes=bytes(range(16)))} 32 True"
     assert said["stream"] == "[0, 1, 2] True 1.5"
     assert said["memory"] == f"3 8000 64 1000 {1 << 30}"

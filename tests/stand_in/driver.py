@@ -205,7 +205,7 @@ class StandIn:
             "cuMemHostGetDevicePointer": lambda a: put64(a[0], a[1]),
             "cuEventElapsedTime": lambda a: put_bytes(a[0], np.float32(1.5).tobytes()),
             "cuOccupancyMaxActiveBlocksPerMultiprocessor": lambda a: put32(a[0], 8),
-            "cuOccupancyMaxPotentialBlockSize": lambda a: put32(a[0], 264) or put32(a[1], 768),
+            "cuOccupancyMaxPotentialBlockSize": lambda a: put32(a[0], 264) or put32(a[1], best_block(a[3])),
             "cuMemHostRegister": lambda a: self.memory.register(a[0], a[1]),
             "cuMemHostGetFlags": lambda a: 0 if self.memory.is_page_locked(a[1]) else INVALID_VALUE,
             "cuMemHostUnregister": lambda a: self.memory.take("registered", a[0]),
@@ -309,6 +309,14 @@ def put64(at: int, value: int) -> int:
 def put32(at: int, value: int) -> int:
     ctypes.c_int32.from_address(at).value = value
     return 0
+
+
+def best_block(bytes_of_block: int) -> int:
+    """Return 768, or the largest block whose dynamic shared memory, according to a C function, is within the limit."""
+    if not bytes_of_block:
+        return 768
+    bytes_of = ctypes.CFUNCTYPE(ctypes.c_size_t, ctypes.c_int)(bytes_of_block)
+    return max(size for size in range(32, MOST_THREADS + 1, 32) if bytes_of(size) <= ORDINARY_SHARED)
 
 
 def call_host(function: int, given: int) -> int:

@@ -93,8 +93,8 @@ def test_contexts() -> None:
     context.synchronize()
     assert context.get_max_potential_block_size(None, None, 0, 128) == (context.device.MULTIPROCESSOR_COUNT, 128)
     assert context.get_active_blocks_per_multiprocessor(None, 128, 0) == 1
-    with pytest.raises(NotImplementedError):
-        context.get_max_potential_block_size(None, lambda n: n, 0, 0)
+    with_function = context.get_max_potential_block_size(None, lambda threads: 8 * threads, 0, 64)
+    assert with_function == (context.device.MULTIPROCESSOR_COUNT, 64)
 
 
 def test_a_kernel_loaded_by_a_query_has_a_source_location(monkeypatch: pytest.MonkeyPatch) -> None:
