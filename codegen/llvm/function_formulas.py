@@ -16,7 +16,9 @@ from dataclasses import dataclass
 import numpy as np
 
 from weft.codegen.llvm.emit_text import Writer, literal, scalar_type, suffix, wide
+from weft.codegen.llvm.vector_math import c_name
 from weft.codegen.target import Target
+from weft.runtime import read_llvm
 
 
 @dataclass(frozen=True)
@@ -306,6 +308,25 @@ FORMULAS: dict[str, Callable[[FloatText, str], str]] = {
 }
 
 
+def _fmod(t: FloatText, x: str, y: str) -> str:
+    lanes, kind = t.lanes or 1, scalar_type(t.format.dtype)
+    symbol = c_name("fmod", 8 * t.format.dtype.itemsize)
+    vector, suffixed = wide(kind, lanes), suffix(kind, lanes)
+    name = f"weft_{symbol}_{lanes}"
+    exact = literal(2.0**t.format.fraction, t.format.dtype)
+    types: dict[str, int | str] = {"KIND": kind, "VECTOR": vector, "LANES": lanes, "SUFFIX": suffixed}
+    text = read_llvm(__file__, "host_fmod", NAME=name, SYMBOL=symbol, EXACT=exact, **types)
+    t.writer.declarations.setdefault(name, text)
+    for intrinsic, arity in (("fabs", 1), ("trunc", 1), ("copysign", 2), ("fma", 3)):
+        t.writer.declare(f"llvm.{intrinsic}.{suffixed}", vector, [vector] * arity)
+    t.writer.dialect.symbols.add(symbol)
+    t.writer.declare(symbol, kind, [kind] * 2)
+    if not t.lanes:
+        x, y = (t.line(f"insertelement {vector} poison, {kind} {each}, i32 0") for each in (x, y))
+    rest = t.line(f"call {vector} @{name}({vector} {x}, {vector} {y})")
+    return rest if t.lanes else t.line(f"extractelement {vector} {rest}, i32 0")
+
+
 def formula(writer: Writer, target: Target, name: str, dtype: np.dtype, operands: list[str], lanes: int) -> str | None:
     """Emit an inline formula in place of a call to a C library function.
 
@@ -313,9 +334,10 @@ def formula(writer: Writer, target: Target, name: str, dtype: np.dtype, operands
 
     Return None if there is no formula, or if the machine has no fused multiply-add.
     """
-    if name not in FORMULAS or not has_fma(target):
+    written: Callable[..., str] | None = _fmod if name == "fmod" else FORMULAS.get(name)
+    if written is None or not has_fma(target):
         return None
-    return FORMULAS[name](FloatText(writer, _FORMATS[dtype.itemsize], lanes), *operands)
+    return written(FloatText(writer, _FORMATS[dtype.itemsize], lanes), *operands)
 
 
 def has_fma(target: Target) -> bool:

@@ -2,10 +2,13 @@
 
 from __future__ import annotations
 
+from typing import Any
+
 import numpy as np
 import pytest
 
 import weft as wf
+from weft import cuda
 from weft.codegen import resolve_target
 from weft.codegen.kernel_ir.builder import KernelBuilder
 from weft.codegen.llvm.emit import Emitter
@@ -119,3 +122,42 @@ def test_a_machine_without_fused_multiply_add_calls_the_library() -> None:
     assert symbols["+avx2,+fma"] == []
     assert len(symbols["+avx2"]) == 1
     assert "exp" in symbols["+avx2"][0]
+
+
+@pytest.mark.parametrize("kind", [np.float16, np.float32, np.float64])
+@pytest.mark.parametrize("name", ["fmod", "remainder", "floor_divide"])
+def test_remainders_are_exact(name: str, kind: type) -> None:
+    """Compare remainders with NumPy's: of arbitrary bits, subnormal numbers, and quotients near integers."""
+    source, count = np.random.default_rng(2), 20_001
+    integer = np.dtype(f"u{np.dtype(kind).itemsize}")
+    x, y = (source.integers(0, 1 << 8 * integer.itemsize, count, integer).view(kind) for _ in range(2))
+    least = source.integers(0, 1 << 9, count).astype(integer).view(kind)
+    divisors = source.standard_normal(count).astype(kind)
+    special = np.array([0.0, -0.0, np.inf, -np.inf, np.nan, 1, -3, np.finfo(kind).max, np.finfo(kind).tiny], kind)
+    with np.errstate(all="ignore"):
+        products = (divisors * source.integers(0, 1 << 20, count).astype(kind)).astype(kind)
+        far = (divisors * np.exp2(source.integers(0, 60, count))).astype(kind)
+        close = [np.nextafter(each, kind(end)) for each in (x, products) for end in (-np.inf, np.inf)]
+    pairs = [(x, y), (least, least[::-1]), (divisors, least), (far, divisors), (products, divisors)]
+    pairs += zip((x, x, *close[2:]), (*close[:2], divisors, divisors), strict=True)
+    pairs += [tuple(np.resize(each, count) for each in np.meshgrid(special, special))]
+    for one, other in pairs:
+        with np.errstate(all="ignore"):
+            exact = getattr(np, name)(one, other)
+        found = np.array(getattr(wf, name)(wf.asarray(one), wf.asarray(other)))
+        np.testing.assert_array_equal(found, exact)
+        np.testing.assert_array_equal(np.signbit(found[exact == 0]), np.signbit(exact[exact == 0]))
+
+
+def test_remainders_in_kernels_of_users_are_exact() -> None:
+    @wf.kernel
+    def remainders(x: Any, y: Any, out: Any) -> None:
+        k = cuda.grid(1)
+        if k < out.size:
+            out[k] = np.fmod(x[k], y[k])
+
+    source = np.random.default_rng(3)
+    x, y = source.standard_normal((2, 1000)) * np.exp2(source.integers(0, 90, (2, 1000)))
+    out = wf.zeros(1000)
+    remainders[4, 256](wf.asarray(x), wf.asarray(y), out)
+    np.testing.assert_array_equal(np.array(out), np.fmod(x, y))
