@@ -170,9 +170,10 @@ def _run(
         run(epoch, versions, wanted, assign_results)
     except OutOfMemoryError as error:  # (the frames in its traceback hold the plan's memory)
         raise error.with_traceback(None) from None
-    # (until the kernel is compiled, NumPy takes less time than interpretation)
-    if lone is not None and (STATISTICS.interpreted > interpreted or not is_faster_compiled(lone[1])):
-        note_alone(lone[0])
+    if lone is not None:
+        faster = is_faster_compiled(lone[1])
+        if not faster or STATISTICS.interpreted > interpreted:  # (NumPy takes less time than interpretation)
+            note_alone(lone[0], waits=faster)
 
 
 def _live_and_wanted(

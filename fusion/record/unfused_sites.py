@@ -6,6 +6,12 @@ value. Recording an operation on arrays of medium size does not pay off at such 
 
 from __future__ import annotations
 
+from functools import cache
+from time import perf_counter
+
+import numpy as np
+
+from weft.codegen import OPS
 from weft.fusion.graph.expr import Expr, Location
 from weft.runtime import setting, thread_count
 
@@ -17,19 +23,23 @@ ALONE: dict[Site, tuple[int, int]] = {}
 LIMIT = 4096
 CALLS, MOST_CALLS = 32, 1024  # initial and maximum number of calls between two tries
 _TRIED = -1  # number of remaining calls that marks a site whose last call was recorded
-# Numbers of elements and bytes, per element of the limit of immediate operations. If a result has more elements, and
-# more bytes are read and written, a compiled kernel on two threads that are awake takes half of NumPy's time.
-_ELEMENTS, _BYTES = 8, 80
+# Number of bytes, per element of the limit of immediate operations. If an operation reads and writes more bytes (than a
+# core's cache holds), a compiled kernel on two threads takes less time than NumPy.
+_BYTES = 80
+# Seconds of NumPy's loop from which a kernel takes less time, whatever the number of bytes.
+_SLOW = 200e-6
+_SAMPLE = 1 << 14  # number of elements with which the loop is timed
 
 
-def note_alone(site: Site) -> None:
+def note_alone(site: Site, waits: bool = False) -> None:
     """Record that the last evaluation of a value from the call site `site` computed only this value.
 
-    If the site tried fusion in vain, the next try follows after twice as many calls.
+    If the site tried fusion in vain, the next try follows after twice as many calls, unless the site `waits` for a
+    compiled kernel.
     """
     if len(ALONE) >= LIMIT:
         ALONE.clear()
-    calls = min(2 * ALONE[site][1], MOST_CALLS) if site in ALONE else CALLS
+    calls = min(2 * ALONE[site][1], MOST_CALLS) if site in ALONE and not waits else CALLS
     ALONE[site] = calls, calls
 
 
@@ -46,9 +56,29 @@ def is_faster_compiled(node: Expr) -> bool:
     """Return whether a compiled kernel that computes only `node` is expected to take less time than NumPy."""
     if node.kind != "map" or node.op == "cast":  # (casts by NumPy take no longer)
         return False
-    limit = setting("immediate")
     nbytes = node.nbytes + sum([child.nbytes for child in node.operands])
-    return thread_count() > 1 and node.size > _ELEMENTS * limit and nbytes > _BYTES * limit
+    if thread_count() > 1 and nbytes > _BYTES * setting("immediate"):
+        return True
+    return node.size * _seconds_per_element(node.op, tuple([child.dtype for child in node.operands])) > _SLOW
+
+
+@cache
+def _seconds_per_element(op: str, dtypes: tuple[np.dtype, ...]) -> float:
+    """Return the time of NumPy's loop for an op per element, or 0 if NumPy has no such loop."""
+    loop = getattr(np, OPS[op].ufunc, None) if op in OPS else None
+    if loop is None or any(dtype.kind not in "biufc" for dtype in dtypes):
+        return 0.0
+    operands = [(np.arange(_SAMPLE) % 7 + 1).astype(dtype) for dtype in dtypes]
+    seconds = 0.0
+    with np.errstate(all="ignore"):
+        for _ in range(2):  # (the first call takes longer)
+            begin = perf_counter()
+            try:
+                loop(*operands)
+            except TypeError:  # (no such loop)
+                return 0.0
+            seconds = perf_counter() - begin
+    return seconds / _SAMPLE
 
 
 def was_evaluated_alone(where: Location) -> bool:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import itertools
 from collections.abc import Callable
 from typing import Any
 
@@ -9,7 +10,9 @@ import numpy as np
 import pytest
 
 import weft as wf
+from weft.codegen import OPS
 from weft.fusion import statistics
+from weft.fusion.record import unfused_sites
 from weft.runtime import override
 
 IMMEDIATE = 1 << 14  # for these tests
@@ -63,12 +66,37 @@ def test_cheap_operations_that_were_evaluated_alone_are_immediate(function: Call
     [("never", 2, True, 700_000), ("never", 1, False, 700_000), ("always", 2, False, 700_001)],
 )
 def test_kernels_compute_large_operations_again_once_they_are_compiled(
-    interpret: str, threads: int, often: bool, size: int
+    interpret: str, threads: int, often: bool, size: int, monkeypatch: pytest.MonkeyPatch
 ) -> None:
+    monkeypatch.setattr(unfused_sites, "_seconds_per_element", lambda op, dtypes: 1e-10)
     values = np.random.default_rng(1).integers(0, 256, size, np.uint8)
     with override(interpret=interpret, threads=threads):
+        evaluated, result = _run_often(lambda x: x + x, wf.asarray(values), 4)
+    assert evaluated == [True, often, often, often] and np.array_equal(result, values + values)
+
+
+@pytest.mark.parametrize(("seconds", "often"), [(1e-6, True), (1e-10, False)])
+def test_kernels_compute_medium_sized_operations_that_numpy_computes_slowly(
+    seconds: float, often: bool, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(unfused_sites, "_seconds_per_element", lambda op, dtypes: seconds)
+    values = np.random.default_rng(1).random(4 * N)
+    with override(interpret="never", threads=1):
         evaluated, result = _run_often(lambda x: -x, wf.asarray(values), 4)
     assert evaluated == [True, often, often, often] and np.array_equal(result, -values)
+
+
+def test_the_time_of_numpys_loops_is_known_for_each_op_and_dtype() -> None:
+    ops = ["sin", "add", "logical_not", "left_shift", "negative"]
+    for op, kind in itertools.product(ops, "?bBhHiIlLefdFD"):
+        seconds = unfused_sites._seconds_per_element(op, (np.dtype(kind),) * OPS[op].arity)
+        try:
+            getattr(np, op)(*[np.ones(1, kind)] * OPS[op].arity)
+        except TypeError:
+            assert seconds == 0
+        else:
+            assert seconds > 0
+    assert unfused_sites._seconds_per_element("where", (np.dtype(bool), np.dtype(float), np.dtype(float))) == 0
 
 
 def test_numbers_and_named_arguments_need_no_array() -> None:
@@ -91,6 +119,13 @@ def test_counts_and_searches_of_medium_sized_arrays_are_immediate() -> None:
 def test_fusion_is_tried_less_often_after_each_try_in_vain() -> None:
     evaluated, _ = _run_often(lambda x: -x, wf.asarray(np.random.default_rng(1).random(4 * N)), 250)
     assert np.flatnonzero(evaluated).tolist() == [0, 33, 98, 227]
+
+
+def test_a_kernel_is_awaited_with_tries_after_equal_numbers_of_calls() -> None:
+    values = np.random.default_rng(1).integers(0, 256, 700_002, np.uint8)
+    with override(interpret="always", threads=2):
+        evaluated, _ = _run_often(lambda x: x + x, wf.asarray(values), 110)
+    assert np.flatnonzero(evaluated).tolist() == [0, 33, 66, 99]
 
 
 def test_a_site_is_forgotten_if_its_value_is_fused_when_fusion_is_tried() -> None:
