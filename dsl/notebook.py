@@ -195,7 +195,10 @@ def _compare(shell: Any, cell: str) -> None:
 
 
 def _run_until_warm(shell: Any, cell: str) -> CellRun | str:
-    """Run a cell on weft until a run needs no new plan or fails, at most `WARM_RUNS` times, and return the last run."""
+    """Run a cell on weft until a run needs no new plan or fails, at most `WARM_RUNS` times.
+
+    Return what `_run_hidden` returned for the last run.
+    """
     for _ in range(WARM_RUNS):
         before = statistics()
         run = _run_hidden(shell, cell, True)

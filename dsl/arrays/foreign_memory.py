@@ -68,7 +68,7 @@ def storage_over(
 def storage_at_address(
     device: Device, address: int, dtype: np.dtype, shape: tuple[int, ...], strides: tuple[int, ...], owner: object
 ) -> Shown:
-    """Return a storage over memory that another library owns, and a view of it with the given layout.
+    """Return a storage over memory that another library owns, and a view of the storage, as `storage_over` does.
 
     The storage starts at the last aligned address up to `address`.
     """
@@ -80,7 +80,7 @@ def storage_at_address(
 
 
 def storage_of_interface(desc: dict[str, Any], owner: object = None, sync: bool = True) -> Shown:
-    """Return a storage over the memory of a CUDA array interface, and a view with the interface's layout.
+    """Return a storage over the memory of a CUDA array interface, and a view of the storage, as `storage_over` does.
 
     The storage keeps `owner` alive. If `sync` is true, wait for the stream that the interface names.
     """

@@ -1,4 +1,4 @@
-"""Native code for operators with a NumPy scalar on the left, which NumPy delegates to ``__array_ufunc__``.
+"""Native code for operators whose left operand is a NumPy scalar. NumPy delegates them to ``__array_ufunc__``.
 
 In: the Python function `array_ufunc`. Out: a builtin that, for a number and an array, calls the array's reflected
 operator, which has native code. For other arguments, the builtin calls `array_ufunc`. Invariant: the builtin and

@@ -121,7 +121,7 @@ def _each_array(value: Any, convert_array: Callable[[np.ndarray], Any]) -> Any:
 
 
 def from_host_if_large(value: object) -> Any:
-    """Convert each large NumPy array in `value` to a weft array."""
+    """Convert each large NumPy array in `value` to a weft array, except arrays of unsupported dtypes."""
     return _each_array(value, lambda array: array if is_few(array.size) else convert(array))
 
 

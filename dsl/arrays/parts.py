@@ -130,7 +130,7 @@ def take_part(array: Array, name: str) -> Array:
 
 
 def put_part(array: Array, name: str, new: Expr) -> None:
-    """Assign `new`, an expression of the current recording, to the part of a complex array that `name` selects."""
+    """Assign the expression `new` to the part `name` ("real" or "imag") of a complex array."""
     other = map_("imag" if name == "real" else "real", [expr_of(array)])
     warn_of_lost_parts(new.dtype, other.dtype)
     parts = (cast(new, other.dtype), other)

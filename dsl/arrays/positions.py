@@ -98,7 +98,7 @@ def _check(numbers: np.ndarray, low: int, high: int, axis: int, length: int) -> 
 
 
 def flat_position(positions: list[Positions]) -> Expr:
-    """Return the offsets, in elements, that index arrays add to the offset of the view that basic indices select."""
+    """Return the offsets, in elements, that the index arrays contribute: the sum of each index times its stride."""
     on_host = [p.numbers if p.stride == 1 else p.numbers * p.stride for p in positions if p.numbers is not None]
     terms = [expr_of(convert(reduce(np.add, on_host)))] if on_host else []
     for p in positions:

@@ -90,9 +90,10 @@ def execute(program: MainProgram) -> tuple[int, dict[str, Any]]:
 
 
 def _results_in(names: dict[str, Any]) -> dict[str, Any]:
-    """Return the arrays and numbers in global variables, including those in lists, tuples and dictionaries.
+    """Return the arrays and numbers in global variables, including the first items of lists, tuples and dictionaries.
 
-    A list or tuple of Python numbers is one array. Names that start with an underscore are left out.
+    At most `MOST_ITEMS` items are considered. A list or tuple of Python numbers is one array. Names that start with an
+    underscore are left out.
     """
     found: dict[str, Any] = {}
     for name, value in names.items():
@@ -175,7 +176,7 @@ def _progress(text: str) -> None:
 
 
 def _in_new_process(program: MainProgram) -> Outcome:
-    """Run the program on weft once in a new process, and return the measurements."""
+    """Run the program on weft once in a new process, and return the measurements (none if the process failed)."""
     command = [sys.executable, "-c", f"from {__name__} import time_program; time_program()"]
     done = subprocess.run(
         command, input=pickle.dumps(program), stdout=subprocess.PIPE, stderr=subprocess.DEVNULL, check=False
@@ -190,7 +191,10 @@ def time_program() -> None:
 
 
 def _under_numpy(program: MainProgram) -> tuple[float, float]:
-    """Run the program twice under NumPy, in a process without weft, and return both times in seconds."""
+    """Run the program twice under NumPy, in a process without weft, and return both times in seconds.
+
+    The times are NaN if the process failed.
+    """
     command = [sys.executable, main_program.__file__]
     fields = json.dumps([program.option, program.text, program.arguments]).encode()
     done = subprocess.run(command, input=fields, stdout=subprocess.PIPE, stderr=subprocess.DEVNULL, check=False)

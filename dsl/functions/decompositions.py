@@ -182,7 +182,7 @@ def solve(a: Any, b: Any) -> Any:
 
 
 def _signed_diagonal(x: Array) -> tuple[Array, Array]:
-    """Factor the transpose of each matrix as P L U, and return the diagonal of U and the sign of P."""
+    """Factor the transpose of each matrix as P L U, and return the diagonal of U and the determinant of P."""
     own, pivots, _ = _factored(x, _common(x))
     n = x.shape[-1]
     host = np.empty((own.count, n), np.int64)

@@ -38,7 +38,7 @@ class HostSort:
     numbered: bool
 
     def __call__(self, out: np.ndarray, values: np.ndarray) -> None:
-        """Sort `values` along the axis in blocks on all threads, and write the result to `out`."""
+        """Sort `values` along the axis in blocks on all threads, and write the elements or the indices to `out`."""
         axis, kind, numbered = self.axis, self.kind, self.numbered
         counted = not numbered and out.dtype.kind in "biu" and out.itemsize == 1 and out.shape[axis] >= COUNTED
         # (equal bytes are indistinguishable, and NumPy's stable sort is a radix sort)

@@ -266,7 +266,7 @@ def broadcast_arrays(*arrays: Any, subok: bool = False) -> tuple[Array, ...]:
 
 
 def ravel(a: ArrayLike, order: str = "C") -> Array:
-    """Flatten an array, as a view if the array is contiguous, otherwise as a copy.
+    """Flatten an array, as a view if the array is contiguous in the given order, otherwise as a copy.
 
     Order "A" is "F" for arrays in Fortran order, and "C" for all other arrays. Order "K" is the order of the elements
     in memory, except that broadcast axes keep their positions.

@@ -52,7 +52,7 @@ SPAN = 1 << 16
 
 
 class BitOrder(NamedTuple):
-    """Order-preserving mapping from the bits of an element to an unsigned integer.
+    """Mapping from the bits of an element to an unsigned integer, by which the elements are sorted.
 
     Attributes
     ----------

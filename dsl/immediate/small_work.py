@@ -200,7 +200,7 @@ def _count_products(subscripts: str, shapes: tuple[tuple[int, ...], ...]) -> flo
 
 
 def _tensordot_products(a: Any, b: Any, axes: Any = 2, *_: Any) -> float:
-    """Return the number of products that `numpy.tensordot` adds, or infinity for arguments other than arrays."""
+    """Return the number of products that `numpy.tensordot` adds, or infinity if it is unknown."""
     if not {type(a), type(b)} <= _ARRAYS:
         return inf
     with suppress(TypeError, IndexError):  # (wrong axes)

@@ -96,7 +96,10 @@ def _starts_with_array(arguments: tuple[Any, ...]) -> bool:
 
 
 def _values_of_rows(rows: list[Any]) -> list[np.ndarray] | None:
-    """Return NumPy views of small weft arrays of one dtype on one device in host memory, or None for other lists."""
+    """Return NumPy views of the weft arrays in a list, or None if the list cannot be combined immediately.
+
+    The arrays must be small and in host memory, and must have the same dtype and device.
+    """
     if {*map(type, rows)} != {Array}:
         return None
     values: list[Any] = [*map(values_of, rows)]

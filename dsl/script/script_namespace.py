@@ -58,7 +58,7 @@ def script_module(name: str) -> types.ModuleType:
 
 
 def _public_name(theirs: Any, wrapped: types.ModuleType, key: str) -> tuple[str, str]:
-    """Return the public module of a NumPy function, and the function's name in it.
+    """Return the name of a NumPy function's public module, and the function's name in this module.
 
     Examples are `np.conjugate` for `np.conj`, `np.ma.array` for `np.ma.core.array`, and `np.broadcast_to` for the
     function in a private module.

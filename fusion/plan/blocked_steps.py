@@ -23,7 +23,7 @@ IntVector = tuple[int, ...]
 
 @dataclass(frozen=True, slots=True)
 class Statement:
-    """A task that writes a rectangular part (box) of an array, given by its first element and its extents."""
+    """A task that writes a box: a rectangular part of an array, with the first element `start` and the given extents."""
 
     placed: Placed
     start: IntVector
@@ -41,7 +41,7 @@ class Statement:
 
     @property
     def previous(self) -> Expr | None:
-        """The previous version, from which elements outside the box are copied, or None if there is none."""
+        """The previous version of the array, from which elements outside the box are copied, or None."""
         previous = self.task.previous
         return None if previous is None or previous.kind == "empty" else previous
 

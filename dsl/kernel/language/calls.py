@@ -118,7 +118,7 @@ def _call_object(call: Invocation, held: object, arguments: list[Any], keywords:
 
 
 def _returns_numpy(held: object) -> bool:
-    """Return whether `held` is a NumPy function, but not `size`, `shape` or `ndim`, whose results are Python ints."""
+    """Return whether `held` belongs to NumPy and is not `size`, `shape` or `ndim`, which return Python ints."""
     return getattr(held, "__module__", None) == "numpy" and held not in (np.size, np.shape, np.ndim)
 
 

@@ -17,7 +17,7 @@ LIMIT = 2**30  # iterations
 
 
 def begin_waiting(frame: FunctionFrame, node: ast.While) -> Variable | None:
-    """Return a counter for a loop on the CPU that only waits for other threads, or None for an unchecked loop."""
+    """Return a counter for a loop that only waits for other threads, or None if the loop is not checked."""
     c = frame.compiler
     if not c.reporting or c.target is None or c.target.machine.is_gpu or not _only_waits(node):
         return None

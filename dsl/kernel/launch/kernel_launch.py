@@ -332,7 +332,7 @@ def _leaves(value: Any) -> Iterator[Any]:
 
 
 def _foreign(value: Any) -> Any:
-    """Return another library's array as a CUDA or NumPy array, and other values unchanged."""
+    """Return another library's array as a weft or NumPy array, and other values unchanged."""
     if is_cuda_array(value):
         return as_cuda_array(value)
     if hasattr(value, "__dlpack__") and hasattr(value, "__dlpack_device__") and value.__dlpack_device__()[0] == 1:

@@ -117,7 +117,7 @@ def _ballot(brought: dict[int, bool]) -> dict[int, np.uint32]:
 
 
 def _match(combine: Callable[[dict[int, bytes]], dict[int, Any]]) -> Action:
-    """Return a warp operation that contributes the bytes of each lane's number. `combine` computes the results."""
+    """Return a warp operation to which each lane contributes the bytes of a number. `combine` computes the results."""
 
     def action(thread: RunningThread, mask: int, value: Any) -> Any:
         if (error := reject_match(common_dtype(value))) is not None:

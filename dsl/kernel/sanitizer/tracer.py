@@ -136,7 +136,7 @@ class Tracer:
         return self.c.builder.emit("trace", operands, (BOOL,), site=len(self.sites) - 1, align=site.align)[0]
 
     def named(self, array: ArrayValue, name: str) -> ArrayValue:
-        """Return an array with a variable's name as its label. A field of a labelled array keeps its label."""
+        """Return an array with a variable's name as its label. The label of a field of this variable is kept."""
         if array.label.startswith(f"{name}_"):
             return array
         found = self._named.get((id(array), name))
