@@ -48,7 +48,7 @@ class Part(Array):
         self._seen = owner, owner.expr, owner.buffer
 
     def _is_current(self) -> bool:
-        """Return whether the complex array cannot have changed since this part was recorded."""
+        """Return False if the complex array may have changed since this part was recorded, otherwise True."""
         owner = self._owner._storage
         storage, expr, buffer = self._seen
         if owner.buffer is None and owner.host is None:

@@ -164,7 +164,7 @@ class KernelWriter:
         return self.values[number]
 
     def _stride(self, step: int, key: object, loop: int) -> Value:
-        """Return a stride as a parameter, or as a constant if it is small and a CPU may vectorize its loop."""
+        """Return a stride as a parameter, or as a constant if the stride is small and a CPU may vectorize the loop."""
         innermost = loop in (len(self.nest.outer) - 1, len(self.nest.outer) + len(self.nest.inner) - 1)
         if self.for_cpu and innermost and -1 <= step <= MOST_STEP:
             with self.builder.at(loop + 1):  # (passes recognize only constants in the region of the loop)

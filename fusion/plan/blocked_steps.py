@@ -23,7 +23,7 @@ IntVector = tuple[int, ...]
 
 @dataclass(frozen=True, slots=True)
 class Statement:
-    """A task that writes a box: a rectangular part of an array, with the first element `start` and the given extents."""
+    """A task that writes a box: a rectangular part of an array, given by its first element and extents."""
 
     placed: Placed
     start: IntVector

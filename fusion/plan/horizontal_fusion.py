@@ -52,7 +52,7 @@ def schedule_versions(
 
 
 def _continuing_versions(versions: list[Expr], needed: set[Expr]) -> list[Expr]:
-    """Return versions that depend on updates of this evaluation, and together need no more memory than its values.
+    """Return versions that depend on updates of this evaluation, and together need no more memory than `needed`.
 
     If these versions were evaluated later, the updated memory might have to be copied.
     """

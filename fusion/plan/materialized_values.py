@@ -74,7 +74,7 @@ def choose_materialized(order: list[Expr], outputs: Collection[Expr]) -> set[Exp
 def _count_branches(
     node: Expr, stored: set[Expr], parts: set[Expr], choices: dict[Expr, dict[Expr, int]]
 ) -> dict[Expr, int]:
-    """Map each outermost selection inlined in `node` to its number of branches, including those of nested ones."""
+    """Map each outermost selection inlined in `node` to its number of branches, including branches of nested ones."""
     below = [choices.get(c, {}) for c in node.operands if c not in stored]
     if node in parts:
         return {node: len(node.operands) + sum(count for found in below for count in found.values())}

@@ -57,9 +57,9 @@ def evaluate(storages: list[Storage], aside: bool = False) -> None:
 
 
 def fill_memory(storage: Storage) -> bool:
-    """Without a plan, allocate CPU memory for a pending uninitialized array, or allocate and fill a pending constant.
+    """Allocate CPU memory, without a plan, for a pending uninitialized array or constant, and fill the constant.
 
-    Return False if this was not done, for example for other values.
+    Return False if nothing was allocated, for example for other values.
 
     Programs often create an array of zeros and then fill it row by row. Each assignment to a row can then run
     immediately.

@@ -43,12 +43,12 @@ def stored_loops() -> Any:
 
 
 def compile_price() -> float:
-    """Return the expected seconds to compile a loop for an op. NumPy may first compute the op for about as long."""
+    """Return the expected seconds to compile a loop for an op. Before that, NumPy may compute it for about as long."""
     return PRICE if "llvmlite.binding" in sys.modules else PRICE + LOADING
 
 
 def search_price() -> float:
-    """Return the seconds in NumPy after which the disk cache is searched for the loop of an op."""
+    """Return how many seconds NumPy may spend on an op before the disk cache is searched for the op's loop."""
     return min(SEARCH, REQUEST) if STORED_LOOPS in sys.modules else REQUEST
 
 

@@ -27,7 +27,7 @@ TOGETHER = 8
 
 
 def find_variances(order: list[Expr], origins: Mapping[Expr, Expr]) -> dict[Expr, tuple[Expr, Tree]]:
-    """Map each sum of squares that is part of a variance to the variance's array and its summation order."""
+    """Map each sum of squares in the variance of a whole, long array to this array and the order of the sum."""
     found = {}
     for node in order:
         array = _shifted(node, origins) if node.kind == "reduce" and node.op == "add" else None

@@ -339,7 +339,7 @@ class ExpressionStack:
             self._push(UnpackedItem(whole, targets, k))
 
     def _bind(self, target: Any, value: Any) -> None:
-        """Decompile an instruction that stores `value`, which was popped from the stack, in the syntax tree `target`.
+        """Decompile a store of `value`, which was popped from the stack. The syntax tree `target` is the destination.
 
         The assignment becomes a statement, a `NamedExpr`, or the target of a loop or of an unpacking.
         """
