@@ -79,7 +79,7 @@ class Operation:
 
 @dataclass(slots=True)
 class Parameter:
-    """A kernel parameter: a scalar, or a pointer that a launch passes as a buffer and an offset.
+    """A kernel parameter: a scalar, an array by value, or a pointer, which a launch passes as a buffer and an offset.
 
     `writable`: the kernel stores through it. `noalias`: no other memory that the kernel accesses overlaps it. `align`:
     the known alignment of the address in bytes. `by_value`: if not 0, the launch copies this many bytes into the

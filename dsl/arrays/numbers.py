@@ -92,7 +92,7 @@ def is_argument(code: CodeType, at: int, op: str, which: int) -> bool:
 
 
 def changes(number: Any, location: Location, op: str, which: int, epoch: Epoch) -> bool:
-    """Store the scalar of a call site, and return whether it changes so often that it should be a kernel argument."""
+    """Store a call site's scalar, and return whether the scalar changes often enough to be a kernel argument."""
     code, at = location[:2]
     key = (id(code), at, op, which)
     call_site = _call_sites.get(key)

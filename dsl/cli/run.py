@@ -53,9 +53,9 @@ def explain(program: MainProgram, output: str, device: str) -> int:
 
 
 def _is_ready(command: str, program: MainProgram, device: str) -> bool:
-    """Make `device` the default device, and return True.
+    """Make `device` the default device. Return whether the device and the program exist.
 
-    If the device or the program is missing, print an error and return False.
+    If one of them does not exist, print an error.
     """
     if not program.option and not os.path.exists(program.text):
         print(f"weft {command}: there is no file {program.text}", file=sys.stderr)

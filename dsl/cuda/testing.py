@@ -17,7 +17,10 @@ __all__ = ["CUDATestCase", "ContextResettingTestCase", "skip_on_cudasim", "skip_
 
 
 class CUDATestCase(unittest.TestCase):
-    """A test case that ignores `PerformanceWarning`, for example if a kernel on a GPU takes NumPy arrays."""
+    """A test case that ignores `PerformanceWarning`.
+
+    weft issues this warning, for example, if a kernel on a GPU takes NumPy arrays.
+    """
 
     def setUp(self) -> None:
         """Ignore `PerformanceWarning` until the end of the test."""

@@ -440,7 +440,7 @@ def is_large(arguments: Any) -> bool:
 
 
 def reduce_whole(name: str, values: np.ndarray) -> Any:
-    """Reduce all elements of an array on the host, or return None if a kernel is needed or its result could differ."""
+    """Reduce all elements of an array on the host. Return None if NumPy may not give the same result as a kernel."""
     kind = values.dtype
     if name in ("all", "any", "max", "min"):  # (elements that are repeated by broadcasting are read once)
         values = values[tuple([slice(None) if step else slice(1) for step in values.strides])]

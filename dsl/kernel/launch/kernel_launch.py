@@ -136,7 +136,7 @@ class DispatchedLaunch:
         self._finish(found, record, queue)
 
     def _finish(self, found: Specialization, record: Any, queue: Any) -> None:
-        """Raise the error that the kernel has reported. Without an error, execute the launches in its launch queue."""
+        """Raise the error that the kernel has reported. If there is none, execute the launches in the launch queue."""
         if record is not None:
             _report(self.device, record, found)
         if queue is not None:
@@ -216,9 +216,9 @@ class DispatchedLaunch:
         return self._copied(value, hint) if isinstance(value, np.ndarray) else value
 
     def _copied(self, value: np.ndarray, hint: ArgHint | None) -> Any:
-        """Return a device array for a host array.
+        """Return a device array for a host array or, on the CPU, the host array itself.
 
-        On the CPU, return the host array itself, or a copy if it has the hint `In`.
+        On the CPU, return a copy of an array that has the hint `In`.
         """
         args.describe_array(value.dtype, value.ndim, True)  # raises an error for unsupported dtypes
         if self.device.name == "cpu":
