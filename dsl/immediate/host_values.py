@@ -155,7 +155,7 @@ def view_of_storage(array: Any, seen: np.ndarray) -> np.ndarray:
 
 
 def values_after_small_run(array: Any) -> np.ndarray | None:
-    """Return a NumPy array over a weft array, like `values_of`.
+    """Return a NumPy array over a weft array, or None, like `values_of`.
 
     First evaluate pending work, as `end_small_run` does, if the weft array is small and pending.
     """

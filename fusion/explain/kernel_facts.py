@@ -21,7 +21,7 @@ def facts_of(group: Group) -> KernelFacts:
 
 
 def list_operations(group: Group) -> list[tuple[str, Location | None]]:
-    """Return the operations of a kernel, each with its location in the user's program."""
+    """Return the operations of a kernel, each with its location in the user's program (None if it is unknown)."""
     members: list[tuple[str, Location | None]] = []
     for p in group.placed:
         members.extend((i.node.op, i.node.location) for i in all_instructions(p.task.body) if _is_user_operation(i))

@@ -141,7 +141,7 @@ def _facts(members: Sequence[Any], instructions: int, location: int, nodes: Sequ
 
 
 def _identity(location: Location | None) -> tuple[Any, ...] | None:
-    """Convert a source location to a key that is fast to hash."""
+    """Convert a source location to a key that is fast to hash. None is unchanged."""
     return None if location is None else (id(location[0]), *location[1:])
 
 

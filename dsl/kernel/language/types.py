@@ -262,7 +262,7 @@ class Signature:
 
     @property
     def return_type(self) -> Type | None:
-        """The type of the result."""
+        """The type of the result, or None if the compiler infers it."""
         return self.result
 
     @property

@@ -191,9 +191,9 @@ class Variables:
         return variable.kind
 
     def _array_kind(self, array: ArrayValue) -> ArrayKind | None:
-        """Return the kind of a variable for arrays of the same dtype, rank and memory space as `array`.
+        """Return the `array_kind` of an array. Restart the compilation if a local array's dtype has no arena yet.
 
-        Local arrays must then be allocated in an arena, so that an offset identifies them at run time.
+        Local arrays must be allocated in an arena, so that an offset identifies them at run time.
         """
         kind = array_kind(array)
         if kind is not None and kind.space == "local" and kind.dtype not in self.arena_lengths:
