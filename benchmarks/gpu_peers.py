@@ -143,7 +143,7 @@ def with_cuda_cpp(program: Program, inputs: Arrays) -> Call:
 
 
 def peers() -> tuple[Peer, ...]:
-    """Return the peers for a GPU, including those that are not installed.
+    """Return the peers for a GPU, including Python packages that are not installed.
 
     CUDA C++ is included only if nvcc can build its programs.
     """

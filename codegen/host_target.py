@@ -63,7 +63,7 @@ def host_has_masks() -> bool:
 
 
 def order_target() -> Target:
-    """Return a target that sums elements in the same order as `host_target`, without loading LLVM if possible.
+    """Return a target whose kernels sum in the same order as those of `host_target`, without loading LLVM if possible.
 
     LLVM is not loaded if its description of the CPU is cached, or if Linux lists the features of the CPU. Without a
     cached description, the target is made from this list, and no code is generated for it.
@@ -110,7 +110,7 @@ def _known() -> ObjectCode | None:
 
 @lru_cache(maxsize=1)
 def _system_description() -> str:
-    """Return the description of the first x86 processor in ``/proc/cpuinfo``, or "" if it is incomplete."""
+    """Return the description of the first x86 processor in ``/proc/cpuinfo``, or "" if it is missing or incomplete."""
     try:
         with open("/proc/cpuinfo") as file:
             first = file.read().split("\n\n")[0]

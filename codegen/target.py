@@ -85,7 +85,7 @@ class Target:
 
     @property
     def extremes(self) -> frozenset[tuple[str, str]]:
-        """The float minimum and maximum ops that are single GPU instructions, as (op, dtype) pairs. Empty on the host.
+        """The float minimum and maximum ops for which a GPU has instructions, as (op, dtype) pairs. Empty on the host.
 
         `fmin` and `fmax` ignore NaN.
         """

@@ -280,7 +280,7 @@ def reset_immediate() -> None:
 
 
 def limit_on(device: str) -> int:
-    """Return the maximum number of elements of a device's new arrays that are created immediately, in host memory."""
+    """Return the maximum number of elements for which a device's new array is created immediately, in host memory."""
     return IMMEDIATE[0 if device == "cpu" else FIXED]
 
 

@@ -20,7 +20,7 @@ _COMPARISONS = {
 
 
 def emit_atomic(emitter: Emitter, operation: Operation) -> None:
-    """Emit an atomic update of an array element. The operation's result is the old value."""
+    """Emit the update of an array element by an `atomic` operation. The operation's result is the old value."""
     pointer, index, value = operation.operands
     dtype, kind = _element(operation), operation.attributes["kind"]
     address = emitter.element(pointer, emitter.scalar_of(index), memory_type(dtype))

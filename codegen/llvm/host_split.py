@@ -219,7 +219,7 @@ class SplitEmitter(BarrierEmitter):
         return self.line(f"sub nsw i64 {before}, {self.widened(self.span[0], 'zext nneg')}")
 
     def limits_of(self, guards: RunGuards, taken: tuple[str, str] | None, before: str) -> Range:
-        """Return a function that emits, for an axis, the start, stop and step of the indices of the threads with work.
+        """Return a function that emits, for an axis, the start, stop and step of the thread indices that have work.
 
         `taken` is the range of thread numbers to which the result is limited, or None. The number of a thread is
         `before` plus its number in the block.

@@ -191,7 +191,7 @@ class _Splitter(Copier):
         return None
 
     def copy_by_results(self, operation: Operation, first: Value, last: Value, likely: dict[Value, bool]) -> None:
-        """Emit copies of a loop without some of its branches, and tests that select a copy valid for its range."""
+        """Emit copies of a loop without some of its branches, and tests of `first` and `last` that select a copy."""
         test = self.open_test(operation.regions[0], likely)
         if test is None:
             self.emit_copy(operation, (first, last), role="serial")

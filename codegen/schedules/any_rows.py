@@ -136,7 +136,7 @@ def _threads_shift(w: ThreadWriter, length: Value) -> Value:
 
 @dataclass(frozen=True, slots=True)
 class RowTeam:
-    """The threads that share a row: their number `size`, and the number `slot` of their row among the block's rows.
+    """The threads that share a row: how many they are (`size`), and the index `slot` of their row in the block.
 
     `active` is false for threads beyond the last row. `length` is the length of a row.
     """

@@ -308,6 +308,6 @@ class ColumnWriter(RowWriter):
         return [list(column) for column in by_halves(found, together)]
 
     def _combined(self, combine: Sequence[str], values: list[Value], mask: int) -> list[Value]:
-        """Emit code that combines values with those of the lane at XOR distance `mask`, if it has the same columns."""
+        """Emit code that combines values with those of the lane at XOR distance `mask`, if both share the columns."""
         same = None if isinstance(self.side, int) else lambda mask: self.w.test("less_equal", self.side, mask)
         return shuffled(self.w, combine, values, mask, same)

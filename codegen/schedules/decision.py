@@ -37,6 +37,6 @@ class Decision:
 
 
 class AnySizesDecision(Decision):
-    """Schedule parameters that are valid for all array sizes, or for all sizes that the same numbers divide."""
+    """Schedule parameters that depend on the array sizes at most by whether the sizes are multiples of a number."""
 
     specialized: ClassVar[bool] = False

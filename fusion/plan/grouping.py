@@ -47,7 +47,7 @@ class Grouping:
         self._note(group, node, [base_of(child) for child in node.operands], set())
 
     def add(self, task: Task, waits_for: set[int]) -> None:
-        """Add `task` to a group on which it depends, to a recent group, or to a new group if it fits none of these.
+        """Add `task` to a group that it needs or to a recent group, or to a new group if it fits into none of these.
 
         The task runs after the groups in `waits_for`, which read the memory that the task overwrites.
         """
@@ -352,7 +352,7 @@ def set_loop_roles(group: Group, placed: Placed) -> None:
 
 
 def _hints(produced: list[tuple[Expr, Affine | None]], stored: dict[Expr, Placed]) -> dict[int, int]:
-    """Map loops of a task to loops of a group, as implied by the task's reads of the group's values."""
+    """Map loops of a task to loops of a group, given the task's reads of values that the group computes."""
     hints: dict[int, int] = {}
     for node, index in produced:
         producer = stored[node]

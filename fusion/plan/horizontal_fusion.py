@@ -52,7 +52,7 @@ def schedule_versions(
 
 
 def _continuing_versions(versions: list[Expr], needed: set[Expr]) -> list[Expr]:
-    """Return versions that depend on updates of this evaluation, and together need no more memory than `needed`.
+    """Return versions that depend on updates in `needed`, and that together add at most as many bytes as `needed` has.
 
     If these versions were evaluated later, the updated memory might have to be copied.
     """

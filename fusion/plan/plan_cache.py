@@ -158,7 +158,7 @@ _SIZED: dict[str, Callable[[tuple[Any, ...], Any], tuple[Any, ...]]] = {
 
 
 class SizeTracer:
-    """Substitute for `SizeEncoder` that replaces sizes and constants by traced sizes, which record their uses."""
+    """A replacement for `SizeEncoder` that converts sizes and constants to traced sizes, which record their uses."""
 
     def __init__(self, encoder: SizeEncoder, trace: Trace) -> None:
         codes = ((value, abs(code) - 2) for value, code in encoder.codes.items())
@@ -219,13 +219,13 @@ def _note_form(form: Form, known: FormPlans) -> FormPlans:
 
 
 def may_be_special(form: Form, *, back: bool = False) -> SizeSpecialization:
-    """Return which kernels may be compiled for exact sizes; `back` states that these sizes have recurred."""
+    """Return which kernels may be compiled for the sizes of `form`; `back` states that these sizes have recurred."""
     known = _known.get(form.key)
     return SizeSpecialization(known is None, back and known is not None and known.kernels < MOST_KERNELS)
 
 
 def note_kernels(form: Form, count: int) -> None:
-    """Increase the number of kernels that were compiled for a graph structure."""
+    """Add `count` to the number of kernels that were compiled for a graph structure."""
     known = _known.get(form.key)
     if known is not None:
         known.kernels += count

@@ -174,5 +174,5 @@ def _spell_function(function: Any) -> str | None:
 
 
 def _is_plain(value: Any) -> bool:
-    """Return whether a value is a string, an int, None or a nested tuple of these, whose text all processes share."""
+    """Return whether a value has the same text in all processes: a string, an int, None, or a tuple of such values."""
     return isinstance(value, (str, int, NoneType)) or (isinstance(value, tuple) and all(map(_is_plain, value)))

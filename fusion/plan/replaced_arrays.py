@@ -153,7 +153,7 @@ def _resolve(
 
 
 def _source(node: Expr, updates: Sequence[Expr]) -> Source | None:
-    """Return the value from which a view of the last of `updates` reads, or None if the view has no single source."""
+    """Return the source of a view of the last of `updates`, or None if the view reads from several values."""
     shape, base = node.shape, updates[0].shape
     decoded = decode_view(base, shape, *node.attrs)
     if decoded is None:

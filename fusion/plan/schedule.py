@@ -99,9 +99,9 @@ def _make_steps(order: list[Expr], stored: set[Expr], outputs: set[Expr], origin
     tasks: dict[Expr, Task] = {}
 
     def find(node: Expr) -> Task | None:
-        """Return the task of a node. Create it for an earlier reduction, or mean, of a needed value.
+        """Return the task of a node, or None if there is none.
 
-        Return None for other nodes without a task.
+        If the node is a reduction of a needed value, or such a reduction divided by a constant, create a missing task.
         """
         node = origins.get(node, node)
         reduction = reduction_of(node)

@@ -44,7 +44,7 @@ def note_alone(site: Site, waits: bool = False) -> None:
 
 
 def calls_since_try(where: Location | None) -> int:
-    """Return how many calls NumPy computed at a call site before the last call, which was recorded.
+    """Return the number of calls that NumPy executed at a call site before the last call, which was recorded.
 
     Return 0 if the last call at the site was not recorded to try fusion again.
     """

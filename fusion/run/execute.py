@@ -183,7 +183,7 @@ def _keep(key: object, versions: list[Expr], graph: LiveGraph, plan: Plan) -> Pl
 
 
 def _is_worth_more(plan: Plan, device: Device) -> bool:
-    """Return whether a launch of a plan on a GPU accesses so much memory that a kernel for exact sizes pays off."""
+    """Return whether a GPU plan has a kernel for any sizes that accesses so much memory that exact sizes pay off."""
     if not device.target.machine.is_gpu:
         return False
     launches = [step for step in plan.steps if isinstance(step, KernelLaunch)]
@@ -404,7 +404,7 @@ def _wait_for_inputs(table: list[Any], device: Device) -> None:
 
 
 def _donate(step: Donation, table: list[Any], device: Device) -> int:
-    """Provide the memory for a result. Return the epoch's slot whose memory was donated, or -1 if there is none."""
+    """Execute a donation step. Return the epoch's slot whose memory a result has taken over, or -1 if there is none."""
     if step.how == "fill":
         source, target = table[step.source], table[step.slot]
         first, behind = step.except_for

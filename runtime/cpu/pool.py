@@ -195,7 +195,7 @@ def _fresh_memory() -> int:
 
 @cache
 def _count_spins() -> int:
-    """Return the number of iterations, of 5 to 50 ns each, that a worker waits in a spin loop before it sleeps."""
+    """Return the number of iterations of the spin loop in which a worker waits before it sleeps."""
     times = []
     for _ in range(3):
         begin = perf_counter()

@@ -60,7 +60,7 @@ class Staging:
         self._lock = threading.Lock()  # protects the blocks of pinned memory
 
     def _next_piece(self) -> PinnedBlock | None:
-        """Wait for the last use of the next block of pinned memory, and return it, or None if there are no blocks."""
+        """Return the next block of pinned memory after waiting for its last use, or None if there are no blocks."""
         if self._pieces is None:
             try:
                 self._pieces = [PinnedBlock(self._driver, PIECE) for _ in range(PIECES)]
