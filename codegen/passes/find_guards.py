@@ -196,7 +196,7 @@ class GuardFinder:
         return ThreadMultiples(x, y)
 
     def settled(self, run: Run, facts: Facts) -> dict[Value, bool]:
-        """Return the comparisons in a run (code between barriers) whose results the inequalities `facts` imply."""
+        """Return the comparisons in a run (code between barriers) that the facts imply or refute, and their results."""
         comparisons = [o.results[0] for o in run.everything() if o.opcode in INEQUALITIES]
         return {
             value: truth

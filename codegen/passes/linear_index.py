@@ -162,7 +162,7 @@ class LinearIndex:
 
 
 def _is_computable(o: Operation, value: Value) -> bool:
-    """Return whether an integer can be recomputed from its operands by a few instructions."""
+    """Return whether an integer, the result of `o`, can be recomputed from the operands of `o` by few instructions."""
     if o.regions or isinstance(value.type, Pointer) or value.type.kind not in "iub":
         return False
     return is_pure(o) and (o.opcode not in STRUCTURAL or o.opcode in _LARGEST or o.opcode in ("constant", "cast"))

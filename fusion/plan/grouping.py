@@ -286,7 +286,7 @@ def follows_scan(task: Task, group: Group) -> bool:
 
 
 def has_same_access_order(placed: Placed, group: Group) -> bool:
-    """Return whether a task and a group access an array with equal strides, so that accesses hit the cache."""
+    """Return whether a task and a group access the same array with equal strides, and thus use the cache together."""
 
     def walks(p: Placed) -> set[tuple[Expr, object]]:
         found: set[tuple[Expr, object]] = {(node, index and p.flat(index)[1]) for node, index in p.task.reads()}

@@ -298,6 +298,6 @@ def _keep(form: Form, device: Device, record: PlanRecord) -> None:
 
 
 def give_up(form: Form) -> None:
-    """For a graph structure, make no more plans that are valid for several array sizes."""
+    """Mark a graph structure as untraceable, so that each of its later plans is valid only for exact array sizes."""
     with _lock:
         _known.setdefault(form.key, FormPlans()).traceable = False

@@ -83,7 +83,7 @@ class PlanRecord:
     # -- text -----------------------------------------------------------------------------
 
     def as_text(self, nodes: Sequence[Expr]) -> str:
-        """Return the plan record as a line of text, given the nodes of a graph with the plan's structure."""
+        """Return the plan record as a line of text, given the nodes of a graph for which the plan is valid."""
         numbers = _number_locations(nodes)
         kernels = []
         for _, name, digest, exact, facts, _ in self._kernels:

@@ -418,7 +418,7 @@ def _references(buffer: Buffer) -> int:
 
 
 def _count_unshared() -> int:
-    """Return the value of `_references` for a buffer that only one storage uses."""
+    """Return the reference count, as `_references` returns it, of a buffer that only one storage uses."""
     storage = Storage((), np.dtype(bool), None, Buffer(None, 0, 0))  # type: ignore[arg-type]
     buffer = storage.buffer
     return _references(buffer)  # type: ignore[arg-type]

@@ -152,7 +152,7 @@ def keep_shared(storage: Storage, owner: SharedMemory) -> None:
 
 
 def copy_buffer(source: Buffer) -> Buffer:
-    """Return a copy of a buffer on the same device, such as of memory that another library may write to."""
+    """Return a copy of a buffer on the same device, for example of a buffer that another library may write to."""
     copy = source.device.allocate(source.nbytes)
     source.device.copy(source, copy, source.nbytes)
     return copy

@@ -175,7 +175,7 @@ class Epoch:
         return node
 
     def bind_scalar(self, value: object, dtype: np.dtype) -> Expr:
-        """Store a scalar in the recording's table, and return the 0-d expression that reads it."""
+        """Store a scalar in the recording's buffer table, and return the 0-d expression that reads it."""
         number = to_number(value, dtype.type)
         slots = self.slots
         slots.append(number)

@@ -183,7 +183,7 @@ def _keep(key: object, versions: list[Expr], graph: LiveGraph, plan: Plan) -> Pl
 
 
 def _is_worth_more(plan: Plan, device: Device) -> bool:
-    """Return whether a GPU plan has a kernel for any sizes that accesses so much memory that exact sizes pay off."""
+    """Return whether a GPU plan has a kernel that accesses much memory, but was not compiled for the exact sizes."""
     if not device.target.machine.is_gpu:
         return False
     launches = [step for step in plan.steps if isinstance(step, KernelLaunch)]

@@ -128,7 +128,7 @@ def memoized_tree(key: object, find: Callable[[], Tree]) -> Tree:
 
 
 def reduce_in_order(op: str, values: np.ndarray, tree: Tree) -> Any:
-    """Return `values`, which have the dtype of the accumulators, reduced in the order `tree`."""
+    """Reduce `values` in the order `tree`. The dtype of `values` must be that of the accumulators."""
     row = getattr(np, find_op(op).ufunc)
     shape = tuple(tree.pieces[k] for k in tree.outer)
     rows = prod(shape)

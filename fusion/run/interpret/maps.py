@@ -53,7 +53,7 @@ class Cluster(NamedTuple):
 
 
 def find_inlined(order: list[Expr], users: dict[Expr, list[Expr]], outputs: set[Expr]) -> set[Expr]:
-    """Return the elementwise values that are used only by operations of one cluster, all of the same shape.
+    """Return the elementwise values whose users all belong to one cluster, and have the same shape as the value.
 
     They are computed in this cluster block by block, without a separate array.
     """
