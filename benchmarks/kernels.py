@@ -53,7 +53,7 @@ def block_sums(x, out):  # type: ignore[no-untyped-def]
 
 
 def milliseconds(function: Callable[[], Any]) -> float:
-    """Return the time of one call in milliseconds."""
+    """Call a function, and return the time of the call in milliseconds."""
     begin = time.perf_counter()
     function()
     return (time.perf_counter() - begin) * 1e3

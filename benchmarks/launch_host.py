@@ -1,4 +1,4 @@
-"""Host time of launches, measured with a stand-in for the CUDA driver. The stand-in's functions do nothing.
+"""Host time of launches, measured with a stand-in for the CUDA driver that runs no kernels.
 
 Times are medians over the turns, in microseconds. They are measured in a process in which libcuda.so.1 is the stand-in,
 so that cuda.bindings, ctypes and weft's own launcher all call the same functions.

@@ -102,7 +102,7 @@ def load(spec: Mapping[str, Any]) -> Subject:
 
 
 def growing(info: Mapping[str, Any]) -> bool:
-    """Return whether a program's rounding errors grow as it runs. This holds if NPBench states tolerances for it."""
+    """Return whether NPBench states tolerances for a program. Its rounding errors then probably grow as it runs."""
     return "rtol" in info or "norm_error" in info
 
 

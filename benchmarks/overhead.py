@@ -1,4 +1,4 @@
-"""Overhead of lazy evaluation: recording, small operations with cached plans, long chains, and in-place loops.
+"""Overhead of operations on small arrays, of long chains of operations, and of in-place loops.
 
 Weft and NumPy are timed alternately in the same process, and the figures are medians over the turns. Chains of 50,000
 and more operations and the 20,000 in-place steps are measured once, only on weft.
@@ -45,7 +45,7 @@ def _chain(x: Any, y: Any) -> Any:
 
 
 def _record(x: Any, y: Any) -> None:
-    """Record a hundred operations whose results are never used."""
+    """Add two arrays a hundred times. The results are never used."""
     for _ in range(100):
         x + y
 

@@ -36,7 +36,7 @@ def steady_plans(outcome: Outcome) -> int | None:
 
 
 def best_port(outcome: Outcome, ports: Collection[str]) -> tuple[str, float] | None:
-    """Return the fastest port, and NumPy's time divided by the port's, or None if there is no port."""
+    """Return the fastest port, and NumPy's time divided by the port's, or None if no port has times."""
     found = [(name, ratio) for name in ports if (ratio := outcome.ratio(name)) is not None]
     return max(found, key=lambda pair: pair[1], default=None)
 

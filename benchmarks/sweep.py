@@ -32,7 +32,7 @@ QUICK_ELEMENTS, QUICK_EVERY = 10_000, 40
 
 @dataclass
 class Found:
-    """The measured times of a case, and the problem with it, if there is one."""
+    """The measured times of a case, and a description of its problem, if it has one."""
 
     case: Case
     numpy_ms: float = 0.0

@@ -309,7 +309,7 @@ def make_case(seed: int) -> tuple[Probe, str, list[Any], Any]:
 
 
 def check(seed: int) -> str:
-    """Compile an edited kernel. Return a description of an undocumented error, or "" if there is none."""
+    """Compile an edited kernel. Return a description of an undocumented error or a timeout, or "" if there is none."""
     probe, text, arguments, launch = make_case(seed)
     file = f"<junk {seed}>"
     linecache.cache[file] = (len(text), None, text.splitlines(True), file)

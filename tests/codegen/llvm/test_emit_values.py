@@ -1,4 +1,4 @@
-"""Tests of products of an index and an integer constant. Casts to other dtypes have changed the constant's value."""
+"""Tests of products of an index and an integer constant whose value has been changed by casts."""
 
 from __future__ import annotations
 

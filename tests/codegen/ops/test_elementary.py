@@ -50,7 +50,7 @@ def test_fma_of_what_is_no_number(dtype: type) -> None:
 
 @pytest.mark.parametrize("dtype", [np.float32, np.float64])
 def test_ldexp_is_rounded_once(dtype: type) -> None:
-    """Compare subnormal results of `ldexp` with NumPy's. Most of the powers of two are subnormal themselves."""
+    """Compare tiny results of `ldexp` with NumPy's. Most of the powers of two are subnormal."""
     source, limits = np.random.default_rng(0), np.finfo(dtype)
     x = (source.uniform(-1, 1, 4000) * 2.0 ** source.integers(-3, 3, 4000)).astype(dtype)
     n = source.integers(limits.minexp - limits.nmant - 5, limits.minexp + 5, x.size).astype(np.int32)

@@ -76,7 +76,7 @@ def flushed(values: np.ndarray) -> np.ndarray:
 
 
 def off_by(values: np.ndarray, units: int, exact: np.ndarray, bound: np.ndarray) -> np.ndarray:
-    """Move finite nonzero values by `units` floats, unless they would then differ from `exact` by more than `bound`."""
+    """Add `units` to the bits of finite nonzero values, unless the result differs from `exact` by more than `bound`."""
     moved = (values.view(np.int32) + np.int32(units)).view(np.float32)
     ordinary = np.isfinite(values) & (values != 0) & np.isfinite(moved)
     return np.where(ordinary & (np.abs(moved - exact) <= bound), moved, values)

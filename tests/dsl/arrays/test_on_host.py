@@ -1,4 +1,4 @@
-"""Tests of NumPy functions that weft calls on the host: classes of polynomials, and the memory of results."""
+"""Tests of NumPy's polynomial classes with weft arrays, and of the memory of results that NumPy computes."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Tests of the table of libraries: it is complete, and says which functions a GPU leaves to the host."""
+"""Tests of the table of libraries, and of condition numbers, pseudo-inverses and polynomial fits by the libraries."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Tests that native code for small operations and native operators can be installed in either order.
+"""Tests of the installation of native code: small operations and operators in either order, and failed compilation.
 
 Native code also replaces functions of NumPy's submodules.
 """

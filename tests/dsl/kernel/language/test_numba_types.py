@@ -264,7 +264,7 @@ OFTEN = ("bool", "int32", "uint64", "float32", "complex64")
 
 @pytest.mark.parametrize("left", [pytest.param(t, marks=[pytest.mark.slow] * (t not in OFTEN)) for t in DTYPES])
 def test_results_have_numbas_values(left: str) -> None:
-    """Compare the results of every operator with Numba's, for `left` and every dtype or literal as its operands."""
+    """Compare results with Numba's, for `left` and each dtype or literal, except where weft differs on purpose."""
     values = {key: value for key, value in numbas_values().items() if key[1] == left}
     found = [c for c in cases(TABLE) if c[1] == left and (c[0], left, c[2]) not in {*OURS, *EXACT_COMPARISONS}]
     wrong = []

@@ -1,4 +1,4 @@
-"""Tests that a jump by a number of outputs leads to the state that NumPy's bit generator has after these outputs."""
+"""Tests of the states of bit generators: jumps compared with NumPy's, loading, and storing."""
 
 from __future__ import annotations
 
