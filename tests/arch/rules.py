@@ -174,7 +174,7 @@ def _finished(edges: dict[str, set[str]], starts: Iterable[str], seen: set[str] 
 
 
 def faces(tree: Tree) -> list[str]:
-    """Return the imports from another layer that bypass the public names of its package."""
+    """Return the imports from another layer that bypass the public names of that layer."""
     wrong = []
     for found in tree.imports:
         parts = found.module.split(".")

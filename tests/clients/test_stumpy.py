@@ -1,6 +1,6 @@
-"""Test that stumpy's GPU functions for matrix profiles, on the CPU device, have the results of its CPU functions.
+"""Test that stumpy's GPU functions for matrix profiles have the results of stumpy's CPU functions.
 
-Only stumpy's import of ``numba.cuda`` is redirected to `weft.cuda`.
+The GPU functions run on the CPU device. Only stumpy's import of ``numba.cuda`` is redirected to `weft.cuda`.
 
 Opt-in: ``pytest -m clients tests/clients`` where stumpy is installed.
 """

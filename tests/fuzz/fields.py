@@ -136,7 +136,7 @@ class Program:
         return [pick.choice(choices)]
 
     def _value(self) -> list[str]:
-        """Write a statement that creates an array with the size of a field or of a window, or no statement."""
+        """Write at most one statement, which creates an array with the size of a field or of a window."""
         pick = self.source
         field = self.fields[pick.choice(list(self.fields))]
         name = pick.choice(("w", "x"))

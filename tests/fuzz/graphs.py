@@ -327,7 +327,7 @@ class Generator:
         return name, self.world.values[name]
 
     def expression(self, depth: int) -> str:
-        """Return an expression whose value is exact."""
+        """Return an expression whose value is exact. Raise Rejected if forty attempts find none."""
         for attempt in range(40):
             if attempt % 8 == 0:
                 group = self.random.choices(GROUPS, WEIGHTS)[0]
@@ -364,7 +364,7 @@ class Generator:
         return value.dtype == np.float16 or bool(finite.size and finite.max() > 2**18)
 
     def filled(self, template: str, depth: int, target: str = "") -> str:
-        """Return a template whose letters are replaced by random operands, dtypes and numbers."""
+        """Return a template whose letters are replaced by random operands, indices, axes, dtypes and numbers."""
         pick = self.random
         found: dict[str, str] = {}
         first: Any = self.world.values[target] if target else None

@@ -194,7 +194,7 @@ class Program:
             self.b.leave(label)
 
     def give_up(self, context: Context) -> None:
-        """Emit an exit from the kernel by a condition that may differ between threads. In loops, often emit nothing."""
+        """Emit an exit from the kernel under a condition that may differ between threads. In loops, often emit none."""
         if context.loops and self.rng.random() < 0.5:
             return
         with self.b.if_(self.condition(True)):

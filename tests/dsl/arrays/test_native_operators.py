@@ -447,7 +447,7 @@ def test_functions_loaded_later_stay_in_python_if_native_code_cannot_be_made(mon
 
 
 def test_arrays_that_are_written_to_by_arrays_of_indices_are_not_bound() -> None:
-    """Test that an assignment by index arrays is executed immediately, without a kernel, and is never memoized."""
+    """Test that assignments by index arrays to a new array are executed immediately, without a kernel."""
     indices = wf.evaluate(wf.asarray([3, 5]))
     with override(immediate=16384):
         for index in (indices, (indices, indices), (slice(None), indices)):

@@ -1,4 +1,4 @@
-"""Tests of imports and of `Array.__class__` under ``weft run``, which treat libraries differently than the program."""
+"""Tests of imports and of `Array.__class__` under ``weft run``, which differ between libraries and the program."""
 
 from __future__ import annotations
 
