@@ -148,7 +148,7 @@ class Report:
         return summary(outcomes, self.ports) | self.totals(outcomes)
 
     def text(self, outcomes: Sequence[Outcome]) -> str:
-        """Return the table, the totals, and the list of sides that were left out or are wrong, as text."""
+        """Return the table, the totals, and a list of problems, as text."""
         problems = {f"{o.program}, {name}": text for o in outcomes for name, text in o.problems.items()}
         return "\n".join(
             [

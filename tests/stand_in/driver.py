@@ -312,7 +312,10 @@ def put32(at: int, value: int) -> int:
 
 
 def best_block(bytes_of_block: int) -> int:
-    """Return 768, or the largest block whose dynamic shared memory, according to a C function, is within the limit."""
+    """Return the largest block size for which the shared memory that a C function computes is within the limit.
+
+    Return 768 if there is no function.
+    """
     if not bytes_of_block:
         return 768
     bytes_of = ctypes.CFUNCTYPE(ctypes.c_size_t, ctypes.c_int)(bytes_of_block)
