@@ -16,7 +16,7 @@ FULL = 0xFFFFFFFF
 
 
 def check_vectors(moved: Any, block: int, expected: Callable[[np.ndarray], np.ndarray]) -> None:
-    """Run a kernel on five blocks, compare its result with that of `expected`, and check that it contains no gathers."""
+    """Run a kernel on five blocks. Check that its results are those of `expected`, and that its code has no gathers."""
     x = np.random.default_rng(0).integers(-100, 100, 5 * block)
     out = np.zeros_like(x)
     kernel = cuda.jit(moved)
