@@ -6,6 +6,7 @@
 from __future__ import annotations
 
 from inspect import cleandoc
+from typing import Any
 
 # Arguments of an example call to each op, and the result of the call
 UFUNC_EXAMPLES = {
@@ -236,8 +237,25 @@ array([9, 1, 2])""",
     "astype": ("wf.asarray([1.7, -2.7]).astype(np.int32)", "array([ 1, -2], dtype=int32)"),
 }
 
+_LIKE = "by default with the shape, dtype and device of another array"
 # Summary, example arguments and example result of each function
 FUNCTIONS = {
+    "zeros": ("Return an array of zeros, by default float64", "(2, 2)", "array([[0., 0.],\n       [0., 0.]])"),
+    "ones": ("Return an array of ones, by default float64", "3, dtype=np.int32", "array([1, 1, 1], dtype=int32)"),
+    "empty": ("Return an uninitialized array, by default float64", "(0, 2)", "array([], shape=(0, 2), dtype=float64)"),
+    "zeros_like": (f"Return an array of zeros, {_LIKE}", "[1.5, 2.5]", "array([0., 0.])"),
+    "ones_like": (f"Return an array of ones, {_LIKE}", "[[1, 2], [3, 4]]", "array([[1, 1],\n       [1, 1]])"),
+    "empty_like": (f"Return an uninitialized array, {_LIKE}", "np.int32([])", "array([], dtype=int32)"),
+    "tril": (
+        "Return a copy of a matrix, or of a stack of matrices, with the elements above the `k`-th diagonal set to zero",
+        "[[1, 2], [3, 4]]",
+        "array([[1, 0],\n       [3, 4]])",
+    ),
+    "triu": (
+        "Return a copy of a matrix, or of a stack of matrices, with the elements below the `k`-th diagonal set to zero",
+        "[[1, 2], [3, 4]]",
+        "array([[1, 2],\n       [0, 4]])",
+    ),
     "sum": ("Return the sum of the elements over the given axes", "[[1, 2], [3, 4]], axis=0", "array([4, 6])"),
     "prod": ("Return the product of the elements over the given axes", "[2, 3, 4]", "np.int64(24)"),
     "max": (
@@ -259,6 +277,26 @@ FUNCTIONS = {
         "Return whether any element along the given axes is nonzero",
         "[[False, False], [False, True]], axis=1",
         "array([False,  True])",
+    ),
+    "cumsum": (
+        "Return the cumulative sum along an axis, by default of the flattened array",
+        "[1, 2, 3]",
+        "array([1, 3, 6])",
+    ),
+    "cumprod": (
+        "Return the cumulative product along an axis, by default of the flattened array",
+        "[1, 2, 3]",
+        "array([1, 2, 6])",
+    ),
+    "nancumsum": (
+        "Return the cumulative sum along an axis, treating NaN as 0",
+        "[2.0, np.nan, 3.0]",
+        "array([2., 2., 5.])",
+    ),
+    "nancumprod": (
+        "Return the cumulative product along an axis, treating NaN as 1",
+        "[2.0, np.nan, 3.0]",
+        "array([2., 2., 6.])",
     ),
     "argmax": ("Return the index of the first maximum along an axis", "[3, 9, 4, 9]", "np.int64(1)"),
     "argmin": ("Return the index of the first minimum along an axis", "[3, 1, 4, 1]", "np.int64(1)"),
@@ -320,6 +358,13 @@ def describe_function(name: str, rows: dict[str, tuple[str, str, str]] = FUNCTIO
     """Return the docstring of the function `name`, generated from its entry in `rows`."""
     summary, operands, result = rows[name]
     return add_example(f"{summary}, like `numpy.{name}`.", f">>> wf.{name}({operands})\n{result}")
+
+
+def named(name: str, function: Any) -> Any:
+    """Set the name of a generated function, and its docstring from `FUNCTIONS`. Return the function."""
+    function.__name__ = function.__qualname__ = name.rpartition(".")[2]
+    function.__doc__ = describe_function(name)
+    return function
 
 
 def describe_members(kind: type) -> None:

@@ -23,6 +23,7 @@ from weft.dsl.arrays.array import (
 )
 from weft.dsl.arrays.array import start as begin
 from weft.dsl.arrays.call_sites import transposed
+from weft.dsl.arrays.docstrings import named
 from weft.dsl.arrays.foreign import types_in
 from weft.dsl.arrays.memory_order import copy_in_order, in_order, memory_axes, resolve_order, unpermuted
 from weft.dsl.arrays.on_host import to_host
@@ -236,6 +237,8 @@ def full(
 
 def _make(value: Any, shape: ShapeLike, dtype: DTypeLike | None, order: str | None, device: Any) -> Array:
     """Return an array filled with `value`, which is 0 or 1, or an uninitialized array if `value` is None."""
+    if value is None and setting("verify"):
+        value = 0  # (uninitialized elements would differ between a plan and the interpreted program)
     if check_new_order(order) == "F":
         return _make(value, as_shape(shape)[::-1], dtype, None, device).T
     with device_context(device):
@@ -249,60 +252,25 @@ def _make(value: Any, shape: ShapeLike, dtype: DTypeLike | None, order: str | No
         return record_array(empty_expr(lengths, kind) if value is None else constant(value, kind, lengths))
 
 
-def zeros(
-    shape: ShapeLike,
-    dtype: DTypeLike | None = None,
-    order: str | None = None,
-    *,
-    device: Device | str | None = None,
-    like: object = None,
-) -> Array:
-    """Return an array of zeros, by default float64.
+def _filled(name: str, value: int | None) -> Callable[..., Array]:
+    """Return `zeros`, `ones` or `empty`. The arrays have the elements `value`, or are uninitialized if it is None."""
 
-    Examples
-    --------
-    >>> wf.zeros((2, 2))
-    array([[0., 0.],
-           [0., 0.]])
-    """
-    return _make(0, shape, dtype, order, device)
+    def function(
+        shape: ShapeLike,
+        dtype: DTypeLike | None = None,
+        order: str | None = None,
+        *,
+        device: Device | str | None = None,
+        like: object = None,
+    ) -> Array:
+        return _make(value, shape, dtype, order, device)
+
+    return named(name, function)  # type: ignore[no-any-return]
 
 
-def ones(
-    shape: ShapeLike,
-    dtype: DTypeLike | None = None,
-    order: str | None = None,
-    *,
-    device: Device | str | None = None,
-    like: object = None,
-) -> Array:
-    """Return an array of ones, by default float64.
-
-    Examples
-    --------
-    >>> wf.ones(3, dtype=np.int32)
-    array([1, 1, 1], dtype=int32)
-    """
-    return _make(1, shape, dtype, order, device)
-
-
-def empty(
-    shape: ShapeLike,
-    dtype: DTypeLike | None = None,
-    order: str | None = None,
-    *,
-    device: Any = None,
-    like: object = None,
-) -> Array:
-    """Return an uninitialized array.
-
-    Examples
-    --------
-    >>> wf.empty((2, 3), dtype=np.float32).shape
-    (2, 3)
-    """
-    # (uninitialized elements would differ between a plan and the interpreted program)
-    return _make(0 if setting("verify") else None, shape, dtype, order, device)
+zeros = _filled("zeros", 0)
+ones = _filled("ones", 1)
+empty = _filled("empty", None)
 
 
 def _made_like(
@@ -326,62 +294,26 @@ def _made_like(
     return unpermuted(make(tuple(own[k] for k in axes), *rest, kind, device=device), axes)
 
 
-def zeros_like(
-    a: ArrayLike,
-    dtype: DTypeLike | None = None,
-    order: str | None = None,
-    subok: bool = True,
-    shape: ShapeLike | None = None,
-    *,
-    device: Device | str | None = None,
-) -> Array:
-    """Return an array of zeros, by default with the shape, dtype and device of another array.
+def _filled_like(name: str, make: Callable[..., Array]) -> Callable[..., Array]:
+    """Return `zeros_like`, `ones_like` or `empty_like`, which make arrays with `make`."""
 
-    Examples
-    --------
-    >>> wf.zeros_like([1.5, 2.5])
-    array([0., 0.])
-    """
-    return _made_like(zeros, a, dtype, order, shape, device)
+    def function(
+        a: ArrayLike,
+        dtype: DTypeLike | None = None,
+        order: str | None = None,
+        subok: bool = True,
+        shape: ShapeLike | None = None,
+        *,
+        device: Device | str | None = None,
+    ) -> Array:
+        return _made_like(make, a, dtype, order, shape, device)
+
+    return named(name, function)  # type: ignore[no-any-return]
 
 
-def ones_like(
-    a: ArrayLike,
-    dtype: DTypeLike | None = None,
-    order: str | None = None,
-    subok: bool = True,
-    shape: ShapeLike | None = None,
-    *,
-    device: Device | str | None = None,
-) -> Array:
-    """Return an array of ones, by default with the shape, dtype and device of another array.
-
-    Examples
-    --------
-    >>> wf.ones_like([[1, 2], [3, 4]])
-    array([[1, 1],
-           [1, 1]])
-    """
-    return _made_like(ones, a, dtype, order, shape, device)
-
-
-def empty_like(
-    a: ArrayLike,
-    dtype: DTypeLike | None = None,
-    order: str | None = None,
-    subok: bool = True,
-    shape: ShapeLike | None = None,
-    *,
-    device: Device | str | None = None,
-) -> Array:
-    """Return an uninitialized array, by default with the shape, dtype and device of another array.
-
-    Examples
-    --------
-    >>> wf.empty_like([[1, 2], [3, 4]]).shape
-    (2, 2)
-    """
-    return _made_like(empty, a, dtype, order, shape, device)
+zeros_like = _filled_like("zeros_like", zeros)
+ones_like = _filled_like("ones_like", ones)
+empty_like = _filled_like("empty_like", empty)
 
 
 def full_like(

@@ -16,7 +16,7 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 
 from weft.dsl.arrays.array import Array, expr_of, record, start
-from weft.dsl.arrays.docstrings import describe_function
+from weft.dsl.arrays.docstrings import named
 from weft.dsl.arrays.memory_order import in_order, memory_order, permuted, unpermuted
 from weft.dsl.arrays.on_host import call_numpy
 from weft.dsl.arrays.results import return_result
@@ -154,9 +154,7 @@ def _make_transform(kind: str) -> Callable[..., Any]:
     ) -> Any:
         return _transform(kind, a, n, axis, norm, out)
 
-    function.__name__ = function.__qualname__ = kind
-    function.__doc__ = describe_function(f"fft.{kind}")
-    return function
+    return named(f"fft.{kind}", function)  # type: ignore[no-any-return]
 
 
 fft, ifft, rfft, irfft = map(_make_transform, ("fft", "ifft", "rfft", "irfft"))

@@ -16,11 +16,12 @@ import numpy as np
 
 from weft.codegen import dtype_kind, is_half
 from weft.dsl.arrays.array import Array, expr_of, record, start
+from weft.dsl.arrays.docstrings import named
 from weft.dsl.arrays.memoized import memoized
 from weft.dsl.arrays.on_host import call_numpy
 from weft.dsl.arrays.results import as_array, to_python
 from weft.dsl.arrays.validation import normalize_axes
-from weft.dsl.functions.reductions import cumprod, cumsum, make_reduction, mean, named, reduce, std, var
+from weft.dsl.functions.reductions import make_reduction, make_scan, mean, reduce, std, var
 from weft.dsl.functions.reductions import sum as sum_
 from weft.dsl.functions.selection import where
 from weft.dsl.functions.sorting import on_host
@@ -130,7 +131,7 @@ def _spread(name: str, of_whole: Callable[..., Any], finish: Callable[[Any], Any
         _warn_if_few(values, axis, to_python(ddof), "Degrees of freedom <= 0 for slice.")
         return finish(_variance(values, axis, ddof, keepdims))
 
-    return named(name, found)
+    return memoized(named(name, found))
 
 
 nanvar = _spread("nanvar", var, lambda variance: variance)
@@ -148,6 +149,8 @@ def _without_nan(neutral: float, a: ArrayLike) -> Array:
 
 nansum = make_reduction("add", "nansum", partial(_without_nan, 0.0))
 nanprod = make_reduction("multiply", "nanprod", partial(_without_nan, 1.0))
+nancumsum = make_scan("add", "nancumsum", partial(_without_nan, 0.0))
+nancumprod = make_scan("multiply", "nancumprod", partial(_without_nan, 1.0))
 
 
 def _make_nan_extreme(op: str, name: str) -> Any:
@@ -167,30 +170,8 @@ def _make_nan_extreme(op: str, name: str) -> Any:
             )
         return reduce(op, a, axis, None, out, keepdims, initial, where)
 
-    return named(name, function)
+    return memoized(named(name, function))
 
 
 nanmax = _make_nan_extreme("fmax", "nanmax")
 nanmin = _make_nan_extreme("fmin", "nanmin")
-
-
-def nancumsum(a: ArrayLike, axis: int | None = None, dtype: DTypeLike | None = None, out: Output | None = None) -> Any:
-    """Return the cumulative sum along an axis, treating NaN as 0, like `numpy.nancumsum`.
-
-    Examples
-    --------
-    >>> wf.nancumsum([2.0, np.nan, 3.0])
-    array([2., 2., 5.])
-    """
-    return cumsum(_without_nan(0.0, a), axis, dtype, out)
-
-
-def nancumprod(a: ArrayLike, axis: int | None = None, dtype: DTypeLike | None = None, out: Output | None = None) -> Any:
-    """Return the cumulative product along an axis, treating NaN as 1, like `numpy.nancumprod`.
-
-    Examples
-    --------
-    >>> wf.nancumprod([2.0, np.nan, 3.0])
-    array([2., 2., 6.])
-    """
-    return cumprod(_without_nan(1.0, a), axis, dtype, out)

@@ -18,7 +18,7 @@ from numpy.lib.array_utils import normalize_axis_tuple
 
 from weft.codegen import dtype_kind, is_bfloat16
 from weft.dsl.arrays.array import Array, expr_of
-from weft.dsl.arrays.docstrings import describe_function
+from weft.dsl.arrays.docstrings import named
 from weft.dsl.arrays.results import return_result
 from weft.dsl.functions.along_axis import take_along_axis
 from weft.dsl.functions.manipulation import expand_dims, moveaxis, reshape
@@ -106,9 +106,7 @@ def _quantiles(name: str, whole: int, numbers_only: bool) -> Callable[..., Any]:
             shares = shares.astype(np.int64)
         return _find(a, shares, axis, method, keepdims, out, type(q) in (int, float), numbers_only)
 
-    found.__name__ = found.__qualname__ = name
-    found.__doc__ = describe_function(name)
-    return found
+    return named(name, found)  # type: ignore[no-any-return]
 
 
 quantile = _quantiles("quantile", 1, False)

@@ -10,7 +10,7 @@ from numpy.lib.array_utils import normalize_axis_tuple
 
 from weft.codegen import EXTREMES, find_op, identity_of, is_half, resolve_dtypes, widened
 from weft.dsl.arrays.array import Array, as_operand, expr_of, record, start
-from weft.dsl.arrays.docstrings import describe_function
+from weft.dsl.arrays.docstrings import named
 from weft.dsl.arrays.memoized import memoized
 from weft.dsl.arrays.memory_order import memory_order, permuted, unpermuted
 from weft.dsl.arrays.on_host import call_numpy
@@ -238,13 +238,6 @@ def _find_complex(op: str, node: Expr, axes: tuple[int, ...], keepdims: bool) ->
     return reshape(map_("_complex", parts), shape)
 
 
-def named(name: str, function: Any) -> Any:
-    """Set the name and the docstring of a generated function, and return a version that memoizes recorded results."""
-    function.__name__ = function.__qualname__ = name
-    function.__doc__ = describe_function(name)
-    return memoized(function)
-
-
 def make_reduction(op: str, name: str, prepare: Any = None) -> Any:
     """Return a function like `numpy.sum` that reduces arrays with an op, after applying `prepare` if it is given."""
 
@@ -259,7 +252,7 @@ def make_reduction(op: str, name: str, prepare: Any = None) -> Any:
     ) -> Any:
         return reduce(op, a if prepare is None else prepare(a), axis, dtype, out, keepdims, initial, where)
 
-    return named(name, function)
+    return memoized(named(name, function))
 
 
 def _extreme(op: str, name: str) -> Any:
@@ -268,7 +261,7 @@ def _extreme(op: str, name: str) -> Any:
     ) -> Any:
         return reduce(op, a, axis, None, out, keepdims, initial, where)
 
-    return named(name, function)
+    return memoized(named(name, function))
 
 
 sum = make_reduction("add", "sum")
@@ -281,7 +274,7 @@ def _truth(op: str, name: str) -> Any:
     def function(a: Any, axis: Any = None, out: Any = None, keepdims: Any = False, *, where: Any = True) -> Any:
         return reduce(op, a, axis, None, out, keepdims, None, where)
 
-    return named(name, function)
+    return memoized(named(name, function))
 
 
 all = _truth("logical_and", "all")
@@ -501,35 +494,26 @@ def _position(op: str) -> Any:
             return _return_position(op, reshape(reduce_(op, node, axes, np.int64, False, location), shape), out)
         return _return_position(op, reduce_(op, node, axes, np.int64, keep, location), out)
 
-    return named(op, function)
+    return memoized(named(op, function))
 
 
 argmax = _position("argmax")
 argmin = _position("argmin")
 
 
-@memoized
-def cumsum(a: ArrayLike, axis: int | None = None, dtype: DTypeLike | None = None, out: Output | None = None) -> Any:
-    """Return the cumulative sum along an axis, by default of the flattened array.
+def make_scan(op: str, name: str, prepare: Any = None) -> Any:
+    """Return a function like `numpy.cumsum` that scans arrays with an op, after applying `prepare` if it is given."""
 
-    Examples
-    --------
-    >>> wf.cumsum([1, 2, 3])
-    array([1, 3, 6])
-    """
-    return accumulate("add", a, axis, dtype, out)
+    def function(
+        a: ArrayLike, axis: int | None = None, dtype: DTypeLike | None = None, out: Output | None = None
+    ) -> Any:
+        return accumulate(op, a if prepare is None else prepare(a), axis, dtype, out)
+
+    return memoized(named(name, function))
 
 
-@memoized
-def cumprod(a: ArrayLike, axis: int | None = None, dtype: DTypeLike | None = None, out: Output | None = None) -> Any:
-    """Return the cumulative product along an axis, by default of the flattened array.
-
-    Examples
-    --------
-    >>> wf.cumprod([1, 2, 3])
-    array([1, 2, 6])
-    """
-    return accumulate("multiply", a, axis, dtype, out)
+cumsum = make_scan("add", "cumsum")
+cumprod = make_scan("multiply", "cumprod")
 
 
 @memoized

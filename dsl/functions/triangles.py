@@ -10,6 +10,7 @@ import numpy as np
 
 from weft.dsl.arrays.array import Array, expr_of, record
 from weft.dsl.arrays.array import start as begin
+from weft.dsl.arrays.docstrings import named
 from weft.dsl.arrays.memoized import memoized
 from weft.dsl.arrays.validation import as_dtype, warn_deprecation
 from weft.dsl.functions.creation import asarray, ones
@@ -34,46 +35,28 @@ def _whole(*numbers: Any) -> list[int]:
         return [int(number) for number in numbers]
 
 
-def _triangle(values: Any, k: int, lower: bool) -> Array:
-    (beyond,) = _whole(k)
-    where = begin()
-    source = asarray(values)
-    if not source.ndim:
-        raise TypeError("tril and triu need an array with at least one axis")
-    node = expr_of(source)
-    if len(node.shape) < 2:
-        node = broadcast_to(node, (node.shape[0], node.shape[0]))
-    shape = node.shape[-2:]
-    row = map_("add", [iota(shape, 0, np.int64), constant(beyond, np.int64)])
-    column = iota(shape, 1, np.int64)
-    keep = map_("less_equal" if lower else "greater_equal", [column, row])
-    return record(map_("where", [keep, node, constant(0, node.dtype)], location=where))
+def _triangle(name: str, comparison: str) -> Any:
+    """Return `tril` or `triu`. The op `comparison` compares the columns of the kept elements with the diagonal."""
+
+    def function(m: ArrayLike, k: int = 0) -> Array:
+        (beyond,) = _whole(k)
+        where = begin()
+        source = asarray(m)
+        if not source.ndim:
+            raise TypeError("tril and triu need an array with at least one axis")
+        node = expr_of(source)
+        if len(node.shape) < 2:
+            node = broadcast_to(node, (node.shape[0], node.shape[0]))
+        shape = node.shape[-2:]
+        row = map_("add", [iota(shape, 0, np.int64), constant(beyond, np.int64)])
+        keep = map_(comparison, [iota(shape, 1, np.int64), row])
+        return record(map_("where", [keep, node, constant(0, node.dtype)], location=where))
+
+    return memoized(named(name, function))
 
 
-@memoized
-def tril(m: ArrayLike, k: int = 0) -> Array:
-    """Return a copy of a matrix, or of a stack of matrices, with the elements above the `k`-th diagonal set to zero.
-
-    Examples
-    --------
-    >>> wf.tril([[1, 2], [3, 4]])
-    array([[1, 0],
-           [3, 4]])
-    """
-    return _triangle(m, k, True)
-
-
-@memoized
-def triu(m: ArrayLike, k: int = 0) -> Array:
-    """Return a copy of a matrix, or of a stack of matrices, with the elements below the `k`-th diagonal set to zero.
-
-    Examples
-    --------
-    >>> wf.triu([[1, 2], [3, 4]])
-    array([[1, 2],
-           [0, 4]])
-    """
-    return _triangle(m, k, False)
+tril = _triangle("tril", "less_equal")
+triu = _triangle("triu", "greater_equal")
 
 
 def tri(N: int, M: int | None = None, k: int = 0, dtype: DTypeLike = float, *, like: object = None) -> Array:

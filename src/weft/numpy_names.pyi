@@ -297,7 +297,7 @@ def empty(
     dtype: DTypeLike | None = None,
     order: str | None = None,
     *,
-    device: Any = None,
+    device: Device | str | None = None,
     like: object = None,
 ) -> Array: ...
 def empty_like(
