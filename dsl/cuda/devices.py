@@ -11,6 +11,7 @@ import functools
 import operator
 from collections.abc import Callable, Iterator
 from contextlib import AbstractContextManager, contextmanager
+from dataclasses import dataclass
 from typing import Any, NamedTuple, TypeVar
 
 import weft.runtime as runtime
@@ -59,12 +60,6 @@ class Device:
 
     def __repr__(self) -> str:
         return f"<CUDA device {self.id} '{self.name}'>"
-
-    def __eq__(self, other: object) -> bool:
-        return isinstance(other, Device) and other.device is self.device
-
-    def __hash__(self) -> int:
-        return hash(self.device.name)
 
     def __enter__(self) -> Device:
         within = runtime.device(self.device)
@@ -120,20 +115,14 @@ class Deallocations:
         return 0
 
 
+@dataclass(frozen=True, repr=False)
 class Context:
     """The context of a device: its memory, streams and occupancy queries."""
 
-    def __init__(self, device: Device) -> None:
-        self.device = device
+    device: Device
 
     def __repr__(self) -> str:
         return f"<CUDA context of device {self.device.id}>"
-
-    def __eq__(self, other: object) -> bool:
-        return isinstance(other, Context) and other.device == self.device
-
-    def __hash__(self) -> int:
-        return hash(self.device)
 
     @property
     def deallocations(self) -> Deallocations:
@@ -236,10 +225,7 @@ _faces: dict[runtime.Device, Device] = {}
 
 def device_object(device: runtime.Device) -> Device:
     """Return the `Device` object, which has Numba's interface, for a device of weft's runtime."""
-    found = _faces.get(device)
-    if found is None:
-        found = _faces[device] = Device(device)
-    return found
+    return _faces.get(device) or _faces.setdefault(device, Device(device))
 
 
 class DeviceList:

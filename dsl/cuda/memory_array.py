@@ -9,6 +9,7 @@ from __future__ import annotations
 
 import ctypes
 from collections.abc import Iterator
+from dataclasses import dataclass
 from math import prod
 from typing import Any
 
@@ -153,6 +154,7 @@ class DeviceArrayMethods:
         return self.nbytes  # type: ignore[no-any-return]
 
 
+@dataclass(eq=False, repr=False, slots=True, weakref_slot=True)
 class MemoryArray(DeviceArrayMethods):
     """An array of any dtype that can be copied and passed to kernels.
 
@@ -169,16 +171,11 @@ class MemoryArray(DeviceArrayMethods):
         Byte offset of the first element in the storage.
     """
 
-    __slots__ = ("__weakref__", "dtype", "offset", "shape", "storage", "strides")
-
-    def __init__(
-        self, storage: Storage, dtype: np.dtype, shape: tuple[int, ...], strides: tuple[int, ...], offset: int = 0
-    ) -> None:
-        self.storage = storage
-        self.dtype = dtype
-        self.shape = shape
-        self.strides = strides
-        self.offset = offset
+    storage: Storage
+    dtype: np.dtype
+    shape: tuple[int, ...]
+    strides: tuple[int, ...]
+    offset: int = 0
 
     @staticmethod
     def make(device: Device, dtype: np.dtype, shape: tuple[int, ...], strides: tuple[int, ...]) -> MemoryArray:

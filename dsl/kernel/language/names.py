@@ -275,17 +275,12 @@ class Intrinsic(_Named):
 class ThreadNumbers(_Named):
     """A built-in variable with three components, such as ``threadIdx``."""
 
-    @property
-    def x(self) -> int:
-        return current_thread(f"{self.path}.x").number(f"{self.path}.x")
+    x = property(lambda self: self._component("x"))
+    y = property(lambda self: self._component("y"))
+    z = property(lambda self: self._component("z"))
 
-    @property
-    def y(self) -> int:
-        return current_thread(f"{self.path}.y").number(f"{self.path}.y")
-
-    @property
-    def z(self) -> int:
-        return current_thread(f"{self.path}.z").number(f"{self.path}.z")
+    def _component(self, axis: str) -> int:
+        return current_thread(f"{self.path}.{axis}").number(f"{self.path}.{axis}")
 
     def __iter__(self) -> Iterator[int]:
         return iter((self.x, self.y, self.z))

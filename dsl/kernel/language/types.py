@@ -44,6 +44,10 @@ class Type:
                 raise TypeError(f"{self}(...) makes a signature of types; {argument!r} is none")
         return Signature(self, tuple(none if a is None else a for a in arguments))
 
+    def __repr__(self) -> str:
+        fields: Any = dataclasses.fields(self)  # type: ignore[arg-type]
+        return f"{type(self).__name__}({', '.join(str(getattr(self, each.name)) for each in fields)})"
+
 
 @dataclass(frozen=True, slots=True, repr=False)
 class ScalarType(Type):
@@ -190,9 +194,6 @@ class NestedArray(Type):
     dtype: Type
     shape: tuple[int, ...]
 
-    def __repr__(self) -> str:
-        return f"NestedArray({self.dtype}, {self.shape})"
-
 
 @dataclass(frozen=True, slots=True, repr=False)
 class RecordType(Type):
@@ -239,18 +240,12 @@ class Optional(Type):
 
     type: Type
 
-    def __repr__(self) -> str:
-        return f"Optional({self.type})"
-
 
 @dataclass(frozen=True, slots=True, repr=False)
 class CPointer(Type):
     """The type of a C pointer to elements of `dtype`."""
 
     dtype: Type
-
-    def __repr__(self) -> str:
-        return f"CPointer({self.dtype})"
 
 
 @dataclass(frozen=True, slots=True, repr=False)

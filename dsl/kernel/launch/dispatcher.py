@@ -10,6 +10,7 @@ from __future__ import annotations
 import functools
 import inspect
 from collections.abc import Callable, Sequence
+from dataclasses import dataclass, field
 from math import prod
 from operator import index
 from types import FunctionType
@@ -65,23 +66,21 @@ def triple(what: str, size: Any) -> Triple:
     return whole_size  # type: ignore[return-value]
 
 
+@dataclass(eq=False, repr=False, slots=True)
 class ConfiguredKernel:
     """A kernel with a launch configuration: grid, block, stream and dynamic shared memory.
 
     A call with the kernel's arguments launches the kernel.
     """
 
-    __slots__ = ("block", "grid", "kernel", "pre_launch_callbacks", "prepared", "shared_bytes", "stream")
-
-    def __init__(self, kernel: KernelDispatcher, grid: Triple, block: Triple, stream: Any, shared_bytes: int) -> None:
-        self.kernel = kernel
-        self.grid = grid
-        self.block = block
-        self.stream = stream
-        self.shared_bytes = shared_bytes
-        self.prepared: dict[Any, PreparedLaunch] = {}  # cached launches by the signature of their arguments
-        # called with the kernel and this configuration
-        self.pre_launch_callbacks: list[Callable[[Any, ConfiguredKernel], Any]] = []
+    kernel: KernelDispatcher
+    grid: Triple
+    block: Triple
+    stream: Any
+    shared_bytes: int
+    prepared: dict[Any, PreparedLaunch] = field(default_factory=dict)  # launches by the signature of their arguments
+    # called with the kernel and this configuration
+    pre_launch_callbacks: list[Callable[[Any, ConfiguredKernel], Any]] = field(default_factory=list)
 
     def __call__(self, *arguments: Any, **keywords: Any) -> None:
         try:

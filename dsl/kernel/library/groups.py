@@ -76,6 +76,16 @@ class ThreadBlock:
         return cuda.blockDim.x, cuda.blockDim.y, cuda.blockDim.z
 
 
+def _reduction(name: str, result: str) -> Callable[..., Any]:
+    reduce_lanes = cuda.NAMES[f"reduce_{name}_sync"]
+
+    def reduce(self: LaneGroup, value: object) -> Any:
+        return reduce_lanes(self.mask(), value)
+
+    reduce.__doc__ = f"Return the {result} of `value` over the group."
+    return reduce
+
+
 class LaneGroup:
     """Base class of groups of lanes of one warp. The method `mask` of each subclass returns a bit mask of the lanes."""
 
@@ -94,29 +104,12 @@ class LaneGroup:
         """Return whether `predicate` is true in every thread of the group."""
         return cuda.all_sync(self.mask(), predicate)
 
-    def reduce_add(self, value: object) -> Any:
-        """Return the sum of `value` over the group."""
-        return cuda.reduce_add_sync(self.mask(), value)
-
-    def reduce_min(self, value: object) -> Any:
-        """Return the minimum of `value` over the group."""
-        return cuda.reduce_min_sync(self.mask(), value)
-
-    def reduce_max(self, value: object) -> Any:
-        """Return the maximum of `value` over the group."""
-        return cuda.reduce_max_sync(self.mask(), value)
-
-    def reduce_and(self, value: object) -> Any:
-        """Return the bitwise AND of `value` over the group."""
-        return cuda.reduce_and_sync(self.mask(), value)
-
-    def reduce_or(self, value: object) -> Any:
-        """Return the bitwise OR of `value` over the group."""
-        return cuda.reduce_or_sync(self.mask(), value)
-
-    def reduce_xor(self, value: object) -> Any:
-        """Return the bitwise XOR of `value` over the group."""
-        return cuda.reduce_xor_sync(self.mask(), value)
+    reduce_add = _reduction("add", "sum")
+    reduce_min = _reduction("min", "minimum")
+    reduce_max = _reduction("max", "maximum")
+    reduce_and = _reduction("and", "bitwise AND")
+    reduce_or = _reduction("or", "bitwise OR")
+    reduce_xor = _reduction("xor", "bitwise XOR")
 
 
 @dataclass(frozen=True, slots=True)
