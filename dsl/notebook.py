@@ -29,6 +29,7 @@ from weft.dsl.arrays.array import Array, evaluate
 from weft.dsl.cli.compare import WARM_RUNS, compiled_first
 from weft.dsl.cli.differences import ResultComparison, scales_of
 from weft.dsl.functions.creation import asarray
+from weft.dsl.script.namespace_reads import walk_code
 from weft.dsl.script.redirect import isolated
 from weft.dsl.script.script_function import ScriptFunction
 from weft.dsl.script.script_namespace import script_module
@@ -261,7 +262,7 @@ def _names_used(code: types.CodeType, names: dict[str, Any]) -> set[str]:
     """Return the names that a code object uses, directly or through the notebook's functions and classes."""
     used, pending = set[str](), [code]
     while pending:
-        new = {*_names_in(pending.pop())} - used
+        new = {name for code in walk_code(pending.pop()) for name in code.co_names} - used
         used |= new
         for value in (names[name] for name in new & names.keys()):
             own = value if isinstance(value, type) else type(value)
@@ -270,11 +271,3 @@ def _names_used(code: types.CodeType, names: dict[str, Any]) -> set[str]:
                 one.__code__ for one in functions if isinstance(one, types.FunctionType) and one.__globals__ is names
             ]
     return used
-
-
-def _names_in(code: types.CodeType) -> Iterator[str]:
-    """Yield the names of globals and attributes in a code object and its nested functions."""
-    yield from code.co_names
-    for constant in code.co_consts:
-        if isinstance(constant, types.CodeType):
-            yield from _names_in(constant)

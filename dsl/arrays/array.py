@@ -423,10 +423,8 @@ def storages_of(values: Iterable[Any], *, only_arrays: bool = True) -> list[Stor
         if isinstance(value, Array):
             if value._device is None:
                 found.append(value._storage)
-        elif isinstance(value, (list, tuple)):
-            found += storages_of(value, only_arrays=only_arrays)
-        elif isinstance(value, dict):
-            found += storages_of(value.values(), only_arrays=only_arrays)
+        elif isinstance(value, (list, tuple, dict)):
+            found += storages_of(value.values() if isinstance(value, dict) else value, only_arrays=only_arrays)
         elif only_arrays:
             raise TypeError(f"expected weft arrays, or lists, tuples and dicts of them, not {type(value).__name__}")
     return found

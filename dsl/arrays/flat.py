@@ -112,12 +112,8 @@ def _unravel(index: int, shape: tuple[int, ...]) -> tuple[int, ...]:
     return (index, *reversed(found))
 
 
-def _compare(name: str) -> Any:
-    return lambda self, other: getattr(manipulation.ravel(self.base), name)(other)
-
-
 for _name in ("__eq__", "__ne__", "__lt__", "__le__", "__gt__", "__ge__"):
-    setattr(Flat, _name, _compare(_name))
+    setattr(Flat, _name, lambda self, other, _name=_name: getattr(manipulation.ravel(self.base), _name)(other))
 
 
 @on_operands_device

@@ -457,14 +457,6 @@ def to_numpy(self: Array, dtype: Any = None, copy: bool = False, na_value: Any =
     return np.array(self, dtype)
 
 
-def _matmul(self: Array, other: object) -> Any:
-    return _product(self, other) if accepts(other) else NotImplemented
-
-
-def _rmatmul(self: Array, other: object) -> Any:
-    return _product(other, self) if accepts(other) else NotImplemented
-
-
 def _imatmul(self: Array, other: Any) -> Array:
     if not accepts(other):
         return NotImplemented
@@ -506,8 +498,8 @@ METHODS: dict[str, Any] = {
     **{name: getattr(module, name) for module, names in _FUNCTIONS.items() for name in names.split()},
     "__getitem__": indexing.getitem,
     "__setitem__": indexing.setitem,
-    "__matmul__": _matmul,
-    "__rmatmul__": _rmatmul,
+    "__matmul__": lambda self, other: _product(self, other) if accepts(other) else NotImplemented,
+    "__rmatmul__": lambda self, other: _product(other, self) if accepts(other) else NotImplemented,
     "astype": astype,
     "copy": copy_of,
     "fill": fill,

@@ -339,14 +339,6 @@ def _array_power(self: Array, exponent: Any) -> Any:
 _array_power.records = _record_power.records  # type: ignore[attr-defined]
 
 
-def _divmod(self: Array, other: Any) -> Any:
-    return (self // other, self % other)
-
-
-def _rdivmod(self: Array, other: Any) -> Any:
-    return (other // self, other % self)
-
-
 def array_ufunc(self: Array, ufunc: np.ufunc, method: str, *inputs: Any, **options: Any) -> Any:
     """Implement ``__array_ufunc__`` by calling weft's ufunc or, if there is none, NumPy's ufunc on the host."""
     ours = UFUNCS.get(ufunc.__name__)
@@ -363,7 +355,7 @@ def array_ufunc(self: Array, ufunc: np.ufunc, method: str, *inputs: Any, **optio
     whole = method == "__call__" and getattr(np, ufunc.__name__, None) is ufunc and ufunc.__name__ in COMPOSED
     ours = OWN[ufunc.__name__] if whole else ours
     if ours is None or (ufunc is np.matmul and not whole) or has_foreign((*inputs, *options.values())):
-        return _on_host(ufunc, method, inputs, options)
+        return call_numpy(ufunc if method == "__call__" else getattr(ufunc, method), inputs, options)
     return ours(*inputs, **options) if method == "__call__" else getattr(ours, method)(*inputs, **options)
 
 
@@ -390,10 +382,6 @@ def _put_into(name: str, found: Any, out: Any) -> Any:
     return out
 
 
-def _on_host(ufunc: np.ufunc, method: str, inputs: tuple[Any, ...], options: dict[str, Any]) -> Any:
-    return call_numpy(ufunc if method == "__call__" else getattr(ufunc, method), inputs, options)
-
-
 def install() -> None:
     """Attach the operators to `Array`, `Scalar` and `ReadOnly`."""
     for definition in OPS.values():
@@ -415,8 +403,8 @@ def install() -> None:
     setattr(Array, "__pow__", _array_power)
     setattr(Scalar, "__pow__", power)
     setattr(Scalar, "__ipow__", power)
-    setattr(Array, "__divmod__", _divmod)
-    setattr(Array, "__rdivmod__", _rdivmod)
+    setattr(Array, "__divmod__", lambda self, other: (self // other, self % other))
+    setattr(Array, "__rdivmod__", lambda self, other: (other // self, other % self))
     setattr(Array, "__array_ufunc__", array_ufunc)
 
 

@@ -8,7 +8,7 @@ exceed the bounds.
 from __future__ import annotations
 
 from functools import reduce
-from typing import NamedTuple
+from typing import Any, NamedTuple
 
 import numpy as np
 
@@ -66,7 +66,7 @@ def positions_of(values: Array | np.ndarray, axis: int, length: int, stride: int
         evaluate([values._storage], aside=True)
         numbers = _in_memory(values)
     if numbers is None:
-        low, high = _bounds(values)
+        low, high = map(int, extremes(values))
     else:
         VALUE_READS[0] += 1
         low, high = 0, int(numbers.view(f"u{numbers.itemsize}").max())
@@ -83,12 +83,14 @@ def _in_memory(values: Array) -> np.ndarray | None:
     return values_of(values) if values.size < MANY and values.device.name == "cpu" else None
 
 
-def _bounds(values: Array) -> tuple[int, int]:
-    """Return the minimum and the maximum of an integer array, computed on the array's device."""
-    node = expr_of(values)
-    found = [record(reduce_(op, node, tuple(range(values.ndim)), values.dtype)) for op in ("minimum", "maximum")]
+def extremes(*arrays: Array) -> list[Any]:
+    """Return the minimum and the maximum of each array as NumPy scalars, computed by one plan."""
+    found = []
+    for array in arrays:
+        node = expr_of(array)
+        found += [record(reduce_(op, node, tuple(range(array.ndim)), node.dtype)) for op in ("minimum", "maximum")]
     evaluate([each._storage for each in found], aside=True)
-    return int(found[0]), int(found[1])
+    return [each.numpy()[()] for each in found]
 
 
 def _check(numbers: np.ndarray, low: int, high: int, axis: int, length: int) -> None:
@@ -105,10 +107,7 @@ def flat_position(positions: list[Positions]) -> Expr:
         if p.numbers is None:
             node = cast(p.expr(), _INT64)
             terms.append(node if p.stride == 1 else map_("multiply", [node, constant(p.stride, _INT64)]))
-    node = terms[0]
-    for term in terms[1:]:
-        node = map_("add", [node, term])
-    return node
+    return reduce(lambda node, term: map_("add", [node, term]), terms)
 
 
 def rank(marks: Expr, values: Expr, side: str, index: np.dtype) -> Expr:

@@ -186,8 +186,9 @@ def interface(self: Array) -> dict[str, Any]:
 
     Raises AttributeError for bfloat16, and for arrays that cannot share their memory, such as scalars and GPU arrays.
     """
-    if _failures:
-        _raise_failure(self, sys._getframe(1))
+    frame = sys._getframe(1)
+    if _failures and (kept := _failures.pop((id(self), id(frame), frame.f_lasti), None)) is not None:
+        raise kept
     values = None if self.dtype.kind == "V" else shared_array(self)
     if values is None:
         raise AttributeError("__array_interface__ is for arrays in memory of the CPU")
@@ -260,20 +261,13 @@ _failures: dict[tuple[int, int, int], BaseException] = {}
 
 
 def _keep_failure(array: Array, frame: FrameType, error: BaseException) -> None:
-    """Keep an array's evaluation error, which `_raise_failure` raises after the buffer request.
+    """Keep an array's evaluation error, which `interface` raises after the buffer request.
 
     All other errors only mean that the array cannot be a buffer.
     """
     if not isinstance(error, (BufferError, ValueError, TypeError)):
         _failures.clear()
         _failures[id(array), id(frame), frame.f_lasti] = error.with_traceback(None)
-
-
-def _raise_failure(array: Array, frame: FrameType) -> None:
-    """Raise the evaluation error that `_keep_failure` kept for this buffer request, if there is one."""
-    kept = _failures.pop((id(array), id(frame), frame.f_lasti), None)
-    if kept is not None:
-        raise kept
 
 
 _GET = ctypes.PYFUNCTYPE(ctypes.c_int, ctypes.py_object, ctypes.c_void_p, ctypes.c_int)(

@@ -13,7 +13,7 @@ import numpy as np
 
 from weft.dsl.arrays.array import Array, as_operand, convert, expr_of, record, start
 from weft.dsl.arrays.on_host import to_host
-from weft.dsl.arrays.positions import element_at, rank
+from weft.dsl.arrays.positions import element_at, extremes, rank
 from weft.dsl.arrays.scatter import is_gpu, scatter_reduce, sum_in_any_order
 from weft.dsl.functions.selection import take
 from weft.dsl.functions.sorting import on_host
@@ -23,10 +23,8 @@ from weft.fusion import (
     cast,
     constant,
     current_epoch,
-    evaluate,
     map_,
     range_of,
-    reduce_,
     reshape,
     scatter,
     view,
@@ -55,16 +53,6 @@ def _weft_computes(values: Any, kinds: str) -> bool:
     return values.size > FEW or (values.size > 0 and is_gpu(values.device))
 
 
-def _extremes(*arrays: Array) -> list[Any]:
-    """Return the minimum and the maximum of each array as NumPy scalars, computed by one plan."""
-    found = []
-    for array in arrays:
-        node = expr_of(array)
-        found += [record(reduce_(op, node, tuple(range(array.ndim)), node.dtype)) for op in ("minimum", "maximum")]
-    evaluate([each._storage for each in found], aside=True)
-    return [each.numpy()[()] for each in found]
-
-
 # -- counting ---------------------------------------------------------------------------------
 
 
@@ -84,7 +72,7 @@ def bincount(x: Any, /, weights: Any = None, minlength: Any = 0) -> Any:
     start()
     low, high = range_of(expr_of(x)) if x._storage.expr is not None else (-1, 0)
     if low < 0 or high >= minlength:  # otherwise the number of bins is known
-        low, high = map(int, _extremes(x))
+        low, high = map(int, extremes(x))
         start()
     if low < 0:
         raise ValueError(f"the numbers that are counted may not be negative: {low}")
@@ -142,7 +130,7 @@ def histogram(
         return on_host(np.histogram, a, bins=bins, range=range, density=density, weights=weights)
     like: Any = np.empty(0, a.dtype)
     if not several and range is None:
-        like = np.array(_extremes(a), a.dtype)
+        like = np.array(extremes(a), a.dtype)
     edges = np.histogram_bin_edges(like, bins, range)
     if len(edges) < 2:  # no bins
         return on_host(np.histogram, a, bins=bins, range=range, density=density, weights=weights)
@@ -176,7 +164,7 @@ def histogram2d(x: Any, y: Any, bins: Any = 10, range: Any = None, density: Any 
         return on_host(np.histogram2d, x, y, bins=bins, range=range, density=density, weights=weights)
     pair = isinstance(bins, (list, tuple, np.ndarray)) and len(bins) == 2
     each = list(bins) if pair else [bins, bins]
-    bounds = _extremes(x, y)
+    bounds = extremes(x, y)
     kind = np.result_type(x.dtype, y.dtype)
     _, *edges = np.histogram2d(np.array(bounds[:2], kind), np.array(bounds[2:], kind), bins, range)
     rows, columns = (len(e) - 1 for e in edges)

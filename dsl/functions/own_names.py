@@ -219,9 +219,8 @@ class OwnNames(Mapping[str, Any]):
     def _modules(self) -> list[types.ModuleType]:
         """Return the loaded weft modules that contain functions of this table."""
         names = ["weft", "weft.dsl"] if self._numpys == "numpy" else []
-        if faces := sys.modules.get("weft.dsl.script.numpy_face"):
-            return [*filter(None, map(sys.modules.get, names)), faces.submodule(self._numpys)]
-        return [*filter(None, map(sys.modules.get, names))]
+        faces = sys.modules.get("weft.dsl.script.numpy_face")
+        return [*filter(None, map(sys.modules.get, names)), *([faces.submodule(self._numpys)] if faces else ())]
 
     def __contains__(self, name: object) -> bool:
         return name in self._origin or name in self._found

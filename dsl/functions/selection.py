@@ -269,7 +269,7 @@ def isclose(
         y = y.astype(np.result_type(y.dtype, 1.0))
     if not all(isinstance(v, Array) or np.isfinite(v) for v in (rtol, atol)):
         _report_tolerances(rtol, atol)
-    near = abs(x - y) <= atol + rtol * abs(y)  # type: ignore[operator]
+    near = abs(x - y) <= atol + rtol * abs(y)  # type: ignore[arg-type, operator]
     found = (near & np.isfinite(y)) | (x == y)  # type: ignore[call-overload, operator]
     return found | ((x != x) & (y != y)) if equal_nan else found
 

@@ -15,7 +15,7 @@ _READS = {"__dict__", "vars"}
 
 def reads_namespace(code: CodeType) -> bool:
     """Return whether code or its nested functions read the dictionary of a module imported from NumPy."""
-    codes = list(_walk(code))
+    codes = list(walk_code(code))
     readers = [each for each in codes if not _READS.isdisjoint(each.co_names)]
     if not readers:
         return False
@@ -35,8 +35,9 @@ def reads_namespace(code: CodeType) -> bool:
     return not modules.isdisjoint(read)
 
 
-def _walk(code: CodeType) -> Iterator[CodeType]:
+def walk_code(code: CodeType) -> Iterator[CodeType]:
+    """Yield a code object and those of its nested functions."""
     yield code
     for inner in code.co_consts:
         if isinstance(inner, CodeType):
-            yield from _walk(inner)
+            yield from walk_code(inner)

@@ -211,10 +211,6 @@ def _drawing(base: type, name: str) -> Any:
     return method
 
 
-def _draw_bytes(self: np.random.Generator, length: int) -> bytes:
-    return runtime.draw_bytes(self, length)
-
-
 def _make_generator(base: type, draws: str) -> type:
     """Return a subclass of a NumPy generator class for scripts. NumPy's own generators count as instances."""
 
@@ -224,7 +220,7 @@ def _make_generator(base: type, draws: str) -> type:
 
     members = {name: _drawing(base, name) for name in draws.split() if hasattr(base, name)}
     if base is np.random.Generator:
-        members["bytes"] = _draw_bytes
+        members["bytes"] = lambda self, length: runtime.draw_bytes(self, length)
     return Meta(base.__name__, (base,), {**members, "__module__": base.__module__, "__doc__": base.__doc__})
 
 

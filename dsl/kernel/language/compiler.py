@@ -99,6 +99,12 @@ class FunctionFrame:
         parts = [c.variable((*self.key_of(number), reaching), name) for reaching in webs.parts[key]]
         return parts[0] if len(parts) == 1 else Variable(name, parts)
 
+    def assign(self, node: ast.AST, name: str, value: object) -> None:
+        """Assign a value to the variable that a node binds, unless the code is unreachable."""
+        variable = self.variable(id(node), name)
+        if variable is not None:
+            self.compiler.assign(variable, value)
+
     def location(self, node: ast.AST) -> SourceLocation:
         """Return the source location of a node in the user's file."""
         return self.source.location(node)

@@ -133,16 +133,11 @@ def both(frame: FunctionFrame, key: tuple[ast.AST, int], first: Any, rest: Calla
     return c.load(variable)
 
 
-def _boolean(frame: FunctionFrame, node: ast.BoolOp) -> Any:
-    stop = isinstance(node.op, ast.Or)
-
-    def from_(k: int) -> Any:
-        value = evaluate(frame, node.values[k])
-        if k + 1 == len(node.values):
-            return value
-        return both(frame, (node, k), value, lambda: from_(k + 1), stop)
-
-    return from_(0)
+def _boolean(frame: FunctionFrame, node: ast.BoolOp, k: int = 0) -> Any:
+    value = evaluate(frame, node.values[k])
+    if k + 1 == len(node.values):
+        return value
+    return both(frame, (node, k), value, lambda: _boolean(frame, node, k + 1), isinstance(node.op, ast.Or))
 
 
 def _conditional(frame: FunctionFrame, node: ast.IfExp) -> Any:
@@ -441,15 +436,12 @@ def unrolled(frame: FunctionFrame, node: ast.AST, numbers: set[int], items: Iter
 
 def bind(frame: FunctionFrame, target: ast.expr, value: object) -> None:
     """Compile an assignment to a name, tuple, element or attribute."""
-    c = frame.compiler
     match target:
         case ast.Name(id=name):
             if name not in frame.source.webs.names:
                 _bind_outer(frame, target, value)
                 return
-            variable = frame.variable(id(target), name)
-            if variable is not None:  # (the code is reachable)
-                c.assign(variable, value)
+            frame.assign(target, name, value)
         case ast.Tuple(elts=parts) | ast.List(elts=parts):
             expected = None if any(isinstance(part, ast.Starred) for part in parts) else len(parts)
             _bind_parts(frame, target, parts, unpack(frame, value, expected))

@@ -35,7 +35,7 @@ def test(frame: FunctionFrame, pattern: ast.pattern, subject: Any) -> Truth:
 def _test(frame: FunctionFrame, pattern: ast.pattern, subject: Any) -> Truth:
     c = frame.compiler
     match pattern:
-        case ast.MatchAs(pattern=None):
+        case ast.MatchAs(pattern=None) | ast.MatchStar():
             return True
         case ast.MatchAs(pattern=inner):
             assert inner is not None
@@ -46,8 +46,6 @@ def _test(frame: FunctionFrame, pattern: ast.pattern, subject: Any) -> Truth:
             return c.truth(compare(frame, pattern, ast.Is(), subject, Constant(value)))
         case ast.MatchOr(patterns=options):
             return _combine_tests(frame, "bitwise_or", [partial(test, frame, p, subject) for p in options], True)
-        case ast.MatchStar():
-            return True
         case ast.MatchSequence() | ast.MatchClass():
             pairs = _parts(frame, pattern, subject)
             if pairs is None:
@@ -112,9 +110,8 @@ def bind_pattern(frame: FunctionFrame, pattern: ast.pattern, subject: Any) -> No
             inner = getattr(pattern, "pattern", None)
             if inner is not None:
                 bind_pattern(frame, inner, subject)
-            variable = None if name is None else frame.variable(id(pattern), name)
-            if variable is not None:
-                frame.compiler.assign(variable, subject)
+            if name is not None:
+                frame.assign(pattern, name, subject)
         case ast.MatchSequence() | ast.MatchClass():
             for part, value in _parts(frame, pattern, subject) or ():
                 bind_pattern(frame, part, value)

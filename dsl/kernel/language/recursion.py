@@ -109,13 +109,10 @@ def _flatten(c: Compiler, value: object, flat: list[Any]) -> Any:
         case Value():
             flat.append(value)
             return ("value", value.type)
-        case Constant():
+        case Constant() | ScalarValue():
             number = c.scalar(value)
             flat.append(number.ir)
             return ("number", number.dtype, number.weak)
-        case ScalarValue():
-            flat.append(value.ir)
-            return ("number", value.dtype, value.weak)
         case TupleValue(items=items, maker=maker):
             return ("tuple", maker, tuple(_flatten(c, item, flat) for item in items))
         case ArrayValue():

@@ -7,7 +7,6 @@ runs.
 
 from __future__ import annotations
 
-import ast
 import math
 from dataclasses import dataclass, field
 from types import FunctionType
@@ -171,14 +170,14 @@ def specialize(
 def _run(
     c: Compiler, function: FunctionType, source: Any, descriptors: tuple[Descriptor, ...], options: Options, device: Any
 ) -> Specialization:
-    name = _identifier(function.__name__)
+    name = identifier(function.__name__)
     c.begin(name)
     frame = FunctionFrame(c, source, (), global_names(c, function))
     c.stack.append(function)
     if device is not None:
         return _device_function(c, frame, name, descriptors, device, options)
     for k, (parameter, descriptor) in enumerate(zip(parameters_of(source.tree), descriptors, strict=True)):
-        _bind(frame, parameter, declare(c, parameter.arg, descriptor, k))
+        frame.assign(parameter, parameter.arg, declare(c, parameter.arg, descriptor, k))
     with c.builder.scope("kernel"):
         lower_body(frame, source.body)
     return _finished(c, source, options)
@@ -210,13 +209,8 @@ def _finished(c: Compiler, source: Any, options: Options, returns: Any = None, *
     )
 
 
-def _bind(frame: FunctionFrame, parameter: ast.arg, value: object) -> None:
-    variable = frame.variable(id(parameter), parameter.arg)
-    if variable is not None:
-        frame.compiler.assign(variable, value)
-
-
-def _identifier(name: str) -> str:
+def identifier(name: str) -> str:
+    """Return a name of letters, digits and underscores, for a function with any name, such as ``<lambda>``."""
     cleaned = "".join(ch if ch.isascii() and (ch.isalnum() or ch == "_") else "_" for ch in name)
     return cleaned if cleaned and not cleaned[0].isdigit() else f"kernel_{cleaned}"
 
@@ -246,7 +240,7 @@ def _device_function(
         b.kernel.parameters.clear()
         with b.scope("kernel"):
             for parameter, value in zip(parameters, values, strict=True):
-                _bind(frame, parameter, value)
+                frame.assign(parameter, parameter.arg, value)
             if lower_body(frame, source.body) and known and result is not None:
                 frame.fail(source.tree, f"{name} ends without a return in one place, and with one in another")
         if known:

@@ -77,9 +77,7 @@ def bound_names(function: ast.FunctionDef | ast.Lambda) -> frozenset[str]:
     outside: set[str] = set()
     for node in own_nodes(function):
         match node:
-            case ast.Name(id=name, ctx=ast.Store()):
-                names.add(name)
-            case ast.FunctionDef(name=name):
+            case ast.Name(id=name, ctx=ast.Store()) | ast.FunctionDef(name=name):
                 names.add(name)
             case ast.MatchAs(name=str(name)) | ast.MatchStar(name=str(name)):
                 names.add(name)

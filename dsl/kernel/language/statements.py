@@ -523,9 +523,7 @@ def enter(
     inner = FunctionFrame(frame.compiler, source, path, outer, function=function, called=called, parent=parent)
     given = bind_arguments(frame, node, source, arguments, keywords, defaults)
     for argument, value in given:
-        variable = inner.variable(id(argument), argument.arg)
-        if variable is not None:
-            frame.compiler.assign(variable, value)
+        inner.assign(argument, argument.arg, value)
     return inner
 
 

@@ -302,9 +302,7 @@ class Variables:
                 self.fail(
                     f"variable {variable.name!r} is read here in a loop that gives it values of several types: use another name"
                 )
-            if variable.kind is None:
-                raise KeyError(variable.name)
-            if isinstance(variable.kind, HeldKind):
+            if variable.kind is None or isinstance(variable.kind, HeldKind):
                 raise KeyError(variable.name)
             self._touch(variable)
         if not isinstance(variable.kind, HeldKind):

@@ -58,12 +58,10 @@ class SpecializationKey(NamedTuple):
 def type_of(descriptor: Descriptor) -> types.Type:
     """Return the type that a type descriptor describes."""
     match descriptor:
-        case ("scalar", dtype, _):
+        case ("scalar", dtype, _) | ("record" | "date", dtype):
             return types.from_dtype(dtype)
         case ("array", dtype, ndim, packed, writable):
             return types.ArrayType(types.from_dtype(dtype), ndim, "C" if packed else "A", not writable)
-        case ("record" | "date", dtype):
-            return types.from_dtype(dtype)
         case ("pointer", dtype):
             return types.CPointer(types.from_dtype(dtype))
         case ("tuple", maker, _, parts) if maker is None:

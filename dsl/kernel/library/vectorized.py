@@ -36,7 +36,7 @@ from weft.dsl.arrays.results import return_result
 from weft.dsl.kernel.language import names as cuda
 from weft.dsl.kernel.language.device_function import DeviceFunction
 from weft.dsl.kernel.language.kernel_errors import KernelError, KernelTypeError
-from weft.dsl.kernel.language.specialize import Options, specialize
+from weft.dsl.kernel.language.specialize import Options, identifier, specialize
 from weft.dsl.kernel.language.types import Signature, as_signatures
 from weft.dsl.kernel.launch.dispatcher import KernelDispatcher, make_options
 from weft.dsl.script.numpy_face import NUMPY
@@ -253,7 +253,7 @@ class VectorFunction(DeviceFunction):
         """Return the op for result number `k` of the compiled function."""
         text = print_kernel(Kernel("row", [], kernel.body, INDEX, "threaded", {}, [body]))
         digest = hashlib.sha256(f"{straight} {text}".encode()).hexdigest()[:16]
-        name = f"{_identifier(self.__name__)}_{digest}" + (f"_{k}" if len(body.results) > 1 else "")
+        name = f"{identifier(self.__name__)}_{digest}" + (f"_{k}" if len(body.results) > 1 else "")
         single = body if len(body.results) == 1 else _only(body, k)
         taken = "".join(v.type.char for v in body.parameters)  # type: ignore[union-attr]
         given = body.results[k].char  # type: ignore[union-attr]
@@ -280,10 +280,6 @@ def _only(body: Function, k: int) -> Function:
     block = Block(body.body.parameters)
     block.operations = [*inside, Operation("yield", (last.operands[k],))]
     return Function(body.name, body.parameters, block, (body.results[k],))
-
-
-def _identifier(name: str) -> str:
-    return "".join(ch if ch.isascii() and (ch.isalnum() or ch == "_") else "_" for ch in name) or "function"
 
 
 def _reference(function: FunctionType, part: int | None, dtype: np.dtype) -> Any:

@@ -13,8 +13,8 @@ from __future__ import annotations
 import cmath
 import math
 import sys
-from collections.abc import Callable, Iterator, Mapping
-from types import CellType, CodeType, FunctionType, ModuleType
+from collections.abc import Callable, Mapping
+from types import CellType, FunctionType, ModuleType
 from typing import Any
 
 import numpy as np
@@ -28,6 +28,7 @@ from weft.dsl.kernel.library.number_functions import COMPLEX_FUNCTIONS, OPS, rec
 from weft.dsl.kernel.python_mode.argument_conversion import convert, float_dtype
 from weft.dsl.kernel.python_mode.simulate_arrays import as_kernel_array
 from weft.dsl.kernel.python_mode.simulate_bfloat16 import Brain, beside_brains, seen, wide
+from weft.dsl.script.namespace_reads import walk_code
 
 
 def _kernel_function(name: str) -> Callable[..., Any]:
@@ -64,10 +65,6 @@ def _whole(function: Callable[[Any], Any]) -> Callable[[Any], int]:
     return lambda x: int(x) if hasattr(x, "__index__") else int(convert(function(wide(x)), np.dtype(np.int64)))
 
 
-def _round(number: Any, ndigits: int | None = None) -> Any:
-    return round(number, ndigits) if ndigits is not None else _whole(np.rint)(number)
-
-
 def _frexp(x: Any) -> tuple[np.float64, int]:
     mantissa, exponent = math.frexp(x)
     return np.float64(mantissa), exponent
@@ -97,14 +94,6 @@ def _complex_function(name: str) -> Callable[..., Any]:
         return found.item() if dtype is None else found
 
     return call
-
-
-def _polar(z: Any) -> tuple[Any, Any]:
-    return _complex_function("absolute")(z), _complex_function("phase")(z)
-
-
-def _rect(r: Any, phi: Any) -> Any:
-    return _make_complex(*rect_parts(*(x if float_dtype((x,)) else float(x) for x in (r, phi))))
 
 
 class _Cast(type):
@@ -159,14 +148,14 @@ _REPLACED: Mapping[Any, Any] = {
     **{getattr(cmath, n): _complex_function(n) for n in (*COMPLEX_FUNCTIONS, "log", "phase")},
     **_CASTS,
     **{getattr(np, name): _creation(getattr(np, name)) for name in _CREATION},
-    cmath.polar: _polar,
-    cmath.rect: _rect,
+    cmath.polar: lambda z: (_complex_function("absolute")(z), _complex_function("phase")(z)),
+    cmath.rect: lambda r, phi: _make_complex(*rect_parts(*(x if float_dtype((x,)) else float(x) for x in (r, phi)))),
     np.where: _where,
     math.floor: _whole(np.floor),
     math.ceil: _whole(np.ceil),
     math.trunc: _whole(np.trunc),
     math.frexp: _frexp,
-    round: _round,
+    round: lambda number, ndigits=None: _whole(np.rint)(number) if ndigits is None else round(number, ndigits),
 }
 _BUILTINS: Mapping[str, Any] = {"int": int, "complex": complex, "round": round}
 _VIEWED = ("math", "cmath", "numpy", "weft", "weft.dsl.kernel.language.types")
@@ -235,7 +224,7 @@ class _Forms:
         made.__kwdefaults__ = function.__kwdefaults__
         made.__qualname__ = function.__qualname__
         self._made[function] = made
-        for name in _names(function.__code__):
+        for name in (name for code in walk_code(function.__code__) for name in code.co_names):
             if name in own:
                 world[name] = self.value(own[name])
             elif name in _BUILTINS:
@@ -257,14 +246,6 @@ class _Forms:
         found = replacement(held)
         self.replaced = self.replaced or found is not None
         return held if found is None else found
-
-
-def _names(code: CodeType) -> Iterator[str]:
-    """Yield the names of globals and attributes in a function and its nested functions."""
-    yield from code.co_names
-    for constant in code.co_consts:
-        if isinstance(constant, CodeType):
-            yield from _names(constant)
 
 
 def with_kernel_names(function: Callable[..., Any]) -> Callable[..., Any]:

@@ -16,6 +16,7 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 
 from weft.codegen import KernelBuilder, Type, Value
+from weft.dsl.kernel.language.extents import add, extent_ir, product
 from weft.dsl.kernel.language.kernel_errors import SourceLocation
 from weft.dsl.kernel.language.values import BOOL, ArrayValue, Constant, Extent, Sliced
 
@@ -162,7 +163,7 @@ class Tracer:
         for _, position, extent in asked:
             if isinstance(position, int) and isinstance(extent, int):
                 continue  # checked at compile time
-            sides = [b.cast(b.constant(n) if isinstance(n, int) else n, unsigned) for n in (position, extent)]
+            sides = [b.cast(extent_ir(c, n), unsigned) for n in (position, extent)]
             found = b.op("greater_equal", *sides)
             outside = found if outside is None else b.op("bitwise_or", outside, found)
         whole = (*array.index, *index)
@@ -186,13 +187,9 @@ class Tracer:
     def fits(self, array: ArrayValue, bytes_held: Value, start: Extent) -> None:
         """Emit code that reports an error and ends the thread if an array does not fit in the dynamic shared memory."""
         b = self.c.builder
-        behind: Value = b.constant(array.dtype.itemsize)
-        extents = [b.constant(n) if isinstance(n, int) else n for n in array.shape]
-        for extent in extents:
-            behind = b.op("multiply", behind, extent)
-        behind = b.op("add", behind, b.constant(start) if isinstance(start, int) else start)
-        last = tuple(b.op("subtract", extent, b.constant(1)) for extent in extents)
-        self.refuse(b.op("greater", behind, bytes_held), array, last)
+        behind = add(self.c, product(self.c, (array.dtype.itemsize, *array.shape)), start)
+        last = tuple(extent_ir(self.c, add(self.c, extent, -1)) for extent in array.shape)
+        self.refuse(b.op("greater", extent_ir(self.c, behind), bytes_held), array, last)
 
     # -- accesses ---------------------------------------------------------------------------------
 

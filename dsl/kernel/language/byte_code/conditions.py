@@ -10,7 +10,7 @@ from collections.abc import Callable
 from typing import Any
 
 from weft.dsl.kernel.language.byte_code.expression_stack import is_pure
-from weft.dsl.kernel.language.byte_code.flow_graph import CodeBlock
+from weft.dsl.kernel.language.byte_code.flow_graph import CodeBlock, predecessors, reachable
 from weft.dsl.kernel.language.byte_code.instructions import CodeInstruction
 
 
@@ -34,14 +34,9 @@ class Conditions:
                 return
 
     def _count(self) -> None:
-        reached = [self.entry]
-        for number in reached:
-            reached += [a for a in self.blocks[number].after if a not in reached]
+        reached = reachable(self.blocks, self.entry)
         self.blocks = {n: b for n, b in self.blocks.items() if n in reached}
-        self.before = {n: [] for n in self.blocks}
-        for number, block in self.blocks.items():
-            for a in block.after:
-                self.before[a].append(number)
+        self.before = predecessors(self.blocks, self.blocks)
 
     def _single(self, number: int) -> CodeBlock | None:
         """Return block `number` if it has exactly one predecessor and is not the entry, otherwise None."""
@@ -78,14 +73,13 @@ class Conditions:
             targets = [self._class(self._popped(a) if kept else a) for a in second.after]
             if other not in targets or (kept and other in map(self._class, second.after)):
                 continue
-            if not self._pure(body[:-1] if kept else body):
+            operand, tail = (body[:-1], body[-1:]) if kept else (body, [])
+            if not self._pure(operand):
                 continue
             name = ("or", "and")[targets.index(other)]
             negated = targets.index(other) == side
             branch = block.body[-1]
             middle = [CodeInstruction("not", None, branch.where)] if negated else []
-            operand = body[:-1] if kept else body
-            tail = body[-1:] if kept else []
             block.body = [*block.body[:-1], *middle, CodeInstruction(name, operand, branch.where), *tail, branch]
             block.after = second.after
             return True

@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import ast
 from collections.abc import Callable, Iterable
+from functools import partialmethod
 from types import CodeType
 from typing import Any
 
@@ -235,17 +236,14 @@ class ExpressionStack:
         inner.execute(body)
         return inner.pop()
 
-    def _and(self, body: list[CodeInstruction], first: ast.expr) -> ast.expr:
-        return self._boolean(ast.And, first, self._value(body))
-
-    def _or(self, body: list[CodeInstruction], first: ast.expr) -> ast.expr:
-        return self._boolean(ast.Or, first, self._value(body))
-
-    def _boolean(self, operator: type[ast.boolop], first: ast.expr, second: ast.expr) -> ast.expr:
+    def _boolean(self, operator: type[ast.boolop], body: list[CodeInstruction], first: ast.expr) -> ast.expr:
+        second = self._value(body)
         # `(a and b) and c` tests the first two twice, so its byte code differs from that of `a and b and c`.
         flat = isinstance(second, ast.BoolOp) and isinstance(second.op, operator)
         values = [first, *(second.values if flat else [second])]  # type: ignore[attr-defined]
         return ast.copy_location(ast.BoolOp(operator(), values), first)
+
+    _and, _or = partialmethod(_boolean, ast.And), partialmethod(_boolean, ast.Or)
 
     def _choice(self, bodies: tuple[list[CodeInstruction], list[CodeInstruction]], test: ast.expr) -> ast.expr:
         return ast.IfExp(test, *map(self._value, bodies))

@@ -8,7 +8,7 @@ an edge is moved between equivalent instructions only, so every path keeps its i
 from __future__ import annotations
 
 from collections import deque
-from collections.abc import Callable
+from collections.abc import Callable, Iterable
 from dataclasses import dataclass
 from typing import Any
 
@@ -155,7 +155,7 @@ def _merge_ends(code: list[CodeInstruction], classes: list[int], stacks: dict[in
         instruction, flags = code[number], stacks[number]
         if instruction.name == "pop" and flags[-1] is not None:  # `break`
             following = instruction.after[0]
-            for other in _reachable(code, exhausted.get(flags[-1])):
+            for other in reachable(code, exhausted.get(flags[-1])):
                 if classes[other] == classes[following] and stacks.get(other) == stacks[following]:
                     instruction.after = [other]
                     break
@@ -181,42 +181,46 @@ def _straight_end(code: list[CodeInstruction], start: int) -> list[int]:
     return [] if code[path[-1]].after else path
 
 
-def _reachable(code: list[CodeInstruction], start: int | None) -> list[int]:
+def reachable(code: Any, start: int | None) -> list[int]:
+    """Return the indices of the instructions or blocks that can be reached from `start`, which is the first of them."""
     found = [] if start is None else [start]
     for number in found:
         found += [a for a in code[number].after if a not in found]
     return found
 
 
-def _leaders(code: list[CodeInstruction], stacks: dict[int, Flags]) -> list[int]:
-    into: dict[int, int] = {entry_of(code): 2}
-    for number in stacks:
+def predecessors(code: Any, numbers: Iterable[int]) -> dict[int, list[int]]:
+    """Return the predecessors of each instruction or block, of which `numbers` are the indices."""
+    found: dict[int, list[int]] = {number: [] for number in numbers}
+    for number in found:
         for a in code[number].after:
-            into[a] = into.get(a, 0) + 1
+            found[a].append(number)
+    return found
+
+
+def _leaders(code: list[CodeInstruction], stacks: dict[int, Flags]) -> list[int]:
     forks = {a for n in stacks if len(code[n].after) > 1 for a in code[n].after}
-    return sorted(n for n in stacks if into.get(n, 0) > 1 or n in forks)
+    joins = {n for n, before in predecessors(code, stacks).items() if len(before) > 1}
+    return sorted(forks | joins | {entry_of(code)})
 
 
 def _merge_tests(code: list[CodeInstruction], classes: list[int], stacks: dict[int, Flags]) -> None:
     """Merge the two copies of a `while` loop's test: the one before the loop, and the one at the end of the loop."""
     found: tuple[int, int] | None = (0, 0)
     while found is not None:
-        into: dict[int, list[int]] = {}
-        for number in _reachable(code, entry_of(code)):
-            for a in code[number].after:
-                into.setdefault(a, []).append(number)
+        into = predecessors(code, reachable(code, entry_of(code)))
         found = next(
             (
                 start
                 for header, sources in into.items()
                 for late in sources
-                if late >= header and late in into
+                if late >= header and into[late]
                 # A copy ends with a branch, or inside an expression, whose operands are then on the stack.
                 if code[late].name == "branch" or _is_pending(stacks[header])
                 for early in sources
                 if early < header
                 and (start := _start_of_copy(code, classes, stacks, late, early)) is not None
-                and start[0] in into
+                and into[start[0]]
             ),
             None,
         )
@@ -248,7 +252,7 @@ def blocks_of(code: list[CodeInstruction], classes: list[int]) -> dict[int, Code
     """Return the basic blocks as a dict, by the index of the first instruction of each block."""
     stacks = stacks_of(code)
     leaving = {n for n in stacks if code[n].name == "pop" and stacks[n][-1] is not None and not _is_pending(stacks[n])}
-    leaders = {*_leaders(code, stacks), entry_of(code), *(n for n in stacks if code[n].name == "next")}
+    leaders = {*_leaders(code, stacks), *(n for n in stacks if code[n].name == "next")}
     leaders |= {code[n].after[0] for n in leaving}
     blocks: dict[int, CodeBlock] = {}
     for leader in sorted(leaders):

@@ -21,7 +21,7 @@ from weft.dsl.kernel.language.byte_code.expression_stack import (
     invert,
     set_location,
 )
-from weft.dsl.kernel.language.byte_code.flow_graph import CodeBlock
+from weft.dsl.kernel.language.byte_code.flow_graph import CodeBlock, predecessors
 from weft.dsl.kernel.language.byte_code.instructions import Unreadable
 
 COPY_LIMIT = 100
@@ -49,10 +49,7 @@ class Structure:
         self.blocks, self.entry, self.make = blocks, entry, make
         self.order = self._orders()
         self.order_of = {n: k for k, n in enumerate(self.order)}
-        self.before: dict[int, list[int]] = {n: [] for n in self.order}
-        for number in self.order:
-            for a in blocks[number].after:
-                self.before[a].append(number)
+        self.before = predecessors(blocks, self.order)
         self.dominator = self._dominators()
         self.forward = {
             n: [p for p in self.before[n] if not self.dominates(n, p)] + ([END] if n == entry else [])
