@@ -247,7 +247,9 @@ def is_worth_keeping(form: Form, *, at_once: bool) -> bool:
 
 
 def trace_plan(form: Form, device: Device, graph: LiveGraph, make: Callable[[LiveGraph], Plan]) -> Plan | None:
-    """Return the plan that `make` creates with traced sizes, and cache it, if possible for graphs with other sizes too.
+    """Return the plan that `make` creates with traced sizes, and cache it.
+
+    If possible, the cached plan also serves graphs with other sizes.
 
     Return None if planning uses a size in a way that cannot be traced.
     """

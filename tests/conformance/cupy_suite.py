@@ -37,7 +37,7 @@ LIMIT = 1800  # seconds that the files of a folder may take
 
 
 def run_files(checkout: Path, names: list[str], backend: str, every: int) -> dict[str, tuple[str, str]]:
-    """Run files of CuPy's tests in one process. Return the outcome and the cause of each test, by name."""
+    """Run files of CuPy's tests in one process. Return outcomes and reasons of failures, by the names of the tests."""
     with tempfile.TemporaryDirectory() as folder:
         results = Path(folder) / "results"
         results.touch()

@@ -134,7 +134,7 @@ def reason_not_run(name: str) -> str | None:
 
 
 def run_file(folder: Path, name: str) -> dict[str, tuple[str, str]]:
-    """Run all tests of a file. Return the outcome and the cause of each test, by name."""
+    """Run all tests of a file. Return outcomes and reasons of failures, by the names of the tests."""
     results: dict[str, tuple[str, str]] = {}
     while True:
         running, ended = _run_child(folder, name, results)

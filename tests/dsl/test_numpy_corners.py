@@ -439,7 +439,7 @@ def test_written_in_place() -> None:
 
 
 def subclassed(m: Any) -> list[Any]:
-    """Return results for a subclass with an extra attribute, written as in NumPy's guide to subclasses."""
+    """Return results of operations on a subclass of `m.ndarray` that has an extra attribute. `m` is NumPy or weft."""
 
     class Own(m.ndarray):  # type: ignore[misc]
         def __new__(cls, values: Any, unit: str) -> Any:

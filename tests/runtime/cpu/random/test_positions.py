@@ -24,7 +24,7 @@ DTYPES = {64: np.uint64, 32: np.uint32, 16: np.uint16, 8: np.uint8}
 
 
 def word(position: Position, index: int, width: int) -> int:
-    """Return the word with the given index of a draw, computed by the algorithm of the bit generator."""
+    """Return word number `index` of a draw from `position`, by the bit generator's algorithm. It has `width` bits."""
     engine = engines()[position.engine]
     a, b, c, d = position.words
     step, piece = divmod(index + position.offset, 64 // width)
