@@ -11,6 +11,7 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
+from weft.codegen import is_supported
 from weft.dsl.arrays.array import (
     Array,
     as_operand,
@@ -26,6 +27,7 @@ from weft.dsl.arrays.call_sites import transposed
 from weft.dsl.arrays.docstrings import named
 from weft.dsl.arrays.foreign import types_in
 from weft.dsl.arrays.memory_order import copy_in_order, in_order, memory_axes, resolve_order, unpermuted
+from weft.dsl.arrays.numpy_results import adopt_result
 from weft.dsl.arrays.on_host import to_host
 from weft.dsl.arrays.shared_arrays import import_memory, share_buffer
 from weft.dsl.arrays.validation import (
@@ -367,7 +369,8 @@ def arange(
             dtype is None or np.dtype(dtype).kind in "iu"
         )
         if not ours:
-            return convert(np.arange(*given, dtype=dtype))
+            values = np.arange(*given, dtype=dtype)
+            return adopt_result(values, current_epoch().device) if is_supported(values.dtype) else convert(values)
         if stride == 0:
             raise ZeroDivisionError("division by zero")
         count = max(0, -(-(last - first) // stride))

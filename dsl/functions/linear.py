@@ -154,6 +154,9 @@ def inner(a: ArrayLike, b: Any) -> Any:
     x, y = asarray(a), asarray(b)
     if not x.ndim or not y.ndim:
         return x * y
+    if x.ndim == y.ndim == 2 and x.shape[1] == y.shape[1]:  # (fewer steps)
+        product = multiply(x, y.T)
+        return matmul(x, y.T) if product is None else product
     found = tensordot(x, y, ((x.ndim - 1,), (y.ndim - 1,)))
     return found if found.ndim else scalar(found._storage)
 
