@@ -61,8 +61,8 @@ def run_in_blocks(function: Callable[[Any], Any], values: np.ndarray, axis: int)
     """
     other = max((k for k in range(values.ndim) if k != axis), key=lambda k: values.shape[k], default=axis)
     threads = codegen.resolve_target("host").threads
-    # (these loops take several times as long per byte as a copy)
-    blocks = runtime.divide_axis(values.shape[other], 8 * values.nbytes, threads) if other != axis else [slice(None)]
+    # (per byte, these loops take longer than a copy)
+    blocks = runtime.divide_axis(values.shape[other], 2 * values.nbytes, threads) if other != axis else [slice(None)]
     runtime.run_calls([partial(function, (slice(None),) * other + (block,)) for block in blocks], threads)
 
 

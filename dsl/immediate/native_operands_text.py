@@ -406,10 +406,9 @@ class OperandText(ObjectText):
         device = t.load(self._device, 0, "ptr")
         t.enter_if(f"icmp eq ptr {device}, {known['cpu']}", f"{name}.on.cpu", "give.up")
         t.leave_if(f"icmp eq i1 {views}, 1", f"{name}.allowed", f"{name}.unasked")
-        cheap = t.new(f"icmp ne i64 {t.load(self._shifts, 0)}, 0")
         wanted = [
             f"icmp eq i64 {earlier}, 0",
-            f"icmp uge i1 {cheap}, {computes}",
+            f"icmp ne ptr {t.load(self._held, 0, 'ptr')}, {known['matmul']}",
             f"icmp eq i64 {t.load(self._by_loop, 0)}, 0",
         ]
         self._all_hold(f"{name}.single", wanted, f"{name}.site")

@@ -113,7 +113,11 @@ def _limit_viewed(name: str, arguments: Any, options: dict[str, Any]) -> int:
 
 def _limit_shifted(name: str, arguments: Any, options: dict[str, Any]) -> int:
     first = arguments[0] if arguments else None
-    return shifted_limit(_SHIFTS, first.dtype) if type(first) is Array else IMMEDIATE[0]
+    if type(first) is not Array:
+        return 0
+    limit = shifted_limit(_SHIFTS, first.dtype)
+    alone = first.size > limit and first.device.name == "cpu" and is_alone(first.nbytes)
+    return first.size if alone else limit
 
 
 def shifted_limit(shifts: int, dtype: np.dtype) -> int:
@@ -247,7 +251,9 @@ def most_moved_alone(arrays: list[Array], fused: bool = False, kept: bool = Fals
         size += values.size
         # (NumPy copies other arrays element by element, whereas a kernel copies vectors)
         in_rows = in_rows and (width in values.strides if kept else values.strides[-1:] in ((width,), (0,)))
-    most = _limit_shifted("", arrays, {}) if fused else max(limit, least)
+    most = max(limit, least)
+    if fused:
+        most = shifted_limit(_SHIFTS, arrays[0].dtype) if arrays else limit
     if not unit < least or not most < size <= _ALONE * least or not in_rows:
         return most
     return _ALONE * least if was_evaluated_alone(user_location()) else most
@@ -261,7 +267,7 @@ _KEEPING = frozenset({"append", "concatenate", "hstack", "roll", "vstack"})  # .
 # Functions that return views of arrays in memory, of any size.
 _VIEWING = frozenset("atleast_1d atleast_2d atleast_3d diagonal expand_dims moveaxis rollaxis squeeze swapaxes".split())
 # Other functions whose limit is shifted.
-_SHIFTED = frozenset("diff flip fliplr flipud".split())
+_SHIFTED = frozenset("around clip diff flip fliplr flipud round tril triu".split())
 # Functions that copy arrays in C order in rows.
 COPYING = frozenset("append concatenate copy flatten hstack pad repeat roll tile vstack".split())
 # Factor for the limit of moved elements at a call site where nothing was fused with the previous copy.

@@ -83,6 +83,9 @@ def test_writes_that_native_code_leaves_to_python() -> None:
 
 SINGLE: dict[str, Callable[[Any, Any], Any]] = {
     "negative": lambda x, y: -x,
+    "divide": lambda x, y: x / 4,
+    "floor": lambda x, y: np.floor(x),
+    "sign": lambda x, y: np.sign(x),
     "a number on the right": lambda x, y: x * 2,
     "a number on the left": lambda x, y: 2.5 - x,
     "two arrays": lambda x, y: x - y,
@@ -110,7 +113,7 @@ def own(x: Any) -> Any:
 @pytest.mark.parametrize("name, code", [*((name, "d") for name in SINGLE), *((name, "?") for name in COPIES)])
 def test_operations_that_were_evaluated_alone_are_immediate_in_native_code(name: str, code: str) -> None:
     native_immediate.install_native_code()
-    rows = 200 if code == "d" else 1000
+    rows = 100 if code == "d" else 1000
     given = np.random.default_rng(1).normal(scale=50, size=(2, rows, 500)).astype(np.int8).astype(code)
     x, y = wf.evaluate(wf.asarray(given[0]), wf.asarray(given[1]))
     for _ in range(20):  # (Python 3.11 changes the offset of a call of a builtin when it specializes the call)
