@@ -14,7 +14,7 @@ from numpy.lib.array_utils import normalize_axis_tuple
 from weft.dsl.arrays.array import Array, expr_of, record, start
 from weft.dsl.arrays.memoized import memoized
 from weft.dsl.arrays.memory_order import memory_order, permuted, unpermuted
-from weft.dsl.arrays.positions import rank
+from weft.dsl.arrays.positions import element_at, rank
 from weft.dsl.arrays.results import as_array
 from weft.dsl.arrays.scatter import is_gpu
 from weft.dsl.arrays.validation import normalize_axis
@@ -133,10 +133,10 @@ def interp(
         n = marks.shape[0]
         start()
         index = record(cast(rank(expr_of(marks), expr_of(values), "right", _INT64), _INT64)) - 1  # type: ignore[operator]
-        here_ = np.clip(index, 0, n - 1)
-        low, low_value = marks[here_], heights[here_]
-        next_ = np.clip(index + 1, 0, n - 1)
-        high, high_value = marks[next_], heights[next_]
+        ends = [expr_of(as_array(np.clip(index + k, 0, n - 1))) for k in (0, 1)]
+        (low, high), (low_value, high_value) = (
+            [record(element_at(expr_of(v), end, 0)) for end in ends] for v in (marks, heights)
+        )
         slope = (high_value - low_value) / (high - low)
         found = slope * (values - low) + low_value
         found = where(found == found, found, slope * (values - high) + high_value)

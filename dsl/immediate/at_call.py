@@ -160,7 +160,7 @@ def attempt(way: Implementation, operands: Sequence[Any], default: Device | None
             if values is None or not (COMMON >> values.dtype.num) & 1:
                 return MISSED
             if values.size > limit:
-                if way.op is None and not way.shifts:
+                if not way.shifts and (way.op is None or not way.types):
                     return MISSED
                 limit = limit_of_operands(way, operands)
                 if values.size > limit:

@@ -7,6 +7,7 @@ regardless of the values of the leaves.
 from __future__ import annotations
 
 from collections.abc import Callable
+from functools import cache
 from math import inf, isnan, prod
 
 import numpy as np
@@ -17,18 +18,29 @@ Range = tuple[int, int]
 _DEPTH = 12  # maximum depth of operations that are analyzed
 
 
-def range_of(node: Expr, depth: int = _DEPTH) -> Range:
-    """Return bounds of the values of an integer or bool expression: those of its dtype if nothing else is known."""
+def range_of(node: Expr, depth: int = _DEPTH, known: dict[tuple[Expr, int], Range] | None = None) -> Range:
+    """Return bounds of the values of an integer or bool expression: those of its dtype if nothing else is known.
+
+    `known` contains the bounds of nodes at each depth, since an expression may contain a node many times.
+    """
     if node.dtype.kind == "b":
         return 0, 1
-    limits = np.iinfo(node.dtype)
-    whole = int(limits.min), int(limits.max)
-    found = _narrower_range(node, depth) if depth and 0 not in node.shape else None
-    # beyond the dtype's range the value has wrapped around, and nothing is known
-    return whole if found is None or found[0] < whole[0] or found[1] > whole[1] else found
+    known = {} if known is None else known
+    if (node, depth) not in known:
+        whole = _whole_range(node.dtype)
+        found = _narrower_range(node, depth, known) if depth and 0 not in node.shape else None
+        # beyond the dtype's range the value has wrapped around, and nothing is known
+        known[node, depth] = whole if found is None or found[0] < whole[0] or found[1] > whole[1] else found
+    return known[node, depth]
 
 
-def _narrower_range(node: Expr, depth: int) -> Range | None:
+@cache
+def _whole_range(dtype: np.dtype) -> Range:
+    limits = np.iinfo(dtype)
+    return int(limits.min), int(limits.max)
+
+
+def _narrower_range(node: Expr, depth: int, known: dict[tuple[Expr, int], Range]) -> Range | None:
     match node.kind:
         case "constant":
             value = int(constant_value(node))
@@ -36,14 +48,14 @@ def _narrower_range(node: Expr, depth: int) -> Range | None:
         case "iota":
             return 0, max(0, node.shape[node.attrs[0]] - 1)
         case "view" | "gather":
-            return range_of(node.operands[0], depth - 1)
+            return range_of(node.operands[0], depth - 1, known)
         case "update":
-            first, second = (range_of(child, depth - 1) for child in node.operands)
+            first, second = (range_of(child, depth - 1, known) for child in node.operands)
             return min(first[0], second[0]), max(first[1], second[1])
         case "reduce" if node.op in ("argmin", "argmax"):
             return 0, max(0, prod(node.operands[0].shape[axis] for axis in node.attrs[0]) - 1)
         case "reduce" if node.op in ("minimum", "maximum") and node.operands[0].dtype.kind in "iu":
-            return range_of(node.operands[0], depth - 1)
+            return range_of(node.operands[0], depth - 1, known)
         case "map" if node.op == "cast" and node.operands[0].dtype.kind == "f":
             return _range_after_cast(node, *_float_range(node.operands[0], depth - 1))
         case "map" if all(child.dtype.kind in "biu" for child in node.operands):
@@ -51,7 +63,7 @@ def _narrower_range(node: Expr, depth: int) -> Range | None:
             if rule is not None and all(
                 _is_exact_cast(child, kind) for child, kind in zip(node.operands, node.attrs, strict=False)
             ):
-                return rule(*(range_of(child, depth - 1) for child in node.operands))
+                return rule(*(range_of(child, depth - 1, known) for child in node.operands))
     return None
 
 
@@ -60,8 +72,8 @@ def _range_after_cast(node: Expr, low: float, high: float) -> Range:
 
     The cast saturates, and it converts NaN to 0.
     """
-    limits = np.iinfo(node.dtype)
-    least, most = (int(min(max(bound, limits.min), limits.max)) for bound in (low, high))
+    lowest, highest = _whole_range(node.dtype)
+    least, most = (int(min(max(bound, lowest), highest)) for bound in (low, high))
     return min(least, 0), max(most, 0)
 
 
