@@ -37,7 +37,7 @@ define internal { float, i64 } @${NAME}.edge(ptr %bits, i128 %state, i128 %incre
 entry:
   br label %try
 try:
-  %index = phi i64 [ %first, %entry ], [ %index.fresh, %anew ]
+  %index = phi i64 [ %first, %entry ], [ %index.fresh, %wedge ]
   %half = call i32 @${NAME}.half(ptr %bits, i128 %state, i128 %increment, i64 %index)
   %index.next = add i64 %index, 1
   %found = call { i32, i32, float } @${NAME}.point(i32 %half, ptr %tables)
@@ -65,9 +65,7 @@ wedge:
   %part = fmul float %range, %height
   %point = fadd float %part, %density
   %below = call i1 @${NAME}.below(float %point, float %value)
-  br i1 %below, label %accept, label %anew
-anew:
-  br label %try
+  br i1 %below, label %accept, label %try
 accept:
   %accept.index = phi i64 [ %index.next, %try ], [ %index.fresh, %wedge ]
   %result.0 = insertvalue { float, i64 } poison, float %value, 0
@@ -135,8 +133,7 @@ define internal void @${NAME}.stream(ptr %out, ptr %stream, i64 %first, i64 %las
 entry:
   %bits = alloca [${BLOCK} x i64], align 64
   %values = alloca [${HALVES} x float], align 64
-  %increment.at = getelementptr i64, ptr %stream, i64 2
-  %increment = load i128, ptr %increment.at, align 8
+  %increment = call i128 @state_at(ptr %stream, i64 2)
   %from = call i64 @find_block(ptr %stream, i64 %first)
   br label %block
 block:
@@ -148,10 +145,8 @@ draw:
   %k.next = add i64 %k, 1
   %record = call ptr @record(ptr %stream, i64 %k)
   %state = load i128, ptr %record, align 8
-  %element.at = getelementptr i64, ptr %record, i64 2
-  %element = load i64, ptr %element.at
-  %offset.at = getelementptr i64, ptr %record, i64 3
-  %offset = load i64, ptr %offset.at
+  %element = call i64 @integer_at(ptr %record, i64 2)
+  %offset = call i64 @integer_at(ptr %record, i64 3)
   %skipped = sub i64 %begin, %element
   %until = sub i64 %last, %element
   %drawn = call { i64, i64 } @${NAME}.draw(ptr %values, ptr %bits, i128 %state, i128 %increment, i64 %offset, i64 %until, ptr %tables, ptr %distances)
@@ -174,8 +169,7 @@ define internal void @${NAME}.range(ptr %out, ptr %stream, i64 %first, i64 %last
   %rest = call { ptr, i64 } @front(ptr %out, ptr %stream, i64 %first, i64 %last)
   %rest.out = extractvalue { ptr, i64 } %rest, 0
   %rest.first = extractvalue { ptr, i64 } %rest, 1
-  %front.at = getelementptr i64, ptr %stream, i64 9
-  %front = load i64, ptr %front.at
+  %front = call i64 @integer_at(ptr %stream, i64 9)
   %from = sub i64 %rest.first, %front
   %to = sub i64 %last, %front
   call void @${NAME}.stream(ptr %rest.out, ptr %stream, i64 %from, i64 %to, ptr %tables, ptr %distances)
@@ -186,19 +180,15 @@ define internal void @${NAME}.range(ptr %out, ptr %stream, i64 %first, i64 %last
 define internal void @${NAME}.end(ptr %slots, ptr %stream, i64 %end, ptr %tables, ptr %distances) {
   %bits = alloca [${BLOCK} x i64], align 64
   %values = alloca [${HALVES} x float], align 64
-  %increment.at = getelementptr i64, ptr %stream, i64 2
-  %increment = load i128, ptr %increment.at, align 8
-  %front.at = getelementptr i64, ptr %stream, i64 9
-  %front = load i64, ptr %front.at
+  %increment = call i128 @state_at(ptr %stream, i64 2)
+  %front = call i64 @integer_at(ptr %stream, i64 9)
   %behind = sub i64 %end, %front
   %last = sub i64 %behind, 1
   %k = call i64 @find_block(ptr %stream, i64 %last)
   %record = call ptr @record(ptr %stream, i64 %k)
   %block = load i128, ptr %record, align 8
-  %element.at = getelementptr i64, ptr %record, i64 2
-  %element = load i64, ptr %element.at
-  %offset.at = getelementptr i64, ptr %record, i64 3
-  %offset = load i64, ptr %offset.at
+  %element = call i64 @integer_at(ptr %record, i64 2)
+  %offset = call i64 @integer_at(ptr %record, i64 3)
   %wanted = sub i64 %behind, %element
   %drawn = call { i64, i64 } @${NAME}.draw(ptr %values, ptr %bits, i128 %block, i128 %increment, i64 %offset, i64 %wanted, ptr %tables, ptr %distances)
   %index = extractvalue { i64, i64 } %drawn, 1

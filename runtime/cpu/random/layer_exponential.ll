@@ -33,12 +33,12 @@ define internal { double, i128, i64 } @${NAME}.tail(i128 %first, i128 %increment
   ret { double, i128, i64 } %result
 }
 
-; Returns whether a point lies inside its layer. A limit is compared with all bits from the position on.
-define internal i1 @${NAME}.inside(i64 %bits, ptr %limits) alwaysinline {
+; Returns whether the point of output %k lies inside its layer. A limit is compared with all bits from the position on.
+define internal i1 @${NAME}.inside(ptr %outputs, i64 %k, ptr %limits) alwaysinline {
+  %bits = call i64 @integer_at(ptr %outputs, i64 %k)
   %middle = lshr i64 %bits, 3
   %layer = and i64 %middle, 255
-  %limit.at = getelementptr i64, ptr %limits, i64 %layer
-  %limit = load i64, ptr %limit.at
+  %limit = call i64 @integer_at(ptr %limits, i64 %layer)
   %inside = icmp ult i64 %bits, %limit
   ret i1 %inside
 }

@@ -61,11 +61,11 @@ done:
   ret { double, i128, i64 } %result
 }
 
-; Returns whether a point lies inside its layer. A limit is compared with all bits from the position on.
-define internal i1 @${NAME}.inside(i64 %bits, ptr %limits) alwaysinline {
+; Returns whether the point of output %k lies inside its layer. A limit is compared with all bits from the position on.
+define internal i1 @${NAME}.inside(ptr %outputs, i64 %k, ptr %limits) alwaysinline {
+  %bits = call i64 @integer_at(ptr %outputs, i64 %k)
   %layer = and i64 %bits, 255
-  %limit.at = getelementptr i64, ptr %limits, i64 %layer
-  %limit = load i64, ptr %limit.at
+  %limit = call i64 @integer_at(ptr %limits, i64 %layer)
   %position = shl i64 %bits, 3
   %inside = icmp ult i64 %position, %limit
   ret i1 %inside

@@ -46,7 +46,7 @@ _EXPONENTIAL = {"START": "0x401EC9D9297EBB83"}
 
 def _ziggurat(name: str, constants: dict[str, str]) -> str:
     layer = read_llvm(__file__, f"layer_{name}", NAME=name, **constants)
-    return read_llvm(__file__, "ziggurat", NAME=name, LAYER=layer, BLOCK=BLOCK, HEAD=HEAD)
+    return read_llvm(__file__, "ziggurat", NAME=name, LAYER=layer, BLOCK=BLOCK)
 
 
 def obtain_code(engine: Engine, compiling: bool) -> Code | None:

@@ -20,6 +20,31 @@ declare double @expm1(double)
 declare double @pow(double, double)
 declare double @llvm.sqrt.f64(double)
 
+; The word number %k of a stream or of a function's slots: an integer, a 128-bit state or increment, a float or a pointer.
+define internal i64 @integer_at(ptr %words, i64 %k) alwaysinline {
+  %at = getelementptr i64, ptr %words, i64 %k
+  %word = load i64, ptr %at
+  ret i64 %word
+}
+
+define internal i128 @state_at(ptr %words, i64 %k) alwaysinline {
+  %at = getelementptr i64, ptr %words, i64 %k
+  %state = load i128, ptr %at, align 8
+  ret i128 %state
+}
+
+define internal double @float_at(ptr %words, i64 %k) alwaysinline {
+  %at = getelementptr i64, ptr %words, i64 %k
+  %word = load double, ptr %at
+  ret double %word
+}
+
+define internal ptr @pointer_at(ptr %words, i64 %k) alwaysinline {
+  %at = getelementptr i64, ptr %words, i64 %k
+  %word = load ptr, ptr %at
+  ret ptr %word
+}
+
 ; A float64 in [0, 1) of 53 bits.
 define internal double @unit(i64 %bits) alwaysinline {
   %upper = lshr i64 %bits, 11
@@ -93,8 +118,7 @@ rest:
 ; Returns the last block of an index that begins with this element or an earlier one.
 define internal i64 @find_block(ptr %stream, i64 %element) {
 entry:
-  %blocks.at = getelementptr i64, ptr %stream, i64 7
-  %blocks = load i64, ptr %blocks.at
+  %blocks = call i64 @integer_at(ptr %stream, i64 7)
   %records = getelementptr i64, ptr %stream, i64 ${HEAD}
   br label %search
 search:
@@ -126,10 +150,8 @@ define internal ptr @record(ptr %stream, i64 %k) alwaysinline {
 ; Copies the elements of a range that are in the words of the stream. Returns the memory and the index behind them.
 define internal { ptr, i64 } @front(ptr %out, ptr %stream, i64 %first, i64 %last) {
 entry:
-  %front.at = getelementptr i64, ptr %stream, i64 9
-  %front = load i64, ptr %front.at
-  %width.at = getelementptr i64, ptr %stream, i64 19
-  %width = load i64, ptr %width.at
+  %front = call i64 @integer_at(ptr %stream, i64 9)
+  %width = call i64 @integer_at(ptr %stream, i64 19)
   %size = shl i64 1, %width
   %until = call i64 @llvm.smin.i64(i64 %front, i64 %last)
   br label %look
@@ -155,12 +177,9 @@ ${ZIGGURATS}
 ${WORDS}
 define internal void @unit.range(ptr %out, ptr %stream, i64 %first, i64 %last, ptr %distances) {
   %base = load i128, ptr %stream, align 8
-  %increment.at = getelementptr i64, ptr %stream, i64 2
-  %increment = load i128, ptr %increment.at, align 8
-  %scale.at = getelementptr i64, ptr %stream, i64 4
-  %scale = load double, ptr %scale.at
-  %loc.at = getelementptr i64, ptr %stream, i64 5
-  %loc = load double, ptr %loc.at
+  %increment = call i128 @state_at(ptr %stream, i64 2)
+  %scale = call double @float_at(ptr %stream, i64 4)
+  %loc = call double @float_at(ptr %stream, i64 5)
   %state = call i128 @advance(i128 %base, i128 %increment, i64 %first)
   %count = sub i64 %last, %first
   call void @fill(ptr %out, i128 %state, i128 %increment, i64 %count, double %scale, double %loc, ptr %distances)
@@ -270,14 +289,10 @@ done:
 define void @weft_fill_range(ptr %out, ptr %stream, i64 %first, i64 %last, ptr %ziggurats, ptr %distances, i1 %room) {
 entry:
   call void @draw_range(ptr %out, ptr %stream, i64 %first, i64 %last, ptr %ziggurats, ptr %distances, i1 %room)
-  %function.at = getelementptr i64, ptr %stream, i64 14
-  %function = load i64, ptr %function.at
-  %parameter.at = getelementptr i64, ptr %stream, i64 15
-  %parameter = load double, ptr %parameter.at
-  %second.at = getelementptr i64, ptr %stream, i64 16
-  %second = load double, ptr %second.at
-  %third.at = getelementptr i64, ptr %stream, i64 17
-  %third = load double, ptr %third.at
+  %function = call i64 @integer_at(ptr %stream, i64 14)
+  %parameter = call double @float_at(ptr %stream, i64 15)
+  %second = call double @float_at(ptr %stream, i64 16)
+  %third = call double @float_at(ptr %stream, i64 17)
   %plain = icmp eq i64 %function, 0
   br i1 %plain, label %done, label %transformed
 transformed:
@@ -291,8 +306,7 @@ done:
 ; Computes the same elements, without the function of the stream.
 define internal void @draw_range(ptr %out, ptr %stream, i64 %first, i64 %last, ptr %ziggurats, ptr %distances, i1 %room) {
 entry:
-  %method.at = getelementptr i64, ptr %stream, i64 6
-  %method = load i64, ptr %method.at
+  %method = call i64 @integer_at(ptr %stream, i64 6)
   %exponential.tables = getelementptr [1024 x i64], ptr %ziggurats, i64 1
   switch i64 %method, label %units [ i64 1, label %normals
                                      i64 2, label %exponentials${WORDS_SWITCH} ]
@@ -311,14 +325,10 @@ exponentials:
 ; distances of `congruential.ll`.
 define void @weft_draw_range(ptr %slots, i64 %begin, i64 %end) {
   %all = load ptr, ptr %slots
-  %stream.at = getelementptr i64, ptr %slots, i64 1
-  %stream = load ptr, ptr %stream.at
-  %ziggurats.at = getelementptr i64, ptr %slots, i64 2
-  %ziggurats = load ptr, ptr %ziggurats.at
-  %distances.at = getelementptr i64, ptr %slots, i64 3
-  %distances = load ptr, ptr %distances.at
-  %width.at = getelementptr i64, ptr %stream, i64 19
-  %width = load i64, ptr %width.at
+  %stream = call ptr @pointer_at(ptr %slots, i64 1)
+  %ziggurats = call ptr @pointer_at(ptr %slots, i64 2)
+  %distances = call ptr @pointer_at(ptr %slots, i64 3)
+  %width = call i64 @integer_at(ptr %stream, i64 19)
   %offset = shl i64 %begin, %width
   %out = getelementptr i8, ptr %all, i64 %offset
   call void @weft_fill_range(ptr %out, ptr %stream, i64 %begin, i64 %end, ptr %ziggurats, ptr %distances, i1 false)
@@ -341,18 +351,12 @@ exponentials:
 ; that begin in it, and by how many steps the last one ends behind it. The slots are those of `weft_draw_range`.
 define void @weft_index_blocks(ptr %slots, i64 %begin, i64 %end) {
 entry:
-  %stream.at = getelementptr i64, ptr %slots, i64 1
-  %stream = load ptr, ptr %stream.at
-  %ziggurats.at = getelementptr i64, ptr %slots, i64 2
-  %ziggurats = load ptr, ptr %ziggurats.at
-  %distances.at = getelementptr i64, ptr %slots, i64 3
-  %distances = load ptr, ptr %distances.at
+  %stream = call ptr @pointer_at(ptr %slots, i64 1)
+  %ziggurats = call ptr @pointer_at(ptr %slots, i64 2)
+  %distances = call ptr @pointer_at(ptr %slots, i64 3)
   %base = load i128, ptr %stream, align 8
-  %increment.at = getelementptr i64, ptr %stream, i64 2
-  %increment = load i128, ptr %increment.at, align 8
-  %method.at = getelementptr i64, ptr %stream, i64 6
-  %method = load i64, ptr %method.at
-  %records = getelementptr i64, ptr %stream, i64 ${HEAD}
+  %increment = call i128 @state_at(ptr %stream, i64 2)
+  %method = call i64 @integer_at(ptr %stream, i64 6)
   %steps = mul i64 %begin, ${BLOCK}
   %begin.state = call i128 @advance(i128 %base, i128 %increment, i64 %steps)
   br label %look
@@ -366,7 +370,7 @@ block:
   %counted = call { i64, i64 } @count(ptr %stream, i64 %method, i128 %state, i128 %increment, i64 0, ptr %ziggurats, ptr %distances)
   %elements = extractvalue { i64, i64 } %counted, 0
   %over = extractvalue { i64, i64 } %counted, 1
-  %record = getelementptr [4 x i64], ptr %records, i64 %k
+  %record = call ptr @record(ptr %stream, i64 %k)
   store i128 %state, ptr %record, align 8
   %elements.at = getelementptr i64, ptr %record, i64 2
   store i64 %elements, ptr %elements.at
@@ -383,21 +387,15 @@ done:
 ; counted again. Slots 4 and 5 are the number of elements in front of the block, and the step at which the first begins.
 define void @weft_index_join(ptr %slots, i64 %begin, i64 %end) {
 entry:
-  %stream.at = getelementptr i64, ptr %slots, i64 1
-  %stream = load ptr, ptr %stream.at
-  %ziggurats.at = getelementptr i64, ptr %slots, i64 2
-  %ziggurats = load ptr, ptr %ziggurats.at
-  %distances.at = getelementptr i64, ptr %slots, i64 3
-  %distances = load ptr, ptr %distances.at
+  %stream = call ptr @pointer_at(ptr %slots, i64 1)
+  %ziggurats = call ptr @pointer_at(ptr %slots, i64 2)
+  %distances = call ptr @pointer_at(ptr %slots, i64 3)
   %total.at = getelementptr i64, ptr %slots, i64 4
   %begin.total = load i64, ptr %total.at
   %offset.at = getelementptr i64, ptr %slots, i64 5
   %begin.offset = load i64, ptr %offset.at
-  %increment.at = getelementptr i64, ptr %stream, i64 2
-  %increment = load i128, ptr %increment.at, align 8
-  %method.at = getelementptr i64, ptr %stream, i64 6
-  %method = load i64, ptr %method.at
-  %records = getelementptr i64, ptr %stream, i64 ${HEAD}
+  %increment = call i128 @state_at(ptr %stream, i64 2)
+  %method = call i64 @integer_at(ptr %stream, i64 6)
   br label %look
 look:
   %k = phi i64 [ %begin, %entry ], [ %k.next, %write ]
@@ -407,7 +405,7 @@ look:
   br i1 %left, label %block, label %done
 block:
   %k.next = add i64 %k, 1
-  %record = getelementptr [4 x i64], ptr %records, i64 %k
+  %record = call ptr @record(ptr %stream, i64 %k)
   %elements.at = getelementptr i64, ptr %record, i64 2
   %over.at = getelementptr i64, ptr %record, i64 3
   %right = icmp eq i64 %offset, 0
@@ -439,14 +437,10 @@ done:
 ; tells whether half of a step is unused, and slot 7 contains this half.
 define void @weft_index_end(ptr %slots, i64 %unused, i64 %end) {
   %memory = alloca [2 x i64], align 16
-  %stream.at = getelementptr i64, ptr %slots, i64 1
-  %stream = load ptr, ptr %stream.at
-  %ziggurats.at = getelementptr i64, ptr %slots, i64 2
-  %ziggurats = load ptr, ptr %ziggurats.at
-  %distances.at = getelementptr i64, ptr %slots, i64 3
-  %distances = load ptr, ptr %distances.at
-  %method.at = getelementptr i64, ptr %stream, i64 6
-  %method = load i64, ptr %method.at
+  %stream = call ptr @pointer_at(ptr %slots, i64 1)
+  %ziggurats = call ptr @pointer_at(ptr %slots, i64 2)
+  %distances = call ptr @pointer_at(ptr %slots, i64 3)
+  %method = call i64 @integer_at(ptr %stream, i64 6)
   %last = sub i64 %end, 1
   %state.at = getelementptr i64, ptr %slots, i64 4
   switch i64 %method, label %normals [ i64 2, label %exponentials${WORDS_SWITCH} ]
@@ -472,23 +466,15 @@ exponentials:
 define void @weft_drawn_kernel(ptr %slots, i64 %begin, i64 %end) {
 entry:
   %entry.point = load ptr, ptr %slots
-  %size.at = getelementptr i64, ptr %slots, i64 1
-  %size = load i64, ptr %size.at
-  %given.at = getelementptr i64, ptr %slots, i64 2
-  %given = load ptr, ptr %given.at
-  %few.at = getelementptr i64, ptr %slots, i64 3
-  %few = load i64, ptr %few.at
-  %streams.at = getelementptr i64, ptr %slots, i64 4
-  %streams = load i64, ptr %streams.at
-  %memory.at = getelementptr i64, ptr %slots, i64 5
-  %memory = load ptr, ptr %memory.at
-  %bytes.at = getelementptr i64, ptr %slots, i64 6
-  %bytes = load i64, ptr %bytes.at
+  %size = call i64 @integer_at(ptr %slots, i64 1)
+  %given = call ptr @pointer_at(ptr %slots, i64 2)
+  %few = call i64 @integer_at(ptr %slots, i64 3)
+  %streams = call i64 @integer_at(ptr %slots, i64 4)
+  %memory = call ptr @pointer_at(ptr %slots, i64 5)
+  %bytes = call i64 @integer_at(ptr %slots, i64 6)
   %used.at = getelementptr i64, ptr %slots, i64 7
-  %apart.at = getelementptr i64, ptr %slots, i64 8
-  %apart = load i64, ptr %apart.at
-  %ziggurats.at = getelementptr i64, ptr %slots, i64 9
-  %ziggurats = load ptr, ptr %ziggurats.at
+  %apart = call i64 @integer_at(ptr %slots, i64 8)
+  %ziggurats = call ptr @pointer_at(ptr %slots, i64 9)
   %first.stream = getelementptr i64, ptr %slots, i64 10
   %arguments = alloca i64, i64 %size, align 16
   %arguments.bytes = shl i64 %size, 3
@@ -524,16 +510,11 @@ draw:
   %words = mul i64 %k, 6
   %argument.at = getelementptr i64, ptr %first.stream, i64 %words
   %argument = load i64, ptr %argument.at
-  %each.at = getelementptr i64, ptr %argument.at, i64 1
-  %each = load i64, ptr %each.at
-  %count.at = getelementptr i64, ptr %argument.at, i64 2
-  %count = load i64, ptr %count.at
-  %source.at = getelementptr i64, ptr %argument.at, i64 3
-  %source = load ptr, ptr %source.at
-  %fill.at = getelementptr i64, ptr %argument.at, i64 4
-  %fill = load ptr, ptr %fill.at
-  %distances.at = getelementptr i64, ptr %argument.at, i64 5
-  %distances = load ptr, ptr %distances.at
+  %each = call i64 @integer_at(ptr %argument.at, i64 1)
+  %count = call i64 @integer_at(ptr %argument.at, i64 2)
+  %source = call ptr @pointer_at(ptr %argument.at, i64 3)
+  %fill = call ptr @pointer_at(ptr %argument.at, i64 4)
+  %distances = call ptr @pointer_at(ptr %argument.at, i64 5)
   %first = mul i64 %from, %each
   %behind = mul i64 %to, %each
   %last = call i64 @llvm.smin.i64(i64 %behind, i64 %count)
@@ -542,8 +523,7 @@ draw:
   %out = getelementptr double, ptr %front, i64 ${BLOCK}
   call void %fill(ptr %out, ptr %source, i64 %first, i64 %last, ptr %ziggurats, ptr %distances, i1 true)
   ; element 0 would be here
-  %width.at = getelementptr i64, ptr %source, i64 19
-  %width = load i64, ptr %width.at
+  %width = call i64 @integer_at(ptr %source, i64 19)
   %first.bytes = shl i64 %first, %width
   %out.number = ptrtoint ptr %out to i64
   %origin = sub i64 %out.number, %first.bytes

@@ -6,12 +6,9 @@ ${ELEMENT}
 ; words precede the rejected words in memory.
 define internal i64 @${NAME}.block(ptr %out, ptr %bits, i128 %state, i128 %difference, ptr %stream, ptr %distances) {
 entry:
-  %most.at = getelementptr i64, ptr %stream, i64 4
-  %most = load i64, ptr %most.at
-  %low.at = getelementptr i64, ptr %stream, i64 5
-  %low = load i64, ptr %low.at
-  %threshold.at = getelementptr i64, ptr %stream, i64 8
-  %threshold = load i64, ptr %threshold.at
+  %most = call i64 @integer_at(ptr %stream, i64 4)
+  %low = call i64 @integer_at(ptr %stream, i64 5)
+  %threshold = call i64 @integer_at(ptr %stream, i64 8)
   call void @write_outputs(ptr %bits, i128 %state, i128 %difference, i64 ${BLOCK}, ptr %distances)
   br label %body
 body:
@@ -55,8 +52,7 @@ define internal { i64, i64 } @${NAME}.count(ptr %stream, i128 %state, i128 %incr
 entry:
   %bits = alloca [${BLOCK} x i64], align 64
   %values = alloca [${COUNT} x ${TYPE}], align 64
-  %threshold.at = getelementptr i64, ptr %stream, i64 8
-  %threshold = load i64, ptr %threshold.at
+  %threshold = call i64 @integer_at(ptr %stream, i64 8)
   %accepts.all = icmp eq i64 %threshold, 0
   br i1 %accepts.all, label %done, label %draw
 draw:
@@ -75,10 +71,8 @@ define internal void @${NAME}.range(ptr %out.given, ptr %stream, i64 %first.give
 entry:
   %bits = alloca [${BLOCK} x i64], align 64
   %values = alloca [${COUNT} x ${TYPE}], align 64
-  %increment.at = getelementptr i64, ptr %stream, i64 2
-  %increment = load i128, ptr %increment.at, align 8
-  %front.at = getelementptr i64, ptr %stream, i64 9
-  %front = load i64, ptr %front.at
+  %increment = call i128 @state_at(ptr %stream, i64 2)
+  %front = call i64 @integer_at(ptr %stream, i64 9)
   %rest = call { ptr, i64 } @front(ptr %out.given, ptr %stream, i64 %first.given, i64 %last.given)
   %out = extractvalue { ptr, i64 } %rest, 0
   %first.all = extractvalue { ptr, i64 } %rest, 1
@@ -95,8 +89,7 @@ draw:
   %k.next = add i64 %k, 1
   %record = call ptr @record(ptr %stream, i64 %k)
   %state = load i128, ptr %record, align 8
-  %element.at = getelementptr i64, ptr %record, i64 2
-  %element = load i64, ptr %element.at
+  %element = call i64 @integer_at(ptr %record, i64 2)
   %difference = call i128 @difference(i128 %state, i128 %increment)
   %skipped = sub i64 %begin, %element
   %until = sub i64 %last, %element
@@ -125,23 +118,17 @@ done:
 define internal void @${NAME}.end(ptr %slots, ptr %stream, i64 %end, ptr %distances) {
 entry:
   %bits = alloca [${BLOCK} x i64], align 64
-  %increment.at = getelementptr i64, ptr %stream, i64 2
-  %increment = load i128, ptr %increment.at, align 8
-  %most.at = getelementptr i64, ptr %stream, i64 4
-  %most = load i64, ptr %most.at
-  %low.at = getelementptr i64, ptr %stream, i64 5
-  %low = load i64, ptr %low.at
-  %threshold.at = getelementptr i64, ptr %stream, i64 8
-  %threshold = load i64, ptr %threshold.at
-  %front.at = getelementptr i64, ptr %stream, i64 9
-  %front = load i64, ptr %front.at
+  %increment = call i128 @state_at(ptr %stream, i64 2)
+  %most = call i64 @integer_at(ptr %stream, i64 4)
+  %low = call i64 @integer_at(ptr %stream, i64 5)
+  %threshold = call i64 @integer_at(ptr %stream, i64 8)
+  %front = call i64 @integer_at(ptr %stream, i64 9)
   %behind = sub i64 %end, %front
   %last = sub i64 %behind, 1
   %k = call i64 @find_block(ptr %stream, i64 %last)
   %record = call ptr @record(ptr %stream, i64 %k)
   %block = load i128, ptr %record, align 8
-  %element.at = getelementptr i64, ptr %record, i64 2
-  %element = load i64, ptr %element.at
+  %element = call i64 @integer_at(ptr %record, i64 2)
   %wanted = sub i64 %behind, %element
   %difference = call i128 @difference(i128 %block, i128 %increment)
   call void @write_outputs(ptr %bits, i128 %block, i128 %difference, i64 ${BLOCK}, ptr %distances)
@@ -171,8 +158,7 @@ done:
   %has = xor i64 %odd, 1
   %has.at = getelementptr i64, ptr %slots, i64 6
   store i64 %has, ptr %has.at
-  %output.at = getelementptr i64, ptr %bits, i64 %step
-  %output = load i64, ptr %output.at
+  %output = call i64 @integer_at(ptr %bits, i64 %step)
   %high = lshr i64 %output, 32
   %high.at = getelementptr i64, ptr %slots, i64 7
   store i64 %high, ptr %high.at

@@ -15,8 +15,7 @@ try:
   %layer = extractvalue { i64, i64, double } %found, 0
   %position = extractvalue { i64, i64, double } %found, 1
   %value = extractvalue { i64, i64, double } %found, 2
-  %limit.at = getelementptr i64, ptr %tables, i64 %layer
-  %limit = load i64, ptr %limit.at
+  %limit = call i64 @integer_at(ptr %tables, i64 %layer)
   %inside = icmp ult i64 %position, %limit
   br i1 %inside, label %accept, label %outside
 outside:
@@ -63,6 +62,18 @@ return:
   ret { double, i128, i64 } %result
 }
 
+; Writes element %k of an array, whose point lies inside its layer.
+define internal void @${NAME}.put(ptr %out, ptr %outputs, i64 %k, double %scale, double %loc, ptr %tables) alwaysinline {
+  %bits = call i64 @integer_at(ptr %outputs, i64 %k)
+  %point = call { i64, i64, double } @${NAME}.point(i64 %bits, ptr %tables)
+  %value = extractvalue { i64, i64, double } %point, 2
+  %scaled = fmul double %value, %scale
+  %shifted = fadd double %scaled, %loc
+  %at = getelementptr double, ptr %out, i64 %k
+  store double %shifted, ptr %at
+  ret void
+}
+
 ; `most` elements from a state on. Returns the state behind them.
 define internal i128 @${NAME}.draw(ptr %out, i128 %begin, i128 %increment, i64 %most, double %scale, double %loc, ptr %tables, ptr %distances) {
 entry:
@@ -70,8 +81,8 @@ entry:
   %limits = getelementptr [256 x i64], ptr %tables, i64 3
   br label %block
 block:
-  %count = phi i64 [ 0, %entry ], [ %found, %leave ], [ %found.next, %behind ]
-  %state = phi i128 [ %begin, %entry ], [ %state.leave, %leave ], [ %state.edge, %behind ]
+  %count = phi i64 [ 0, %entry ], [ %found, %leave ], [ %found.next, %outside ]
+  %state = phi i128 [ %begin, %entry ], [ %state.leave, %leave ], [ %state.edge, %outside ]
   %goes.on = icmp slt i64 %count, %most
   br i1 %goes.on, label %write, label %done
 write:
@@ -79,9 +90,9 @@ write:
   call void @write_outputs(ptr %buffer, i128 %state, i128 %difference, i64 ${BLOCK}, ptr %distances)
   br label %look
 look:                                 ; an element begins at step `index`
-  %index = phi i64 [ 0, %write ], [ %index.four, %all.four ], [ %index.next, %inside ], [ %index.edge, %outside.again ]
-  %found = phi i64 [ %count, %write ], [ %found.four, %all.four ], [ %found.next, %inside ], [ %found.next, %outside.again ]
-  %bits.at = getelementptr i64, ptr %buffer, i64 %index
+  %index = phi i64 [ 0, %write ], [ %index.four, %all.four ], [ %index.next, %inside ], [ %index.edge, %outside ]
+  %found = phi i64 [ %count, %write ], [ %found.four, %all.four ], [ %found.next, %inside ], [ %found.next, %outside ]
+  %bits = getelementptr i64, ptr %buffer, i64 %index
   %at = getelementptr double, ptr %out, i64 %found
   %index.four = add i64 %index, 4
   %found.four = add i64 %found, 4
@@ -90,47 +101,19 @@ look:                                 ; an element begins at step `index`
   %has.four = and i1 %within.four, %room.four
   br i1 %has.four, label %four, label %single
 four:                                 ; four elements at once, if all lie inside of their layers
-  %bits.0.at = getelementptr i64, ptr %bits.at, i64 0
-  %bits.0 = load i64, ptr %bits.0.at
-  %inside.0 = call i1 @${NAME}.inside(i64 %bits.0, ptr %limits)
-  %bits.1.at = getelementptr i64, ptr %bits.at, i64 1
-  %bits.1 = load i64, ptr %bits.1.at
-  %inside.1 = call i1 @${NAME}.inside(i64 %bits.1, ptr %limits)
-  %bits.2.at = getelementptr i64, ptr %bits.at, i64 2
-  %bits.2 = load i64, ptr %bits.2.at
-  %inside.2 = call i1 @${NAME}.inside(i64 %bits.2, ptr %limits)
-  %bits.3.at = getelementptr i64, ptr %bits.at, i64 3
-  %bits.3 = load i64, ptr %bits.3.at
-  %inside.3 = call i1 @${NAME}.inside(i64 %bits.3, ptr %limits)
+  %inside.0 = call i1 @${NAME}.inside(ptr %bits, i64 0, ptr %limits)
+  %inside.1 = call i1 @${NAME}.inside(ptr %bits, i64 1, ptr %limits)
+  %inside.2 = call i1 @${NAME}.inside(ptr %bits, i64 2, ptr %limits)
+  %inside.3 = call i1 @${NAME}.inside(ptr %bits, i64 3, ptr %limits)
   %inside.01 = and i1 %inside.0, %inside.1
   %inside.23 = and i1 %inside.2, %inside.3
   %inside.all = and i1 %inside.01, %inside.23
   br i1 %inside.all, label %all.four, label %element, !prof !0
 all.four:
-  %point.0 = call { i64, i64, double } @${NAME}.point(i64 %bits.0, ptr %tables)
-  %value.0 = extractvalue { i64, i64, double } %point.0, 2
-  %scaled.0 = fmul double %value.0, %scale
-  %shifted.0 = fadd double %scaled.0, %loc
-  %at.0 = getelementptr double, ptr %at, i64 0
-  store double %shifted.0, ptr %at.0
-  %point.1 = call { i64, i64, double } @${NAME}.point(i64 %bits.1, ptr %tables)
-  %value.1 = extractvalue { i64, i64, double } %point.1, 2
-  %scaled.1 = fmul double %value.1, %scale
-  %shifted.1 = fadd double %scaled.1, %loc
-  %at.1 = getelementptr double, ptr %at, i64 1
-  store double %shifted.1, ptr %at.1
-  %point.2 = call { i64, i64, double } @${NAME}.point(i64 %bits.2, ptr %tables)
-  %value.2 = extractvalue { i64, i64, double } %point.2, 2
-  %scaled.2 = fmul double %value.2, %scale
-  %shifted.2 = fadd double %scaled.2, %loc
-  %at.2 = getelementptr double, ptr %at, i64 2
-  store double %shifted.2, ptr %at.2
-  %point.3 = call { i64, i64, double } @${NAME}.point(i64 %bits.3, ptr %tables)
-  %value.3 = extractvalue { i64, i64, double } %point.3, 2
-  %scaled.3 = fmul double %value.3, %scale
-  %shifted.3 = fadd double %scaled.3, %loc
-  %at.3 = getelementptr double, ptr %at, i64 3
-  store double %shifted.3, ptr %at.3
+  call void @${NAME}.put(ptr %at, ptr %bits, i64 0, double %scale, double %loc, ptr %tables)
+  call void @${NAME}.put(ptr %at, ptr %bits, i64 1, double %scale, double %loc, ptr %tables)
+  call void @${NAME}.put(ptr %at, ptr %bits, i64 2, double %scale, double %loc, ptr %tables)
+  call void @${NAME}.put(ptr %at, ptr %bits, i64 3, double %scale, double %loc, ptr %tables)
   br label %look
 single:
   %within = icmp slt i64 %index, ${BLOCK}
@@ -138,21 +121,17 @@ single:
   %again = and i1 %some, %within
   br i1 %again, label %element, label %leave
 element:
-  %bits = load i64, ptr %bits.at
-  %is.inside = call i1 @${NAME}.inside(i64 %bits, ptr %limits)
+  %is.inside = call i1 @${NAME}.inside(ptr %bits, i64 0, ptr %limits)
   %index.next = add i64 %index, 1
   %found.next = add i64 %found, 1
   br i1 %is.inside, label %inside, label %outside, !prof !0
 inside:
-  %point = call { i64, i64, double } @${NAME}.point(i64 %bits, ptr %tables)
-  %value = extractvalue { i64, i64, double } %point, 2
-  %scaled = fmul double %value, %scale
-  %shifted = fadd double %scaled, %loc
-  store double %shifted, ptr %at
+  call void @${NAME}.put(ptr %at, ptr %bits, i64 0, double %scale, double %loc, ptr %tables)
   br label %look
 outside:
   %state.first = call i128 @after(i128 %state, i128 %difference, i64 %index.next, ptr %distances)
-  %other = call { double, i128, i64 } @${NAME}.edge(i128 %state.first, i128 %increment, ptr %tables, i64 %bits)
+  %first.bits = load i64, ptr %bits
+  %other = call { double, i128, i64 } @${NAME}.edge(i128 %state.first, i128 %increment, ptr %tables, i64 %first.bits)
   %other.value = extractvalue { double, i128, i64 } %other, 0
   %state.edge = extractvalue { double, i128, i64 } %other, 1
   %steps = extractvalue { double, i128, i64 } %other, 2
@@ -161,11 +140,7 @@ outside:
   store double %other.shifted, ptr %at
   %index.edge = add i64 %index, %steps
   %still = icmp slt i64 %index.edge, ${BLOCK}
-  br i1 %still, label %outside.again, label %behind
-outside.again:
-  br label %look
-behind:
-  br label %block
+  br i1 %still, label %look, label %block
 leave:
   %state.leave = call i128 @after(i128 %state, i128 %difference, i64 %index, ptr %distances)
   br label %block
@@ -183,44 +158,32 @@ entry:
   %limits = getelementptr [256 x i64], ptr %tables, i64 3
   br label %look
 look:                                 ; an element begins at step `index`; the previous ones took `more` additional steps
-  %index = phi i64 [ %first, %entry ], [ %index.four, %all.four ], [ %index.next, %inside ], [ %index.edge, %outside ]
-  %more = phi i64 [ %first, %entry ], [ %more, %all.four ], [ %more, %inside ], [ %more.edge, %outside ]
-  %bits.at = getelementptr i64, ptr %buffer, i64 %index
+  %index = phi i64 [ %first, %entry ], [ %index.four, %four ], [ %index.next, %element ], [ %index.edge, %outside ]
+  %more = phi i64 [ %first, %entry ], [ %more, %four ], [ %more, %element ], [ %more.edge, %outside ]
+  %bits = getelementptr i64, ptr %buffer, i64 %index
   %index.four = add i64 %index, 4
   %has.four = icmp sle i64 %index.four, ${BLOCK}
   br i1 %has.four, label %four, label %single
 four:                                 ; four elements at once, if all lie inside of their layers
-  %bits.0.at = getelementptr i64, ptr %bits.at, i64 0
-  %bits.0 = load i64, ptr %bits.0.at
-  %inside.0 = call i1 @${NAME}.inside(i64 %bits.0, ptr %limits)
-  %bits.1.at = getelementptr i64, ptr %bits.at, i64 1
-  %bits.1 = load i64, ptr %bits.1.at
-  %inside.1 = call i1 @${NAME}.inside(i64 %bits.1, ptr %limits)
-  %bits.2.at = getelementptr i64, ptr %bits.at, i64 2
-  %bits.2 = load i64, ptr %bits.2.at
-  %inside.2 = call i1 @${NAME}.inside(i64 %bits.2, ptr %limits)
-  %bits.3.at = getelementptr i64, ptr %bits.at, i64 3
-  %bits.3 = load i64, ptr %bits.3.at
-  %inside.3 = call i1 @${NAME}.inside(i64 %bits.3, ptr %limits)
+  %inside.0 = call i1 @${NAME}.inside(ptr %bits, i64 0, ptr %limits)
+  %inside.1 = call i1 @${NAME}.inside(ptr %bits, i64 1, ptr %limits)
+  %inside.2 = call i1 @${NAME}.inside(ptr %bits, i64 2, ptr %limits)
+  %inside.3 = call i1 @${NAME}.inside(ptr %bits, i64 3, ptr %limits)
   %inside.01 = and i1 %inside.0, %inside.1
   %inside.23 = and i1 %inside.2, %inside.3
   %inside.all = and i1 %inside.01, %inside.23
-  br i1 %inside.all, label %all.four, label %element, !prof !0
-all.four:
-  br label %look
+  br i1 %inside.all, label %look, label %element, !prof !0
 single:
   %some = icmp slt i64 %index, ${BLOCK}
   br i1 %some, label %element, label %done
 element:
-  %bits = load i64, ptr %bits.at
-  %is.inside = call i1 @${NAME}.inside(i64 %bits, ptr %limits)
+  %is.inside = call i1 @${NAME}.inside(ptr %bits, i64 0, ptr %limits)
   %index.next = add i64 %index, 1
-  br i1 %is.inside, label %inside, label %outside, !prof !0
-inside:
-  br label %look
+  br i1 %is.inside, label %look, label %outside, !prof !0
 outside:
   %state.first = call i128 @after(i128 %state, i128 %difference, i64 %index.next, ptr %distances)
-  %other = call { double, i128, i64 } @${NAME}.edge(i128 %state.first, i128 %increment, ptr %tables, i64 %bits)
+  %first.bits = load i64, ptr %bits
+  %other = call { double, i128, i64 } @${NAME}.edge(i128 %state.first, i128 %increment, ptr %tables, i64 %first.bits)
   %steps = extractvalue { double, i128, i64 } %other, 2
   %index.edge = add i64 %index, %steps
   %more.steps = add i64 %more, %steps
@@ -239,20 +202,14 @@ done:
 define internal i128 @${NAME}.range(ptr %out, ptr %stream, i64 %first, i64 %last, ptr %tables, ptr %distances, i1 %room) {
 entry:
   %unused = alloca [${BLOCK} x double], align 64
-  %increment.at = getelementptr i64, ptr %stream, i64 2
-  %increment = load i128, ptr %increment.at, align 8
-  %scale.at = getelementptr i64, ptr %stream, i64 4
-  %scale = load double, ptr %scale.at
-  %loc.at = getelementptr i64, ptr %stream, i64 5
-  %loc = load double, ptr %loc.at
-  %records = getelementptr i64, ptr %stream, i64 ${HEAD}
+  %increment = call i128 @state_at(ptr %stream, i64 2)
+  %scale = call double @float_at(ptr %stream, i64 4)
+  %loc = call double @float_at(ptr %stream, i64 5)
   %from = call i64 @find_block(ptr %stream, i64 %first)
-  %record = getelementptr [4 x i64], ptr %records, i64 %from
+  %record = call ptr @record(ptr %stream, i64 %from)
   %block = load i128, ptr %record, align 8
-  %element.at = getelementptr i64, ptr %record, i64 2
-  %element = load i64, ptr %element.at
-  %offset.at = getelementptr i64, ptr %record, i64 3
-  %offset = load i64, ptr %offset.at
+  %element = call i64 @integer_at(ptr %record, i64 2)
+  %offset = call i64 @integer_at(ptr %record, i64 3)
   %difference = call i128 @difference(i128 %block, i128 %increment)
   %state = call i128 @after(i128 %block, i128 %difference, i64 %offset, ptr %distances)
   %skipped = sub i64 %first, %element
