@@ -92,40 +92,45 @@ FUNCTIONS = {
 FUNCTION_NAMES = {function.number: name for name, function in FUNCTIONS.items()}
 
 
-# For each ziggurat in float32: the name of its layer's text, the offset of its tables behind the float64 tables, the
-# start of the tail, and further constants of the text.
-HALF_ZIGGURATS = {
-    "standard_normal float32": ("normal", 0, "0x400D3BB480000000", {"NEGATIVE_INVERSE": "0xBFD183AA60000000"}),
-    "standard_exponential float32": ("exponential", 384, "0x401EC9D920000000", {}),
-}
+# For each ziggurat: the name of its layer's text, the index of its tables' first word, and constants of the text: the
+# start of the tail (3.654 or 7.697) and the negative inverse of the start, in LLVM's exact notation for floats.
+ZIGGURATS = {
+    "standard_normal": ("normal", 0, {"START": "0x400D3BB48209AD33", "NEGATIVE_INVERSE": "0xBFD183AA6C20E8C1"}),
+    "standard_exponential": ("exponential", 1024, {"START": "0x401EC9D9297EBB83"}),
+    "standard_normal float32": (
+        "normal", 2048, {"START": "0x400D3BB480000000", "NEGATIVE_INVERSE": "0xBFD183AA60000000"},
+    ),
+    "standard_exponential float32": ("exponential", 2432, {"START": "0x401EC9D920000000"}),
+}  # fmt: skip
 
 
-def words_texts() -> dict[str, Any]:
-    """Return a dict from placeholders in `streams.ll` to the LLVM text of the methods whose `bits` are not 0."""
-    texts: dict[str, Any] = {"WORDS": "", "WORDS_SWITCH": "", "WORDS_RANGE": "", "WORDS_COUNT": "", "WORDS_END": ""}
+def method_texts() -> dict[str, Any]:
+    """Return a dict from placeholders in `streams.ll` to the LLVM text of all methods except `random` in float64."""
+    texts: dict[str, Any] = {"METHODS": "", "CASES": "", "RANGE": "", "COUNT": "", "END": ""}
     result = "{ i64, i64 }"
     for method_name, method in METHODS.items():
-        if not method.bits:
+        if method_name == "random":
             continue
-        name = f"words{method.number}"
+        name = f"method{method.number}"
         tables, first, state = "", "", "ptr %stream, i128 %state, i128 %increment"
-        if method_name in HALF_ZIGGURATS:
-            layer, offset, start, more = HALF_ZIGGURATS[method_name]
-            layer = read_llvm(__file__, f"half_layer_{layer}", NAME=name, START=start, **more)
-            texts["WORDS"] += read_llvm(
-                __file__, "half_ziggurat", NAME=name, LAYER=layer, BLOCK=BLOCK, HALVES=2 * BLOCK
-            )
-            first = f"  %{name}.tables = getelementptr i64, ptr %ziggurats, i64 {2048 + offset}\n"
+        if method_name in ZIGGURATS:
+            layer, offset, constants = ZIGGURATS[method_name]
+            half = "half_" if method.bits else ""
+            layer = read_llvm(__file__, f"{half}layer_{layer}", NAME=name, **constants)
+            sizes = {"BLOCK": BLOCK, "HALVES": 2 * BLOCK}
+            texts["METHODS"] += read_llvm(__file__, f"{half}ziggurat", sizes, NAME=name, LAYER=layer)
+            first = f"  %{name}.tables = getelementptr i64, ptr %ziggurats, i64 {offset}\n"
             tables, state = f"ptr %{name}.tables, ", "i128 %state, i128 %increment, i64 %first"
         else:
-            texts["WORDS"] += _words(name, method)
-        texts["WORDS_SWITCH"] += f" i64 {method.number}, label %{name}"
+            texts["METHODS"] += _words(name, method)
+        texts["CASES"] += f" i64 {method.number}, label %{name}"
         out = f"ptr %out, ptr %stream, i64 %first, i64 %last, {tables}ptr %distances"
-        texts["WORDS_RANGE"] += f"{name}:\n{first}  call void @{name}.range({out})\n  ret void\n"
+        call = f"call void @{name}.range({out})" if method.bits else f"call i128 @{name}.range({out}, i1 %room)"
+        texts["RANGE"] += f"{name}:\n{first}  {call}\n  ret void\n"
         count = f"call {result} @{name}.count({state}, {tables}ptr %distances)"
-        texts["WORDS_COUNT"] += f"{name}:\n{first}  %{name}.found = {count}\n  ret {result} %{name}.found\n"
+        texts["COUNT"] += f"{name}:\n{first}  %{name}.found = {count}\n  ret {result} %{name}.found\n"
         end = f"ptr %slots, ptr %stream, i64 %end, {tables}ptr %distances"
-        texts["WORDS_END"] += f"{name}:\n{first}  call void @{name}.end({end})\n  ret void\n"
+        texts["END"] += f"{name}:\n{first}  call void @{name}.end({end})\n  ret void\n"
     return texts
 
 

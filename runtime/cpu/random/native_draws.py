@@ -16,7 +16,7 @@ from weft.runtime.cpu.loader import ENTRY, external_addresses, link_symbols
 from weft.runtime.cpu.native import optimized_object
 from weft.runtime.cpu.pool import Entry
 from weft.runtime.cpu.random.bit_generators import BLOCK, LANES, Engine
-from weft.runtime.cpu.random.methods import words_texts
+from weft.runtime.cpu.random.methods import method_texts
 from weft.runtime.llvm_files import read_llvm
 
 # Number of words of a stream in front of its index, and number of words of the index per block.
@@ -39,14 +39,6 @@ class Code(NamedTuple):
 
 
 _ENTRIES = ("weft_draw_range", "weft_drawn_kernel", "weft_index_blocks", "weft_index_join", "weft_index_end")
-# Starts of the tails (3.654 and 7.697) and the negative inverse of the first, in LLVM's exact notation for floats.
-_NORMAL = {"START": "0x400D3BB48209AD33", "NEGATIVE_INVERSE": "0xBFD183AA6C20E8C1"}
-_EXPONENTIAL = {"START": "0x401EC9D9297EBB83"}
-
-
-def _ziggurat(name: str, constants: dict[str, str]) -> str:
-    layer = read_llvm(__file__, f"layer_{name}", NAME=name, **constants)
-    return read_llvm(__file__, "ziggurat", NAME=name, LAYER=layer, BLOCK=BLOCK)
 
 
 def obtain_code(engine: Engine, compiling: bool) -> Code | None:
@@ -54,9 +46,8 @@ def obtain_code(engine: Engine, compiling: bool) -> Code | None:
 
     With `compiling`, missing code is compiled as `optimized_object` describes.
     """
-    ziggurats = _ziggurat("normal", _NORMAL) + _ziggurat("exponential", _EXPONENTIAL)
     sizes = {"LANES": LANES, "BLOCK": BLOCK, "HEAD": HEAD}
-    text = read_llvm(__file__, "streams", GENERATOR=engine.text(), ZIGGURATS=ziggurats, **sizes, **words_texts())
+    text = read_llvm(__file__, "streams", GENERATOR=engine.text(), **sizes, **method_texts())
     code = optimized_object(
         _ENTRIES[0], text, ("exp", "expf", "expm1", "log", "log1p", "log1pf", "pow"), compiling, own=True
     )

@@ -25,7 +25,7 @@ import numpy as np
 from weft.runtime.cpu.loader import HostFunction
 from weft.runtime.cpu.pool import workers
 from weft.runtime.cpu.random.bit_generators import BLOCK, LANES, Engine, State, engine_of, engines, generator_at
-from weft.runtime.cpu.random.methods import FUNCTION_NAMES, FUNCTIONS, HALF_ZIGGURATS, METHODS, NAMES, Drawing
+from weft.runtime.cpu.random.methods import FUNCTION_NAMES, FUNCTIONS, METHODS, NAMES, ZIGGURATS, Drawing
 from weft.runtime.cpu.random.native_draws import HEAD, RECORD, Code, obtain_code, ziggurats
 from weft.runtime.cpu.random.readiness import Readiness
 from weft.runtime.services import address_of
@@ -181,7 +181,7 @@ def _use_half(generator: Any, begin: State, engine: Engine, method: Drawing, wor
     leave the generator unchanged.
     """
     name = NAMES[method.number]
-    if name not in HALF_ZIGGURATS:
+    if name not in ZIGGURATS:
         _read_half(method, words, begin.half[1])
         return begin._replace(half=(0, begin.half[1]))
     draw, before = getattr(np.random.Generator(generator), name.split()[0]), generator.state

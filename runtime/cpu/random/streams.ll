@@ -173,8 +173,7 @@ done:
   ret { ptr, i64 } %result
 }
 
-${ZIGGURATS}
-${WORDS}
+${METHODS}
 define internal void @unit.range(ptr %out, ptr %stream, i64 %first, i64 %last, ptr %distances) {
   %base = load i128, ptr %stream, align 8
   %increment = call i128 @state_at(ptr %stream, i64 2)
@@ -307,17 +306,9 @@ done:
 define internal void @draw_range(ptr %out, ptr %stream, i64 %first, i64 %last, ptr %ziggurats, ptr %distances, i1 %room) {
 entry:
   %method = call i64 @integer_at(ptr %stream, i64 6)
-  %exponential.tables = getelementptr [1024 x i64], ptr %ziggurats, i64 1
-  switch i64 %method, label %units [ i64 1, label %normals
-                                     i64 2, label %exponentials${WORDS_SWITCH} ]
-${WORDS_RANGE}units:
+  switch i64 %method, label %units [${CASES} ]
+${RANGE}units:
   call void @unit.range(ptr %out, ptr %stream, i64 %first, i64 %last, ptr %distances)
-  ret void
-normals:
-  call i128 @normal.range(ptr %out, ptr %stream, i64 %first, i64 %last, ptr %ziggurats, ptr %distances, i1 %room)
-  ret void
-exponentials:
-  call i128 @exponential.range(ptr %out, ptr %stream, i64 %first, i64 %last, ptr %exponential.tables, ptr %distances, i1 %room)
   ret void
 }
 
@@ -337,14 +328,9 @@ define void @weft_draw_range(ptr %slots, i64 %begin, i64 %end) {
 
 define internal { i64, i64 } @count(ptr %stream, i64 %method, i128 %state, i128 %increment, i64 %first, ptr %ziggurats, ptr %distances) {
 entry:
-  switch i64 %method, label %normals [ i64 2, label %exponentials${WORDS_SWITCH} ]
-${WORDS_COUNT}normals:
-  %normal = call { i64, i64 } @normal.count(i128 %state, i128 %increment, i64 %first, ptr %ziggurats, ptr %distances)
-  ret { i64, i64 } %normal
-exponentials:
-  %tables = getelementptr [1024 x i64], ptr %ziggurats, i64 1
-  %exponential = call { i64, i64 } @exponential.count(i128 %state, i128 %increment, i64 %first, ptr %tables, ptr %distances)
-  ret { i64, i64 } %exponential
+  switch i64 %method, label %none [${CASES} ]
+${COUNT}none:
+  unreachable
 }
 
 ; The records of blocks `begin` to `end`, each as if an element began at its first step: its state, the number of elements
@@ -436,23 +422,13 @@ done:
 ; Writes the state behind `end` elements of a stream with an index to slots 4 and 5. For methods that read words, slot 6
 ; tells whether half of a step is unused, and slot 7 contains this half.
 define void @weft_index_end(ptr %slots, i64 %unused, i64 %end) {
-  %memory = alloca [2 x i64], align 16
   %stream = call ptr @pointer_at(ptr %slots, i64 1)
   %ziggurats = call ptr @pointer_at(ptr %slots, i64 2)
   %distances = call ptr @pointer_at(ptr %slots, i64 3)
   %method = call i64 @integer_at(ptr %stream, i64 6)
-  %last = sub i64 %end, 1
-  %state.at = getelementptr i64, ptr %slots, i64 4
-  switch i64 %method, label %normals [ i64 2, label %exponentials${WORDS_SWITCH} ]
-${WORDS_END}normals:
-  %normal = call i128 @normal.range(ptr %memory, ptr %stream, i64 %last, i64 %end, ptr %ziggurats, ptr %distances, i1 false)
-  store i128 %normal, ptr %state.at, align 8
-  ret void
-exponentials:
-  %tables = getelementptr [1024 x i64], ptr %ziggurats, i64 1
-  %exponential = call i128 @exponential.range(ptr %memory, ptr %stream, i64 %last, i64 %end, ptr %tables, ptr %distances, i1 false)
-  store i128 %exponential, ptr %state.at, align 8
-  ret void
+  switch i64 %method, label %none [${CASES} ]
+${END}none:
+  unreachable
 }
 
 ; Runs a kernel that reads streams, over the indices `begin` to `end` of its outermost loop. Its operands are never in

@@ -226,3 +226,13 @@ apart:
   %other = call i128 @${NAME}.draw(ptr %out, i128 %there, i128 %increment, i64 %count, double %scale, double %loc, ptr %tables, ptr %distances)
   ret i128 %other
 }
+
+; Writes the state behind `end` elements to slots 4 and 5.
+define internal void @${NAME}.end(ptr %slots, ptr %stream, i64 %end, ptr %tables, ptr %distances) {
+  %memory = alloca double, align 16
+  %last = sub i64 %end, 1
+  %state = call i128 @${NAME}.range(ptr %memory, ptr %stream, i64 %last, i64 %end, ptr %tables, ptr %distances, i1 false)
+  %state.at = getelementptr i64, ptr %slots, i64 4
+  store i128 %state, ptr %state.at, align 8
+  ret void
+}
