@@ -182,11 +182,9 @@ define internal i32 @weft_run_block(ptr %threads, i64 %count) #3 {
 entry:
   %count.up = add i64 %count, 31
   %warps.all = lshr i64 %count.up, 5
-  br label %round
-round:
   br label %warps
 warps:                                ; run each warp until all its lanes wait for the block, or for lanes that wait for it
-  %turn = phi i64 [ 0, %round ], [ %turn.next, %warp.next ]
+  %turn = phi i64 [ 0, %entry ], [ 0, %open ], [ %turn.next, %warp.next ]
   %which = call i64 @weft_which(i64 %turn, i64 %warps.all)
   %first = shl i64 %which, 5
   %warp = getelementptr inbounds %weft.thread, ptr %threads, i64 %first
@@ -194,11 +192,9 @@ warps:                                ; run each warp until all its lanes wait f
   %few = icmp slt i64 %left, 32
   %lanes.wide = select i1 %few, i64 %left, i64 32
   %lanes = trunc i64 %lanes.wide to i32
-  br label %warp.run
-warp.run:
   br label %lane
 lane:
-  %k = phi i32 [ 0, %warp.run ], [ %k.next, %lane.next ]
+  %k = phi i32 [ 0, %warps ], [ 0, %warp.release ], [ %k.next, %lane.next ]
   %k.wide = zext i32 %k to i64
   %l = call i64 @weft_which(i64 %k.wide, i64 %lanes.wide)
   %state.at = getelementptr inbounds %weft.thread, ptr %warp, i64 %l, i32 ${STATE}
@@ -216,21 +212,19 @@ lane.next:
   br i1 %k.more, label %lane, label %warp.release
 warp.release:
   %moved = call i1 @weft_release_warp(ptr %warp, i32 %lanes)
-  br i1 %moved, label %warp.run, label %warp.next
+  br i1 %moved, label %lane, label %warp.next
 warp.next:
   %turn.next = add nuw nsw i64 %turn, 1
   %more = icmp slt i64 %turn.next, %warps.all
-  br i1 %more, label %warps, label %sum
-sum:
-  br label %tally
+  br i1 %more, label %warps, label %tally
 tally:                                ; count the threads in each state, and test whether all of them wait at the same barrier
-  %t = phi i64 [ 0, %sum ], [ %t.next, %tally ]
-  %ended = phi i32 [ 0, %sum ], [ %ended.next, %tally ]
-  %barred = phi i32 [ 0, %sum ], [ %barred.next, %tally ]
-  %gridded = phi i32 [ 0, %sum ], [ %gridded.next, %tally ]
-  %votes = phi i32 [ 0, %sum ], [ %votes.next, %tally ]
-  %site = phi i32 [ -1, %sum ], [ %site.next, %tally ]
-  %mixed = phi i1 [ false, %sum ], [ %mixed.next, %tally ]
+  %t = phi i64 [ 0, %warp.next ], [ %t.next, %tally ]
+  %ended = phi i32 [ 0, %warp.next ], [ %ended.next, %tally ]
+  %barred = phi i32 [ 0, %warp.next ], [ %barred.next, %tally ]
+  %gridded = phi i32 [ 0, %warp.next ], [ %gridded.next, %tally ]
+  %votes = phi i32 [ 0, %warp.next ], [ %votes.next, %tally ]
+  %site = phi i32 [ -1, %warp.next ], [ %site.next, %tally ]
+  %mixed = phi i1 [ false, %warp.next ], [ %mixed.next, %tally ]
   %t.state.at = getelementptr inbounds %weft.thread, ptr %threads, i64 %t, i32 ${STATE}
   %t.state = load i32, ptr %t.state.at, align 4
   %t.site.at = getelementptr inbounds %weft.thread, ptr %threads, i64 %t, i32 ${SITE}
@@ -272,7 +266,7 @@ alike:
   br i1 %barriers, label %open, label %rest
 open:
   call void @weft_release_all(ptr %threads, i64 %count, i32 ${BARRIER}, i32 %barred.next, i32 %votes.next)
-  br label %round
+  br label %warps
 rest:
   %for.grid = icmp ne i32 %gridded.next, 0
   %result = zext i1 %for.grid to i32

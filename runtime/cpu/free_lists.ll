@@ -58,26 +58,21 @@ open:
   %most.at = getelementptr i64, ptr %counts, i64 ${MOST}
   %most = load i64, ptr %most.at
   %full = icmp sgt i64 %kept.then, %most
-  br i1 %full, label %let.go, label %room
-room:
-  br label %expected
+  br i1 %full, label %let.go, label %expected
 expected:
-  %expected.k = phi i64 [ 0, %room ], [ %expected.next, %expected.end ]
+  %expected.k = phi i64 [ 0, %open ], [ %expected.next, %expected.end ]
   %expected.more = icmp slt i64 %expected.k, %expected.count
   br i1 %expected.more, label %expected.body, label %expected.done
 expected.body:
   %pair.word = mul i64 %expected.k, ${PAIR}
   %pair = getelementptr i64, ptr %lists, i64 %pair.word
-  %pair.offset.at = getelementptr i64, ptr %pair, i64 0
-  %pair.offset = load i64, ptr %pair.offset.at
+  %pair.offset = load i64, ptr %pair
   %found.at = getelementptr i8, ptr %self, i64 %pair.offset
   %found = load i64, ptr %found.at
   %pair.object.at = getelementptr i64, ptr %pair, i64 1
   %pair.object = load i64, ptr %pair.object.at
   %is.expected = icmp eq i64 %found, %pair.object
-  br i1 %is.expected, label %expected.same, label %let.go
-expected.same:
-  br label %expected.end
+  br i1 %is.expected, label %expected.end, label %let.go
 expected.end:
   %expected.next = add i64 %expected.k, 1
   br label %expected
@@ -111,18 +106,12 @@ keep.unseen:
   ; the next buffer of the list lies in the origin's slot
   %top.at = getelementptr i64, ptr %free.list, i64 ${TOP}
   %top = load ptr, ptr %top.at
-  %below.offset.at = getelementptr i64, ptr %store, i64 ${ORIGIN}
-  %below.offset = load i64, ptr %below.offset.at
-  %below.at = getelementptr i8, ptr %self, i64 %below.offset
-  store ptr %top, ptr %below.at
+  store ptr %top, ptr %origin.at
   store ptr %self, ptr %free.list
-  %kept.before.at = getelementptr i64, ptr %counts, i64 ${KEPT}
-  %kept.before = load i64, ptr %kept.before.at
-  %size.again.at = getelementptr i64, ptr %free.list, i64 ${SIZE}
-  %size.again = load i64, ptr %size.again.at
-  %kept.after = add i64 %kept.before, %size.again
-  %kept.after.at = getelementptr i64, ptr %counts, i64 ${KEPT}
-  store i64 %kept.after, ptr %kept.after.at
+  ; (released objects may have changed the counter)
+  %kept.before = load i64, ptr %kept.at
+  %kept.after = add i64 %kept.before, %size
+  store i64 %kept.after, ptr %kept.at
   call void %release(ptr %type)
   ret void
 
@@ -135,15 +124,13 @@ dead:
   call void %untrack(ptr %self)
   %dead.weak = load ptr, ptr %weak.at
   %dead.no.weak = icmp eq ptr %dead.weak, null
-  br i1 %dead.no.weak, label %dead.unseen, label %dead.seen
+  br i1 %dead.no.weak, label %slot, label %dead.seen
 dead.seen:
   call void %clear_weak(ptr %self)
-  br label %dead.unseen
-dead.unseen:
   br label %slot
 ; (the last slot keeps the store alive)
 slot:
-  %slot.k = phi i64 [ 0, %dead.unseen ], [ %slot.next, %slot.end ]
+  %slot.k = phi i64 [ 0, %dead ], [ 0, %dead.seen ], [ %slot.next, %slot.body ]
   %slot.more = icmp slt i64 %slot.k, %slots.count
   br i1 %slot.more, label %slot.body, label %slot.done
 slot.body:
@@ -153,8 +140,6 @@ slot.body:
   %slot.value = load ptr, ptr %slot.at
   store ptr null, ptr %slot.at
   call void %release(ptr %slot.value)
-  br label %slot.end
-slot.end:
   %slot.next = add i64 %slot.k, 1
   br label %slot
 slot.done:

@@ -60,7 +60,7 @@ clock:
   br i1 %lasts, label %wake, label %look
 wake:
   store i64 0, ptr %wake_at, align 8
-  call void @wake(ptr %pool)
+  call void @signal(ptr %pool, i64 ${START})
   br label %look
 empty:
   %next_turn = add i64 %turn, 1
@@ -70,13 +70,13 @@ over:
   ret void
 }
 
-; Wakes the sleeping workers.
-define internal void @wake(ptr %pool) {
+; Wakes the threads that wait for the condition variable at the offset %which.
+define internal void @signal(ptr %pool, i64 %which) {
 entry:
   %mutex = getelementptr i8, ptr %pool, i64 ${MUTEX}
-  %start = getelementptr i8, ptr %pool, i64 ${START}
+  %condition = getelementptr i8, ptr %pool, i64 %which
   call i32 @pthread_mutex_lock(ptr %mutex)
-  call i32 @pthread_cond_broadcast(ptr %start)
+  call i32 @pthread_cond_broadcast(ptr %condition)
   call i32 @pthread_mutex_unlock(ptr %mutex)
   ret void
 }
@@ -106,7 +106,6 @@ entry:
   %waiting = getelementptr i8, ptr %pool, i64 ${WAITING}
   %mutex = getelementptr i8, ptr %pool, i64 ${MUTEX}
   %start = getelementptr i8, ptr %pool, i64 ${START}
-  %done = getelementptr i8, ptr %pool, i64 ${DONE}
   %spins_at = getelementptr i8, ptr %pool, i64 ${SPINS}
   %spins = load i64, ptr %spins_at, align 8
   br label %idle
@@ -157,9 +156,7 @@ leave:
   %someone = icmp ne i64 %awaited, 0
   br i1 %someone, label %tell, label %idle
 tell:
-  call i32 @pthread_mutex_lock(ptr %mutex)
-  call i32 @pthread_cond_broadcast(ptr %done)
-  call i32 @pthread_mutex_unlock(ptr %mutex)
+  call void @signal(ptr %pool, i64 ${DONE})
   br label %idle
 }
 
@@ -215,7 +212,7 @@ wait:
   %due = add i64 %now, %alone
   br label %own
 call:
-  call void @wake(ptr %pool)
+  call void @signal(ptr %pool, i64 ${START})
   br label %own
 own:
   %wake = phi i64 [ 0, %open ], [ %due, %wait ], [ 0, %call ]
