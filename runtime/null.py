@@ -34,7 +34,6 @@ class NullDevice(SynchronousDevice):
 
     @property
     def target(self) -> Any:
-        """The code generation target."""
         if self._target is None:
             self._target = Registered.resolve_target(self.name.partition(":")[2] or "host")
         return self._target

@@ -47,7 +47,6 @@ class _Number(Real):
         return type(self)(None, self.value.dtype.type(number))
 
     def of(self, name: str, *others: Self | float) -> Self:
-        """Apply the op `name` to this number and `others`."""
         if self.b is not None:
             return super().of(name, *others)
         operands = [self.value, *(self.like(x).value for x in others)]

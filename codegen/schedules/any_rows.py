@@ -174,7 +174,6 @@ class AnyRowWriter(RowWriter):
         return self.w.choose(self.team.active, super().stop, self.start)
 
     def spans(self, count: int) -> Value | int:
-        """Return the number of elements by which a thread advances if it processes `count` vectors."""
         return self.w.compute("multiply", self.team.size, count * self.lanes)
 
     def _is_first(self) -> Value:
@@ -188,7 +187,6 @@ class AnyRowWriter(RowWriter):
         return self.team.length if self.known.kept else length
 
     def _combine_threads(self, combine: Sequence[str], values: list[Value]) -> list[Value]:
-        """Emit code that combines the results of the threads that share a row, and gives all of them the total."""
         w = self.w
         if not self.alone:
             values = reduce_warp(w, combine, values, GPU.warp // 2)

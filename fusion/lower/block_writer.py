@@ -53,7 +53,6 @@ class BlockWriter(BlockedStepsWriter):
         self.nest.position = {axis: 1 + axis for axis in range(self.blocked.axes)}
 
     def write(self) -> Lowered:
-        """Emit the kernel, and return it with the values of its parameters."""
         b, blocked = self.builder, self.blocked
         with b.loop(self.integer(prod(blocked.counts), "parts"), "parallel") as part:
             self.indices.append(part.index)

@@ -80,10 +80,7 @@ class FinishWriter(SplitWriter):
     def partial_reductions(
         self, reductions: list[Placed], split: Split, at: int, like: Sequence[Value], where: Value
     ) -> list[Value]:
-        """Emit code that loads and combines the `apart` partial results of one block for all `reductions`.
-
-        The results are in consecutive scratch buffers, of which the first is number `at`.
-        """
+        """Emit code that loads and combines the `apart` partial results of one block for all `reductions`."""
         if self.apart == 1:
             return super().partial_reductions(reductions, split, at, like, where)
         b = self.builder
@@ -99,7 +96,6 @@ class FinishWriter(SplitWriter):
         return found
 
     def scratch(self, split: Split, k: int, dtype: np.dtype, *, writable: bool = False) -> Value:
-        """Return the parameter that points to the partial results of accumulator `k`."""
         return super().scratch(replace(split, blocks=split.blocks * self.apart), k, dtype, writable=writable)
 
 

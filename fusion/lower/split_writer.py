@@ -103,7 +103,6 @@ class SplitWriter(KernelWriter):
         return len(_moment_of(placed).terms) if placed.stage == 3 else 1
 
     def combined(self, placed: Placed, carried: tuple[Value, ...]) -> tuple[Value, ...]:
-        """Combine a reduction's accumulators with the current element, and return the new accumulators."""
         if placed.stage != 3:
             return super().combined(placed, carried)
         made = self.body(placed)

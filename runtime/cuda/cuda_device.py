@@ -93,11 +93,9 @@ class CudaDevice(GpuServices):
     # -- memory -------------------------------------------------------------------------------
 
     def allocate(self, nbytes: int) -> Buffer:
-        """Allocate uninitialized memory from the pool's cached blocks or from the driver."""
         return self.memory.allocate(nbytes)
 
     def allocate_into(self, table: list[Any], requests: BufferRequests) -> None:
-        """Allocate the buffers of `requests`, and store them in `table`."""
         self.memory.allocate_into(table, requests)
 
     def completion_counter(self) -> Buffer:
@@ -143,7 +141,6 @@ class CudaDevice(GpuServices):
         return buffer
 
     def download(self, buffer: Buffer, dtype: np.dtype, shape: tuple[int, ...]) -> np.ndarray:
-        """Return a copy of the leading elements of a buffer, as a read-only NumPy array."""
         values = np.empty(shape, dtype)
         self.claim(buffer)
         self.read(buffer.address, values)
@@ -151,17 +148,13 @@ class CudaDevice(GpuServices):
         return values
 
     def copy(self, source: Buffer, destination: Buffer, nbytes: int) -> None:
-        """Copy the leading bytes of a buffer to another buffer of the device."""
         if nbytes:
             self.claim(source)
             self.claim(destination, written=True)
             self._staging.move("cuMemcpyDtoDAsync", destination.address, source.address, nbytes, None)
 
     def fetch(self, buffer: Buffer) -> Buffer:
-        """Copy another device's buffer to this GPU, and return the copy.
-
-        Copies between GPUs bypass the host if possible.
-        """
+        """Copy another device's buffer to this GPU. Copies between GPUs bypass the host if possible."""
         source = buffer.device
         if not isinstance(source, CudaDevice):
             return self.upload(source.download(buffer, np.dtype(np.uint8), (buffer.nbytes,)))
@@ -173,10 +166,7 @@ class CudaDevice(GpuServices):
         return own
 
     def multiply(self, out: Buffer, left: Operand, right: Operand, dtype: np.dtype) -> bool:
-        """Multiply matrices with cuBLAS, or return False if cuBLAS is missing or does not support the operands.
-
-        A matrix is given by its address, shape, and strides in elements.
-        """
+        """Multiply matrices with cuBLAS, or return False if cuBLAS is missing or does not support the operands."""
         return self._blas.multiply(out.address, left, right, dtype)
 
     # -- kernels --------------------------------------------------------------------------------
@@ -186,7 +176,6 @@ class CudaDevice(GpuServices):
         return self._modules.load(code, self.architecture)
 
     def launch(self, function: CudaFunction, parallel: tuple[int, ...], work: int, arguments: array[int]) -> None:
-        """Launch a fused kernel. The kernel's block schedule determines the number of blocks."""
         blocks = function.schedule.blocks(parallel, work)
         if blocks:
             self.launch_grid(function, (blocks, 1, 1), (function.schedule.threads, 1, 1), 0, arguments)
@@ -205,7 +194,6 @@ class CudaDevice(GpuServices):
         self.prepare_grid(function, grid, block, shared_bytes, len(items)).run(items, stream)
 
     def prepare(self, launches: Sequence[Launch]) -> CudaLaunches:
-        """Prepare the kernels of a plan, so that one call launches all of them."""
         starts = []
         for k in launches:
             schedule = k.function.schedule
@@ -235,11 +223,9 @@ class CudaDevice(GpuServices):
         return found
 
     def synchronize(self) -> None:
-        """Wait until all work that weft has started on the GPU in this process has ended."""
         self._order.create(0).synchronize()
 
     def reset(self) -> None:
-        """Wait for all work, unload the modules of deleted kernels, and free the memory that no array uses."""
         self._modules.unload()
         self.synchronize()
         self.memory.empty()

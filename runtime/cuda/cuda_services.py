@@ -102,19 +102,16 @@ class GpuServices(Device):
     streaming = False  # whether the user has created a stream: until then, memory need not be claimed
 
     def create_stream(self, handle: int | None = None, owner: object = None) -> CudaStream:  # type: ignore[override]
-        """Return a new stream, or wrap an existing CUDA stream and keep its `owner` alive."""
         stream = self._order.create(handle, owner)
         self.streaming = self.streaming or not stream.is_main
         return stream
 
     @property
     def current_stream(self) -> CudaStream:  # type: ignore[override]
-        """The stream of the calling thread."""
         return self._order.current
 
     @contextmanager
     def working_in(self, stream: CudaStream) -> Iterator[None]:
-        """Submit the calling thread's work to `stream` within the ``with`` block."""
         streams = self._order.entered.streams
         streams.append(stream)
         try:
@@ -123,10 +120,6 @@ class GpuServices(Device):
             streams.pop()
 
     def claim(self, buffer: Buffer, stream: CudaStream | None = None, written: bool = False) -> None:
-        """Make a stream wait for other streams' work on a buffer, before the stream uses the buffer.
-
-        None is the stream of the calling thread.
-        """
         if self.streaming:
             whole: Any = buffer
             while type(whole) is Buffer:
@@ -135,17 +128,14 @@ class GpuServices(Device):
                 self._order.claim(whole, stream, written)
 
     def create_event(self, timing: bool = True) -> CudaEvent:
-        """Return a new event."""
         return CudaEvent(self._driver, self._order, timing)
 
     def delay(self) -> None:
-        """Keep the calling thread's stream busy while the host submits more work, unless the stream is already busy."""
         stream, function = self._order.current, _sleep_function()
         if function and stream.query():
             self._driver.call("cuLaunchHostFunc", stream.queue, self._driver.table.CUhostFn(function), DELAY)
 
     def facts(self) -> DeviceFacts:
-        """Return the properties of the GPU."""
         call, handle = self._driver.call, self._driver.handle
         name = call("cuDeviceGetName", 128, handle).split(b"\0")[0].decode()
         number = uuid.UUID(bytes=bytes(call("cuDeviceGetUuid", handle).bytes))
@@ -153,7 +143,6 @@ class GpuServices(Device):
         return DeviceFacts(ordinal, name, f"GPU-{number}", self.capability, Attributes(self._driver))
 
     def memory_info(self) -> tuple[int, int]:
-        """Return the free and the total memory in bytes."""
         free, total = self._driver.call("cuMemGetInfo")
         return int(free), int(total)
 
@@ -216,10 +205,7 @@ class GpuServices(Device):
             copy(stream)
 
     def share(self, nbytes: int) -> tuple[Buffer, bytes]:
-        """Allocate a buffer that other processes can open, and return the buffer and its handle.
-
-        The buffer is allocated outside of the memory pool, whose blocks cannot be shared.
-        """
+        """Allocate a buffer outside of the memory pool, whose blocks cannot be shared."""
         at = int(self._driver.call("cuMemAlloc", max(nbytes, 1)))
         owner = DriverMemory(self._driver, "cuMemFree", at)
         handle = self._driver.call("cuIpcGetMemHandle", at)
@@ -239,7 +225,6 @@ class GpuServices(Device):
         return Buffer(device, address, nbytes, owner)
 
     def owner_of(self, address: int) -> int | None:
-        """Return the number of another GPU whose memory contains an address, or None if there is none."""
         number = ctypes.c_int32()
         try:
             self._driver.native("cuPointerGetAttribute", ctypes.addressof(number), POINTERS_DEVICE, address)
@@ -248,7 +233,6 @@ class GpuServices(Device):
         return number.value if number.value != int(self._driver.handle) else None
 
     def exported_stream(self) -> int:
-        """Return the CUDA handle of the stream in which other libraries may use the device's memory."""
         self._order.join()
         return self._order.create(0).number
 
@@ -259,14 +243,12 @@ class GpuServices(Device):
         return TextureObject(self._driver, values, filter, address, normalized)
 
     def active_blocks(self, function: Any, threads: int, shared_bytes: int) -> int:
-        """Return the number of a kernel's blocks that one multiprocessor can run concurrently."""
         name = "cuOccupancyMaxActiveBlocksPerMultiprocessor"
         return int(self._driver.call(name, function.handle, threads, shared_bytes))
 
     def best_block(
         self, function: Any, shared_bytes: int | Callable[[int], int] = 0, limit: int = 0
     ) -> tuple[int, int]:
-        """Return the grid size and the block size that give a kernel its maximum occupancy."""
         name, errors = "cuOccupancyMaxPotentialBlockSize", list[BaseException]()
         if not callable(shared_bytes):
             grid, block = self._driver.call(name, function.handle, None, shared_bytes, limit)
@@ -288,5 +270,4 @@ class GpuServices(Device):
         return int(grid), int(block)
 
     def profile(self, on: bool) -> None:
-        """Start or stop the recording of an attached profiler."""
         self._driver.call("cuProfilerStart" if on else "cuProfilerStop")

@@ -60,7 +60,6 @@ class CudaEvent:
         self.handle = driver.call("cuEventCreate", 0 if timing else NO_TIMING)
 
     def record(self, stream: Any = None) -> None:
-        """Set the event to the current end of `stream`. None means the stream of the calling thread."""
         if self._order is not None:
             stream = stream or self._order.current
             if stream.is_main:
@@ -68,7 +67,6 @@ class CudaEvent:
         self._driver.call("cuEventRecord", self.handle, stream.queue)
 
     def query(self) -> bool:
-        """Return whether all work before the event has ended."""
         return self._driver.is_done("cuEventQuery", self.handle)
 
     def synchronize(self) -> None:
@@ -149,7 +147,6 @@ class CudaStream:
         return self._mark
 
     def query(self) -> bool:
-        """Return whether all work in the stream has ended."""
         return self._order.driver.is_done("cuStreamQuery", self.queue)
 
     def synchronize(self) -> None:
@@ -159,7 +156,6 @@ class CudaStream:
         self.mark().synchronize()
 
     def wait(self, event: Any) -> None:
-        """Make later work in this stream wait for `event`."""
         self._order.driver.call("cuStreamWaitEvent", self.queue, event.handle, 0)
 
     def follow(self, other: CudaStream) -> None:
