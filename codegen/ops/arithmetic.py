@@ -215,13 +215,12 @@ _NUMBER = {"b": "instruction or", "i": "instruction add", "u": "instruction add"
 
 def _truncating(name: str, instruction: str, reference: Any, doc: str) -> OpDef:
     lowering = {kind: f"instruction {letter}{instruction}" for kind, letter in (("i", "s"), ("u", "u"))}
-    return OpDef(f"_truncate_{name}", 2, doc, loops=SAME_INTEGERS, reference=reference, lowering=lowering, cost=20)
+    return OpDef(f"_truncate_{name}", doc, loops=SAME_INTEGERS, reference=reference, lowering=lowering, cost=20)
 
 
 ROWS = (
     OpDef(
         "_complex",
-        2,
         "Return the complex number with these real and imaginary parts.",
         loops=("ff->F", "dd->D"),
         reference=_join_parts,
@@ -230,7 +229,6 @@ ROWS = (
     ),
     OpDef(
         "add",
-        2,
         "Return the sum of the operands.",
         lowering=_NUMBER,
         on_pairs=pairs.by_parts("add"),
@@ -239,7 +237,6 @@ ROWS = (
     ),
     OpDef(
         "subtract",
-        2,
         "Return the first operand minus the second.",
         lowering={"i": "instruction sub", "u": "instruction sub", "f": "instruction fsub"},
         on_pairs=pairs.by_parts("subtract"),
@@ -247,7 +244,6 @@ ROWS = (
     ),
     OpDef(
         "multiply",
-        2,
         "Return the product of the operands.",
         lowering={"b": "instruction and", "i": "instruction mul", "u": "instruction mul", "f": "instruction fmul"},
         on_pairs=pairs.multiply,
@@ -256,7 +252,6 @@ ROWS = (
     ),
     OpDef(
         "divide",
-        2,
         "Return the first operand divided by the second (true division).",
         lowering={"f": "instruction fdiv"},
         on_pairs=pairs.divide,
@@ -266,7 +261,6 @@ ROWS = (
     ),
     OpDef(
         "floor_divide",
-        2,
         "Return the largest integer that does not exceed the quotient of the operands.",
         expand=floor_divide,
         cost=20,
@@ -274,7 +268,6 @@ ROWS = (
     ),
     OpDef(
         "remainder",
-        2,
         "Return the remainder of the division, with the sign of the divisor.",
         expand=remainder,
         cost=20,
@@ -283,7 +276,6 @@ ROWS = (
     ),
     OpDef(
         "fmod",
-        2,
         "Return the remainder of the division, with the sign of the dividend.",
         expand=fmod,
         lowering={"f": "math fmod"},
@@ -291,7 +283,6 @@ ROWS = (
     ),
     OpDef(
         "power",
-        2,
         "Return the first operand raised to the power of the second.",
         expand=power,
         lowering={"f": "math pow"},
@@ -303,7 +294,6 @@ ROWS = (
     ),
     OpDef(
         "float_power",
-        2,
         "Return the first operand raised to the power of the second, in float64 or complex128.",
         expand=lambda b, x, y: b.op("power", x, y),
         on_pairs=pair_functions.on_pairs(pair_functions.power),
@@ -312,7 +302,6 @@ ROWS = (
     ),
     OpDef(
         "negative",
-        1,
         "Return the negative of the operand.",
         lowering={"i": "negate", "u": "negate", "f": "instruction fneg"},
         on_pairs=pairs.by_parts("negative"),
@@ -320,7 +309,6 @@ ROWS = (
     ),
     OpDef(
         "positive",
-        1,
         "Return the operand unchanged.",
         lowering=dict.fromkeys("biuf", "same"),
         on_pairs=lambda b, x: x,
@@ -328,17 +316,15 @@ ROWS = (
     ),
     OpDef(
         "absolute",
-        1,
         "Return the absolute value of the operand.",
         lowering={"b": "same", "i": "intrinsic llvm.abs", "u": "same", "f": "intrinsic llvm.fabs"},
         on_pairs=pairs.absolute,
         dunder="abs",
         aliases=("abs",),
     ),
-    OpDef("fabs", 1, "Return the absolute value of the operand as a float.", lowering={"f": "intrinsic llvm.fabs"}),
+    OpDef("fabs", "Return the absolute value of the operand as a float.", lowering={"f": "intrinsic llvm.fabs"}),
     OpDef(
         "sign",
-        1,
         "Return the sign of the operand: -1, 0 or 1, or x / abs(x) for complex numbers.",
         expand=sign,
         on_pairs=pairs.sign,
@@ -346,24 +332,21 @@ ROWS = (
     ),
     OpDef(
         "square",
-        1,
         "Return the square of the operand.",
         expand=lambda b, x: b.op("multiply", x, x),
         on_pairs=pairs.square,
     ),
-    OpDef("reciprocal", 1, "Return 1 divided by the operand.", expand=reciprocal, on_pairs=pairs.reciprocal, cost=8),
+    OpDef("reciprocal", "Return 1 divided by the operand.", expand=reciprocal, on_pairs=pairs.reciprocal, cost=8),
     OpDef(
         "heaviside",
-        2,
         "Return the Heaviside step function, whose value at 0 is the second operand.",
         expand=heaviside,
         cost=4,
     ),
-    OpDef("gcd", 2, "Return the greatest common divisor of the operands.", expand=_gcd, cost=100),
-    OpDef("lcm", 2, "Return the least common multiple of the operands.", expand=_lcm, cost=110),
+    OpDef("gcd", "Return the greatest common divisor of the operands.", expand=_gcd, cost=100),
+    OpDef("lcm", "Return the least common multiple of the operands.", expand=_lcm, cost=110),
     OpDef(
         "conjugate",
-        1,
         "Return the complex conjugate of the operand.",
         lowering=dict.fromkeys("biuf", "same"),
         on_pairs=pairs.conjugate,

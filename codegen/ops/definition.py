@@ -6,6 +6,8 @@ from collections.abc import Callable
 from dataclasses import dataclass, field
 from typing import Any
 
+import numpy as np
+
 
 @dataclass(frozen=True, slots=True, eq=False, repr=False)
 class OpDef:
@@ -18,7 +20,6 @@ class OpDef:
     ----------
     name : str
         NumPy's name where NumPy has the function.
-    arity : int
     doc : str
         One sentence, shown in the reference and as the function's docstring.
     loops : tuple of str
@@ -48,12 +49,13 @@ class OpDef:
     ufunc : str
         Name of the NumPy ufunc that is the op's reference and dtype rule: the op's name, or empty if the op has
         `loops`.
+    arity : int
+        Number of operands of the NumPy ufunc or of the `loops`.
     body : Function or None
         Operations of a user function, or None for other ops. `straight` is whether it has no branches and no loops.
     """
 
     name: str
-    arity: int
     doc: str
     loops: tuple[str, ...] = ()
     reference: Callable[..., Any] | None = None
@@ -68,6 +70,9 @@ class OpDef:
     body: Any = None
     straight: bool = True
     ufunc: str = field(init=False)
+    arity: int = field(init=False)
 
     def __post_init__(self) -> None:
         object.__setattr__(self, "ufunc", "" if self.loops else self.name)
+        arity = len(self.loops[0].partition("->")[0]) if self.loops else getattr(np, self.name).nin
+        object.__setattr__(self, "arity", arity)

@@ -20,10 +20,9 @@ if TYPE_CHECKING:
 
 def _math(name: str, c_name: str, doc: str, *, cost: int = 20, ulp: float = 4, aliases: tuple[str, ...] = ()) -> OpDef:
     """Return an op for a C library function that NumPy also has."""
-    arity, function = getattr(np, name).nin, getattr(pair_functions, name, None)
+    function = getattr(pair_functions, name, None)
     return OpDef(
         name,
-        arity,
         doc,
         lowering={"f": f"math {c_name}"},
         on_pairs=None if function is None else pair_functions.on_pairs(function),
@@ -37,7 +36,6 @@ def _special(name: str, c_name: str, doc: str, reference: Any) -> OpDef:
     """Return an op for a C library function that NumPy lacks."""
     return OpDef(
         name,
-        1,
         doc,
         loops=("e->e", "f->f", "d->d"),
         reference=np.vectorize(reference, otypes="d"),
@@ -49,7 +47,7 @@ def _special(name: str, c_name: str, doc: str, reference: Any) -> OpDef:
 
 def _round(name: str, doc: str) -> OpDef:
     lowering = {**dict.fromkeys("biu", "same"), "f": f"intrinsic llvm.{name}"}
-    return OpDef(name, 1, doc, lowering=lowering, on_pairs=pairs.by_parts("rint") if name == "rint" else None)
+    return OpDef(name, doc, lowering=lowering, on_pairs=pairs.by_parts("rint") if name == "rint" else None)
 
 
 def _scale(name: str, alias: str, factor: float, doc: str) -> OpDef:
@@ -58,13 +56,13 @@ def _scale(name: str, alias: str, factor: float, doc: str) -> OpDef:
     def expand(b: KernelBuilder, x: Value) -> Value:
         return b.op("multiply", x, b.constant(factor, x.type))
 
-    return OpDef(name, 1, doc, expand=expand, ulp=1, aliases=(alias,))
+    return OpDef(name, doc, expand=expand, ulp=1, aliases=(alias,))
 
 
 def _part(name: str, position: int, doc: str, **own: Any) -> OpDef:
     """Return the op for the real part (position 0) or the imaginary part of the operand."""
     loops = (*(f"{c}->{c}" for c in "?bBhHiIlLqQefd"), "F->f", "D->d")
-    return OpDef(name, 1, doc, loops=loops, reference=getattr(np, name), on_pairs=lambda b, x: x[position], **own)
+    return OpDef(name, doc, loops=loops, reference=getattr(np, name), on_pairs=lambda b, x: x[position], **own)
 
 
 def _logaddexp(exp: str, log1p: Any, one_log: float, b: KernelBuilder, x: Value, y: Value) -> Value:
@@ -128,7 +126,6 @@ ROWS = (
     _round("trunc", "Round to an integer toward zero."),
     OpDef(
         "sqrt",
-        1,
         "Return the square root of the operand.",
         lowering={"f": "intrinsic llvm.sqrt"},
         on_pairs=pair_functions.on_pairs(pair_functions.sqrt),
@@ -171,19 +168,15 @@ ROWS = (
     _scale("rad2deg", "degrees", 180 / math.pi, "Convert an angle from radians to degrees."),
     OpDef(
         "logaddexp",
-        2,
         "Return log(exp(x) + exp(y)).",
         expand=partial(_logaddexp, "exp", lambda b, v: b.op("log1p", v), math.log(2)),
         cost=50,
         ulp=8,
     ),
-    OpDef(
-        "logaddexp2", 2, "Return log2(2**x + 2**y).", expand=partial(_logaddexp, "exp2", _log2_1p, 1.0), cost=50, ulp=8
-    ),
-    OpDef("ldexp", 2, "Return the first operand times 2 raised to the power of the second.", expand=_ldexp, cost=60),
+    OpDef("logaddexp2", "Return log2(2**x + 2**y).", expand=partial(_logaddexp, "exp2", _log2_1p, 1.0), cost=50, ulp=8),
+    OpDef("ldexp", "Return the first operand times 2 raised to the power of the second.", expand=_ldexp, cost=60),
     OpDef(
         "sinc",
-        1,
         "Return sin(pi x) / (pi x), or 1 if x is 0.",
         loops=("?->d", "b->d", "B->d", "h->d", "H->d", "e->e", "f->f", "d->d"),
         reference=np.sinc,
@@ -193,7 +186,6 @@ ROWS = (
     ),
     OpDef(
         "fma",
-        3,
         "Return x * y + z, rounded once.",
         loops=("fff->f", "ddd->d"),
         reference=lambda x, y, z: _fma_reference(x, y, z),

@@ -33,7 +33,7 @@ def _logical(kind: str, identity: bool, doc: str) -> OpDef:
     def expand(b: KernelBuilder, x: Value | pairs.Pair, y: Value | pairs.Pair) -> Value:
         return b.op(f"bitwise_{kind}", _truth(b, x), _truth(b, y))
 
-    return OpDef(f"logical_{kind}", 2, doc, expand=expand, on_pairs=expand, identity=identity)
+    return OpDef(f"logical_{kind}", doc, expand=expand, on_pairs=expand, identity=identity)
 
 
 def _logical_not(b: KernelBuilder, x: Value | pairs.Pair) -> Value:
@@ -64,7 +64,6 @@ def _extreme_op(name: str, strict: str, doc: str) -> OpDef:
     ignores_nan, word = name.startswith("f"), "min" if strict == "less" else "max"
     return OpDef(
         name,
-        2,
         doc,
         expand=partial(_number_extreme if ignores_nan else _extreme, strict),
         lowering={} if ignores_nan else {"i": f"intrinsic llvm.s{word}", "u": f"intrinsic llvm.u{word}"},
@@ -142,7 +141,6 @@ def _comparison(name: str, dunder: str, doc: str) -> OpDef:
     floats = "une" if dunder == "ne" else f"o{dunder}"  # comparisons with NaN are false, except `not_equal`
     return OpDef(
         name,
-        2,
         doc,
         expand=partial(_mixed, name),
         lowering={"b": f"icmp {unsigned}", "i": f"icmp {signed}", "u": f"icmp {unsigned}", "f": f"fcmp {floats}"},
@@ -153,17 +151,17 @@ def _comparison(name: str, dunder: str, doc: str) -> OpDef:
 
 def _bitwise(kind: str, identity: int, doc: str) -> OpDef:
     lowering = dict.fromkeys("biu", f"instruction {kind}")
-    return OpDef(f"bitwise_{kind}", 2, doc, lowering=lowering, identity=identity, dunder=kind)
+    return OpDef(f"bitwise_{kind}", doc, lowering=lowering, identity=identity, dunder=kind)
 
 
 def _guarded_shift(side: str, doc: str) -> OpDef:
     expand, alias = partial(_shift, f"_shift_{side}"), f"bitwise_{side}_shift"
-    return OpDef(f"{side}_shift", 2, doc, expand=expand, cost=4, dunder=f"{side[0]}shift", aliases=(alias,))
+    return OpDef(f"{side}_shift", doc, expand=expand, cost=4, dunder=f"{side[0]}shift", aliases=(alias,))
 
 
 def _unguarded_shift(name: str, instruction: str, reference: Any, doc: str) -> OpDef:
     lowering = dict.fromkeys("iu", f"instruction {instruction}")
-    return OpDef(name, 2, doc, loops=SAME_INTEGERS, reference=reference, lowering=lowering)
+    return OpDef(name, doc, loops=SAME_INTEGERS, reference=reference, lowering=lowering)
 
 
 def _as_if(kind: str, function: Any, *operands: Any) -> Any:
@@ -182,13 +180,12 @@ ROWS = (
     _logical("and", True, "Return whether both operands are nonzero."),
     _logical("or", False, "Return whether at least one operand is nonzero."),
     _logical("xor", False, "Return whether exactly one operand is nonzero."),
-    OpDef("logical_not", 1, "Return whether the operand is zero.", expand=_logical_not, on_pairs=_logical_not),
+    OpDef("logical_not", "Return whether the operand is zero.", expand=_logical_not, on_pairs=_logical_not),
     _bitwise("and", -1, "Return the bitwise AND of the operands."),
     _bitwise("or", 0, "Return the bitwise OR of the operands."),
     _bitwise("xor", 0, "Return the bitwise exclusive OR of the operands."),
     OpDef(
         "invert",
-        1,
         "Return the operand with all bits inverted.",
         lowering=dict.fromkeys("biu", "not"),
         dunder="invert",
@@ -201,14 +198,12 @@ ROWS = (
     ),
     OpDef(
         "bitwise_count",
-        1,
         "Return the number of 1 bits in the absolute value of the operand.",
         expand=lambda b, x: b.cast(b.op("_population", b.op("absolute", x)), np.uint8),
         cost=4,
     ),
     OpDef(
         "_population",
-        1,
         "Return the number of 1 bits.",
         loops=tuple(f"{c}->{c}" for c in INTEGERS),
         reference=partial(_as_if, "u", np.bitwise_count),
@@ -233,7 +228,6 @@ ROWS = (
     _extreme_op("fmax", "greater", "Return the larger operand; if one operand is NaN, return the other."),
     OpDef(
         "clip",
-        3,
         "Limit the first operand to the interval from the second operand to the third.",
         loops=tuple(f"{c}{c}{c}->{c}" for c in "?bBhHiIlLqQefdFD"),
         reference=lambda x, lo, hi: np.minimum(np.maximum(x, lo), hi),
@@ -243,7 +237,6 @@ ROWS = (
     ),
     OpDef(
         "where",
-        3,
         "Return the second operand if the first is true, otherwise the third.",
         loops=tuple(f"?{c}{c}->{c}" for c in "?bBhHiIlLqQefdFD"),
         reference=np.where,
@@ -252,18 +245,16 @@ ROWS = (
     ),
     OpDef(
         "isfinite",
-        1,
         "Return whether the operand is neither infinite nor NaN.",
         expand=_isfinite,
         on_pairs=pairs.isfinite,
         cost=2,
     ),
-    OpDef("isinf", 1, "Return whether the operand is infinite.", expand=_isinf, on_pairs=pairs.isinf, cost=2),
-    OpDef("isnan", 1, "Return whether the operand is NaN.", expand=_isnan, on_pairs=pairs.isnan),
-    OpDef("signbit", 1, "Return whether the operand has a negative sign.", expand=_signbit, cost=2),
+    OpDef("isinf", "Return whether the operand is infinite.", expand=_isinf, on_pairs=pairs.isinf, cost=2),
+    OpDef("isnan", "Return whether the operand is NaN.", expand=_isnan, on_pairs=pairs.isnan),
+    OpDef("signbit", "Return whether the operand has a negative sign.", expand=_signbit, cost=2),
     OpDef(
         "copysign",
-        2,
         "Return the first operand with the sign of the second.",
         lowering={"f": "intrinsic llvm.copysign"},
     ),

@@ -64,7 +64,7 @@ def _of_pi_reference(quarter: int, x: np.ndarray) -> Any:
 
 def _op_of_pi(name: str, quarter: int, doc: str) -> OpDef:
     formula, reference = partial(_of_pi, quarter), partial(_of_pi_reference, quarter)
-    return OpDef(name, 1, doc, loops=_FLOATS, reference=reference, expand=formula, cost=40, ulp=4)
+    return OpDef(name, doc, loops=_FLOATS, reference=reference, expand=formula, cost=40, ulp=4)
 
 
 _BITS = tuple(f"{c}->{c}" for c in INTEGERS)
@@ -94,7 +94,6 @@ def _bfloat16_bits_reference(x: np.ndarray) -> Any:
 ROWS = (
     OpDef(
         "_reinterpret",
-        1,
         "Return the number of another dtype that has the same bits.",
         loops=("I->f", "f->I"),
         reference=lambda x: np.asarray(x).view(np.float32 if x.dtype == np.uint32 else np.uint32)[()],
@@ -102,7 +101,6 @@ ROWS = (
     ),
     OpDef(
         "_bfloat16_bits",
-        1,
         "Return the bits of the nearest bfloat16, with ties to even; NaN stays NaN.",
         loops=("f->H",),
         reference=_bfloat16_bits_reference,
@@ -111,7 +109,6 @@ ROWS = (
     ),
     OpDef(
         "_bfloat16_value",
-        1,
         "Return the bfloat16 with these bits, as float32.",
         loops=("H->f",),
         reference=lambda bits: (np.asarray(bits).astype(np.uint32) << np.uint32(16)).view(np.float32)[()],
@@ -120,7 +117,6 @@ ROWS = (
     ),
     OpDef(
         "clz",
-        1,
         "Return the number of 0 bits above the highest 1 bit.",
         loops=_BITS,
         reference=partial(_on_bits, lambda bits, width: width - bits.bit_length()),
@@ -128,7 +124,6 @@ ROWS = (
     ),
     OpDef(
         "ffs",
-        1,
         "Return the position of the lowest 1 bit, counted from 1, or 0 if no bit is set.",
         loops=_BITS,
         reference=partial(_on_bits, lambda bits, width: (bits & -bits).bit_length()),
@@ -137,7 +132,6 @@ ROWS = (
     ),
     OpDef(
         "brev",
-        1,
         "Return the bits of the operand in reverse order.",
         loops=_BITS,
         reference=partial(_on_bits, lambda bits, width: int(f"{bits:0{width}b}"[::-1], 2)),
@@ -145,7 +139,6 @@ ROWS = (
     ),
     OpDef(
         "rsqrt",
-        1,
         "Return 1 divided by the square root of the operand.",
         loops=_FLOATS,
         reference=lambda x: 1 / np.sqrt(x),
@@ -155,7 +148,6 @@ ROWS = (
     ),
     OpDef(
         "exp10",
-        1,
         "Return 10 raised to the power of the operand.",
         loops=_FLOATS,
         reference=lambda x: np.power(np.longdouble(10), x).astype(x.dtype),

@@ -135,7 +135,6 @@ def _op(name: str, loop: str, doc: str, formula: Callable[..., _Number], cost: i
     """Return the op that computes `formula` for the types in `loop`, such as ``QQ->Q``."""
     return OpDef(
         name,
-        loop.index("-"),
         doc,
         loops=(loop,),
         reference=lambda *values: formula(*(_Number(None, np.asarray(value)) for value in values)).value,
@@ -207,7 +206,6 @@ ROWS = (
     _op("_pcg64dxsm", "QQ->Q", "Return the output of a state of PCG64DXSM.", _pcg64dxsm, 8),
     OpDef(
         "_philox",
-        4,
         "Return the output of Philox4x64 at a position, for a key.",
         loops=("QQQQ->Q",),
         reference=_philox_reference,

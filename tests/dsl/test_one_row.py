@@ -15,7 +15,7 @@ def test_a_new_row_computes_fuses_and_reaches_every_target() -> None:
     def expand(b: object, x: object) -> object:
         return b.op("add", b.op("multiply", x, x), x)  # type: ignore[attr-defined]
 
-    definition = OpDef("dummy_op", 1, "x*x + x.", loops=("f->f", "d->d"), reference=lambda x: x * x + x, expand=expand)
+    definition = OpDef("dummy_op", "x*x + x.", loops=("f->f", "d->d"), reference=lambda x: x * x + x, expand=expand)
     table.add_op(definition)
     try:
         dummy = UFunc(definition)
@@ -33,5 +33,5 @@ def test_a_new_row_computes_fuses_and_reaches_every_target() -> None:
 
 def test_names_are_taken_once() -> None:
     with pytest.raises(ValueError, match="is already in the table"):
-        table.add_op(OpDef("asin", 1, "", loops=("f->f",)))
+        table.add_op(OpDef("asin", "", loops=("f->f",)))
     assert "asin" not in OPS

@@ -262,7 +262,6 @@ class VectorFunction(DeviceFunction):
         return add_user_op(
             OpDef(
                 name,
-                self.nin,
                 self.__doc__ or f"The function {self.__name__}.",
                 loops=(f"{taken}->{given}",),
                 reference=_reference(self.function, k if len(body.results) > 1 else None, body.results[k]),  # type: ignore[arg-type]

@@ -233,9 +233,7 @@ def expit_row(name: str, sign: float) -> OpDef:
     def reference(x: Any) -> Any:
         return 1 / (1 + np.exp(-np.asarray(x, np.float64)))
 
-    return OpDef(
-        name, 1, "Logistic function.", loops=("e->e", "f->f", "d->d"), reference=reference, expand=expand, ulp=8
-    )
+    return OpDef(name, "Logistic function.", loops=("e->e", "f->f", "d->d"), reference=reference, expand=expand, ulp=8)
 
 
 @pytest.mark.parametrize("way", WAYS)
