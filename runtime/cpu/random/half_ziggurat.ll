@@ -128,52 +128,14 @@ define internal { i64, i64 } @${NAME}.count(i128 %state, i128 %increment, i64 %f
   ret { i64, i64 } %result
 }
 
-; The elements `first` to `last` of a stream, behind those in the words of the stream.
-define internal void @${NAME}.stream(ptr %out, ptr %stream, i64 %first, i64 %last, ptr %tables, ptr %distances) {
-entry:
-  %bits = alloca [${BLOCK} x i64], align 64
-  %values = alloca [${HALVES} x float], align 64
-  %increment = call i128 @state_at(ptr %stream, i64 2)
-  %from = call i64 @find_block(ptr %stream, i64 %first)
-  br label %block
-block:
-  %k = phi i64 [ %from, %entry ], [ %k.next, %draw ]
-  %begin = phi i64 [ %first, %entry ], [ %end, %draw ]
-  %left = icmp slt i64 %begin, %last
-  br i1 %left, label %draw, label %done
-draw:
-  %k.next = add i64 %k, 1
-  %record = call ptr @record(ptr %stream, i64 %k)
+; Computes at most `most` elements that begin in the block of a record. Returns the number of elements.
+define internal i64 @${NAME}.elements(ptr %out, ptr %bits, ptr %stream, ptr %record, i64 %most, ptr %tables, ptr %distances) alwaysinline {
   %state = load i128, ptr %record, align 8
-  %element = call i64 @integer_at(ptr %record, i64 2)
+  %increment = call i128 @state_at(ptr %stream, i64 2)
   %offset = call i64 @integer_at(ptr %record, i64 3)
-  %skipped = sub i64 %begin, %element
-  %until = sub i64 %last, %element
-  %drawn = call { i64, i64 } @${NAME}.draw(ptr %values, ptr %bits, i128 %state, i128 %increment, i64 %offset, i64 %until, ptr %tables, ptr %distances)
+  %drawn = call { i64, i64 } @${NAME}.draw(ptr %out, ptr %bits, i128 %state, i128 %increment, i64 %offset, i64 %most, ptr %tables, ptr %distances)
   %count = extractvalue { i64, i64 } %drawn, 0
-  %some = sub i64 %count, %skipped
-  %taken = call i64 @llvm.smax.i64(i64 %some, i64 0)
-  %bytes = shl i64 %taken, 2
-  %source = getelementptr float, ptr %values, i64 %skipped
-  %passed = sub i64 %begin, %first
-  %target = getelementptr float, ptr %out, i64 %passed
-  call ptr @memcpy(ptr %target, ptr %source, i64 %bytes)
-  %end = add i64 %begin, %taken
-  br label %block
-done:
-  ret void
-}
-
-; The elements `first` to `last`. The first ones may be in the words of the stream.
-define internal void @${NAME}.range(ptr %out, ptr %stream, i64 %first, i64 %last, ptr %tables, ptr %distances) {
-  %rest = call { ptr, i64 } @front(ptr %out, ptr %stream, i64 %first, i64 %last)
-  %rest.out = extractvalue { ptr, i64 } %rest, 0
-  %rest.first = extractvalue { ptr, i64 } %rest, 1
-  %front = call i64 @integer_at(ptr %stream, i64 9)
-  %from = sub i64 %rest.first, %front
-  %to = sub i64 %last, %front
-  call void @${NAME}.stream(ptr %rest.out, ptr %stream, i64 %from, i64 %to, ptr %tables, ptr %distances)
-  ret void
+  ret i64 %count
 }
 
 ; Writes the state behind `end` elements, as the function of the same name in `words.ll` does.

@@ -123,6 +123,17 @@ def method_texts() -> dict[str, Any]:
             tables, state = f"ptr %{name}.tables, ", "i128 %state, i128 %increment, i64 %first"
         else:
             texts["METHODS"] += _words(name, method)
+        if method.bits:
+            texts["METHODS"] += read_llvm(
+                __file__,
+                "range",
+                NAME=name,
+                TYPE=_type_of(method.dtype),
+                BYTES=method.dtype.itemsize,
+                COUNT=BLOCK * 64 // method.bits,
+                BLOCK=BLOCK,
+                TABLES="ptr %tables, " if tables else "",
+            )
         texts["CASES"] += f" i64 {method.number}, label %{name}"
         out = f"ptr %out, ptr %stream, i64 %first, i64 %last, {tables}ptr %distances"
         call = f"call void @{name}.range({out})" if method.bits else f"call i128 @{name}.range({out}, i1 %room)"
@@ -135,10 +146,9 @@ def method_texts() -> dict[str, Any]:
 
 
 def _words(name: str, method: Drawing) -> str:
-    size = method.dtype.itemsize
-    word, kind = f"i{method.bits}", {"f8": "double", "f4": "float"}.get(method.dtype.str[1:], f"i{8 * size}")
+    word, kind = f"i{method.bits}", _type_of(method.dtype)
     if method.dtype.kind == "f":
-        element = read_llvm(__file__, "positive_element" if size == 8 else "float_element", NAME=name)
+        element = read_llvm(__file__, "positive_element" if kind == "double" else "float_element", NAME=name)
     else:
         wide = f"i{2 * method.bits}"
         element = read_llvm(
@@ -155,10 +165,12 @@ def _words(name: str, method: Drawing) -> str:
             LOW=_narrowed("%low", "i64", kind),
         )
     count = BLOCK * 64 // method.bits
-    return read_llvm(
-        __file__, "words", NAME=name, ELEMENT=element, TYPE=kind, WORD=word, BITS=method.bits, BYTES=size, COUNT=count,
-        BLOCK=BLOCK,
-    )  # fmt: skip
+    sizes = {"BITS": method.bits, "COUNT": count, "BLOCK": BLOCK}
+    return read_llvm(__file__, "words", NAME=name, ELEMENT=element, TYPE=kind, WORD=word, **sizes)
+
+
+def _type_of(dtype: np.dtype) -> str:
+    return {"f8": "double", "f4": "float"}.get(dtype.str[1:], f"i{8 * dtype.itemsize}")
 
 
 def _narrowed(value: str, kind: str, target: str) -> str:

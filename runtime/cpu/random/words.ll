@@ -4,11 +4,12 @@ ${ELEMENT}
 
 ; Computes the elements of all words of a block. Returns the number of elements. If words are rejected, the accepted
 ; words precede the rejected words in memory.
-define internal i64 @${NAME}.block(ptr %out, ptr %bits, i128 %state, i128 %difference, ptr %stream, ptr %distances) {
+define internal i64 @${NAME}.block(ptr %out, ptr %bits, i128 %state, i128 %increment, ptr %stream, ptr %distances) {
 entry:
   %most = call i64 @integer_at(ptr %stream, i64 4)
   %low = call i64 @integer_at(ptr %stream, i64 5)
   %threshold = call i64 @integer_at(ptr %stream, i64 8)
+  %difference = call i128 @difference(i128 %state, i128 %increment)
   call void @write_outputs(ptr %bits, i128 %state, i128 %difference, i64 ${BLOCK}, ptr %distances)
   br label %body
 body:
@@ -56,8 +57,7 @@ entry:
   %accepts.all = icmp eq i64 %threshold, 0
   br i1 %accepts.all, label %done, label %draw
 draw:
-  %difference = call i128 @difference(i128 %state, i128 %increment)
-  %drawn = call i64 @${NAME}.block(ptr %values, ptr %bits, i128 %state, i128 %difference, ptr %stream, ptr %distances)
+  %drawn = call i64 @${NAME}.block(ptr %values, ptr %bits, i128 %state, i128 %increment, ptr %stream, ptr %distances)
   br label %done
 done:
   %count = phi i64 [ ${COUNT}, %entry ], [ %drawn, %draw ]
@@ -66,51 +66,12 @@ done:
   ret { i64, i64 } %result
 }
 
-; The elements `first` to `last` of a stream. The first ones may be in the words of the stream.
-define internal void @${NAME}.range(ptr %out.given, ptr %stream, i64 %first.given, i64 %last.given, ptr %distances) {
-entry:
-  %bits = alloca [${BLOCK} x i64], align 64
-  %values = alloca [${COUNT} x ${TYPE}], align 64
-  %increment = call i128 @state_at(ptr %stream, i64 2)
-  %front = call i64 @integer_at(ptr %stream, i64 9)
-  %rest = call { ptr, i64 } @front(ptr %out.given, ptr %stream, i64 %first.given, i64 %last.given)
-  %out = extractvalue { ptr, i64 } %rest, 0
-  %first.all = extractvalue { ptr, i64 } %rest, 1
-  %first = sub i64 %first.all, %front
-  %last = sub i64 %last.given, %front
-  %record.index = call i64 @find_block(ptr %stream, i64 %first)
-  br label %block
-block:
-  %k = phi i64 [ %record.index, %entry ], [ %k.next, %write ]
-  %begin = phi i64 [ %first, %entry ], [ %end, %write ]
-  %left = icmp slt i64 %begin, %last
-  br i1 %left, label %draw, label %done
-draw:
-  %k.next = add i64 %k, 1
-  %record = call ptr @record(ptr %stream, i64 %k)
+; Computes the elements of the block of a record. Returns the number of elements.
+define internal i64 @${NAME}.elements(ptr %out, ptr %bits, ptr %stream, ptr %record, i64 %unused, ptr %distances) alwaysinline {
   %state = load i128, ptr %record, align 8
-  %element = call i64 @integer_at(ptr %record, i64 2)
-  %difference = call i128 @difference(i128 %state, i128 %increment)
-  %skipped = sub i64 %begin, %element
-  %until = sub i64 %last, %element
-  %count = call i64 @${NAME}.block(ptr %values, ptr %bits, i128 %state, i128 %difference, ptr %stream, ptr %distances)
-  %stop = call i64 @llvm.smin.i64(i64 %count, i64 %until)
-  %most = sub i64 %stop, %skipped
-  %any = icmp sgt i64 %most, 0
-  br i1 %any, label %some.elements, label %write
-some.elements:
-  %bytes = mul i64 %most, ${BYTES}
-  %source = getelementptr ${TYPE}, ptr %values, i64 %skipped
-  %passed = sub i64 %begin, %first
-  %target = getelementptr ${TYPE}, ptr %out, i64 %passed
-  call ptr @memcpy(ptr %target, ptr %source, i64 %bytes)
-  br label %write
-write:
-  %taken = phi i64 [ 0, %draw ], [ %most, %some.elements ]
-  %end = add i64 %begin, %taken
-  br label %block
-done:
-  ret void
+  %increment = call i128 @state_at(ptr %stream, i64 2)
+  %count = call i64 @${NAME}.block(ptr %out, ptr %bits, i128 %state, i128 %increment, ptr %stream, ptr %distances)
+  ret i64 %count
 }
 
 ; Writes the state behind `end` elements to slots 4 and 5. Slot 6 tells whether the high half of the last step is
