@@ -87,8 +87,7 @@ def _after_fork() -> None:
         cache.forget_builds()
 
 
-if hasattr(os, "register_at_fork"):
-    os.register_at_fork(after_in_child=_after_fork)
+os.register_at_fork(after_in_child=_after_fork)
 
 
 _functions = CodeCache()

@@ -36,6 +36,7 @@ from weft.runtime.errors import (
     public_error,
     warn_user,
 )
+from weft.runtime.fork_locks import renew_in_children
 from weft.runtime.lazy_names import checked_imports, lazy_names
 from weft.runtime.listening import BuildNote, LaunchNote, Listening, building, kernel_number, launch_heard
 from weft.runtime.object_code import REGISTER_AIMS, ObjectCode, RowLimits

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-import os
+import sys
 import threading
 from collections.abc import Iterator
 from contextlib import contextmanager
@@ -11,6 +11,7 @@ from typing import Any
 
 from weft.runtime.device import Device, Registered
 from weft.runtime.errors import CompileError, DeviceNotFoundError
+from weft.runtime.fork_locks import renew_in_children
 from weft.runtime.settings import setting
 
 _devices: dict[str, Device] = {}
@@ -21,6 +22,7 @@ _FORMS = {
 }
 _WAYS = {"simt": ("backward", "sanitized"), "null": ()}
 _lock = threading.RLock()  # (reentrant, since a finalizer may evaluate arrays meanwhile)
+renew_in_children(sys.modules[__name__])
 _chosen: Device | None = None
 # Whether arrays may be on other devices than the default one: this process uses several, or has not chosen the default.
 SEVERAL_DEVICES = [True]
@@ -185,11 +187,3 @@ def device(name: str | Device) -> Iterator[Device]:
         yield chosen
     finally:
         _stack.devices.pop()
-
-
-def _after_fork() -> None:
-    global _lock
-    _lock = threading.RLock()  # (a thread that the child does not have may hold the parent's)
-
-
-os.register_at_fork(after_in_child=_after_fork)

@@ -12,9 +12,9 @@ import threading
 from typing import Any
 
 
-def renew_in_children(owner: Any, name: str = "_lock") -> None:
-    """Replace the attribute `name` of an object by a new `threading.RLock` in every forked child.
+def renew_in_children(owner: Any) -> None:
+    """Replace the attribute `_lock` of an object, class or module by a new `threading.RLock` in every forked child.
 
     The object then exists until the process ends.
     """
-    os.register_at_fork(after_in_child=lambda: setattr(owner, name, threading.RLock()))
+    os.register_at_fork(after_in_child=lambda: setattr(owner, "_lock", threading.RLock()))

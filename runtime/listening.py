@@ -15,6 +15,7 @@ from contextlib import contextmanager, suppress
 from functools import partial
 from typing import Any, Literal, NamedTuple, Protocol
 
+from weft.runtime.fork_locks import renew_in_children
 from weft.runtime.settings import setting
 
 # Seconds of a compilation before the progress line is shown.
@@ -78,7 +79,7 @@ class Listening:
     """The active listeners to launches and compilations, from the outermost to the innermost."""
 
     listeners: tuple[Listener, ...] = ()
-    _lock = threading.Lock()
+    _lock = threading.RLock()
 
     @classmethod
     def add(cls, listener: Listener) -> None:
@@ -91,6 +92,9 @@ class Listening:
         """Remove a listener."""
         with cls._lock:
             cls.listeners = tuple(other for other in cls.listeners if other is not listener)
+
+
+renew_in_children(Listening)
 
 
 def kernel_number(digest: str) -> int:

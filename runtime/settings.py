@@ -6,6 +6,7 @@ Only this module reads environment variables.
 from __future__ import annotations
 
 import os
+import sys
 from array import array
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
@@ -14,6 +15,7 @@ from time import monotonic
 from typing import Any, NamedTuple
 
 from weft.runtime.errors import SettingError
+from weft.runtime.fork_locks import renew_in_children
 
 STAGES = ("plan", "kernel", "llvm", "asm", "launch")
 
@@ -209,6 +211,7 @@ def environment() -> dict[str, str]:
 # The values of each ``with`` block of `override`. Blocks of several threads need not end in the order of their begins.
 _blocks: list[dict[str, Any]] = []
 _lock = RLock()
+renew_in_children(sys.modules[__name__])
 
 
 @contextmanager

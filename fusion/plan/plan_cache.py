@@ -9,6 +9,7 @@ that planning has evaluated has the same result for the new sizes.
 
 from __future__ import annotations
 
+import sys
 import threading
 from collections import OrderedDict
 from collections.abc import Callable
@@ -22,7 +23,7 @@ from weft.fusion.plan import plan_store
 from weft.fusion.plan.live_graph import LiveGraph
 from weft.fusion.plan.plan_records import PlanRecord, record_plan
 from weft.fusion.plan.steps import Plan, SizeSpecialization
-from weft.runtime import Device
+from weft.runtime import Device, renew_in_children
 
 FORMS_LIMIT = 1024
 # Maximum number of plans per form that are valid for several sizes, each under different conditions. Together with
@@ -62,6 +63,7 @@ _known: OrderedDict[Any, FormPlans] = OrderedDict()
 # Forms that have no plans on disk. The set is bounded.
 _absent: set[Any] = set()
 _lock = threading.RLock()  # (reentrant: a finalizer may evaluate while this thread holds the lock)
+renew_in_children(sys.modules[__name__])
 
 
 def find_form(device: str, graph: LiveGraph, wanted: tuple[int, ...] | None) -> Form:

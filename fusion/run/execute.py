@@ -37,6 +37,7 @@ from weft.runtime import (
     Listening,
     key_of,
     launch_heard,
+    renew_in_children,
     setting,
     show_location,
     source_line,
@@ -55,7 +56,8 @@ _TIERS = "weft.fusion.run.tiers"
 AssignResults = Callable[[Plan, list[Any]], None]
 
 _plans: OrderedDict[Any, Plan] = OrderedDict()
-_plans_lock = threading.RLock()  # (reentrant: a finalizer may evaluate while this thread holds the lock)
+_lock = threading.RLock()  # (reentrant: a finalizer may evaluate while this thread holds the lock)
+renew_in_children(sys.modules[__name__])
 
 
 def run(epoch: Epoch, versions: list[Expr], wanted: tuple[int, ...] | None, assign_results: AssignResults) -> None:
@@ -175,7 +177,7 @@ def _keep(key: object, versions: list[Expr], graph: LiveGraph, plan: Plan) -> Pl
     sizes = {node.attrs[0]: node.nbytes for node in topological(graph.versions) if node.kind == "leaf"}
     plan.leaves, plan.leaf_sizes = [*sizes], [*sizes.values()]
     plan.outputs = [(version, slot) for version, slot in zip(versions, plan.handed, strict=True) if slot >= 0]
-    with _plans_lock:
+    with _lock:
         _plans[key] = plan
         if len(_plans) > PLANS_LIMIT:
             _plans.popitem(last=False)

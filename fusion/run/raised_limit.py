@@ -46,5 +46,4 @@ def _stop() -> None:
     _watched.clear()
 
 
-if hasattr(os, "register_at_fork"):
-    os.register_at_fork(after_in_child=_stop)  # (the thread belongs to the parent)
+os.register_at_fork(after_in_child=_stop)  # (the thread belongs to the parent)

@@ -10,6 +10,7 @@ planning failed.
 
 from __future__ import annotations
 
+import sys
 import threading
 from collections import OrderedDict
 from dataclasses import dataclass
@@ -39,6 +40,7 @@ from weft.runtime import (
     SettingError,
     counted,
     launch_heard,
+    renew_in_children,
     setting,
 )
 
@@ -100,6 +102,7 @@ class _Rate:
 
 _forms: OrderedDict[Any, FormCost] = OrderedDict()  # by the key of the form
 _lock = threading.RLock()
+renew_in_children(sys.modules[__name__])
 
 
 def find_costs(form: plan_cache.Form, epoch: Epoch) -> tuple[FormCost | None, float]:

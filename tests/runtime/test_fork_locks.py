@@ -12,6 +12,9 @@ from typing import Any
 
 import pytest
 
+from weft.fusion.plan import plan_cache
+from weft.fusion.run import execute, tiers
+from weft.runtime import Listening
 from weft.runtime.cpu.host_memory import Pool
 from weft.runtime.cpu.random.readiness import Readiness
 from weft.runtime.fork_locks import renew_in_children
@@ -30,6 +33,11 @@ def _own() -> Any:
         pytest.param(Pool, id="memory"),
         pytest.param(lambda: Readiness(lambda _: None, lambda _: True), id="draws"),
         pytest.param(lambda: sys.modules["weft.runtime.devices"], id="devices"),
+        pytest.param(lambda: sys.modules["weft.runtime.settings"], id="settings"),
+        pytest.param(lambda: Listening, id="listeners"),
+        pytest.param(lambda: execute, id="plans"),
+        pytest.param(lambda: plan_cache, id="forms"),
+        pytest.param(lambda: tiers, id="interpretation"),
     ],
 )
 def test_a_child_does_not_wait_for_a_thread_of_its_parent(make: Callable[[], Any]) -> None:
@@ -45,6 +53,7 @@ def test_a_child_does_not_wait_for_a_thread_of_its_parent(make: Callable[[], Any
     held.wait(20)
     child = os.fork()
     if not child:
+        signal.signal(signal.SIGALRM, signal.SIG_DFL)  # (a handler would continue the tests in the child)
         signal.alarm(10)
         os._exit(0 if owner._lock.acquire() else 1)
     free.set()
