@@ -188,15 +188,12 @@ def _item(
             reads = writes = False
         if len(part) == 1 and is_spread(part[0]):
             _distribute_loop(w, team, part[0])
-            reads = reads or loads
         elif stores or part == epilogue:
             with w.when(team.first(w)):
                 w.copy(part)
-            reads = reads or loads
         else:
             w.copy(part)
-            reads = reads or loads
-        writes = writes or stores
+        reads, writes = reads or loads, writes or stores
 
 
 def _distribute_loop(w: ThreadWriter, team: Team, loop: Operation) -> None:
