@@ -388,7 +388,6 @@ def gather(
     indices: Sequence[Expr],
     terms: tuple[tuple[int, tuple[tuple[int, int], ...], int], ...],
     shape: tuple[int, ...],
-    location: Location | None = None,
 ) -> Expr:
     """Return the elements of `base` at computed indices.
 
@@ -400,7 +399,7 @@ def gather(
     """
     if 0 in shape:
         return constant(0, base.dtype, shape)
-    return intern("gather", "", (base, *indices), (terms,), shape, base.dtype, location)
+    return intern("gather", "", (base, *indices), (terms,), shape, base.dtype)
 
 
 def update(

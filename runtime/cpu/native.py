@@ -108,18 +108,14 @@ def native_object(entry: str, text: str, symbols: tuple[str, ...] = ()) -> Objec
     return code
 
 
-def optimized_object(
-    entry: str, text: str, symbols: tuple[str, ...] = (), compiling: bool = True, *, own: bool = False
-) -> ObjectCode | None:
-    """Return optimized object code of an LLVM text, or None if it is not available yet.
-
-    With `own`, the code uses all instructions of this machine's processor.
+def optimized_object(entry: str, text: str, symbols: tuple[str, ...], compiling: bool) -> ObjectCode | None:
+    """Return optimized object code of an LLVM text for this machine's processor, or None if it is not available yet.
 
     With `compiling`, missing code is compiled: later by a second process, or immediately if there is no disk cache, no
     second process or only one core. Raises CompileError if the text cannot be compiled.
     """
     cache = disk_cache()
-    processor = _processor() if own else None
+    processor = _processor()
     key = _keys_of(text, processor)[0]
     code = cache.get(key) if cache is not None else None
     if code is not None or not compiling:

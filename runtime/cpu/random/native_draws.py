@@ -48,9 +48,8 @@ def obtain_code(engine: Engine, compiling: bool) -> Code | None:
     """
     sizes = {"LANES": LANES, "BLOCK": BLOCK, "HEAD": HEAD}
     text = read_llvm(__file__, "streams", GENERATOR=engine.text(), **sizes, **method_texts())
-    code = optimized_object(
-        _ENTRIES[0], text, ("exp", "expf", "expm1", "log", "log1p", "log1pf", "pow"), compiling, own=True
-    )
+    symbols = ("exp", "expf", "expm1", "log", "log1p", "log1pf", "pow")
+    code = optimized_object(_ENTRIES[0], text, symbols, compiling)
     if code is None:
         return None
     names = (*_ENTRIES, "weft_fill_range")
