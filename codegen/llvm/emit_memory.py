@@ -113,7 +113,6 @@ class MemoryEmitter(StreamEmitter):
         return self.call(f"llvm.masked.{word}.{name}", vector, [(where[0], where[1]), *bits])
 
     def _masked_store(self, pointer: Value, index: Value, text: str, lanes: int) -> None:
-        """Emit a store of a vector under a mask."""
         dtype = pointer.element
         word, name, *where = self._masked_access(pointer, index, lanes, "store", "scatter")
         values = [(wide(memory_type(dtype), lanes), text), (where[0], where[1])]

@@ -111,7 +111,6 @@ def _is_part(emitter: Emitter) -> str:
 
 
 def _element_count(emitter: Emitter, array: ArrayBounds) -> str:
-    """Emit code that computes the number of elements of an array."""
     count = "1"
     for length in array.lengths:
         text = _wide(emitter, length)

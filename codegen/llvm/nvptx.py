@@ -232,7 +232,6 @@ def compile_code(kernel: Kernel, target: Target) -> ObjectCode:
 
 
 def _launch(ready: Kernel) -> dict[str, Any]:
-    """Return the launch parameters of a kernel."""
     if not ready.attributes.get("explicit"):
         return launch_data(ready)
     meets = any(o.opcode == "grid_barrier" for o in ready.walk())

@@ -141,12 +141,10 @@ def _apply(function: Callable[..., Pair], *operands: Parts) -> Parts:
 
 
 def _times_i(z: Parts) -> Parts:
-    """Return i * z."""
     return -z[1], z[0]
 
 
 def _times_minus_i(z: Parts) -> Parts:
-    """Return -i * z."""
     return z[1], -z[0]
 
 

@@ -53,7 +53,6 @@ class _Number(Real):
         return type(self)(None, getattr(np, _UFUNCS.get(name, name))(*operands))
 
     def cast(self, dtype: DTypeLike) -> _Number:
-        """Return the number in another dtype."""
         return _Number(self.b, self.value.astype(dtype) if self.b is None else self.b.cast(self.value, dtype))
 
     def __xor__(self, other: Self | float) -> Self:

@@ -275,7 +275,6 @@ class _Writer:
     # -- roots ----------------------------------------------------------------------------------
 
     def roots(self, numbers: Sequence[tuple[Value, ...]]) -> Sequence[Value]:
-        """Return the square roots of several numbers."""
         infinity = self.float32(np.inf)
         good = self.all_hold(
             condition

@@ -117,19 +117,16 @@ class _Flattener:
         return active if not _leaves(operation) else self.either(end, left)
 
     def both(self, first: Mask, second: Mask) -> Mask:
-        """Return the conjunction of two masks."""
         if isinstance(first, bool):
             return second if first else False
         return first if second is True else False if second is False else self.builder.op("bitwise_and", first, second)
 
     def either(self, first: Mask, second: Mask) -> Mask:
-        """Return the disjunction of two masks."""
         if isinstance(first, bool):
             return True if first else second
         return True if second is True else first if second is False else self.builder.op("bitwise_or", first, second)
 
     def negate(self, value: Value) -> Value:
-        """Return the negation of a mask."""
         return self.builder.op("bitwise_xor", value, self.builder.constant(True, BOOL))
 
 

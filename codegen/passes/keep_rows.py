@@ -167,7 +167,6 @@ def _keep(builder: KernelBuilder, row: _Row, value: Value, again: list[Value], c
 
 
 def _drop_unused(body: Block) -> None:
-    """Remove operations whose results are not used."""
     used: set[Value] = set()
     left = []
     for o in reversed(body.operations):

@@ -74,8 +74,6 @@ def share_strides(kernel: Kernel) -> Iterator[Kernel]:
 
 
 class _Finder:
-    """Finder of a kernel's strided loops."""
-
     def __init__(self, kernel: Kernel) -> None:
         self.loops: dict[Operation, StridedLoop] = {}  # keyed by the scope around the `repeat`
         self.makers: dict[Value, Operation] = {}
@@ -337,8 +335,6 @@ def _truncates(o: Operation) -> bool:
 
 
 class _Sharer(Rewriter):
-    """Rewriter of a kernel's strided loops."""
-
     def __init__(self, finder: _Finder) -> None:
         super().__init__(finder.kernel, self.replace)
         assert finder.uniform is not None

@@ -57,8 +57,6 @@ def trace_schedule(kernel: Kernel) -> Kernel:
 
 
 class _Tracer(Rewriter):
-    """Rewriter that instruments a kernel."""
-
     def __init__(self, kernel: Kernel) -> None:
         super().__init__(kernel, self.trace)
         self.texts = print_operations(kernel)

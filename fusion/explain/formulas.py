@@ -174,7 +174,6 @@ def _shortened(text: str) -> str:
 
 
 def _without_parentheses(formula: str) -> str:
-    """Return a formula without its outer parentheses."""
     depth = 0
     for k, letter in enumerate(formula):
         depth += (letter == "(") - (letter == ")")

@@ -150,7 +150,6 @@ def _writes_long_rows(group: Group) -> bool:
 
 
 def _set_alignment(lowered: Lowered, machine: Machine) -> None:
-    """Set the alignment of pointer parameters."""
     for parameter, (kind, _, offset) in lowered.bound():
         if isinstance(parameter.value.type, Pointer) and kind in ("buffer", "partial"):
             parameter.align = (

@@ -450,7 +450,6 @@ class BodyBuilder:
 
 
 def _opposite(op: str, form: Affine, bound: int) -> tuple[str, Affine, int]:
-    """Return the negation of a condition."""
     return ("less_equal", form, bound - 1) if op == "greater_equal" else ("greater_equal", form, bound + 1)
 
 

@@ -86,11 +86,9 @@ class _OnArrays:
         return _Value(kind, kind.type(value))
 
     def cast(self, value: _Value, dtype: Any) -> _Value:
-        """Convert the array of a value to a dtype."""
         return value if value.type == dtype else self.op("cast", value, dtype=dtype)
 
     def op(self, name: str, *operands: _Value, dtype: Any = None) -> _Value:
-        """Apply an op to the arrays of values."""
         kind = np.dtype(dtype) if dtype is not None else TESTS.get(name, operands[-1].type)
         loop = tuple([value.type for value in operands])
         if any(each.char == "e" or is_bfloat16(each) for each in (*loop, kind)):

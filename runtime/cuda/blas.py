@@ -217,7 +217,6 @@ def _merge_axes(lead: tuple[int, ...], left: list[int], right: list[int]) -> lis
 
 
 def _check(name: str, code: int) -> None:
-    """Raise CudaError if the return code of a cuBLAS function is an error."""
     if code:
         raise CudaError(name, int(code), f"cuBLAS status {code}")
 

@@ -135,7 +135,6 @@ class LaunchRecord:
             arguments += size
 
     def _write(self, k: int, start: RecordedLaunch, arguments: int, attribute: int) -> None:
-        """Write the words of launch number `k`."""
         words, at = self.words, self._first + LAUNCH * k
         halves = (*start.grid, *start.block, start.shared_bytes, 0)
         size = array("q", [low | high << 32 for low, high in zip(halves[::2], halves[1::2], strict=True)])
