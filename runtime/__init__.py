@@ -36,7 +36,6 @@ from weft.runtime.errors import (
     public_error,
     warn_user,
 )
-from weft.runtime.fork_locks import renew_in_children
 from weft.runtime.lazy_names import checked_imports, lazy_names
 from weft.runtime.listening import BuildNote, LaunchNote, Listening, building, kernel_number, launch_heard
 from weft.runtime.object_code import REGISTER_AIMS, ObjectCode, RowLimits
@@ -98,6 +97,7 @@ if TYPE_CHECKING:
     from weft.runtime.cuda.probe import probe
     from weft.runtime.cuda.toolkit import find_libdevice, find_tool
     from weft.runtime.failures import report_failure, try_compiling, write_report
+    from weft.runtime.fork_locks import renew_in_children
     from weft.runtime.host_fallback import is_gpu, report_fallback
     from weft.runtime.launches import Launch, PreparedLaunches
     from weft.runtime.llvm_files import read_llvm

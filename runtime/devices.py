@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-import sys
+import os
 import threading
 from collections.abc import Iterator
 from contextlib import contextmanager
@@ -11,7 +11,6 @@ from typing import Any
 
 from weft.runtime.device import Device, Registered
 from weft.runtime.errors import CompileError, DeviceNotFoundError
-from weft.runtime.fork_locks import renew_in_children
 from weft.runtime.settings import setting
 
 _devices: dict[str, Device] = {}
@@ -22,7 +21,8 @@ _FORMS = {
 }
 _WAYS = {"simt": ("backward", "sanitized"), "null": ()}
 _lock = threading.RLock()  # (reentrant, since a finalizer may evaluate arrays meanwhile)
-renew_in_children(sys.modules[__name__])
+# (a thread that the child does not have may hold the parent's lock)
+os.register_at_fork(after_in_child=lambda: globals().update(_lock=threading.RLock()))
 _chosen: Device | None = None
 # Whether arrays may be on other devices than the default one: this process uses several, or has not chosen the default.
 SEVERAL_DEVICES = [True]

@@ -13,7 +13,7 @@ from typing import Any
 
 
 def renew_in_children(owner: Any) -> None:
-    """Replace the attribute `_lock` of an object, class or module by a new `threading.RLock` in every forked child.
+    """Replace the attribute `_lock` of an object or module by a new `threading.RLock` in every forked child.
 
     The object then exists until the process ends.
     """

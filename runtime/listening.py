@@ -7,6 +7,7 @@ called in the thread that launches or compiles.
 
 from __future__ import annotations
 
+import os
 import sys
 import threading
 import time
@@ -15,7 +16,6 @@ from contextlib import contextmanager, suppress
 from functools import partial
 from typing import Any, Literal, NamedTuple, Protocol
 
-from weft.runtime.fork_locks import renew_in_children
 from weft.runtime.settings import setting
 
 # Seconds of a compilation before the progress line is shown.
@@ -94,7 +94,7 @@ class Listening:
             cls.listeners = tuple(other for other in cls.listeners if other is not listener)
 
 
-renew_in_children(Listening)
+os.register_at_fork(after_in_child=lambda: setattr(Listening, "_lock", threading.RLock()))
 
 
 def kernel_number(digest: str) -> int:

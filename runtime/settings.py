@@ -6,7 +6,6 @@ Only this module reads environment variables.
 from __future__ import annotations
 
 import os
-import sys
 from array import array
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
@@ -15,7 +14,6 @@ from time import monotonic
 from typing import Any, NamedTuple
 
 from weft.runtime.errors import SettingError
-from weft.runtime.fork_locks import renew_in_children
 
 STAGES = ("plan", "kernel", "llvm", "asm", "launch")
 
@@ -211,7 +209,7 @@ def environment() -> dict[str, str]:
 # The values of each ``with`` block of `override`. Blocks of several threads need not end in the order of their begins.
 _blocks: list[dict[str, Any]] = []
 _lock = RLock()
-renew_in_children(sys.modules[__name__])
+os.register_at_fork(after_in_child=lambda: globals().update(_lock=RLock()))
 
 
 @contextmanager
