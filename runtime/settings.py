@@ -221,7 +221,8 @@ def override(**values: Any) -> Iterator[None]:
     with _lock:
         _blocks.append(values)
         OVERRIDES.update(values)
-        reset_immediate()
+        if "immediate" in values:
+            reset_immediate()
     try:
         yield
     finally:
@@ -232,7 +233,8 @@ def override(**values: Any) -> Iterator[None]:
                     OVERRIDES[name] = others[-1]
                 else:
                     del OVERRIDES[name]
-            reset_immediate()
+            if "immediate" in values:
+                reset_immediate()
 
 
 # Number of cores of this process, and the time until which this number is valid. (A query takes 10 us while other

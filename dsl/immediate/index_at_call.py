@@ -215,13 +215,13 @@ def write_small(function: Callable[..., Any], arguments: tuple[Any, ...], option
         if values is None:
             return False
     found = [(values, target)]
-    others = to_host_if_small(arguments[1:], found, limit)
-    named = to_host_if_small(tuple(options.values()), found, limit)
-    if others is MISSED or named is MISSED:
+    others = (*arguments[1:], *options.values())
+    if (given := to_host_if_small(others, found, limit)) is MISSED:
         return False
-    if name == "at" and target.size > limit and _picked(target.shape, others[0]) > limit:
+    # (NumPy casts scalars, unlike 0-d arrays, by any rule)
+    given = [each[()] if type(other) is Scalar else each for each, other in zip(given, others, strict=True)]
+    if name == "at" and target.size > limit and _picked(target.shape, given[0]) > limit:
         return False
-    given = (*others, *named)
     if any(type(each) in (list, tuple) for each in given) and values.dtype.kind not in "fc":
         return False
     for each in given:
@@ -229,7 +229,8 @@ def write_small(function: Callable[..., Any], arguments: tuple[Any, ...], option
             if not _casts(each, values.dtype):
                 return False
     note_call()
-    function(values, *others, **dict(zip(options, named, strict=True)))
+    few = len(arguments) - 1
+    function(values, *given[:few], **dict(zip(options, given[few:], strict=True)))
     write_back(target, values)
     return True
 

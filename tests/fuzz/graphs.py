@@ -208,6 +208,9 @@ class World:
             case ast.Expr(ast.Call(keywords=[ast.keyword("out", written), *_]) as call):
                 call.keywords = []
                 parts = [call]
+            case ast.Expr(ast.Call(func=ast.Attribute(attr="sum" | "max" | "clip" | "take"), args=args) as call):
+                *call.args, written = args  # (the output is the last argument)
+                parts = [call]
             case ast.For(body=[ast.Assign(targets=[ast.Subscript(value=ast.Name(id=name))])]) as loop:
                 read = {node.id for node in ast.walk(loop) if isinstance(node, ast.Name)} & self.values.keys()
                 if self.values[name].dtype.kind in "iub" and any(self.values[n].dtype.kind in "fc" for n in read):

@@ -46,6 +46,16 @@ def test_putmask_converts_lists_to_the_dtype_of_a_numpy_array():
 
 
 @pytest.mark.parametrize("immediate", [0, 16384])
+def test_putmask_casts_a_pending_scalar_by_any_rule(immediate):
+    with override(immediate=0):
+        total = wf.ones(3, "uint64").sum()
+    with override(immediate=immediate):
+        x = wf.array([True, False, True])
+        wf.putmask(x, x, total - 3)
+    assert x.tolist() == [False, False, False]
+
+
+@pytest.mark.parametrize("immediate", [0, 16384])
 def test_where_selects_objects(immediate):
     with override(immediate=immediate):
         x = wf.arange(4)

@@ -112,6 +112,9 @@ def test_the_fixed_limit_is_within_a_block_of_a_reduction() -> None:
 def test_the_limit_is_raised_and_reset() -> None:
     raise_immediate()
     assert runtime.IMMEDIATE[0] == RAISED * setting("immediate")
+    with override(cache=False):
+        assert runtime.IMMEDIATE[0] == RAISED * setting("immediate")
+    assert runtime.IMMEDIATE[0] == RAISED * setting("immediate")
     reset_immediate()
     assert runtime.IMMEDIATE[0] == setting("immediate")
     with override(immediate=100):
