@@ -40,6 +40,20 @@ def as_mask(where: Any) -> Any:
     return where
 
 
+def single_output(out: Any, reduces: bool = False) -> Any:
+    """Return the argument `out` of a ufunc with one output, or the only element if it is a tuple.
+
+    For reductions and scans, the element must not be None.
+    """
+    if not isinstance(out, tuple):
+        return out
+    if len(out) != 1:
+        raise ValueError("The 'out' tuple must have exactly one entry per ufunc output")
+    if reduces and out[0] is None:
+        raise TypeError("return arrays must be of ArrayType")
+    return out[0]
+
+
 def copy_to_out(name: str, found: Any, out: Any, casting: str) -> Any:
     """Copy the result `found` to the array `out`, and return `out`."""
     if type(out) is Array and out.shape == found.shape and np.can_cast(found.dtype, out.dtype, casting):  # type: ignore[arg-type]

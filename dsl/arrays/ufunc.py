@@ -23,7 +23,7 @@ from weft.dsl.arrays.indexing import apply_at
 from weft.dsl.arrays.memory_order import in_requested_order, memory_order, unpermuted
 from weft.dsl.arrays.numbers import within_64_bits
 from weft.dsl.arrays.on_host import call_numpy, note_fallback
-from weft.dsl.arrays.results import as_array, as_mask, copy_to_out, return_result
+from weft.dsl.arrays.results import as_array, as_mask, copy_to_out, return_result, single_output
 from weft.dsl.arrays.scatter import is_gpu
 from weft.dsl.arrays.validation import (
     ForeignOperandError,
@@ -70,11 +70,6 @@ def _or_numpys(method: Callable[..., Any]) -> Callable[..., Any]:
         return call_numpy(getattr(getattr(np, self.definition.ufunc), method.__name__), arguments, options)
 
     return on_operands_device(called, method.__name__)
-
-
-def _only(out: Any) -> Any:
-    """Return the argument `out` of a reduction or scan, or its only element if it is a tuple of one array."""
-    return out[0] if isinstance(out, tuple) and len(out) == 1 and out[0] is not None else out
 
 
 def _describe(definition: OpDef) -> str:
@@ -148,10 +143,7 @@ class UFunc:
             raise TypeError(
                 f"{self.definition.name}() takes from {self.nin} to {self.nin + 1} positional arguments but {len(operands)} were given"
             )
-        if isinstance(out, tuple):
-            if len(out) != 1:
-                raise ValueError("The 'out' tuple must have exactly one entry per ufunc output")
-            out = out[0]
+        out = single_output(out)
         if casting != "same_kind":
             self._check_casting(operands, out, dtype, casting)
         if out is ... or (out is None and order not in ("K", None)):
@@ -236,7 +228,9 @@ class UFunc:
         where: Any = True,
     ) -> Any:
         """Reduce an array along the given axes, like `numpy.ufunc.reduce`."""
-        return reductions.reduce(self.definition.name, array, axis, dtype, _only(out), keepdims, initial, where)
+        return reductions.reduce(
+            self.definition.name, array, axis, dtype, single_output(out, True), keepdims, initial, where
+        )
 
     @_or_numpys
     def accumulate(self, array: Any, axis: int = 0, dtype: Any = None, out: Any = None) -> Any:
@@ -245,7 +239,7 @@ class UFunc:
             raise ValueError("accumulate does not allow multiple axes")
         if not np.ndim(array):
             raise TypeError("cannot accumulate on a scalar")
-        return reductions.accumulate(self.definition.name, array, axis, dtype, _only(out))
+        return reductions.accumulate(self.definition.name, array, axis, dtype, single_output(out, True))
 
     @_or_numpys
     def reduceat(self, array: Any, indices: Any, axis: int = 0, dtype: Any = None, out: Any = None) -> Any:
@@ -261,7 +255,8 @@ class UFunc:
         note_fallback(f"{self.definition.name}.reduceat", array, indices)
         begins = np.asarray(indices, None if np.size(indices) else np.intp)  # (an empty list has no dtype)
         found = convert(getattr(np, self.definition.ufunc).reduceat(np.asarray(array), begins, axis, dtype))
-        return found if out is None else return_result(self.definition.name, expr_of(found), out)
+        out = single_output(out, True)
+        return found if out is None else return_result(self.definition.name, expr_of(found), out, casting="unsafe")
 
     @_or_numpys
     def outer(self, first: Any, second: Any, **options: Any) -> Any:

@@ -15,7 +15,7 @@ from weft.dsl.arrays.array import Array, expr_of, record, start
 from weft.dsl.arrays.memoized import memoized
 from weft.dsl.arrays.memory_order import memory_order, permuted, unpermuted
 from weft.dsl.arrays.positions import element_at, rank
-from weft.dsl.arrays.results import as_array
+from weft.dsl.arrays.results import as_array, single_output
 from weft.dsl.arrays.scatter import is_gpu
 from weft.dsl.arrays.validation import normalize_axis
 from weft.dsl.functions.histograms import FEW
@@ -170,7 +170,7 @@ def cumulative_sum(
             raise ValueError("For arrays which have more than one dimension ``axis`` argument is required.")
         axis = 0
     if not include_initial:
-        return accumulate("add", values, axis, dtype, out)
+        return accumulate("add", values, axis, dtype, single_output(out, True))
     axis_number = normalize_axis(axis, values.ndim)
     if out is not None:
         lead: tuple[Any, ...] = (slice(None),) * axis_number

@@ -22,7 +22,7 @@ from weft.dsl.arrays.array import Array, expr_of, record, record_array, scalar, 
 from weft.dsl.arrays.memoized import memoized
 from weft.dsl.arrays.memory_order import in_requested_order
 from weft.dsl.arrays.on_host import call_numpy
-from weft.dsl.arrays.results import return_result, to_python
+from weft.dsl.arrays.results import return_result, single_output, to_python
 from weft.dsl.arrays.validation import MOST_AXES, check_axes, normalize_axis
 from weft.dsl.arrays.windows import layout, window
 from weft.dsl.functions.creation import asarray
@@ -60,7 +60,7 @@ def matmul(a: ArrayLike, b: ArrayLike, /, out: Output | None = None, **options: 
     array([[1, 4],
            [3, 8]])
     """
-    location = start()
+    location, out = start(), single_output(out)
     x, y = asarray(a), asarray(b)
     kind = np.dtype(options.get("dtype") or np.result_type(x.dtype, y.dtype))
     casting = options.get("casting", "same_kind")

@@ -19,7 +19,7 @@ from weft.dsl.arrays.array import Array, expr_of, record, start
 from weft.dsl.arrays.docstrings import named
 from weft.dsl.arrays.memoized import memoized
 from weft.dsl.arrays.on_host import call_numpy
-from weft.dsl.arrays.results import as_array, to_python
+from weft.dsl.arrays.results import as_array, single_output, to_python
 from weft.dsl.arrays.validation import normalize_axes
 from weft.dsl.functions.reductions import make_reduction, make_scan, mean, reduce, std, var
 from weft.dsl.functions.reductions import sum as sum_
@@ -168,7 +168,7 @@ def _make_nan_extreme(op: str, name: str) -> Any:
             return call_numpy(
                 getattr(np, name), (a, axis, out, keepdims), rare | ({} if where is True else {"where": where})
             )
-        return reduce(op, a, axis, None, out, keepdims, initial, where)
+        return reduce(op, a, axis, None, single_output(out, True), keepdims, initial, where)
 
     return memoized(named(name, function))
 

@@ -60,8 +60,8 @@ def _kind_with(out: Any, own: np.dtype) -> np.dtype:
 
 
 def _checked_out(out: Any) -> Any:
-    """Return `out`, or raise NumPy's TypeError if it is a tuple. (Only methods of ufuncs take tuples.)"""
-    if isinstance(out, tuple):
+    """Return `out`, or raise NumPy's TypeError if it is not an array. (Few functions take a tuple of an array.)"""
+    if out is not None and not hasattr(out, "dtype"):
         raise TypeError("return arrays must be of ArrayType")
     return out
 
@@ -465,7 +465,7 @@ def _return_position(op: str, node: Expr, out: Output | None) -> Any:
 
     The dtype of `out` must cast safely to int64.
     """
-    if out is not None and not np.can_cast(out.dtype, np.int64):
+    if out is not None and not np.can_cast(_checked_out(out).dtype, np.int64):
         raise TypeError(f"Cannot cast array data from {out.dtype!r} to dtype('int64') according to the rule 'safe'")
     return _return_result(op, node, out, casting="unsafe")
 

@@ -15,7 +15,7 @@ from weft.dsl.arrays.call_sites import apply
 from weft.dsl.arrays.indexing import getitem, nonzero
 from weft.dsl.arrays.memoized import memoized
 from weft.dsl.arrays.on_host import call_numpy
-from weft.dsl.arrays.results import as_array, return_result, to_python
+from weft.dsl.arrays.results import as_array, return_result, single_output, to_python
 from weft.dsl.arrays.scatter import is_gpu
 from weft.dsl.arrays.ufunc import UFUNCS
 from weft.dsl.arrays.validation import NUMPY_VERSION, normalize_axis, warn_deprecation
@@ -118,6 +118,7 @@ def clip(
     array([0, 0, 3])
     """
     low, high = _bounds_of_clip(a_min, a_max, min, max)
+    out = single_output(out)
     if options:
         return call_numpy(np.clip, (a, low, high, out), options)
     result = asarray(a)

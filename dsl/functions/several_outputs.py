@@ -55,6 +55,7 @@ class ComposedUfunc:
             operands = (*(moveaxis(each, axis, -1) for each in operands[:inputs]), *operands[inputs:])
         given, placed = operands[:inputs], operands[inputs:]
         known = not options or (options.keys() == {"where"} and self.wrapped.signature is None)
+        known = known and (out is None or not placed)
         if known and len(given) == inputs and not has_foreign(operands):
             if out is None and not placed and not options:
                 found = call_small(self.wrapped, given, {}, self.__name__)
@@ -78,7 +79,7 @@ class ComposedUfunc:
                         for r, o in zip(several, outs, strict=True)
                     ]
                     return tuple(stored) if outputs > 1 else stored[0]
-        if out is not None or "where" in options:
+        if out is not None or ("where" in options and not placed):
             options["out"] = out
         return call_numpy(self.wrapped, operands, options)
 

@@ -70,6 +70,7 @@ m = A([True, False, True]); r = xp.add(xp.ones(3), 1, where=m, out=None)[m], xp.
 r = xp.sum(xp.ones(3), where=A([1., 0, 1]))
 x = A([1., 6, 0.25]); v, w = xp.zeros(3), xp.zeros(3, "i4"); r = [a is b for a, b in zip(xp.frexp(x, v, w), (v, w))], v, w
 x = A([1., 6, 0.25]); v = xp.zeros(3); w = xp.frexp(x, v); r = w[0] is v, w, xp.frexp(x, out=(None, None))
+x = A([1., 6]); r = xp.modf(x, xp.zeros(2), out=(None, xp.zeros(2)))
 x = A([1., 6, 0.25]); w = xp.zeros(3, "i4"); v = xp.frexp(x, out=(None, w), where=x > 0); r = v[1] is w, v
 x = A([1., 6, 0.25]); r = xp.frexp(x, x, x, x)
 r = xp.array_equal(A([1, 2]), np.array([1, 2])), xp.array_equal([1, 2.5], A([1, 2.5])), xp.array_equal(A([1, 2]), np.array(["1", "2"]))
