@@ -405,6 +405,9 @@ def kernel(function: Any = None, *signatures: Any, **options: Any) -> Any:
         Objects that convert the arguments of each launch with a method ``prepare_args(type, value, stream, retr)``. The
         method returns a type and a value. ``type`` is None if kernels do not support the value. After the launch, weft
         calls the functions that the method has appended to ``retr``.
+    weak_scalars : bool
+        Whether Python numbers take the dtype of the other operand, as in NumPy 2, which is the default. If false, Python
+        numbers have Numba's types, as in `cuda.jit`.
 
     Returns
     -------
@@ -468,6 +471,6 @@ def make_options(given: dict[str, Any]) -> Options:
         lineinfo=bool(given.get("lineinfo")),
         max_registers=int(registers),
         launch_bounds=bounds,
-        numba=given.get("weak_scalars") is False,
+        numba=not given.get("weak_scalars", True),
         links=face.link_digests(given["link"]) if given.get("link") else (),
     )

@@ -297,6 +297,11 @@ def _full(call: Invocation, shape: Any, fill_value: Any, dtype: Any = None) -> A
     return _new(call, shape, kind, fill_value)
 
 
+@handles(np.full_like)
+def _full_like(call: Invocation, a: Any, fill_value: Any, dtype: Any = None) -> Any:
+    return _filled_like("full_like", fill_value, call, a, dtype)
+
+
 @handles(np.asarray)
 def _as_array(call: Invocation, a: Any, dtype: Any = None) -> Any:
     if isinstance(a, ArrayValue) and (dtype is None or dtype_of(call.c, dtype) == a.dtype):

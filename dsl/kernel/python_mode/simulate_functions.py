@@ -140,7 +140,7 @@ def _creation(function: Callable[..., Any]) -> Callable[..., Any]:
 
 
 # functions that create arrays in kernels
-_CREATION = "arange array asarray empty empty_like full linspace ones ones_like zeros zeros_like".split()
+_CREATION = "arange array asarray empty empty_like full full_like linspace ones ones_like zeros zeros_like".split()
 _BY_NAME = {name: _kernel_function(name) for name in OPS if hasattr(math, name)}
 _CASTS = {kind: _cast(kind) for kind in (int, complex, *(np.dtype(code).type for code in "bhilqBHILQefd"))}
 _REPLACED: Mapping[Any, Any] = {

@@ -197,6 +197,14 @@ def test_numpys_types_on_request() -> None:
     np.testing.assert_allclose(out, (600 - 512) / 3, rtol=1e-6)
 
 
+def test_numbas_types_on_request() -> None:
+    a = np.full(5, 200, np.uint8)
+    for weak_scalars in (False, 0):
+        out = np.zeros(5, np.float32)
+        wf.kernel(grey.py_func, weak_scalars=weak_scalars)[1, 8](a, a, a, out)
+        np.testing.assert_allclose(out, 200, rtol=1e-6)
+
+
 def test_vectorized_functions_have_numbas_types() -> None:
     def middle(x: Any, y: Any) -> Any:
         return (x + y) / 2

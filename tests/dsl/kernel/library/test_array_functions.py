@@ -117,10 +117,11 @@ def test_new_arrays() -> None:
         out[4] = points[4] + points[1]
         filled = np.full((2, 2), y)
         out[5] = filled[1, 1] + np.zeros_like(filled)[0, 0] + np.ones_like(numbers)[1] + np.empty_like(filled).size
+        out[6] = np.full_like(table, 2.75)[1, 0] + np.full_like(table, fill_value=y, dtype=np.float32).sum()
 
-    out = np.zeros(6)
+    out = np.zeros(7)
     kernel[1, 1](out, 1, 0.75)
-    np.testing.assert_array_equal(out, [9, 1.5, 2.25, 8.75, 1.25, 5.75])
+    np.testing.assert_array_equal(out, [9, 1.5, 2.25, 8.75, 1.25, 5.75, 5])
 
 
 def test_dtypes_of_new_arrays_are_numbas() -> None:
