@@ -58,6 +58,8 @@ created:
 run:
   br i1 ${COOPERATIVE}, label %grid, label %one.by.one
 grid:
+  %fill.all = select i1 ${POISONED}, i64 %shared.all, i64 0
+  call void @llvm.memset.p0.i64(ptr %shared, i8 ${POISON}, i64 %fill.all, i1 false)
   call void @weft_run_grid(ptr %records, i64 %count, i64 %sets, i64 %total, ptr %fault)
   br label %free
 one.by.one:

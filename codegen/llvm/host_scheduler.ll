@@ -364,7 +364,7 @@ entry:
   br label %block
 block:
   %b = phi i64 [ %begin, %entry ], [ %b.next, %block.next ]
-  call void @llvm.memset.p0.i64(ptr align 64 %shared, i8 ${POISON}, i64 %fill, i1 false)
+  call void @llvm.memset.p0.i64(ptr %shared, i8 ${POISON}, i64 %fill, i1 false)
   %how = call i32 @weft_run_block(ptr %records, i64 %count)
   %fine = icmp eq i32 %how, 0
   br i1 %fine, label %block.next, label %stuck

@@ -37,8 +37,8 @@ def entry_text(name: str, parameters: int, cooperative: bool, shared_bytes: int,
     """Return the LLVM text of a kernel's entry function, for threads that run as coroutines.
 
     One set of coroutines runs all blocks of the call, one after another. In a cooperative kernel every block has its
-    own set, and the blocks that wait at a grid barrier continue once all blocks wait there. In any other kernel with
-    `poison`, the shared memory of each block is filled with `POISON` before the block starts.
+    own set, and the blocks that wait at a grid barrier continue once all blocks wait there. If `poison` is true, the
+    shared memory of each block is filled with `POISON` before the block starts.
     """
     return read_llvm(
         __file__,
@@ -51,4 +51,5 @@ def entry_text(name: str, parameters: int, cooperative: bool, shared_bytes: int,
         POISONED=str(poison).lower(),
         STATE=Field.STATE,
         READY=State.READY,
+        POISON=POISON,
     )

@@ -32,11 +32,13 @@ def planted(fault: str) -> Kernel:
     thread = b.emit("thread_index", (), (np.dtype("i4"),), axis=0)[0]
     last = b.constant(THREADS - 1)
     other = b.op("subtract", last, thread)
-    if fault == "unwritten":
+    if fault in ("unwritten", "cooperative"):
         with b.if_(b.op("less", thread, last, dtype=np.bool_)):
             b.store(held, thread, b.cast(thread, np.float32))
     else:
         b.store(held, thread, b.cast(thread, np.float32))
+    if fault == "cooperative":
+        b.emit("grid_barrier")
     if fault == "divergent":
         with b.if_(b.op("less", thread, b.constant(32), dtype=np.bool_)):
             b.emit("barrier")
@@ -103,8 +105,10 @@ def test_a_missing_barrier_changes_bits_with_the_order_of_threads() -> None:
 
 
 @pytest.mark.parametrize("way", ["", "backward"])
-def test_shared_memory_begins_as_nan(way: str) -> None:
-    found = run_planted("unwritten", way)
+@pytest.mark.parametrize("fault", ["unwritten", "cooperative"])
+def test_shared_memory_begins_as_nan(fault: str, way: str) -> None:
+    run_planted("", way)  # (the kernel may get the memory that this kernel has freed)
+    found = run_planted(fault, way)
     assert np.isnan(found[0])
     assert np.array_equal(found[1:], WANTED[1:])
 
