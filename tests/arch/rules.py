@@ -70,7 +70,15 @@ def module_of(file: str) -> str:
     return "weft." + file.removesuffix(".py").removesuffix("/__init__").replace("/", ".")
 
 
-def _imports(file: str, tree: ast.AST) -> Iterator[Import]:
+def _imports(file: str, tree: ast.Module) -> Iterator[Import]:
+    constants = {
+        target.id: node.value
+        for node in tree.body
+        if isinstance(node, ast.Assign) and isinstance(node.value, ast.Constant)
+        for target in node.targets
+        if isinstance(target, ast.Name)
+    }
+
     def visit(node: ast.AST, hidden: bool, typing: bool) -> Iterator[Import]:
         hidden = hidden or isinstance(node, (ast.FunctionDef, ast.AsyncFunctionDef, ast.Lambda))
         checked = node.body if isinstance(node, ast.If) and "TYPE_CHECKING" in ast.unparse(node.test) else ()
@@ -89,8 +97,9 @@ def _imports(file: str, tree: ast.AST) -> Iterator[Import]:
                     func=ast.Name(id="import_module" | "__import__") | ast.Attribute(attr="import_module"),
                     args=[first, *_],
                 ):
-                    # (For an f-string, its constant parts.)
+                    # (For an f-string, its constant parts; for a name, the text that the file assigns to it.)
                     computed = isinstance(first, ast.JoinedStr)
+                    first = constants.get(first.id, first) if isinstance(first, ast.Name) else first
                     for text in ast.walk(first):
                         if isinstance(text, ast.Constant) and isinstance(text.value, str) and text.value.strip("."):
                             module, name = text.value.strip("."), "*" if computed else ""
@@ -126,7 +135,8 @@ def walls(tree: Tree) -> list[str]:
 def circles(tree: Tree) -> list[str]:
     """Return the groups of modules that import each other in a cycle.
 
-    Imports inside functions count, but imports for type checkers only do not.
+    Imports inside functions count. Imports for type checkers only do not, nor do imports of modules whose names the
+    program computes, since a table of modules is loaded on first use.
     """
     edges: dict[str, set[str]] = {module: set() for module in tree.modules}
     for found in tree.imports:

@@ -43,6 +43,7 @@ VIOLATIONS: list[tuple[str, Any, str, str]] = [
     ("circle", rules.circles, "runtime/cache.py", "from weft.runtime import other"),
     ("circle, hidden", rules.circles, "fusion/plan/steps.py", "def f():\n    from weft.fusion.plan.group import Group"),
     ("circle, by its name as text", rules.circles, "fusion/plan/steps.py", 'import_module("weft.fusion.plan.group").Group'),
+    ("circle, by a name for the text", rules.circles, "fusion/plan/steps.py", 'A = "weft.fusion.plan.group"\nimport_module(A)'),
     ("circle, by a package", rules.circles, "fusion/plan/__init__.py", "from weft.fusion.other import x"),
     ("face", rules.faces, "dsl/a.py", "from weft.fusion.plan.steps import Step"),
     ("face, hidden", rules.faces, "dsl/a.py", "def f():\n    import weft.codegen.emit"),
