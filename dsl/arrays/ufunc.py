@@ -143,7 +143,8 @@ class UFunc:
             raise TypeError(
                 f"{self.definition.name}() takes from {self.nin} to {self.nin + 1} positional arguments but {len(operands)} were given"
             )
-        out = single_output(out)
+        if isinstance(out, tuple):
+            out = single_output(out)
         if casting != "same_kind":
             self._check_casting(operands, out, dtype, casting)
         if out is ... or (out is None and order not in ("K", None)):
