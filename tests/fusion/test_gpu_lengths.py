@@ -128,12 +128,16 @@ def test_plans_for_other_lengths_are_those_made_anew(name: str, planned: list[Pl
 
 def test_devices_have_plans_of_their_own() -> None:
     """Test a program without inputs on several devices, which must not share plans."""
+    execute._plans.clear()
+    plan_cache._known.clear()
     for device in ("cpu", "simt", "simt:sm_80"):
+        before = wf.statistics()["plans"]
         with wf.device(device):
             for length in (100, 60, 70, 80):
                 out = wf.zeros((12, length))
                 out[3:8, 2:] = 7
                 assert np.asarray(out.sum(1)).tolist() == [0] * 3 + [7 * (length - 2)] * 5 + [0] * 4
+        assert wf.statistics()["plans"] > before
 
 
 @pytest.mark.parametrize("name", ["elements", "rows", "all", "softmax", "running along rows", "stencil", "counted"])

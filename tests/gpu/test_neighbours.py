@@ -68,19 +68,25 @@ def test_torch_tensors(torch: Any) -> None:
 
 def test_the_context_of_others_stays(torch: Any) -> None:
     """Test threads that use weft and PyTorch, and whose current CUDA context weft must not change."""
-    found: list[float] = []
+    driver = pytest.importorskip("cuda.bindings.driver")
+    found: list[tuple[Any, ...]] = []
 
     def work() -> None:
-        ours = wf.asarray(np.ones(1000), device="cuda:0") + 1
-        theirs = torch.ones(1000, device="cuda") * 3
-        found.append(float(ours.sum()) + float(theirs.sum()))
+        contexts, total = [], 0.0
+        for theirs in (lambda: torch.ones(1000, device="cuda") * 3, lambda: torch.zeros(1000, device="cuda")):
+            contexts.append(int(driver.cuCtxGetCurrent()[1]))  # (at first, the thread has no context)
+            ours = wf.asarray(np.ones(1000), device="cuda:0") + 1
+            total += float(ours.sum())
+            contexts.append(int(driver.cuCtxGetCurrent()[1]))
+            total += float(theirs().sum())
+        found.append((total, contexts[0] == contexts[1] == 0, contexts[2] == contexts[3] != 0))
 
     threads = [threading.Thread(target=work) for _ in range(4)]
     for thread in threads:
         thread.start()
     for thread in threads:
         thread.join()
-    assert found == [5000.0] * 4
+    assert found == [(7000.0, True, True)] * 4
 
 
 def test_a_graph_that_torch_captures_meanwhile(torch: Any) -> None:
