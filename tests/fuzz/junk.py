@@ -194,6 +194,8 @@ def _span(node: Any) -> tuple[tuple[int, int], tuple[int, int]]:
 def edit_expression(pick: random.Random, text: str) -> str:
     """Replace an expression, or combine it with another expression of the kernel or an unusual expression."""
     found = [n for n in ast.walk(ast.parse(text)) if isinstance(n, ast.expr)]
+    if not found:
+        return text
     node = pick.choice(found)
     if pick.random() < 0.4:
         new = ast.get_source_segment(text, pick.choice(found)) or "x"
