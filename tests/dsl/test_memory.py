@@ -22,6 +22,7 @@ from weft.runtime.cuda.cuda_device import CudaDevice
 registry = import_module("weft.runtime.devices")
 
 
+@pytest.mark.cpu
 def test_what_is_held() -> None:
     gc.collect()
     before = wf.memory.info()
@@ -96,6 +97,7 @@ def test_a_lower_limit_gives_back_what_is_kept() -> None:
 # -- devices ------------------------------------------------------------------------------------------------
 
 
+@pytest.mark.cpu
 def test_arrays_remember_their_device() -> None:
     x = wf.asarray(np.arange(10.0))
     with wf.device("simt"):

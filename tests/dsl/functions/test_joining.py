@@ -33,6 +33,7 @@ def test_many_parts(count: int, device: str) -> None:
             wf.concatenate([*parts, x[0, :, :2]])
 
 
+@pytest.mark.cpu
 def test_thousands_of_slices_are_copied_and_not_planned() -> None:
     x = wf.asarray(np.arange(400_000.0))
     parts = [x[k : k + 20] for k in range(0, 400_000, 20)]

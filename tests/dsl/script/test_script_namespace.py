@@ -50,6 +50,7 @@ def test_generators_write_to_views() -> None:
     assert x[1].tolist() == np.random.default_rng(5).random(SIZE).tolist() and not x[::2].any()
 
 
+@pytest.mark.cpu
 @pytest.mark.parametrize("name", ["array", "asarray"])
 def test_lists_of_small_arrays_become_numpy_arrays(name: str, monkeypatch: pytest.MonkeyPatch) -> None:
     script_function.install_native_code()
@@ -187,6 +188,7 @@ def test_r_reads_variables_of_the_caller() -> None:
     assert NUMPY.r_["block, block"].tolist() == np.ones((2, 4)).tolist() and block.shape == (2, 2)
 
 
+@pytest.mark.cpu
 @pytest.mark.parametrize("name", ["array", "asarray", "masked_array"])
 def test_masked_arrays_share_the_memory_of_arrays(name: str) -> None:
     x = wf.ones(SIZE)
