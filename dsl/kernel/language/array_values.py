@@ -8,7 +8,7 @@ time stay known.
 from __future__ import annotations
 
 import enum
-from dataclasses import dataclass, replace
+from dataclasses import dataclass, field, replace
 from functools import reduce
 from typing import Any
 
@@ -345,11 +345,13 @@ class Order:
     """An order of iteration over the axes of an array, chosen by run-time bools.
 
     `transposed` tells whether the first axis is the innermost loop (None if it is always the outermost), and `backward`
-    whether the loop over each axis starts with the last index.
+    whether the loop over each axis starts with the last index. `first` contains, for some axes, the index with which
+    the loop starts. It ends with the index before this one.
     """
 
     transposed: Value | None
     backward: tuple[Value, ...]
+    first: dict[int, Value] = field(default_factory=dict)
 
 
 def safe_order(c: Compiler, view: ArrayValue, *values: object) -> Order | None:
@@ -362,7 +364,7 @@ def safe_order(c: Compiler, view: ArrayValue, *values: object) -> Order | None:
     """
     parts = [value for value in values if isinstance(value, ArrayValue) and _may_overlap(c, view, value)]
     if not parts:
-        return None
+        return next((order for value in values if (order := _part_last(c, view, value)) is not None), None)
     b = c.builder
     own, *others = (b.emit("address", (a.pointer,), (np.dtype(np.int64),))[0] for a in (view, *parts))
     higher = [b.op("less", other, own) for other in others]
@@ -384,6 +386,28 @@ def safe_order(c: Compiler, view: ArrayValue, *values: object) -> Order | None:
         return Order(None, backward)
     first, last = (b.op("absolute", extent_ir(c, stride)) for stride in (strides[0], strides[-1]))
     return Order(b.op("less", first, last), backward)
+
+
+def _part_last(c: Compiler, view: ArrayValue, value: object) -> Order | None:
+    """Return an order that visits `value`, a part of `view` that is broadcast, last. Return None for other values."""
+    if not isinstance(value, ArrayValue) or not value.ndim or (value.origin, value.dtype) != (view.origin, view.dtype):
+        return None
+    lead = (1,) * (view.ndim - value.ndim)
+    lengths = enumerate(zip((*lead, *value.shape), view.shape, strict=True))
+    axes = [k for k, (n, own) in lengths if n == 1 and own != 1]
+    steps = zip((*lead, *value.strides), view.strides, strict=True)
+    if not axes or any(k not in axes and s is not o and s != o for k, (s, o) in enumerate(steps)):
+        return None
+    b, i8 = c.builder, np.dtype(np.int64)
+    start, address = (b.emit("address", (a.pointer,), (i8,))[0] for a in (view, value))
+    left, first = b.op("subtract", address, start), {}
+    for axis in axes:
+        step, end = (b.cast(extent_ir(c, n), i8) for n in (view.strides[axis], view.shape[axis]))
+        step = b.op("multiply", step, b.constant(view.dtype.itemsize // unit(view.dtype), i8))
+        index = b.op("floor_divide", left, step)
+        left = b.op("subtract", left, b.op("multiply", index, step))
+        first[axis] = b.op("minimum", b.op("add", b.op("maximum", index, b.constant(-1, i8)), b.constant(1, i8)), end)
+    return Order(None, (), first)
 
 
 def _any(c: Compiler, truths: list[Value]) -> Value:
@@ -443,6 +467,12 @@ class each:
         for axis, backward in enumerate(self.order.backward):
             last = b.op("subtract", extent_ir(self.c, self.shape[axis]), b.constant(1))
             indices[axis] = b.op("where", backward, b.op("subtract", last, indices[axis]), indices[axis])
+        for axis, first in self.order.first.items():
+            n, moved = (
+                b.cast(extent_ir(self.c, self.shape[axis]), np.int64),
+                b.op("add", b.cast(indices[axis], np.int64), first),
+            )
+            indices[axis] = b.op("where", b.op("less", moved, n), moved, b.op("subtract", moved, n))
         return tuple(ScalarValue(b.cast(index, np.int64), True, True) for index in indices)
 
     def _in_order(self, values: list[Value]) -> list[Value]:

@@ -136,6 +136,9 @@ def _augmented(frame: FunctionFrame, node: ast.AugAssign) -> None:
     value = evaluate(frame, node.value)
     if isinstance(old, ArrayValue) and old.ndim:
         _whole_array(frame, old, type(node.op), value)
+        webs = frame.source.webs.of
+        if isinstance(target, ast.Name) and webs.get(id(target)) != webs.get((id(target), "read")):
+            store(old)  # (later uses of the name read another variable, which refers to the same array)
     else:
         store(binary(c, type(node.op), old, value))
 

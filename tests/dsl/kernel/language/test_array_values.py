@@ -7,6 +7,7 @@ from typing import Any
 import numpy as np
 import pytest
 
+import weft as wf
 from weft import cuda
 
 
@@ -84,3 +85,49 @@ def test_operands_on_both_sides_of_the_output() -> None:
 
     with pytest.raises(ValueError, match="overlap the output on both sides"):
         cuda.jit(kernel)[1, 1](np.arange(6.0))
+
+
+def _rows(m: Any, q: Any) -> None:
+    m -= m[1]
+    m[::-1] += m[2]
+
+
+def _columns(m: Any, q: Any) -> None:
+    m *= m[:, 1][:, None]
+    m[1:] -= m[0]
+
+
+def _rows_of_planes(m: Any, q: Any) -> None:
+    q -= q[0, 1]
+    q += q[1][:, 2][:, None]
+    np.subtract(q, q[1], q)
+
+
+@pytest.mark.parametrize("function", [_rows, _columns, _rows_of_planes])
+@pytest.mark.parametrize("order", ["C", "F"])
+def test_a_broadcast_part_of_the_output_is_read_before_it_is_overwritten(function: Any, order: Any) -> None:
+    m, q = np.arange(1.0, 21).reshape((5, 4), order=order), np.arange(1.0, 61).reshape(3, 5, 4)
+    expected = m.copy(), q.copy()
+    function(*expected)
+    wf.kernel(function)[1, 1](m, q)
+    assert m.tolist() == expected[0].tolist() and q.tolist() == expected[1].tolist()
+
+
+def test_an_array_keeps_its_name_after_an_operation_in_place() -> None:
+    def function(m: Any, k: Any) -> None:
+        m -= 1
+        m[0] = 7
+        for i in range(3):
+            m += 1
+            if i == k:
+                m *= 2
+                m[1] -= 5
+        part = m[1:]
+        part *= 2
+        part[0] += 3
+
+    m = np.arange(4.0)
+    expected = m.copy()
+    function(expected, 1)
+    wf.kernel(function)[1, 1](m, 1)
+    assert m.tolist() == expected.tolist()
