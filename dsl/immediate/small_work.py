@@ -88,7 +88,7 @@ def _limit_grown(name: str, arguments: Any, options: dict[str, Any]) -> int:
         size = _grown_size(name, arguments)
     else:
         return GROWN
-    if size > IMMEDIATE[0] and name in COPYING and type(arguments[0]) is Array:
+    if size > IMMEDIATE[0] and name in COPYING and arguments and type(arguments[0]) is Array:
         return int(size) if size <= most_moved_alone([arguments[0]]) else GROWN
     return 0 if size <= IMMEDIATE[0] else GROWN
 

@@ -314,6 +314,7 @@ CALLS: dict[str, Any] = {
     ],
     "outputs of a reduction of slices of another kind": lambda m, A: m.add.reduceat(A([1.5, 2]), [0, 1], out=A([5, 5])),
     "outputs by position and a mask": lambda m, A: m.spacing(A([1.0, 2]), A([5.0, 5]), where=A([True, False])),
+    "pad by keywords": lambda m, A: m.pad(array=A([1, 2]), pad_width=1),
     "no output in a tuple": lambda m, A: m.add.reduce(A([[1.0]]), 0, out=(None,)),
     "scan of a scalar": lambda m, A: m.add.accumulate(A(3.0)),
     "bools without bounds": lambda m, A: m.clip(A([True, False]), None, None),
