@@ -9,6 +9,7 @@ back.
 from __future__ import annotations
 
 import types
+from abc import ABCMeta
 from functools import cache, wraps
 from importlib import import_module
 from typing import Any
@@ -26,7 +27,7 @@ from weft.runtime import default_device
 _METHODS = types.MethodDescriptorType, types.WrapperDescriptorType
 
 
-class _NdarrayMeta(type):
+class _NdarrayMeta(ABCMeta):  # (a class may derive from both an abstract class and `numpy.ndarray`)
     def __new__(mcls, name: str, bases: tuple[type, ...], members: dict[str, Any], **options: Any) -> Any:
         """Create the substitute class, or derive a class from `numpy.ndarray` instead of the substitute."""
         if not any(type(base) is mcls for base in bases):

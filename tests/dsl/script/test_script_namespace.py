@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import pickle
 import warnings
+from abc import ABC, abstractmethod
 from collections.abc import Callable
 from pathlib import Path
 from types import ModuleType
@@ -129,6 +130,22 @@ def test_views_of_numpys_class(size: int) -> None:
     assert {type(view), type(held.view(type=NUMPY.ndarray))} == {np.ndarray}
     assert repr(view[:, :2]) == "array([[1., 2.]])" and type(pickle.loads(pickle.dumps(view))) is np.ndarray
     assert NUMPY.sum(view) == size * (size + 1) / 2
+
+
+def test_classes_that_derive_from_an_abstract_class_and_ndarray() -> None:
+    class Named(ABC):
+        @property
+        @abstractmethod
+        def name(self) -> str: ...
+
+    class Series(Named, NUMPY.ndarray):
+        @property
+        def name(self) -> str:
+            return f"{len(self)} values"
+
+    held = np.arange(3.0).view(Series)
+    assert Series.__mro__ == (Series, Named, ABC, np.ndarray, object)
+    assert held.name == "3 values" and isinstance(held, NUMPY.ndarray) and type(held + 1) is Series
 
 
 def test_arrays_over_a_buffer_keep_its_byte_order() -> None:
