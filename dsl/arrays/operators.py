@@ -342,6 +342,9 @@ _array_power.records = _record_power.records  # type: ignore[attr-defined]
 def array_ufunc(self: Array, ufunc: np.ufunc, method: str, *inputs: Any, **options: Any) -> Any:
     """Implement ``__array_ufunc__`` by calling weft's ufunc or, if there is none, NumPy's ufunc on the host."""
     ours = UFUNCS.get(ufunc.__name__)
+    is_numpys = getattr(np, ufunc.__name__, None) is ufunc
+    if not (is_numpys or getattr(sys.modules.get("scipy.special"), ufunc.__name__, None) is ufunc):
+        ours = None  # (a ufunc of another package, such as one that Numba has compiled, may have the same name)
     if method == "__call__" and options.keys() == {"out"} and ours is not None and ours.immediate.function is ufunc:
         found = attempt(ours.immediate, inputs)
         if found is not MISSED and (found := _put_into(ufunc.__name__, found, *options["out"])) is not MISSED:
@@ -352,7 +355,7 @@ def array_ufunc(self: Array, ufunc: np.ufunc, method: str, *inputs: Any, **optio
         options["out"] = options["out"][0]
         if method == "reduce" and sys._getframe(1).f_code.co_name in _NUMPY_MEANS:
             _refuse_numpy_method(inputs[0], options["out"])
-    whole = method == "__call__" and getattr(np, ufunc.__name__, None) is ufunc and ufunc.__name__ in COMPOSED
+    whole = method == "__call__" and is_numpys and ufunc.__name__ in COMPOSED
     ours = OWN[ufunc.__name__] if whole else ours
     if ours is None or (ufunc is np.matmul and not whole) or has_foreign((*inputs, *options.values())):
         return call_numpy(ufunc if method == "__call__" else getattr(ufunc, method), inputs, options)

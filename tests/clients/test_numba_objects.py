@@ -7,6 +7,7 @@ from typing import Any
 import numpy as np
 import pytest
 
+import weft as wf
 from weft import cuda
 from weft.dsl.kernel.language import types
 from weft.dsl.kernel.language.numba_objects import from_numba
@@ -74,3 +75,14 @@ def test_jitted_functions_become_kernels() -> None:
         kernel[1, 4](x, out)
         assert np.array_equal(out, 4 * x)
         out[:] = 0
+
+
+@pytest.mark.parametrize("size", [4, 100_000])
+def test_compiled_ufunc_with_the_name_of_a_numpy_ufunc(size: int) -> None:
+    @numba.vectorize(["float64(float64)"])
+    def square(x: Any) -> Any:
+        return x * x + 1
+
+    values = np.arange(float(size))
+    found = square(wf.asarray(values))
+    assert np.array_equal(np.asarray(found), values * values + 1)

@@ -45,3 +45,15 @@ def test_files_keep_their_memory_order(tmp_path: Path) -> None:
     np.save(tmp_path / "x.npy", np.arange(60_000.0).reshape(200, 300).T)
     found = script_module("numpy").load(tmp_path / "x.npy")
     assert type(found) is wf.Array and found.flags.f_contiguous and float(found[1, 2]) == 601
+
+
+@pytest.mark.parametrize("size", [4, 100_000])
+def test_ufunc_of_another_package_with_the_name_of_a_numpy_ufunc(size: int) -> None:
+    class Ufunc:
+        __name__ = "square"
+
+        def __call__(self, x: np.ndarray) -> np.ndarray:
+            return x * x + 1
+
+    found = wf.arange(float(size)).__array_ufunc__(Ufunc(), "__call__", wf.arange(float(size)))
+    assert np.array_equal(np.asarray(found), np.arange(float(size)) ** 2 + 1)
