@@ -43,6 +43,7 @@ from weft.dsl.kernel.language.values import (
     TextValue,
     TupleValue,
     describe,
+    make_slice,
 )
 from weft.dsl.kernel.language.variables import Unresolved, Variable
 from weft.runtime import counted
@@ -274,11 +275,8 @@ def _tuple_item(frame: FunctionFrame, node: ast.AST, owner: TupleValue, index: A
 
 
 def _slice(frame: FunctionFrame, node: ast.Slice) -> Any:
-    parts = []
-    for part in (node.lower, node.upper, node.step):
-        value = None if part is None else evaluate(frame, part)
-        parts.append(None if isinstance(value, Constant) and value.value is None else value)
-    return Sliced(*parts)
+    parts = (node.lower, node.upper, node.step)
+    return make_slice(*(None if part is None else evaluate(frame, part) for part in parts))
 
 
 def _items(frame: FunctionFrame, parts: list[ast.expr]) -> list[Any]:

@@ -18,7 +18,7 @@ from weft.dsl.kernel.language.array_values import unit
 from weft.dsl.kernel.language.compiler import Compiler
 from weft.dsl.kernel.language.numba_objects import from_numba
 from weft.dsl.kernel.language.types import is_packed
-from weft.dsl.kernel.language.values import ArrayValue, Constant, ScalarValue, TupleValue
+from weft.dsl.kernel.language.values import ArrayValue, Constant, Range, ScalarValue, TupleValue, make_slice
 
 
 def wrap(c: Compiler, value: object, label: str = "") -> Any:
@@ -26,6 +26,10 @@ def wrap(c: Compiler, value: object, label: str = "") -> Any:
     if isinstance(value, (tuple, list)):
         fields = tuple(getattr(type(value), "_fields", ()))
         return TupleValue(tuple(wrap(c, item) for item in value), type(value) if fields else None, fields)
+    if isinstance(value, slice):
+        return make_slice(*(wrap(c, part) for part in (value.start, value.stop, value.step)))
+    if isinstance(value, range):
+        return Range(Constant(value.start), Constant(value.stop), Constant(value.step))
     if isinstance(value, bytes):
         value = c.made.setdefault(value, np.frombuffer(value, np.uint8))
     if isinstance(value, (np.ndarray, LazyArray)):

@@ -29,6 +29,7 @@ from weft.dsl.kernel.language.values import (
     Property,
     RecordValue,
     ScalarValue,
+    Sliced,
     TupleValue,
     describe,
     is_number,
@@ -63,6 +64,9 @@ def attribute(c: Compiler, owner: object, name: str) -> Any:
                 c.fail(f"lists do not grow in a kernel (no {name!r}): use cuda.local.array and a counter", "attribute")
         case ScalarValue():
             return _of_number(c, owner, name)
+        case Sliced() if name in ("start", "stop", "step"):
+            part = getattr(owner, name)
+            return Constant(None) if part is None else part
         case Constant(value=held):
             return _of_object(c, owner, held, name)
     c.fail(f"{describe(owner)} has no attribute {name!r} inside a kernel", "attribute")

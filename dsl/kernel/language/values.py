@@ -152,6 +152,11 @@ class Sliced:
     step: Any
 
 
+def make_slice(*parts: Any) -> Sliced:
+    """Return a slice with the given start, stop and step, which may be None in the kernel."""
+    return Sliced(*(None if isinstance(part, Constant) and part.value is None else part for part in parts))
+
+
 @dataclass(frozen=True, slots=True, eq=False)
 class Method:
     """A bound method in a kernel: the method `name` of the value `owner`."""
@@ -471,5 +476,7 @@ def describe(value: object) -> str:
             return f"function {source.name}"
         case Method(owner=owner, name=name):
             return f"method {name} of {describe(owner)}"
+        case Sliced():
+            return "slice"
         case _:
             return type(value).__name__.lower()

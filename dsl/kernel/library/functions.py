@@ -43,6 +43,7 @@ from weft.dsl.kernel.language.values import (
     Zipped,
     beside,
     describe,
+    make_slice,
 )
 from weft.dsl.kernel.library import array_functions, number_functions
 from weft.dsl.kernel.library.library_functions import LibraryFunction
@@ -68,6 +69,14 @@ def _len(call: Invocation, value: Any) -> Any:
 @handles(range)
 def _range(call: Invocation, *arguments: Any) -> Any:
     return make_range(call.c, list(arguments))
+
+
+@handles(slice)
+def _slice(call: Invocation, *parts: Any) -> Any:
+    if not 1 <= len(parts) <= 3:
+        call.c.fail(f"slice takes 1 to 3 arguments, not {len(parts)}")
+    start, stop, step = (None, *parts, None) if len(parts) == 1 else (*parts, None)[:3]
+    return make_slice(start, stop, step)
 
 
 @handles(zip)

@@ -451,3 +451,23 @@ def parts_that_overlap(x, m):
     m[2] = m[0]
     m[1:, :-1] = m[:-1, 1:]
     m[0, 1:] *= m[0, :-1]
+
+
+INNER = slice(1, -1)
+CORNER = (slice(None, 2), slice(None, None, -1))
+STEPS = range(2, 5)
+
+
+@probe(MATRIX, OUT, IOUT)
+def slices_as_values(m, out, filled):
+    n = len(m) - 1
+    head = slice(n)
+    out[0] = m[INNER, 0][0] + m[CORNER][1, 0]
+    out[1] = m[0, head].sum() + m[head, slice(1, 4, 2)].sum()
+    out[2] = INNER.start - INNER.stop + head.stop
+    out[3] = (CORNER[0].start is None) + 2 * (head.step is None)
+    out[4] = (5, 6, 7, 8)[INNER][1]
+    for k in STEPS:
+        out[5] += k
+    filled[INNER] = 7
+    filled[3:][slice(n, None)] += 1

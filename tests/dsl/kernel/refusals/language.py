@@ -345,6 +345,11 @@ def slice_step_of_zero(x):
     x[0] = y[0]
 
 
+@refused(ANY, "slice takes 1 to 3 arguments, not 4")
+def slice_of_four_numbers(x):
+    x[slice(1, 2, 3, 4)] = 0  # here
+
+
 @refused(ANY, "zero")
 def range_step_of_zero(x):
     for i in range(0, 8, 0):  # here
