@@ -61,6 +61,11 @@ class DeviceFunction:
         """The original Python function."""
         return self.function
 
+    @property
+    def targetoptions(self) -> dict[str, Any]:
+        """Options of the decorator, under the names that Numba uses."""
+        return self.options | {"device": True}
+
     def __call__(self, *arguments: Any, **keywords: Any) -> Any:
         return self.function(*arguments, **keywords)
 

@@ -85,6 +85,7 @@ class Inspection:
     _found: dict[SpecializationKey, Any]
     _compiling: bool
     specialization: Any
+    options: Any
 
     # -- signatures ---------------------------------------------------------------------------
 
@@ -102,6 +103,12 @@ class Inspection:
     def specialized(self) -> bool:
         """Whether the kernel accepts only the signatures for which it was compiled."""
         return not self._compiling
+
+    @property
+    def targetoptions(self) -> dict[str, Any]:
+        """Options of the decorator, under the names that Numba uses."""
+        names = ("debug", "fastmath", "lineinfo", "max_registers", "launch_bounds")
+        return {"device": False} | {name: getattr(self.options, name) for name in names}
 
     def disable_compile(self, flag: bool = True) -> None:
         """Forbid launches with new argument types, or allow them if `flag` is false."""

@@ -83,6 +83,15 @@ def test_the_most_threads_per_block(registers: int, bounds: tuple[int, ...], thr
     assert _most_threads(kernel) == threads
 
 
+def test_options_are_found_under_the_names_of_numba() -> None:
+    assert (
+        cuda.jit(double, device=True, fastmath=True).targetoptions.items() >= {"device": True, "fastmath": True}.items()
+    )
+    kernel = cuda.jit(max_registers=24, debug=True)(double)
+    wanted = {"device": False, "debug": True, "fastmath": False, "max_registers": 24}
+    assert kernel.targetoptions.items() >= wanted.items()
+
+
 def test_kernels_with_signatures_are_recompiled() -> None:
     @wf.kernel("void(float64[:])")
     def store(x: Any) -> None:
