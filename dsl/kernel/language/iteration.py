@@ -17,6 +17,7 @@ from weft.dsl.kernel.language.values import (
     INT,
     ArrayValue,
     Constant,
+    Indices,
     Range,
     Reversed,
     ScalarValue,
@@ -74,6 +75,11 @@ def length_of(c: Compiler, value: object) -> Constant | ScalarValue:
             return shortest
         case Reversed(part=part):
             return length_of(c, part)
+        case Indices(shape=shape):
+            count: Constant | ScalarValue = Constant(1)
+            for length in shape:
+                count = c.apply("multiply", count, length)
+            return count
         case Constant(value=held) if isinstance(held, type) and issubclass(held, enum.Enum):
             return Constant(len(held))
     c.fail(
@@ -129,9 +135,22 @@ def item_of(c: Compiler, value: object, k: Any) -> Any:
             if isinstance(last, ScalarValue) and not isinstance(k, Constant):  # (a constant may be too large)
                 last = ScalarValue(last.ir, last.weak, True)
             return item_of(c, part, last)
+        case Indices(shape=shape, array=array):
+            index = _index_at(c, shape, k)
+            return index if array is None else TupleValue((index, arrays.select(c, array, index)))
         case Constant(value=held):
             return Constant(list(held)[k.value])
     raise AssertionError(value)
+
+
+def _index_at(c: Compiler, shape: tuple[Any, ...], k: Any) -> TupleValue:
+    """Return the index of the element at position `k` of an array of the given shape, in C order."""
+    places: list[Any] = []
+    for length in reversed(shape[1:]):
+        places.insert(0, c.apply("remainder", k, length))
+        k = c.apply("floor_divide", k, length)
+    places = [k, *places] if shape else []
+    return TupleValue(tuple(ScalarValue(p.ir, True, True) if isinstance(p, ScalarValue) else p for p in places))
 
 
 def has_tuple(value: object) -> bool:

@@ -137,6 +137,14 @@ class Zipped:
 
 
 @dataclass(frozen=True, slots=True, eq=False)
+class Indices:
+    """The value ``np.ndindex(*shape)`` in a kernel or, with an array of this shape, ``np.ndenumerate(array)``."""
+
+    shape: tuple[Any, ...]
+    array: ArrayValue | None = None
+
+
+@dataclass(frozen=True, slots=True, eq=False)
 class Reversed:
     """The value ``reversed(part)`` in a kernel."""
 

@@ -15,6 +15,7 @@ from typing import Any
 import numpy as np
 
 from weft.codegen import dtype_kind, is_bfloat16
+from weft.dsl.kernel.language import array_values as arrays
 from weft.dsl.kernel.language import value_methods as methods
 from weft.dsl.kernel.language.compiler import Compiler
 from weft.dsl.kernel.language.date_values import as_date, is_nat
@@ -35,6 +36,7 @@ from weft.dsl.kernel.language.values import (
     Constant,
     DateValue,
     Generator,
+    Indices,
     RecordValue,
     Reversed,
     ScalarValue,
@@ -77,6 +79,19 @@ def _slice(call: Invocation, *parts: Any) -> Any:
         call.c.fail(f"slice takes 1 to 3 arguments, not {len(parts)}")
     start, stop, step = (None, *parts, None) if len(parts) == 1 else (*parts, None)[:3]
     return make_slice(start, stop, step)
+
+
+@handles(np.ndindex)
+def _ndindex(call: Invocation, *shape: Any) -> Any:
+    lengths = shape[0].items if len(shape) == 1 and isinstance(shape[0], TupleValue) else shape
+    return Indices(tuple(length_of(call.c, make_range(call.c, [length])) for length in lengths))
+
+
+@handles(np.ndenumerate)
+def _ndenumerate(call: Invocation, array: Any) -> Any:
+    if not isinstance(array, ArrayValue):
+        call.c.fail(f"np.ndenumerate takes an array, not {describe(array)}")
+    return Indices(tuple(arrays.length(call.c, n) for n in array.shape), array)
 
 
 @handles(zip)

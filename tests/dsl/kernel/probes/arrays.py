@@ -471,3 +471,26 @@ def slices_as_values(m, out, filled):
         out[5] += k
     filled[INNER] = 7
     filled[3:][slice(n, None)] += 1
+
+
+@probe(CUBE, np.zeros((2, 3, 4)), OUT)
+def indices_of_arrays(c, out, totals):
+    for (i, j, k), value in np.ndenumerate(c):
+        if value == 5:
+            continue
+        if i and k == 3:
+            break
+        out[i, j, k] += value + 100 * i + 10 * j + k
+    for place, value in np.ndenumerate(c[:, 1, ::2].T):
+        totals[0] += value * (place[0] - place[1])
+    n = int(c[0, 0, 3])
+    for i, j in np.ndindex(n, n + 1):
+        totals[1] += i * j
+    for k, (i, j) in enumerate(np.ndindex(c.shape[1:])):
+        totals[2] += k * i - j
+    for (i,) in np.ndindex(3):
+        totals[3] += i
+    for _index in np.ndindex(()):
+        totals[4] += 1
+    for _index in np.ndindex(n, 0):
+        totals[5] += 1
