@@ -126,7 +126,9 @@ def both(frame: FunctionFrame, key: tuple[ast.AST, int], first: Any, rest: Calla
     truth = c.truth(first)
     if isinstance(truth, bool):
         return first if truth == stop else rest()
-    variable = c.result((*frame.path, "short", *key[1:]), key[0], "and")
+    variable = c.result(
+        (*frame.path, "short", *key[1:]), key[0], "the result of `or`" if stop else "the result of `and`"
+    )
     c.assign(variable, first)
     condition = truth if not stop else c.ir(negate(c, truth))
     with c.builder.if_(condition):

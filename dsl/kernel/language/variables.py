@@ -132,6 +132,8 @@ class Variables:
             if variable.splittable:
                 variable.split = True
                 raise Restart
+            if not variable.name.isidentifier():  # (the result of an expression)
+                self.fail(f"{variable.name} is {known} or {kind}, which have no common type: use an `if` statement")
             self.fail(
                 f"variable {variable.name!r} holds {known} and {kind}: a variable keeps one type where its values meet; "
                 "use another name for the other"

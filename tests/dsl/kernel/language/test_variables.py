@@ -173,6 +173,18 @@ def test_dates_of_two_units_do_not_meet() -> None:
         use[1, 1](np.zeros(1, "M8[h]"), 1)
 
 
+def test_results_without_a_common_type_are_named() -> None:
+    def choose(x: Any) -> None:
+        x[0] = (abs if x[0] else len)(x[0])
+
+    def either(x: Any) -> None:
+        x[0] = (x[0] > 1 or "x") == "x"
+
+    for function, named in ((choose, "the conditional expression is"), (either, "the result of `or` is")):
+        with pytest.raises(KernelError, match=f"^{named} .*, which have no common type"):
+            cuda.jit(function)[1, 1](np.ones(1))
+
+
 @pytest.mark.parametrize("number", [-(2**63) - 1, 2**64])
 @pytest.mark.parametrize("decorator", [cuda.jit, kernel], ids=["jit", "kernel"])
 def test_integers_of_more_than_64_bits(decorator: Any, number: int) -> None:
