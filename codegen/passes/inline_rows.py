@@ -10,7 +10,7 @@ from __future__ import annotations
 from typing import Any
 
 from weft.codegen.kernel_ir.builder import KernelBuilder
-from weft.codegen.kernel_ir.operation import STRUCTURAL, Kernel, Operation, Value
+from weft.codegen.kernel_ir.operation import STRUCTURAL, Kernel, Operation, Pointer, Value
 from weft.codegen.ops.op_table import find_op
 from weft.codegen.passes.rewrite import Copier, Rewriter
 
@@ -55,13 +55,29 @@ def inline_rows(kernel: Kernel, straight: bool) -> Kernel:
 
 
 class _Inliner(Copier):
-    """Copier of a function's body, which adds a suffix to labels to make them unique."""
+    """Copier of a function's body, which adds a suffix to labels to make them unique.
+
+    Indices of memory accesses are cast to the index dtype of the kernel, which may differ from that of the function.
+    """
 
     def __init__(self, builder: KernelBuilder, values: dict[Value, Value], suffix: str) -> None:
         super().__init__(builder, values)
         self.suffix = suffix
+        self.constants: dict[Value, Any] = {}
 
     def operation(self, operation: Operation) -> None:
         """Copy an operation, and add the suffix to its label if it has one."""
         label = operation.attributes.get("label")
-        self.emit_copy(operation, **({} if label is None else {"label": label + self.suffix}))
+        operands = [self.new(operand) for operand in operation.operands]
+        if len(operands) > 1 and isinstance(operands[0].type, Pointer):
+            operands[1] = self.index(operation.operands[1], operands[1])
+        self.emit_copy(operation, operands, **({} if label is None else {"label": label + self.suffix}))
+        if operation.opcode == "constant":
+            self.constants[operation.results[0]] = operation.attributes["value"]
+
+    def index(self, original: Value, index: Value) -> Value:
+        """Return an index in the index dtype of the kernel. `original` is the index in the function."""
+        dtype = self.builder.kernel.index_dtype
+        if index.type != dtype and original in self.constants:
+            return self.builder.constant(self.constants[original], dtype)
+        return self.builder.cast(index, dtype)
