@@ -154,9 +154,10 @@ def inner(a: ArrayLike, b: Any) -> Any:
     x, y = asarray(a), asarray(b)
     if not x.ndim or not y.ndim:
         return x * y
-    if x.ndim == y.ndim == 2 and x.shape[1] == y.shape[1]:  # (fewer steps)
+    if x.ndim == y.ndim == 2 and not (is_bfloat16(x.dtype) or is_bfloat16(y.dtype)):
         product = multiply(x, y.T)
-        return matmul(x, y.T) if product is None else product
+        if product is not None:
+            return product
     found = tensordot(x, y, ((x.ndim - 1,), (y.ndim - 1,)))
     return found if found.ndim else scalar(found._storage)
 
