@@ -339,7 +339,7 @@ def full_like(
 
 
 def arange(
-    start: Any = 0,
+    start: Any = None,
     stop: Any = None,
     step: Any = None,
     dtype: DTypeLike | None = None,
@@ -356,6 +356,7 @@ def arange(
     """
     if start is stop is None:
         raise TypeError("arange() requires stop to be specified.")
+    start = 0 if start is None else start
     given: Any = (start, stop, step)
     known = given
     if not {int, NoneType}.issuperset(map(type, given)):

@@ -175,3 +175,10 @@ def test_new_arrays_have_no_order_to_keep(name: str) -> None:
 def test_a_range_may_be_too_long() -> None:
     with pytest.raises(ValueError, match="too big"):
         wf.arange(2**62)
+
+
+def test_arange_requires_a_stop() -> None:
+    for arguments in ((), (None,), (None, None, 2)):
+        with pytest.raises(TypeError, match="requires stop"):
+            wf.arange(*arguments)
+    assert wf.arange(stop=3).tolist() == [0, 1, 2]
