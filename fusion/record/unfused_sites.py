@@ -7,6 +7,7 @@ value. Recording an operation on arrays of medium size does not pay off at such 
 from __future__ import annotations
 
 from functools import cache
+from math import inf
 from time import perf_counter
 
 import numpy as np
@@ -69,15 +70,15 @@ def _seconds_per_element(op: str, dtypes: tuple[np.dtype, ...]) -> float:
     if loop is None or any(dtype.kind not in "biufc" for dtype in dtypes):
         return 0.0
     operands = [(np.arange(_SAMPLE) % 7 + 1).astype(dtype) for dtype in dtypes]
-    seconds = 0.0
+    seconds = inf
     with np.errstate(all="ignore"):
-        for _ in range(2):  # (the first call takes longer)
+        for _ in range(3):  # (the first call takes longer, and other programs may run at the same time)
             begin = perf_counter()
             try:
                 loop(*operands)
             except TypeError:  # (no such loop)
                 return 0.0
-            seconds = perf_counter() - begin
+            seconds = min(seconds, perf_counter() - begin)
     return seconds / _SAMPLE
 
 
