@@ -162,9 +162,9 @@ def split_at_barriers(kernel: Kernel) -> BarrierSplit | None:
 
 
 def _with_shared_variables(kernel: Kernel, made: BarrierSplit, loops: list[Operation]) -> BarrierSplit:
-    """Split a kernel again, with one shared variable for each variable that is equal in all threads.
+    """Split a kernel again, and store a variable that is equal in all threads once, instead of once per thread.
 
-    Only variables that outlive a run are shared.
+    This concerns only variables that outlive a run.
 
     Such a variable, for example the distance in a scan, then needs no array with one element per thread. If the new
     split has more runs, return `made`, the split with separate variables.

@@ -72,7 +72,9 @@ class TransposedTiles(Decision):
 
 
 def fits(kernel: Kernel, nest: Nest, sizes: Mapping[str, int], exact: bool) -> TransposedTiles | None:
-    """Return the parameters of this schedule for a kernel with transposed operands, or None for other kernels.
+    """Return the parameters of this schedule, or None if it does not fit.
+
+    It does not fit kernels without transposed operands, short loops, or tiles that need too much shared memory.
 
     Tiles are accessed element by element if vectors are not aligned, or do not fit into the registers.
     """

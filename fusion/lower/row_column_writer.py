@@ -124,7 +124,7 @@ class RowColumnWriter(SplitWriter):
         return self.finish()
 
     def _emit_block(self) -> None:
-        """Emit the loops over the rows and columns of one block, which a thread or a GPU block executes."""
+        """Emit the loops over the rows and columns that one CPU thread or one thread block of a GPU processes."""
         b = self.builder
         first, end = self._range(self.across, 0, self.both.apart)
         self.columns = self._range(self.along, self.cut - 1)

@@ -211,7 +211,10 @@ def _in_lanes(row: Any, values: Any, level: LaneLoop) -> Any:
 
 
 def _combine_remainder(row: Any, vectors: Any, left: Any) -> Any:
-    """Combine the last elements of each row with the first lanes; the other lanes keep their values."""
+    """Combine the elements `left` at the end of each row with the first lanes of `vectors`, if there are lanes yet.
+
+    The other lanes keep their values. The ufunc `row` combines.
+    """
     rows, count, inside = left.shape
     if vectors is None:
         width = 1 << (count - 1).bit_length()

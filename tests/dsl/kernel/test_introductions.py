@@ -1,4 +1,4 @@
-"""Tests of programs from introductions to CUDA in Python. Only the import in each program is changed."""
+"""Tests of the programs in `examples/kernels`, which are written like introductions to Numba CUDA."""
 
 from __future__ import annotations
 
