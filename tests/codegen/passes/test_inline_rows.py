@@ -22,7 +22,7 @@ def test_indices_have_the_index_dtype_of_the_kernel(index: type) -> None:
         f.yield_(f.load(held, f.cast(x, np.int32)))
     (body,) = f.kernel.functions
     name = f"user_function_for_{index.__name__}"
-    add_user_op(OpDef(name, 1, "Doubles 0.5.", loops=("d->d",), body=body, straight=False))
+    add_user_op(OpDef(name, "Doubles 0.5.", loops=("d->d",), body=body, straight=False))
 
     b = KernelBuilder("k", index, "threaded")
     values, out = b.pointer("values", F8), b.pointer("out", F8, writable=True)
