@@ -8,8 +8,8 @@ time stay known.
 from __future__ import annotations
 
 import enum
-from dataclasses import dataclass, field, replace
-from functools import reduce
+from collections.abc import Callable, Sequence
+from dataclasses import replace
 from typing import Any
 
 import numpy as np
@@ -17,6 +17,7 @@ import numpy as np
 from weft.codegen import Value
 from weft.dsl.kernel.language.compiler import Compiler
 from weft.dsl.kernel.language.date_values import stored_date
+from weft.dsl.kernel.language.element_loops import aligned, any_of, broadcast_axes, each, safe_order
 from weft.dsl.kernel.language.extents import add, contiguous, extent_ir, multiply, product
 from weft.dsl.kernel.language.text_values import store_text
 from weft.dsl.kernel.language.values import (
@@ -293,14 +294,40 @@ def assign_view(c: Compiler, view: ArrayValue, value: object, **attributes: Any)
         for k, item in enumerate(items):
             assign_view(c, view_of(c, view, Constant(k)), item, **attributes)
         return
-    inner = value
-    if isinstance(value, ArrayValue):
-        check_fits(c, value, view)
-    with each(c, view.shape, safe_order(c, view, value)) as index:
-        spots = TupleValue(index)
-        if isinstance(value, ArrayValue):
-            inner = select(c, value, TupleValue(aligned(value, index)))
-        assign_view(c, view_of(c, view, spots), inner, **attributes)
+    for_each_element(
+        c, view, [value], lambda index, items: assign_view(c, view_of(c, view, index), items[0], **attributes)
+    )
+
+
+def for_each_element(
+    c: Compiler, view: ArrayValue, operands: Sequence[Any], body: Callable[[TupleValue, list[Any]], None]
+) -> None:
+    """Compile ``body(index, elements)`` for each index of the output `view`.
+
+    `elements` contains the elements of the operands, which are broadcast to the shape of `view`, and the operands that
+    are not arrays. If the length of an axis of an operand is known only at run time, the loops are compiled twice: for
+    operands that are broadcast along such axes, and for all others.
+    """
+    b, whole = c.builder, [o for o in operands if isinstance(o, ArrayValue)]
+    for operand in whole:
+        check_fits(c, operand, view)
+
+    def loops(single: bool) -> None:
+        with each(c, view.shape, safe_order(c, view, whole, single), single) as index:
+            elements = [
+                select(c, o, TupleValue(aligned(c, o, view, index, single))) if isinstance(o, ArrayValue) else o
+                for o in operands
+            ]
+            body(TupleValue(index), elements)
+
+    lengths = {n: None for o in whole for n in broadcast_axes(o, view).values() if not isinstance(n, int)}
+    if not lengths:
+        loops(False)
+        return
+    with b.if_(any_of(c, [b.op("equal", n, b.constant(1)) for n in lengths]), likely=False):
+        loops(True)
+    with b.else_():
+        loops(False)
 
 
 def check_fits(c: Compiler, value: ArrayValue, view: ArrayValue) -> None:
@@ -313,13 +340,14 @@ def check_fits(c: Compiler, value: ArrayValue, view: ArrayValue) -> None:
     for extent, wanted in zip(reversed(value.shape), reversed(view.shape), strict=False):
         if isinstance(extent, int) and extent == 1:
             continue
-        check_equal(c, extent, wanted, "an array of length {} cannot be assigned to {} elements")
+        check_equal(c, extent, wanted, "an array of length {} cannot be assigned to {} elements", True)
 
 
-def check_equal(c: Compiler, first: Extent, second: Extent, message: str) -> None:
+def check_equal(c: Compiler, first: Extent, second: Extent, message: str, broadcast: bool = False) -> None:
     """Raise an error if two lengths differ. `message` has a ``{}`` for each length.
 
-    Lengths that are not known at compile time are compared in kernels with `debug` or the `checked` setting only.
+    Lengths that are not known at compile time are compared in kernels with `debug` or the `checked` setting only. If
+    `broadcast` is true, such a first length may also be 1.
     """
     if isinstance(first, int) and isinstance(second, int):
         if first != second:
@@ -328,163 +356,9 @@ def check_equal(c: Compiler, first: Extent, second: Extent, message: str) -> Non
         b = c.builder
         lengths = [extent_ir(c, n) for n in (first, second)]
         different = b.op("not_equal", *lengths)
+        if broadcast:
+            different = b.op("bitwise_and", different, b.op("not_equal", lengths[0], b.constant(1)))
         c.report(different, ValueError, message, tuple(b.cast(n, np.int64) for n in lengths))
-
-
-def aligned(array: ArrayValue, index: tuple[Any, ...]) -> tuple[Any, ...]:
-    """Convert an index into a broadcast result to an index into the operand `array`.
-
-    The index along an axis of length 1 is 0.
-    """
-    own = index[len(index) - array.ndim :] if array.ndim else ()
-    return tuple(Constant(0) if isinstance(n, int) and n == 1 else k for n, k in zip(array.shape, own, strict=True))
-
-
-@dataclass
-class Order:
-    """An order of iteration over the axes of an array, chosen by run-time bools.
-
-    `transposed` tells whether the first axis is the innermost loop (None if it is always the outermost), and `backward`
-    whether the loop over each axis starts with the last index. `first` contains, for some axes, the index with which
-    the loop starts. It ends with the index before this one.
-    """
-
-    transposed: Value | None
-    backward: tuple[Value, ...]
-    first: dict[int, Value] = field(default_factory=dict)
-
-
-def safe_order(c: Compiler, view: ArrayValue, *values: object) -> Order | None:
-    """Return an order in which ``view[...] = f(*values)`` reads each element before it is overwritten, as in NumPy.
-
-    The result is None if any order works. Otherwise, parts of one array are assigned to each other, and may overlap.
-    The order then visits addresses in decreasing order if elements move to higher addresses, and in increasing order
-    otherwise. Raises KernelTypeError if the parts may overlap and are not known to have the same strides. If elements
-    move to higher and to lower addresses, the kernel reports an error.
-    """
-    parts = [value for value in values if isinstance(value, ArrayValue) and _may_overlap(c, view, value)]
-    if not parts:
-        return next((order for value in values if (order := _part_last(c, view, value)) is not None), None)
-    b = c.builder
-    own, *others = (b.emit("address", (a.pointer,), (np.dtype(np.int64),))[0] for a in (view, *parts))
-    higher = [b.op("less", other, own) for other in others]
-    if len(parts) > 1:
-        lower = [b.op("less", own, other) for other in others]
-        distances = [b.op("absolute", b.op("subtract", other, own)) for other in others]
-        near = [b.op("less", distance, _reach(c, view)) for distance in distances]
-        both = (
-            _any(c, [b.op("bitwise_and", m, n) for m, n in zip(moves, near, strict=True)]) for moves in (higher, lower)
-        )
-        whole = view.label or "an array"
-        text = f"several parts of {whole} overlap the output on both sides: use a loop, or a local array for the result"
-        c.report(b.op("bitwise_and", *both), ValueError, text)
-        higher = [b.op("bitwise_and", m, n) for m, n in zip(higher, near, strict=True)]
-    falls = [b.op("less", extent_ir(c, stride), b.constant(0)) for stride in view.strides]
-    backward = tuple(b.op("not_equal", _any(c, higher), fall) for fall in falls)
-    strides = [s for s, n in zip(view.strides, view.shape, strict=True) if n != 1]
-    if isinstance(strides[-1], int):
-        return Order(None, backward)
-    first, last = (b.op("absolute", extent_ir(c, stride)) for stride in (strides[0], strides[-1]))
-    return Order(b.op("less", first, last), backward)
-
-
-def _part_last(c: Compiler, view: ArrayValue, value: object) -> Order | None:
-    """Return an order that visits `value`, a part of `view` that is broadcast, last. Return None for other values."""
-    if not isinstance(value, ArrayValue) or not value.ndim or (value.origin, value.dtype) != (view.origin, view.dtype):
-        return None
-    lead = (1,) * (view.ndim - value.ndim)
-    lengths = enumerate(zip((*lead, *value.shape), view.shape, strict=True))
-    axes = [k for k, (n, own) in lengths if n == 1 and own != 1]
-    steps = zip((*lead, *value.strides), view.strides, strict=True)
-    if not axes or any(k not in axes and s is not o and s != o for k, (s, o) in enumerate(steps)):
-        return None
-    b, i8 = c.builder, np.dtype(np.int64)
-    start, address = (b.emit("address", (a.pointer,), (i8,))[0] for a in (view, value))
-    left, first = b.op("subtract", address, start), {}
-    for axis in axes:
-        step, end = (b.cast(extent_ir(c, n), i8) for n in (view.strides[axis], view.shape[axis]))
-        step = b.op("multiply", step, b.constant(view.dtype.itemsize // unit(view.dtype), i8))
-        index = b.op("floor_divide", left, step)
-        left = b.op("subtract", left, b.op("multiply", index, step))
-        first[axis] = b.op("minimum", b.op("add", b.op("maximum", index, b.constant(-1, i8)), b.constant(1, i8)), end)
-    return Order(None, (), first)
-
-
-def _any(c: Compiler, truths: list[Value]) -> Value:
-    return reduce(lambda one, other: c.builder.op("bitwise_or", one, other), truths)
-
-
-def _reach(c: Compiler, view: ArrayValue) -> Value:
-    """Return the size in bytes of the address range that an array spans."""
-    b, total = c.builder, c.builder.constant(1, np.int64)
-    for extent, stride in zip(view.shape, view.strides, strict=True):
-        far = b.op("subtract", b.cast(extent_ir(c, extent), np.int64), b.constant(1, np.int64))
-        total = b.op("add", total, b.op("multiply", far, b.op("absolute", b.cast(extent_ir(c, stride), np.int64))))
-    return b.op("multiply", total, b.constant(view.dtype.itemsize // unit(view.dtype), np.int64))
-
-
-def _may_overlap(c: Compiler, view: ArrayValue, value: ArrayValue) -> bool:
-    """Return whether the order of iteration may matter when `value` is assigned to `view`.
-
-    Raise KernelTypeError if the two may overlap and are not known to have the same strides.
-    """
-    if not value.ndim or value is view:
-        return False
-    if value.pointer is view.pointer and value.shape == view.shape and value.strides == view.strides:
-        return False
-    if (value.origin, value.space, value.dtype) != (view.origin, view.space, view.dtype):
-        return False
-    steps, own = ([s for s, n in zip(a.strides, a.shape, strict=True) if n != 1] for a in (value, view))
-    if len(steps) != len(own) or any(
-        s is not o and not (isinstance(s, int) and s == o) for s, o in zip(steps, own, strict=True)
-    ):
-        if len(steps) == len(own) and own and (value.origin >= 0 or (value.label and value.label == view.label)):
-            c.fail(
-                f"parts of {view.label or 'an array'} with different steps are assigned to each other, and may overlap: "
-                "use a loop, or a local array between them"
-            )
-        return False
-    return bool(own)
-
-
-class each:
-    """Context manager that compiles nested loops over the axes of a shape, and yields the loop indices."""
-
-    def __init__(self, c: Compiler, shape: tuple[Extent, ...], order: Order | None = None) -> None:
-        self.c = c
-        self.shape = shape
-        self.order = order or Order(None, ())
-        self.open: list[Any] = []
-
-    def __enter__(self) -> tuple[ScalarValue, ...]:
-        b = self.c.builder
-        extents = self._in_order([extent_ir(self.c, extent) for extent in self.shape])
-        indices = []
-        for extent in extents:
-            self.open.append(b.loop(extent, "serial"))
-            indices.append(self.open[-1].__enter__().index)
-        indices = self._in_order(indices)
-        for axis, backward in enumerate(self.order.backward):
-            last = b.op("subtract", extent_ir(self.c, self.shape[axis]), b.constant(1))
-            indices[axis] = b.op("where", backward, b.op("subtract", last, indices[axis]), indices[axis])
-        for axis, first in self.order.first.items():
-            n, moved = (
-                b.cast(extent_ir(self.c, self.shape[axis]), np.int64),
-                b.op("add", b.cast(indices[axis], np.int64), first),
-            )
-            indices[axis] = b.op("where", b.op("less", moved, n), moved, b.op("subtract", moved, n))
-        return tuple(ScalarValue(b.cast(index, np.int64), True, True) for index in indices)
-
-    def _in_order(self, values: list[Value]) -> list[Value]:
-        """Reverse a list of one value per axis if the first axis is the innermost loop."""
-        if self.order.transposed is None:
-            return values
-        pairs = zip(values, reversed(values), strict=True)
-        return [self.c.builder.op("where", self.order.transposed, other, value) for value, other in pairs]
-
-    def __exit__(self, *error: Any) -> None:
-        for loop in reversed(self.open):
-            loop.__exit__(*error)
 
 
 def _put(c: Compiler, view: ArrayValue, value: object, attributes: dict[str, Any]) -> None:

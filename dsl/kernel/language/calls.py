@@ -184,15 +184,11 @@ def _elementwise_into(call: Invocation, name: str, operands: list[Any], out: Any
     c = call.c
     if not isinstance(out, ArrayValue):
         c.fail(f"{name}() writes to an array, not to {describe(out)}")
-    for operand in operands:
-        if isinstance(operand, ArrayValue):
-            arrays.check_fits(c, operand, out)
-    with arrays.each(c, out.shape, arrays.safe_order(c, out, *operands)) as index:
-        parts = (
-            arrays.select(c, o, TupleValue(arrays.aligned(o, index))) if isinstance(o, ArrayValue) else o
-            for o in operands
-        )
-        arrays.store(c, out, TupleValue(index), functions.elementwise(call, name, *parts))
+
+    def write(index: TupleValue, items: list[Any]) -> None:
+        arrays.store(c, out, index, functions.elementwise(call, name, *items))
+
+    arrays.for_each_element(c, out, operands, write)
     return out
 
 

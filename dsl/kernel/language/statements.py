@@ -145,14 +145,11 @@ def _augmented(frame: FunctionFrame, node: ast.AugAssign) -> None:
 
 def _whole_array(frame: FunctionFrame, array: ArrayValue, operator: type[ast.operator], value: object) -> None:
     c = frame.compiler
-    if isinstance(value, ArrayValue):
-        arrays.check_fits(c, value, array)
-    with arrays.each(c, array.shape, arrays.safe_order(c, array, value)) as position:
-        other = value
-        if isinstance(value, ArrayValue):
-            other = arrays.select(c, value, TupleValue(arrays.aligned(value, position)))
-        index = TupleValue(position)
-        arrays.store(c, array, index, binary(c, operator, arrays.select(c, array, index), other))
+
+    def update(index: TupleValue, items: list[Any]) -> None:
+        arrays.store(c, array, index, binary(c, operator, arrays.select(c, array, index), items[0]))
+
+    arrays.for_each_element(c, array, [value], update)
 
 
 # -- control flow --------------------------------------------------------------------------------
