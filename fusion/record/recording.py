@@ -19,7 +19,7 @@ from weft.fusion.graph.statistics import STATISTICS
 from weft.fusion.record.by_value import take_value
 from weft.fusion.record.evaluate import evaluate, evaluate_epoch, realise
 from weft.fusion.record.loops import Site, find_loop, is_uneven, is_visit, site_of, visits_of, waits_for_number
-from weft.fusion.record.shared_memory import SharedMemory, find_shared, share, write_shared
+from weft.fusion.record.shared_memory import SharedMemory, copy_buffer, find_shared, share
 from weft.fusion.record.storage import (
     HARD_LIMIT,
     HELD_BYTES,
@@ -86,8 +86,12 @@ def write_anew(storage: Storage, epoch: Epoch, make: Callable[[Expr], Expr]) -> 
     """Replace the value of a storage by the result of `make`, and return the old and the new version."""
     while True:
         if storage.host is not None:
-            if (owner := find_shared(storage)) is not None:
-                return write_shared(storage, owner, epoch, make, _evaluate_aside)
+            if (owner := find_shared(storage)) is not None:  # (shared memory is written immediately)
+                previous = epoch.bind(copy_buffer(owner.buffer), storage.shape, storage.dtype)
+                made = make(previous)
+                epoch.check(made)
+                storage.device.copy(_evaluate_aside(made, epoch), owner.buffer, owner.buffer.nbytes)
+                return previous, made
             realise(storage)  # (the write is to device memory)
         previous = operand(storage, epoch)
         made = make(previous)

@@ -15,8 +15,7 @@ from weakref import WeakKeyDictionary, ref
 
 import numpy as np
 
-from weft.fusion.graph.expr import Expr
-from weft.fusion.record.storage import Epoch, Storage
+from weft.fusion.record.storage import Storage
 from weft.runtime import Buffer
 
 
@@ -156,18 +155,3 @@ def copy_buffer(source: Buffer) -> Buffer:
     copy = source.device.allocate(source.nbytes)
     source.device.copy(source, copy, source.nbytes)
     return copy
-
-
-def write_shared(
-    storage: Storage,
-    owner: SharedMemory,
-    epoch: Epoch,
-    make: Callable[[Expr], Expr],
-    evaluate: Callable[[Expr, Epoch], Buffer],
-) -> tuple[Expr, Expr]:
-    """Write the result of `make` to shared memory immediately, and return the old and the new version."""
-    previous = epoch.bind(copy_buffer(owner.buffer), storage.shape, storage.dtype)
-    made = make(previous)
-    epoch.check(made)
-    storage.device.copy(evaluate(made, epoch), owner.buffer, owner.buffer.nbytes)
-    return previous, made

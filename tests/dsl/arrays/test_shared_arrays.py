@@ -308,7 +308,7 @@ def test_a_number_is_written_to_large_shared_memory_without_copies(monkeypatch: 
     words = x.view(np.int32)
     before = x + 1
     with monkeypatch.context() as patch, override(immediate=16384):
-        patch.setattr("weft.fusion.record.recording.write_shared", None)
+        patch.setattr("weft.fusion.record.recording._evaluate_aside", None)
         patch.setattr("weft.dsl.arrays.array.write_view", None)
         words[...] = 7
         words[1:99_000] = 3
