@@ -17,7 +17,7 @@ from typing import Any
 import numpy as np
 
 from weft.dsl.arrays.array import VALUE_READS, Array
-from weft.dsl.immediate.native_objects_text import LENGTHS
+from weft.dsl.immediate.native_objects_text import LENGTHS, STRIDES, slot_offsets
 from weft.dsl.immediate.native_operands_text import OperandText
 from weft.fusion import Storage
 from weft.runtime import (
@@ -31,11 +31,9 @@ from weft.runtime import (
     CompileError,
     Text,
     python_function,
-    slots_of,
 )
 
 NAME = "weft_element"
-_STRIDES = DATA + 24
 _ALLOCATE = 304  # offset of a type's allocation function
 _FUNCTIONS = ("PyLong_AsLongLongAndOverflow", "Py_IncRef")
 _OBJECTS: dict[str, Any] = {
@@ -95,13 +93,12 @@ def element_text() -> str:
 
     It is called as ``call(array, key)`` or ``call(array, key, value)``.
     """
-    at = {f"{kind.__name__}.{name}": k for kind in (Array, Storage, Buffer) for name, k in slots_of(kind).items()}
-    return _Element(at).text()
+    return _Element().text()
 
 
 class _Element(OperandText):
-    def __init__(self, at: dict[str, int]) -> None:
-        self._at = at
+    def __init__(self) -> None:
+        self._at = slot_offsets(Array, Storage, Buffer)
         self._t = t = Text()
         self._known = t.begin_builtin(NAME, (*_FUNCTIONS, *_OBJECTS, *_OWN))
         self._device, self._overflow, self._offset = (t.new(f"alloca {kind}") for kind in ("ptr", "i32", "i64"))
@@ -109,7 +106,6 @@ class _Element(OperandText):
         t.store("0", self._offset, 0)
 
     def text(self) -> str:
-        """Return the LLVM IR of the builtin that reads or writes an element."""
         t, known = self._t, self._known
         sets = t.new("icmp eq i64 %count, 3")
         t.enter_if(f"or i1 {sets}, {t.new('icmp eq i64 %count, 2')}", "some", "give.up")
@@ -144,7 +140,7 @@ class _Element(OperandText):
         count = t.new(f"phi i64 [ {count}, %several ], [ 1, %single ]")
         items = t.new(f"phi ptr [ {items}, %several ], [ {alone}, %single ]")
         t.enter_if(f"icmp eq i64 {count}, {self._axes(values)}", "all", "give.up")
-        lengths, strides = self._word(values, LENGTHS), self._word(values, _STRIDES)
+        lengths, strides = self._word(values, LENGTHS), self._word(values, STRIDES)
         k = t.begin_loop("axis", count)
         index = self._integer("axis", t.load(items, k, "ptr"))
         length = t.load(lengths, k)

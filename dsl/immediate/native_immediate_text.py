@@ -6,7 +6,6 @@ handles each `Mode`. The addresses of the tables and functions that the code use
 
 from __future__ import annotations
 
-from collections.abc import Mapping
 from functools import cache
 
 import numpy as np
@@ -14,12 +13,12 @@ import numpy as np
 from weft.dsl.arrays.array import Array
 from weft.dsl.arrays.ufunc import UFunc
 from weft.dsl.immediate.at_call import COMMON
-from weft.dsl.immediate.native_objects_text import BASE, C_ORDER, DTYPE, F_ORDER, FLAGS, NUMBER, WRITABLE
+from weft.dsl.immediate.native_objects_text import BASE, C_ORDER, DTYPE, F_ORDER, FLAGS, NUMBER, WRITABLE, slot_offsets
 from weft.dsl.immediate.native_operands_text import MOST, SHIFTS, Alone, Mode
 from weft.dsl.immediate.native_results_text import ResultText
 from weft.dsl.immediate.native_tables import FUNCTIONS, SHARED
 from weft.fusion import Storage
-from weft.runtime import DATA, FIXED, TUPLE_ITEMS, TUPLE_LENGTH, Buffer, Text, slots_of
+from weft.runtime import DATA, FIXED, TUPLE_ITEMS, TUPLE_LENGTH, Buffer, Text
 
 NAME = "weft_immediate"
 
@@ -38,15 +37,12 @@ def immediate_text() -> str:
 
     The code references no external symbols, and contains no constants in memory.
     """
-    at = {
-        f"{kind.__name__}.{name}": k for kind in (Array, Storage, Buffer, UFunc) for name, k in slots_of(kind).items()
-    }
-    return _Immediate(at).text()
+    return _Immediate().text()
 
 
 class _Immediate(ResultText):
-    def __init__(self, at: Mapping[str, int]) -> None:
-        self._at = at
+    def __init__(self) -> None:
+        self._at = slot_offsets(Array, Storage, Buffer, UFunc)
         self._t = t = Text()
         own = (
             "function",
@@ -104,7 +100,6 @@ class _Immediate(ResultText):
         t.do(f"store ptr {self._known['loops']}, ptr {self._loops}")
 
     def text(self) -> str:
-        """Return the LLVM IR of the native code that executes operations on small arrays immediately."""
         t = self._t
         t.leave_if(f"icmp sgt i64 {self._limit}, 0", "on", "maybe.show")
         t.enter_if(f"icmp eq i64 {self._mode}, {Mode.SHOW}", "on", "slow")
@@ -254,9 +249,7 @@ class _Immediate(ResultText):
         self._is_free("in.place", first, t.load(self._taken, 0, "ptr"))
         t.begin_block("call")
         function = self._choose_method(t.load(self._held, 0, "ptr"))
-        result = t.new(
-            f"call ptr {known['PyObject_Vectorcall']}(ptr {function}, ptr {self._taken}, i64 {self._positional}, ptr {self._names})"
-        )
+        result = self._vectorcall(function, self._taken, self._positional, self._names)
         self._count_read()
         self._check(result, "called", "leave")
         self._check_zero(result, beyond)
@@ -376,9 +369,7 @@ class _Immediate(ResultText):
         t.do(f"store ptr {thing}, ptr {t.at(self._pair, t.new(f'add i64 {given}, 2'))}")
         t.end_loop("finish")
         count = t.new(f"add i64 {self._positional}, 2")
-        finished = t.new(
-            f"call ptr {known['PyObject_Vectorcall']}(ptr {known['finish']}, ptr {self._pair}, i64 {count}, ptr null)"
-        )
+        finished = self._vectorcall(known["finish"], self._pair, count)
         self._decrement_reference(result)
         self._return(finished)
 
@@ -418,13 +409,7 @@ class _Immediate(ResultText):
         t.branch(f"icmp eq ptr {self._field(first, 'Array._storage')}, null", "adopt", "show.new")
         self._adopt(first, result)
         t.label("show.slow")
-        for k, value in enumerate((first, result)):
-            t.do(f"store ptr {value}, ptr {t.at(self._pair, k)}")
-        shown = t.new(
-            f"call ptr {known['PyObject_Vectorcall']}(ptr {known['seen']}, ptr {self._pair}, i64 2, ptr null)"
-        )
-        self._decrement_reference(result)
-        self._return(shown)
+        self._return_from("seen", first, result, result)
         t.label("show.new")
         storage = self._field(first, "Array._storage")
         array = t.new(f"call ptr {known['PyType_GenericAlloc']}(ptr {known['Array']}, i64 0)")
@@ -523,12 +508,7 @@ class _Immediate(ResultText):
         t, known = self._t, self._known
         thing = t.load("%given", 2, "ptr")
         kind = self._type(thing)
-        t.enter_if(f"icmp eq ptr {kind}, {known['Array']}", "put.value.array", "put.value.other")
-        own = self._values("put.value", thing)
-        t.jump("put.value.values", "put.value.other")
-        t.enter_if(f"icmp eq ptr {kind}, {known['ndarray']}", "put.value.values", "put.value.number")
-        found = t.new(f"phi ptr [ {own}, %put.value.here ], [ {thing}, %put.value.other ]")
-        self._check_values("put.value", found, types)
+        found = self._values_of_operand("put.value", thing, kind, "put.value.number", types)
         t.jump("put.value", "put.value.number")
         table = t.new(f"select i1 {real}, ptr {known['real']}, ptr {known['whole']}")
         table = t.new(f"select i1 {any_number}, ptr {known['numbers']}, ptr {table}")
@@ -546,10 +526,7 @@ class _Immediate(ResultText):
         t.label("give.up")
         wrong = t.new(f"call ptr {known['PyErr_Occurred']}()")
         t.enter_if(f"icmp eq ptr {wrong}, null", "slow", "leave")
-        done = t.new(
-            f"call ptr {known['PyObject_Vectorcall']}(ptr {known['slow']}, ptr %given, i64 %count, ptr %names)"
-        )
-        self._return(done)
+        self._return(self._vectorcall(known["slow"], "%given", "%count", "%names"))
         t.label("leave")
         k = t.begin_loop("release", t.load(self._count, 0))
         self._decrement_reference(t.load(self._taken, k, "ptr"))

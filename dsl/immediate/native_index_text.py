@@ -103,7 +103,4 @@ class IndexText(OperandText):
         )
         t.enter_if(f"icmp eq ptr {self._type(first)}, {known['int']}", f"{name}.list.whole", "give.up")
         t.do(f"store ptr {things}, ptr {self._pair}")
-        made = t.new(
-            f"call ptr {known['PyObject_Vectorcall']}(ptr {known['array']}, ptr {self._pair}, i64 1, ptr null)"
-        )
-        return self._check(made, f"{name}.list.converted", "leave")
+        return self._check(self._vectorcall(known["array"], self._pair, 1), f"{name}.list.converted", "leave")

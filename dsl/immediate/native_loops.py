@@ -35,7 +35,7 @@ from weft.dsl.immediate.inner_loops import (
     loops_of,
     note_loop,
 )
-from weft.dsl.immediate.native_objects_text import C_ORDER, FLAGS, LENGTHS
+from weft.dsl.immediate.native_objects_text import C_ORDER, FLAGS, LENGTHS, STRIDES, slot_offsets
 from weft.dsl.immediate.native_operands_text import Mode, OperandText
 from weft.fusion import Storage
 from weft.runtime import (
@@ -49,11 +49,9 @@ from weft.runtime import (
     Text,
     numpy_function,
     python_function,
-    slots_of,
 )
 
 NAME = "weft_loop"
-_STRIDES = DATA + 24
 _TABLE = TUPLE_ITEMS + 8 * 5  # offset of an `Implementation`'s table
 _ALIGNED = 0x100  # bit of an array's flags
 _MANTISSA = (1 << 51) - 1  # bits of a float64 that are 0 in 0.5, 1.0, 2.0 and 3.0
@@ -144,15 +142,12 @@ def loop_text(raised: int) -> str:
 
     `raised` is the bit mask of the floating-point flags for which NumPy warns.
     """
-    at = {
-        f"{kind.__name__}.{name}": k for kind in (Array, Storage, Buffer, UFunc) for name, k in slots_of(kind).items()
-    }
-    return _Loop(at, raised).text()
+    return _Loop(raised).text()
 
 
 class _Loop(OperandText):
-    def __init__(self, at: dict[str, int], raised: int) -> None:
-        self._at, self._raised = at, raised
+    def __init__(self, raised: int) -> None:
+        self._at, self._raised = slot_offsets(Array, Storage, Buffer, UFunc), raised
         self._t = t = Text()
         self._known = t.begin_builtin(NAME, (*_FUNCTIONS, *_OBJECTS, *_OWN))
         self._device, self._lead = (t.new("alloca ptr") for _ in range(2))
@@ -169,7 +164,6 @@ class _Loop(OperandText):
         self._limit, self._fixed_limit = (t.load(self._known["limit"], k) for k in (0, FIXED))
 
     def text(self) -> str:
-        """Return the LLVM IR of the native code that calls inner loops."""
         t, known = self._t, self._known
         t.enter_if(f"icmp sgt i64 {self._limit}, 0", "some", "give.up")
         t.enter_if("icmp eq ptr %names, null", "begin", "give.up")
@@ -331,7 +325,7 @@ class _Loop(OperandText):
         t.enter_if(f"icmp eq ptr {values}, null", "step.number", "step.array")
         number = t.at(self._numbers, t.new(f"mul i64 {k}, 2"))
         t.jump("step.known", "step.array")
-        strides, data = self._word(values, _STRIDES), self._word(values, DATA)
+        strides, data = self._word(values, STRIDES), self._word(values, DATA)
         step = t.new(f"select i1 {flat}, i64 {width}, i64 {t.load(strides, last)}")
         outer = t.load(strides, 0)
         packed = t.new(f"icmp eq i64 {step}, {width}")
@@ -456,7 +450,7 @@ class _Loop(OperandText):
         self._check(arrays[0], "product.left", "give.up")
         self._check(arrays[1], "product.right", "give.up")
         axes = [self._axes(each) for each in arrays]
-        lengths, strides = ([self._word(each, at) for each in arrays] for at in (LENGTHS, _STRIDES))
+        lengths, strides = ([self._word(each, at) for each in arrays] for at in (LENGTHS, STRIDES))
         few = [t.new(f"icmp ult i64 {t.new(f'sub i64 {each}, 1')}, 2") for each in axes]
         t.enter_if(f"and i1 {few[0]}, {few[1]}", "product.few", "give.up")
         wide = [t.new(f"icmp eq i64 {each}, 2") for each in axes]

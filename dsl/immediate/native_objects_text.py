@@ -9,13 +9,18 @@ from __future__ import annotations
 import sys
 from collections.abc import Mapping
 
-from weft.runtime import DATA, TUPLE_ITEMS, TUPLE_LENGTH, TYPE, Text
+from weft.runtime import DATA, TUPLE_ITEMS, TUPLE_LENGTH, TYPE, Text, slots_of
 
 # Offsets in NumPy's array objects and dtypes, fixed by its ABI.
 AXES, LENGTHS, STRIDES, BASE, DTYPE, FLAGS = (DATA + 8 * k for k in range(1, 7))
 ORDER, NUMBER, ITEMSIZE = 26, 28, 40
 C_ORDER, F_ORDER, WRITABLE = 1, 2, 0x400  # bits of an array's flags
 OTHER_ORDER = ">" if sys.byteorder == "little" else "<"  # NumPy's character for the non-native byte order
+
+
+def slot_offsets(*kinds: type) -> dict[str, int]:
+    """Return the offsets of the slots of several classes, by names such as "Array._values"."""
+    return {f"{kind.__name__}.{name}": offset for kind in kinds for name, offset in slots_of(kind).items()}
 
 
 class ObjectText:
@@ -63,9 +68,12 @@ class ObjectText:
                 self._t.label(behind)
 
     def _increment_reference(self, value: str) -> str:
-        """Emit code that increments the reference count of the object `value`, and return `value`."""
         self._t.do(f"call void {self._known['Py_IncRef']}(ptr {value})")
         return value
+
+    def _vectorcall(self, function: str, values: str, count: str | int, names: str = "null") -> str:
+        operands = f"ptr {function}, ptr {values}, i64 {count}, ptr {names}"
+        return self._t.new(f"call ptr {self._known['PyObject_Vectorcall']}({operands})")
 
     def _decrement_reference(self, value: str) -> None:
         self._t.do(f"call void {self._known['Py_DecRef']}(ptr {value})")
@@ -85,7 +93,6 @@ class ObjectText:
         return self._t.new(f"sext i32 {self._word(values, AXES, 'i32')} to i64")
 
     def _size(self, name: str, values: str) -> str:
-        """Emit code that computes the number of elements of a NumPy array."""
         t = self._t
         lengths = self._word(values, LENGTHS)
         t.store("1", self._product, 0)

@@ -115,12 +115,7 @@ class OperandText(ObjectText):
         k = t.begin_loop("operand", self._total)
         thing, kind = self._open("operand", t.new(f"add i64 {k}, {self._skipped}"))
         t.enter_if(f"icmp slt i64 {k}, {self._positional}", "operand.positional", "operand.plain")
-        t.enter_if(f"icmp eq ptr {kind}, {known['Array']}", "operand.array", "operand.other")
-        values = self._values("operand", thing)
-        t.jump("operand.values", "operand.other")
-        t.enter_if(f"icmp eq ptr {kind}, {known['ndarray']}", "operand.values", "operand.plain")
-        found = t.new(f"phi ptr [ {values}, %operand.here ], [ {thing}, %operand.other ]")
-        self._check_values("operand", found, t.load(self._allowed, 0))
+        found = self._values_of_operand("operand", thing, kind, "operand.plain")
         t.jump("operand.take", "operand.plain")
         t.enter_if(f"icmp eq ptr {kind}, {known['int']}", "operand.whole", "operand.fraction")
         self._note_number(1)
@@ -221,12 +216,7 @@ class OperandText(ObjectText):
         m = t.begin_loop("item", count)
         thing = self._check(t.new(f"call ptr {get}(ptr {things}, i64 {m})"), "item.there", "leave")
         kind = self._type(thing)
-        t.enter_if(f"icmp eq ptr {kind}, {known['Array']}", "item.array", "item.other")
-        values = self._values("item", thing)
-        t.jump("item.values", "item.other")
-        t.enter_if(f"icmp eq ptr {kind}, {known['ndarray']}", "item.values", "item.plain")
-        found = t.new(f"phi ptr [ {values}, %item.here ], [ {thing}, %item.other ]")
-        self._check_values("item", found, t.load(self._allowed, 0))
+        found = self._values_of_operand("item", thing, kind, "item.plain")
         t.jump("item.take", "item.plain")
         listed, packed = (t.new(f"icmp eq ptr {kind}, {known[each]}") for each in ("list", "tuple"))
         t.enter_if(f"or i1 {listed}, {packed}", "item.nested", "item.alone")
@@ -291,6 +281,17 @@ class OperandText(ObjectText):
         t.enter_if(f"or i1 {unknown}, {same}", f"{name}.here", "give.up")
         t.do(f"store ptr {device}, ptr {self._device}")
         return values
+
+    def _values_of_operand(self, name: str, thing: str, kind: str, otherwise: str, types: str = "") -> str:
+        """Emit code that loads and checks an operand's NumPy array, or branches to `otherwise` for other operands."""
+        t, known = self._t, self._known
+        t.enter_if(f"icmp eq ptr {kind}, {known['Array']}", f"{name}.array", f"{name}.other")
+        own = self._values(name, thing)
+        t.jump(f"{name}.values", f"{name}.other")
+        t.enter_if(f"icmp eq ptr {kind}, {known['ndarray']}", f"{name}.values", otherwise)
+        found = t.new(f"phi ptr [ {own}, %{name}.here ], [ {thing}, %{name}.other ]")
+        self._check_values(name, found, types or t.load(self._allowed, 0))
+        return found
 
     def _of_protocol(self, fewer: str) -> str:
         """Emit code that looks up the ufunc of an ``__array_ufunc__`` call.
@@ -586,12 +587,10 @@ class OperandText(ObjectText):
             size = self._size(f"{name}.size", result)
             t.branch(f"icmp sle i64 {t.new(f'mul i64 {size}, {size}')}, {self._fixed_limit}", library, own)
         t.label(f"{name}.unknown")
-        judged = t.new(f"call ptr {known['PyObject_Vectorcall']}(ptr {known['is_library']}, ptr null, i64 0, ptr null)")
-        self._check(judged, f"{name}.judged", failed)
+        judged = self._check(self._vectorcall(known["is_library"], "null", 0), f"{name}.judged", failed)
         self._decrement_reference(judged)  # (True and False are immortal)
         t.branch(f"icmp eq ptr {judged}, {known['True']}", library, own)
 
     def _count_read(self) -> None:
-        """Emit code that counts a read of array values on the host."""
         looks = self._known["looks"]
         self._t.store(self._t.new(f"add i64 {self._t.load(looks, 0)}, 1"), looks, 0)

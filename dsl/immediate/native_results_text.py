@@ -35,13 +35,7 @@ class ResultText(IndexText):
         number = self._word(self._word(result, DTYPE), NUMBER, "i32")
         common = t.new(f"icmp ule i32 {number}, {np.dtype('D').num}")
         t.leave_if(f"and i1 {in_order}, {common}", "new", "unusual")
-        for k, value in enumerate((result, t.load(self._device, 0, "ptr"))):
-            t.do(f"store ptr {value}, ptr {t.at(self._pair, k)}")
-        handed = t.new(
-            f"call ptr {known['PyObject_Vectorcall']}(ptr {known['from_numpy_result']}, ptr {self._pair}, i64 2, ptr null)"
-        )
-        self._decrement_reference(result)
-        self._return(handed)
+        self._return_from("from_numpy_result", result, t.load(self._device, 0, "ptr"), result)
         t.label("new")
         array = t.new(f"call ptr {known['PyType_GenericAlloc']}(ptr {known['Array']}, i64 0)")
         self._check(array, "new.set", "leave")
@@ -54,6 +48,14 @@ class ResultText(IndexText):
         there = t.new(f"call ptr {known['PyDict_GetItemWithError']}(ptr {known['plain']}, ptr {kind})")
         t.leave_if(f"icmp eq ptr {there}, null", f"{name}.finish", f"{name}.listed")
         t.branch(f"icmp eq ptr {kind}, {known['tuple']}", f"{name}.finish", f"{name}.plain")
+
+    def _return_from(self, function: str, first: str, second: str, released: str) -> None:
+        """Emit code that returns the result of a Python function of two arguments, after releasing a reference."""
+        for k, value in enumerate((first, second)):
+            self._t.do(f"store ptr {value}, ptr {self._t.at(self._pair, k)}")
+        made = self._vectorcall(self._known[function], self._pair, 2)
+        self._decrement_reference(released)
+        self._return(made)
 
     def _return(self, value: str) -> None:
         self._t.do(f"store ptr {value}, ptr {self._result}")
