@@ -57,7 +57,9 @@ def fits(kernel: Kernel, nest: Nest, sizes: Mapping[str, int], exact: bool) -> C
     row = find_columns(nest)
     if row is None:
         return None
-    widest = _columns_of(row, nest.levels[-1].index)
+    operations = program_order((*row.prologue, *row.epilogue))
+    rounded = any(rounds(o) for o in row.loops)
+    widest = REDUCED_COLUMNS if rounded else lanes_of(operations, nest.levels[-1].index)
     values = sum(v.dtype.itemsize for o in row.loops for v in o.results)
     loop_bodies, extent = [(list(program_order(nest.operations)), nest.levels[-1].index)], nest.levels[-1].extent
     side, lanes, whole = 0, widest, False
@@ -112,12 +114,6 @@ def find_columns(nest: Nest) -> RowNest | None:
     simple = not any(o.opcode == "atomic" for o in program_order((*row.prologue, *row.epilogue)))
     apart = any(v in steps for v in (row.start, row.stop))
     return row if straight and simple and not apart else None
-
-
-def _columns_of(row: RowNest, index: Value) -> int:
-    if any(rounds(o) for o in row.loops):
-        return REDUCED_COLUMNS
-    return lanes_of(program_order((*row.prologue, *row.epilogue)), index)
 
 
 def _power_of_two(number: int, most: int) -> int:

@@ -73,14 +73,12 @@ class LaneWriter:
     def _kept(self, key: object) -> bool:
         return not (isinstance(key, tuple) and key[0] == "load" and key[1] not in self.steady)
 
-    def slot(self, first: Value, valid: Sequence[Value | None] | None = None, last: Value | None = None) -> Slot:
-        """Return a `Slot` of the elements from `first` on. Indices above `last`, if given, are replaced by `last`."""
+    def slot(self, first: Value, valid: list[Value | None] | None = None) -> Slot:
+        """Return a `Slot` of the elements from `first` on."""
         indices = [first]
         for lane in range(1, self.lanes):
             indices.append(self.once("add", first, self.w.number(lane)))
-        if last is not None:
-            indices = [self.once("minimum", index, last) for index in indices]
-        return Slot(indices, list(valid) if valid is not None else [None] * self.lanes)
+        return Slot(indices, valid or [None] * self.lanes)
 
     def slot_within(
         self, base: Value | None, offset: Value, length: Value, there: Value | None = None, *, whole: bool = False
@@ -136,7 +134,6 @@ class LaneWriter:
             sums[result] = self.once("multiply", first, y), before * constants[y]
 
     def _base_and_offset(self, index: Value) -> tuple[Value, int]:
-        """Split an index into a base index and a constant offset."""
         return self.w.sums.get(index, (index, 0)) if self.strided else (index, 0)
 
     def _address(self, pointer: Value, index: Value) -> Value:
@@ -333,7 +330,6 @@ class LaneWriter:
     # -- stores -------------------------------------------------------------------------------
 
     def _stores(self, operations: Sequence[Operation], slot: Slot) -> None:
-        """Emit the stores for all valid lanes of a slot."""
         if all(valid is slot.valid[0] for valid in slot.valid):
             with self.w.when(slot.valid[0]):
                 for operation in operations:

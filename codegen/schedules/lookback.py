@@ -158,7 +158,8 @@ def write(kernel: Kernel, nest: Nest, decision: LookbackScan, target: Target) ->
                 w.builder.store(held[k], w.number(0), before)
     w.barrier()
     for k, scanner in enumerate(scanners):
-        elements.finish(scanner, scanner.combine(w.builder.load(held[k], w.number(0)), found[k][0]))
+        before = scanner.combine(w.builder.load(held[k], w.number(0)), found[k][0])
+        scanner.finish([Slot([], [], lanes) for lanes in elements.values], before)
     elements.write()
     return w.finish("lookback", 1, every=True)
 
@@ -247,10 +248,6 @@ class _TileWriter:
                 for values in lanes:
                     values[kept] = next(given)
         return reduced
-
-    def finish(self, scanner: TileScanner, before: Value) -> None:
-        """Emit the scan of a tile's elements, given the total of all elements before this warp."""
-        scanner.finish([Slot([], [], lanes) for lanes in self.values], before)
 
     def write(self) -> None:
         """Emit the operations after the scans."""

@@ -177,13 +177,9 @@ def pressure(operations: Iterable[Operation]) -> int:
     for at, operation in enumerate(ordered):
         for value in operation.results:
             if value in last:
-                size = _registers(value)
+                size = max(1, value.dtype.itemsize // 4)
                 live += size
                 ends[last[value]] = ends.get(last[value], 0) + size
         most = max(most, live)
         live -= ends.get(at, 0)
     return most
-
-
-def _registers(value: Value) -> int:
-    return max(1, value.dtype.itemsize // 4)

@@ -68,19 +68,16 @@ def fits(kernel: Kernel, nest: Nest, sizes: Mapping[str, int], exact: bool) -> R
     if not exact:
         return RowPlanes(0, lanes, _rows_a_thread(nest, lanes), vectors=vectors, multiples=multiples)
     count = length // lanes
-    along = min(_row_thread_counts(count), key=lambda along: ((count + along - 1) // along * along, -along))
+    # possible numbers of threads that share a row
+    counts = [1 << k for k in range(GPU.block.bit_length()) if 1 << k <= count]
+    counts = [along for along in counts if along >= min(GPU.warp, counts[-1])]
+    along = min(counts, key=lambda along: ((count + along - 1) // along * along, -along))
     deep = _rows_a_thread(nest, lanes)
     while deep > 1 and rows < GPU.block // along * deep:
         deep //= 2
     if rows < GPU.block // along or (along_row(nest) != GPU.block and count < LONG):
         return None
     return RowPlanes(along, lanes, deep, vectors=vectors)
-
-
-def _row_thread_counts(count: int) -> list[int]:
-    """Return the possible numbers of threads that share a row of `count` vectors."""
-    found = [1 << k for k in range(GPU.block.bit_length()) if 1 << k <= count]
-    return [along for along in found if along >= min(GPU.warp, found[-1])]
 
 
 def _rows_a_thread(nest: Nest, lanes: int) -> int:
@@ -160,7 +157,6 @@ class _Plane:
         self.tall = w.compute("left_shift", 1, self.high)
 
     def tiles(self) -> None:
-        """Emit the loop over the tiles that this block computes."""
         w = self.w
         across = self._parts(self.length, self.wide)
         count = w.compute("multiply", across, self._parts(self.rows, self.high))

@@ -181,8 +181,7 @@ def _item(
     """
     writes = False
     for part in (*([operation] for operation in prologue), *([list(epilogue)] if epilogue else [])):
-        inner = list(program_order(part))
-        loads, stores = _reads_changing(w, inner), any(o.opcode in ("store", "atomic") for o in inner)
+        loads, stores = _reads_changing(w, program_order(part)), has_stores(part)
         if (stores and (reads or writes)) or (loads and writes):
             w.barrier()
             reads = writes = False
@@ -262,7 +261,6 @@ def _strided(
 
 
 def _emit_iteration(w: ThreadWriter, region: Block, index: Value, carried: Sequence[Value]) -> tuple[Value, ...]:
-    """Emit the body of a loop for one iteration."""
     w.map[region.parameters[0]] = index
     w.map.update(zip(region.parameters[1:], carried, strict=True))
     return w.copy(region.operations)

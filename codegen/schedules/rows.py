@@ -27,7 +27,7 @@ from weft.codegen.passes.known_multiples import aligned_vectors
 from weft.codegen.passes.reduction_identities import rounds
 from weft.codegen.schedules.decision import Decision
 from weft.codegen.schedules.lanes import LaneWriter, Slot, lanes_of
-from weft.codegen.schedules.nest import Nest, has_regions, is_spread, reduction_chain
+from weft.codegen.schedules.nest import Nest, has_regions, has_stores, is_spread, reduction_chain
 from weft.codegen.schedules.reductions import by_halves, identities, reduce_warp, split_item
 from weft.codegen.schedules.writer import ThreadWriter
 from weft.codegen.target import Target
@@ -104,7 +104,7 @@ def find_row(nest: Nest) -> RowNest | None:
         inside = list(program_order(loop.regions[0].operations))
         if len(reduction_chain(loop)) > 1 or has_regions(inside) or any(has_control_flow(o) for o in inside):
             return None
-        if any(o.opcode == "atomic" for o in inside) or _stores_carried(loop):
+        if any(o.opcode == "atomic" for o in inside) or any(o.opcode in ("store", "load") for o in _dependent(loop)):
             return None
     return RowNest(*parts, loops)
 
@@ -118,10 +118,6 @@ def _dependent(loop: Operation) -> list[Operation]:
             carried.update(o.results)
             found.append(o)
     return found
-
-
-def _stores_carried(loop: Operation) -> bool:
-    return any(o.opcode in ("store", "load") for o in _dependent(loop))
 
 
 # -- decisions ---------------------------------------------------------------------------------
@@ -273,7 +269,9 @@ class RowWriter:
             self.writer.point(operation)
         read = written = False
         for part in (*([o] for o in self.row.prologue), *([self.row.epilogue] if self.row.epilogue else [])):
-            loads, stores = self._touches(part)
+            # whether the operations read memory that the kernel may write, and whether they write memory
+            loads = any(o.opcode == "load" and o.operands[0] not in self.writer.steady for o in program_order(part))
+            stores = has_stores(part)
             if (stores and (read or written)) or (loads and written):
                 self._synchronize()
                 read = written = False
@@ -281,12 +279,6 @@ class RowWriter:
             # before a thread writes a value that depends on a reduction, all threads have read
             reduces = self.all_reduce and is_spread(part[0]) and bool(part[0].results)
             read, written = (read or loads) and not reduces, written or stores
-
-    def _touches(self, part: Sequence[Operation]) -> tuple[bool, bool]:
-        """Return whether operations read memory that the kernel may write, and whether they write memory."""
-        inner = list(program_order(part))
-        loads = any(o.opcode == "load" and o.operands[0] not in self.writer.steady for o in inner)
-        return loads, any(o.opcode in ("store", "atomic") for o in inner)
 
     def _part(self, part: Sequence[Operation]) -> None:
         w = self.w
@@ -378,7 +370,6 @@ class RowWriter:
     # -- the elements of a row -----------------------------------------------------------------
 
     def _kept_slots(self) -> list[Slot]:
-        """Return the `Slot` of each vector that this thread keeps in registers."""
         w = self.w
         length = w.compute("subtract", self.stop, self.start)
         known = self.known.length

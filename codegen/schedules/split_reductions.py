@@ -35,14 +35,17 @@ TWO_BLOCKS = 64
 FEW_PARTS = 512
 
 
-def nests_of_parts(kernel: Kernel) -> tuple[Nest, Nest]:
-    """Return the loop nests of the two kernels from which a merged kernel was made."""
+def find_parts(kernel: Kernel) -> list[tuple[Nest, RowNest]]:
+    """Return the loop nest, and the loops over a row, of each of the two kernels that were merged into one."""
     parts = []
     for operations in parts_of(kernel, kernel.body):
         body = Block()
         body.operations = operations
-        parts.append(find_nest(Kernel(kernel.name, kernel.parameters, body, kernel.index_dtype)))
-    return parts[0], parts[1]
+        nest = find_nest(Kernel(kernel.name, kernel.parameters, body, kernel.index_dtype))
+        row = find_row(nest)
+        assert row is not None
+        parts.append((nest, row))
+    return parts
 
 
 def can_merge(first: Kernel, second: Kernel) -> bool:
@@ -77,10 +80,7 @@ def fits(kernel: Kernel, nest: Nest, sizes: Mapping[str, int], exact: bool) -> S
     """
     if "merged" not in kernel.attributes:
         return None
-    nest, rest = nests_of_parts(kernel)
-    partial, final = find_row(nest), find_row(rest)
-    assert partial is not None
-    assert final is not None
+    (_, partial), (_, final) = find_parts(kernel)
     kept = 0
     parts = _block_bounds(partial)
     if len(partial.loops) > 1 and parts is not None:
@@ -101,10 +101,7 @@ def fits(kernel: Kernel, nest: Nest, sizes: Mapping[str, int], exact: bool) -> S
 
 def write(kernel: Kernel, nest: Nest, decision: SplitReduction, target: Target) -> Kernel:
     """Lower a merged kernel to a kernel for GPU threads."""
-    nest, rest = nests_of_parts(kernel)
-    partial, final = find_row(nest), find_row(rest)
-    assert partial is not None
-    assert final is not None
+    (nest, partial), (rest, final) = find_parts(kernel)
     w = ThreadWriter(kernel, nest, GPU.wide_block)
     w.bind(nest.levels, w.block)
     vectors = decision.vectors

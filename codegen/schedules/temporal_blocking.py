@@ -17,7 +17,7 @@ from math import prod
 
 from weft.codegen.kernel_ir.operation import Kernel, Operation, Value, program_order
 from weft.codegen.schedules.decision import Decision
-from weft.codegen.schedules.nest import Nest, reduction_chain
+from weft.codegen.schedules.nest import Nest, has_stores, reduction_chain
 from weft.codegen.schedules.writer import ThreadWriter
 from weft.codegen.target import Target
 
@@ -79,7 +79,7 @@ class _StepWriter:
         extents = [int(self.constants[level.operands[1]]) for level in levels]
         points = prod(extents)
         assert points % self.w.threads == 0
-        first = next((k for k, o in enumerate(body) if _stores(o)), len(body))
+        first = next((k for k, o in enumerate(body) if has_stores([o])), len(body))
         known = []
         outside = dict(self.w.map)
         for slot in range(points // self.w.threads):
@@ -105,7 +105,3 @@ class _StepWriter:
 
 def _index(loop: Operation) -> Value:
     return loop.regions[0].parameters[0]
-
-
-def _stores(operation: Operation) -> bool:
-    return any(o.opcode == "store" for o in program_order([operation]))
