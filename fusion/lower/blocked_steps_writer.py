@@ -91,7 +91,6 @@ class BlockedStepsWriter(KernelWriter):
         return self.builder.constant(0) if not value else self.integer(value, ("along", axis, value))
 
     def _set_block_bounds(self, part: Value) -> None:
-        """Emit code that computes the bounds of the current block."""
         b, blocked = self.builder, self.blocked
         bounds = []
         for axis in reversed(range(blocked.axes)):
@@ -142,7 +141,6 @@ class BlockedStepsWriter(KernelWriter):
         return self._numbered(("to", number, axis, self.again), self._depth(), make)[0]
 
     def _row_bounds(self) -> tuple[Value, Value]:
-        """Return the start and the end of the loop over the rows."""
         b = self.builder
         found: list[tuple[Value, Value]] = []
         self.nest.position[0] -= 1  # (the loop over rows is not open here)

@@ -76,7 +76,8 @@ class KernelWriter:
         self.parametric = parametric
         self.group = group
         self.nest = nest
-        self.builder = KernelBuilder(name, self._index_dtype())
+        extents = [loop.extent for loop in (*nest.outer, *nest.inner)]
+        self.builder = KernelBuilder(name, choose_index_dtype([node.nbytes for node in group.buffers()], extents))
         self.bindings: list[Binding] = []
         self.pointers: dict[object, Value] = {}
         self.strides: dict[object, Value] = {}
@@ -87,7 +88,7 @@ class KernelWriter:
         self.stores: list[tuple[Placed, Value, Value, Value]] = []
         self.partials: list[tuple[int, int]] = []
         self.parallel = tuple(loop.extent for loop in nest.outer)
-        self.work = prod(loop.extent for loop in (*nest.outer, *nest.inner))
+        self.work = prod(extents)
         self.any_order = False  # whether all threads execute a scatter concurrently
         # whether elements are accumulated in the order of the loops, and vector loads allow a small constant stride
         self.for_cpu = for_cpu
@@ -95,10 +96,6 @@ class KernelWriter:
         self.overwritten = {p.task.node.operands[0] for p in group.placed if p.task.kind in ("update", "scatter")}
         self.overwritten.update(group.over.values(), *group.donors.values())
         self.by_value = {*taken_by_value(group)} - self.overwritten
-
-    def _index_dtype(self) -> np.dtype:
-        spans = [node.nbytes for node in self.group.buffers()]
-        return choose_index_dtype(spans, [loop.extent for loop in (*self.nest.outer, *self.nest.inner)])
 
     # -- parameters -----------------------------------------------------------------------
 

@@ -123,7 +123,9 @@ def lower_for(target: Target, group: Group, *, special: bool) -> list[Lowered]:
         if not special and not (schedule and schedule.keeps_alignment):
             _forget_alignment(lowered.kernel, schedule.vectors if schedule else ())
         threshold = streaming_threshold(target)
-        if threshold and lowered.bytes_read + lowered.bytes_written >= threshold and _writes_long_rows(group):
+        # (rows of blocked time steps may be too short for non-temporal stores)
+        long = not isinstance(group, BlockedSteps) or group.width[-1] >= LONG_ROW
+        if threshold and lowered.bytes_read + lowered.bytes_written >= threshold and long:
             lowered.kernel.attributes["streams"] = True
     return found
 
@@ -142,11 +144,6 @@ def _overlapping_pointers(lowered: Lowered) -> dict[str, tuple[str, int]]:
         if name != p.value.name:
             same[p.value.name] = name, (int(offset) - start) // node.dtype.itemsize
     return same
-
-
-def _writes_long_rows(group: Group) -> bool:
-    """Return False for blocked time steps with rows too short for non-temporal stores, and True for other groups."""
-    return not isinstance(group, BlockedSteps) or group.width[-1] >= LONG_ROW
 
 
 def _set_alignment(lowered: Lowered, machine: Machine) -> None:

@@ -129,7 +129,9 @@ class RowColumnWriter(SplitWriter):
         first, end = self._range(self.across, 0, self.both.apart)
         self.columns = self._range(self.along, self.cut - 1)
         self.so_far = self._scratch_offset(self.across, self.cut - 1 if self.along.blocks == 1 else 0)
-        self._begin_columns()
+        initial = [v for p in self.by_columns for v in self.initial(p)]
+        with b.loop(self.columns[1], "reduce", start=self.columns[0]) as loop:
+            self._write_columns(b.op("add", self.so_far, loop.index), initial)
         if self.together > 1:
             together = b.constant(self.together)
             whole = b.op("floor_divide", b.op("subtract", end, first), together)
@@ -168,13 +170,6 @@ class RowColumnWriter(SplitWriter):
 
     # -- columns ------------------------------------------------------------------------------------
 
-    def _begin_columns(self) -> None:
-        """Emit code that initializes the column accumulators."""
-        b = self.builder
-        initial = [v for p in self.by_columns for v in self.initial(p)]
-        with b.loop(self.columns[1], "reduce", start=self.columns[0]) as loop:
-            self._write_columns(b.op("add", self.so_far, loop.index), initial)
-
     def _write_columns(self, where: Value, values: list[Value]) -> None:
         for k, value in enumerate(values):
             self.builder.store(self._columns_of(k, value), where, value)
@@ -185,7 +180,6 @@ class RowColumnWriter(SplitWriter):
     # -- rows ---------------------------------------------------------------------------------------
 
     def _row_loop(self, first: Value, end: Value, together: int) -> None:
-        """Emit the loop over the rows from `first` to `end`, with `together` rows per iteration."""
         b = self.builder
         names = tuple(name for p in self.by_rows for name in self.combining_ops(p))
         with b.loop(end, "serial", start=first, step=together * self.both.apart) as rows:

@@ -110,7 +110,6 @@ class SplitWriter(KernelWriter):
         return tuple(self.builder.op("add", total, term) for total, term in zip(carried, terms, strict=True))
 
     def _count_work(self, split: Split) -> None:
-        """Set `work` to the number of elements that all blocks process."""
         self.work = prod(split.rows) * split.extent * split.inside
 
     def _bounds(self, split: Split) -> tuple[Value, Value]:

@@ -89,20 +89,15 @@ def _box_operands(node: Expr) -> tuple[Expr, ...] | None:
     if boxes is None:
         return None
     values = tuple(box.operands[1] for box in boxes)
-    return values if all(map(_writes_apart, boxes)) and all(map(_is_strided, values)) else None
+    if any(_innermost_stride(*box.attrs[:2]) == 1 for box in boxes):
+        return None
+    strided = all(value.kind == "view" and abs(_innermost_stride(value.shape, value.attrs[0])) > 1 for value in values)
+    return values if strided else None
 
 
-def _writes_apart(box: Expr) -> bool:
-    """Return whether the innermost stride of the written elements is not 1. Axes of length 1 do not count."""
-    shape, strides, _ = box.attrs
-    steps = [step for n, step in zip(shape, strides, strict=True) if n != 1]
-    return not steps or steps[-1] != 1
-
-
-def _is_strided(value: Expr) -> bool:
-    """Return whether a value is a view with an innermost stride above 1 or below -1. Axes of length 1 do not count."""
-    steps = [step for n, step in zip(value.shape, value.attrs[0], strict=True) if n > 1] if value.kind == "view" else []
-    return bool(steps) and abs(steps[-1]) > 1
+def _innermost_stride(shape: Sequence[int], strides: Sequence[int]) -> int:
+    """Return the stride along the last axis whose length is not 1, or 0 if there is no such axis."""
+    return next((step for n, step in zip(reversed(shape), reversed(strides), strict=True) if n != 1), 0)
 
 
 def _copy_boxes(node: Expr, out: np.ndarray, values: Arrays, threads: int) -> None:

@@ -118,7 +118,6 @@ def store_key(form: Any, device: Device) -> bytes | None:
 
 @lru_cache(maxsize=16)
 def _key_prefix(device: str, target: Target) -> bytes:
-    """Return the prefix of all keys for a device."""
     threshold = streaming_threshold(target)  # (not part of the target)
     sources = code_version() + source_digest(os.path.dirname(os.path.dirname(__file__)))
     return key_material(target, f"plans {threshold} {sources} {device} ")

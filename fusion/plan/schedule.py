@@ -93,7 +93,9 @@ def _make_steps(order: list[Expr], stored: set[Expr], outputs: set[Expr], origin
     needed = set(order)
     steps: list[Step] = []
     short = find_short(order, outputs)
-    lasting = outputs | _read_whole(order)
+    # values that must be in memory as a whole: operands of host calls, and arrays that are updated
+    lasting = outputs | {base_of(child) for node in order if node.kind == "opaque" for child in node.operands}
+    lasting |= {node.operands[0] for node in order if node.kind in ("update", "scatter")}
     first_reductions: dict[object, Expr] = {}  # signature of a reduction -> the first reduction with this signature
     alias: dict[Expr, Expr] = {}  # reductions that compute the same value as another reduction
     tasks: dict[Expr, Task] = {}
@@ -127,12 +129,6 @@ def _make_steps(order: list[Expr], stored: set[Expr], outputs: set[Expr], origin
         steps.extend((value, make_task(value, stored, []).renamed(alias)) for value in first)
         steps.append((node, task))
     return _without_unread(steps, short) if short else steps
-
-
-def _read_whole(order: list[Expr]) -> set[Expr]:
-    """Return the values that must be in memory as a whole: operands of host calls, and arrays that are updated."""
-    found = {base_of(child) for node in order if node.kind == "opaque" for child in node.operands}
-    return found | {node.operands[0] for node in order if node.kind in ("update", "scatter")}
 
 
 def _without_unread(steps: list[Step], short: set[Expr]) -> list[Step]:

@@ -119,11 +119,9 @@ class _Numbers:
         return self.table.setdefault(key, len(self.table))
 
     def cast(self, number: int, kind: np.dtype, wanted: np.dtype) -> int:
-        """Return the value number of the value `number` after a cast from `kind` to `wanted`."""
         return number if kind == wanted else self._of(("cast", kind, wanted, number))
 
     def number(self, body: Iterable[Instruction]) -> list[int]:
-        """Return the value number of each instruction."""
         made: list[int] = []
         dtypes: list[np.dtype] = []
         for i in body:

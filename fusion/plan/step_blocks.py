@@ -240,7 +240,6 @@ def _reads(task: Task) -> int:
 
 
 def _overlapped_cost(arithmetic: int, moved: int) -> int:
-    """Return the cost of arithmetic and memory accesses that overlap in time."""
     return max(arithmetic, moved) + min(arithmetic, moved) // 4
 
 

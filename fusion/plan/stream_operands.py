@@ -30,13 +30,9 @@ def read_streams(steps: list[Any], kept: set[int]) -> list[Any]:
             reader.streams.append((argument, words, call.node.size))
             reader.nbytes -= call.node.nbytes
         if readers:
-            steps = [step for step in steps if step is not call and not _is_memory(step, call.out)]
+            steps = [step for step in steps if step is not call and call.out != step]
+            steps = [step for step in steps if not (isinstance(step, tuple) and step[0] == call.out)]
     return steps
-
-
-def _is_memory(step: Any, slot: int) -> bool:
-    """Return whether a plan step allocates or releases the buffer at index `slot` of the buffer table."""
-    return step[0] == slot if isinstance(step, tuple) else isinstance(step, int) and step == slot
 
 
 def _readers(steps: list[Any], call: HostCall) -> list[tuple[KernelLaunch, int]]:

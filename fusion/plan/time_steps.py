@@ -13,6 +13,7 @@ memory, so blocks are independent. Each element is computed by the same operatio
 from __future__ import annotations
 
 from collections.abc import Sequence
+from itertools import product
 from math import prod
 
 from weft.codegen import Machine, find_op
@@ -178,7 +179,7 @@ def choose_parts(blocked: BlockedSteps) -> bool:
         rows = max(steps[k].lag - writer.lag - d[0] for k, d in readers) + 1 if blocked.rows else 1
         behind[ring] = max(rows, behind.get(ring, 0))
     found: list[tuple[float, IntVector, list[int]]] = []
-    for width in _candidates(axes - blocked.rows):
+    for width in product(WIDTHS, repeat=axes - blocked.rows):
         sizes = [w + h for w, h in zip(width, halo[blocked.rows :], strict=True)]
         sizes[-1] = -(-sizes[-1] // VECTOR) * VECTOR
         share = prod(w / (w + h / 2) for w, h in zip(width, halo[blocked.rows :], strict=True))
@@ -199,11 +200,6 @@ def choose_parts(blocked: BlockedSteps) -> bool:
     blocked.width = tuple(even)
     blocked.rolled = find_rolled(blocked)
     return True
-
-
-def _candidates(axes: int) -> list[IntVector]:
-    """Return the block widths to try along the tiled axes, whose number is `axes`."""
-    return [(w,) for w in WIDTHS] if axes == 1 else [(h, w) for h in WIDTHS for w in WIDTHS]
 
 
 # -- loops over steps -----------------------------------------------------------------------------------
