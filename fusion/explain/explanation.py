@@ -457,10 +457,6 @@ def members_of(group: Group) -> tuple[str, ...]:
 def _widened(group: Group) -> tuple[tuple[str, int], ...]:
     """Return the source lines in the user's program where a kernel computes float64 values from float32 arrays."""
     nodes = [i.node for p in group.placed for i in all_instructions(p.task.body) if i.kind == "map"]
-    found = [node.location for node in nodes if _widens(node)]
+    wide = [node for node in nodes if node.dtype == np.float64]
+    found = [n.location for n in wide if any(one.dtype == np.float32 and one.size > 1 for one in n.operands)]
     return tuple(dict.fromkeys(source_line(location) for location in found if location is not None))
-
-
-def _widens(node: Expr) -> bool:
-    """Return whether an operation computes a float64 result from a float32 array."""
-    return node.dtype == np.float64 and any(one.dtype == np.float32 and one.size > 1 for one in node.operands)

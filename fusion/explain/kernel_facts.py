@@ -24,15 +24,12 @@ def list_operations(group: Group) -> list[tuple[str, Location | None]]:
     """Return the operations of a kernel, each with its location in the user's program (None if it is unknown)."""
     members: list[tuple[str, Location | None]] = []
     for p in group.placed:
-        members.extend((i.node.op, i.node.location) for i in all_instructions(p.task.body) if _is_user_operation(i))
+        for i in all_instructions(p.task.body):
+            if i.kind == "map" and i.node.op != "cast" and i.node.operands:  # (not index arithmetic)
+                members.append((i.node.op, i.node.location))
         if p.task.kind != "map":
             members.append((f"{p.task.kind} {p.task.node.op}".strip(), p.task.node.location))
     return members or [("copy", None)]
-
-
-def _is_user_operation(instruction: Instruction) -> bool:
-    """Return whether an instruction is an operation of the user's program, not a cast or index arithmetic."""
-    return instruction.kind == "map" and instruction.node.op != "cast" and bool(instruction.node.operands)
 
 
 def instructions_of(group: Group) -> int:

@@ -41,7 +41,10 @@ def draw_plan(explanation: Explanation, numbers: Sequence[int] = ()) -> str:
     """
     notes = explanation.kernels
     made: dict[str, int] = {name: k for k, note in enumerate(notes) for name in note.writes}
-    depth = _depths(notes, made)
+    depth: list[int] = []  # each kernel's row in the picture, below the rows of all kernels from which it reads
+    for k, note in enumerate(notes):
+        before = [depth[made[name]] for name in note.reads if name in made and made[name] < k]
+        depth.append(1 + max(before, default=0))
     shown = numbers or range(1, len(notes) + 1)
     boxes = {f"kernel {k}": Box(_lines(shown[k], note), "kernel") for k, note in enumerate(notes)}
     levels: dict[str, int] = {f"kernel {k}": depth[k] for k in range(len(notes))}
@@ -73,15 +76,6 @@ def draw_plan(explanation: Explanation, numbers: Sequence[int] = ()) -> str:
     parts += [_edge(boxes[a], boxes[b], ", ".join(labels), f"end-{number}") for (a, b), labels in edges.items()]
     parts += [_box(box) for box in boxes.values()]
     return "\n".join([*parts, "</svg>"])
-
-
-def _depths(notes: Sequence[KernelNote], made: dict[str, int]) -> list[int]:
-    """Return each kernel's row in the picture, below the rows of all kernels from which it reads."""
-    depth: list[int] = []
-    for k, note in enumerate(notes):
-        before = [depth[made[name]] for name in note.reads if name in made and made[name] < k]
-        depth.append(1 + max(before, default=0))
-    return depth
 
 
 def _lines(number: int, note: KernelNote) -> list[str]:
