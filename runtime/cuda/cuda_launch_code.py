@@ -57,8 +57,14 @@ def launcher_text() -> str:
     record = t.new(f"inttoptr i64 {where} to ptr")
     buffers, numbers = t.load(record, records.BUFFERS), t.load(record, records.NUMBERS)
     indices, values = t.load(record, records.INDICES, "ptr"), t.load(record, records.VALUES, "ptr")
-    _read_buffers(t, known, buffers, table, indices, values)
-    _read_numbers(t, known, numbers, buffers, table, indices, values)
+    k = t.begin_loop("buffers", buffers)  # values[k] = table[indices[k]].address
+    t.store(t.address(known, table, t.load(indices, k), "buffers.read"), values, k)
+    t.end_loop("buffers")
+    k = t.begin_loop("numbers", numbers)  # values[buffers + k] = table[indices[buffers + k]]
+    at = t.new(f"add i64 {k}, {buffers}")
+    item = t.item(known, table, t.load(indices, at), "numbers.take")
+    t.store(t.new(f"call i64 {number}(ptr {item})"), values, at)
+    t.end_loop("numbers")
     wrong = t.new(f"call ptr {known['PyErr_Occurred']}()")
     t.enter_if(f"icmp eq ptr {wrong}, null", "change", "raise")
     _change_arguments(t, record, values)
@@ -72,30 +78,6 @@ def launcher_text() -> str:
     t.label("raise")
     t.do("ret ptr null")
     return t.end()
-
-
-def _read_buffers(t: Text, known: dict[str, str], count: str, table: str, indices: str, values: str) -> None:
-    """Emit code that reads the addresses of a launch record's buffers from the table.
-
-    That is ``values[k] = table[indices[k]].address`` for each k below `count`.
-    """
-    k = t.begin_loop("buffers", count)
-    t.store(t.address(known, table, t.load(indices, k), "buffers.read"), values, k)
-    t.end_loop("buffers")
-
-
-def _read_numbers(
-    t: Text, known: dict[str, str], count: str, buffers: str, table: str, indices: str, values: str
-) -> None:
-    """Emit code that reads a launch record's integer arguments from the table.
-
-    That is ``values[buffers + k] = table[indices[buffers + k]]`` for each k below `count`.
-    """
-    k = t.begin_loop("numbers", count)
-    at = t.new(f"add i64 {k}, {buffers}")
-    item = t.item(known, table, t.load(indices, at), "numbers.take")
-    t.store(t.new(f"call i64 {known['PyLong_AsLongLong']}(ptr {item})"), values, at)
-    t.end_loop("numbers")
 
 
 def _change_arguments(t: Text, record: str, values: str) -> None:

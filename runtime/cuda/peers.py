@@ -31,7 +31,11 @@ def enable_peer_access(reader: Driver, owner: Driver) -> None:
     try:
         if not reader.call("cuDeviceCanAccessPeer", reader.handle, owner.handle):
             return
-        _enable(reader, owner)
+        try:  # (for memory outside of memory pools)
+            reader.call("cuCtxEnablePeerAccess", owner.context, 0)
+        except CudaError as error:
+            if error.code != ALREADY_ENABLED:  # enabled by another library
+                raise
         access = table.CUmemAccessDesc()
         access.location.type = table.CUmemLocationType.CU_MEM_LOCATION_TYPE_DEVICE
         access.location.id = int(reader.handle)
@@ -39,15 +43,6 @@ def enable_peer_access(reader: Driver, owner: Driver) -> None:
         owner.call("cuMemPoolSetAccess", owner.call("cuDeviceGetDefaultMemPool", owner.handle), [access], 1)
     except CudaError:
         return  # not supported: copies use the host
-
-
-def _enable(reader: Driver, owner: Driver) -> None:
-    """Give a GPU access to another GPU's memory that was allocated outside of a memory pool."""
-    try:
-        reader.call("cuCtxEnablePeerAccess", owner.context, 0)
-    except CudaError as error:
-        if error.code != ALREADY_ENABLED:  # enabled by another library
-            raise
 
 
 def copy_from_peer(order: StreamOrder, to: int, source_order: StreamOrder, source: int, nbytes: int) -> None:
