@@ -97,7 +97,6 @@ class _Cutter(Rewriter):
         self.scatter = scatter
 
     def structured(self, operation: Operation, operands: list[Replaced]) -> None:
-        """Copy an operation, and split it into blocks if it is the loop that scatters."""
         if operation is not self.scatter.loop:
             super().structured(operation, operands)
             return

@@ -139,11 +139,8 @@ def _joins_group(o: Operation, group: list[Operation], constants: dict[Value, fl
         return False
     if any(v in made.results for v in o.operands for made in group):
         return False
-    return len(group) < _TOGETHER or _has_common_divisor([*group, o])
-
-
-def _has_common_divisor(group: Sequence[Operation]) -> bool:
-    return group[0].opcode == "divide" and all(o.operands[1] is group[0].operands[1] for o in group)
+    one_divisor = o.opcode == "divide" and all(made.operands[1] is o.operands[1] for made in group)
+    return len(group) < _TOGETHER or one_divisor
 
 
 class _Writer:

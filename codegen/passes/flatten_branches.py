@@ -96,7 +96,6 @@ class _Flattener:
         self.slots[pointer] = value
 
     def branch(self, operation: Operation, active: Mask) -> Mask:
-        """Flatten both regions of a branch, each under its own mask."""
         condition = self.map[operation.operands[0]]
         first, yes = self.block(operation.regions[0], self.both(active, condition))
         second, no = self.block(operation.regions[1], self.both(active, self.negate(condition)))

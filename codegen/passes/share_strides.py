@@ -436,7 +436,6 @@ class _Sharer(Rewriter):
         return b.load(counter, b.constant(0)), stop, step
 
     def leave_if(self, condition: Value, label: str) -> None:
-        """Emit the exit test of a loop."""
         with self.builder.if_(condition):
             self.builder.leave(label)
 
@@ -456,11 +455,9 @@ class _Sharer(Rewriter):
         return new
 
     def value_of_first_thread(self, value: Value) -> Value:
-        """Emit code that computes, in every thread, the first thread's value of `value`."""
         return self.value_of_thread(value, lambda number: self.builder.constant(0, number.results[0].type))
 
     def value_of_last_thread(self, value: Value) -> Value:
-        """Emit code that computes, in every thread, the last thread's value of `value`."""
 
         def last(number: Operation) -> Value:
             kind, name = number.results[0].type, _EXTENTS[number.opcode]
@@ -480,7 +477,6 @@ class _Sharer(Rewriter):
         return self.builder.emit(maker.opcode, operands, (value.type,), **maker.attributes)[0]
 
     def distance_to_first(self, value: Value) -> Value:
-        """Emit code that computes the difference between the current thread's value and the first thread's value."""
         maker, b = self.makers[value], self.builder
         varying = [v for v in maker.operands if v in self.uniform.varying]
         if not varying:

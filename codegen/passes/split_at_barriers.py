@@ -262,7 +262,6 @@ class _Splitter:
         return self.fine and all(self.in_step(o) for o in together)
 
     def target(self, leave: Operation) -> Operation:
-        """Return the scope that a `leave` leaves."""
         label = leave.attributes["label"]
         return next(o for o in reversed(self.around[leave]) if o.opcode == "scope" and o.attributes["label"] == label)
 

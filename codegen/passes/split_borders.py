@@ -47,7 +47,6 @@ class _Splitter(Copier):
         self.split = True  # whether loops are split: not in the copy of a loop body for unlikely indices
 
     def run(self) -> Kernel:
-        """Split the kernel's loops and return the kernel."""
         self.copy(self.kernel.body.operations)
         self.kernel.body = self.builder.kernel.body
         return self.kernel

@@ -28,7 +28,6 @@ class _Storer(Rewriter):
     """Rewriter that passes the results of branches through variables."""
 
     def structured(self, operation: Operation, operands: list[Any]) -> None:
-        """Rewrite a branch, so that its regions store the results in variables."""
         if not _has_results_to_store(operation):
             super().structured(operation, operands)
             return

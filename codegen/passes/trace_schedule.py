@@ -90,7 +90,6 @@ class _Tracer(Rewriter):
         return pointer
 
     def access(self, builder: KernelBuilder, operation: Operation) -> None:
-        """Emit the `trace` of an access to an array element."""
         pointer, index = operation.operands[:2]
         assert isinstance(pointer.type, Pointer)
         dtype, space = pointer.type.dtype, pointer.type.space

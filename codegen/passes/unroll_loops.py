@@ -87,7 +87,6 @@ class _Unroller(Copier):
         self.known = {p.value: values[p.value.name] for p in kernel.parameters if p.value.name in values}
 
     def run(self) -> Kernel:
-        """Unroll the loops, and return the new kernel."""
         self.copy(self.kernel.body.operations)
         return replace(self.kernel, body=self.builder.kernel.body)
 
