@@ -33,7 +33,6 @@ from weft.dsl.immediate.host_values import (
 from weft.dsl.immediate.inner_loops import loops_of, note_loop
 from weft.dsl.immediate.small_work import (
     ALONG_AXIS,
-    MOST_WHOLE,
     WARNING,
     WHOLE,
     are_joined,
@@ -518,8 +517,8 @@ def _reduce_whole(name: str, array: Array, values: Any, limit: int) -> Any:
 
 def _reduce_rows(name: str, arguments: Any, options: dict[str, Any]) -> Array | None:
     """Reduce a medium-sized array along one axis on the host if possible, otherwise return None."""
-    array = arguments[0] if 1 <= len(arguments) <= 2 else None
-    if type(array) is not Array or not (least := IMMEDIATE[FIXED]) < array.size <= MOST_WHOLE * least:
+    array: Any = arguments[0] if 1 <= len(arguments) <= 2 else None
+    if type(array) not in (Array, ReadOnly) or array.size <= IMMEDIATE[FIXED]:
         return None
     axis, keepdims = arguments[1] if arguments[1:] else options.get("axis"), options.get("keepdims", False)
     if type(axis) is not int or type(keepdims) is not bool or not array.device.host_math:

@@ -427,6 +427,8 @@ WHOLE = frozenset({*ROWS, "all", "any", "argmax", "argmin", "norm", "std", "var"
 # Factor for the limit of reductions of whole arrays. Up to this limit, a recorded reduction takes longer, although it
 # may run on several threads.
 MOST_WHOLE = 16
+# Maximum number of bytes, per element of the limit, that an immediate reduction along one axis reads.
+_MOST_ROWS = 128
 # Maximum size in bytes of each operand of an immediate dot product, per element of the limit. For longer vectors, a
 # kernel with all threads takes less time.
 _MOST_DOT = 64
@@ -448,8 +450,8 @@ def is_large(arguments: Any) -> bool:
 def reduce_whole(name: str, values: np.ndarray) -> Any:
     """Reduce all elements of an array on the host. Return None if NumPy may not give the same result as a kernel."""
     kind = values.dtype
-    if name in ("all", "any", "max", "min"):  # (elements that are repeated by broadcasting are read once)
-        values = values[tuple([slice(None) if step else slice(1) for step in values.strides])]
+    if name in ("all", "any", "max", "min"):
+        values = _without_repeats(values)
     if not values.flags.c_contiguous and name not in ("argmax", "argmin"):  # (plans also read memory in order)
         values = values.transpose(sorted(range(values.ndim), key=lambda axis: -values.strides[axis]))
     if kind.kind == "c" or not values.flags.c_contiguous:
@@ -475,6 +477,13 @@ def reduce_whole(name: str, values: np.ndarray) -> Any:
     return found / kind.type(values.size) if name == "mean" else found
 
 
+def _without_repeats(values: np.ndarray) -> np.ndarray:
+    """Return the view of `values` in which axes along which elements are repeated by broadcasting have length 1."""
+    if 0 not in values.strides:
+        return values
+    return values[tuple([slice(None) if step else slice(1) for step in values.strides])]
+
+
 def reduce_rows(name: str, values: np.ndarray, axis: int, keepdims: bool) -> Any:
     """Reduce float32 or float64 elements along one axis on the host, or return None.
 
@@ -483,6 +492,14 @@ def reduce_rows(name: str, values: np.ndarray, axis: int, keepdims: bool) -> Any
     axis %= values.ndim
     kind, length, last = values.dtype, values.shape[axis], axis == values.ndim - 1
     if kind.char not in "fd" or not values.size:
+        return None
+    if name in ("max", "min") and (once := _without_repeats(values)).shape != values.shape and values.strides[axis]:
+        found = reduce_rows(name, once, axis, True)
+        if found is None:
+            return None
+        found = np.broadcast_to(found, (*values.shape[:axis], 1, *values.shape[axis + 1 :])).copy()
+        return found if keepdims else found.squeeze(axis)
+    if values.nbytes > _MOST_ROWS * IMMEDIATE[FIXED]:
         return None
     if name in ("max", "min"):
         fast = not last or length >= _SHORTEST_ROW

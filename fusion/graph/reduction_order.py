@@ -50,6 +50,11 @@ class Tree(NamedTuple):
     last: LaneLoop
 
 
+def is_in_blocks(rows: int, length: int) -> bool:
+    """Return whether each of several contiguous rows is reduced in blocks."""
+    return length > 2 * REDUCTION_BLOCK and (rows < MANY_ROWS or length > LONG_ROW)
+
+
 @lru_cache(maxsize=4096)
 def plain_tree(shape: tuple[int, ...], axes: tuple[int, ...], masks: bool) -> Tree | None:
     """Return the order in which a C-ordered array is reduced over all axes, or over leading or trailing axes.
@@ -73,10 +78,9 @@ def plain_tree(shape: tuple[int, ...], axes: tuple[int, ...], masks: bool) -> Tr
             block_length = REDUCTION_BLOCK if n > 2 * REDUCTION_BLOCK else 0
             return Tree(pieces, (), (0,), pieces, block_length, lanes, lanes)
         case [False, True]:
-            rows, n = pieces
-            cut = n > 2 * REDUCTION_BLOCK and (rows < MANY_ROWS or n > LONG_ROW)
+            n = pieces[1]
             first = lanes if n > SHORT else LaneLoop()
-            return Tree(pieces, (0,), (1,), (n,), REDUCTION_BLOCK if cut else 0, first, LaneLoop())
+            return Tree(pieces, (0,), (1,), (n,), REDUCTION_BLOCK if is_in_blocks(*pieces) else 0, first, LaneLoop())
         case [True, False]:
             n, columns = pieces
             length = max(ROW_BLOCK, REDUCTION_BLOCK // max(1, columns))

@@ -17,7 +17,7 @@ import numpy as np
 import weft.codegen as codegen  # (modules that read the disk cache load when they are used)
 import weft.runtime as runtime
 from weft.codegen import EXTREMES, SUM_LANES, dtype_kind, find_op, identity_of, is_bfloat16, widened
-from weft.fusion.graph.reduction_order import REDUCTION_BLOCK, SHORT, LaneLoop, Tree, plain_tree
+from weft.fusion.graph.reduction_order import REDUCTION_BLOCK, SHORT, LaneLoop, Tree, is_in_blocks, plain_tree
 from weft.fusion.run.expanded_ops import BY_NUMPY, stored_loops
 
 # Number of reductions of contiguous rows, by op and dtype, after which a compiled loop is worthwhile.
@@ -234,8 +234,8 @@ def _combine_remainder(row: Any, vectors: Any, left: Any) -> Any:
 def _reduce_compiled(op: str, values: np.ndarray, axes: tuple[int, ...], kind: np.dtype) -> Any:
     """Reduce contiguous rows with a compiled loop, or return None if there is no loop.
 
-    No loop is used for rows that are not contiguous, for several short rows, and for several very long rows. The first
-    calls with an op and a dtype use a loop only if it is in the disk cache.
+    No loop is used for rows that are not contiguous, and for several short rows. The first calls with an op and a dtype
+    use a loop only if it is in the disk cache.
     """
     ndim = values.ndim
     if len(axes) == ndim:
@@ -243,14 +243,17 @@ def _reduce_compiled(op: str, values: np.ndarray, axes: tuple[int, ...], kind: n
     elif axes != (ndim - 1,) or values.shape[-1] <= SHORT or values.size == values.shape[-1]:
         return None
     length = values.shape[-1]
-    if length < 2 or (length > 2 * REDUCTION_BLOCK and values.ndim > 1):
+    if length < 2:
         return None
     loop = _compiled(op, kind)
     if loop is None:
         return None
-    if length <= 2 * REDUCTION_BLOCK:
+    if values.ndim == 1:
+        return loop(values if length <= 2 * REDUCTION_BLOCK else _block_results(loop, values))
+    if not is_in_blocks(values.size // length, length):
         return loop(values)
-    return loop(_block_results(loop, values))
+    parts = np.stack([_block_results(loop, row) for row in values.reshape(-1, length)])
+    return reduce_rows(getattr(np, find_op(op).ufunc), parts, LaneLoop())
 
 
 def sum_of_products(left: np.ndarray, right: np.ndarray) -> Any:

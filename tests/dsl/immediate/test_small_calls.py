@@ -224,6 +224,22 @@ def test_medium_reductions_have_the_bits_of_kernels(shape: tuple[int, ...], name
             assert same(np.asarray(getattr(array, name)(axis=axis)), wanted)
 
 
+@pytest.mark.parametrize("name", ["max", "min"])
+def test_rows_that_broadcasting_repeats_are_reduced_once(name: str) -> None:
+    """Test that extremes of broadcast arrays have the same bits in the first call and in later calls.
+
+    The first call is recorded. Later calls at the same call site reduce one of the equal rows or columns immediately.
+    """
+    row = np.random.default_rng(5).normal(size=(1, 20_000))
+    for values in (np.broadcast_to(row, (9, 20_000)), np.broadcast_to(row.T, (20_000, 9))):
+        array = wf.evaluate(wf.broadcast_to(wf.asarray(row if len(values) == 9 else row.T), values.shape))
+        for axis in (0, 1):
+            for keepdims in (False, True):
+                wanted = getattr(values, name)(axis=axis, keepdims=keepdims)
+                found = [wf.evaluate(getattr(array, name)(axis=axis, keepdims=keepdims)) for _ in range(3)]
+                assert all(same(np.asarray(each), wanted) and each.flags.owndata for each in found)
+
+
 def test_a_fused_reduction_stays_recorded() -> None:
     m = wf.evaluate(wf.asarray(np.random.default_rng(3).normal(size=(224, 224))))
     for _ in range(3):
