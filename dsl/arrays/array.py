@@ -214,7 +214,7 @@ class Array(ArrayMembers):
         return self._number().item(*index)
 
     def _number(self) -> Any:
-        """Evaluate the array, and return its elements for a conversion to Python, without a copy if possible."""
+        """Evaluate the array, and return its elements as a NumPy array or scalar, without a copy if possible."""
         VALUE_READS[0] += 1
         if type(self) is Scalar and (number := read_number(self)) is not None:
             return number
@@ -528,7 +528,7 @@ def without_sharing(value: object, dtype: np.dtype | None = None) -> np.ndarray:
 
 
 def from_protocol(value: Any) -> Any:
-    """Return the weft array that `value.__array__()` returns, or `value` if the method does not return a weft array."""
+    """Return the result of `value.__array__()` if it is a weft array, otherwise return `value`."""
     kind = type(value)
     if not hasattr(kind, "__array__") or hasattr(kind, "__array_ufunc__"):
         return value  # (``__array__`` of a type that implements ufuncs returns a NumPy array, and may compute it)

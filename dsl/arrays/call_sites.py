@@ -235,7 +235,7 @@ def apply(op: str, *operands: Any, location: Location | None = None) -> Array:
 
 @on_operands_device
 def record_and_memoize(op: str, operands: tuple[Any, ...], where: Location, key: Any) -> Array:
-    """Record an op that is not in the memo, and memoize its expression under `key`."""
+    """Record an op that is not in the memo, and memoize its expression under `key` if possible."""
     before = recording.epoch or current_epoch()
     epoch = cut(before, where)
     if epoch is not before:

@@ -132,7 +132,7 @@ def _normalize(item: Any) -> Any:
 
 
 def _axes_of(item: Any) -> int:
-    """Return the number of axes that a normalized item indexes."""
+    """Return the number of axes that an item of an index, as `_normalize` returns it, indexes."""
     if item is None or item is Ellipsis or isinstance(item, _BOOLS):
         return 0
     return item.ndim if isinstance(item, (Array, np.ndarray)) and item.dtype == bool else 1
@@ -355,7 +355,7 @@ def _lay_out_axes(index: Index) -> AxisLayout:
 
 
 def _shaped(node: Expr, plan: AxisLayout) -> Expr:
-    """Reshape an index array so that it can be broadcast to the shape of the indexing result."""
+    """Reshape an index array, or the sum from `flat_position`, to broadcast it to the shape of the indexing result."""
     common = len(plan.shape) - len(plan.result_axes)
     own = (1,) * (common - len(node.shape)) + node.shape
     return reshape(node, (1,) * plan.at + own + (1,) * (len(plan.result_axes) - plan.at))
@@ -376,7 +376,7 @@ def setitem(array: Array, key: object, value: object) -> None:
 
 @on_operands_device
 def assign_recorded(array: Array, key: object, value: object) -> None:
-    """Record ``array[key] = value`` even if it could run immediately. Some assignments by masks are not recorded."""
+    """Record ``array[key] = value``, even if it could run immediately, except for some assignments by masks."""
     check_devices("indexing", (array, *key) if type(key) is tuple else (array, key))
     if isinstance(value, Array) and value.device is not array.device:
         if type(value) is Scalar:

@@ -98,7 +98,7 @@ def _test(mask: Any, ndim: int) -> Expr:
 
 
 def _justifies_scan(array: Array, mask: Any, values: int) -> bool:
-    """Return whether a mask selects exactly `values` elements, and enough elements to justify a scan."""
+    """Return whether a mask selects exactly `values` elements and, on the CPU, enough of them to justify a scan."""
     taken = _count(mask) if isinstance(mask, Array) else int(np.count_nonzero(mask))
     return taken == values and (array._storage.device.name != "cpu" or taken * SPARSE >= mask.size)
 

@@ -367,7 +367,7 @@ def _bytes(values: Any) -> Any:
 
 
 def _elements(rows: Any, kind: np.dtype, shape: tuple[int, ...]) -> Any:
-    """Return an array of dtype `kind` from a 2-D array with one row of bytes per element."""
+    """Return an array of dtype `kind` whose elements consist of the bytes of the 2-D array `rows`, in C order."""
     return manipulation.reshape(view(manipulation.ravel(rows), kind), shape).copy()
 
 

@@ -1,4 +1,4 @@
-"""LLVM IR that builds the memo keys of recorded operations in machine code.
+"""LLVM IR of the machine code that builds memo keys of recorded operations.
 
 In: the arguments of a call. Out: code that appends the parts of the call's memo key, and binds its operands to the
 current epoch. Invariant: a key equals the one that `call_sites`, `memoized` or `windows` forms for the same call.
@@ -332,7 +332,10 @@ class KeyText(ObjectText):
         t.do(f"br label %{name}.found")
 
     def _leave_if_on_host(self, storage: str, there: str) -> None:
-        """Emit a branch to ``slow`` for small GPU arrays in host memory and for shared memory, otherwise to `there`."""
+        """Emit a branch to ``slow`` for elements in `Storage.host`, otherwise to `there`.
+
+        These are small GPU arrays in host memory, and arrays that share memory with other code.
+        """
         t, host = self._t, self._field(storage, "Storage.host")
         tests = [t.new(f"icmp eq ptr {host}, {nothing}") for nothing in ("null", self._known["None"])]
         t.enter_if(f"or i1 {', '.join(tests)}", there, "slow")

@@ -45,7 +45,7 @@ def adopt_result(values: np.ndarray, device: Device) -> Array:
 
 
 def _count_alone() -> tuple[int, int]:
-    """Return the reference counts, without and with a view, of an array that only a local variable references."""
+    """Return the reference count of an array in a local variable, and the count after a view of it is made."""
     made = np.empty(2)
     alone = getrefcount(made)
     _view = made.reshape(1, 2)

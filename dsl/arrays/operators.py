@@ -325,7 +325,7 @@ def _record_power(base: Array, exponent: Any) -> Any:
 
 
 def _array_power(self: Array, exponent: Any) -> Any:
-    """Implement ``**`` for an array: compute the power immediately if the array is small, and record it otherwise."""
+    """Implement ``**`` for an array, with a fast path for small arrays."""
     values = self._values
     if values is not None and values.size <= IMMEDIATE[0]:
         short = _short_power(self, exponent)

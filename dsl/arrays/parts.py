@@ -96,7 +96,7 @@ def owner_of(part: Part) -> Array:
 
 
 def _count_alone() -> tuple[int, int]:
-    """Return the reference counts of a complex array and its storage when only a `Part` refers to them."""
+    """Return the reference counts of a complex array and of its storage if only a `Part` refers to the two."""
 
     class Held:
         def __init__(self) -> None:

@@ -72,7 +72,7 @@ def note_draw(device: Any, name: str, nbytes: int) -> None:
 
 
 def drawing(generator: np.random.Generator, name: str, other: Callable[..., Any]) -> Callable[..., Any]:
-    """Return a generator method that returns a weft array, and calls `other` if weft cannot draw the numbers."""
+    """Return a generator method that returns a weft array, or the result of `other` if weft cannot draw the numbers."""
 
     @wraps(getattr(generator, name))
     def method(*arguments: Any, **options: Any) -> Any:

@@ -93,13 +93,13 @@ def _is_busy() -> bool:
 
 
 def exported(array: Array) -> np.ndarray:
-    """Return a NumPy array over an array's memory, or a read-only copy if the memory cannot be shared."""
+    """Return a NumPy array over an array's memory, or the result of `Array.numpy` if the memory cannot be shared."""
     values = shared_array(array)
     return array.numpy() if values is None else values
 
 
 def as_numpy(self: Array, dtype: Any = None, copy: bool | None = None) -> np.ndarray:
-    """Implement ``__array__``, with a copy only if the arguments or the device require one."""
+    """Implement ``__array__``. The result shares the array's memory if possible and no copy or cast is requested."""
     other = dtype is not None and np.dtype(dtype) != self.dtype
     values = None if copy or other else shared_array(self)
     if values is not None:
@@ -117,7 +117,7 @@ def as_numpy(self: Array, dtype: Any = None, copy: bool | None = None) -> np.nda
 def export_dlpack(
     self: Array, *, stream: object = None, max_version: Any = None, dl_device: Any = None, copy: bool | None = None
 ) -> Any:
-    """Implement ``__dlpack__``, which shares memory on the CPU and copies GPU arrays to the CPU."""
+    """Implement ``__dlpack__``, which shares CPU memory if possible, and copies GPU arrays to the CPU."""
     if dl_device is not None and tuple(dl_device) != _CPU_DEVICE:
         raise BufferError(f"arrays are exported to the CPU, {_CPU_DEVICE}, not to the device {dl_device}")
     values = None if copy else shared_array(self)

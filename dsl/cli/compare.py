@@ -71,7 +71,7 @@ GAIN = 1.1  # the report gives reasons if the ratio of NumPy's time to weft's is
 
 
 def execute(program: MainProgram) -> tuple[int, dict[str, Any]]:
-    """Execute a program once, and return its exit status and its global variables.
+    """Execute a program once, and return its exit status and its global variables ({} after an exception).
 
     Raises BrokenPipeError if the reader of standard output has ended.
     """
@@ -176,7 +176,10 @@ def _progress(text: str) -> None:
 
 
 def _in_new_process(program: MainProgram) -> Outcome:
-    """Run the program on weft once in a new process, and return the measurements (none if the process failed)."""
+    """Run the program on weft once in a new process, and return the measurements.
+
+    If the process failed, return an empty `Outcome`.
+    """
     command = [sys.executable, "-c", f"from {__name__} import time_program; time_program()"]
     done = subprocess.run(
         command, input=pickle.dumps(program), stdout=subprocess.PIPE, stderr=subprocess.DEVNULL, check=False

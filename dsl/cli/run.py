@@ -70,7 +70,7 @@ def _is_ready(command: str, program: MainProgram, device: str) -> bool:
 
 
 def _show_user_frames(error: BaseException) -> None:
-    """Remove weft's frames from the traceback of an uncaught error, unless WEFT_STRICT is set."""
+    """Remove weft's frames from the traceback of an uncaught error, unless the `strict` setting is on."""
     if setting("strict"):
         return
     hide_frames(error)

@@ -280,7 +280,7 @@ class MemoryArray(DeviceArrayMethods):
         return self._like(shadow.transpose(axes), shadow)
 
     def squeeze(self, axis: Any = None, stream: object = 0) -> MemoryArray:
-        """Return a view without the given axes, by default without all axes of length 1."""
+        """Return a view without the given axes, by default without the axes of length 1."""
         shadow = self._shadow()
         return self._like(shadow.squeeze(axis), shadow)
 

@@ -173,7 +173,7 @@ def stream(device: str | runtime.Device | None = None) -> Stream:
 
 
 def default_stream() -> Stream:
-    """Return the device's own stream, in which weft computes arrays outside ``with stream:`` blocks.
+    """Return the current device's own stream, in which weft computes arrays outside ``with stream:`` blocks.
 
     Examples
     --------

@@ -296,7 +296,7 @@ def _roll_flat(array: Array, shift: int, ndim: int) -> Array:
 
 
 def _roll_axis(node: Expr, seen: View, by: int, axis: int) -> Expr:
-    """Return `node` shifted cyclically by `by` elements along an axis, as a concatenation of two parts."""
+    """Return the view `seen` of `node`, shifted cyclically by `by` elements along an axis, as two joined parts."""
     shape, steps, start_at = seen
     strides = contiguous_strides(shape)
     made = fusion.empty(shape, node.dtype)

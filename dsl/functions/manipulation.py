@@ -189,7 +189,7 @@ def moveaxis(a: ArrayLike, source: ShapeLike, destination: ShapeLike) -> Array:
 
 
 def squeeze(a: ArrayLike, axis: ShapeLike | None = None) -> Array:
-    """Return a view without the given axes, by default without all axes of length 1.
+    """Return a view without the given axes, by default without the axes of length 1.
 
     Raises ValueError if the length of a given axis is not 1.
 

@@ -25,7 +25,7 @@ if TYPE_CHECKING:
 
 
 def _pad_widths(given: object, ndim: int) -> list[list[int]]:
-    """Return the numbers of elements to add before and after each axis.
+    """Return the numbers of elements to add at the start and at the end of each axis.
 
     `given` is the argument `pad_width` of `numpy.pad`.
     """

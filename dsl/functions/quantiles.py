@@ -148,7 +148,7 @@ def _at(rows: Array, indices: Any) -> Array:
 
 
 def _or_nan(rows: Array, found: Any) -> Any:
-    """Return the quantiles `found`, or NaN instead for each row that contains a NaN."""
+    """Return the quantiles `found`, replaced by NaN for each row that contains a NaN."""
     if dtype_kind(rows.dtype) not in "fc":
         return found
     last = rows[..., -1]

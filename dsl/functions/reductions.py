@@ -60,7 +60,7 @@ def _kind_with(out: Any, own: np.dtype) -> np.dtype:
 
 
 def _checked_out(out: Any) -> Any:
-    """Return `out`, or raise NumPy's TypeError if it is not an array. (Few functions take a tuple of an array.)"""
+    """Return `out`, or raise NumPy's TypeError if it is neither None nor an array, for example a tuple."""
     if out is not None and not hasattr(out, "dtype"):
         raise TypeError("return arrays must be of ArrayType")
     return out

@@ -36,7 +36,10 @@ def _whole(*numbers: Any) -> list[int]:
 
 
 def _triangle(name: str, comparison: str) -> Any:
-    """Return `tril` or `triu`. The op `comparison` compares the columns of the kept elements with the diagonal."""
+    """Return `tril` or `triu`.
+
+    An element is kept if the op `comparison` of its column and the column of the diagonal in the same row is true.
+    """
 
     def function(m: ArrayLike, k: int = 0) -> Array:
         (beyond,) = _whole(k)

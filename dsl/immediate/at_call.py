@@ -423,7 +423,7 @@ def to_host_if_small(value: Any, found: list[tuple[np.ndarray, Array]], left: in
 
 
 def stack_small(values: Any) -> Array | None:
-    """Stack small arrays with NumPy. Return None if one is large, pending or no array, or if all are NumPy arrays."""
+    """Stack arrays with NumPy. Return None unless all are small and in host memory, and one is a weft array."""
     found: list[tuple[np.ndarray, Array]] = []
     if any(type(each) is not np.ndarray and (type(each) is not Array or values_of(each) is None) for each in values):
         return None

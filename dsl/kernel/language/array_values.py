@@ -204,7 +204,7 @@ def _with_every_axis(c: Compiler, array: ArrayValue, parts: list[Any]) -> list[A
 
 
 def slice_of(c: Compiler, part: Sliced, extent: Extent) -> tuple[Extent, Extent, int]:
-    """Return the start, the length and the compile-time step of a slice of an axis of length `extent`."""
+    """Return the start, length and compile-time step of a slice along an axis. The axis has the length `extent`."""
     step = 1
     if part.step is not None:
         known = known_shape(part.step)

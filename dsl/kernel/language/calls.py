@@ -118,7 +118,7 @@ def _call_object(call: Invocation, held: object, arguments: list[Any], keywords:
 
 
 def _returns_numpy(held: object) -> bool:
-    """Return whether `held` belongs to NumPy and is not `size`, `shape` or `ndim`, which return Python ints."""
+    """Return whether `held` belongs to NumPy and returns NumPy numbers, unlike `size`, `shape` and `ndim`."""
     return getattr(held, "__module__", None) == "numpy" and held not in (np.size, np.shape, np.ndim)
 
 
@@ -180,7 +180,7 @@ def _fits(c: Compiler, value: object, wanted: Type, rule: Callable[[np.dtype, np
 
 
 def _elementwise_into(call: Invocation, name: str, operands: list[Any], out: Any) -> Any:
-    """Compile an elementwise op on arrays and scalars that writes to the array `out`."""
+    """Compile an elementwise op on arrays and scalars, whose results are written to the array `out`."""
     c = call.c
     if not isinstance(out, ArrayValue):
         c.fail(f"{name}() writes to an array, not to {describe(out)}")

@@ -99,7 +99,10 @@ def safe_order(c: Compiler, view: ArrayValue, values: list[ArrayValue], single: 
 
 
 def _transposed(c: Compiler, view: ArrayValue) -> Value | None:
-    """Return whether the first axis of an array has the smallest stride, or None if it never has."""
+    """Return whether the first axis of an array has a smaller stride than the last, as a run-time bool.
+
+    Return None if the stride of the last axis is known at compile time.
+    """
     b, strides = c.builder, [s for s, n in zip(view.strides, view.shape, strict=True) if n != 1]
     if isinstance(strides[-1], int):
         return None
@@ -172,7 +175,7 @@ def _starts(c: Compiler, view: ArrayValue, alone: dict[int, Value], order: list[
 
 
 def _both(c: Compiler, view: ArrayValue, one: Order, other: Order) -> Order:
-    """Return the order `one` that also visits the parts last that `other` visits last.
+    """Combine two orders: return `one`, changed to visit last also the parts that `other` visits last.
 
     The kernel reports an error if the orders start at different indices of an axis.
     """

@@ -46,7 +46,7 @@ def from_numba(value: Any) -> Any:
 
 
 def _dtype_of(record: Any) -> Any:
-    """Return the NumPy dtype of a record type."""
+    """Return the NumPy dtype of a Numba record type."""
     names = [name for name, _ in record.members]
     formats = [
         (from_numba(kind.dtype).dtype, kind.shape) if hasattr(kind, "shape") else from_numba(kind).dtype

@@ -161,7 +161,7 @@ class Sliced:
 
 
 def make_slice(*parts: Any) -> Sliced:
-    """Return a slice with the given start, stop and step, which may be None in the kernel."""
+    """Return a slice with the given start, stop and step. The constant None stands for an omitted part."""
     return Sliced(*(None if isinstance(part, Constant) and part.value is None else part for part in parts))
 
 

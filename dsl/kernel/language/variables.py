@@ -107,7 +107,7 @@ class Variables:
         self.arenas: dict[np.dtype, tuple[Value, int]] = {}
 
     def variable(self, key: tuple[Any, ...], name: str) -> Variable:
-        """Return the variable with the key `key`, which is the same object in all runs of a compilation."""
+        """Return the variable with the key `key`. It is the same object in all runs of a compilation."""
         return self.variables.setdefault(key, Variable(name))
 
     def assign(self, variable: Variable, value: object) -> None:

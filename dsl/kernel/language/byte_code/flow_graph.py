@@ -182,7 +182,7 @@ def _straight_end(code: list[CodeInstruction], start: int) -> list[int]:
 
 
 def reachable(code: Any, start: int | None) -> list[int]:
-    """Return the indices of the instructions or blocks that can be reached from `start`, which is the first of them."""
+    """Return the indices of the instructions or blocks that can be reached from `start`, beginning with `start`."""
     found = [] if start is None else [start]
     for number in found:
         found += [a for a in code[number].after if a not in found]
@@ -190,7 +190,7 @@ def reachable(code: Any, start: int | None) -> list[int]:
 
 
 def predecessors(code: Any, numbers: Iterable[int]) -> dict[int, list[int]]:
-    """Return the predecessors of each instruction or block, of which `numbers` are the indices."""
+    """Return, for each of the indices `numbers`, the predecessors of the instruction or block."""
     found: dict[int, list[int]] = {number: [] for number in numbers}
     for number in found:
         for a in code[number].after:
