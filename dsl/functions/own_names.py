@@ -323,7 +323,7 @@ OWN_IN: dict[str, OwnNames] = {
 
 @cache
 def _origins() -> dict[Any, tuple[OwnNames, str]]:
-    """Return a dict from each NumPy function that weft implements to its `OwnNames` table and its name in the table."""
+    """Return a dict from the NumPy functions that weft implements to pairs (`OwnNames` table, name in the table)."""
     found: dict[Any, tuple[OwnNames, str]] = {}
     for module, own in reversed(OWN_IN.items()):
         numpys = import_module(module)

@@ -374,9 +374,9 @@ class _Immediate(ResultText):
         self._return(finished)
 
     def _first(self, name: str, count: int) -> tuple[str, str, str]:
-        """Emit code that loads the array, its NumPy array and the key of an index operation.
+        """Emit code that loads the array and the key of an index operation, and the NumPy array over the elements.
 
-        Return the array, the NumPy array over its elements (a new reference) and the key.
+        Return the array, the NumPy array (a new reference) and the key.
         """
         t, known = self._t, self._known
         t.label(name)

@@ -75,11 +75,11 @@ class DeviceFunction:
         )
 
     def inspect_llvm(self, signature: Any = None, cc: Any = None) -> Any:
-        """Return the LLVM IR for one signature of the function, or a dict from all signatures to LLVM IR."""
+        """Return the LLVM IR for one signature of the function, or a dict for all signatures."""
         return self._stage("llvm", signature, cc)
 
     def inspect_asm(self, signature: Any = None, cc: Any = None) -> Any:
-        """Return the PTX for one signature of the function, or a dict from all signatures to PTX."""
+        """Return the PTX for one signature of the function, or a dict for all signatures."""
         return self._stage("asm", signature, cc)
 
     inspect_ptx = inspect_asm

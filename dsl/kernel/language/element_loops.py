@@ -111,7 +111,7 @@ def _transposed(c: Compiler, view: ArrayValue) -> Value | None:
 
 
 def _part_last(c: Compiler, view: ArrayValue, value: ArrayValue, single: bool) -> Order | None:
-    """Return an order that visits `value`, a part of `view` that is broadcast, last. Return None for other values."""
+    """Return an order that visits `value` last if `value` is a part of `view` and is broadcast, otherwise None."""
     if not value.ndim or (value.origin, value.dtype) != (view.origin, view.dtype):
         return None
     axes = {k: n for k, n in broadcast_axes(value, view).items() if single or isinstance(n, int)}
