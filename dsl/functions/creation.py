@@ -255,7 +255,7 @@ def _make(value: Any, shape: ShapeLike, dtype: DTypeLike | None, order: str | No
 
 
 def _filled(name: str, value: int | None) -> Callable[..., Array]:
-    """Return `zeros`, `ones` or `empty`. All elements of its arrays are `value`, or uninitialized if `value` is None."""
+    """Return `zeros`, `ones` or `empty`. The elements of its arrays are `value`, or uninitialized if that is None."""
 
     def function(
         shape: ShapeLike,

@@ -102,7 +102,7 @@ class Implementation(NamedTuple):
 
 @cache
 def implementation_of(op: OpDef, operator: Callable[..., Any] | None = None) -> Implementation:
-    """Return the `Implementation` that executes `op` immediately, by `operator` if given, otherwise by NumPy's ufunc."""
+    """Return the `Implementation` that executes `op` immediately, by `operator` if given, else by NumPy's ufunc."""
     types = 0
     if op.ufunc and op.name != "power":  # (mixed integer and float operands make it an op of floats)
         types = sum(kinds for kind, kinds in _KINDS if uses_numpy(op.name, (kind,) * op.arity)) | _computed_in_floats(

@@ -484,7 +484,7 @@ class OperandText(ObjectText):
         t.do(f"br label %{on}")
 
     def _is_by_blas(self, name: str, axes: Sequence[str], number: str, length: str, products: str) -> None:
-        """Emit a branch to ``small`` if BLAS should compute a matrix product that has a large operand, but few elements.
+        """Emit a branch to ``small`` if BLAS should compute a matrix product with a large operand and few elements.
 
         Otherwise, the code branches to ``give.up``.
         """
