@@ -41,7 +41,7 @@ def as_mask(where: Any) -> Any:
 
 
 def single_output(out: Any, reduces: bool = False) -> Any:
-    """Return the argument `out` of a ufunc with one output, or the only element if it is a tuple.
+    """Return the argument `out` of a ufunc with one output or, if `out` is a tuple, its only element.
 
     For reductions and scans, the element must not be None.
     """
