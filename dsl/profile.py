@@ -90,7 +90,7 @@ class KernelTime:
 
     @property
     def seconds(self) -> float:
-        """The total time of all launches of the kernel."""
+        """The total time of all launches on the device, in seconds."""
         return sum(self.times)
 
     @property
@@ -100,7 +100,7 @@ class KernelTime:
 
     @property
     def share(self) -> float | None:
-        """The kernel's fraction of the device's measured bandwidth, or None if the bandwidth or traffic is unknown."""
+        """The bytes moved per second divided by the device's measured bandwidth, or None if either is unknown."""
         return self.rate / self.bandwidth if self.bandwidth and self.note.nbytes else None
 
 

@@ -172,7 +172,7 @@ class _Verifier:
         return last
 
     def _parallel_alone(self, operations: list[Operation]) -> None:
-        """Reject stores, atomics and operations with regions in the same block as a parallel loop.
+        """Reject stores, atomics and other operations with regions in the block of a parallel loop.
 
         The iterations of a parallel loop run concurrently.
         """

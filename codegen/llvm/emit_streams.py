@@ -29,7 +29,7 @@ class StreamEmitter(Writer):
 
     @property
     def streams(self) -> bool:
-        """Whether the kernel uses non-temporal stores, and prefetches in all vectorized loops.
+        """Whether the kernel may use non-temporal stores, and prefetches in short vectorized loops too.
 
         The ``streams`` attribute marks kernels that access more memory than the caches hold.
         """

@@ -98,7 +98,7 @@ def escaped(data: bytes) -> str:
 
 
 def bit_width(dtype: np.dtype) -> int:
-    """Return the number of bits of a scalar: 1 for bool."""
+    """Return the number of bits of a scalar of dtype `dtype`, which is 1 for bool."""
     return 1 if dtype.kind == "b" else 8 * dtype.itemsize
 
 

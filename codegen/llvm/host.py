@@ -182,6 +182,6 @@ def compile_code(kernel: Kernel, target: Target) -> ObjectCode:
 
 
 def stages(kernel: Kernel, target: Target) -> dict[str, str]:
-    """Return the text of a kernel after each stage of compilation for the host CPU."""
+    """Return the optimized LLVM IR and the assembly text of a kernel for the host CPU, by stage name."""
     module, machine, _ = _build(kernel, target)
     return {"llvm": str(module), "asm": machine.emit_assembly(module)}

@@ -81,7 +81,9 @@ class ndarray(np.ndarray, metaclass=_NdarrayMeta):
         strides: Any = None,
         order: str | None = None,
     ) -> Any:
-        """Return an uninitialized array or, with `buffer`, an array of the buffer's elements (on the CPU, in place)."""
+        """Return an uninitialized array or, with `buffer`, an array of the buffer's elements.
+
+        On the CPU, the array shares the memory of the buffer."""
         if cls is not ndarray:
             return np.ndarray.__new__(cls, shape, dtype, buffer, offset, strides, order)  # type: ignore[arg-type]
         if buffer is None:

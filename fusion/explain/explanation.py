@@ -78,7 +78,7 @@ class KernelNote:
 
     @property
     def operations(self) -> tuple[str, ...]:
-        """All operations of the step, including the random numbers that it generates."""
+        """All operations of the step, including the calls whose random numbers the kernel generates itself."""
         return (*self.draws, *self.members)
 
     @property

@@ -92,7 +92,7 @@ _WORK = {
 
 
 def show_host_work(counts: Mapping[str, Any]) -> str:
-    """Format the host's time and events as text, given the results of `statistics` and `seconds_spent`."""
+    """Format the planning time and the event counts as text, given the results of `statistics` and `seconds_spent`."""
     # (a counter is negative if it was reset in between)
     parts = [runtime.counted(counts[name], *words) for name, words in _WORK.items() if counts[name] > 0]
     return ", ".join([*parts, f"{1e3 * max(counts['planning'], 0):.1f} ms for finding, making and compiling plans"])

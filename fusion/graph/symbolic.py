@@ -237,12 +237,14 @@ class _Writer:
         return tuple(node.args)
 
     def is_divisor(self, part: Any) -> bool:
-        """Return whether a factor is a power with a negative rational exponent, which becomes a divisor."""
+        """Return whether a factor is a power with a negative rational exponent, which becomes a divisor.
+
+        Numbers do not become divisors."""
         is_power = isinstance(part, self.sympy.Pow) and part.exp.is_Rational and not part.is_number
         return is_power and bool(part.exp.is_negative)
 
     def write(self, node: Any) -> int:
-        """Write the instructions of an expression whose operands have been written, and return the last one's index."""
+        """Write the instructions of an expression whose operands have been written. Return the index of its value."""
         sympy = self.sympy
         if node.is_Symbol:
             alike = any(str(other) == str(node) for other in self.known)
@@ -338,7 +340,7 @@ class _Writer:
         )
 
     def product(self, index: int, times: int) -> int:
-        """Write a power with an integer exponent by repeated squaring."""
+        """Write a power with a positive integer exponent by repeated squaring."""
         result = None
         while times:
             if times & 1:

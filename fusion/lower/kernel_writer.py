@@ -345,7 +345,7 @@ class KernelWriter:
         return all(one > other for one, other in itertools.pairwise(steps))
 
     def store_later(self, placed: Placed, value: Value) -> None:
-        """Queue the store of a value that is needed outside the kernel. All stores of a loop body follow its loads."""
+        """Queue the store of a value if the value is needed outside the kernel."""
         if placed.task.node in self.group.private:
             return
         form = placed.flat(placed.task.target)
@@ -506,7 +506,7 @@ class KernelWriter:
         return tuple(following)
 
     def traffic(self) -> tuple[int, int]:
-        """Return the number of bytes that the kernel reads and writes."""
+        """Return the number of bytes that the kernel reads, and the number that it writes."""
         return traffic(self.group)
 
     def finish(self) -> Lowered:

@@ -141,7 +141,7 @@ class RowColumnWriter(SplitWriter):
         self._row_loop(first, end, 1)
 
     def _range(self, split: Split, cut: int, apart: int = 1) -> tuple[Value, Value]:
-        """Return the first index and the end index of the current block, or of the current part, along a loop."""
+        """Return the first and the end index of the current block along a loop, or of an interleaved part of the block."""
         b = self.builder
         extent = self.integer(split.extent, ("whole", split.base))
         if split.blocks == 1:
@@ -157,7 +157,7 @@ class RowColumnWriter(SplitWriter):
         return first, b.op("minimum", b.op("add", start, size), extent)
 
     def _scratch_offset(self, split: Split, cut: int, last: Value | None = None) -> Value:
-        """Return the offset of a block's results in scratch memory: by block, then by the unreduced loops."""
+        """Return the offset of a block's results in scratch memory, which is ordered by block and unreduced loops."""
         b = self.builder
         indices = [*self.indices[self.cut : self.row], last]
         total = self.indices[cut] if split.blocks != 1 else None
@@ -240,7 +240,7 @@ class RowColumnWriter(SplitWriter):
         self.flush_stores()
 
     def traffic(self) -> tuple[int, int]:
-        """Return the number of bytes read and written, including partial results and elementwise results."""
+        """Return the numbers of bytes read and bytes written, including partial results and elementwise results."""
         read, scratch = super().traffic()
         whole = self.along.blocks == 1
         done = [p for p in self.group.placed if p.stage == 1 and p.task.kind == "map"]

@@ -301,7 +301,7 @@ class SplitWriter(KernelWriter):
         return found
 
     def traffic(self) -> tuple[int, int]:
-        """Return the number of bytes that the kernel reads and writes.
+        """Return the number of bytes that the kernel reads, and the number that it writes.
 
         Split scans read their input twice.
 

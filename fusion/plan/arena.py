@@ -20,7 +20,7 @@ IF_UNSHARED = ("donate-if-unshared", "donate-or-new")
 
 @dataclass(slots=True)
 class Donation:
-    """A plan step that gives a result the memory of an operand, or other memory, possibly with the operand's elements.
+    """A plan step that provides memory for a result: the memory of an operand, or other memory.
 
     ``donate`` donates the memory of `source`. ``donate-if-unshared`` donates this memory if no other reader needs the
     value, and otherwise copies the value to new memory. ``donate-or-new`` donates the memory of the first of `source`
@@ -108,7 +108,7 @@ def arrange_memory(steps: list[Any], epoch_slots: int, table_size: int, outputs:
 
 
 def _into_arena(steps: list[Any], owner: list[int], size: dict[int, int], arena: int) -> tuple[list[Any], list[Any]]:
-    """Assign all buffers in `size` to one arena, and return the other steps and the steps that allocate the arena."""
+    """Assign all buffers in `size` to one arena. Return the remaining steps, and the steps that allocate the arena."""
     offsets = _lay_out(steps, owner, size)
     first: list[Any] = [(arena, offsets.pop(-1))]
     rest: list[Any] = []

@@ -103,7 +103,7 @@ def runs_along_shared_rows(group: Group) -> bool:
 
 
 def row_bytes(group: Group) -> tuple[int, int]:
-    """Return the numbers of bytes per row element that are accessed contiguously along the row and otherwise."""
+    """Return two numbers of bytes per row element: for contiguous accesses along the row, and for other accesses."""
     inner = {k for k, loop in enumerate(group.loops) if loop.role != "parallel"}
     along = across = 0
     seen: set[Expr] = set()

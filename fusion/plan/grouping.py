@@ -159,7 +159,7 @@ class Grouping:
     def _placements(
         self, task: Task, group: Group, produced: list[tuple[Expr, Affine | None]], stored: dict[Expr, Placed]
     ) -> list[Placed]:
-        """Return the mappings of a task's loops to the loops of a group that are worth trying."""
+        """Return the candidate mappings of a task's loops to the loops of a group."""
         folding = task.kind in ("reduce", "scan")
         group_reduces = any(p.task.kind in ("reduce", "scan") for p in group.placed)
         outer = [k for k, loop in enumerate(group.loops) if loop.role == "parallel"]
@@ -286,7 +286,7 @@ def follows_scan(task: Task, group: Group) -> bool:
 
 
 def has_same_access_order(placed: Placed, group: Group) -> bool:
-    """Return whether a task and a group access the same array with equal strides, and thus use the cache together."""
+    """Return whether a task and a group access the same array with equal strides, and so share cached elements."""
 
     def walks(p: Placed) -> set[tuple[Expr, object]]:
         found: set[tuple[Expr, object]] = {(node, index and p.flat(index)[1]) for node, index in p.task.reads()}

@@ -156,7 +156,7 @@ def _dtype_name(dtype: np.dtype) -> str:
 
 
 def _spell_function(function: Any) -> str | None:
-    """Return the name of a function of this package. For a callable dataclass, append its values.
+    """Return the name of a function of this package. For a callable dataclass, append the values of the fields.
 
     Return None for other functions, and for dataclasses with values that are not `_is_plain`.
     """

@@ -48,7 +48,7 @@ LAUNCH_COST = 30_000_000  # cost of a launch: about a microsecond of the whole G
 
 
 def ring_readers(blocked: BlockedSteps) -> Iterator[tuple[Expr, int, IntVector]]:
-    """Yield each read from a ring buffer, with the step that reads and the offset of the element."""
+    """Yield the value, the number of the reading step and the offset for each read from a ring buffer."""
     for found in (blocked.readers, blocked.outside):
         for node, readers in found.items():
             for number, distance in readers:
@@ -244,7 +244,7 @@ def _overlapped_cost(arithmetic: int, moved: int) -> int:
 
 
 def merged_cost(blocked: BlockedSteps) -> int:
-    """Return the estimated cost of the kernel that computes several time steps."""
+    """Return the estimated cost of the kernel that computes several time steps, in instructions."""
     # (a step that overwrites another value has few elements)
     tasks = [s.task for step in blocked.steps for s in step.statements if s.task.node not in blocked.owner]
     writes = sum(SHARED_COST * node.dtype.itemsize // 4 for node in blocked.rings)
@@ -268,7 +268,7 @@ def merged_cost(blocked: BlockedSteps) -> int:
 
 
 def single_cost(group: Group) -> int:
-    """Return the estimated cost of a separate kernel for `group`."""
+    """Return the estimated cost of a separate kernel for `group`, in instructions."""
     points = prod(loop.extent for loop in group.loops)
     writes = sum(SHARED_COST * p.task.node.dtype.itemsize // 4 for p in group.placed)
     arithmetic = sum(_arithmetic(p.task) for p in group.placed)

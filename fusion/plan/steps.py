@@ -119,7 +119,7 @@ Step = (
 
 @dataclass(slots=True, eq=False, repr=False)
 class Plan:
-    """A sequence of steps over a table of buffers: the slots of the epoch, followed by the slots of the plan."""
+    """A sequence of steps over a table of buffers. The slots of the recording come first, then those of the plan."""
 
     steps: list[Step]
     table_size: int

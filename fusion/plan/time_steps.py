@@ -206,7 +206,9 @@ def choose_parts(blocked: BlockedSteps) -> bool:
 
 
 def find_rolled(blocked: BlockedSteps) -> Rolled | None:
-    """Return a loop that can replace periodic time steps, or None. Short periods, then early steps, take precedence."""
+    """Return a loop that can replace periodic time steps, or None.
+
+    Short periods are tried first and, for each period, early steps first."""
     steps = blocked.steps
     signatures = [_signature(blocked, number) for number in range(len(steps))]
     for period in range(1, min(MOST_PERIOD, len(steps) // 3) + 1):

@@ -24,7 +24,7 @@ KERNEL_BYTES = 1536
 
 
 def traffic(group: Group) -> tuple[int, int]:
-    """Return the number of bytes that a group reads and writes if each element is accessed once."""
+    """Return the numbers of bytes that a group reads and writes if it accesses each element once."""
     read = sum(bytes_read(group).values())
     kept = [p.task for p in group.placed if p.task.node not in group.private]
     written = sum(task.node.nbytes if isinstance(group, BlockedSteps) else bytes_written(task) for task in kept)

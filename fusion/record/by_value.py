@@ -51,7 +51,7 @@ class ValueBuffer(Buffer):
 
 
 def take_value(storage: Storage, epoch: Epoch) -> ValueBuffer | None:
-    """Return a host buffer with the elements of a GPU's small array in host memory, or None for other arrays."""
+    """Return a host buffer with the elements of a small GPU array that is in host memory, or None for other arrays."""
     host, last = storage.host, storage.value
     if host is None or not 0 < host.nbytes <= MOST_BYTES or storage.device.name == "cpu":
         return None

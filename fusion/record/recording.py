@@ -197,7 +197,7 @@ def _end(epoch: Epoch) -> tuple[Epoch, list[Storage]]:
 
 
 def end_recording() -> None:
-    """Evaluate the pending work of this thread's recording, if there is one, and begin a new recording."""
+    """If this thread has a recording, evaluate its pending work and begin a new recording."""
     if recording.epoch is not None:
         _end(recording.epoch)
 
@@ -370,7 +370,7 @@ def _shorten(site: Site, limit: int) -> None:
 
 
 def flush() -> None:
-    """Evaluate all pending work of the current thread."""
+    """Evaluate all pending work of this thread's current recording."""
     epoch = recording.epoch
     if epoch is not None and (live := epoch.live()):
         evaluate_epoch(epoch, live)

@@ -65,7 +65,7 @@ def is_faster_compiled(node: Expr) -> bool:
 
 @cache
 def _seconds_per_element(op: str, dtypes: tuple[np.dtype, ...]) -> float:
-    """Return the time of NumPy's loop for an op per element, or 0 if NumPy has no such loop."""
+    """Return the seconds per element that NumPy's loop for an op takes, or 0 if NumPy has no such loop."""
     loop = getattr(np, OPS[op].ufunc, None) if op in OPS else None
     if loop is None or any(dtype.kind not in "biufc" for dtype in dtypes):
         return 0.0

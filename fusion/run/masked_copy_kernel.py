@@ -95,7 +95,7 @@ def _kernel(kind: np.dtype | None) -> Kernel:
 def _copy_block(
     b: KernelBuilder, words: Any, store: Any, holds: Any, bounds: tuple[Any, Any], count: Any, room: Any
 ) -> None:
-    """Emit code that calls `store` for the selected elements of a block, and reads eight elements of the mask at once.
+    """Emit code that stores the selected elements of a block, and reads eight elements of the mask at once.
 
     If all eight are 0 or all are 1, the code stores no or all elements. Otherwise it writes one element after another,
     including those that are not selected, which the next selected element overwrites. If fewer than eight elements of

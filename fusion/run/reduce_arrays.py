@@ -211,7 +211,7 @@ def _in_lanes(row: Any, values: Any, level: LaneLoop) -> Any:
 
 
 def _combine_remainder(row: Any, vectors: Any, left: Any) -> Any:
-    """Combine the elements `left` at the end of each row with the first lanes of `vectors`, if there are lanes yet.
+    """Combine the elements `left` at the end of each row with the first lanes of `vectors` (None: of new vectors).
 
     The other lanes keep their values. The ufunc `row` combines.
     """
@@ -270,7 +270,7 @@ def sum_of_products(left: np.ndarray, right: np.ndarray) -> Any:
 
 
 def _compiled(op: str, kind: np.dtype, factors: int = 1) -> Any:
-    """Return a compiled reduction of rows, or None if too few calls have requested it.
+    """Return a compiled reduction of rows, or None if there is none, for example because few calls have requested it.
 
     If `factors` is 2, the function reduces the products of two rows. A function in the disk cache is returned at once.
     """

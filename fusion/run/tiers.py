@@ -381,7 +381,7 @@ def interpret_after_failure(
 
 
 def _give_up(form: FormCost, graph: LiveGraph, error: Exception) -> None:
-    """Interpret all later graphs of the same structure, and issue a warning.
+    """Mark a graph structure whose later graphs are all interpreted, and issue a warning.
 
     With WEFT_STRICT=1, raise `error` instead.
     """

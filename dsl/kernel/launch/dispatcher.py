@@ -216,7 +216,7 @@ class KernelDispatcher(KernelFunction, Inspection):
     def specialization(
         self, descriptors: tuple[Any, ...], target: Any, index: np.dtype, block: Triple | None, sanitized: bool = False
     ) -> Specialization:
-        """Return the kernel for arguments with the given type descriptors, after compiling it if necessary.
+        """Return the specialization for arguments with the given type descriptors. Compile it if necessary.
 
         If `sanitized` is true, the kernel is instrumented for the sanitizer.
 
@@ -260,7 +260,7 @@ class KernelDispatcher(KernelFunction, Inspection):
         raise KernelTypeError(f"No matching definition: {self.__name__} was compiled for {have}, not for ({shown})")
 
     def specialize(self, *arguments: Any) -> KernelDispatcher:
-        """Return a kernel that accepts only arguments of the given types.
+        """Return a kernel that is compiled only for arguments of the given types.
 
         `arguments` contains types, or values of these types.
 
@@ -288,7 +288,7 @@ class KernelDispatcher(KernelFunction, Inspection):
         return launch.device, launch.describe()
 
     def recompile(self) -> None:
-        """Recompile the kernel for all argument types used so far, with the current values of global variables.
+        """Recompile the kernel for all argument types that it was compiled for, with the current global variables.
 
         The kernel is compiled for the default device.
         """
@@ -363,7 +363,7 @@ class KernelDispatcher(KernelFunction, Inspection):
 
 
 def _is_single(kernel: Kernel) -> bool:
-    """Return whether a kernel has float32 parameters but no float64 or complex128 parameters."""
+    """Return whether a kernel has float32 scalars or arrays as parameters, but none of float64 or complex128."""
     kinds = {getattr(p.value.type, "dtype", p.value.type) for p in kernel.parameters}
     return np.dtype(np.float32) in kinds and kinds.isdisjoint((np.dtype(np.float64), np.dtype(np.complex128)))
 

@@ -101,7 +101,7 @@ class Inspection:
 
     @property
     def specialized(self) -> bool:
-        """Whether the kernel accepts only the signatures for which it was compiled."""
+        """Whether the kernel is no longer compiled for new argument types."""
         return not self._compiling
 
     @property
@@ -111,7 +111,7 @@ class Inspection:
         return {"device": False} | {name: getattr(self.options, name) for name in names}
 
     def disable_compile(self, flag: bool = True) -> None:
-        """Forbid launches with new argument types, or allow them if `flag` is false."""
+        """Disable compilation for new argument types, or enable it if `flag` is false."""
         self._compiling = not flag
 
     # -- code -----------------------------------------------------------------------------------
@@ -159,7 +159,9 @@ class Inspection:
         return self._asked(signature, cc, attrgetter("llvm_ir"))
 
     def inspect_asm(self, signature: Any = None, cc: Any = None) -> Any:
-        """Return the PTX of the kernel for one signature, or a dict for all signatures."""
+        """Return the PTX of the kernel for one signature, or a dict for all signatures.
+
+        With ``cc="host"``, return the assembly text for the CPU instead."""
         return self._asked(signature, cc, attrgetter("asm"))
 
     inspect_ptx = inspect_asm
@@ -172,7 +174,7 @@ class Inspection:
         return self._asked(signature, cc, attrgetter("sass"))
 
     def inspect_sass_cfg(self, signature: Any = None, cc: Any = None) -> Any:
-        """Return the same machine code as `inspect_sass`. Unlike in Numba, it has no control-flow graph."""
+        """Return the same machine code as `inspect_sass`, without the control-flow graph that Numba adds."""
         return self.inspect_sass(signature, cc)
 
     def inspect_types(self, file: Any = None) -> None:

@@ -54,7 +54,7 @@ if TYPE_CHECKING:
 
 
 class ReportNote(str):
-    """A note that an error report adds to an exception object. The next report with this object replaces the note."""
+    """A note that an error report adds to an exception object, replacing the note of an earlier report."""
 
     __slots__ = ()
 
@@ -159,7 +159,7 @@ class DispatchedLaunch:
         return choose_index_dtype(self.spans, [*self.extents, *threads, launcher.shared_bytes])
 
     def memory(self, storage: Storage, written: bool) -> Buffer:
-        """Return the buffer of an array argument, or its copy if it is `written` and other arrays share it."""
+        """Return the buffer of an array argument, or a copy if the array is `written` and shares the buffer."""
         if (owned := self.owned.get(id(storage))) is not None:
             return owned
         buffer = exclusive(storage) if written else realise(storage)
@@ -193,7 +193,7 @@ class DispatchedLaunch:
             start()
 
     def describe(self) -> tuple[Any, ...]:
-        """Return the type descriptors of all arguments, for which the kernel is specialized."""
+        """Return the type descriptors of all arguments. They select the specialization of the kernel."""
         return tuple(self._describe(value) for value in self.given)
 
     def _prepare(self, value: Any) -> Any:
@@ -411,7 +411,7 @@ def _launch_children(parent: DispatchedLaunch, queue: Buffer, sites: list[Any]) 
 
 
 def _spans_of(descriptors: tuple[args.Descriptor, ...], words: list[int]) -> tuple[list[int], list[int]]:
-    """Return the size in bytes of each array argument's memory, and the lengths of all axes."""
+    """Return the size in bytes of each array argument's memory, and the lengths of all axes of these arrays."""
     spans: list[int] = []
     extents: list[int] = []
     at = 0
@@ -475,7 +475,7 @@ class HostCopies:
         return np.ndarray(shape, dtype, host.reshape(-1).view(np.uint8), offset, strides)  # type: ignore[arg-type]
 
     def write_back(self) -> None:
-        """Copy each host copy that has changed to its device array."""
+        """Copy the elements of each changed host copy to its device array."""
         for storage, (device_array, host, before) in self._copies.items():
             if host.tobytes() != before:
                 device_array.copy_to_device(host)

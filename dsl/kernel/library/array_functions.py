@@ -1,4 +1,4 @@
-"""NumPy's functions that process or create whole arrays, in kernels: for example, `median`, `sort` and `zeros`.
+"""Support in kernels for NumPy's functions of whole arrays, such as `median`, `sort` and `zeros`.
 
 In: arrays in any memory. Out: numbers, or arrays in local memory, whose shape must be known at compile time. Each
 thread computes its own result. Most functions are written in the kernel language; sorts and scans write to a local

@@ -172,7 +172,9 @@ class VectorFunction(DeviceFunction):
         return ops
 
     def _operands_in_order(self, operands: tuple[Any, ...], named: dict[str, Any]) -> tuple[Any, ...]:
-        """Return the operands in the order of the parameters, including default values."""
+        """Return the operands in the order of the parameters, including default values.
+
+        If a parameter has no value, return only the positional operands."""
         names = self.function.__code__.co_varnames[: self.nin]
         rest = names[len(operands) :]
         for name in named:

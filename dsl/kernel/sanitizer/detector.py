@@ -440,7 +440,7 @@ class Detector:
             self.report("divergent barrier", site, thread, row, (other.now, first, None))
 
     def leave(self) -> None:
-        """Report the errors that are only known at the end of the current block."""
+        """Report the errors that are only known at the end of the current block, and clear the thread states."""
         block = self.block
         for (site, thread), arrived in zip(block.barriers, block.arrived, strict=True):
             if arrived < self.size and not block.stopped:

@@ -217,7 +217,7 @@ class SanitizedLaunch(DispatchedLaunch):
         return found
 
     def memory(self, storage: Storage, written: bool) -> Buffer:
-        """Return the buffer of an array argument, and register its uninitialized bytes."""
+        """Return the buffer of an array argument, and register the buffer's uninitialized bytes."""
         fresh = storage.expr is not None and storage.buffer is None and storage.expr.kind == "empty"
         known = None if storage.buffer is None else storage.buffer.unwritten
         buffer = super().memory(storage, written)

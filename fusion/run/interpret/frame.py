@@ -94,7 +94,7 @@ class ValueFrame:
         return self.device.view_memory(buffer, node.dtype, node.shape)
 
     def leaf(self, step: ValueStep) -> Any:
-        """Return the array for an input of the graph, which must not be written."""
+        """Return the array for an input of the graph. The array must not be written."""
         node, slot = step.node, self.slots[step.node.attrs[0]]
         if self._remote:
             return self._remote.download(in_memory(slot), node.dtype, node.shape)

@@ -127,7 +127,7 @@ class _Builder:
             return substitute(op, loop, dtype)
 
     def typed(self, node: Expr, kind: np.dtype, inside: set[Expr]) -> int:
-        """Return the number of the register or input with a value in dtype `kind`, and append a cast if necessary."""
+        """Return the number of the register or input that has `node` in dtype `kind`. Append a cast if necessary."""
         if node not in inside:
             own = kind if node.size == 1 else node.dtype
             slot = self.inputs.setdefault((node, own), len(self.inputs))

@@ -52,7 +52,7 @@ def run_view(frame: ValueFrame, values: list[Any], step: ValueStep) -> Any:
 
 
 def run_update(frame: ValueFrame, values: list[Any], step: ValueStep) -> Any:
-    """Replace elements of the previous version, or of a copy if its memory is still needed, and return the array."""
+    """Replace elements of the previous version, or of a copy if that version is still needed, and return the array."""
     # Invariant: these lines may run twice, since an interrupt may occur anywhere
     value = frame.apart(step.operands[1], step.operands[0])
     out = frame.overwritten(step)
