@@ -34,7 +34,7 @@ def emit_atomic(emitter: Emitter, operation: Operation) -> None:
 
 
 def atomic_update(emitter: Emitter, kind: str, dtype: np.dtype, address: str, value: str) -> str:
-    """Emit an atomic update of an element that several CPU threads access, and return the old value."""
+    """Emit an atomic update of an element that several CPU threads may access, and return the old value."""
     if dtype.kind == "f" and kind != "exchange":
         return _float_loop(emitter, kind, dtype, address, value)
     word, text = ATOMICS[kind][dtype.kind == "u"], scalar_type(dtype)

@@ -99,7 +99,7 @@ def show_host_work(counts: Mapping[str, Any]) -> str:
 
 
 def reset_statistics() -> None:
-    """Set the counters of `statistics`, except ``compiling``, to 0, and also the times spent on the host.
+    """Reset the counters of `statistics` (except ``compiling``) and the times spent on the host to 0.
 
     Examples
     --------

@@ -141,7 +141,7 @@ class RowColumnWriter(SplitWriter):
         self._row_loop(first, end, 1)
 
     def _range(self, split: Split, cut: int, apart: int = 1) -> tuple[Value, Value]:
-        """Return the first and the end index of the current block along a loop, or of an interleaved part of the block."""
+        """Return the first and the end index of the current block, or of an interleaved part of it, along a loop."""
         b = self.builder
         extent = self.integer(split.extent, ("whole", split.base))
         if split.blocks == 1:

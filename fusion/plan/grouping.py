@@ -116,7 +116,7 @@ class Grouping:
     # -- placement of a task in a group -----------------------------------------------------
 
     def _fit(self, task: Task, group: Group, related: bool, reads: list[Expr]) -> tuple[Placed | None, str]:
-        """Return how the loops of `task` map to those of `group`, or the reason why the task does not fit.
+        """Return the task with a mapping of its loops to those of `group`, or None and the reason why it does not fit.
 
         If it fits and is the group's first reduction or scan, set the roles of the group's loops.
         """

@@ -23,7 +23,7 @@ _watched: list[Request] = []
 
 
 def raise_limit(request: Request) -> None:
-    """Raise the size limit for immediate execution until `request` has ended, unless it is already raised."""
+    """Raise the size limit for immediate execution until `request` has ended, unless the limit is already raised."""
     if not _watched:
         _watched.append(request)
         try:

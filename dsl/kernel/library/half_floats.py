@@ -112,7 +112,7 @@ def _is_infinite(x: Any) -> Any:
 
 
 def _unordered(function: Callable[..., Any]) -> Callable[..., Any]:
-    """Return a version of a float32 comparison that takes bfloat16 bits, and is true if either number is NaN."""
+    """Return a version of a float32 comparison for bfloat16 bits. The version is also true if either number is NaN."""
 
     def on_bits(x: Any, y: Any) -> Any:
         first, second = bfloat16_to_float(x), bfloat16_to_float(y)

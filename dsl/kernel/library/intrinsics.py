@@ -169,7 +169,7 @@ def _shared(call: Invocation, shape: Any = None, dtype: Any = None, alignment: A
 
 
 class NeedsLaunch(Exception):
-    """Raised if the shape of an array cannot be computed before a launch, because it may depend on the block size."""
+    """Raised if the shape of an array may depend on the block size, and so cannot be computed before a launch."""
 
 
 def _dynamic_length(c: Compiler, dtype: np.dtype) -> Extent:

@@ -42,5 +42,5 @@ def reject_match(dtype: np.dtype) -> str | None:
 
 
 def reject_hint(ndim: int, dtype: np.dtype) -> str | None:
-    """Return an error message unless the indexed part of an array is one element that cache operators support."""
+    """Return None if the indexed part of an array is one element that cache operators support, else an error."""
     return "one element that is not complex is needed here" if ndim or dtype.kind == "c" else None

@@ -103,7 +103,7 @@ Access = tuple[Now, Site, "int | None"]  # the last item is the written value, i
 
 
 class Cell:
-    """The recorded accesses to an address for which a single recorded access is not enough to detect races."""
+    """The recorded accesses to an address, if a single recorded access is not enough to detect races."""
 
     __slots__ = ("atomics", "reads", "released", "writes")
 
@@ -182,7 +182,7 @@ def ordered(before: Now, thread: ThreadState) -> bool:
 
 
 def join_clocks(parts: Sequence[Known | None]) -> Known | None:
-    """Merge vector clocks, keeping the latest time of each thread or block."""
+    """Merge vector clocks, keeping the latest time of each thread or block. None is an empty clock."""
     different = list({id(known): known for known in parts if known is not None}.values())
     if len(different) <= 1:
         return different[0] if different else None
