@@ -227,7 +227,7 @@ def find_rolled(blocked: BlockedSteps) -> Rolled | None:
 
 
 def _slopes(blocked: BlockedSteps, first: int, period: int, iterations: int) -> Rolled | None:
-    """Return a loop that replaces periodic time steps, or None if their iterations differ too much.
+    """Return a loop that replaces periodic time steps, or None if the iterations of the loop would differ too much.
 
     The loop has `iterations` iterations of `period` steps each. All iterations must have equal rings, and their halos
     and lags must change by constants from one iteration to the next.

@@ -211,9 +211,9 @@ def _in_lanes(row: Any, values: Any, level: LaneLoop) -> Any:
 
 
 def _combine_remainder(row: Any, vectors: Any, left: Any) -> Any:
-    """Combine the elements `left` at the end of each row with the first lanes of `vectors` (None: of new vectors).
+    """Combine the elements `left` at the end of each row with the first lanes of `vectors`.
 
-    The other lanes keep their values. The ufunc `row` combines.
+    If `vectors` is None, new vectors are created first. The other lanes keep their values. The ufunc `row` combines.
     """
     rows, count, inside = left.shape
     if vectors is None:

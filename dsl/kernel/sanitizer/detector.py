@@ -278,7 +278,7 @@ class Detector:
         return self.block
 
     def finish(self, stuck: bool = False) -> list[Finding]:
-        """End the analysis and return all findings.
+        """End the analysis, and return the recorded findings.
 
         Divergent barriers come first, because they cause races.
 
