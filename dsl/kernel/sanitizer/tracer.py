@@ -137,7 +137,7 @@ class Tracer:
         return self.c.builder.emit("trace", operands, (BOOL,), site=len(self.sites) - 1, align=site.align)[0]
 
     def named(self, array: ArrayValue, name: str) -> ArrayValue:
-        """Return an array with a variable's name as its label, or unchanged if its label names a field of the variable."""
+        """Return an array labeled with a variable's name, or unchanged if its label names a field of the variable."""
         if array.label.startswith(f"{name}_"):
             return array
         found = self._named.get((id(array), name))
