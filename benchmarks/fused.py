@@ -57,11 +57,11 @@ class Result:
     copied: int = COPIED
 
     def median(self, name: str) -> float:
-        """Return the median time of a peer in milliseconds."""
+        """Return the median time of weft or a peer in milliseconds."""
         return statistics.median(self.turns_ms[name])
 
     def spread(self, name: str) -> float:
-        """Return half of the interquartile range of a peer's times, in milliseconds."""
+        """Return half of the interquartile range of the times of weft or a peer, in milliseconds."""
         times = sorted(self.turns_ms[name])
         return (times[(3 * len(times) - 1) // 4] - times[len(times) // 4]) / 2
 
@@ -97,7 +97,7 @@ class TooLongError(BaseException):
 
 @contextmanager
 def time_limit(seconds: float) -> Iterator[None]:
-    """Within the ``with`` block, raise TooLongError after the given seconds, if the system has interval timers."""
+    """Context manager that raises TooLongError after the given seconds, if the system has interval timers."""
 
     def ring(*_: Any) -> None:
         raise TooLongError(f"not done after {seconds:.0f} s")
@@ -199,7 +199,7 @@ def run_program(
 
 
 def warm_up(call: Call, *others: str) -> None:
-    """Call weft until two successive calls make and read no plans and compile nothing, or until a time limit.
+    """Call weft until two successive calls neither make nor read plans and compile nothing, or until a time limit.
 
     There are at least `WARM_CALLS` calls, which take at least `WARM_LEAST` seconds together.
 

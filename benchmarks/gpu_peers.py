@@ -69,7 +69,7 @@ class CupyTimer:
 
 
 def with_jax(program: Program, inputs: Arrays) -> Call:
-    """Return a function that runs the program under `jax.jit` on the first GPU, with 64-bit types.
+    """Return a function that runs the program under `jax.jit` on the first GPU. 64-bit types are enabled.
 
     Raises an error if JAX does not support CUDA.
     """

@@ -109,7 +109,7 @@ def _explicit() -> dict[str, Callable[[], Any]]:
 
 
 def _prepared() -> dict[str, Callable[[], Any]]:
-    """Return functions that run a prepared plan by single launches, or as a CUDA graph."""
+    """Return functions that run prepared launches, one by one or as a CUDA graph."""
     from weft.runtime import ObjectCode, get_device
     from weft.runtime.cuda.graphs import MOST_BYTES
     from weft.runtime.cuda.launcher import CudaLaunches

@@ -117,7 +117,7 @@ def cuda_target(name: str) -> Target:
 
 
 def newest_architecture(name: str, newest_ptx: int) -> str:
-    """Return the newest architecture in `ARCHITECTURES` whose code can run on the GPU `name`.
+    """Return the newest architecture in `ARCHITECTURES` whose code can run on a GPU of architecture `name`.
 
     The architecture's PTX version is at most `newest_ptx`.
 

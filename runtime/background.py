@@ -63,7 +63,7 @@ class Request:
         return self.state != "waiting"
 
     def finish(self, state: str, result: object = None) -> None:
-        """Record the state and the result of a request, and call `then` if the state is "done"."""
+        """Record the state and the result of this request, and call its callback if the state is "done"."""
         self.state, self.result, self.data = state, result, b""
         if state == "done" and self._then is not None:
             try:

@@ -273,7 +273,7 @@ def _version(name: str) -> str:
 
 
 def key_material(target: Any, text: str) -> bytes:
-    """Return the disk cache key for a `text`, such as a kernel's, and a `target`.
+    """Return the disk cache key for a target and a text, such as the text of a kernel.
 
     The key also contains the versions of llvmlite and NumPy, and of the format of the cache.
     """

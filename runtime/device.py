@@ -258,7 +258,7 @@ class Device(Services):
 
 
 class Registered:
-    """Functions of higher layers that devices call. They are registered when the layers are imported."""
+    """Functions of higher layers, which devices call. They are registered when the layers are imported."""
 
     # the module with the function `resolve_target`
     target_module = ""

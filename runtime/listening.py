@@ -69,7 +69,7 @@ class Listener(Protocol):
     """Protocol of listeners that are notified of launches and compilations."""
 
     def launch(self, device: Any, note: LaunchNote, start: Callable[[], None]) -> None:
-        """Call `start`, which launches the kernel or other work, and possibly measure the time."""
+        """Launch the kernel or other work by calling `start`, and possibly measure the time."""
 
     def built(self, note: BuildNote) -> None:
         """Receive the description of a finished compilation, or of compiled code that was loaded."""

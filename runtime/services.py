@@ -165,7 +165,7 @@ class Services(ABC):
 
     @abstractmethod
     def working_in(self, stream: Any) -> AbstractContextManager[None]:
-        """Submit the calling thread's work to `stream` within the ``with`` block."""
+        """Context manager that submits the calling thread's work to `stream`."""
 
     @abstractmethod
     def claim(self, buffer: Any, stream: Any = None, written: bool = False) -> None:

@@ -1,4 +1,4 @@
-"""Calls to C library functions in loops over threads that LLVM vectorizes.
+"""Calls to C library functions in the loops over threads, which LLVM vectorizes.
 
 A value must not depend on whether it is computed in a vector or in a remainder. The scalar form therefore also calls
 the vector function, with one value. Each function is wrapped, and the scalar wrapper declares its vector forms to LLVM.

@@ -67,7 +67,7 @@ class PrivateArrays:
             self._copies[array] = _Copy(address, count, exists)
 
     def close(self, emitter: Emitter) -> None:
-        """Emit code that combines the private copies with the original arrays."""
+        """Emit code that combines the private copies with the original arrays, and frees the copies."""
         for array, copy in self._copies.items():
             kind, align = f"i{8 * array.dtype.itemsize}", f"align {array.dtype.itemsize}"
             base = emitter.scalar_of(array.bounds.pointer)

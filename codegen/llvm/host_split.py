@@ -144,7 +144,7 @@ class SplitEmitter(BarrierEmitter):
         return not any(s == "symbolic" or (isinstance(s, int) and abs(s) > LONGEST_STRIDE) for s in strides)
 
     def recomputed(self, run: Run) -> list[Operation]:
-        """Return the operations that `run` repeats, instead of loading the results that other runs computed.
+        """Return the operations of other runs that `run` executes again, because their results are not stored.
 
         A run is the code between two synchronization points.
         """
@@ -219,7 +219,7 @@ class SplitEmitter(BarrierEmitter):
         return self.line(f"sub nsw i64 {before}, {self.widened(self.span[0], 'zext nneg')}")
 
     def limits_of(self, guards: RunGuards, taken: tuple[str, str] | None, before: str) -> Range:
-        """Return a function that emits, for an axis, the start, stop and step of the thread indices that have work.
+        """Return a function that emits, for an axis, the start, stop and step of the indices of threads that have work.
 
         `taken` is the range of thread numbers to which the result is limited, or None. The number of a thread is
         `before` plus its number in the block.

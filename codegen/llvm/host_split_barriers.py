@@ -61,7 +61,7 @@ class BarrierEmitter(ArrayEmitter):
         return self.line(f"load {MASK}, ptr {self.slot(self.masks[branch], MASK, warp)}, align 32")
 
     def store_contribution(self, operation: Operation) -> None:
-        """Emit a store of a thread's contribution to a synchronization point, or its decision at a branch."""
+        """Emit a store of a thread's contribution to a synchronization point, or of its decision at a branch."""
         if operation in self.split.in_step:
             taken = self.line(f"zext i1 {self.scalar_of(operation.operands[0])} to i8")
             for k in (0, 1):
@@ -269,7 +269,7 @@ class BarrierEmitter(ArrayEmitter):
         return vote_result(self, operation.attributes["kind"], ballot, lambda: self.load_of_warp(members, "i32", 4))
 
     def load_shuffle(self, operation: Operation) -> str:
-        """Emit a load of another lane's value, or of the thread's own value if no such lane participates."""
+        """Emit a load of another lane's value, or of the thread's own value if that lane does not participate."""
         if operation.opcode == "shuffle_xor":
             value, other = operation.operands[0], str(operation.attributes["mask"])
         else:

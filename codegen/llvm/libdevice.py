@@ -27,7 +27,7 @@ def device_name(name: str, bits: int) -> str:
 
 
 def link(module: llvm.ModuleRef) -> None:
-    """Link the libdevice functions that `module` calls into the module.
+    """Link into `module` the libdevice functions that it calls.
 
     Raises CompileError if libdevice is missing, lacks a function, or has a function of another type.
     """

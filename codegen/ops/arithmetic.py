@@ -135,10 +135,7 @@ def _float_divmod(b: KernelBuilder, x: Value, y: Value) -> tuple[Value, Value]:
 
 
 def power(b: KernelBuilder, x: Value, y: Value) -> Value | None:
-    """Return the power of integers, computed by repeated squaring with wraparound.
-
-    Return None for floats, for which the op has a lowering.
-    """
+    """Return the power of integers by repeated squaring with wraparound, or None for floats, which have a lowering."""
     if _is_float(x):
         return None
     bits = b.constant(x.dtype.itemsize * 8)
@@ -180,7 +177,7 @@ def heaviside(b: KernelBuilder, x: Value, at_zero: Value) -> Value:
 
 
 def _gcd(b: KernelBuilder, x: Value, y: Value) -> Value:
-    """Return the greatest common divisor by Euclid's algorithm, with enough steps for all integers of this width."""
+    """Return the greatest common divisor by Euclid's algorithm, with enough steps for any `x` and `y`."""
     a, c = (b.op("absolute", v) if v.dtype.kind == "i" else v for v in (x, y))
     # (one step more than Euclid's algorithm takes at most, for example 92 divisions for 64-bit numbers)
     steps = b.constant({1: 13, 2: 24, 4: 47, 8: 93}[x.dtype.itemsize])

@@ -136,7 +136,7 @@ def _mixed(name: str, b: KernelBuilder, x: Value, y: Value) -> Value | None:
 
 
 def _comparison(name: str, dunder: str, doc: str) -> OpDef:
-    """Return a comparison op. `dunder`, such as "lt", names Python's operator and, with a prefix, LLVM's predicate."""
+    """Return a comparison op. `dunder`, such as "lt", names Python's operator, and is part of LLVM's predicates."""
     signed, unsigned = (dunder, dunder) if dunder in ("eq", "ne") else (f"s{dunder}", f"u{dunder}")
     floats = "une" if dunder == "ne" else f"o{dunder}"  # comparisons with NaN are false, except `not_equal`
     return OpDef(

@@ -191,7 +191,7 @@ def expm1(z: Parts) -> Parts:
 
 
 def _log_size(z: Parts) -> Real:
-    """Return log |z|, without overflow, underflow or, where |z| is near 1, cancellation."""
+    """Return log |z|, without overflow or underflow, and without cancellation where |z| is near 1."""
     x, y = z
     big, small = abs(x).of("maximum", abs(y)), abs(x).of("minimum", abs(y))
     high, low = big > float(x.limits.max) / 4, big < float(x.limits.tiny) * 2.0**60

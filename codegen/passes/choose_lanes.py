@@ -23,7 +23,7 @@ from weft.codegen.target import Target
 
 
 def choose_lanes(kernel: Kernel, target: Target) -> Kernel:
-    """In each loop nest, mark the loop with the most contiguous accesses for vectorization.
+    """Mark the loops to vectorize, which are those with the most contiguous accesses in their loop nests.
 
     The order of a rounding reduction does not depend on the other operations of its loop. Each such reduction uses
     lanes, unless it has the ``across`` attribute or contains another rounding reduction. If it has to run element by

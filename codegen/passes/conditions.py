@@ -41,7 +41,7 @@ class Merge:
     stored: tuple[Value, ...] = ()
 
     def ends(self) -> Iterator[tuple[Content, bool]]:
-        """Yield the contents after each region of the `if`, with the value of the condition in that region."""
+        """Yield the variable's contents after each region of the `if`, with the condition's value in that region."""
         yield from zip(self.contents, (True, False), strict=False)
 
 
@@ -101,7 +101,7 @@ class Implications:
                 held[variable] = Merge(o.operands[0], tuple(contents))
 
     def _forget(self, o: Operation, held: Held, entering: bool) -> None:
-        """Record that the contents of all variables to which a scope or loop stores are a `Merge`."""
+        """Record a `Merge` as the contents of each variable to which a scope or loop stores."""
         stored: dict[Value, list[Value]] = {}
         for inner in program_order(o.regions[0].operations):
             if inner.opcode == "store" and inner.operands[0] in self._variables:
@@ -287,7 +287,7 @@ class FactWalk:
         raise NotImplementedError
 
     def block(self, operations: Iterable[Operation], facts: Facts | None) -> Facts | None:
-        """Process operations, and return the inequalities that hold after them, or None if their end is not reached."""
+        """Process operations. Return the inequalities that hold after them, or None if this point is not reached."""
         for o in operations:
             if facts is None:
                 return None

@@ -222,7 +222,7 @@ class GuardFinder:
         return []
 
     def part(self, run: Run, condition: Value, truth: bool) -> RunGuards | None:
-        """Return the guards of the threads in which a condition is `truth`, or None if these have no exact bound."""
+        """Return the guards of the threads in which a condition is `truth`, or None if there is no exact bound."""
         facts, others = (self.conditions.implied(condition, side) for side in (truth, not truth))
         if len(facts) != 1 or len(others) != 1:
             return None

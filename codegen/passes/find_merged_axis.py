@@ -66,7 +66,7 @@ class _Positions:
         return found
 
     def is_start_of_block(self, o: Operation, value: Value) -> bool:
-        """Return whether an operation computes the start of a block and is used only in sums with the thread index."""
+        """Return whether an operation computes the start of a block, used only in sums with the thread index."""
         if o.opcode != "multiply" or not self.is_number(_other(o, value), "block_size"):
             return False
         return all(
@@ -83,7 +83,7 @@ class _Positions:
         return any(self.is_number(a, "block_index") and self.is_number(b, "block_size") for a, b in ((x, y), (y, x)))
 
     def source(self, value: Value) -> Operation | None:
-        """Return the operation that computes a value, ignoring casts to wider types."""
+        """Return the operation that computes a value, without casts to wider types, or None for a parameter."""
         maker = self.makers.get(value)
         while maker is not None and maker.opcode == "cast" and _is_wider(maker):
             maker = self.makers.get(maker.operands[0])

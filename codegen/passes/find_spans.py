@@ -19,7 +19,7 @@ _NONE: _Fact = ("", 0, 0)
 
 
 def find_spans(kernel: Kernel) -> dict[int, tuple[Length, Length]]:
-    """Return, for each operand, the range of elements that one iteration of the outermost loop reads.
+    """Return the range of elements that one iteration of the outermost loop reads, for each operand with a known range.
 
     Returns
     -------

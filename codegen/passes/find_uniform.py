@@ -1,4 +1,4 @@
-"""Search for values that differ between the threads of a block, and for operations at which threads diverge.
+"""Search for values that differ between the threads of a block, and for operations that not all reach together.
 
 In: a threaded kernel. Out: the values and the local variables that may differ between threads, and the operations that
 not all threads of the block reach together. Invariant: every other value is the same in each thread that reaches it. If
@@ -25,7 +25,7 @@ _SHARED_RESULT = frozenset({"barrier_vote"})  # synchronization points that give
 
 @dataclass
 class Uniformity:
-    """The values that differ between threads of a block, and the operations at which threads diverge.
+    """The values that differ between threads of a block, and the operations that not all threads reach together.
 
     Attributes
     ----------
@@ -59,7 +59,7 @@ class Uniformity:
 
 
 def find_uniform(kernel: Kernel) -> Uniformity:
-    """Find the values that may differ between the threads of a block, and the operations at which threads diverge.
+    """Find the values that may differ between threads of a block, and the operations that not all reach together.
 
     The analysis iterates to a fixed point.
     """

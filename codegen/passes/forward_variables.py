@@ -16,7 +16,7 @@ from weft.codegen.passes.rewrite import Rewriter
 
 
 def forward_variables(kernel: Kernel) -> Kernel:
-    """Replace the loads of each variable whose only store precedes all loads by the stored value."""
+    """Replace each load of a variable by the stored value, if the variable's only store precedes all its loads."""
     stored = _stored_once(kernel)
     if not stored:
         return kernel

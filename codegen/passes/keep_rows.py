@@ -87,7 +87,7 @@ def _loops_over_same_row(kernel: Kernel, block: Block) -> list[list[Operation]]:
 
 
 def _worth_keeping(loops: list[Operation], numbers: Mapping[Value, object]) -> dict[Value, list[Value]]:
-    """Return the values worth keeping, each with the values of later loops that recompute it.
+    """Return the values worth keeping, each with the equal values that later loops compute.
 
     These values cost more to compute than to load.
     """

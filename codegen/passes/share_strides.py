@@ -233,7 +233,7 @@ class _Finder:
         return any(_EXTENTS.keys() <= set(self.counts[loop.start]) for loop in self.loops.values())
 
     def count(self, o: Operation) -> tuple[str, ...] | None:
-        """Return the opcodes of the constants, sizes and indices whose sums and products an operation computes.
+        """Return the opcodes of the constants, sizes and indices from which `o` computes a value by sums and products.
 
         The constants are positive, so that the result grows with the indices. Return None for other operations, and for
         many terms.

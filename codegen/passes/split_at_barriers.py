@@ -162,7 +162,7 @@ def split_at_barriers(kernel: Kernel) -> BarrierSplit | None:
 
 
 def _with_shared_variables(kernel: Kernel, made: BarrierSplit, loops: list[Operation]) -> BarrierSplit:
-    """Split a kernel again, and store a variable that is equal in all threads once, instead of once per thread.
+    """Split a kernel again, so that one copy of a variable suffices if its value is the same in all threads.
 
     This concerns only variables that outlive a run.
 
@@ -396,7 +396,7 @@ class _Splitter:
         self.made.steps[block] = steps
 
     def find_strict(self) -> None:
-        """Find those synchronization points in branches that all lanes of a warp must reach if any lane does."""
+        """Find which synchronization points in branches must be reached by all lanes of a warp or by none."""
         order = list(program_order(self.kernel.body.operations))
         last = max((k for k, o in enumerate(order) if o.opcode in SYNCHRONIZATION), default=-1)
         for o, branch in self.made.branches.items():

@@ -94,7 +94,7 @@ class _Splitter(Copier):
         return found
 
     def tests(self, condition: Value) -> list[Value]:
-        """Return the comparisons of which a condition consists, without the other terms of the condition.
+        """Return the comparisons among the terms of a condition.
 
         These are the condition itself, or the comparisons that the condition combines with AND.
         """

@@ -124,7 +124,7 @@ class _Signs(FactWalk):
         return self._differences[fact]
 
     def is_at_least(self, found: Sum, least: Sum) -> bool:
-        """Return whether the sum `found` is always at least as large as the sum `least`."""
+        """Return whether the sum `found` is known to be at least as large as the sum `least`."""
         terms, constant = _combined(found, least, -1)
         values = self.conditions.values
         return constant >= 0 and all(k > 0 and self.index.is_position(values[n]) for n, k in terms.items())

@@ -37,6 +37,6 @@ class Decision:
 
 
 class AnySizesDecision(Decision):
-    """Schedule parameters that depend on the array sizes at most by whether the sizes are multiples of a number."""
+    """Schedule parameters that depend at most on whether the array sizes are multiples of certain numbers."""
 
     specialized: ClassVar[bool] = False

@@ -101,7 +101,7 @@ def _words_of_value(op: ScanOp) -> int:
 
 
 def _descriptors_of_row(tiles: int) -> int:
-    """Return the number of look-back values for a row: one per tile, per group, and per group of groups."""
+    """Return the number of look-back values for a row: one per tile, per 32 tiles, and per 32 x 32 tiles."""
     groups = -(-tiles // GPU.warp)
     return tiles + groups + -(-groups // GPU.warp)
 
@@ -289,7 +289,7 @@ class _Descriptors:
         return [w.compute("add", first, self.first + k) for k in range(self.parts)]
 
     def publish(self, index: Value, value: Value) -> None:
-        """Emit code that publishes a value for other blocks in the descriptors."""
+        """Emit code that publishes a value in the descriptors, for other blocks to read."""
         w, b = self.w, self.w.builder
         if self.small:
             b.store(self.bits, w.number(0), w.number(0, _HALF))

@@ -327,7 +327,7 @@ class RowWriter:
     def _emit_iteration(
         self, loop: Operation, slots: Sequence[Slot], accumulators: list[list[Value]]
     ) -> list[list[Value]]:
-        """Emit the body of `loop` for all elements of this thread, and return the new accumulators."""
+        """Emit the body of `loop` for the elements in `slots`, and return the new accumulators."""
         self.writer.begin(slots, loop.regions[0].parameters[0])
         return self._body(loop, slots, accumulators)
 

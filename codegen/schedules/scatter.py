@@ -36,7 +36,7 @@ _COUNT = np.dtype(np.uint32)
 
 
 def find_scatter(nest: Nest) -> Operation | None:
-    """Return the only atomic of a kernel without inner loops or branches, or None for other kernels."""
+    """Return the only atomic of a kernel that is one loop without branches or stores, or None for other kernels."""
     found = [o for o in nest.item if o.opcode == "atomic"]
     if len(nest.levels) != 1 or len(found) != 1 or any(o.opcode == "store" or has_control_flow(o) for o in nest.item):
         return None

@@ -341,7 +341,7 @@ def python_function(name: str) -> int:
 
 
 def immortal(thing: _T) -> _T:
-    """Keep an object alive forever, because native code refers to it without a counted reference."""
+    """Keep an object alive forever, and return it. Native code refers to it without a counted reference."""
     ctypes.pythonapi.Py_IncRef(ctypes.py_object(thing))
     return thing
 

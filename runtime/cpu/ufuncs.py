@@ -105,7 +105,7 @@ def find_inner_loop(ufunc: np.ufunc, dtype: np.dtype) -> tuple[int, int, np.dtyp
 
 @cache
 def _loop_numbers(ufunc: np.ufunc) -> dict[str, tuple[int, str]]:
-    """Map each combination of operand dtypes to the index and the result dtypes of the ufunc's first loop for it."""
+    """Map each combination of operand dtypes to the ufunc's first loop for it: the index and the result dtypes."""
     found: dict[str, tuple[int, str]] = {}
     for number, types in enumerate(ufunc.types):
         operands, _, results = types.partition("->")

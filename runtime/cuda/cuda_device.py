@@ -166,7 +166,7 @@ class CudaDevice(GpuServices):
         return own
 
     def multiply(self, out: Buffer, left: Operand, right: Operand, dtype: np.dtype) -> bool:
-        """Multiply matrices with cuBLAS, or return False if cuBLAS is missing or does not support the operands."""
+        """Multiply matrices with cuBLAS, or return False if cuBLAS cannot be used or does not support the operands."""
         return self._blas.multiply(out.address, left, right, dtype)
 
     # -- kernels --------------------------------------------------------------------------------

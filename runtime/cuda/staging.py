@@ -109,7 +109,7 @@ class Staging:
                 self._arrive(piece, offset, start, size)
 
     def move(self, name: str, to: int, source: int, nbytes: int, stream: CudaStream | None) -> None:
-        """Enqueue a copy by the driver function `name` in a stream. None is the stream of the calling thread."""
+        """Enqueue a copy by the driver function `name` in `stream`, or in the calling thread's stream if it is None."""
         with self._order.lock:
             self._driver.call(name, to, source, nbytes, self._order.enter(stream))
 
