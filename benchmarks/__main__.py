@@ -204,7 +204,7 @@ def as_index(folder: Path, facts: dict[str, Any]) -> str:
 
 
 def run_figures(name: str, options: argparse.Namespace, facts: dict[str, Any]) -> None:
-    """Run a suite of single measurements, writing all results so far after each measurement."""
+    """Run a suite of single measurements. After each measurement, write all results so far."""
     results: dict[str, str] = {}
     for measure in FIGURES[name]:
         for key, value in measure().items():

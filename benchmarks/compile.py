@@ -1,4 +1,4 @@
-"""Time to the first result in new processes, with an empty cache and with a filled one.
+"""Time to the first result in new processes, with an empty cache and with a filled cache.
 
 Each figure is the median, over several processes, of the time from the end of the imports to the result. The time of
 imports is listed separately. Installed peers also run the pointwise kernel and, except for Numba, softmax.

@@ -118,7 +118,7 @@ def measure_program(name: str, elements: int, turns: int) -> Line:
 
 
 def as_markdown(lines: list[Line], facts: dict[str, Any]) -> str:
-    """Return a Markdown table of the times with NumPy and weft, the ratio and the wanted ratio, kernels and traffic."""
+    """Return a Markdown table of NumPy's and weft's times, their ratio and its target, kernels and memory traffic."""
     rows = [
         [
             line.program,

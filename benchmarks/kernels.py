@@ -193,5 +193,5 @@ def simulator() -> dict[str, str]:
 
 
 def measure() -> dict[str, str]:
-    """Return all measurements with their units."""
+    """Run all measurements, and return the results with their units as text, by name."""
     return {**launches(), **compiles(), **simulator()}

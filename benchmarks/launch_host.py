@@ -30,7 +30,7 @@ OUTPUTS = (1, 4, 64)  # numbers of results of a plan
 
 
 def measure() -> dict[str, str]:
-    """Return all measurements with their units.
+    """Run all measurements in a new process, and return the results with their units as text, by name.
 
     Return an empty dict if the measuring process fails, if the platform is not Linux on x86-64 or AArch64, or if
     cuda.bindings is not installed.

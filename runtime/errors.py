@@ -283,7 +283,7 @@ class PerformanceWarning(UserWarning):
 
 @public_error
 class HostFallbackWarning(PerformanceWarning):
-    """Issued if NumPy executes an operation on the host although the operands are on a GPU.
+    """Issued if NumPy executes an operation on the host, but its operands or results are on a GPU or on `simt`.
 
     The `host_fallback` setting (WEFT_HOST_FALLBACK) can disable the warning or turn it into an error.
 

@@ -144,7 +144,7 @@ class SplitEmitter(BarrierEmitter):
         return not any(s == "symbolic" or (isinstance(s, int) and abs(s) > LONGEST_STRIDE) for s in strides)
 
     def recomputed(self, run: Run) -> list[Operation]:
-        """Return the operations of other runs that `run` executes again, because their results are not stored.
+        """Return the operations that compute the operands in `run`, except for values that are loaded from arrays.
 
         A run is the code between two synchronization points.
         """

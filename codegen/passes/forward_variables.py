@@ -31,7 +31,7 @@ def forward_variables(kernel: Kernel) -> Kernel:
 
 
 def _stored_once(kernel: Kernel) -> dict[Value, Value]:
-    """Map each variable whose only store precedes all loads to the stored value."""
+    """Return the stored value of each variable whose only store precedes all its loads."""
     variables: dict[Value, list[Value]] = {}
     for o in kernel.walk():
         if o.opcode == "local" and o.attributes["count"] == 1:

@@ -112,7 +112,7 @@ class LinearIndex:
         return None
 
     def factor(self, value: Value, axis: int) -> Value | None:
-        """Return one factor of a product whose other factor grows by 1 from each thread to the next, or None.
+        """Return one factor of a product if the other factor grows by 1 from each thread to the next, otherwise None.
 
         The product grows by the returned factor, which does not depend on thread indices.
         """

@@ -289,7 +289,7 @@ class LaneWriter:
         return found
 
     def _wide_step(self, operation: Operation) -> int:
-        """Return the distance between adjacent lanes in an access, or 0 if vectors cannot be used."""
+        """Return the distance in elements between adjacent lanes of an access, or 0 if vectors cannot be used."""
         pointer, index = operation.operands[:2]
         step = self.steps.get(index, 0) or 0
         wide = self.lanes > 1 and pointer.name in self.vectors and (step > 0 if self.strided else step == 1)

@@ -1,4 +1,4 @@
-"""Direct copies of memory between two GPUs.
+"""Copies of memory from one GPU to another.
 
 In: the drivers and stream orders of two devices. Out: a copy, ordered in both devices' streams. Invariant: the copy
 follows the earlier work in the calling thread's streams of both devices. Later work in these streams follows the copy,
