@@ -97,7 +97,7 @@ def _run(program: Callable[[Any, Any, Any], Any], xp: Any, n: int) -> tuple[floa
 
 
 def measure() -> dict[str, str]:
-    """Return the times and the numbers of plans of each program as text, by name and size."""
+    """Map each program, with its larger size, to a text that states its times and its numbers of plans."""
     results: dict[str, str] = {}
     for program, (small, large) in PROGRAMS.items():
         wf.reset_statistics()

@@ -102,7 +102,7 @@ def load(spec: Mapping[str, Any]) -> Subject:
 
 
 def growing(info: Mapping[str, Any]) -> bool:
-    """Return whether NPBench states tolerances for a program. Its rounding errors then probably grow as it runs."""
+    """Return whether NPBench states tolerances for a program. The program's rounding errors then probably grow."""
     return "rtol" in info or "norm_error" in info
 
 
@@ -110,7 +110,7 @@ def growing(info: Mapping[str, Any]) -> bool:
 
 
 def compare_port(info: Mapping[str, Any], ours: Mapping[str, np.ndarray], theirs: Mapping[str, np.ndarray]) -> str:
-    """Compare results with NumPy's by NPBench's rules. Return a description of the difference, or "" if they agree.
+    """Compare a port's results with NumPy's by NPBench's rules. Return a description of the first difference, or "".
 
     The results of each side are its returned values, followed by the arrays that NPBench names as outputs. They are
     compared in this order, so that a port may return an array that NumPy's version overwrites. Results without a

@@ -131,7 +131,7 @@ OPERATIONS = {**ELEMENTWISE, **REDUCTIONS, **OTHERS}
 
 
 def shapes(elements: int) -> dict[str, tuple[int, ...]]:
-    """Return seven shapes with about the given number of elements each, by name."""
+    """Map names to seven shapes, each of which has about `elements` elements."""
     side, edge, few = math.isqrt(elements), round(elements ** (1 / 3)), min(100, math.isqrt(elements) // 3)
     return {
         "1-D": (elements,),
@@ -158,7 +158,7 @@ class Case:
 
 
 def cases(elements: int = ELEMENTS) -> Iterator[Case]:
-    """Yield, for each operation, cases with every shape, with every layout and with every dtype.
+    """Yield the cases of each operation: some vary the shape, some the layout, and some the dtype.
 
     The last cases of each operation have random combinations of shape, dtype and a layout other than "C".
     """

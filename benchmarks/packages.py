@@ -59,7 +59,7 @@ def load(spec: Mapping[str, Any]) -> Subject:
 
 
 def differs(side: str, theirs: Mapping[str, np.ndarray], ours: Mapping[str, np.ndarray]) -> str:
-    """Return a description of the first line that differs from NumPy's output, or "" if there is none.
+    """Compare a program's output with NumPy's. Return a description of the first line that differs, or "".
 
     If one output has fewer lines than the other, its missing lines count as empty.
     """

@@ -227,7 +227,7 @@ class Sides:
                     turns.setdefault(name, []).append(statistics.fmean(answer["seconds"][1:]))
 
     def finish(self) -> None:
-        """Check weft's last results, and measure the fraction of a call that weft spends in kernels."""
+        """Check the results of one more call of weft, and measure the fraction of a call's time spent in kernels."""
         path = str(self.folder / "last.npz")
         if WEFT in self.workers and self.attempt(WEFT, 1, path) is not None:
             self.check(WEFT, "last.npz")

@@ -22,7 +22,7 @@ def bound(outcome: Outcome) -> float:
 
 
 def within(outcome: Outcome, side: str) -> bool:
-    """Return whether an implementation's first call takes at most `bound(outcome)` seconds."""
+    """Return whether the median time of an implementation's first calls is known, and at most `bound(outcome)`."""
     seconds = outcome.first_seconds(side)
     return seconds is not None and seconds <= bound(outcome)
 

@@ -60,7 +60,7 @@ def names(xp: Any, elements: int) -> dict[str, Any]:
 
 
 def value(statement: str, elements: int, xp: Any) -> np.ndarray:
-    """Evaluate an expression, or run an assignment for each index, and return the result as a NumPy array."""
+    """Evaluate an expression, or run an assignment for all values of `i`. Return the result as a NumPy array."""
     scope = names(xp, elements)
     if " = " in statement:
         exec(f"for i in order: {statement}", scope)

@@ -184,7 +184,7 @@ def _finished(edges: dict[str, set[str]], starts: Iterable[str], seen: set[str] 
 
 
 def faces(tree: Tree) -> list[str]:
-    """Return the imports from another layer that bypass the public names of that layer."""
+    """Return the imports from inner modules of another layer, except those in `BEFORE_FACES`."""
     wrong = []
     for found in tree.imports:
         parts = found.module.split(".")
@@ -241,7 +241,7 @@ def shared_file_names(tree: Tree) -> list[str]:
 
 
 def nameless_files(tree: Tree) -> list[str]:
-    """Return the files whose names do not describe their contents."""
+    """Return the files with names that do not describe any contents, such as ``utils.py``."""
     forbidden = {"utils.py", "core.py", "base.py", "misc.py", "helpers.py", "common.py"}
     return [name for name, path in tree.files.items() if path.name in forbidden]
 

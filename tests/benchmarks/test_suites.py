@@ -1,4 +1,4 @@
-"""Tests of benchmark suites that run as commands with small problem sizes, and of their results."""
+"""Tests that run benchmark suites as commands with small problem sizes, and check the results."""
 
 from __future__ import annotations
 

@@ -209,7 +209,7 @@ def as_numpy(value: Any) -> np.ndarray:
 
 
 def first_line(error: Exception) -> str:
-    """Return the first line of an error's message, without paths and with modules in sorted order.
+    """Return the first line of an error's message, without paths, and with the modules that it names in sorted order.
 
     SciPy prints a set of modules. The set's order differs between processes, and the paths differ between machines.
     """

@@ -1,4 +1,4 @@
-"""Tests that the document about other packages lists every case with its outcome, and that no values differ."""
+"""Tests that the document about other packages lists the outcome of every case, and no case with a wrong result."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Tests that libraries with array API support accept weft and NumPy arrays in one call under ``weft run``."""
+"""Tests that, under ``weft run``, libraries with array API support accept calls with both weft and NumPy arrays."""
 
 from __future__ import annotations
 

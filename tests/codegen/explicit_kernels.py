@@ -40,7 +40,7 @@ class Builder(KernelBuilder):
         return self.emit(opcode, operands, (type,), **attributes)[0]
 
     def grid_index(self) -> Value:
-        """Return the thread's index in the grid."""
+        """Return the thread's index in the grid along axis 0."""
         first = self.op("multiply", self.one("block_index", axis=0), self.one("block_size", axis=0))
         return self.op("add", first, self.one("thread_index", axis=0))
 
@@ -71,7 +71,7 @@ def block_sums() -> Program:
 
 
 def shuffled(dtype: Any, mode: str, width: int) -> Program:
-    """Return a kernel in which every lane reads the value of a computed lane by a shuffle."""
+    """Return a kernel with a shuffle. Each lane computes its own lane, distance or mask, depending on `mode`."""
     b = Builder("shuffled")
     dtype = np.dtype(dtype)
     x, out = b.pointer("x", dtype), b.pointer("out", dtype, writable=True)

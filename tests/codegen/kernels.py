@@ -148,7 +148,7 @@ def deep_fold(dtype: Any = np.float64) -> Kernel:
 
 
 def whole(dtype: Any = np.float32) -> Kernel:
-    """Return a kernel that computes the sum of x, and doubles x in place."""
+    """Return a kernel that doubles x in place, and computes the sum of the old elements."""
     b = KernelBuilder("whole")
     x = b.pointer("x", dtype, writable=True)
     out = b.pointer("out", dtype, writable=True)

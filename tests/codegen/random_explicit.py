@@ -157,7 +157,7 @@ class Writer:
         b.store(self.out, at, b.op("add", b.load(self.out, at), self.pick()))
 
     def branch(self, meets: bool) -> None:
-        """Write a branch. If its body contains barriers, its condition is uniform."""
+        """Write a branch. Its condition is uniform if the branch contains barriers."""
         same = meets and self.random.random() < 0.6
         with self.b.if_(self.test(same)):
             self.body(same, self.random.randrange(1, 4))

@@ -45,7 +45,7 @@ _adopt = host_values.adopt
 
 
 def checked(kernel: Kernel) -> Kernel:
-    """Return a kernel after verifying it and a round trip through its text."""
+    """Verify a kernel, print it, and return the kernel that is parsed from the text."""
     verify_kernel(kernel)
     text = print_kernel(kernel)
     again = parse_kernel(text)
@@ -55,7 +55,7 @@ def checked(kernel: Kernel) -> Kernel:
 
 
 def obtain_function(device: Any, kernel: Kernel, digest: str = "") -> Kernel:
-    """Map a logical kernel to GPU threads. Return the mapped kernel, which `launch` interprets, not compiled code."""
+    """Map a logical kernel to GPU threads. Return the mapped kernel, not compiled code, since `launch` interprets it."""
     text = print_kernel(kernel)
     if text not in _functions:
         kernel = checked(kernel)

@@ -116,7 +116,7 @@ class _FftConfiguration(types.ModuleType):
 
 
 class _Finder(importlib.abc.MetaPathFinder, importlib.abc.Loader):
-    """An importer of stand-ins for CuPy's modules that are not loaded."""
+    """An importer that creates stand-ins for those modules of CuPy that are not in `sys.modules`."""
 
     def find_spec(self, fullname: str, path: Any, target: Any = None) -> Any:
         package = fullname.partition(".")[0]

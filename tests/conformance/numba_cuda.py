@@ -146,7 +146,7 @@ def run_file(folder: Path, name: str) -> dict[str, tuple[str, str]]:
 
 
 def _run_child(folder: Path, name: str, results: dict[str, tuple[str, str]]) -> tuple[str | None, bool]:
-    """Run a file's remaining tests in a child process. Return the unfinished test or None, and whether all ended."""
+    """Run a file's remaining tests in a child. Return the unfinished test or None, and whether all tests have ended."""
     environment = dict(
         os.environ, WEFT_DEVICE="cpu", PYTHONPATH=os.pathsep.join(["src", os.environ.get("PYTHONPATH", "")])
     )

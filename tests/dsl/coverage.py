@@ -145,7 +145,10 @@ def _arrays(value: Any) -> list[wf.Array]:
 
 
 def arguments_of(module: str, name: str) -> tuple[Any, ...] | None:
-    """Return arguments that a function accepts, including an array if possible, or None if no arguments are known."""
+    """Return arguments that a function accepts, including an array if possible. Return None if none are known.
+
+    Return None for the names in `NUMPYS`, too.
+    """
     if name in NUMPYS:
         return None
     known = CALLS.get(f"{module}.{name}")

@@ -27,7 +27,7 @@ def grid(dtype: str) -> np.ndarray:
 
 
 def parts_agree(ours: np.ndarray, theirs: np.ndarray, other: np.ndarray, rtol: float) -> np.ndarray:
-    """Return a mask of the complex numbers whose real parts `ours` and `theirs` agree. `other` is the imaginary part.
+    """Return a mask of where the real parts `ours` and `theirs` agree. `other` contains NumPy's imaginary parts.
 
     The parts may be exchanged. Where `other` is NaN, signs are not compared.
     """
@@ -94,7 +94,7 @@ def test_logarithms_of_magnitudes_of_every_exponent(name: str) -> None:
 
 @pytest.mark.parametrize("dtype", ["complex128", "complex64"])
 def test_logarithms_of_magnitudes_near_1(dtype: str) -> None:
-    """Test the relative error of the real parts of logarithms of numbers whose magnitudes are nearly 1."""
+    """Compare logarithms of numbers near the unit circle with NumPy's. Their small real parts must be accurate."""
     z = np.exp(1j * np.linspace(0, 6, 1000)).astype(dtype)
     with override(immediate=0, interpret="never"):
         found = np.asarray(wf.log(wf.asarray(z)))

@@ -101,7 +101,7 @@ def test_logic_of_many_bools_is_done_at_the_call() -> None:
 
 
 def test_memory_that_was_only_looked_up_is_written_to_at_the_call() -> None:
-    """Test immediate writes to an array that is an operand of the recording, but that no pending operation reads."""
+    """Test an immediate write to an array that is an operand of the recording, but that no pending operation reads."""
     x = wf.asarray(np.zeros(60_000))
     expr_of(x)
     x[wf.asarray([1, 2])] = 5
@@ -169,7 +169,7 @@ def test_searches_of_four_mebibytes_of_integers_are_done_at_the_call(name: str, 
 
 
 def smoothed(xp: Any, image: np.ndarray, rows: int) -> Any:
-    """Return a large array whose rows are computed one by one from rows of a pending array and from the row before."""
+    """Return an array whose first rows are computed in turn, from rows of a pending array and from the previous row."""
     given = xp.asarray(image)
     sharp = (given + given) * 0.25
     made = xp.empty_like(given)

@@ -234,7 +234,7 @@ class World:
             return eval(compile(ast.Expression(node), "", "eval"), {"xp": np, **self.sizes}, dict(self.values))
 
     def accept(self, line: str) -> bool:
-        """Run a statement. If the statement is allowed, add it to the program and return True."""
+        """Run a statement. Add it to the program and return True if it is allowed, or undo it and return False."""
         try:
             self._guard(line)
             self._run(line)

@@ -284,7 +284,7 @@ def edit_statement(pick: random.Random, text: str) -> str:
 
 
 def make_case(seed: int) -> tuple[Probe, str, list[Any], Any]:
-    """Edit a random probe. Return the probe, its edited text, its arguments and its launch configuration."""
+    """Edit a random probe. Return the probe, and the text, arguments and launch configuration after the edits."""
     pick = random.Random(seed)
     probe = pick.choice(PROBES)
     text = plain_text(probe.function)

@@ -362,7 +362,7 @@ def differences(ours: dict[str, np.ndarray], theirs: dict[str, np.ndarray], loos
 
 
 def check(seed: int, device: str = "cpu", large: bool = False) -> str:
-    """Run a random program in several ways. Return the first difference from NumPy and a minimal program, or ""."""
+    """Run a random program in several ways. Return the first difference or error and a minimal program, or ""."""
     generator = Generator(seed, large)
     start = generator.start()
     with suppress(Abandoned):
@@ -379,7 +379,7 @@ def check(seed: int, device: str = "cpu", large: bool = False) -> str:
 def _trouble(
     lines: list[str], start: dict[str, np.ndarray], wanted: dict[str, np.ndarray], loose: bool, device: str
 ) -> str:
-    """Run a program on a device in several ways. Return the first difference from NumPy or between the ways, or ""."""
+    """Run a program on a device in several ways. Return an error, a difference from NumPy or between ways, or ""."""
     try:
         once = run_program(lines, start, device=device)
         found = differences(once, wanted, loose)

@@ -1,4 +1,4 @@
-"""Tests of variances, and of sums of exponentials of differences from a maximum, on a GPU."""
+"""Tests of variances on a GPU, and of sums of ``exp(x - maximum)`` as in a softmax."""
 
 from __future__ import annotations
 

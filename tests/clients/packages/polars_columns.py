@@ -1,4 +1,4 @@
-"""NumPy arrays as columns in polars and pyarrow, and assignment by a mask to a row in h5py."""
+"""NumPy arrays as columns in polars and pyarrow, and assignment to masked elements of an h5py dataset."""
 
 import h5py
 import numpy as np

@@ -18,7 +18,8 @@ from weft.runtime import get_device
 def pieces(dtype: type, stride: int, likely: bool | None = None) -> Kernel:
     """Return the kernel ``out[i] = a[i * stride] * 2 if i < m else b[i - m] if (i - m) % 2 == 0 else 7``.
 
-    `likely` states whether ``i < m`` mostly holds.
+    For bools, ``or`` with itself replaces the doubling, and True replaces 7. `likely` states whether ``i < m`` mostly
+    holds.
     """
     b = KernelBuilder("pieces")
     first, second = (b.pointer(name, dtype, noalias=True) for name in "ab")

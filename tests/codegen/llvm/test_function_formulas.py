@@ -69,7 +69,7 @@ def test_error_of_float64(name: str) -> None:
 @pytest.mark.parametrize("kind", [np.float32, np.float64])
 @pytest.mark.parametrize("name", FORMULAS)
 def test_special_values(name: str, kind: type) -> None:
-    """Compare results with NumPy's in a wider type, for special values and arguments near overflow and underflow."""
+    """Compare results with NumPy's in a wider type for special values, and for arguments near overflow or underflow."""
     tiny, least = np.finfo(kind).tiny, np.finfo(kind).smallest_subnormal
     ends = [88.72283, 88.72284, 103.97, 103.98, 709.782712893384, 709.7827128933841, 744.44, 745.13, 745.14]
     whole = [1, 2, 8, 126, 127, 128, 129, 149, 150, 1022, 1023, 1024, 1025, 1074, 1075, 0.5]
@@ -127,7 +127,7 @@ def test_a_machine_without_fused_multiply_add_calls_the_library() -> None:
 @pytest.mark.parametrize("kind", [np.float16, np.float32, np.float64])
 @pytest.mark.parametrize("name", ["fmod", "remainder", "floor_divide"])
 def test_remainders_are_exact(name: str, kind: type) -> None:
-    """Compare remainders with NumPy's: of arbitrary bits, subnormal numbers, and quotients near integers."""
+    """Compare remainders and floored quotients with NumPy's, for random bits and for quotients near integers."""
     source, count = np.random.default_rng(2), 20_001
     integer = np.dtype(f"u{np.dtype(kind).itemsize}")
     x, y = (source.integers(0, 1 << 8 * integer.itemsize, count, integer).view(kind) for _ in range(2))

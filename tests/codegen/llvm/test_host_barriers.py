@@ -17,7 +17,7 @@ FULL = 0xFFFFFFFF
 
 @pytest.fixture(autouse=True, params=["loops", "coroutines"])
 def form(request: pytest.FixtureRequest, monkeypatch: pytest.MonkeyPatch) -> None:
-    """Run the tests twice: with loops over threads if possible, and with coroutines only."""
+    """Run each test twice: with loops over threads if possible, and with coroutines only."""
     if request.param == "coroutines":
         monkeypatch.setattr(host_threads, "split_at_barriers", lambda kernel: None)
 
@@ -427,7 +427,7 @@ def test_a_warp_that_returns_from_a_loop_in_a_branch() -> None:
 
 
 def test_lanes_that_end_need_not_be_waited_for() -> None:
-    """Test a shuffle with a full mask that only half of a warp executes. The other lanes end."""
+    """Test a shuffle with a full mask. Half of the warp's lanes execute it, and the other lanes end."""
     b = builder("half")
     out = b.pointer("out", np.int32, writable=True)
     t = number(b, "thread_index")

@@ -41,7 +41,7 @@ def in_a_loop(x: Any, y: Any, o: Any) -> None:
 @pytest.mark.parametrize("size", [8, 16, 61])
 @pytest.mark.parametrize("kernel", [by_threads, by_threads_with_masks, by_narrow_integers, in_a_loop])
 def test_indices_wrap_around(kernel: Any, size: int, device: str) -> None:
-    """Test loops with indices of different widths, which LLVM 22 by itself vectorizes wrongly."""
+    """Test loops with indices of different widths. LLVM 22 vectorizes them wrongly if it knows the indices' ranges."""
     x, y = np.arange(64, dtype=np.int16), np.arange(64, dtype=np.int16) * 100
     out = np.zeros(size, np.int16)
     with wf.device(device):

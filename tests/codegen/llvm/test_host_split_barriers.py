@@ -98,7 +98,7 @@ def test_elements_at_a_distance_known_at_run_time_are_accessed_one_by_one() -> N
 @pytest.mark.parametrize("again", [False, True], ids=["at the end", "before a barrier"])
 @pytest.mark.parametrize("shape", [(32, 1), (96, 1), (16, 8), (40, 3), (1000, 1)])
 def test_only_some_warps_take_a_branch(shape: tuple[int, int], again: bool) -> None:
-    """Test that warp operations in a branch that one warp takes have the same results as on `simt::backward`."""
+    """Compare warp operations, in a branch that at most one warp of a block takes, with those on `simt::backward`."""
 
     @cuda.jit
     def kernel(x: Any, out: Any, again: Any) -> None:

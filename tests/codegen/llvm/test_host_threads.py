@@ -1,4 +1,4 @@
-"""Tests of explicit kernels on the CPU that do not synchronize threads.
+"""Tests, on the CPU, of explicit kernels that do not synchronize threads.
 
 The tests cover guards, loops, functions, atomics, printing and mathematical functions.
 """

@@ -49,7 +49,7 @@ def test_programs_assemble(name: str, arch: str) -> None:
 
 
 def between_threads() -> Kernel:
-    """Return a kernel with shuffles, votes, matches, reductions and barriers, for all supported dtypes."""
+    """Return a kernel with shuffles of all dtypes, matches and warp reductions of numbers, votes, and barriers."""
     b = Builder("between")
     x, out = b.pointer("x", "f4", writable=True), b.pointer("out", "u4", writable=True)
     flag, full = b.scalar("flag", bool), b.constant(ALL, U4)

@@ -1,4 +1,4 @@
-"""Tests of the choice of the loop to vectorize on the host."""
+"""Tests of `choose_lanes`, which marks the loops that the host vectorizes."""
 
 from __future__ import annotations
 

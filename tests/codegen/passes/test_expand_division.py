@@ -102,7 +102,7 @@ def root_reciprocals(x: np.ndarray, units: int) -> np.ndarray:
 
 @np.errstate(all="ignore")
 def check(form: str, x: np.ndarray, y: np.ndarray, units: int, short: bool = False) -> None:
-    """Compare the quotients or square roots of a form with NumPy's.
+    """Compare the quotients or square roots that the kernel of a form computes with NumPy's.
 
     With `short`, fail if an element does not take the short path.
     """

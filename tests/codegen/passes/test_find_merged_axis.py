@@ -1,4 +1,4 @@
-"""Tests of the choice of kernels whose blocks along an axis run as one block."""
+"""Tests of `can_merge_blocks`: which kernels allow the blocks along an axis to run as one block."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Tests of the choice of arrays of which each CPU thread uses a private copy."""
+"""Tests of `find_private_arrays`: which arrays each CPU thread may update in a private copy."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Tests of the range of each operand that one iteration of the outermost loop reads."""
+"""Tests of `find_spans`: which elements of each operand one iteration of the outermost loop reads."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Tests of the rewriting of strided loops, so that all threads of a block run each iteration together.
+"""Tests of the pass that rewrites strided loops so that all threads of a block run each iteration together.
 
 The results do not change. Loops in which threads may diverge are not changed.
 """
@@ -381,7 +381,7 @@ _alone: dict[str, Any] = {}
 
 
 def alone(function: Callable[..., None], grid: Any, block: Any, x: np.ndarray) -> np.ndarray:
-    """Return the result of a kernel compiled without the pass, so that each thread runs its iterations alone."""
+    """Return the result of a kernel that is compiled without the pass."""
     out = np.zeros(x.shape if x.ndim == 2 else max(x.size, 8))
     if function.__name__ not in _alone:
         seen: list[Any] = []

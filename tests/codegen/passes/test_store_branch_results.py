@@ -1,4 +1,4 @@
-"""Tests of branches with barriers, whose results are passed through memory."""
+"""Tests of the pass that passes the results of branches with barriers through memory."""
 
 from __future__ import annotations
 

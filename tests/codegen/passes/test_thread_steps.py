@@ -1,4 +1,4 @@
-"""Tests of the strides between threads, and of the choice of the innermost loop by these strides."""
+"""Tests of the strides by which values differ between threads, and of the innermost loop that they determine."""
 
 from __future__ import annotations
 

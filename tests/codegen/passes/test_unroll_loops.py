@@ -1,4 +1,4 @@
-"""Tests of reductions over few elements that are unrolled, so that the enclosing loop is vectorized."""
+"""Tests of the pass that unrolls reductions over few elements, so that the enclosing loop is vectorized."""
 
 from __future__ import annotations
 

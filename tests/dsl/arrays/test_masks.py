@@ -212,7 +212,7 @@ def test_masks_of_middle_size(shape: tuple[int, ...], share: float | str) -> Non
 @pytest.mark.parametrize("shape", [(65_541,), (65_541, 2), (65_541, 3)])
 @pytest.mark.parametrize("dtype", ["int8", "float16", "float32", "int64", "complex128"])
 def test_the_kernel_takes_what_numpy_takes(dtype: str, shape: tuple[int, ...], monkeypatch: pytest.MonkeyPatch) -> None:
-    """Compare the kernel's selections and positions with NumPy's.
+    """Compare the elements that a kernel selects by a mask, and the positions of true elements, with NumPy's.
 
     The masks have groups of eight elements that are all true, partly true, and all false. The kernel writes nothing
     after the end of the result.

@@ -220,7 +220,7 @@ WITH_SCALARS: dict[str, Callable[[Any, Any, Any], Any]] = {
 @pytest.mark.parametrize("name", WITH_SCALARS)
 @pytest.mark.parametrize("size", [4, X.size])
 def test_scalars_come_from_any_device(name: str, size: int) -> None:
-    """Test that scalars from reductions and elements combine with arrays on any device, also while they are pending."""
+    """Test that scalars from reductions and elements, pending or not, combine with arrays on another device."""
     values = np.arange(float(size))
     for here, there in (("cpu", "simt"), ("simt", "cpu")):
         for pending in (False, True):

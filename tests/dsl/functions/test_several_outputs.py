@@ -1,4 +1,4 @@
-"""Tests of ufuncs, some with several outputs, that NumPy computes for dtypes that weft does not support."""
+"""Tests of ufuncs with dtypes that weft does not support. NumPy computes them; some have several outputs."""
 
 from __future__ import annotations
 

@@ -552,7 +552,7 @@ def test_ufuncs_are_called_as_functions_in_c() -> None:
 
 @pytest.mark.parametrize("name", ["all", "any", "argmax", "argmin", "max", "min"])
 def test_large_arrays_are_reduced_whole_in_native_code(name: str, monkeypatch: pytest.MonkeyPatch) -> None:
-    """Test that native code reduces whole arrays in C order.
+    """Test that native code reduces large C-contiguous arrays over all axes.
 
     Python handles other axes and orders, and extremes that are float zeros.
     """

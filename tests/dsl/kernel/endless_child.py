@@ -33,7 +33,7 @@ def meets(x):
 
 @cuda.jit
 def exchanges(x):
-    """Loop endlessly, with half of the lanes waiting at a warp barrier in each iteration.
+    """Loop while `x[0]` is 0. In each iteration, half of the lanes wait at a warp barrier.
 
     Because of this divergent barrier, the threads are compiled to coroutines.
     """

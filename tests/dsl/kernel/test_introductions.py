@@ -55,7 +55,7 @@ def test_launching_with_numpy_arrays_warns_of_the_copies() -> None:
 
 
 def test_no_warning_where_nothing_is_copied() -> None:
-    """Test that the CPU device uses the memory of NumPy arrays directly, and issues no warning about copies."""
+    """Test that the CPU device, which does not copy NumPy arrays, issues no warning about copies."""
     with warnings.catch_warnings():
         warnings.simplefilter("error")
         load("stride_loop").main(100)

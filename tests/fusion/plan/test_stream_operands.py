@@ -28,7 +28,7 @@ def work(program: Callable[[Any, Any], Any]) -> tuple[Any, Any]:
 
 
 def moved(program: Callable[[Any, Any], Any]) -> int:
-    """Return the bytes that the kernels of a program move, after checking its results."""
+    """Check the results of a program, and return the number of bytes that its kernels move."""
     found, expected = work(program)
     np.testing.assert_array_equal(found, expected)
     wf.reset_statistics()

@@ -132,7 +132,7 @@ def watched(u: Any) -> Any:
 
 
 def changed(u: Any) -> Any:
-    """Compute the difference between the array after the last time step and after the first."""
+    """Subtract the array after the first time step from the array after the last time step."""
     for turn in range(4):
         u[1:-1, 1:-1] = _five_points(u)
         if turn == 0:

@@ -1,4 +1,4 @@
-"""Tests of failed calls of cuBLAS, cuFFT, cuSOLVER and the driver. Most calls of an operation fail in turn.
+"""Tests of failed calls of cuBLAS, cuFFT, cuSOLVER and the driver. Most calls of an operation fail, one at a time.
 
 A failure raises a clear error, or issues a warning if the host can compute the result. Nothing is leaked, and the next
 computation is right.
@@ -80,7 +80,7 @@ class Bench:
         wf.evaluate(self.x)
 
     def equip(self, title: str = "", failing: int = -1) -> None:
-        """Give the device new libraries. Call number `failing` of the library `title` fails."""
+        """Give the device new libraries. If `title` is given, call number `failing` of that library fails."""
         solver = test_solver.Library(self.driver)
         solver.kind = self.dtype
         self.libraries = {

@@ -1,4 +1,4 @@
-"""Tests of statements on whole arrays in kernels: broadcasting of lengths known only at run time, and the order."""
+"""Tests of statements on whole arrays in kernels: lengths broadcast at run time, and the order of reads and writes."""
 
 from __future__ import annotations
 
