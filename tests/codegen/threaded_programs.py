@@ -55,7 +55,7 @@ def checked(kernel: Kernel) -> Kernel:
 
 
 def obtain_function(device: Any, kernel: Kernel, digest: str = "") -> Kernel:
-    """Map a logical kernel to GPU threads. Return the mapped kernel, not compiled code, since `launch` interprets it."""
+    """Map a logical kernel to GPU threads. Return the mapped kernel, which `launch` interprets, in place of code."""
     text = print_kernel(kernel)
     if text not in _functions:
         kernel = checked(kernel)

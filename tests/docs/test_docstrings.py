@@ -1,4 +1,4 @@
-"""Tests that every public name has a numpydoc docstring, and that its examples print what they show."""
+"""Tests that public names have docstrings, and that the examples in them print what they show."""
 
 from __future__ import annotations
 

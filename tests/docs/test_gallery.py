@@ -1,4 +1,4 @@
-"""Tests that the gallery has a page for each program, and that the programs have NumPy's results on weft."""
+"""Tests that the gallery has a page for each program, and that programs in its folder have NumPy's results on weft."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Tests that the page about settings lists all settings."""
+"""Tests that the page about settings lists all settings with a ``WEFT_`` variable."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Tests of axes, sections, corrections and indices of all types that NumPy accepts."""
+"""Tests of axes, sections, corrections and indices of unusual types that NumPy accepts."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Tests that results have the same bits in every run, for any number of threads, with and without fusion."""
+"""Tests that results have the same bits for any number of threads or blocks, with and without fusion."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Random programs that combine all kinds of operations.
+"""Random programs that combine many kinds of operations.
 
 For example, a program reduces a gather of a reshaped roll after partial assignments. Values are evaluated at random
 moments.

@@ -1,4 +1,4 @@
-"""Tests of a sample of the random stencil loops."""
+"""Tests of a sample of the random stencil loops and random loops over fields."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Tests of functions whose results are exact or rounded once."""
+"""Tests that `fma` and `ldexp` round their results once."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Tests of the inlining of user functions."""
+"""Tests of inlined user functions, whose indices get the index dtype of the kernel."""
 
 from __future__ import annotations
 

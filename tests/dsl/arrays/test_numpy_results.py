@@ -1,4 +1,4 @@
-"""Tests that results which NumPy computes for small arrays have NumPy's strides on every device."""
+"""Tests of the strides of results that NumPy computes, on the CPU and with GPU schedules."""
 
 from __future__ import annotations
 

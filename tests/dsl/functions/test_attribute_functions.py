@@ -1,4 +1,4 @@
-"""Tests of `astype` as a function."""
+"""Tests that the function `astype` casts arrays and copies them to a device."""
 
 from __future__ import annotations
 

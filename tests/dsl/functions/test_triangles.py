@@ -1,4 +1,4 @@
-"""Tests of triangular matrices."""
+"""Tests that `tri` has NumPy's results, also for negative sizes."""
 
 from __future__ import annotations
 

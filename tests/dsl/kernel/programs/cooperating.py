@@ -1,4 +1,4 @@
-"""Programs whose threads cooperate: reductions, scans, tiles, sorting, warps, and the whole grid."""
+"""Programs whose threads cooperate in a warp, a block or the grid, such as reductions, scans, tiles and sorts."""
 
 # mypy: ignore-errors
 

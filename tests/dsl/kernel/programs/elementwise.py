@@ -1,4 +1,4 @@
-"""Programs without barriers: maps, stencils, gathers, histograms with atomics, and searches."""
+"""Programs without barriers, such as maps, stencils, gathers, histograms with atomics, and searches."""
 
 # mypy: ignore-errors
 
