@@ -1,4 +1,4 @@
-"""NPBench: its unmodified programs on weft, compared with NumPy and with NPBench's ports to Numba and JAX.
+"""NPBench's unmodified programs on weft, compared with NumPy and with NPBench's ports to Numba and JAX.
 
 The programs come from a checkout of spcl/npbench, which is not part of this project. Weft runs the files written for
 NumPy, unmodified. Each implementation of a program runs in a separate process (`benchmarks.processes`).
@@ -69,7 +69,7 @@ def data(folder: Path, info: Mapping[str, Any], preset: str) -> dict[str, Any]:
 
 
 def load(spec: Mapping[str, Any]) -> Subject:
-    """Load a program, or one of its ports, as a `Subject` that runs it."""
+    """Load a program, or one of its ports, as a `Subject`."""
     folder, side = Path(spec["folder"]), spec["side"]
     info = description(folder, spec["name"])
     inputs = data(folder, info, spec["preset"])

@@ -45,7 +45,7 @@ class Timer(Protocol):
         ...
 
     def stop(self) -> float:
-        """Record the end of the work, wait for it, and return its time in milliseconds."""
+        """Record the end of the work, wait until then, and return the milliseconds since the start."""
         ...
 
 
@@ -149,7 +149,7 @@ class WeftTimer:
         self._before.record()
 
     def stop(self) -> float:
-        """Record the end of the work, wait for it, and return its time in milliseconds."""
+        """Record the end of the work, wait until then, and return the milliseconds since the start."""
         self._after.record()
         self._after.synchronize()
         return self._after.elapsed(self._before)

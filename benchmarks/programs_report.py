@@ -144,7 +144,7 @@ class Report:
         self.head += ["best port, NumPy / port"] if ports else []
 
     def summary(self, outcomes: Sequence[Outcome]) -> dict[str, Any]:
-        """Return the totals over all programs, including those specific to this suite."""
+        """Return the totals over all programs, including the totals that only this suite reports."""
         return summary(outcomes, self.ports) | self.totals(outcomes)
 
     def text(self, outcomes: Sequence[Outcome]) -> str:

@@ -23,7 +23,7 @@ def address(x: Any) -> int:
 
 
 def pending(n: int) -> Any:
-    """Return an array of `n` elements, which is not evaluated yet if it is large."""
+    """Return an array of `n` elements. If the array is large, it is not evaluated yet."""
     return wf.arange(float(n)) + 1
 
 

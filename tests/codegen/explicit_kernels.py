@@ -71,7 +71,7 @@ def block_sums() -> Program:
 
 
 def shuffled(dtype: Any, mode: str, width: int) -> Program:
-    """Return a kernel with a shuffle. Each lane computes its own lane, distance or mask, depending on `mode`."""
+    """Return a kernel with a shuffle whose operand (a lane, distance or mask, by `mode`) differs between lanes."""
     b = Builder("shuffled")
     dtype = np.dtype(dtype)
     x, out = b.pointer("x", dtype), b.pointer("out", dtype, writable=True)
@@ -120,7 +120,7 @@ def votes() -> Program:
 
 
 def warp_reductions(dtype: Any, kind: str, mask: int, known: bool = True) -> Program:
-    """Return a kernel that reduces the values of those lanes of each warp that are in `mask`.
+    """Return a kernel that reduces the values of the lanes in `mask`, separately for each warp.
 
     The mask is a constant of the kernel if `known`, otherwise an argument.
     """

@@ -145,7 +145,7 @@ class Processes:
         return found
 
     def _close(self, why: str = "") -> str:
-        """End the child process. Return the reason for its end, and its output, which is shortened if it is long."""
+        """End the child process. Return the reason, the exit code, and the output, which is shortened if it is long."""
         if self._process is None:
             return why
         try:

@@ -19,7 +19,7 @@ from tests.stand_in.library import load_library
 
 
 def modules() -> str:
-    """Return the names of those of three large modules that are loaded."""
+    """Return which of the modules llvmlite, sympy and cuda.bindings.nvjitlink are loaded."""
     return " ".join(name for name in ("llvmlite", "sympy", "cuda.bindings.nvjitlink") if name in sys.modules)
 
 

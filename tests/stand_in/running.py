@@ -50,7 +50,7 @@ class Launched:
 
 @dataclass(slots=True)
 class Loaded:
-    """A loaded function: its name, its number of arguments, the positions of its pointers, and its host code."""
+    """A loaded function: its name, a description of its arguments, and its host code."""
 
     name: str
     count: int

@@ -17,7 +17,7 @@ EVERY = np.arange(1 << 16, dtype=np.uint16).view(np.float16)
 
 
 def converted(x: np.ndarray, dtype: Any) -> np.ndarray:
-    """Return the array cast to `dtype` by a compiled loop over vectors and a loop over the remaining elements."""
+    """Cast an array to `dtype` by two compiled loops: one over vectors, and one over the remaining elements."""
     b = KernelBuilder("converted")
     source, out = b.pointer("x", x.dtype, noalias=True), b.pointer("out", dtype, writable=True, noalias=True)
     n = b.scalar("n")

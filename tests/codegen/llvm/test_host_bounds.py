@@ -170,7 +170,7 @@ def indented(lines: list[str]) -> list[str]:
 
 
 def compiled(text: str, bounds: bool) -> tuple[Any, list[int]]:
-    """Return a function that launches a kernel, and a list that receives the numbers of bounds found on thread indices.
+    """Return a function that launches a kernel, and a list to which each guard search appends its number of bounds.
 
     With `bounds`, loops over threads omit the threads without work.
     """

@@ -19,7 +19,7 @@ pytestmark = pytest.mark.skipif(find_libdevice() is None, reason="libdevice is n
 
 
 def text_of(**calls: str) -> str:
-    """Return the LLVM IR of a kernel that calls functions of one argument. `calls` maps their names to their types."""
+    """Return the LLVM IR of a kernel that calls functions of one argument. `calls` maps function names to types."""
     lines = ['target triple = "nvptx64-nvidia-cuda"']
     lines += [f"declare {kind} @{name}({kind})" for name, kind in calls.items()]
     lines.append("define ptx_kernel void @probe(ptr addrspace(1) %p) {")

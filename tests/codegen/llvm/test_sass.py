@@ -119,7 +119,7 @@ OURS = {
 
 
 class Code(NamedTuple):
-    """The machine code of a kernel."""
+    """The resources and the machine code of a kernel."""
 
     resources: dict[str, int]
     instructions: list[str]

@@ -105,7 +105,7 @@ def random_of(dtype: np.dtype, source: np.random.Generator) -> np.ndarray:
 
 
 def operands_of(definition: OpDef, loop: tuple[np.dtype, ...]) -> list[np.ndarray]:
-    """Return arrays of operands: combinations of edge values, followed by random values."""
+    """Return the operands of an op as arrays: combinations of edge values, followed by random values."""
     source = np.random.default_rng(3)
     edges = [edges_of(kind)[:: 1 if len(loop) < 3 else 2] for kind in loop]
     whole = np.array(list(itertools.product(*(range(len(e)) for e in edges)))).T

@@ -268,7 +268,7 @@ def test_the_interpreter_takes_the_same_steps() -> None:
 
 
 def kernel_of(*quotients: tuple[Any, Any], dtype: Any = np.float32) -> Kernel:
-    """Return a kernel that computes quotients of constants and scalar parameters. Strings are names of parameters."""
+    """Return a kernel that computes quotients of constants and scalar parameters, which strings in `quotients` name."""
     b = KernelBuilder("some", np.int32, "threaded")
     out = b.pointer("out", dtype, writable=True)
     names = dict.fromkeys(v for pair in quotients for v in pair if isinstance(v, str))

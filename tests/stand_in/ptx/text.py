@@ -32,7 +32,7 @@ _IGNORED = re.compile(r"\.(pragma|loc|file|section|noreturn)\b")
 
 @dataclass(frozen=True, slots=True)
 class Variable:
-    """A named variable: its memory space, size and initial value."""
+    """A named variable: its memory space, size, alignment and initial value."""
 
     space: str
     name: str

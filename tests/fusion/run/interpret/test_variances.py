@@ -25,7 +25,7 @@ FORMS = {
 
 
 def array(kind: str, size: int, what: str) -> np.ndarray[Any, Any]:
-    """Return random numbers: far from 0 ("far"), with a NaN or an infinity ("nan", "inf"), or all equal ("equal")."""
+    """Return numbers: far from 0 ("far"), with a NaN or an infinity ("nan", "inf"), or all equal ("equal")."""
     x = np.random.default_rng(size).standard_normal(size).astype(kind)
     if what == "far":
         x += 1e4
