@@ -33,7 +33,7 @@ LENGTH = 3 * MEMORY // 8  # number of elements of an array that has three times 
 
 @pytest.fixture
 def chunks() -> Iterator[Any]:
-    """Return a dask array with weft chunks. Its computations run in this thread."""
+    """Yield a dask array with weft chunks. Its computations run in this thread."""
     with dask.config.set(scheduler="synchronous"):
         yield weft_dask.chunked(wf.asarray(NUMBERS), (10, 25))
 

@@ -27,7 +27,7 @@ A_BYTE = 7.8
 
 @pytest.fixture(scope="module")
 def measured(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Callable[..., tuple[Traffic, list[np.ndarray]]]]:
-    """Return a function that runs a program. It returns the memory traffic of all kernels, and the results."""
+    """Yield a function that runs a program, and returns the memory traffic of all kernels and the results."""
     stand_in = PtxStandIn(1 << 28)
     device = make_ptx_device(stand_in)
 

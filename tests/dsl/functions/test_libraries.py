@@ -29,7 +29,7 @@ FUNCTIONS = [(module, name) for module, services in TABLE.items() for name in se
 
 @pytest.fixture
 def device() -> Iterator[RunningDevice]:
-    """Return a CUDA device on a stand-in driver, with stand-ins of cuFFT and cuSOLVER."""
+    """Yield a CUDA device on a stand-in driver, with stand-ins of cuFFT and cuSOLVER."""
     driver = RunningStandIn()
     made = RunningDevice(driver)
     made.fourier = Fourier(made._driver, made._order, made.allocate, test_fourier.Library(driver))

@@ -22,7 +22,7 @@ def same(found: Any, wanted: Any) -> None:
 
 @pytest.fixture
 def device(request: pytest.FixtureRequest, monkeypatch: pytest.MonkeyPatch) -> Any:
-    """Return the device of a test. If the device is not the CPU, computation on the host raises an error."""
+    """Yield the name of a test's device. If the device is not the CPU, computation on the host raises an error."""
     name = request.param
     if name == "simt":
 
