@@ -19,7 +19,7 @@ from weft.dsl.arrays.array import VALUE_READS, Array, Scalar, realise
 from weft.dsl.arrays.validation import warn_of_lost_parts
 from weft.dsl.immediate.at_call import COMMON, MISSED, NUMBERS, from_numpy_result, is_basic, note_call, to_host_if_small
 from weft.dsl.immediate.host_values import is_free, values_after_small_run, values_of, writable_values, write_back
-from weft.dsl.immediate.small_work import most_moved_alone
+from weft.dsl.immediate.small_work import is_alone, most_moved_alone
 from weft.fusion import Storage, end_small_run, evaluate, fill_memory, recording
 from weft.runtime import FIXED, IMMEDIATE
 
@@ -62,6 +62,8 @@ def put(array: Array, key: Any, value: Any) -> bool:
         values = values_of(array)
         if values is None or not is_free(array):
             return False
+    if values.size > limit and is_basic(key) and storage.device.name == "cpu" and is_alone(values.nbytes):
+        limit = most = values.size
     if (value := _convert_assigned(array, value, limit)) is MISSED:
         return False
     if isinstance(value, np.complexfloating) and values.dtype.kind == "f" and is_basic(key):

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import operator
 from collections.abc import Callable
 from typing import Any
 
@@ -10,7 +11,7 @@ import pytest
 
 import weft as wf
 from tests.dsl.special_values import same
-from weft.dsl.immediate import at_call, native_immediate
+from weft.dsl.immediate import at_call, host_values, native_immediate
 from weft.dsl.script import script_namespace
 from weft.runtime import override
 
@@ -207,6 +208,28 @@ def test_medium_operations_alone_are_executed_at_the_next_call(program: Callable
         else:
             results.append(np.asarray(found))
     assert all(same(each, results[0]) for each in results)
+
+
+ASSIGNED_ALONE: list[Callable[[Any, Any], None]] = [
+    lambda x, y: operator.setitem(x, slice(None), y),
+    lambda x, y: operator.setitem(x, (slice(1, -1), slice(1, -1)), y[1:-1, 1:-1]),
+    lambda x, y: operator.setitem(x, slice(2, None), 0.5),
+]
+
+
+@pytest.mark.parametrize("assign", ASSIGNED_ALONE)
+def test_medium_assignments_alone_are_executed_at_the_next_call(assign: Callable[[Any, Any], None]) -> None:
+    """Test that isolated assignments of medium size are recorded once and then run immediately."""
+    values = np.random.default_rng(3).normal(size=(2, 224, 224))
+    for k in range(3):
+        x, y = (wf.asarray(each) for each in values)
+        wf.evaluate(x, y)
+        assign(x, y)
+        assert (host_values.values_of(x) is None) == (k == 0)
+        wf.evaluate(x)
+        wanted = values[0].copy()
+        assign(wanted, values[1])
+        assert same(np.asarray(x), wanted)
 
 
 @pytest.mark.parametrize("code", "fd")
