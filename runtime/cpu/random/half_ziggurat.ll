@@ -1,78 +1,6 @@
 ; The ziggurat method in float32: an element takes half of a step, rarely several halves. The low half precedes the
 ; high one. The tables have 32-bit words: limits, units and densities.
 
-; A half of the steps from a state on. The first ${HALVES} ones are in memory.
-define internal i32 @${NAME}.half(ptr %bits, i128 %state, i128 %increment, i64 %index) {
-entry:
-  %is.near = icmp slt i64 %index, ${HALVES}
-  br i1 %is.near, label %near, label %far
-near:
-  %at = getelementptr i32, ptr %bits, i64 %index
-  %near.half = load i32, ptr %at
-  ret i32 %near.half
-far:
-  %step = lshr i64 %index, 1
-  %steps = add i64 %step, 1
-  %there = call i128 @advance(i128 %state, i128 %increment, i64 %steps)
-  %output = call i64 @output(i128 %there, i128 %increment)
-  %odd = and i64 %index, 1
-  %shift = shl i64 %odd, 5
-  %shifted = lshr i64 %output, %shift
-  %far.half = trunc i64 %shifted to i32
-  ret i32 %far.half
-}
-
-define internal float @${NAME}.unit(ptr %bits, i128 %state, i128 %increment, i64 %index) {
-  %half = call i32 @${NAME}.half(ptr %bits, i128 %state, i128 %increment, i64 %index)
-  %upper = lshr i32 %half, 8
-  %whole = sitofp i32 %upper to float
-  %unit = fmul float %whole, 0x3E70000000000000
-  ret float %unit
-}
-
-${LAYER}
-
-; An element whose half at `first` lies at the edge of its layer, and the index of the half behind the element.
-define internal { float, i64 } @${NAME}.edge(ptr %bits, i128 %state, i128 %increment, i64 %first, ptr %tables) noinline cold {
-entry:
-  br label %try
-try:
-  %index = phi i64 [ %first, %entry ], [ %index.fresh, %wedge ]
-  %half = call i32 @${NAME}.half(ptr %bits, i128 %state, i128 %increment, i64 %index)
-  %index.next = add i64 %index, 1
-  %found = call { i32, i32, float } @${NAME}.point(i32 %half, ptr %tables)
-  %layer = extractvalue { i32, i32, float } %found, 0
-  %position = extractvalue { i32, i32, float } %found, 1
-  %value = extractvalue { i32, i32, float } %found, 2
-  %limit.at = getelementptr i32, ptr %tables, i32 %layer
-  %limit = load i32, ptr %limit.at
-  %inside = icmp ult i32 %position, %limit
-  br i1 %inside, label %accept, label %outside
-outside:
-  %lowest = icmp eq i32 %layer, 0
-  br i1 %lowest, label %tail, label %wedge
-tail:
-  %far = call { float, i64 } @${NAME}.tail(ptr %bits, i128 %state, i128 %increment, i64 %index.next, i32 %position)
-  ret { float, i64 } %far
-wedge:
-  %height = call float @${NAME}.unit(ptr %bits, i128 %state, i128 %increment, i64 %index.next)
-  %index.fresh = add i64 %index.next, 1
-  %density.at = getelementptr [256 x float], ptr %tables, i64 2, i32 %layer
-  %density = load float, ptr %density.at
-  %above.at = getelementptr float, ptr %density.at, i64 -1
-  %above = load float, ptr %above.at
-  %range = fsub float %above, %density
-  %part = fmul float %range, %height
-  %point = fadd float %part, %density
-  %below = call i1 @${NAME}.below(float %point, float %value)
-  br i1 %below, label %accept, label %try
-accept:
-  %accept.index = phi i64 [ %index.next, %try ], [ %index.fresh, %wedge ]
-  %result.0 = insertvalue { float, i64 } poison, float %value, 0
-  %result = insertvalue { float, i64 } %result.0, i64 %accept.index, 1
-  ret { float, i64 } %result
-}
-
 ; Computes at most `most` elements that begin in a block, from the half `first` on. Returns the number of elements, and
 ; the half behind them.
 define internal { i64, i64 } @${NAME}.draw(ptr %out, ptr %bits, i128 %state, i128 %increment, i64 %first, i64 %most, ptr %tables, ptr %distances) {
@@ -83,7 +11,7 @@ entry:
 look:
   %index = phi i64 [ %first, %entry ], [ %index.next, %inside ], [ %index.edge, %outside ]
   %count = phi i64 [ 0, %entry ], [ %count.next, %inside ], [ %count.next, %outside ]
-  %within = icmp slt i64 %index, ${HALVES}
+  %within = icmp slt i64 %index, ${WORDS}
   %some = icmp slt i64 %count, %most
   %goes.on = and i1 %within, %some
   br i1 %goes.on, label %element, label %done
@@ -120,10 +48,10 @@ done:
 ; element ends behind the block.
 define internal { i64, i64 } @${NAME}.count(i128 %state, i128 %increment, i64 %first, ptr %tables, ptr %distances) {
   %bits = alloca [${BLOCK} x i64], align 64
-  %values = alloca [${HALVES} x float], align 64
-  %drawn = call { i64, i64 } @${NAME}.draw(ptr %values, ptr %bits, i128 %state, i128 %increment, i64 %first, i64 ${HALVES}, ptr %tables, ptr %distances)
+  %values = alloca [${WORDS} x float], align 64
+  %drawn = call { i64, i64 } @${NAME}.draw(ptr %values, ptr %bits, i128 %state, i128 %increment, i64 %first, i64 ${WORDS}, ptr %tables, ptr %distances)
   %index = extractvalue { i64, i64 } %drawn, 1
-  %over = sub i64 %index, ${HALVES}
+  %over = sub i64 %index, ${WORDS}
   %result = insertvalue { i64, i64 } %drawn, i64 %over, 1
   ret { i64, i64 } %result
 }
@@ -141,7 +69,7 @@ define internal i64 @${NAME}.elements(ptr %out, ptr %bits, ptr %stream, ptr %rec
 ; Writes the state behind `end` elements, as the function of the same name in `words.ll` does.
 define internal void @${NAME}.end(ptr %slots, ptr %stream, i64 %end, ptr %tables, ptr %distances) {
   %bits = alloca [${BLOCK} x i64], align 64
-  %values = alloca [${HALVES} x float], align 64
+  %values = alloca [${WORDS} x float], align 64
   %increment = call i128 @state_at(ptr %stream, i64 2)
   %front = call i64 @integer_at(ptr %stream, i64 9)
   %behind = sub i64 %end, %front

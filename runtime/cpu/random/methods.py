@@ -93,14 +93,17 @@ FUNCTION_NAMES = {function.number: name for name, function in FUNCTIONS.items()}
 
 
 # For each ziggurat: the name of its layer's text, the index of its tables' first word, and constants of the text: the
-# start of the tail (3.654 or 7.697) and the negative inverse of the start, in LLVM's exact notation for floats.
-ZIGGURATS = {
-    "standard_normal": ("normal", 0, {"START": "0x400D3BB48209AD33", "NEGATIVE_INVERSE": "0xBFD183AA6C20E8C1"}),
-    "standard_exponential": ("exponential", 1024, {"START": "0x401EC9D9297EBB83"}),
+# start of the tail (3.654 or 7.697) and the negative inverse of the start, in LLVM's exact notation for floats, and the
+# bits below the layer's and above the position's in a word.
+ZIGGURATS: dict[str, tuple[str, int, dict[str, object]]] = {
+    "standard_normal": (
+        "normal", 0, {"START": "0x400D3BB48209AD33", "NEGATIVE_INVERSE": "0xBFD183AA6C20E8C1", "LOW": 0, "HIGH": 3},
+    ),
+    "standard_exponential": ("exponential", 1024, {"START": "0x401EC9D9297EBB83", "LOW": 3, "HIGH": 0}),
     "standard_normal float32": (
         "normal", 2048, {"START": "0x400D3BB480000000", "NEGATIVE_INVERSE": "0xBFD183AA60000000"},
     ),
-    "standard_exponential float32": ("exponential", 2432, {"START": "0x401EC9D920000000"}),
+    "standard_exponential float32": ("exponential", 2432, {"START": "0x401EC9D920000000", "LOW": 1}),
 }  # fmt: skip
 
 
@@ -115,10 +118,7 @@ def method_texts() -> dict[str, Any]:
         tables, first, state = "", "", "ptr %stream, i128 %state, i128 %increment"
         if method_name in ZIGGURATS:
             layer, offset, constants = ZIGGURATS[method_name]
-            half = "half_" if method.bits else ""
-            layer = read_llvm(__file__, f"{half}layer_{layer}", NAME=name, **constants)
-            sizes = {"BLOCK": BLOCK, "HALVES": 2 * BLOCK}
-            texts["METHODS"] += read_llvm(__file__, f"{half}ziggurat", sizes, NAME=name, LAYER=layer)
+            texts["METHODS"] += _ziggurat(name, method, layer, constants)
             first = f"  %{name}.tables = getelementptr i64, ptr %ziggurats, i64 {offset}\n"
             tables, state = f"ptr %{name}.tables, ", "i128 %state, i128 %increment, i64 %first"
         else:
@@ -143,6 +143,31 @@ def method_texts() -> dict[str, Any]:
         end = f"ptr %slots, ptr %stream, i64 %end, {tables}ptr %distances"
         texts["END"] += f"{name}:\n{first}  call void @{name}.end({end})\n  ret void\n"
     return texts
+
+
+def _ziggurat(name: str, method: Drawing, layer: str, constants: dict[str, object]) -> str:
+    bits, digits, kind = method.bits or 64, np.finfo(method.dtype).nmant + 1, _type_of(method.dtype)
+    half = kind == "float"
+    widen = "fpext float {} to double" if half else "fadd double {}, -0.0"
+    known = constants | {
+        "NAME": name,
+        "TYPE": kind,
+        "WORD": f"i{bits}",
+        "BITS": bits,
+        "BLOCK": BLOCK,
+        "WORDS": BLOCK * 64 // bits,
+        "UNUSED": bits - digits,
+        "UNIT": 2.0**-digits,
+        "SIGN": -1 << (bits - 1),
+        "SIGN_SHIFT": bits - 9,
+        "POSITION": (1 << (digits - 1)) - 1,
+        "SUFFIX": "f" if half else "",
+        "SHIFTED": _narrowed("%shifted", "i64", f"i{bits}"),
+        "WIDE_X": widen.format("%x"),
+        "WIDE_POINT": widen.format("%point"),
+    }
+    shared = read_llvm(__file__, "ziggurat", known, LAYER=read_llvm(__file__, f"layer_{layer}", known))
+    return shared + read_llvm(__file__, "half_ziggurat" if half else "whole_ziggurat", known)
 
 
 def _words(name: str, method: Drawing) -> str:

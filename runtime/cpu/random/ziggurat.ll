@@ -1,238 +1,76 @@
 ; Marsaglia and Tsang 2000, "The ziggurat method for generating random variables": 256 layers of equal area under the
 ; density. A layer's tables: the integer below which a point lies inside it, the width of a unit, and the density.
 
+; A word of the outputs from a state on. The first ${WORDS} words are in memory. The low words of an output come first.
+define internal ${WORD} @${NAME}.word(ptr %bits, i128 %state, i128 %increment, i64 %index) {
+entry:
+  %is.near = icmp slt i64 %index, ${WORDS}
+  br i1 %is.near, label %near, label %far
+near:
+  %at = getelementptr ${WORD}, ptr %bits, i64 %index
+  %near.word = load ${WORD}, ptr %at
+  ret ${WORD} %near.word
+far:
+  %bit = mul i64 %index, ${BITS}
+  %step = lshr i64 %bit, 6
+  %steps = add i64 %step, 1
+  %there = call i128 @advance(i128 %state, i128 %increment, i64 %steps)
+  %output = call i64 @output(i128 %there, i128 %increment)
+  %shift = and i64 %bit, 63
+  %shifted = lshr i64 %output, %shift
+  %far.word = ${SHIFTED}
+  ret ${WORD} %far.word
+}
+
+; A number in [0, 1) from a word.
+define internal ${TYPE} @${NAME}.unit(ptr %bits, i128 %state, i128 %increment, i64 %index) {
+  %word = call ${WORD} @${NAME}.word(ptr %bits, i128 %state, i128 %increment, i64 %index)
+  %upper = lshr ${WORD} %word, ${UNUSED}
+  %whole = sitofp ${WORD} %upper to ${TYPE}
+  %unit = fmul ${TYPE} %whole, ${UNIT}
+  ret ${TYPE} %unit
+}
+
 ${LAYER}
 
-; An element whose first point lies at the edge of its layer: it is in the tail, below the density, or drawn anew.
-define internal { double, i128, i64 } @${NAME}.edge(i128 %first, i128 %increment, ptr %tables, i64 %first.bits) noinline cold {
+; An element whose word at `first` gives a point at the edge of its layer: it is in the tail, below the density, or drawn
+; anew. Returns the element, and the index of the word behind it.
+define internal { ${TYPE}, i64 } @${NAME}.edge(ptr %bits, i128 %state, i128 %increment, i64 %first, ptr %tables) noinline cold {
 entry:
   br label %try
 try:
-  %state = phi i128 [ %first, %entry ], [ %fresh, %anew ]
-  %bits = phi i64 [ %first.bits, %entry ], [ %fresh.bits, %anew ]
-  %steps = phi i64 [ 1, %entry ], [ %fresh.steps, %anew ]
-  %found = call { i64, i64, double } @${NAME}.point(i64 %bits, ptr %tables)
-  %layer = extractvalue { i64, i64, double } %found, 0
-  %position = extractvalue { i64, i64, double } %found, 1
-  %value = extractvalue { i64, i64, double } %found, 2
-  %limit = call i64 @integer_at(ptr %tables, i64 %layer)
-  %inside = icmp ult i64 %position, %limit
+  %index = phi i64 [ %first, %entry ], [ %index.fresh, %wedge ]
+  %word = call ${WORD} @${NAME}.word(ptr %bits, i128 %state, i128 %increment, i64 %index)
+  %index.next = add i64 %index, 1
+  %found = call { ${WORD}, ${WORD}, ${TYPE} } @${NAME}.point(${WORD} %word, ptr %tables)
+  %layer = extractvalue { ${WORD}, ${WORD}, ${TYPE} } %found, 0
+  %position = extractvalue { ${WORD}, ${WORD}, ${TYPE} } %found, 1
+  %value = extractvalue { ${WORD}, ${WORD}, ${TYPE} } %found, 2
+  %limit.at = getelementptr ${WORD}, ptr %tables, ${WORD} %layer
+  %limit = load ${WORD}, ptr %limit.at
+  %inside = icmp ult ${WORD} %position, %limit
   br i1 %inside, label %accept, label %outside
 outside:
-  %lowest = icmp eq i64 %layer, 0
+  %lowest = icmp eq ${WORD} %layer, 0
   br i1 %lowest, label %tail, label %wedge
 tail:
-  %far = call { double, i128, i64 } @${NAME}.tail(i128 %state, i128 %increment, i64 %position)
-  %far.value = extractvalue { double, i128, i64 } %far, 0
-  %far.state = extractvalue { double, i128, i64 } %far, 1
-  %far.steps = extractvalue { double, i128, i64 } %far, 2
-  %far.all = add i64 %steps, %far.steps
-  br label %return
+  %far = call { ${TYPE}, i64 } @${NAME}.tail(ptr %bits, i128 %state, i128 %increment, i64 %index.next, ${WORD} %position)
+  ret { ${TYPE}, i64 } %far
 wedge:
-  %next = call i128 @step(i128 %state, i128 %increment)
-  %next.bits = call i64 @output(i128 %next, i128 %increment)
-  %height = call double @unit(i64 %next.bits)
-  %next.steps = add i64 %steps, 1
-  %density.at = getelementptr [256 x double], ptr %tables, i64 2, i64 %layer
-  %density = load double, ptr %density.at
-  %above.at = getelementptr double, ptr %density.at, i64 -1
-  %above = load double, ptr %above.at
-  %range = fsub double %above, %density
-  %part = fmul double %range, %height
-  %point = fadd double %part, %density
-  %exact = call double @${NAME}.density(double %value)
-  %below = fcmp olt double %point, %exact
-  br i1 %below, label %accept, label %anew
-anew:
-  %fresh = call i128 @step(i128 %next, i128 %increment)
-  %fresh.bits = call i64 @output(i128 %fresh, i128 %increment)
-  %fresh.steps = add i64 %next.steps, 1
-  br label %try
+  %height = call ${TYPE} @${NAME}.unit(ptr %bits, i128 %state, i128 %increment, i64 %index.next)
+  %index.fresh = add i64 %index.next, 1
+  %density.at = getelementptr [256 x ${TYPE}], ptr %tables, i64 2, ${WORD} %layer
+  %density = load ${TYPE}, ptr %density.at
+  %above.at = getelementptr ${TYPE}, ptr %density.at, i64 -1
+  %above = load ${TYPE}, ptr %above.at
+  %range = fsub ${TYPE} %above, %density
+  %part = fmul ${TYPE} %range, %height
+  %point = fadd ${TYPE} %part, %density
+  %below = call i1 @${NAME}.below(${TYPE} %point, ${TYPE} %value)
+  br i1 %below, label %accept, label %try
 accept:
-  %accept.state = phi i128 [ %state, %try ], [ %next, %wedge ]
-  %accept.steps = phi i64 [ %steps, %try ], [ %next.steps, %wedge ]
-  br label %return
-return:
-  %last.value = phi double [ %value, %accept ], [ %far.value, %tail ]
-  %last.state = phi i128 [ %accept.state, %accept ], [ %far.state, %tail ]
-  %last.steps = phi i64 [ %accept.steps, %accept ], [ %far.all, %tail ]
-  %result.0 = insertvalue { double, i128, i64 } poison, double %last.value, 0
-  %result.1 = insertvalue { double, i128, i64 } %result.0, i128 %last.state, 1
-  %result = insertvalue { double, i128, i64 } %result.1, i64 %last.steps, 2
-  ret { double, i128, i64 } %result
-}
-
-; Writes element %k of an array, whose point lies inside its layer.
-define internal void @${NAME}.put(ptr %out, ptr %outputs, i64 %k, double %scale, double %loc, ptr %tables) alwaysinline {
-  %bits = call i64 @integer_at(ptr %outputs, i64 %k)
-  %point = call { i64, i64, double } @${NAME}.point(i64 %bits, ptr %tables)
-  %value = extractvalue { i64, i64, double } %point, 2
-  %scaled = fmul double %value, %scale
-  %shifted = fadd double %scaled, %loc
-  %at = getelementptr double, ptr %out, i64 %k
-  store double %shifted, ptr %at
-  ret void
-}
-
-; `most` elements from a state on. Returns the state behind them.
-define internal i128 @${NAME}.draw(ptr %out, i128 %begin, i128 %increment, i64 %most, double %scale, double %loc, ptr %tables, ptr %distances) {
-entry:
-  %buffer = alloca [${BLOCK} x i64], align 64
-  %limits = getelementptr [256 x i64], ptr %tables, i64 3
-  br label %block
-block:
-  %count = phi i64 [ 0, %entry ], [ %found, %leave ], [ %found.next, %outside ]
-  %state = phi i128 [ %begin, %entry ], [ %state.leave, %leave ], [ %state.edge, %outside ]
-  %goes.on = icmp slt i64 %count, %most
-  br i1 %goes.on, label %write, label %done
-write:
-  %difference = call i128 @difference(i128 %state, i128 %increment)
-  call void @write_outputs(ptr %buffer, i128 %state, i128 %difference, i64 ${BLOCK}, ptr %distances)
-  br label %look
-look:                                 ; an element begins at step `index`
-  %index = phi i64 [ 0, %write ], [ %index.four, %all.four ], [ %index.next, %inside ], [ %index.edge, %outside ]
-  %found = phi i64 [ %count, %write ], [ %found.four, %all.four ], [ %found.next, %inside ], [ %found.next, %outside ]
-  %bits = getelementptr i64, ptr %buffer, i64 %index
-  %at = getelementptr double, ptr %out, i64 %found
-  %index.four = add i64 %index, 4
-  %found.four = add i64 %found, 4
-  %within.four = icmp sle i64 %index.four, ${BLOCK}
-  %room.four = icmp sle i64 %found.four, %most
-  %has.four = and i1 %within.four, %room.four
-  br i1 %has.four, label %four, label %single
-four:                                 ; four elements at once, if all lie inside of their layers
-  %inside.0 = call i1 @${NAME}.inside(ptr %bits, i64 0, ptr %limits)
-  %inside.1 = call i1 @${NAME}.inside(ptr %bits, i64 1, ptr %limits)
-  %inside.2 = call i1 @${NAME}.inside(ptr %bits, i64 2, ptr %limits)
-  %inside.3 = call i1 @${NAME}.inside(ptr %bits, i64 3, ptr %limits)
-  %inside.01 = and i1 %inside.0, %inside.1
-  %inside.23 = and i1 %inside.2, %inside.3
-  %inside.all = and i1 %inside.01, %inside.23
-  br i1 %inside.all, label %all.four, label %element, !prof !0
-all.four:
-  call void @${NAME}.put(ptr %at, ptr %bits, i64 0, double %scale, double %loc, ptr %tables)
-  call void @${NAME}.put(ptr %at, ptr %bits, i64 1, double %scale, double %loc, ptr %tables)
-  call void @${NAME}.put(ptr %at, ptr %bits, i64 2, double %scale, double %loc, ptr %tables)
-  call void @${NAME}.put(ptr %at, ptr %bits, i64 3, double %scale, double %loc, ptr %tables)
-  br label %look
-single:
-  %within = icmp slt i64 %index, ${BLOCK}
-  %some = icmp slt i64 %found, %most
-  %again = and i1 %some, %within
-  br i1 %again, label %element, label %leave
-element:
-  %is.inside = call i1 @${NAME}.inside(ptr %bits, i64 0, ptr %limits)
-  %index.next = add i64 %index, 1
-  %found.next = add i64 %found, 1
-  br i1 %is.inside, label %inside, label %outside, !prof !0
-inside:
-  call void @${NAME}.put(ptr %at, ptr %bits, i64 0, double %scale, double %loc, ptr %tables)
-  br label %look
-outside:
-  %state.first = call i128 @after(i128 %state, i128 %difference, i64 %index.next, ptr %distances)
-  %first.bits = load i64, ptr %bits
-  %other = call { double, i128, i64 } @${NAME}.edge(i128 %state.first, i128 %increment, ptr %tables, i64 %first.bits)
-  %other.value = extractvalue { double, i128, i64 } %other, 0
-  %state.edge = extractvalue { double, i128, i64 } %other, 1
-  %steps = extractvalue { double, i128, i64 } %other, 2
-  %other.scaled = fmul double %other.value, %scale
-  %other.shifted = fadd double %other.scaled, %loc
-  store double %other.shifted, ptr %at
-  %index.edge = add i64 %index, %steps
-  %still = icmp slt i64 %index.edge, ${BLOCK}
-  br i1 %still, label %look, label %block
-leave:
-  %state.leave = call i128 @after(i128 %state, i128 %difference, i64 %index, ptr %distances)
-  br label %block
-done:
-  ret i128 %state
-}
-
-; Computes the elements that begin in a block of steps, from the step `first` on, and the number of steps by which the
-; last element ends behind the block.
-define internal { i64, i64 } @${NAME}.count(i128 %state, i128 %increment, i64 %first, ptr %tables, ptr %distances) {
-entry:
-  %difference = call i128 @difference(i128 %state, i128 %increment)
-  %buffer = alloca [${BLOCK} x i64], align 64
-  call void @write_outputs(ptr %buffer, i128 %state, i128 %difference, i64 ${BLOCK}, ptr %distances)
-  %limits = getelementptr [256 x i64], ptr %tables, i64 3
-  br label %look
-look:                                 ; an element begins at step `index`; the previous ones took `more` additional steps
-  %index = phi i64 [ %first, %entry ], [ %index.four, %four ], [ %index.next, %element ], [ %index.edge, %outside ]
-  %more = phi i64 [ %first, %entry ], [ %more, %four ], [ %more, %element ], [ %more.edge, %outside ]
-  %bits = getelementptr i64, ptr %buffer, i64 %index
-  %index.four = add i64 %index, 4
-  %has.four = icmp sle i64 %index.four, ${BLOCK}
-  br i1 %has.four, label %four, label %single
-four:                                 ; four elements at once, if all lie inside of their layers
-  %inside.0 = call i1 @${NAME}.inside(ptr %bits, i64 0, ptr %limits)
-  %inside.1 = call i1 @${NAME}.inside(ptr %bits, i64 1, ptr %limits)
-  %inside.2 = call i1 @${NAME}.inside(ptr %bits, i64 2, ptr %limits)
-  %inside.3 = call i1 @${NAME}.inside(ptr %bits, i64 3, ptr %limits)
-  %inside.01 = and i1 %inside.0, %inside.1
-  %inside.23 = and i1 %inside.2, %inside.3
-  %inside.all = and i1 %inside.01, %inside.23
-  br i1 %inside.all, label %look, label %element, !prof !0
-single:
-  %some = icmp slt i64 %index, ${BLOCK}
-  br i1 %some, label %element, label %done
-element:
-  %is.inside = call i1 @${NAME}.inside(ptr %bits, i64 0, ptr %limits)
-  %index.next = add i64 %index, 1
-  br i1 %is.inside, label %look, label %outside, !prof !0
-outside:
-  %state.first = call i128 @after(i128 %state, i128 %difference, i64 %index.next, ptr %distances)
-  %first.bits = load i64, ptr %bits
-  %other = call { double, i128, i64 } @${NAME}.edge(i128 %state.first, i128 %increment, ptr %tables, i64 %first.bits)
-  %steps = extractvalue { double, i128, i64 } %other, 2
-  %index.edge = add i64 %index, %steps
-  %more.steps = add i64 %more, %steps
-  %more.edge = sub i64 %more.steps, 1
-  br label %look
-done:
-  %found = sub i64 %index, %more
-  %over = sub i64 %index, ${BLOCK}
-  %result.0 = insertvalue { i64, i64 } poison, i64 %found, 0
-  %result = insertvalue { i64, i64 } %result.0, i64 %over, 1
-  ret { i64, i64 } %result
-}
-
-; Computes the elements `first` to `last` of a stream with an index. `room` tells whether memory in front of them may be
-; written. Returns the state behind them.
-define internal i128 @${NAME}.range(ptr %out, ptr %stream, i64 %first, i64 %last, ptr %tables, ptr %distances, i1 %room) {
-entry:
-  %unused = alloca [${BLOCK} x double], align 64
-  %increment = call i128 @state_at(ptr %stream, i64 2)
-  %scale = call double @float_at(ptr %stream, i64 4)
-  %loc = call double @float_at(ptr %stream, i64 5)
-  %from = call i64 @find_block(ptr %stream, i64 %first)
-  %record = call ptr @record(ptr %stream, i64 %from)
-  %block = load i128, ptr %record, align 8
-  %element = call i64 @integer_at(ptr %record, i64 2)
-  %offset = call i64 @integer_at(ptr %record, i64 3)
-  %difference = call i128 @difference(i128 %block, i128 %increment)
-  %state = call i128 @after(i128 %block, i128 %difference, i64 %offset, ptr %distances)
-  %skipped = sub i64 %first, %element
-  %count = sub i64 %last, %first
-  br i1 %room, label %together, label %apart
-together:
-  %most = add i64 %skipped, %count
-  %back = sub i64 0, %skipped
-  %front = getelementptr double, ptr %out, i64 %back
-  %one = call i128 @${NAME}.draw(ptr %front, i128 %state, i128 %increment, i64 %most, double %scale, double %loc, ptr %tables, ptr %distances)
-  ret i128 %one
-apart:
-  %there = call i128 @${NAME}.draw(ptr %unused, i128 %state, i128 %increment, i64 %skipped, double %scale, double %loc, ptr %tables, ptr %distances)
-  %other = call i128 @${NAME}.draw(ptr %out, i128 %there, i128 %increment, i64 %count, double %scale, double %loc, ptr %tables, ptr %distances)
-  ret i128 %other
-}
-
-; Writes the state behind `end` elements to slots 4 and 5.
-define internal void @${NAME}.end(ptr %slots, ptr %stream, i64 %end, ptr %tables, ptr %distances) {
-  %memory = alloca double, align 16
-  %last = sub i64 %end, 1
-  %state = call i128 @${NAME}.range(ptr %memory, ptr %stream, i64 %last, i64 %end, ptr %tables, ptr %distances, i1 false)
-  %state.at = getelementptr i64, ptr %slots, i64 4
-  store i128 %state, ptr %state.at, align 8
-  ret void
+  %accept.index = phi i64 [ %index.next, %try ], [ %index.fresh, %wedge ]
+  %result.0 = insertvalue { ${TYPE}, i64 } poison, ${TYPE} %value, 0
+  %result = insertvalue { ${TYPE}, i64 } %result.0, i64 %accept.index, 1
+  ret { ${TYPE}, i64 } %result
 }
