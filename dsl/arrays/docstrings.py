@@ -298,6 +298,8 @@ FUNCTIONS = {
         "[2.0, np.nan, 3.0]",
         "array([2., 2., 6.])",
     ),
+    "sort": ("Return a copy of an array, sorted along an axis", "[7, 1, 5]", "array([1, 5, 7])"),
+    "argsort": ("Return the indices that sort an array along an axis", "[7, 1, 5]", "array([1, 2, 0])"),
     "argmax": ("Return the index of the first maximum along an axis", "[3, 9, 4, 9]", "np.int64(1)"),
     "argmin": ("Return the index of the first minimum along an axis", "[3, 1, 4, 1]", "np.int64(1)"),
     "nansum": ("Return the sum of the elements that are not NaN", "[1.0, np.nan, 2.0]", "np.float64(3.0)"),
@@ -354,16 +356,16 @@ def add_example(text: str, session: str) -> str:
     return f"{text}\n\nExamples\n--------\n{session}\n"
 
 
-def describe_function(name: str, rows: dict[str, tuple[str, str, str]] = FUNCTIONS) -> str:
-    """Return the docstring of the function `name`, generated from its entry in `rows`."""
+def describe_function(name: str, rows: dict[str, tuple[str, str, str]] = FUNCTIONS, details: str = "") -> str:
+    """Return the docstring of the function `name`, generated from its entry in `rows` and from paragraphs `details`."""
     summary, operands, result = rows[name]
-    return add_example(f"{summary}, like `numpy.{name}`.", f">>> wf.{name}({operands})\n{result}")
+    return add_example(f"{summary}, like `numpy.{name}`.{details}", f">>> wf.{name}({operands})\n{result}")
 
 
-def named(name: str, function: Any) -> Any:
-    """Set the name of a generated function, and its docstring from `FUNCTIONS`. Return the function."""
+def named(name: str, function: Any, details: str = "") -> Any:
+    """Set the name of a generated function, and its docstring from `FUNCTIONS` and `details`. Return the function."""
     function.__name__ = function.__qualname__ = name.rpartition(".")[2]
-    function.__doc__ = describe_function(name)
+    function.__doc__ = describe_function(name, details=details)
     return function
 
 

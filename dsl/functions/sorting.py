@@ -6,6 +6,7 @@ NumPy handles arrays in host memory, with the machine's widest vector instructio
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from importlib import import_module
 from typing import TYPE_CHECKING, Any
 
@@ -13,6 +14,7 @@ import numpy as np
 
 from weft.codegen import dtype_kind
 from weft.dsl.arrays.array import Array, as_operand, expr_of, record, start, write
+from weft.dsl.arrays.docstrings import named
 from weft.dsl.arrays.memory_order import memory_order, permuted, unpermuted
 from weft.dsl.arrays.on_host import call_numpy
 from weft.dsl.arrays.scatter import is_gpu
@@ -31,6 +33,11 @@ MOST = 2**31 - 1
 _INT64 = np.dtype(np.int64)
 # NumPy's names of sorting algorithms.
 _KINDS = frozenset({"quicksort", "heapsort", "mergesort", "stable"})
+_SORTED = """
+
+The array API standard defines the `descending` option.
+
+On a GPU, a stable radix sort is used. NaNs are last in ascending and in descending order."""
 
 
 def is_sorted_here(a: ArrayLike, axis: int | None, kinds: str = "biufc") -> bool:
@@ -130,50 +137,22 @@ def _sort_or_argsort(numbered: bool, a: Any, axis: Any, kind: Any, order: Any, s
     return on_host(backward, a if axis is not None else ravel(a), -1 if axis is None else axis, True)
 
 
-def sort(
-    a: ArrayLike,
-    axis: int = -1,
-    kind: str | None = None,
-    order: str | None = None,
-    *,
-    stable: bool | None = None,
-    descending: bool = False,
-) -> Any:
-    """Return a copy of an array, sorted along an axis, like `numpy.sort`.
+def _make_sort(name: str) -> Callable[..., Any]:
+    def function(
+        a: ArrayLike,
+        axis: int = -1,
+        kind: str | None = None,
+        order: str | None = None,
+        *,
+        stable: bool | None = None,
+        descending: bool = False,
+    ) -> Any:
+        return _sort_or_argsort(name == "argsort", a, axis, kind, order, stable, descending)
 
-    The array API standard defines the `descending` option.
-
-    On a GPU, a stable radix sort is used. NaNs are last in ascending and in descending order.
-
-    Examples
-    --------
-    >>> wf.sort([7, 1, 5])
-    array([1, 5, 7])
-    """
-    return _sort_or_argsort(False, a, axis, kind, order, stable, descending)
+    return named(name, function, _SORTED)  # type: ignore[no-any-return]
 
 
-def argsort(
-    a: ArrayLike,
-    axis: int = -1,
-    kind: str | None = None,
-    order: str | None = None,
-    *,
-    stable: bool | None = None,
-    descending: bool = False,
-) -> Any:
-    """Return the indices that sort an array along an axis, like `numpy.argsort`.
-
-    The array API standard defines the `descending` option.
-
-    On a GPU, a stable radix sort is used. NaNs are last in ascending and in descending order.
-
-    Examples
-    --------
-    >>> wf.argsort([7, 1, 5])
-    array([1, 2, 0])
-    """
-    return _sort_or_argsort(True, a, axis, kind, order, stable, descending)
+sort, argsort = map(_make_sort, ("sort", "argsort"))
 
 
 def lexsort(keys: Any, axis: int = -1) -> Any:
