@@ -25,7 +25,6 @@ XOROSHIRO128P_JUMP = (np.uint64(0xBEAC0467EBA5FACB), np.uint64(0xD86B048B86AA992
 TWO_PI_FLOAT32, TWO_PI_FLOAT64 = np.float32(2 * math.pi), np.float64(2 * math.pi)
 _STEP, _FIRST, _SECOND = np.uint64(0x9E3779B97F4A7C15), np.uint64(0xBF58476D1CE4E5B9), np.uint64(0x94D049BB133111EB)
 _UNIT = 2.0**-53
-_MASK = 2**64 - 1
 
 
 # -- in kernels ----------------------------------------------------------------------------------
@@ -169,7 +168,9 @@ def init_xoroshiro128p_states_cpu(states: np.ndarray, seed: int, subsequence_sta
     if states.size == 0:
         return
     words = np.empty((states.size, 2), np.uint64)
-    words[0] = _seeded(int(seed) & _MASK)
+    with np.errstate(over="ignore"):
+        init_xoroshiro128p_state(states, 0, int(seed) % 2**64)
+    words[0] = states["s0"][0], states["s1"][0]
     jump = _jump_images()
     power, left = jump, int(subsequence_start)
     while left:
@@ -183,33 +184,16 @@ def init_xoroshiro128p_states_cpu(states: np.ndarray, seed: int, subsequence_sta
     states["s0"], states["s1"] = words[:, 0], words[:, 1]
 
 
-def _seeded(seed: int) -> int:
-    """Compute the value of both words of an initial xoroshiro128+ state from a seed, with splitmix64."""
-    z = (seed + int(_STEP)) & _MASK
-    z = ((z ^ (z >> 30)) * int(_FIRST)) & _MASK
-    z = ((z ^ (z >> 27)) * int(_SECOND)) & _MASK
-    return z ^ (z >> 31)
-
-
 def _jump_images() -> np.ndarray:
     """Return the states 2**64 steps after each of the 128 states that have a single set bit.
 
     The result has shape (128, 2). The first 64 states have a bit of s0 set, the others a bit of s1.
     """
-    s = np.zeros((128, 2), np.uint64)
-    s[np.arange(128), np.arange(128) // 64] = np.left_shift(np.uint64(1), np.arange(128, dtype=np.uint64) % 64)
-    total = np.zeros_like(s)
-    s0: Any
-    s1: Any
-    s0, s1 = s.T.copy()
-    for word in XOROSHIRO128P_JUMP:
-        for bit in range(64):
-            if (int(word) >> bit) & 1:
-                total ^= np.stack((s0, s1), axis=1)
-            s1 ^= s0
-            s0 = (s0 << 55 | s0 >> 9) ^ s1 ^ s1 << 14
-            s1 = s1 << 36 | s1 >> 28
-    return total
+    states = np.zeros(128, xoroshiro128p_dtype)
+    words = states.view(np.uint64).reshape(128, 2)
+    words[np.arange(128), np.arange(128) // 64] = np.left_shift(np.uint64(1), np.arange(128, dtype=np.uint64) % 64)
+    xoroshiro128p_jump(states, slice(None))  # (called in Python, the function advances all states of a slice)
+    return words
 
 
 def _map(images: np.ndarray, words: np.ndarray) -> np.ndarray:
