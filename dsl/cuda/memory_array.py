@@ -218,9 +218,7 @@ class MemoryArray(DeviceArrayMethods):
         """Total size of the elements in bytes."""
         return self.size * self.dtype.itemsize
 
-    @property
-    def _numba_type_(self) -> Type:
-        return self.kernel_type
+    _numba_type_ = kernel_type
 
     @property
     def T(self) -> MemoryArray:

@@ -227,14 +227,6 @@ def _atomic(new: Callable[[Any, Any], Any]) -> Action:
     return action
 
 
-def _smaller(old: Any, value: Any) -> Any:
-    return value if value < old else old
-
-
-def _larger(old: Any, value: Any) -> Any:
-    return value if value > old else old
-
-
 def _number_wins(better: Callable[[Any, Any], Any]) -> Callable[[Any, Any], Any]:
     return lambda old, value: value if old != old else better(old, value)
 
@@ -335,10 +327,10 @@ ACTIONS: Mapping[str, Action] = {
     "atomic.load": lambda thread, ary, idx: _element(thread, ary, idx)[2],
     "atomic.add": _atomic(operator.add),
     "atomic.sub": _atomic(operator.sub),
-    "atomic.min": _atomic(_smaller),
-    "atomic.max": _atomic(_larger),
-    "atomic.nanmin": _atomic(_number_wins(_smaller)),
-    "atomic.nanmax": _atomic(_number_wins(_larger)),
+    "atomic.min": _atomic(min),
+    "atomic.max": _atomic(max),
+    "atomic.nanmin": _atomic(_number_wins(min)),
+    "atomic.nanmax": _atomic(_number_wins(max)),
     "atomic.and_": _atomic(operator.and_),
     "atomic.or_": _atomic(operator.or_),
     "atomic.xor": _atomic(operator.xor),
