@@ -199,6 +199,7 @@ def make_block_sort(order: BitOrder, items: int, carries: bool, numbered: bool) 
     elements. If `numbered` is true, the kernel writes the elements' indices in their rows instead of the elements.
     """
     word, digit, own_passes = order.word, digit_of(order), order.passes
+    exchange_tile, _ = parts_that_write(order, items, carries)
     size, each, moved = THREADS * items, tuple(range(items)), THREADS * items if carries else 1
 
     def block_sort(source: Any, out: Any, n: Any, per: Any, passes: Any) -> None:
@@ -232,11 +233,7 @@ def make_block_sort(order: BitOrder, items: int, carries: bool, numbered: bool) 
             syncthreads()
             position_warps(counters, sum_before(sums, sum_of_warps(counters)))
             syncthreads()
-            for k in each:
-                rank = (ranks[k] & LOW) + counters[warp * DIGITS + (ranks[k] >> SHIFT)]
-                exchange[rank] = bits[k]
-                if carries:
-                    carried[rank] = came[k]
+            exchange_tile(bits, came, ranks, counters, exchange, carried)
             syncthreads()
             for k in each:
                 bits[k] = exchange[first + np.uint32(32 * k)]
