@@ -64,12 +64,19 @@ def _deviation(x: Any, correction: float) -> Any:
     return np.sqrt(_variance(x, correction))
 
 
-def _count_nonzero(x: Any) -> Any:
-    count = 0
-    for k in range(x.size):
-        if x[k] != 0:
-            count += 1
-    return count
+def _counting(counts: Callable[[Any], Any]) -> Callable[..., Any]:
+    def count_elements(x: Any) -> Any:
+        count = 0
+        for k in range(x.size):
+            if counts(x[k]):
+                count += 1
+        return count
+
+    return count_elements
+
+
+_count_nonzero = _counting(lambda item: item != 0)
+_numbers = _counting(lambda item: item == item)
 
 
 def _extent(x: Any) -> Any:
@@ -87,14 +94,6 @@ def _over_numbers(start: Callable[[Any], Any], step: Callable[[Any, Any], Any]) 
         return total
 
     return reduced
-
-
-def _numbers(x: Any) -> Any:
-    count = 0
-    for k in range(x.size):
-        if x[k] == x[k]:
-            count += 1
-    return count
 
 
 nan_sum = _over_numbers(np.sum, operator.add)
