@@ -183,17 +183,13 @@ def scatter_assign(
     count = prod(shape)
     if not is_gpu(device) or count <= FEW or count >= 2**31 or previous.size > INDICES_PER_VALUE * count:
         return scatter(previous, value, [position], terms, shape, "", location)
-    if not _is_one(value):
+    # (The order does not matter for a constant, and for a single element that is broadcast.)
+    if value.kind != "constant" and (value.kind != "view" or any(value.attrs[0])):
         number = reshape(iota((count,), 0, _INT32), shape)  # the flat index of each element
         none = broadcast_to(constant(-1, _INT32), (previous.size,))
         last = scatter(none, number, [position], terms, shape, "maximum")
         value = gather(reshape(value, (count,)), [gather(last, [position], terms, shape)], _FLAT, shape)
     return scatter(previous, value, [position], terms, shape, "same", location)
-
-
-def _is_one(value: Expr) -> bool:
-    """Return whether an expression is a constant, or a single element that is broadcast."""
-    return value.kind == "constant" or (value.kind == "view" and not any(value.attrs[0]))
 
 
 def _at(values: Expr, position: Expr) -> Expr:

@@ -31,14 +31,6 @@ def bind(self: Array, stream: object = 0) -> Array:
 _own_view = Array.view
 
 
-def _is_shared_here(array: Array, dtype: Any) -> bool:
-    """Return whether a view of `array` with the dtype `dtype` can be an `Array`, not only a `MemoryArray`.
-
-    This requires a nonempty array on the CPU, and a dtype that weft supports.
-    """
-    return array.device.name == "cpu" and bool(array.size) and is_supported(np.dtype(dtype))
-
-
 def view(self: Array, dtype: Any = None, type: Any = None) -> Any:
     """Return a view, like `numpy.ndarray.view`.
 
@@ -56,9 +48,9 @@ def view(self: Array, dtype: Any = None, type: Any = None) -> Any:
         or type is not None
         or np.dtype(dtype) in (object, self.dtype)
         or not np.dtype(dtype).isnative
-        or _is_shared_here(self, dtype)
+        or (self.device.name == "cpu" and self.size and is_supported(np.dtype(dtype)))
     ):
-        # (a class, the same dtype, one that no kernel accepts, or a view on the CPU)
+        # (a class, the same dtype, one that no kernel accepts, or a view on the CPU that can be an `Array`)
         return _own_view(self, dtype, type)
     shape, strides, offset = self._view or whole(self._storage)
     size = self.itemsize

@@ -109,7 +109,11 @@ def _replaced(value: Any, names: _Names) -> Any:
     """Return weft's replacement for an object that NumPy's code refers to, or the object itself if there is none."""
     if isinstance(value, ModuleType):
         is_numpys = value.__name__.partition(".")[0] == "numpy"
-        return _Namespace(value) if is_numpys and _is_namespace(value) else value
+        # (`numpy`, `numpy._core.numeric` and other modules contain NumPy's public functions)
+        is_public = is_numpys and (
+            getattr(value, "add", None) is np.add or getattr(value, "asarray", None) is np.asarray
+        )
+        return _Namespace(value) if is_public else value
     if value is np.ndarray:
         return ndarray
     if not callable(value) or isinstance(value, type):
@@ -126,8 +130,3 @@ def _replaced(value: Any, names: _Names) -> Any:
         plain = inspect.unwrap(value)
         return _with_names(plain, names if plain.__globals__ is names.names else _Names(plain.__globals__))
     return value
-
-
-def _is_namespace(module: ModuleType) -> bool:
-    """Return whether a module contains NumPy's public functions, as `numpy` and `numpy._core.numeric` do."""
-    return getattr(module, "add", None) is np.add or getattr(module, "asarray", None) is np.asarray

@@ -100,7 +100,9 @@ def _call_object(call: Invocation, held: object, arguments: list[Any], keywords:
         name = getattr(held, "__name__", str(held))
         bound = bind_call(c, name, inspect.signature(handler), call, *arguments, **keywords)
         found = handler(*bound.args, **bound.kwargs)
-        return handlers.as_numpy(found) if _returns_numpy(held) else found
+        # (`size`, `shape` and `ndim` return Python ints)
+        is_numpys = getattr(held, "__module__", None) == "numpy" and held not in (np.size, np.shape, np.ndim)
+        return handlers.as_numpy(found) if is_numpys else found
     if isinstance(held, (UFunc, np.ufunc)):
         return _elementwise(call, held, arguments, keywords)
     if isinstance(held, (Type, np.dtype)) or (isinstance(held, type) and issubclass(held, np.generic)):
@@ -115,11 +117,6 @@ def _call_object(call: Invocation, held: object, arguments: list[Any], keywords:
         name = getattr(held, "__qualname__", None) or getattr(held, "__name__", type(held).__name__)
         c.fail(f"{name} cannot be called in a kernel: write a loop, or call it outside the kernel")
     c.fail(f"{describe(Constant(held))} cannot be called")
-
-
-def _returns_numpy(held: object) -> bool:
-    """Return whether `held` belongs to NumPy and returns NumPy numbers, unlike `size`, `shape` and `ndim`."""
-    return getattr(held, "__module__", None) == "numpy" and held not in (np.size, np.shape, np.ndim)
 
 
 def _elementwise(call: Invocation, held: Any, arguments: list[Any], keywords: dict[str, Any]) -> Any:

@@ -22,8 +22,8 @@ from weft.dsl.kernel.language.kernel_errors import (
     KernelTypeError,
     SourceLocation,
 )
-from weft.dsl.kernel.language.known import can_fold, fold
-from weft.dsl.kernel.language.numba_types import has_floats, numba_operands, numba_result, promotes_to_double
+from weft.dsl.kernel.language.known import fold
+from weft.dsl.kernel.language.numba_types import numba_operands, numba_result, promotes_to_double
 from weft.dsl.kernel.language.source import Source
 from weft.dsl.kernel.language.values import (
     BOOL,
@@ -292,12 +292,13 @@ class Compiler(Variables):
             short = self._power(*numbers)
             if short is not None:
                 return short
-        if all(isinstance(n, Constant) for n in numbers) and can_fold(name):
+        if all(isinstance(n, Constant) for n in numbers) and find_op(name).dunder:  # (of a Python operator)
             held = [n.value for n in numbers]  # type: ignore[union-attr]
             typed = self.numba and any(isinstance(value, np.generic) for value in held)
             if typed and all(isinstance(value, (int, np.bool_, np.integer)) for value in held):
                 return self._fold_typed(name, numbers)  # type: ignore[arg-type]
-            if not (typed and has_floats(numbers)):
+            # (Numba computes an op on NumPy floats in its own types)
+            if not (typed and any(isinstance(v, np.generic) and v.dtype.kind not in "biu" for v in held)):
                 return fold(self, name, held)
         return self._emit_op(name, numbers)
 

@@ -73,11 +73,6 @@ def _unless_nat(c: Compiler, result: object, *numbers: Any) -> Any:
     return c.scalar(result)
 
 
-def is_nat(c: Compiler, value: DateValue) -> Any:
-    """Compile ``np.isnat(value)``, which tests for NaT (not a time)."""
-    return c.apply("equal", value.number, NAT)
-
-
 def date_operator(c: Compiler, name: str, left: Any, right: Any) -> Any:
     """Compile an operator with a date or duration as an operand, or return None for other operands."""
     first, second = as_date(c, left), as_date(c, right)

@@ -39,11 +39,6 @@ def compute(c: Compiler, what: str, function: Callable[..., Any], *objects: Any)
         c.fail(f"{what}: {error}")
 
 
-def can_fold(name: str) -> bool:
-    """Return whether an op on constants can be computed at compile time by a Python operator."""
-    return bool(find_op(name).dunder)
-
-
 def fold(c: Compiler, name: str, objects: list[Any]) -> Constant:
     """Compute an op on constants at compile time, by a Python operator."""
     kinds = [o.dtype if isinstance(o, np.generic) else type(o) for o in objects]

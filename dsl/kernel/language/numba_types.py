@@ -10,7 +10,6 @@ Numba describes its rules in https://numba.readthedocs.io/en/stable/proposals/in
 from __future__ import annotations
 
 from collections.abc import Iterable
-from typing import Any
 
 import numpy as np
 
@@ -62,11 +61,3 @@ def promotes_to_double(kinds: Iterable[np.dtype]) -> bool:
     """Return whether promotion to a common dtype converts a float32 to float64."""
     kinds = tuple(kinds)
     return np.dtype(np.float32) in kinds and np.result_type(*kinds) == _DOUBLE
-
-
-def has_floats(constants: Iterable[Any]) -> bool:
-    """Return whether any constant is a NumPy float or complex number.
-
-    Numba computes an op on such constants in its own types, so the op is not folded by Python's rules.
-    """
-    return any(isinstance(c.value, np.generic) and c.value.dtype.kind not in "biu" for c in constants)

@@ -18,7 +18,7 @@ from weft.codegen import dtype_kind, is_bfloat16
 from weft.dsl.kernel.language import array_values as arrays
 from weft.dsl.kernel.language import value_methods as methods
 from weft.dsl.kernel.language.compiler import Compiler
-from weft.dsl.kernel.language.date_values import as_date, is_nat
+from weft.dsl.kernel.language.date_values import NAT, as_date
 from weft.dsl.kernel.language.expressions import read_attribute, subscript, unpack
 from weft.dsl.kernel.language.generators import each_item
 from weft.dsl.kernel.language.handlers import TABLE, dtype_of, elementwise, handles, truth_value
@@ -222,7 +222,7 @@ def _isnat(call: Invocation, value: object) -> Any:
     date = as_date(call.c, value)
     if date is None:
         call.c.fail(f"isnat takes a datetime64 or timedelta64, not {describe(value)}")
-    return is_nat(call.c, date)
+    return call.c.apply("equal", date.number, NAT)
 
 
 @handles(getattr)

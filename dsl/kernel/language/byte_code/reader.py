@@ -57,7 +57,9 @@ def _read(code: CodeType) -> Tree:
     tree.lineno = tree.end_lineno = code.co_firstlineno
     tree.col_offset = tree.end_col_offset = 0
     tree = _Lambdas().visit(ast.fix_missing_locations(tree))
-    return _lambda(tree) if code.co_name == "<lambda>" else tree
+    if code.co_name != "<lambda>":
+        return tree
+    return ast.copy_location(ast.Lambda(tree.args, _expression(tree.body, tree.lineno)), tree)
 
 
 def _make(definition: Definition, others: list[ast.expr]) -> Any:
@@ -128,10 +130,6 @@ def _arguments(code: CodeType) -> ast.arguments:
     return ast.arguments(
         positional[:first], positional[first:], rest, keyword, [None] * len(keyword), rest_keywords, []
     )
-
-
-def _lambda(tree: ast.FunctionDef) -> ast.Lambda:
-    return ast.copy_location(ast.Lambda(tree.args, _expression(tree.body, tree.lineno)), tree)
 
 
 def _expression(body: list[ast.stmt], line: int) -> ast.expr:
