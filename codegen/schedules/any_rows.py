@@ -84,10 +84,9 @@ def write(kernel: Kernel, nest: Nest, decision: AnyRows, target: Target) -> Kern
     """Lower a row reduction to a threaded kernel, for rows of any length."""
     row = find_row(nest)
     assert row is not None
-    multiples = decision.multiples
     w = ThreadWriter(kernel, nest, GPU.wide_block)
     w.builder.kernel.attributes["register_aims"] = REGISTER_AIMS[2:] if decision.keeps else REGISTER_AIMS[:2]
-    aligned = w.are_multiples(multiples, row.lanes()) if multiples else None
+    aligned = w.are_multiples(decision.multiples, row.lanes())
     items = w.product(w.extents())
     length = w.map[row.stop]  # (the row starts at 0)
     shift = _threads_shift(w, length)
@@ -113,10 +112,7 @@ def write(kernel: Kernel, nest: Nest, decision: AnyRows, target: Target) -> Kern
             w.choose_version(keeps, lambda: write_row(MANY, whole=whole), lambda: write_row(0, whole=whole))
 
         def long() -> None:
-            if aligned is None:
-                kept_or_not(whole=False)
-            else:
-                w.choose_version(aligned, lambda: kept_or_not(whole=True), lambda: write_row(0))
+            w.choose_version(aligned, lambda: kept_or_not(whole=aligned is not None), lambda: write_row(0))
 
         w.choose_version(w.test("less", length, LEAST_LENGTH), lambda: write_row(0, alone=True), long)
         w.barrier()

@@ -128,7 +128,7 @@ def write(kernel: Kernel, nest: Nest, decision: ColumnReduction, target: Target)
     """Lower a column reduction to a threaded kernel."""
     row = find_columns(nest)
     assert row is not None
-    known, lanes, multiples = decision.side, decision.lanes, decision.multiples
+    known, lanes = decision.side, decision.lanes
     w = ThreadWriter(kernel, nest, GPU.block)
     *outer, columns = w.extents()
     if known:
@@ -141,7 +141,7 @@ def write(kernel: Kernel, nest: Nest, decision: ColumnReduction, target: Target)
     width = w.compute("multiply", side, lanes)
     across = w.parts(columns, width)
     count = w.compute("multiply", w.product(outer), across) if outer else across
-    aligned = w.are_multiples(multiples, lanes) if multiples else None
+    aligned = w.are_multiples(decision.multiples, lanes)
     if aligned is not None and len(row.loops) > 1:
         w.builder.kernel.attributes["register_aims"] = REGISTER_AIMS[-1:]
     with w.builder.loop(count, "serial", start=w.block, step_by=w.grid, rolled=True) as opened:
@@ -154,10 +154,8 @@ def write(kernel: Kernel, nest: Nest, decision: ColumnReduction, target: Target)
             writer.set_columns(first, columns)
             writer.write(nest)
 
-        if aligned is None:
-            write(whole=decision.whole)
-        else:
-            w.choose_version(aligned, lambda: write(whole=True), lambda: write(whole=False))
+        whole = decision.whole or aligned is not None
+        w.choose_version(aligned, lambda: write(whole=whole), lambda: write(whole=False))
         w.barrier()
     return w.finish("columns", known * lanes or 1, column_lanes=0 if known else lanes)
 

@@ -60,8 +60,7 @@ def _write_loop(
     slots = _vectors_a_thread(nest, lanes, target)
     count = w.compute("right_shift", extent, lanes.bit_length() - 1)
     own = w.compute("add", w.compute("multiply", w.block, w.threads * slots), w.thread)
-
-    def vectors_from_own() -> None:
+    with w.when(None if decision.full else w.test("less", own, count)):
         writer = LaneWriter(w, lanes, vectors, strided=True)
         made = [writer.slot(w.compute("multiply", own, lanes))]
         for k in range(1, slots):
@@ -71,12 +70,6 @@ def _write_loop(
             made[-1].beyond = True
         writer.begin(made, level.index)
         writer.copy(nest.item, made, level.index)
-
-    if decision.full:
-        vectors_from_own()
-    else:
-        with w.when(w.test("less", own, count)):
-            vectors_from_own()
     if not decision.whole:
         rest = w.compute("bitwise_and", extent, lanes - 1)
         with w.when(w.test("less", own, rest)):

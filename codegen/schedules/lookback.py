@@ -197,8 +197,8 @@ class _TileWriter:
         warp, lane = thread
         begin = w.compute("add", start, w.compute("multiply", tile, TILE))
         self.whole = w.test("less_equal", begin, w.compute("subtract", self.stop, TILE))
-        if multiples:
-            self.whole = w.both(self.whole, w.are_multiples(multiples, LANES))
+        if (aligned := w.are_multiples(multiples, LANES)) is not None:
+            self.whole = w.both(self.whole, aligned)
         own = w.compute("multiply", warp, SLOTS * LANES * GPU.warp)
         self.first = w.compute("add", w.compute("add", begin, own), w.compute("multiply", lane, LANES))
         loaded: set[Value] = set()

@@ -97,17 +97,15 @@ def write(kernel: Kernel, nest: Nest, decision: RowPlanes, target: Target) -> Ke
         plane = _Plane(w, lanes, deep, vectors, along, prod(rows), length)
         across = -(-length // (along * lanes))
         tiles = -(-prod(rows) // (GPU.block // along * deep)) * across
-        if all(plane.fills):
+        # (there may be more blocks than tiles)
+        with w.when(None if all(plane.fills) else w.test("less", w.block, tiles)):
             plane.tile(w.block, across)
-        else:
-            with w.when(w.test("less", w.block, tiles)):  # there may be more blocks than tiles
-                plane.tile(w.block, across)
         return w.finish("planes", prod(rows) * length // tiles, every=True)
     single = _Plane(w, 1, _rows_a_thread(nest, 1), (), moved=False)
     if vectors:
         plane = _Plane(w, lanes, deep, vectors)
         fits_in = w.test("less_equal", plane.tall, plane.rows)
-        aligned = w.are_multiples(multiples, lanes) if multiples else fits_in
+        aligned = w.are_multiples(multiples, lanes) or fits_in
         w.choose_version(w.both(fits_in, aligned), plane.tiles, single.tiles)
     else:
         single.tiles()

@@ -156,9 +156,8 @@ def write(kernel: Kernel, nest: Nest, decision: RowScan, target: Target) -> Kern
     whole = decision.whole or bool(decision.multiples)
 
     def shared() -> None:
-        w.choose_aligned(
-            decision.multiples,
-            LANES,
+        w.choose_version(
+            w.are_multiples(decision.multiples, LANES),
             lambda: _write_row(w, scan, vectors if whole else (), whole=whole),
             lambda: _write_row(w, scan, (), whole=False),
         )

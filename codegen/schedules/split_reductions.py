@@ -115,9 +115,8 @@ def write(kernel: Kernel, nest: Nest, decision: SplitReduction, target: Target) 
         )
 
     whole = decision.whole or bool(decision.multiples)
-    w.choose_aligned(  # (other rows are read again, which needs less code)
-        decision.multiples,
-        partial.lanes(),
+    w.choose_version(  # (other rows are read again, which needs less code)
+        w.are_multiples(decision.multiples, partial.lanes()),
         lambda: reduce_block(decision.kept, whole, vectors),
         lambda: reduce_block(0, False, ()),
     )

@@ -111,9 +111,8 @@ def write(kernel: Kernel, nest: Nest, decision: TransposedTiles, target: Target)
     # without a limit, the assembler starts all loads before the barrier, with registers that other blocks need
     w.builder.kernel.attributes["register_aims"] = REGISTER_AIMS
     held = [w.shared_array(o.results[0].dtype, side * (side + 1)) for o in crossing.loads]
-    w.choose_aligned(
-        decision.multiples,
-        lanes,
+    w.choose_version(
+        w.are_multiples(decision.multiples, lanes),
         lambda: _Tile(w, crossing, held, (side, lanes), decision.vectors, whole=whole).write_all(),
         lambda: _Tile(w, crossing, held, (SINGLE_SIDE, 1), ()).write_all(),
     )

@@ -8,6 +8,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager, nullcontext
+from functools import partial, reduce
 from typing import Any
 
 import numpy as np
@@ -137,12 +138,7 @@ class ThreadWriter(Copier):
 
     def product(self, values: Sequence[Value]) -> Value:
         """Return the product of several indices, or 1 if there are none."""
-        if not values:
-            return self.number(1)
-        total = values[0]
-        for value in values[1:]:
-            total = self.compute("multiply", total, value)
-        return total
+        return reduce(partial(self.compute, "multiply"), values) if values else self.number(1)
 
     # -- structure ------------------------------------------------------------------------
 
@@ -165,11 +161,14 @@ class ThreadWriter(Copier):
             regions.append(region)
         return self.builder.emit("if", (condition,), [v.type for v in given], tuple(regions))
 
-    def choose_version(self, condition: Value, yes: Callable[[], None], no: Callable[[], None]) -> None:
-        """Emit a branch between two versions of code with equal results.
+    def choose_version(self, condition: Value | None, yes: Callable[[], None], no: Callable[[], None]) -> None:
+        """Emit a branch between two versions of code with equal results or, without a condition, only the first version.
 
-        Values computed inside one version are not visible outside the branch.
+        Values computed inside one version of a branch are not visible outside the branch.
         """
+        if condition is None:
+            yes()
+            return
         outside = self.map
 
         def version(write: Callable[[], None]) -> Sequence[Value]:
@@ -180,25 +179,15 @@ class ThreadWriter(Copier):
 
         self.select(condition, lambda: version(yes), lambda: version(no))
 
-    def choose_aligned(
-        self, names: Sequence[str], lanes: int, whole: Callable[[], None], single: Callable[[], None]
-    ) -> None:
-        """Emit code for whole vectors or, with `names`, a branch between this code and code for single elements.
+    def are_multiples(self, names: Sequence[str], lanes: int) -> Value | None:
+        """Emit a test of whether the parameters in `names` are all multiples of the power of two `lanes`.
 
-        The branch runs `whole` if the parameters in `names` are all multiples of the vector length `lanes`, and
-        `single` otherwise.
+        Return None without `names`.
         """
-        if names:
-            self.choose_version(self.are_multiples(names, lanes), whole, single)
-        else:
-            whole()
-
-    def are_multiples(self, names: Sequence[str], lanes: int) -> Value:
-        """Emit a test of whether the parameters in `names` are all multiples of the power of two `lanes`."""
+        if not names:
+            return None
         sizes = [self.map[p.value] for p in self.builder.kernel.parameters if p.value.name in names]
-        bits = sizes[0]
-        for size in sizes[1:]:
-            bits = self.compute("bitwise_or", bits, size)
+        bits = reduce(partial(self.compute, "bitwise_or"), sizes)
         return self.test("equal", self.compute("bitwise_and", bits, lanes - 1), 0)
 
     @contextmanager
