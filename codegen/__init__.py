@@ -45,7 +45,7 @@ if TYPE_CHECKING:
         streaming_threshold,
     )
     from weft.codegen.index_width import choose_index_dtype
-    from weft.codegen.kernel_ir.builder import KernelBuilder
+    from weft.codegen.kernel_ir.builder import KernelBuilder, LoopBuilder
     from weft.codegen.kernel_ir.operation import (
         STRUCTURAL,
         Block,

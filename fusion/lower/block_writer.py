@@ -54,24 +54,21 @@ class BlockWriter(BlockedStepsWriter):
 
     def write(self) -> Lowered:
         b, blocked = self.builder, self.blocked
-        with b.loop(self.integer(prod(blocked.counts), "parts"), "parallel") as part:
-            self.indices.append(part.index)
+        with self.open_loop(self.integer(prod(blocked.counts), "parts"), "parallel") as part:
             self._make_rings()
             self._set_block_bounds(part.index)
             if blocked.rows:
                 first, more = iteration_range(blocked)
                 self.first_row = b.op("add", self.starts[0], b.constant(first))
                 length = b.op("subtract", self.stops[0], self.starts[0])
-                with b.loop(b.op("add", length, b.constant(more)), "serial") as iteration:
+                with self.open_loop(b.op("add", length, b.constant(more)), "serial") as iteration:
                     self.iteration = iteration.index
-                    self.indices.append(iteration.index)
                     self._tile([*blocked.outside], [*range(len(blocked.steps))])
             else:
                 if blocked.outside:
                     self._tile([*blocked.outside], [])
                 for number in range(len(blocked.steps)):
                     self._tile([], [number])
-            self.indices.clear()
         return self.finish()
 
     def _make_rings(self) -> None:
@@ -93,11 +90,9 @@ class BlockWriter(BlockedStepsWriter):
         """Emit the loops over a tile, which load the values `taken` from memory and compute the steps `numbers`."""
         with ExitStack() as loops:
             for length in self.blocked.tile:
-                loop = loops.enter_context(self.builder.loop(self.builder.constant(length), "reduce"))
+                loop = loops.enter_context(self.open_loop(self.builder.constant(length), "reduce"))
                 self.points.append(loop.index)
-            self.indices += self.points
             self._point(taken, numbers)
-            del self.indices[-len(self.points) :]
             self.points.clear()
 
     def _point(self, taken: list[Expr], numbers: list[int]) -> None:

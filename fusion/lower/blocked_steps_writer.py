@@ -47,18 +47,14 @@ class BlockedStepsWriter(KernelWriter):
     def write(self) -> Lowered:
         """Emit the kernel, and return it with the values of its parameters."""
         self._make_rings()
-        with self.builder.loop(self.integer(prod(self.blocked.counts), "parts"), "parallel") as part:
-            self.indices.append(part.index)
+        with self.open_loop(self.integer(prod(self.blocked.counts), "parts"), "parallel") as part:
             self._set_block_bounds(part.index)
             if self.blocked.rows:
                 first, last = self._row_bounds()
-                with self.builder.loop(last, "serial", start=first) as iteration:
-                    self.indices.append(iteration.index)
+                with self.open_loop(last, "serial", start=first):
                     self._steps()
-                    self.indices.pop()
             else:
                 self._steps()
-            self.indices.pop()
         return self.finish()
 
     def _make_rings(self) -> None:
@@ -173,14 +169,12 @@ class BlockedStepsWriter(KernelWriter):
             self._step(number)
         depth = len(self.indices)
         iterations = self.integer(rolled.iterations, "iterations")
-        with self.builder.loop(iterations, "serial", rolled=True) as again:
-            self.indices.append(again.index)
+        with self.open_loop(iterations, "serial", rolled=True) as again:
             self.again = again.index
             self._map_axes_to_loops()
             for number in numbers[rolled.first : rolled.first + rolled.period]:
                 self._step(number)
             self.again = None
-            self.indices.pop()
         self._map_axes_to_loops()
         self.leave_loops(depth)
         for number in numbers[behind:]:
@@ -213,8 +207,7 @@ class BlockedStepsWriter(KernelWriter):
             low, high = b.op("maximum", low, b.constant(0)), b.op("minimum", high, extent)
             whole = True
         if not last:
-            with b.loop(high, "serial", start=low) as loop:
-                self.indices.append(loop.index)
+            with self.open_loop(high, "serial", start=low) as loop:
                 if not whole:
                     here = b.op("greater_equal", loop.index, b.constant(0))
                     here = b.op("logical_and", here, b.op("less", loop.index, extent))
@@ -226,7 +219,6 @@ class BlockedStepsWriter(KernelWriter):
                     self._end_index(self.number, axis + 1),
                     inside,
                 )
-                self.indices.pop()
             self.leave_loops(depth)
             return
         first = low if whole else b.op("maximum", low, b.constant(0))
@@ -251,8 +243,7 @@ class BlockedStepsWriter(KernelWriter):
         The loop computes the values of the step or, with `copying`, copies elements of the previous version.
         """
         depth = len(self.indices)
-        with self.builder.loop(high, "reduce", start=low) as loop:
-            self.indices.append(loop.index)
+        with self.open_loop(high, "reduce", start=low):
             for statement in step.statements:
                 if not copying:
                     self.point(statement.placed)
@@ -261,7 +252,6 @@ class BlockedStepsWriter(KernelWriter):
                     self._queue_stores(statement.placed, self._load(statement.previous, here)[0], here)
             self.flush_stores()
             self.results.clear()
-            self.indices.pop()
         self.leave_loops(depth)
 
     # -- rings --------------------------------------------------------------------------------

@@ -9,7 +9,7 @@ from __future__ import annotations
 
 import itertools
 from collections.abc import Callable, Iterable, Iterator, Sequence
-from contextlib import ExitStack, nullcontext
+from contextlib import ExitStack, contextmanager, nullcontext
 from dataclasses import dataclass, field
 from math import prod
 from typing import Any, Literal, assert_never
@@ -20,6 +20,7 @@ from weft.codegen import (
     CPU,
     Kernel,
     KernelBuilder,
+    LoopBuilder,
     Parameter,
     Value,
     choose_index_dtype,
@@ -29,7 +30,7 @@ from weft.codegen import (
 from weft.fusion.graph.expr import Expr, constant_value, value_bytes
 from weft.fusion.graph.index_map import Affine
 from weft.fusion.graph.sizes import Size
-from weft.fusion.plan.body import Instruction, accumulator_dtype, all_instructions
+from weft.fusion.plan.body import Instruction, Role, accumulator_dtype, all_instructions
 from weft.fusion.plan.group import Group, Placed
 from weft.fusion.plan.nest import MOST_STEP, Nest, reduction_position
 from weft.fusion.plan.reduction_splits import order_alone
@@ -407,8 +408,16 @@ class KernelWriter:
         with ExitStack() as loops:
             for number, loop in enumerate(self.nest.outer):
                 extent = self.integer(loop.extent, ("extent", number))
-                self.indices.append(loops.enter_context(self.builder.loop(extent, loop.role)).index)
+                loops.enter_context(self.open_loop(extent, loop.role))
             at_point()
+
+    @contextmanager
+    def open_loop(self, stop: Value, role: Role = "serial", **how: Any) -> Iterator[LoopBuilder]:
+        """Open a loop as `KernelBuilder.loop` does. In its body, its index is the last of `indices`."""
+        with self.builder.loop(stop, role, **how) as opened:
+            self.indices.append(opened.index)
+            yield opened
+            self.indices.pop()
 
     def _at_point(self) -> None:
         for number in range(max(p.stage for p in self.group.placed) + 1):
@@ -478,11 +487,9 @@ class KernelWriter:
         start, stop = bounds if bounds is not None else (None, self.integer(loop.extent, ("extent", number)))
         role = "serial" if loop.role == "parallel" else loop.role
         how = self.reduction_attributes(carriers) if loop.role == "reduce" else {}
-        with self.builder.loop(stop, role, start=start, initial=carried, combine=names, **how) as opened:
-            self.indices.append(opened.index)
+        with self.open_loop(stop, role, start=start, initial=carried, combine=names, **how) as opened:
             after = self._inner_loop(carriers, inner, number + 1, list(opened.carried), None)
             opened.yield_(*after)
-        self.indices.pop()
         return opened.results
 
     def reduction_attributes(self, reductions: list[Placed]) -> dict[str, Any]:

@@ -182,20 +182,16 @@ class RowColumnWriter(SplitWriter):
     def _row_loop(self, first: Value, end: Value, together: int) -> None:
         b = self.builder
         names = tuple(name for p in self.by_rows for name in self.combining_ops(p))
-        with b.loop(end, "serial", start=first, step=together * self.both.apart) as rows:
+        with self.open_loop(end, "serial", start=first, step=together * self.both.apart) as rows:
             numbers = [b.op("add", rows.index, b.constant(k)) if k else rows.index for k in range(together)]
             initial = [v for p in self.by_rows for v in self.initial(p)] * together
-            self.indices.append(rows.index)
             start, stop = self.columns
-            with b.loop(stop, "reduce", start=start, initial=initial, combine=names * together) as loop:
-                self.indices.append(loop.index)
+            with self.open_loop(stop, "reduce", start=start, initial=initial, combine=names * together) as loop:
                 loop.yield_(*self._combine_rows(numbers, loop.carried))
-            self.indices.pop()
             width = len(loop.results) // together
             for k, number in enumerate(numbers):
                 self._set_row(number)
                 self._finish_row(loop.results[k * width : (k + 1) * width])
-            self.indices.pop()
         self.leave_loops(self.row)
 
     def _set_row(self, row: Value) -> None:

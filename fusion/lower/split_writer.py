@@ -140,8 +140,7 @@ class SplitWriter(KernelWriter):
             initial = [v for p in scans for v in self.initial(p)]
             names = tuple(p.task.node.op for p in scans)
             how = self.reduction_attributes(scans)
-            with self.builder.loop(stop, "reduce", start=start, initial=initial, combine=names, **how) as loop:
-                self.indices.append(loop.index)
+            with self.open_loop(stop, "reduce", start=start, initial=initial, combine=names, **how) as loop:
                 following: list[Value] = []
                 for p in self.stage(1):
                     if p in scans:
@@ -150,7 +149,6 @@ class SplitWriter(KernelWriter):
                     elif p.task.node in needed:
                         self.compute(p)
                 loop.yield_(*following)
-            self.indices.pop()
             self._store_partials(split, loop.results)
 
         self._parallel(at_point)
@@ -167,15 +165,11 @@ class SplitWriter(KernelWriter):
             bounds = self._bounds(split)
             initial = [v for p in scans for v in self.initial(p)]
             names = tuple(p.task.node.op for p in scans)
-            how: dict[str, Any] = (
-                {"role": "serial"} if not self.for_cpu else {"role": "reduce", "combine": names, **across(depth > 1)}
-            )
-            with self.builder.loop(self.indices[0], initial=initial, **how) as loop:
-                self.indices.append(loop.index)
+            how: dict[str, Any] = {"role": "reduce", "combine": names, **across(depth > 1)} if self.for_cpu else {}
+            with self.open_loop(self.indices[0], initial=initial, **how) as loop:
                 where = self._scratch_index(split, [depth, *range(1, depth)])
                 loaded = self.partial_reductions(scans, split, 0, loop.carried, where)
                 loop.yield_(*combine_all(self.builder, names, loop.carried, loaded))
-            self.indices.pop()
             self.leave_loops(depth)
             self._inner_loop(scans, self.stage(1), depth, list(loop.results), bounds)
 
@@ -214,14 +208,12 @@ class SplitWriter(KernelWriter):
         names = tuple(name for p in reductions for name in self.combining_ops(p))
         blocks = self.integer(split.blocks, "blocks")
         common = [self._common_shift(p) for p in reductions] if first else []
-        with self.builder.loop(blocks, "reduce", initial=initial, combine=names, **across(depth > 0)) as loop:
-            self.indices.append(loop.index)
+        with self.open_loop(blocks, "reduce", initial=initial, combine=names, **across(depth > 0)) as loop:
             where = self._scratch_index(split, [depth, *range(depth)])
             loaded = self.partial_reductions(reductions, split, at, loop.carried, where)
             if first:
                 loaded = self._shifted(reductions, loaded, common, first, split, where)
             loop.yield_(*combine_all(self.builder, names, loop.carried, loaded))
-        self.indices.pop()
         self.finish_reductions(reductions, self._totals(reductions, loop.results) if first else loop.results)
 
     def partial_reductions(
