@@ -23,6 +23,11 @@ if TYPE_CHECKING:
 LN2 = math.log(2.0)
 
 
+def operator_methods(op: str) -> tuple[Callable[[Any, Any], Any], Callable[[Any, Any], Any]]:
+    """Return two methods of `Real` for an operator: one for a `Real` on the left, and one for a `Real` on the right."""
+    return lambda x, y: x.of(op, y), lambda y, x: y.like(x).of(op, y)
+
+
 class Real:
     """A real value in a kernel, with Python's arithmetic operators, so that code reads like published formulas."""
 
@@ -40,47 +45,20 @@ class Real:
         """Return the constant `number` with the dtype of `self`, or `number` itself if it is a `Real`."""
         return number if isinstance(number, Real) else type(self)(self.b, self.b.constant(number, self.value.type))
 
-    def __add__(self, other: Self | float) -> Self:
-        return self.of("add", other)
-
-    def __radd__(self, other: float) -> Self:
-        return self.like(other) + self
-
-    def __sub__(self, other: Self | float) -> Self:
-        return self.of("subtract", other)
-
-    def __rsub__(self, other: float) -> Self:
-        return self.like(other) - self
-
-    def __mul__(self, other: Self | float) -> Self:
-        return self.of("multiply", other)
-
-    def __rmul__(self, other: float) -> Self:
-        return self.like(other) * self
-
-    def __truediv__(self, other: Self | float) -> Self:
-        return self.of("divide", other)
-
-    def __rtruediv__(self, other: float) -> Self:
-        return self.like(other) / self
+    __add__, __radd__ = operator_methods("add")
+    __sub__, __rsub__ = operator_methods("subtract")
+    __mul__, __rmul__ = operator_methods("multiply")
+    __truediv__, __rtruediv__ = operator_methods("divide")
+    __and__, __rand__ = operator_methods("bitwise_and")
+    __or__, __ror__ = operator_methods("bitwise_or")
+    __lt__ = operator_methods("less")[0]
+    __gt__ = operator_methods("greater")[0]
 
     def __neg__(self) -> Self:
         return self.of("negative")
 
     def __abs__(self) -> Self:
         return self.of("absolute")
-
-    def __lt__(self, other: Self | float) -> Self:
-        return self.of("less", other)
-
-    def __gt__(self, other: Self | float) -> Self:
-        return self.of("greater", other)
-
-    def __and__(self, other: Self | float) -> Self:
-        return self.of("bitwise_and", other)
-
-    def __or__(self, other: Self | float) -> Self:
-        return self.of("bitwise_or", other)
 
     def __invert__(self) -> Real:
         return Real(self.b, self.b.op("bitwise_xor", self.value, self.b.constant(True, np.bool_)))

@@ -14,7 +14,7 @@ from typing import TYPE_CHECKING, Any, Self
 import numpy as np
 
 from weft.codegen.ops.definition import OpDef
-from weft.codegen.ops.pair_functions import Real
+from weft.codegen.ops.pair_functions import Real, operator_methods
 
 if TYPE_CHECKING:
     from numpy.typing import DTypeLike
@@ -55,14 +55,9 @@ class _Number(Real):
     def cast(self, dtype: DTypeLike) -> _Number:
         return _Number(self.b, self.value.astype(dtype) if self.b is None else self.b.cast(self.value, dtype))
 
-    def __xor__(self, other: Self | float) -> Self:
-        return self.of("bitwise_xor", other)
-
-    def __lshift__(self, other: Self | float) -> Self:
-        return self.of("_shift_left", other)
-
-    def __rshift__(self, other: Self | float) -> Self:
-        return self.of("_shift_right_logical", other)
+    __xor__ = operator_methods("bitwise_xor")[0]
+    __lshift__ = operator_methods("_shift_left")[0]
+    __rshift__ = operator_methods("_shift_right_logical")[0]
 
     def is_less(self, other: _Number) -> _Number:
         """Return 1 if this 64-bit word is less than `other`, otherwise 0."""
