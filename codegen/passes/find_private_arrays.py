@@ -13,6 +13,7 @@ from dataclasses import dataclass
 import numpy as np
 
 from weft.codegen.kernel_ir.operation import Kernel, Operation, Pointer, Value, program_order
+from weft.codegen.passes.reduction_identities import reduction_identities
 
 _ALIKE = ("add", "bitwise_or", "bitwise_xor", "bitwise_and", "minimum", "maximum", "fmin", "fmax")
 # Kind of atomic -> the kind that combines a private copy with the array.
@@ -121,19 +122,6 @@ def _atomics(pointer: Value, uses: dict[Value, list[Operation]]) -> list[Operati
 def _describe(bounds: ArrayBounds, atomic: Operation, others: tuple[ArrayBounds, ...]) -> PrivateArray:
     dtype = bounds.pointer.element
     combine = COMBINED[atomic.attributes["kind"]]
-    return PrivateArray(bounds, dtype, combine, _identity(combine, dtype), others)
-
-
-def _identity(combine: str, dtype: np.dtype) -> int:
-    """Return, as an integer, the bits of the identity of `combine`, which leaves every element unchanged.
-
-    For floats, the identity is -0.0, an infinity or NaN.
-    """
-    if dtype.kind == "f":
-        floats = {"add": -0.0, "minimum": np.inf, "maximum": -np.inf}
-        return int(np.array(floats.get(combine, np.nan), dtype).view(f"i{dtype.itemsize}"))
-    limits = np.iinfo(dtype)
-    ones = -1 if dtype.kind == "i" else int(limits.max)
-    least, most = int(limits.min), int(limits.max)
-    numbers = {"bitwise_and": ones, "minimum": most, "fmin": most, "maximum": least, "fmax": least}
-    return numbers.get(combine, 0)
+    (identity,) = reduction_identities((combine,), (dtype,))
+    bits = identity.view(f"i{dtype.itemsize}") if dtype.kind == "f" else identity
+    return PrivateArray(bounds, dtype, combine, int(bits), others)
