@@ -15,7 +15,7 @@ from functools import cache, partial
 from importlib import import_module
 from itertools import groupby
 from time import perf_counter
-from typing import Any
+from typing import Any, NamedTuple
 
 from weft.fusion.graph.expr import Expr, topological
 from weft.fusion.graph.statistics import STATISTICS
@@ -55,6 +55,17 @@ _TIERS = "weft.fusion.run.tiers"
 
 AssignResults = Callable[[Plan, list[Any]], None]
 
+
+class Evaluation(NamedTuple):
+    """The arguments of `run` for values without a cached plan, and the key under which their plan will be cached."""
+
+    key: object
+    epoch: Epoch
+    versions: list[Expr]
+    wanted: tuple[int, ...] | None
+    assign_results: Callable[[Any, list[Any]], None]  # takes a plan, or an `Interpreted` with the same attributes
+
+
 _plans: OrderedDict[Any, Plan] = OrderedDict()
 _lock = threading.RLock()  # (reentrant: a finalizer may evaluate while this thread holds the lock)
 renew_in_children(sys.modules[__name__])
@@ -70,7 +81,7 @@ def run(epoch: Epoch, versions: list[Expr], wanted: tuple[int, ...] | None, assi
     key = (epoch.device.name, tuple(versions), wanted, tuple(epoch.results.items()) if epoch.results else ())
     plan = _plans.get(key)
     if plan is None:
-        plan = _find_or_make(key, epoch, versions, wanted, assign_results)
+        plan = _find_or_make(Evaluation(key, epoch, versions, wanted, assign_results))
         if plan is None:
             return
     elif plan.patience:
@@ -92,35 +103,33 @@ def run(epoch: Epoch, versions: list[Expr], wanted: tuple[int, ...] | None, assi
     verdict.close(plan)
 
 
-def _find_or_make(
-    key: object, epoch: Epoch, versions: list[Expr], wanted: tuple[int, ...] | None, assign_results: AssignResults
-) -> Plan | None:
+def _find_or_make(evaluation: Evaluation) -> Plan | None:
     """Return a cached or a new plan for a graph, or None if the graph was interpreted instead."""
     # (the module is loaded when something is first interpreted, perhaps by another thread at this moment)
     if _TIERS in sys.modules and setting("interpret") == "auto" and not setting("verify"):
-        if _tiers().reinterpret(key, epoch, versions, assign_results):
+        if _tiers().reinterpret(evaluation):
             return None
     begin = perf_counter()
-    device, slots = epoch.device, len(epoch.slots)
-    graph = make_graph(versions, epoch.results)
+    device, slots = evaluation.epoch.device, len(evaluation.epoch.slots)
+    graph = make_graph(evaluation.versions, evaluation.epoch.results)
     plan: Plan | None = None
     price: float | None = 0.0
     try:
-        graph, form = _find_form(device, graph, wanted)
+        graph, form = _find_form(device, graph, evaluation.wanted)
         first = plan_cache.is_first(form)
         if setting("interpret") != "always":
             plan = plan_cache.find(form, device)
         if plan is None:
             tiers = _tiers()
-            STATISTICS.unknown += not tiers.is_known(key, form)
+            STATISTICS.unknown += not tiers.is_known(evaluation.key, form)
             if setting("interpret") != "never" and not setting("verify"):
-                price = tiers.try_interpreting(key, form, graph, epoch, versions, wanted, assign_results)
+                price = tiers.try_interpreting(evaluation, form, graph)
                 if price is None:
                     return None
                 plan = plan_cache.find(form, device)  # (the second process may have just compiled it)
         if plan is None:
             start = perf_counter()
-            plan = _planning().make_new(device, slots, graph, wanted, form)
+            plan = _planning().make_new(device, slots, graph, evaluation.wanted, form)
             tiers.note_compiled(price or 0.0, perf_counter() - start)
         if not first and _is_worth_more(plan, device):
             plan.patience = OFTEN
@@ -128,10 +137,10 @@ def _find_or_make(
         tiers = _tiers()
         if not tiers.is_optimizer_failure(error):
             raise
-        tiers.interpret_after_failure(error, key, graph, epoch, versions, wanted, assign_results)
+        tiers.interpret_after_failure(error, evaluation, graph)
         return None
     STATISTICS.planning += perf_counter() - begin
-    return _keep(key, versions, graph, plan)
+    return _keep(evaluation.key, evaluation.versions, graph, plan)
 
 
 def _find_form(device: Device, graph: LiveGraph, wanted: tuple[int, ...] | None) -> tuple[LiveGraph, plan_cache.Form]:

@@ -15,11 +15,11 @@ import threading
 from collections import OrderedDict
 from dataclasses import dataclass
 from time import perf_counter, thread_time
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import weft.runtime as runtime  # (names that are not needed here load when they are used)
 from weft.fusion.explain.reports import describe
-from weft.fusion.graph.expr import Expr, topological
+from weft.fusion.graph.expr import topological
 from weft.fusion.graph.statistics import STATISTICS
 from weft.fusion.plan import plan_cache, plan_store
 from weft.fusion.plan.live_graph import LiveGraph
@@ -43,6 +43,9 @@ from weft.runtime import (
     renew_in_children,
     setting,
 )
+
+if TYPE_CHECKING:
+    from weft.fusion.run.execute import Evaluation
 
 PROGRAMS_LIMIT = 256
 FORMS_LIMIT = 4096
@@ -160,15 +163,7 @@ def _note_rate(form_price: float, seconds: float) -> None:
         _Rate.factor = min(4.0, max(0.05, 0.7 * _Rate.factor + 0.3 * _Rate.factor * seconds / form_price))
 
 
-def try_interpreting(
-    key: object,
-    kind: plan_cache.Form,
-    graph: LiveGraph,
-    epoch: Epoch,
-    versions: list[Expr],
-    wanted: tuple[int, ...] | None,
-    assign_results: Any,
-) -> float | None:
+def try_interpreting(evaluation: Evaluation, kind: plan_cache.Form, graph: LiveGraph) -> float | None:
     """Interpret a graph, unless its structure should be compiled now or cannot be interpreted.
 
     Return None if the graph was interpreted. Otherwise return the expected seconds of compilation, or 0 if unknown.
@@ -178,32 +173,32 @@ def try_interpreting(
     found = _programs.get(alike)
     if found is not None and found[0] is not None and _keeps_interpreting(found[1]):
         moved = found[0].moved(kind.nodes)
-        _keep_program(key, moved, found[1])
-        if _interpret(key, moved, found[1], epoch, versions, assign_results, begin):
+        _keep_program(evaluation.key, moved, found[1])
+        if _interpret(evaluation, moved, found[1], begin):
             return None
-    form, losing = find_costs(kind, epoch)
+    form, losing = find_costs(kind, evaluation.epoch)
     if form is None:
         return 0.0
-    if _should_interpret(form, losing, kind, graph, wanted, epoch):
-        found = _programs.get(key)
+    if _should_interpret(form, losing, kind, graph, evaluation):
+        found = _programs.get(evaluation.key)
         program = found[0] if found is not None else None
         if found is None:
             try:
-                program = make_program(graph, wanted, epoch.device, any_order=form.broken)
+                program = make_program(graph, evaluation.wanted, evaluation.epoch.device, any_order=form.broken)
             except NeedsKernelError:
                 pass
-            _keep_program(key, program, form)
+            _keep_program(evaluation.key, program, form)
             if program is not None and program.movable:
                 program.nodes = kind.nodes
                 _keep_program(alike, program, form)
-        if _interpret(key, program, form, epoch, versions, assign_results, begin):
+        if _interpret(evaluation, program, form, begin):
             return None
     form.due = True
     return form.price
 
 
 def _should_interpret(
-    form: FormCost, losing: float, kind: plan_cache.Form, graph: LiveGraph, wanted: tuple[int, ...] | None, epoch: Epoch
+    form: FormCost, losing: float, kind: plan_cache.Form, graph: LiveGraph, evaluation: Evaluation
 ) -> bool:
     """Return whether to interpret, despite an expected loss of `losing` seconds. If compilation is due, request it."""
     if form.broken or setting("interpret") == "always":
@@ -219,9 +214,9 @@ def _should_interpret(
         _give_up(form, graph, CompileError("the process that compiled it ended unexpectedly"))
         return True
     if asked is None or form.sizes != kind.encoder.values:
-        slots, form.sizes = len(epoch.slots), kind.encoder.values
+        epoch, form.sizes = evaluation.epoch, kind.encoder.values
         form.patience = form.lost + PATIENCE * (form.price + START)
-        form.request = request_plan(kind, graph, wanted, epoch.device, slots)
+        form.request = request_plan(kind, graph, evaluation.wanted, epoch.device, len(epoch.slots))
         return form.request is not None or (not form.due and form.lost + losing < form.price + _Rate.start)
     return False  # (its compilation failed, and the error will be raised here, or its plan is too large)
 
@@ -241,14 +236,10 @@ def _key_for_any_offsets(kind: plan_cache.Form) -> object:
     return kind.key, tuple(kind.encoder.codes), tuple(kind.encoder.constants)
 
 
-def reinterpret(key: object, epoch: Epoch, versions: list[Expr], assign_results: Any) -> bool:
+def reinterpret(evaluation: Evaluation) -> bool:
     """Interpret a graph again, unless compilation is now cheaper. Return whether the graph was interpreted."""
-    found = _programs.get(key)
-    return (
-        found is not None
-        and _keeps_interpreting(found[1])
-        and _interpret(key, *found, epoch, versions, assign_results, thread_time())
-    )
+    found = _programs.get(evaluation.key)
+    return found is not None and _keeps_interpreting(found[1]) and _interpret(evaluation, *found, thread_time())
 
 
 def _keeps_interpreting(form: FormCost) -> bool:
@@ -268,27 +259,19 @@ def _keeps_interpreting(form: FormCost) -> bool:
     return not form.due and form.lost < _limit(form)
 
 
-def _interpret(
-    key: object,
-    program: Program | None,
-    form: FormCost,
-    epoch: Epoch,
-    versions: list[Expr],
-    assign_results: Any,
-    begin: float,
-) -> bool:
+def _interpret(evaluation: Evaluation, program: Program | None, form: FormCost, begin: float) -> bool:
     """Interpret a graph with `program`, and add the estimated lost time to the cost of its form.
 
     Return False if only a plan computes the right bits.
     """
     if program is None:
         return False
-    skipped = calls_since_try(epoch.first) if is_faster_compiled(program.outputs[-1][0]) else 0
+    skipped = calls_since_try(evaluation.epoch.first) if is_faster_compiled(program.outputs[-1][0]) else 0
     start, begin_run = perf_counter(), thread_time()
     try:
-        _run(program, epoch, versions, assign_results)
+        _run(program, evaluation)
     except NeedsKernelError:
-        _keep_program(key, None, form)
+        _keep_program(evaluation.key, None, form)
         return False
     _raise_limit(form, start, perf_counter())
     end = thread_time()
@@ -298,7 +281,7 @@ def _interpret(
         runtime.prepare()  # (the second process takes as long to start as this process takes to lose the other half)
     _Rate.start, _Rate.second = max(0.0, _Rate.start - lost), max(0.0, _Rate.second - lost)
     if form.key is not None and form.lost > form.noted + NOTED * form.price:
-        plan_store.note_lost_seconds(form.key, epoch.device, form.lost)
+        plan_store.note_lost_seconds(form.key, evaluation.epoch.device, form.lost)
         form.noted = form.lost
     return True
 
@@ -321,7 +304,8 @@ def _keep_program(key: object, program: Program | None, form: FormCost) -> None:
             _programs.popitem(last=False)
 
 
-def _run(program: Program, epoch: Epoch, versions: list[Expr], assign_results: Any) -> None:
+def _run(program: Program, evaluation: Evaluation) -> None:
+    epoch, versions = evaluation.epoch, evaluation.versions
     made: list[Any] = []
     begin = perf_counter()
     if Listening.listeners:
@@ -335,7 +319,7 @@ def _run(program: Program, epoch: Epoch, versions: list[Expr], assign_results: A
         made = interpret(program, epoch)
     STATISTICS.interpreted += 1
     STATISTICS.running += perf_counter() - begin
-    assign_results(Interpreted(program, versions), made)
+    evaluation.assign_results(Interpreted(program, versions), made)
 
 
 # -- failures of the optimizer ------------------------------------------------------------------
@@ -349,31 +333,24 @@ def is_optimizer_failure(error: Exception) -> bool:
     return not isinstance(error, _OUTSIDE) and not setting("strict")
 
 
-def interpret_after_failure(
-    error: Exception,
-    key: object,
-    graph: LiveGraph,
-    epoch: Epoch,
-    versions: list[Expr],
-    wanted: tuple[int, ...] | None,
-    assign_results: Any,
-) -> None:
+def interpret_after_failure(error: Exception, evaluation: Evaluation, graph: LiveGraph) -> None:
     """Interpret a graph that could not be planned or compiled, with one warning per graph structure.
 
     Raises `error` if the graph cannot be interpreted either.
     """
+    device = evaluation.epoch.device
     try:
-        known = plan_cache.find_form(epoch.device.name, graph, wanted).key
+        known = plan_cache.find_form(device.name, graph, evaluation.wanted).key
         form, alike = _form_of(known), _without_slots(known)
     except Exception:  # the search for forms may be part of the failure
         nodes = topological(graph.versions)
-        form, alike = _form_of(key), tuple([(node.kind, node.op, node.dtype, node.shape) for node in nodes])
+        form, alike = _form_of(evaluation.key), tuple([(node.kind, node.op, node.dtype, node.shape) for node in nodes])
     try:
-        program = make_program(graph, wanted, epoch.device, any_order=True)
-        _run(program, epoch, versions, assign_results)
+        program = make_program(graph, evaluation.wanted, device, any_order=True)
+        _run(program, evaluation)
     except Exception as other:
         raise error from other
-    _keep_program(key, program, form)
+    _keep_program(evaluation.key, program, form)
     form.broken = True
     known_by_all = _form_of(alike)
     if not known_by_all.broken:

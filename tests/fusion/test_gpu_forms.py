@@ -126,7 +126,8 @@ def test_sizes_of_all_magnitudes_share_few_kernels(
         epoch = results[0]._storage.epoch
         assert epoch is not None
         compiled.on = True
-        execute._find_or_make(object(), epoch, [r._storage.expr for r in results], None, lambda plan, table: None)
+        versions = [r._storage.expr for r in results]
+        execute._find_or_make(execute.Evaluation(object(), epoch, versions, None, lambda plan, table: None))
         compiled.on = False
         del made, results, x, y
         wf.evaluate(wf.zeros(1))  # drops pending operations
