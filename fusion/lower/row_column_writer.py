@@ -131,7 +131,7 @@ class RowColumnWriter(SplitWriter):
         self.so_far = self._scratch_offset(self.across, self.cut - 1 if self.along.blocks == 1 else 0)
         initial = [v for p in self.by_columns for v in self.initial(p)]
         with b.loop(self.columns[1], "reduce", start=self.columns[0]) as loop:
-            self._write_columns(b.op("add", self.so_far, loop.index), initial)
+            self.store_partials(self.across, b.op("add", self.so_far, loop.index), initial)
         if self.together > 1:
             together = b.constant(self.together)
             whole = b.op("floor_divide", b.op("subtract", end, first), together)
@@ -168,15 +168,6 @@ class RowColumnWriter(SplitWriter):
                 total = index if total is None else b.op("add", total, index)
         return b.constant(0) if total is None else total
 
-    # -- columns ------------------------------------------------------------------------------------
-
-    def _write_columns(self, where: Value, values: list[Value]) -> None:
-        for k, value in enumerate(values):
-            self.builder.store(self._columns_of(k, value), where, value)
-
-    def _columns_of(self, k: int, like: Value) -> Value:
-        return self.scratch(self.across, k, np.dtype(like.type), writable=True)
-
     # -- rows ---------------------------------------------------------------------------------------
 
     def _row_loop(self, first: Value, end: Value, together: int) -> None:
@@ -204,7 +195,8 @@ class RowColumnWriter(SplitWriter):
         b = self.builder
         where = b.op("add", self.so_far, self.indices[-1])
         like = [v for p in self.by_columns for v in self.initial(p)]
-        columns = [b.load(self._columns_of(k, v), where) for k, v in enumerate(like)]
+        scratch = [self.scratch(self.across, k, np.dtype(v.type), writable=True) for k, v in enumerate(like)]
+        columns = [b.load(pointer, where) for pointer in scratch]
         following: list[Value] = []
         for number, row in enumerate(rows):
             self._set_row(row)
@@ -215,7 +207,7 @@ class RowColumnWriter(SplitWriter):
             for p, own in self.with_accumulators(self.by_rows, carried[number * width :]):
                 following += self.combined(p, own)
             columns = [v for p, own in self.with_accumulators(self.by_columns, columns) for v in self.combined(p, own)]
-        self._write_columns(where, columns)
+        self.store_partials(self.across, where, columns)
         self.flush_stores()
         return following
 
@@ -226,8 +218,7 @@ class RowColumnWriter(SplitWriter):
         """
         if self.along.blocks != 1:
             where = self._scratch_offset(self.along, self.cut - 1, self.indices[self.row])
-            for k, value in enumerate(values):
-                self.builder.store(self.scratch(self.along, k, np.dtype(value.type), writable=True), where, value)
+            self.store_partials(self.along, where, values)
             return
         self.finish_reductions(self.by_rows, values)
         for p in self.both.rows.placed:

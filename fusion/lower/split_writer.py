@@ -73,7 +73,7 @@ class SplitWriter(KernelWriter):
                     self.centres[p.task.node] = self._block_shift(p, found, self.builder.cast(count, found.type))
                 initial = [v for p in measured for v in self.initial(p)]
                 final += self._inner_loop(measured, measured, depth, initial, bounds)
-            self._store_partials(split, final)
+            self.store_partials(split, self._scratch_index(split, range(depth)), final)
 
         self._parallel(at_point)
 
@@ -120,8 +120,8 @@ class SplitWriter(KernelWriter):
             extent = self.integer(split.extent, "extent")
             return start, self.builder.op("minimum", self.builder.op("add", start, size), extent)
 
-    def _store_partials(self, split: Split, values: Iterable[Value]) -> None:
-        where = self._scratch_index(split, range(len(self.nest.outer)))
+    def store_partials(self, split: Split, where: Value, values: Iterable[Value]) -> None:
+        """Emit stores of the partial results of a block, at index `where` of the scratch buffers."""
         for k, value in enumerate(values):
             self.builder.store(self.scratch(split, k, np.dtype(value.type), writable=True), where, value)
 
@@ -149,7 +149,8 @@ class SplitWriter(KernelWriter):
                     elif p.task.node in needed:
                         self.compute(p)
                 loop.yield_(*following)
-            self._store_partials(split, loop.results)
+            where = self._scratch_index(split, range(len(self.nest.outer)))
+            self.store_partials(split, where, loop.results)
 
         self._parallel(at_point)
 
