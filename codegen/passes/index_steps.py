@@ -23,19 +23,15 @@ def index_steps(operations: Iterable[Operation], index: Value) -> dict[Value, in
             # the results of the regions may also depend on the index
             steps |= dict.fromkeys(operation.results)
         known = [steps.get(v, 0) for v in operation.operands]
-        if operation.opcode == "for" and operation.results:
+        if operation.opcode == "for":
             # carried values may come to depend on the index during the loop
-            for value in operation.regions[0].parameters[1:]:
-                steps[value] = None
+            steps |= dict.fromkeys(operation.regions[0].parameters[1:])
         if all(step == 0 for step in known):
             continue
-        step = _result_step(operation, known, constants)
-        for value in operation.results:
-            steps[value] = step
+        steps |= dict.fromkeys(operation.results, _result_step(operation, known, constants))
         if operation.opcode == "for":
             # the bounds or the initial values depend on the index
-            for value in operation.regions[0].parameters[:1]:
-                steps[value] = None if any(s != 0 for s in known[:2]) else 0
+            steps[operation.regions[0].parameters[0]] = None if any(s != 0 for s in known[:2]) else 0
     return {value: step for value, step in steps.items() if step != 0}
 
 

@@ -228,7 +228,8 @@ def _set_blocks(blocked: BlockedSteps) -> bool:
 # -- costs ----------------------------------------------------------------------------------------------
 
 
-def _arithmetic(task: Task) -> int:
+def arithmetic_of(task: Task) -> int:
+    """Return the number of instructions per element, without loads and stores."""
     ops = (i for i in all_instructions(task.body) if i.kind == "map" and i.node.op != "cast")
     return sum(find_op(i.node.op).cost for i in ops)
 
@@ -249,7 +250,7 @@ def merged_cost(blocked: BlockedSteps) -> int:
     tasks = [s.task for step in blocked.steps for s in step.statements if s.task.node not in blocked.owner]
     writes = sum(SHARED_COST * node.dtype.itemsize // 4 for node in blocked.rings)
     arithmetic = (
-        sum(_arithmetic(task) for task in tasks)
+        sum(arithmetic_of(task) for task in tasks)
         + STEP_COST * len(blocked.steps)
         - (STEP_COST - OVER_COST) * len(blocked.owner)
         + 4 * len(blocked.outside)
@@ -271,7 +272,7 @@ def single_cost(group: Group) -> int:
     """Return the estimated cost of a separate kernel for `group`, in instructions."""
     points = prod(loop.extent for loop in group.loops)
     writes = sum(SHARED_COST * p.task.node.dtype.itemsize // 4 for p in group.placed)
-    arithmetic = sum(_arithmetic(p.task) for p in group.placed)
+    arithmetic = sum(arithmetic_of(p.task) for p in group.placed)
     shared = sum(_reads(p.task) for p in group.placed) + writes
     return (
         _overlapped_cost(points * _overlapped_cost(arithmetic, shared), sum(traffic(group)) * BYTE_COST) + LAUNCH_COST

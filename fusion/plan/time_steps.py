@@ -16,7 +16,7 @@ from collections.abc import Sequence
 from itertools import product
 from math import prod
 
-from weft.codegen import Machine, find_op
+from weft.codegen import Machine
 from weft.fusion.graph.expr import Expr
 from weft.fusion.plan import step_blocks
 from weft.fusion.plan.blocked_steps import (
@@ -301,10 +301,8 @@ def _rings(blocked: BlockedSteps, step: Step) -> object:
 
 def work_of(task: Task) -> int:
     """Return the number of instructions per element, including the loads and the store."""
-    ops = list(all_instructions(task.body))
-    return 1 + sum(
-        find_op(i.node.op).cost if i.kind == "map" and i.node.op != "cast" else i.kind == "read" for i in ops
-    )
+    loads = sum(i.kind == "read" for i in all_instructions(task.body))
+    return step_blocks.arithmetic_of(task) + loads + 1
 
 
 def merged_cost(blocked: BlockedSteps) -> int:

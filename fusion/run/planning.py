@@ -11,6 +11,7 @@ from array import array
 from collections.abc import Sequence
 from functools import partial
 from importlib import import_module
+from itertools import count
 from time import process_time
 from typing import Any, Literal, assert_never
 
@@ -56,8 +57,7 @@ def make_new(
     if plan is None:
         plan = make_plan(device, epoch_slots, graph, wanted, may)
         plan_cache.keep_exact(form, device, plan)
-    _note_new(plan, device)
-    plan_cache.note_kernels(form, may.made)
+    _note_new(plan, device, form, may)
     return plan
 
 
@@ -69,8 +69,7 @@ def make_specialized(
     if not may.back:
         return None
     plan = make_plan(device, epoch_slots, graph, wanted, may)
-    _note_new(plan, device)
-    plan_cache.note_kernels(form, may.made)
+    _note_new(plan, device, form, may)
     return plan
 
 
@@ -98,8 +97,9 @@ def compile_plan(
     return seconds
 
 
-def _note_new(plan: Plan, device: Device) -> None:
+def _note_new(plan: Plan, device: Device, form: plan_cache.Form, may: SizeSpecialization) -> None:
     STATISTICS.plans += 1
+    plan_cache.note_kernels(form, may.made)
     if plan.schedule is not None and (Shown.plans or "plan" in setting("debug")):
         import_module("weft.fusion.explain.explanation").announce(plan.schedule, device)
 
@@ -134,7 +134,7 @@ class PlanWriter:
         self.may = may
         self.schedule = schedule
         self.epoch_slots = epoch_slots
-        self.table_size = epoch_slots
+        self.new_slots = count(epoch_slots)
         self.slots_of: dict[Expr, int] = {}
         self.steps: list[Step] = []
         self.partial_slots: dict[int, int] = {}
@@ -174,7 +174,7 @@ class PlanWriter:
         listed = [(node, self.slot_of(node)) for node in self.schedule.outputs]
         kept = {slot for _, slot in listed}
         steps = read_streams(self.steps, kept) if self.device.name == "cpu" else self.steps
-        steps, table_size = arrange_memory(steps, self.epoch_slots, self.table_size, kept)
+        steps, table_size = arrange_memory(steps, self.epoch_slots, next(self.new_slots), kept)
         return Plan(
             steps,
             table_size,
@@ -201,8 +201,7 @@ class PlanWriter:
         return found
 
     def _new(self, nbytes: int) -> int:
-        number = self.table_size
-        self.table_size += 1
+        number = next(self.new_slots)
         self.steps.append((number, nbytes))
         return number
 
@@ -233,8 +232,7 @@ class PlanWriter:
     def _donate(
         self, node: Expr, how: Literal["donate", "donate-if-unshared", "donate-or-new"], source: int, *others: int
     ) -> None:
-        slot = self.slots_of[node] = self.table_size
-        self.table_size += 1
+        slot = self.slots_of[node] = next(self.new_slots)
         self.steps.append(Donation(slot, source, how, node.nbytes, others=others))
 
     def _call(self, node: Expr, values: Sequence[Expr], loop: NumpyLoop | None = None) -> None:
@@ -260,21 +258,18 @@ class PlanWriter:
                     patches.append((k, self.slot_of(value), offset))
                 case "value":
                     if value.attrs[0] not in self.values:
-                        self.values[value.attrs[0]] = self.table_size
-                        self.table_size += 1
+                        self.values[value.attrs[0]] = next(self.new_slots)
                     scalars.append((k, self.values[value.attrs[0]]))
                 case "partial":
                     patches.append((k, self.partial_slots[value], 0))
                 case "counter":
                     if self.counter is None:
-                        self.counter = self.table_size
-                        self.table_size += 1
+                        self.counter = next(self.new_slots)
                     patches.append((k, self.counter, 0))
                 case "descriptors":
                     # kernels of a plan run one after another, and share the descriptors
                     if self.descriptors is None:
-                        self.descriptors = self.table_size, 0
-                        self.table_size += 1
+                        self.descriptors = next(self.new_slots), 0
                     slot, nbytes = self.descriptors
                     self.descriptors = slot, greatest(nbytes, value)
                     patches.append((k, slot, 0))

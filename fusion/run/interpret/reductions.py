@@ -97,9 +97,7 @@ def _outline(node: Expr, stored: Container[Expr], short: Container[Expr]) -> Any
 
 
 def _is_cut(operand: Expr, node: Expr, tree: Any) -> bool:
-    if tree is not None:
-        return bool(tree.block_length)
-    tree = plain_tree(operand.shape, node.attrs[0], host_has_masks())
+    tree = plain_tree(operand.shape, node.attrs[0], host_has_masks()) if tree is None else tree
     return tree is None or bool(tree.block_length)
 
 
