@@ -47,9 +47,6 @@ class CodeCache:
         self._lock = threading.RLock()
         self._building.clear()
 
-    def __len__(self) -> int:
-        return len(self._found)
-
     def get(self, key: object) -> Any | None:
         """Return the function for a key, or None if it is not cached."""
         with self._lock:

@@ -102,9 +102,6 @@ class Size:
     def __neg__(self) -> Any:
         return self.trace.compute("-", 0, self)
 
-    def __pos__(self) -> Size:
-        return self
-
     def __abs__(self) -> Any:
         return -self if self < 0 else self
 

@@ -383,16 +383,14 @@ class KernelWriter:
         operands = [made[k] for k in placed.task.indices]
         index, _ = self._computed(node, form, operands, placed.task.factors)
         pointer = self.pointer(node, form[0], writable=True)
-        if node.op == "same":
-            self.builder.store(pointer, index, value)
-            return
-        if node.op and self.any_order and self.nest.outer:
+        combines = node.op not in ("", "same")
+        if combines and self.any_order and self.nest.outer:
             # several threads may write the same element
             self.builder.emit("atomic", (pointer, index, value), (node.dtype,), kind=node.op)
             if not form[0]:
                 self.builder.kernel.attributes["scatter_size"] = self.integer(node.size, "scatter_size").name
             return
-        if node.op:
+        if combines:
             old = self.builder.load(pointer, index)
             value = self.builder.op(node.op, old, value, dtype=node.dtype)
         self.builder.store(pointer, index, value)

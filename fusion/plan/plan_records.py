@@ -23,6 +23,8 @@ from weft.runtime import BufferRequests
 
 # A kernel of a record: the loaded function, and the fields of `KernelLaunch` that describe it.
 Source = tuple[Any, str, str, bool, Callable[[Sequence[Expr]], KernelFacts], Callable[[], str]]
+# Attributes of a plan that depend neither on the sizes nor on the expressions of a graph.
+_UNCHANGED = ("table_size", "slots", "scalars", "counter", "values", "moved")
 
 
 class PlanRecord:
@@ -69,15 +71,10 @@ class PlanRecord:
         descriptors = data["descriptors"]
         return Plan(
             steps,
-            data["table_size"],
-            [(nodes[k], slot) for k, slot in data["outputs"]],
-            None,
-            data["slots"],
-            data["scalars"],
-            data["counter"],
-            None if descriptors is None else (descriptors[0], numbers[descriptors[1]]),
-            [(slot, source) for slot, source in data["values"]],
-            data["moved"],
+            outputs=[(nodes[k], slot) for k, slot in data["outputs"]],
+            schedule=None,
+            descriptors=None if descriptors is None else (descriptors[0], numbers[descriptors[1]]),
+            **data["unchanged"],
         )
 
     # -- text -----------------------------------------------------------------------------
@@ -198,14 +195,9 @@ def record_plan(plan: Plan, nodes: Sequence[Expr], trace: Trace | None, exact: l
         return None
     data = {
         "steps": steps,
-        "table_size": plan.table_size,
         "outputs": outputs,
-        "slots": plan.slots,
-        "scalars": plan.scalars,
-        "counter": plan.counter,
-        "values": plan.values,
-        "moved": plan.moved,
         "descriptors": plan.descriptors and [plan.descriptors[0], at(plan.descriptors[1])],
+        "unchanged": {name: getattr(plan, name) for name in _UNCHANGED},
     }
     computation = Computation(0, [], results) if trace is None else trace.finish(results)
     return PlanRecord(computation, data, kernels, exact)
