@@ -19,7 +19,7 @@ from typing import Any
 
 import numpy as np
 
-from weft.codegen.kernel_ir.operation import Kernel, Operation, Value, program_order
+from weft.codegen.kernel_ir.operation import Block, Kernel, Operation, Value, program_order
 from weft.codegen.machines import GPU
 from weft.codegen.ops.op_table import combine_all
 from weft.codegen.passes.inline_rows import has_control_flow
@@ -333,35 +333,28 @@ class RowWriter:
 
     def _body(self, loop: Operation, slots: Sequence[Slot], accumulators: list[list[Value]]) -> list[list[Value]]:
         region = loop.regions[0]
-        carried, dependent = region.parameters[1:], _dependent(loop)
+        dependent = _dependent(loop)
         self._copy([o for o in region.operations if o not in dependent and o.opcode != "yield"], slots, loop)
-        yielded = region.operations[-1].operands
-        for slot in slots if carried else ():
+        for slot in slots if region.parameters[1:] else ():
             for lane in range(self.lanes):
-                accumulators[lane] = self._accumulate(slot, lane, dependent, carried, yielded, accumulators[lane])
+                accumulators[lane] = self._accumulate(slot, lane, region, dependent, accumulators[lane])
         return accumulators
 
     def _copy(self, operations: list[Operation], slots: Sequence[Slot], loop: Operation) -> None:
         self.writer.copy(operations, slots, loop.regions[0].parameters[0])
 
     def _accumulate(
-        self,
-        slot: Slot,
-        lane: int,
-        dependent: Sequence[Operation],
-        carried: Sequence[Value],
-        yielded: Sequence[Value],
-        before: Sequence[Value],
+        self, slot: Slot, lane: int, region: Block, dependent: Sequence[Operation], before: Sequence[Value]
     ) -> list[Value]:
         values = slot.values[lane]
-        values.update(zip(carried, before, strict=True))
+        values.update(zip(region.parameters[1:], before, strict=True))
         for o in dependent:
             if o.opcode == "yield":
                 break
             operands = [self.writer.value(slot, lane, v) for v in o.operands]
             made = self.w.builder.emit(o.opcode, operands, [v.type for v in o.results], **o.attributes)
             values.update(zip(o.results, made, strict=True))
-        after = [self.writer.value(slot, lane, v) for v in yielded]
+        after = [self.writer.value(slot, lane, v) for v in region.operations[-1].operands]
         valid = slot.valid[lane]
         if valid is None:
             return after
