@@ -88,8 +88,7 @@ class Rewriter:
             elif isinstance(replaced, Value):
                 raise TypeError(f"the rule must return a list of the new results of {operation.opcode!r}, or None")
             else:
-                for value, new in zip(operation.results, replaced, strict=True):
-                    self.map[value] = new
+                self.map.update(zip(operation.results, replaced, strict=True))
 
     def structured(self, operation: Operation, operands: list[Replaced]) -> None:
         """Rewrite an operation with regions, such as a loop. Subclasses override this method to replace operations."""
