@@ -46,6 +46,8 @@ class StridedLoop:
     label : str
         Label of the scope around the loop.
     start, stop, step : Value
+    repeat : Operation
+        The `repeat` of the loop.
     test : Operation
         The `if` that leaves the loop. Operations before it have no side effects.
     """
@@ -55,6 +57,7 @@ class StridedLoop:
     start: Value
     stop: Value
     step: Value
+    repeat: Operation
     test: Operation
 
 
@@ -137,7 +140,7 @@ class _Finder:
             return None
         if start not in self.counts or step not in self.counts:
             return None
-        return StridedLoop(variable, label, start, stop, step, test)
+        return StridedLoop(variable, label, start, stop, step, repeat, test)
 
     def is_constant(self, value: Value, inside: set[Operation]) -> bool:
         """Return whether a value stays constant during a loop with the operations `inside`."""
@@ -302,14 +305,14 @@ def _commutes(o: Operation) -> bool:
     return o.opcode == "atomic" and is_integer(o.operands[2]) and o.attributes["kind"] in COMBINED
 
 
-def _find_cut(loop: StridedLoop, repeat: Operation) -> Operation | None:
+def _find_cut(loop: StridedLoop) -> Operation | None:
     """Return the operation before which to split a loop, so that the code before the loop's atomic is vectorized.
 
     Return None if the loop has no atomic, or if the code before the atomic leaves a scope or converts no float to an
     integer.
     """
     before: list[Operation] = []
-    operations, at = repeat.regions[0].operations, 0
+    operations, at = loop.repeat.regions[0].operations, 0
     while at < len(operations):
         o = operations[at]
         if any(inner.opcode == "atomic" for inner in program_order([o])):
@@ -360,20 +363,19 @@ class _Sharer(Rewriter):
                 b.emit("barrier")
             super().structured(operation, operands)
             return
-        (repeat,) = (o for o in operation.regions[0].operations if o.opcode == "repeat")
         counter = b.local(loop.variable.element)
         first = self.value_of_first_thread(loop.start)
         b.store(counter, b.constant(0), first)
         distance = self.distance_to_first(loop.start)
-        if _is_short(repeat):
+        if _is_short(loop.repeat):
             longest = b.op("subtract", self.value_of_last_thread(loop.start), first)
             # (in a branch that only some threads take, not all threads would reach a barrier)
-            cut = None if self.uniform.apart.get(operation) else _find_cut(loop, repeat)
+            cut = None if self.uniform.apart.get(operation) else _find_cut(loop)
             self.emit_loop(
                 f"{loop.label}.whole",
-                lambda label: self.emit_full_iterations(label, loop, repeat, counter, distance, longest, cut),
+                lambda label: self.emit_full_iterations(label, loop, counter, distance, longest, cut),
             )
-        self.emit_loop(loop.label, lambda label: self.emit_iteration(label, loop, repeat, counter, distance))
+        self.emit_loop(loop.label, lambda label: self.emit_iteration(label, loop, counter, distance))
 
     def emit_loop(self, label: str, emit: Callable[[str], None]) -> None:
         """Emit a loop that the threads run together, with iterations emitted by `emit`."""
@@ -382,27 +384,20 @@ class _Sharer(Rewriter):
             emit(label)
         self.map = outer
 
-    def emit_iteration(self, label: str, loop: StridedLoop, repeat: Operation, counter: Value, distance: Value) -> None:
+    def emit_iteration(self, label: str, loop: StridedLoop, counter: Value, distance: Value) -> None:
         """Emit one iteration of a shared loop: the exit test, the work, and the increment of the counter.
 
         Only threads whose index is below the stop do the work.
         """
         b = self.builder
-        count, stop, step = self.state(loop, repeat, counter)
+        count, stop, step = self.state(loop, counter)
         self.leave_if(b.op("greater_equal", count, stop), label)
         with b.if_(b.op("less", distance, b.op("subtract", stop, count))):
-            self.emit_work(loop, repeat, b.op("add", count, distance))
+            self.emit_work(loop, b.op("add", count, distance))
         b.store(counter, b.constant(0), b.op("add", count, step))
 
     def emit_full_iterations(
-        self,
-        label: str,
-        loop: StridedLoop,
-        repeat: Operation,
-        counter: Value,
-        distance: Value,
-        longest: Value,
-        cut: Operation | None,
+        self, label: str, loop: StridedLoop, counter: Value, distance: Value, longest: Value, cut: Operation | None
     ) -> None:
         """Emit several iterations in which every thread has work.
 
@@ -410,7 +405,7 @@ class _Sharer(Rewriter):
         barrier then contains no atomics, so that LLVM vectorizes the loop.
         """
         b = self.builder
-        count, stop, step = self.state(loop, repeat, counter)
+        count, stop, step = self.state(loop, counter)
         ahead = b.op("subtract", b.op("maximum", stop, count), count)  # (a stop far below 0 must not overflow)
         left = b.op("subtract", b.op("subtract", ahead, longest), b.constant(1, count.type))
         self.cut = cut
@@ -422,15 +417,15 @@ class _Sharer(Rewriter):
             self.leave_if(b.op("greater", step, most), label)
         self.copies = True
         for _ in range(together):
-            self.emit_work(loop, repeat, b.op("add", count, distance), straight=True)
+            self.emit_work(loop, b.op("add", count, distance), straight=True)
             count = b.op("add", count, step)
         self.copies, self.cut = False, None
         b.store(counter, b.constant(0), count)
 
-    def state(self, loop: StridedLoop, repeat: Operation, counter: Value) -> tuple[Value, Value, Value]:
+    def state(self, loop: StridedLoop, counter: Value) -> tuple[Value, Value, Value]:
         """Emit code that computes a loop's current count, stop and step."""
         b = self.builder
-        made = {v: o for o in program_order(repeat.regions[0].operations) for v in o.results}
+        made = {v: o for o in program_order(loop.repeat.regions[0].operations) for v in o.results}
         known = dict(self.map)
         stop, step = (copy_of(b, value, made, known) for value in (loop.stop, loop.step))
         return b.load(counter, b.constant(0)), stop, step
@@ -439,11 +434,11 @@ class _Sharer(Rewriter):
         with self.builder.if_(condition):
             self.builder.leave(label)
 
-    def emit_work(self, loop: StridedLoop, repeat: Operation, index: Value, straight: bool = False) -> None:
+    def emit_work(self, loop: StridedLoop, index: Value, straight: bool = False) -> None:
         """Emit a thread's work in one iteration. The final `yield` is omitted if `straight` is true."""
         self.indices[loop.variable] = index
         end = ("yield",) if straight else ()
-        self.body(o for o in repeat.regions[0].operations if o is not loop.test and o.opcode not in end)
+        self.body(o for o in loop.repeat.regions[0].operations if o is not loop.test and o.opcode not in end)
         del self.indices[loop.variable]
 
     def renew(self, values: tuple[Value, ...]) -> tuple[Value, ...]:
