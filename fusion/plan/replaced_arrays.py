@@ -79,15 +79,13 @@ def replace_arrays(graph: LiveGraph, order: Sequence[Expr]) -> LiveGraph:
     following = {node: _following(node, users, kept) for node in order if node.kind == "update"}
     sources: dict[Expr, Source] = {}  # view of an intermediate version -> what it reads instead
     replaced: dict[Expr, list[Expr]] = {}  # last update of a sequence -> the sequence
-    inner: set[Expr] = set()
     for first in following:
         sequence = _sequence(first, following) if following.get(first.operands[0]) is not first else []
         views = _resolve(sequence, users, order) if sequence else None
         if views is not None:
             sources |= views
             replaced[sequence[-1]] = sequence
-            inner.update(sequence[:-1])
-    return _rewritten(graph, order, sources, replaced, inner) if replaced else graph
+    return _rewritten(graph, order, sources, replaced) if replaced else graph
 
 
 Source = tuple[Expr, tuple[int, ...], int]  # the value that a view reads, with strides and offset
@@ -205,12 +203,9 @@ def _moves(each: Expr, base: Expr, sources: Mapping[Expr, Source], depending: se
 
 
 def _rewritten(
-    graph: LiveGraph,
-    order: Sequence[Expr],
-    sources: Mapping[Expr, Source],
-    replaced: Mapping[Expr, list[Expr]],
-    inner: set[Expr],
+    graph: LiveGraph, order: Sequence[Expr], sources: Mapping[Expr, Source], replaced: Mapping[Expr, list[Expr]]
 ) -> LiveGraph:
+    inner = {update for sequence in replaced.values() for update in sequence[:-1]}
     made: dict[Expr, Expr] = {}
     for node in order:
         if node in inner:
