@@ -22,6 +22,7 @@ from weft.dsl.kernel.language.extents import add, contiguous, extent_ir, multipl
 from weft.dsl.kernel.language.text_values import store_text
 from weft.dsl.kernel.language.values import (
     ArrayValue,
+    BaseAxis,
     Constant,
     DateValue,
     Extent,
@@ -29,11 +30,13 @@ from weft.dsl.kernel.language.values import (
     ScalarValue,
     Sliced,
     TupleValue,
+    base_of,
     describe,
     in_bytes,
     is_date_dtype,
     is_number,
     memory_dtype,
+    window_of,
 )
 from weft.dsl.kernel.sanitizer.tracer import SiteKind
 from weft.runtime import counted
@@ -62,7 +65,20 @@ def flatten(c: Compiler, array: ArrayValue) -> ArrayValue:
         return array
     if not is_contiguous(array):
         c.fail(f"{array.label or 'the array'} is not known to be contiguous: its elements cannot be seen as one axis")
-    return replace(array, shape=(size(c, array),), strides=(unit(array.dtype),))
+    return replace(array, shape=(size(c, array),), strides=(unit(array.dtype),), base=None)
+
+
+def permuted(array: ArrayValue, order: Sequence[int], packed: bool = False) -> ArrayValue:
+    """Return a view of an array whose axis k is the axis ``order[k]`` of the array."""
+    moved = {old: new for new, old in enumerate(order)}
+    return replace(
+        array,
+        shape=tuple(array.shape[k] for k in order),
+        strides=tuple(array.strides[k] for k in order),
+        packed=packed,
+        base=base_of(array),
+        window=tuple(part if part.axis is None else replace(part, axis=moved[part.axis]) for part in window_of(array)),
+    )
 
 
 def known_shape(value: object) -> tuple[int, ...] | None:
@@ -144,6 +160,7 @@ def view_of(c: Compiler, array: ArrayValue, index: Any) -> ArrayValue:
     offset: Extent = 0
     axis = 0
     asked: list[tuple[Any, Extent, Extent]] = []
+    chosen: list[BaseAxis] = []  # the part of each axis of `array`
     for part in parts:
         if isinstance(part, Constant) and part.value is None:
             shape.append(1)
@@ -152,11 +169,13 @@ def view_of(c: Compiler, array: ArrayValue, index: Any) -> ArrayValue:
         extent, stride = array.shape[axis], array.strides[axis]
         match part:
             case Sliced(start=None, stop=None, step=None):
+                chosen.append(BaseAxis(0, 1, len(shape)))
                 shape.append(extent)
                 strides.append(stride)
             case Sliced():
                 first, count, step = slice_of(c, part, extent)
                 offset = add(c, offset, multiply(c, first, stride))
+                chosen.append(BaseAxis(first, step, len(shape)))
                 shape.append(count)
                 strides.append(multiply(c, step, stride))
             case ArrayValue():
@@ -170,11 +189,12 @@ def view_of(c: Compiler, array: ArrayValue, index: Any) -> ArrayValue:
                     c.fail("a bool as an index (a mask) is not part of the kernel language: use `if`")
                 start = position(c, part, extent, "an index", array, axis)
                 offset = add(c, offset, multiply(c, start, stride))
+                chosen.append(BaseAxis(start))
                 asked.append((part, start, extent))
         axis += 1
     if len(shape) == array.ndim and all(isinstance(p, Sliced) and p.start is p.stop is p.step is None for p in parts):
         return array
-    label, chosen = (array.label, ()) if c.tracer is None else c.tracer.bounds(array, parts, asked)
+    label, index = (array.label, ()) if c.tracer is None else c.tracer.bounds(array, parts, asked)
     pointer = array.pointer
     if not (isinstance(offset, int) and offset == 0):
         pointer = c.builder.offset(pointer, extent_ir(c, offset))
@@ -185,8 +205,18 @@ def view_of(c: Compiler, array: ArrayValue, index: Any) -> ArrayValue:
         strides=tuple(strides),
         label=label,
         packed=False,
-        index=chosen,
+        index=index,
+        base=base_of(array),
+        window=tuple(_part_of(c, own, chosen) for own in window_of(array)),
     )
+
+
+def _part_of(c: Compiler, own: BaseAxis, chosen: list[BaseAxis]) -> BaseAxis:
+    """Return the indices along an axis of the base array that a view of a view selects."""
+    if own.axis is None:
+        return own
+    part = chosen[own.axis]
+    return BaseAxis(add(c, own.start, multiply(c, part.start, own.step)), own.step * part.step, part.axis)
 
 
 def _with_every_axis(c: Compiler, array: ArrayValue, parts: list[Any]) -> list[Any]:
@@ -234,7 +264,7 @@ def slice_of(c: Compiler, part: Sliced, extent: Extent) -> tuple[Extent, Extent,
     far = b.op("subtract", stop, start) if step > 0 else b.op("subtract", start, stop)
     wide = abs(step)
     count = b.op("floor_divide", b.op("add", far, b.constant(wide - 1)), b.constant(wide)) if wide > 1 else far
-    return start, b.op("maximum", count, b.constant(0)), step
+    return 0 if part.start is None and step > 0 else start, b.op("maximum", count, b.constant(0)), step
 
 
 def _saturated(c: Compiler, value: object, what: str) -> Value:
@@ -414,6 +444,8 @@ def field_of(c: Compiler, array: ArrayValue, name: str) -> ArrayValue:
         strides=strides + contiguous(c, extra, unit(kind)),
         label=f"{array.label}.{name}",
         packed=False,
+        base=None if extra else base_of(array),
+        window=window_of(array),
     )
 
 

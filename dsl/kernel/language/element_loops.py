@@ -8,14 +8,14 @@ from __future__ import annotations
 
 from dataclasses import dataclass, field
 from functools import reduce
-from typing import Any
+from typing import Any, NoReturn
 
 import numpy as np
 
 from weft.codegen import Value
 from weft.dsl.kernel.language.compiler import Compiler
-from weft.dsl.kernel.language.extents import extent_ir
-from weft.dsl.kernel.language.values import ArrayValue, Constant, Extent, ScalarValue, in_bytes
+from weft.dsl.kernel.language.extents import add, extent_ir, multiply
+from weft.dsl.kernel.language.values import ArrayValue, Constant, Extent, ScalarValue, base_of, in_bytes, window_of
 
 _BOTH_SIDES = "several parts of {} overlap the output on both sides: use a loop, or a local array for the result"
 
@@ -55,146 +55,197 @@ def aligned(
 
 @dataclass
 class Order:
-    """An order of iteration over the axes of an array, chosen by run-time bools.
+    """An order of iteration over the axes of an array, in nested loops. The loop over the last axis is the innermost.
 
-    `transposed` tells whether the first axis is the innermost loop (None if it is always the outermost), and `backward`
-    whether the loop over an axis starts with the last index (with the first index for None). `first` contains, for some
-    axes, the index with which the loop starts. It ends with the index before this one.
+    `backward` contains, for some axes, a run-time bool that tells whether the loop starts with the last index. `first`
+    contains, for some axes, the index with which the loop starts. It ends with the index before this one.
     """
 
-    transposed: Value | None
-    backward: tuple[Value | None, ...]
+    backward: dict[int, Value] = field(default_factory=dict)
     first: dict[int, Value] = field(default_factory=dict)
+
+
+@dataclass
+class _Overlap:
+    """The elements of an output array that one operand reads, as a part of the same array.
+
+    `along` contains, for some axes, an int n and a bool that tells whether the operand is broadcast along the axis. If it
+    is broadcast, the operand reads only the elements with the index n. Otherwise, it reads the element at index i + n
+    where the element at index i is written. `met` contains run-time bools. If one of them is false, the operand does not
+    read elements of the output. If `exact` is false, only the sign of n is known.
+    """
+
+    along: dict[int, tuple[Extent, bool | Value]] = field(default_factory=dict)
+    met: list[Value] = field(default_factory=list)
+    exact: bool = True
 
 
 def safe_order(c: Compiler, view: ArrayValue, values: list[ArrayValue], single: bool) -> Order | None:
     """Return an order in which ``view[...] = f(*values)`` reads each element before it is overwritten, as in NumPy.
 
     The result is None if any order works. Otherwise, parts of one array are assigned to each other, and may overlap.
-    The order then visits addresses in decreasing order if elements move to higher addresses, and in increasing order
-    otherwise. Parts that are broadcast are visited last. Lengths that are known only at run time may be 1 if `single`
-    is true. Raises KernelTypeError if the parts may overlap and are not known to have the same strides. If no order
-    works, the kernel reports an error.
+    If elements move along an axis, the loop over this axis starts at the end to which they move. If a part is broadcast
+    along an axis, its index is visited last. Lengths that are known only at run time may be 1 if `single` is true.
+    Raises KernelTypeError if parts that may overlap have different steps. If operands need different orders, the kernel
+    reports an error.
     """
-    parts = [value for value in values if _may_overlap(c, view, value)]
-    orders = [order for v in values if (order := _part_last(c, view, v, single))] if single or not parts else []
-    if orders or not parts:
-        return reduce(lambda one, other: _both(c, view, one, other), orders) if orders else None
+    parts = [part for value in values if (part := _overlap(c, view, value, single)) and part.along]
+    if not parts:
+        return None
+    b, order = c.builder, Order()
+    several = len(parts) > 1
+    ahead = [_meets(c, view, part) if several else b.constant(True, np.bool_) for part in parts]
+    for axis, extent in enumerate(view.shape):
+        n, up, down, ends = extent_ir(c, extent), [], [], []
+        for k, part in enumerate(parts):
+            if axis not in part.along:
+                continue
+            at, alone = part.along[axis]
+            at = extent_ir(c, at)
+            zero = b.constant(0, at.type)
+            if alone is not False:
+                inside = _all_of(c, [ahead[k], b.op("greater_equal", at, zero), b.op("less", at, n)])
+                ends.append((inside if alone is True else b.op("bitwise_and", inside, alone), at))
+            if alone is not True:
+                moves = ahead[k] if alone is False else b.op("greater", ahead[k], alone)
+                up.append(b.op("bitwise_and", moves, b.op("greater", at, zero)))
+                down.append(b.op("bitwise_and", moves, b.op("less", at, zero)))
+                if several and part.exact:  # the loops over the inner axes do not matter to elements that move here
+                    ahead[k] = b.op("greater", ahead[k], b.op("bitwise_or", up[-1], down[-1]))
+        if len(up) + len(ends) > 1:
+            c.report(_conflict(c, n, up, down, ends), ValueError, _BOTH_SIDES.format(view.label or "an array"))
+        if down:
+            order.backward[axis] = any_of(c, down)
+        if ends:
+            starts = [b.op("where", inside, b.op("add", at, b.constant(1)), b.constant(0)) for inside, at in ends]
+            start = reduce(lambda one, other: b.op("maximum", one, other), starts)
+            order.first[axis] = b.op("where", any_of(c, up + down), b.constant(0), start) if up else start
+    return order
+
+
+def _conflict(c: Compiler, n: Value, up: list[Value], down: list[Value], ends: list[tuple[Value, Value]]) -> Value:
+    """Return whether no order of the indices of an axis of length `n` works for all operands.
+
+    The bools `up` and `down` tell whether the elements of an operand have higher or lower indices than the elements that
+    are written at the same time. `ends` contains the indices to be visited last, each with a bool that tells whether
+    this is necessary.
+    """
     b = c.builder
-    own, *others = (b.emit("address", (a.pointer,), (np.dtype(np.int64),))[0] for a in (view, *parts))
-    higher = [b.op("less", other, own) for other in others]
-    if len(parts) > 1:
-        lower = [b.op("less", own, other) for other in others]
-        distances = [b.op("absolute", b.op("subtract", other, own)) for other in others]
-        near = [b.op("less", distance, _reach(c, view)) for distance in distances]
-        both = (
-            any_of(c, [b.op("bitwise_and", m, n) for m, n in zip(moves, near, strict=True)])
-            for moves in (higher, lower)
-        )
-        c.report(b.op("bitwise_and", *both), ValueError, _BOTH_SIDES.format(view.label or "an array"))
-        higher = [b.op("bitwise_and", m, n) for m, n in zip(higher, near, strict=True)]
-    falls = [b.op("less", extent_ir(c, stride), b.constant(0)) for stride in view.strides]
-    backward = tuple(b.op("not_equal", any_of(c, higher), fall) for fall in falls)
-    return Order(_transposed(c, view), backward)
+    found = [b.op("bitwise_and", any_of(c, up), any_of(c, down))] if up else []
+    last = b.op("subtract", n, b.constant(1))
+    for k, (inside, at) in enumerate(ends):
+        found += [
+            _all_of(c, [inside, any_of(c, moves), b.op("not_equal", at, end)])
+            for moves, end in ((up, last), (down, b.constant(0)))
+            if moves
+        ]
+        found += [_all_of(c, [inside, also, b.op("not_equal", at, other)]) for also, other in ends[:k]]
+    return any_of(c, found)
 
 
-def _transposed(c: Compiler, view: ArrayValue) -> Value | None:
-    """Return whether the first axis of an array has a smaller stride than the last, as a run-time bool.
-
-    Return None if the stride of the last axis is known at compile time.
-    """
-    b, strides = c.builder, [s for s, n in zip(view.strides, view.shape, strict=True) if n != 1]
-    if isinstance(strides[-1], int):
-        return None
-    first, last = (b.op("absolute", extent_ir(c, stride)) for stride in (strides[0], strides[-1]))
-    return b.op("less", first, last)
-
-
-def _part_last(c: Compiler, view: ArrayValue, value: ArrayValue, single: bool) -> Order | None:
-    """Return an order that visits `value` last if `value` is a part of `view` and is broadcast, otherwise None."""
-    if not value.ndim or (value.origin, value.dtype) != (view.origin, view.dtype):
-        return None
-    axes = {k: n for k, n in broadcast_axes(value, view).items() if single or isinstance(n, int)}
-    lead = (1,) * (view.ndim - value.ndim)
-    steps = zip((*lead, *value.strides), view.strides, strict=True)
-    if not axes or any(k not in axes and s is not o and s != o for k, (s, o) in enumerate(steps)):
-        return None
-    b, i8 = c.builder, np.dtype(np.int64)
-    start, address = (b.emit("address", (a.pointer,), (i8,))[0] for a in (view, value))
-    far = b.op("subtract", address, start)
-    alone = {axis: b.op("equal", extent_ir(c, n), b.constant(1)) for axis, n in axes.items()}
-    order = list(axes)
-    *first, rest = _starts(c, view, alone, order, far)
-    if len(axes) > 1 and not isinstance(view.strides[order[-1]], int):
-        sizes = (b.op("absolute", extent_ir(c, view.strides[axis])) for axis in (order[0], order[-1]))
-        rising = b.op("less", *sizes)
-        pairs = zip(_starts(c, view, alone, order[::-1], far), [*first, rest], strict=True)
-        *first, rest = (b.op("where", rising, other, found) for other, found in pairs)
-    backward: list[Value | None] = []
-    for axis, (n, own, step) in enumerate(zip((*lead, *value.shape), view.shape, view.strides, strict=True)):
-        if n is own if not isinstance(n, int) else axis in axes:
-            backward.append(None)
-            continue
-        falls = b.op("less", extent_ir(c, step), b.constant(0))
-        moves = b.op("not_equal", b.op("less", rest, b.constant(0, i8)), falls)
-        backward.append(b.op("greater", moves, alone[axis]) if axis in axes else moves)
-    return Order(_transposed(c, view) if any(backward) else None, tuple(backward), dict(zip(axes, first, strict=True)))
-
-
-def _starts(c: Compiler, view: ArrayValue, alone: dict[int, Value], order: list[int], far: Value) -> list[Value]:
-    """Return the index at which the loop over each axis in `alone` starts, and a displacement in bytes.
-
-    `far` is the address of a part of `view` relative to that of `view`. The bools `alone` tell along which axes the part
-    is broadcast. `order` lists the axes by decreasing strides. The loop over such an axis starts after the index of the
-    part, and the loop over any other axis, or of a part outside `view`, at 0. The displacement is that along the axes
-    without broadcasting, or `far` if the part is outside `view`.
-    """
-    b, i8 = c.builder, np.dtype(np.int64)
-    zero, one, two = (b.constant(n, i8) for n in range(3))
-    width = b.constant(1 if in_bytes(view.dtype) else view.dtype.itemsize, i8)
-    axes, left, found, inside = {}, far, {}, b.constant(True, np.bool_)
-    for axis in order:
-        last, stride = (b.cast(extent_ir(c, n[axis]), i8) for n in (view.shape, view.strides))
-        last, falls = b.op("subtract", last, one), b.op("less", stride, zero)
-        size = b.op("multiply", b.op("absolute", stride), width)
-        axes[axis] = last, falls, size
-        lower = b.op("where", b.op("bitwise_and", alone[axis], falls), b.op("multiply", last, size), zero)
-        left = b.op("add", left, lower)  # relative to the lowest address
-    least = [b.op("where", alone[axis], size, b.constant(np.iinfo(i8).max, i8)) for axis, (*_, size) in axes.items()]
-    half = b.op(
-        "floor_divide", reduce(lambda x, y: b.op("minimum", x, y), least), two
-    )  # (the displacement may be negative)
-    for axis, (last, falls, size) in axes.items():
-        index = b.op("where", alone[axis], b.op("floor_divide", b.op("add", left, half), size), zero)
-        left = b.op("subtract", left, b.op("multiply", index, size))
-        within = b.op("bitwise_and", b.op("greater_equal", index, zero), b.op("less_equal", index, last))
-        inside = b.op("bitwise_and", inside, within)
-        after = b.op("add", b.op("where", falls, b.op("subtract", last, index), index), one)
-        found[axis] = b.op("where", b.op("bitwise_and", alone[axis], within), after, zero)
-    return [*(found[axis] for axis in alone), b.op("where", inside, left, far)]
-
-
-def _both(c: Compiler, view: ArrayValue, one: Order, other: Order) -> Order:
-    """Combine two orders: return `one`, changed to visit last also the parts that `other` visits last.
-
-    The kernel reports an error if the orders start at different indices of an axis.
-    """
-    b, first = c.builder, {**other.first, **one.first}
-    for axis in one.first.keys() & other.first.keys():
-        starts = one.first[axis], other.first[axis]
-        differ = b.op(
-            "bitwise_and",
-            b.op("not_equal", *starts),
-            b.op("not_equal", b.op("multiply", *starts), b.constant(0, np.int64)),
-        )
-        c.report(differ, ValueError, _BOTH_SIDES.format(view.label or "an array"))
-        first[axis] = b.op("maximum", *starts)
-    return Order(one.transposed, one.backward, first)
+def _meets(c: Compiler, view: ArrayValue, part: _Overlap) -> Value:
+    """Return whether an operand reads elements of the output `view`."""
+    b, found = c.builder, list(part.met)
+    for axis, (at, alone) in part.along.items() if part.exact else ():
+        at, n = extent_ir(c, at), extent_ir(c, view.shape[axis])
+        least, below = b.constant(-1), b.op("negative", n)
+        if isinstance(alone, bool):
+            least = least if alone else below
+        else:
+            least = b.op("where", alone, least, below)
+        found += [b.op("greater", at, least), b.op("less", at, n)]
+    return _all_of(c, found) if found else b.constant(True, np.bool_)
 
 
 def any_of(c: Compiler, truths: list[Value]) -> Value:
     """Return whether any of several run-time bools is true."""
     return reduce(lambda one, other: c.builder.op("bitwise_or", one, other), truths)
+
+
+def _all_of(c: Compiler, truths: list[Value]) -> Value:
+    """Return whether all of several run-time bools are true."""
+    return reduce(lambda one, other: c.builder.op("bitwise_and", one, other), truths)
+
+
+def _overlap(c: Compiler, view: ArrayValue, value: ArrayValue, single: bool) -> _Overlap | None:
+    """Return the elements of `view` that `value` reads, or None if it reads none.
+
+    Raises KernelTypeError if both are parts of one array, but have different steps or different axes.
+    """
+    if value is view:
+        return None
+    if base_of(value) != base_of(view):
+        return _overlap_by_address(c, view, value)
+    b, found = c.builder, _Overlap()
+    lengths = broadcast_axes(value, view)
+    lead, differ = view.ndim - value.ndim, False
+    for own, other in zip(window_of(view), window_of(value), strict=True):
+        axis = None if other.axis is None or value.shape[other.axis] == 1 else other.axis + lead
+        distance = add(c, other.start, multiply(c, own.start, -1)) if own.start is not other.start else 0
+        if own.axis is None and axis is None:
+            if isinstance(distance, int):
+                if distance:
+                    return None
+            else:
+                found.met.append(b.op("equal", distance, b.constant(0)))
+            continue
+        if own.axis is None or (axis is not None and (axis, other.step) != (own.axis, own.step)):
+            differ = True
+            continue
+        alone: bool | Value = axis is None
+        if single and axis in lengths:
+            alone = b.op("equal", extent_ir(c, lengths[axis]), b.constant(1))
+        at = _steps(c, distance, own.step, found)
+        if at is None or (alone is True and isinstance(at, int) and at < 0):
+            return None
+        if alone is not False or not isinstance(at, int) or at:
+            found.along[own.axis] = at, alone
+    if differ:
+        _refuse_steps(c, view)
+    return found
+
+
+def _steps(c: Compiler, distance: Extent, step: int, found: _Overlap) -> Extent | None:
+    """Return a distance in steps, or None if it is known not to be a multiple of the step."""
+    b = c.builder
+    if isinstance(distance, int):
+        return None if distance % step else distance // step
+    if abs(step) == 1:
+        return multiply(c, distance, step)
+    at = b.op("floor_divide", distance, b.constant(step))
+    found.met.append(b.op("equal", b.op("multiply", at, b.constant(step)), distance))
+    return at
+
+
+def _overlap_by_address(c: Compiler, view: ArrayValue, value: ArrayValue) -> _Overlap | None:
+    """Return the overlap of two arrays that may share memory, as far as their addresses tell.
+
+    Raises KernelTypeError if they seem to be parts of the same array with different steps.
+    """
+    if not value.ndim or (value.origin, value.space, value.dtype) != (view.origin, view.space, view.dtype):
+        return None
+    steps, own = ([s for s, n in zip(a.strides, a.shape, strict=True) if n != 1] for a in (value, view))
+    if len(steps) != len(own) or not own:
+        return None
+    if any(s is not o and not (isinstance(s, int) and s == o) for s, o in zip(steps, own, strict=True)):
+        if value.origin >= 0 or (value.label and value.label == view.label):
+            _refuse_steps(c, view)
+        return None
+    b, i8 = c.builder, np.dtype(np.int64)
+    start, address = (b.emit("address", (a.pointer,), (i8,))[0] for a in (view, value))
+    far = b.op("subtract", address, start)
+    found = _Overlap(met=[b.op("less", b.op("absolute", far), _reach(c, view))], exact=False)
+    for axis, stride in enumerate(view.strides):
+        falls = b.op("less", extent_ir(c, stride), b.constant(0))
+        found.along[axis] = b.op("where", falls, b.op("negative", far), far), False
+    return found
+
+
+def _refuse_steps(c: Compiler, view: ArrayValue) -> NoReturn:
+    c.fail(
+        f"parts of {view.label or 'an array'} with different steps are assigned to each other, and may overlap: "
+        "use a loop, or a local array between them"
+    )
 
 
 def _reach(c: Compiler, view: ArrayValue) -> Value:
@@ -206,30 +257,6 @@ def _reach(c: Compiler, view: ArrayValue) -> Value:
     return b.op("multiply", total, b.constant(1 if in_bytes(view.dtype) else view.dtype.itemsize, np.int64))
 
 
-def _may_overlap(c: Compiler, view: ArrayValue, value: ArrayValue) -> bool:
-    """Return whether the order of iteration may matter when `value` is assigned to `view`.
-
-    Raise KernelTypeError if the two may overlap and are not known to have the same strides.
-    """
-    if not value.ndim or value is view:
-        return False
-    if value.pointer is view.pointer and value.shape == view.shape and value.strides == view.strides:
-        return False
-    if (value.origin, value.space, value.dtype) != (view.origin, view.space, view.dtype):
-        return False
-    steps, own = ([s for s, n in zip(a.strides, a.shape, strict=True) if n != 1] for a in (value, view))
-    if len(steps) != len(own) or any(
-        s is not o and not (isinstance(s, int) and s == o) for s, o in zip(steps, own, strict=True)
-    ):
-        if len(steps) == len(own) and own and (value.origin >= 0 or (value.label and value.label == view.label)):
-            c.fail(
-                f"parts of {view.label or 'an array'} with different steps are assigned to each other, and may overlap: "
-                "use a loop, or a local array between them"
-            )
-        return False
-    return bool(own)
-
-
 class each:
     """Context manager that compiles nested loops over the axes of a shape, and yields the loop indices."""
 
@@ -239,36 +266,25 @@ class each:
         self.c = c
         self.shape = shape
         self.attributes: dict[str, Any] = {"rolled": True} if rolled else {}
-        self.order = order or Order(None, ())
+        self.order = order or Order()
         self.open: list[Any] = []
 
     def __enter__(self) -> tuple[ScalarValue, ...]:
         b = self.c.builder
-        extents = self._in_order([extent_ir(self.c, extent) for extent in self.shape])
         indices = []
-        for extent in extents:
+        for axis, length in enumerate(self.shape):
+            extent = extent_ir(self.c, length)
             self.open.append(b.loop(extent, "serial", **self.attributes))
-            indices.append(self.open[-1].__enter__().index)
-        indices = self._in_order(indices)
-        for axis, backward in enumerate(self.order.backward):
-            if backward is None:
-                continue
-            last = b.op("subtract", extent_ir(self.c, self.shape[axis]), b.constant(1))
-            indices[axis] = b.op("where", backward, b.op("subtract", last, indices[axis]), indices[axis])
-        for axis, first in self.order.first.items():
-            n, moved = (
-                b.cast(extent_ir(self.c, self.shape[axis]), np.int64),
-                b.op("add", b.cast(indices[axis], np.int64), first),
-            )
-            indices[axis] = b.op("where", b.op("less", moved, n), moved, b.op("subtract", moved, n))
+            index = self.open[-1].__enter__().index
+            if axis in self.order.backward:
+                last = b.op("subtract", extent, b.constant(1))
+                index = b.op("where", self.order.backward[axis], b.op("subtract", last, index), index)
+            if axis in self.order.first:
+                n = b.cast(extent, np.int64)
+                index = b.op("add", b.cast(index, np.int64), b.cast(self.order.first[axis], np.int64))
+                index = b.op("where", b.op("less", index, n), index, b.op("subtract", index, n))
+            indices.append(index)
         return tuple(ScalarValue(b.cast(index, np.int64), True, True) for index in indices)
-
-    def _in_order(self, values: list[Value]) -> list[Value]:
-        """Reverse a list of one value per axis if the first axis is the innermost loop."""
-        if self.order.transposed is None:
-            return values
-        pairs = zip(values, reversed(values), strict=True)
-        return [self.c.builder.op("where", self.order.transposed, other, value) for value, other in pairs]
 
     def __exit__(self, *error: Any) -> None:
         for loop in reversed(self.open):

@@ -31,8 +31,10 @@ from weft.dsl.kernel.language.values import (
     ScalarValue,
     Sliced,
     TupleValue,
+    base_of,
     describe,
     is_number,
+    window_of,
 )
 
 NUMBERS = {"threadIdx": "thread_index", "blockIdx": "block_index", "blockDim": "block_size", "gridDim": "grid_size"}
@@ -138,7 +140,7 @@ def _of_array(c: Compiler, array: ArrayValue, name: str) -> Any:
             return TupleValue(tuple(parts))
         case "T":
             packed = array.packed and array.ndim < 2
-            return dataclasses.replace(array, shape=array.shape[::-1], strides=array.strides[::-1], packed=packed)
+            return arrays.permuted(array, range(array.ndim)[::-1], packed)
         case "real" | "imag" if array.dtype.kind == "c":
             return _part(c, array, name)
         case "real":
@@ -164,7 +166,15 @@ def _part(c: Compiler, array: ArrayValue, name: str) -> ArrayValue:
     if name == "imag":
         pointer = c.builder.offset(pointer, c.builder.constant(1))
     strides = tuple(extents.multiply(c, s, 2) for s in array.strides)
-    return dataclasses.replace(array, pointer=pointer, dtype=dtype, strides=strides, packed=False)
+    return dataclasses.replace(
+        array,
+        pointer=pointer,
+        dtype=dtype,
+        strides=strides,
+        packed=False,
+        base=base_of(array),
+        window=window_of(array),
+    )
 
 
 def _of_number(c: Compiler, number: ScalarValue, name: str) -> Any:

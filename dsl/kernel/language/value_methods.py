@@ -238,7 +238,7 @@ def _reshape(call: Invocation, array: ArrayValue, *shape: Any) -> ArrayValue:
     message = f"an array of {{}} elements cannot be reshaped to {shown}"
     arrays.check_equal(c, total, extents.product(c, lengths), message)
     strides = extents.contiguous(c, tuple(lengths), arrays.unit(array.dtype))
-    return dataclasses.replace(array, shape=tuple(lengths), strides=strides, packed=True)
+    return dataclasses.replace(array, shape=tuple(lengths), strides=strides, packed=True, base=None)
 
 
 def _fill_in(c: Compiler, items: Any, lengths: list[Any], total: Any, product: Any) -> None:
@@ -261,9 +261,7 @@ def _transpose(call: Invocation, array: ArrayValue, *axes: Any) -> ArrayValue:
     order = tuple(k + array.ndim if k < 0 else k for k in order)
     if sorted(order) != list(range(array.ndim)):
         call.c.fail(f"axes {order} are no order of {array.ndim} axes")
-    return dataclasses.replace(
-        array, shape=tuple(array.shape[k] for k in order), strides=tuple(array.strides[k] for k in order), packed=False
-    )
+    return arrays.permuted(array, order)
 
 
 def _view(call: Invocation, array: ArrayValue, dtype: Any) -> ArrayValue:
@@ -292,7 +290,9 @@ def _view(call: Invocation, array: ArrayValue, dtype: Any) -> ArrayValue:
             last // part if isinstance(last, int) else c.builder.op("floor_divide", last, c.builder.constant(part))
         ]
     strides = extents.contiguous(c, tuple(shape))
-    return dataclasses.replace(array, pointer=pointer, dtype=kind, shape=tuple(shape), strides=strides, packed=True)
+    return dataclasses.replace(
+        array, pointer=pointer, dtype=kind, shape=tuple(shape), strides=strides, packed=True, base=None
+    )
 
 
 def _item(call: Invocation, array: ArrayValue, *index: Any) -> Any:

@@ -66,12 +66,25 @@ class TupleValue:
 
 
 @dataclass(frozen=True, slots=True, eq=False)
+class BaseAxis:
+    """The indices of a view along one axis of its base array: `start`, and further ones in steps along the view's `axis`.
+
+    If `axis` is None, `start` is the only index.
+    """
+
+    start: Extent
+    step: int = 1
+    axis: int | None = None
+
+
+@dataclass(frozen=True, slots=True, eq=False)
 class ArrayValue:
     """An array in a kernel, with its pointer, its dtype, and the length and stride of each axis.
 
     Strides count elements. For records and text, strides count bytes, and the pointer points to bytes. `label` is the
     array's name in messages. `packed` arrays are in C order without gaps. `origin` is the number of the argument that
-    holds the memory, or -1.
+    holds the memory, or -1. Views with equal keys `base` are views of the same array, the base array, and `window`
+    describes each of its axes. For other arrays, `base` is None.
     """
 
     pointer: Value
@@ -84,11 +97,23 @@ class ArrayValue:
     packed: bool = False
     origin: int = -1
     index: tuple[Value, ...] = ()  # the index in the original array, as written; only for the sanitizer
+    base: tuple[Any, ...] | None = None
+    window: tuple[BaseAxis, ...] = ()
 
     @property
     def ndim(self) -> int:
         """Number of axes."""
         return len(self.shape)
+
+
+def base_of(array: ArrayValue) -> tuple[Any, ...]:
+    """Return a key that identifies the base array of a view. An array that is no view is its own base array."""
+    return array.base or (array.pointer, array.strides)
+
+
+def window_of(array: ArrayValue) -> tuple[BaseAxis, ...]:
+    """Return the indices of a view along each axis of its base array."""
+    return array.window if array.base else tuple(BaseAxis(0, 1, axis) for axis in range(array.ndim))
 
 
 @dataclass(frozen=True, slots=True, eq=False)

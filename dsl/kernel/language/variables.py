@@ -9,6 +9,7 @@ from __future__ import annotations
 
 from collections.abc import Callable
 from contextlib import AbstractContextManager
+from dataclasses import replace
 from typing import TYPE_CHECKING, Any, NoReturn
 
 import numpy as np
@@ -42,6 +43,7 @@ from weft.dsl.kernel.language.values import (
     kind_of,
     memory_dtype,
     runtime_kind,
+    window_of,
 )
 
 if TYPE_CHECKING:
@@ -76,6 +78,7 @@ class Variable:
         self.blocks: tuple[Any, ...] = ()
         self.later: Variable | None = None
         self.later_run = -1
+        self.assignments = 0
 
     def now(self, run: int) -> Variable:
         """Return the variable that has replaced this variable in a compilation run, or this variable itself."""
@@ -251,6 +254,7 @@ class Variables:
                     )
 
     def _store(self, variable: Variable, value: Any) -> None:
+        variable.assignments += 1
         for slot, number in zip(variable.slots, self._slot_values(variable.kind, value), strict=True):
             self.builder.store(slot, self.builder.constant(0), number)
         match variable.kind:
@@ -309,7 +313,11 @@ class Variables:
             self._touch(variable)
         if not isinstance(variable.kind, HeldKind):
             loaded = [self.builder.load(slot, self.builder.constant(0)) for slot in variable.slots]
-            return self.assembled(variable, loaded, self.load)
+            value = self.assembled(variable, loaded, self.load)
+            if isinstance(value, ArrayValue):  # the same array until the next assignment in these blocks
+                base = variable, variable.assignments, *self.builder.blocks
+                value = replace(value, window=window_of(value), base=base)
+            return value
         if variable.held is None:
             raise KeyError(variable.name)
         value, blocks = variable.held

@@ -126,3 +126,47 @@ def test_arrays_of_length_0_and_1(shape: tuple[int, int]) -> None:
     function(expected)
     wf.kernel(function)[1, 1](m)
     assert m.tolist() == expected.tolist()
+
+
+def _between(q: Any, z: Any, k: Any) -> None:
+    q[:, 1:] -= q[1:2, :-1, k : k + 1]
+    q -= q[1, 1, k, ...]
+    np.add(q[:-1], q[:1], q[1:])
+    np.subtract(q[1:-1, :-2], q[:-2, 2:], q[1:-1, 1:-1])
+
+
+def _parts_of_numbers(q: Any, z: Any, k: Any) -> None:
+    z[1:] = z.real[:-1]
+    z.imag -= z.real[k]
+    z.real[:-1] *= z.imag[1:]
+
+
+def _selected(q: Any, z: Any, k: Any) -> None:
+    a, b = q, q[::-1]
+    for _ in range(3):
+        a[1:] += a[:-1]
+        a -= a[k:, :1, 1:2][0]
+        part = b[:, 1:]
+        part[:, 1:] = part[:, :-1]
+        a, b = b, a
+
+
+@pytest.mark.parametrize("function", [_between, _parts_of_numbers, _selected])
+@pytest.mark.parametrize("device", ["cpu", "simt"])
+@pytest.mark.parametrize("axes", [(0, 1, 2), (1, 2, 0), (1, 0, 2)])
+def test_operands_that_are_broadcast_and_moved(function: Any, device: str, axes: Any) -> None:
+    q, z = np.arange(1.0, 121).reshape(4, 5, 6).transpose(axes), np.arange(5) + 2j * np.arange(3, 8)
+    expected = q.copy(), z.copy()
+    function(*expected, 2)
+    with wf.device(device):
+        wf.kernel(function)[1, 1](q, z, 2)
+    np.testing.assert_array_equal(q, expected[0])
+    np.testing.assert_array_equal(z, expected[1])
+
+
+def test_a_part_with_other_axes_is_refused() -> None:
+    def function(q: Any) -> None:
+        q -= q[:, 0]
+
+    with pytest.raises(wf.KernelTypeError, match="may overlap"):
+        cuda.jit(function)[1, 1](np.ones((3, 3, 3)))
