@@ -79,14 +79,10 @@ def put(array: Array, key: Any, value: Any) -> bool:
             return False
     elif values.size > limit:
         part = values[key]
-        if type(part) is np.ndarray:
-            # (a recorded write to shared memory would copy all of it twice)
-            shared = kind in NUMBERS and storage.host is not None and fusion.find_shared(storage) is not None
-            if part.size > most and not shared:
-                return False
-            note_call()
-            part[...] = value
-            return True
+        # (a recorded write to shared memory would copy all of it twice)
+        shared = kind in NUMBERS and storage.host is not None and fusion.find_shared(storage) is not None
+        if type(part) is np.ndarray and part.size > most and not shared:
+            return False
     note_call()
     values[key] = value
     write_back(array, values)
