@@ -17,7 +17,15 @@ import numpy as np
 import weft.codegen as codegen  # (modules that read the disk cache load when they are used)
 import weft.runtime as runtime
 from weft.codegen import EXTREMES, SUM_LANES, dtype_kind, find_op, identity_of, is_bfloat16, widened
-from weft.fusion.graph.reduction_order import REDUCTION_BLOCK, SHORT, LaneLoop, Tree, is_in_blocks, plain_tree
+from weft.fusion.graph.reduction_order import (
+    REDUCTION_BLOCK,
+    SHORT,
+    SHORT_COLUMN,
+    LaneLoop,
+    Tree,
+    is_in_blocks,
+    plain_tree,
+)
 from weft.fusion.run.expanded_ops import BY_NUMPY, stored_loops
 
 # Number of reductions of contiguous rows, by op and dtype, after which a compiled loop is worthwhile.
@@ -31,6 +39,7 @@ TREES_LIMIT = 1024
 _loops: dict[tuple[str, str], Any] = {}
 _counts: dict[tuple[str, str], int] = {}
 _POSITIONS = frozenset({"argmax", "argmin"})
+_IN_ORDER = frozenset({"add", "multiply"})
 
 
 class NeedsKernelError(Exception):
@@ -55,6 +64,10 @@ def reduce_values(op: str, values: np.ndarray, axes: tuple[int, ...], dtype: np.
     if loop is not None and not keepdims and len(axes) == values.ndim and values.dtype is dtype:
         if 1 < values.size <= 2 * REDUCTION_BLOCK and values.flags.c_contiguous:
             return loop(values if len(axes) == 1 else values.reshape(-1))
+    if axes == (0,) and dtype.char in "fd" and values.dtype is dtype and op in _IN_ORDER:
+        if 1 < len(values) <= SHORT_COLUMN and values.size > len(values) and values.flags.c_contiguous:
+            # (a kernel, too, adds whole rows in order)
+            return getattr(np, op).reduce(values, axis=0, keepdims=keepdims, initial=identity_of(op, dtype))
     if op in _POSITIONS or dtype_kind(dtype) not in "fc" or op in EXTREMES:
         found = _reduce_exactly(op, values, axes, dtype)
     else:
@@ -81,8 +94,7 @@ def _reduce_exactly(op: str, values: np.ndarray, axes: tuple[int, ...], dtype: n
         return _reduce_exactly(op, values.astype(np.float32), axes, np.dtype(np.float32)).astype(dtype)
     if values.dtype.kind == "b" and op == "add" and len(axes) == values.ndim:
         return dtype.type(np.count_nonzero(values))
-    count = prod([values.shape[k] for k in axes])
-    start = {} if count else {"initial": identity_of(op, dtype)}
+    start = {} if values.size else {"initial": identity_of(op, dtype)}
     if values.dtype != dtype and dtype.kind != "b":
         values = values.astype(dtype)
     found = getattr(np, find_op(op).ufunc).reduce(values, axis=axes, **start)
@@ -92,7 +104,7 @@ def _reduce_exactly(op: str, values: np.ndarray, axes: tuple[int, ...], dtype: n
 
 
 def _check_zeros(values: Any, found: Any) -> None:
-    if (found == 0).any():
+    if np.count_nonzero(found) < found.size:
         signs = np.signbit(values[values == 0])
         if signs.any() and not signs.all():
             raise NeedsKernelError
