@@ -359,7 +359,7 @@ def as_markdown(results: Sequence[Result], facts: dict[str, Any]) -> str:
 
 
 def as_json(results: Sequence[Result]) -> list[dict[str, Any]]:
-    """Return all measurements of all turns for a JSON file."""
+    """Return the times of all turns for a JSON file. In a turn, weft and each peer are timed once."""
     return [
         {
             "program": r.program,

@@ -118,7 +118,7 @@ def as_markdown(points: Sequence[Point], facts: dict[str, Any]) -> str:
 
 
 def as_json(points: Sequence[Point]) -> list[dict[str, Any]]:
-    """Return all measurements of all turns for a JSON file."""
+    """Return the times of all turns for a JSON file. In a turn, weft and each peer are timed once."""
     return [
         {
             "program": p.program,

@@ -252,7 +252,10 @@ class SplitEmitter(BarrierEmitter):
         return limits
 
     def row_range(self, taken: tuple[str, str], before: str, start: str, stop: str) -> tuple[str, str]:
-        """Emit code that limits a range of x thread indices to the threads whose numbers are in the range `taken`."""
+        """Emit code that limits the range from `start` to `stop` of x indices in the current row of threads.
+
+        Only threads remain whose numbers are in the range `taken`.
+        """
         kind, numbers = scalar_type(self.kernel.index_dtype), self.dialect.numbers
         y, z = numbers["thread_index", 1], numbers["thread_index", 2]
         plane = self.line(f"mul nuw nsw {kind} {z}, {numbers['block_size', 1]}")

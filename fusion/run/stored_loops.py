@@ -68,7 +68,7 @@ def _make_kernel(op: str, loop: tuple[np.dtype, ...], dtype: np.dtype) -> Any:
 
 
 def store_loop(op: str, loop: tuple[np.dtype, ...], dtype: np.dtype) -> None:
-    """Compile the loop of an op and store it on disk. The second process calls this function."""
+    """Compile the loop of an op in a background process, and store it on disk for other processes."""
     obtain_loop(op, loop, dtype)
 
 

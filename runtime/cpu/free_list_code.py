@@ -55,7 +55,7 @@ def _field(t: Text, thing: str, store: str, which: int) -> str:
 
 @cache
 def take_text() -> str:
-    """Return the LLVM text of the builtin ``call(record address, table)``, which takes buffers from free lists.
+    """Return the LLVM text of the builtin ``weft_take_buffers(record, table)``, which takes buffers from free lists.
 
     For each request, the builtin takes a buffer from the request's free list and puts it into the table. It returns the
     number of requests whose free list was empty.

@@ -18,7 +18,10 @@ _AT = "at seed "
 
 
 def main(module: str, most_seconds: float = 600) -> int:
-    """Run ``python -m module --programs 100 --seed 0``. Return the number of cases with a fault, but at most 100."""
+    """Implement a command such as ``python -m module --programs 100 --seed 0``.
+
+    Return the number of cases with a fault, but at most 100, as the exit status.
+    """
     parser = argparse.ArgumentParser(prog=module)
     parser.add_argument("--programs", type=int, default=200)
     parser.add_argument("--seed", type=int, default=0)

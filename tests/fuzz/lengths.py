@@ -173,7 +173,7 @@ def compare(found: Plan, made: Plan) -> str:
 
 
 def _ordered(steps: list[Step]) -> list[Step]:
-    """Return the steps with successive releases sorted, since their order is irrelevant."""
+    """Return the steps of a plan. Successive steps that release slots are sorted, since their order is irrelevant."""
     found: list[Step] = []
     for given_up, run in groupby(steps, lambda step: isinstance(step, int)):
         together = list(run)

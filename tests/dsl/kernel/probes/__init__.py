@@ -1,4 +1,4 @@
-"""Language probes: small kernels that test one construct each, and their expected results."""
+"""Language probes: small test kernels for one construct each, with their expected results."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Probes of arrays: attributes, indices, slices, layouts, records, local memory and constant memory."""
+"""Test kernels for arrays: attributes, indices, slices, layouts, records, local memory and constant memory."""
 
 # mypy: ignore-errors
 

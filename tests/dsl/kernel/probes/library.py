@@ -1,4 +1,4 @@
-"""Probes of functions: math, cmath, NumPy, bit functions, half precision, libdevice and clocks."""
+"""Test kernels for functions: math, cmath, NumPy, bit functions, half precision, libdevice and clocks."""
 
 # mypy: ignore-errors
 

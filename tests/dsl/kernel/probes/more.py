@@ -1,4 +1,4 @@
-"""Probes of constructs, most of which Numba's kernels do not support.
+"""Test kernels for constructs, most of which Numba's kernels do not support.
 
 Examples are array methods, comprehensions, generator expressions, and methods of user classes.
 """

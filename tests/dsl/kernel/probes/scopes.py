@@ -1,4 +1,4 @@
-"""Probes of scopes, the order of assignments, identity, recursion, and classes with unusual fields."""
+"""Test kernels for scopes, the order of assignments, identity, recursion, and classes with unusual fields."""
 
 # mypy: ignore-errors
 # ruff: noqa: F841

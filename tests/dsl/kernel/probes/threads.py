@@ -1,4 +1,4 @@
-"""Probes of the CUDA model: thread indices, shared memory, barriers, atomics, and launches."""
+"""Test kernels for the CUDA model: thread indices, shared memory, barriers, atomics, and launches."""
 
 # mypy: ignore-errors
 

@@ -1,4 +1,4 @@
-"""Probes of values: tuples, dataclasses, scalars of every width, casts, operators, globals and printing."""
+"""Test kernels for values: tuples, dataclasses, scalars of every width, casts, operators, globals and printing."""
 
 # mypy: ignore-errors
 

@@ -1,4 +1,4 @@
-"""Probes of warps, cooperative groups, vector types and random numbers.
+"""Test kernels for warps, cooperative groups, vector types and random numbers.
 
 The oracles compute the results of all threads with NumPy. `x` has one element per thread, 32 elements per warp.
 """
