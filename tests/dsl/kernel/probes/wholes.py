@@ -1,4 +1,4 @@
-"""Test kernels for values that may be None, swapped arrays, deleted names, functions of whole arrays, dates, and text."""
+"""Test kernels for values that may be None, swapped arrays, deleted names, whole arrays, dates, and text."""
 
 # mypy: ignore-errors
 
