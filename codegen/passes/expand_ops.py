@@ -12,10 +12,11 @@ import numpy as np
 
 from weft.codegen.kernel_ir.builder import KernelBuilder
 from weft.codegen.kernel_ir.operation import STRUCTURAL, Kernel, Operation, Value
-from weft.codegen.ops.op_table import find_op
+from weft.codegen.ops.op_table import EXTREMES, find_op
 from weft.codegen.passes.rewrite import Rewriter
 
-# Ops that only move bits and need no wider arithmetic.
+# Ops that only move bits and need no wider arithmetic. Minima and maxima without an instruction are comparisons and
+# moves, too. (LLVM may exchange zeros of different signs if operands of a selection are converted.)
 _MOVES = frozenset({"where", "positive", "conjugate", "real"})
 # Maximum depth of expansions that use composite ops.
 _DEPTH = 8
@@ -33,7 +34,7 @@ def expand_ops(kernel: Kernel, extremes: frozenset[tuple[str, str]] = frozenset(
             nonlocal changed
             if extremes and operation.results and (operation.opcode, str(operation.results[0].type)) in extremes:
                 return None
-            made = _expand(b, operation, operands)
+            made = _expand(b, operation, operands, _MOVES if extremes else _MOVES | EXTREMES)
             changed = changed or made is not None
             return made
 
@@ -67,7 +68,7 @@ def _next_half(b: KernelBuilder, x: Value, y: Value) -> Value:
     return b.op("where", numbers, moved, number(np.nan))
 
 
-def _expand(b: KernelBuilder, operation: Operation, operands: list[Any]) -> list[Any] | None:
+def _expand(b: KernelBuilder, operation: Operation, operands: list[Any], moves: frozenset[str]) -> list[Any] | None:
     if operation.opcode == "warp_reduce" and operation.results[0].type == np.float16:
         mask, value = operands
         kind = operation.attributes["kind"]
@@ -78,7 +79,7 @@ def _expand(b: KernelBuilder, operation: Operation, operands: list[Any]) -> list
     definition = find_op(operation.opcode)
     result = operation.results[0].dtype
     halves = [v.type.char == "e" for v in operands]
-    if any(halves) and definition.name not in _MOVES:
+    if any(halves) and definition.name not in moves:
         wide = [b.cast(v, np.float32) if h else v for v, h in zip(operands, halves, strict=True)]
         if definition.name == "nextafter":
             return [b.cast(_next_half(b, *wide), result)]
