@@ -35,7 +35,7 @@ from weft.dsl.arrays.foreign import is_foreign
 from weft.dsl.arrays.memoized import memoized
 from weft.dsl.arrays.on_host import call_numpy, note_fallback, or_numpy, to_host
 from weft.dsl.arrays.parts import Part, ReadOnlyPart, take_part
-from weft.dsl.arrays.results import as_array, check_cast, return_result, value_operand
+from weft.dsl.arrays.results import array_output, as_array, check_cast, return_result, value_operand
 from weft.dsl.arrays.scatter import is_gpu
 from weft.dsl.arrays.ufunc import UFUNCS
 from weft.dsl.arrays.validation import NUMPY_VERSION, check_order, warn_of_lost_parts
@@ -217,7 +217,7 @@ def _round(a: Any, decimals: int = 0, out: Any = None) -> Any:
     start()
     if out is None and (order := memory_order.memory_order([array])) is not None:
         return memory_order.unpermuted(_round(memory_order.permuted(array, order), decimals), order)
-    if out is not None and np.shape(out) != array.shape:
+    if out is not None and np.shape(array_output(out, "output must be an array")) != array.shape:
         raise ValueError("invalid output shape")
     node = expr_of(array)
     if array.dtype.kind == "b" and decimals:

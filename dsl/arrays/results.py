@@ -54,6 +54,13 @@ def single_output(out: Any, reduces: bool = False) -> Any:
     return out[0]
 
 
+def array_output(out: Any, message: str = "return arrays must be of ArrayType") -> Any:
+    """Return the argument `out` of a function, or raise NumPy's TypeError with `message` if it is not an array."""
+    if out is not None and not hasattr(out, "dtype"):
+        raise TypeError(message)
+    return out
+
+
 def copy_to_out(name: str, found: Any, out: Any, casting: str) -> Any:
     """Copy the result `found` to the array `out`, and return `out`."""
     if type(out) is Array and out.shape == found.shape and np.can_cast(found.dtype, out.dtype, casting):  # type: ignore[arg-type]

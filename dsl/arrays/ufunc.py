@@ -38,7 +38,7 @@ from weft.dsl.immediate.host_values import values_of
 from weft.fusion import constant, iota, map_
 from weft.runtime.lazy_names import unquote_annotations
 
-NO_OUT: Any = np._NoValue  # type: ignore[attr-defined]
+ABSENT: Any = np._NoValue  # type: ignore[attr-defined]
 
 # Functions whose immediate execution follows the same rules as a method of an op's ufunc.
 _SAME_RULES = {
@@ -123,39 +123,43 @@ class UFunc:
     def __call__(
         self,
         *operands: Any,
-        out: Any = NO_OUT,
+        out: Any = ABSENT,
         where: Any = True,
         dtype: Any = None,
         casting: str = "same_kind",
         order: Any = "K",
         subok: bool = True,
-        signature: Any = None,
-        sig: Any = None,
+        signature: Any = ABSENT,
+        sig: Any = ABSENT,
+        **others: Any,
     ) -> Any:
-        signature = sig if signature is None else signature
-        if out is NO_OUT:
+        if others:
+            operands = self._operands_by_name(operands, others)
+        if out is ABSENT:
             out = None
             if len(operands) == self.nin + 1:
                 *operands, out = operands  # type: ignore[assignment]
             if where is not True and out is None:
                 warn_of_uninitialized(where)
+        elif isinstance(out, tuple):
+            out = single_output(out)
         if len(operands) != self.nin:
             raise TypeError(
                 f"{self.definition.name}() takes from {self.nin} to {self.nin + 1} positional arguments but {len(operands)} were given"
             )
-        if isinstance(out, tuple):
-            out = single_output(out)
         if casting != "same_kind":
             self._check_casting(operands, out, dtype, casting)
         if out is ... or (out is None and order not in ("K", None)):
-            found = self(*operands, out=None, where=where, dtype=dtype, casting=casting, signature=signature)
+            found = self(*operands, **_numpys_options(None, where, dtype, casting, signature, sig))
             if out is None:
                 return in_requested_order(found, order, operands)
             return wrap(found._storage) if type(found) is Scalar else found  # (an array for numbers, too)
+        names_loop = signature is not ABSENT or sig is not ABSENT
         try:
-            if dtype is signature is out is None and where is True and is_short_power(self.definition.name, *operands):
+            plain = dtype is out is None and where is True and not names_loop
+            if plain and is_short_power(self.definition.name, *operands):
                 return operands[0] ** operands[1]
-            if signature is not None or (dtype is not None and casting == "unsafe"):
+            if names_loop or (dtype is not None and casting == "unsafe"):
                 raise UnsupportedDtypeError(signature)  # NumPy executes a call that names a loop
             if where is True and dtype is None:
                 if out is not None and casting == "same_kind" and attempt_into(out, self.immediate, operands):
@@ -174,10 +178,17 @@ class UFunc:
             theirs = getattr(np, self.definition.ufunc or self.definition.name, None)
             if theirs is None or (type(error) is OverflowError and any(isinstance(v, Array) for v in operands)):
                 raise  # (without other operands, Python ints beyond 64 bits are NumPy objects)
-            options = {k: v for k, v in (("out", out), ("dtype", dtype), ("signature", signature)) if v is not None}
-            # (Pass only the necessary options to functions of other libraries.)
-            options |= {} if where is True else {"where": where, "out": out}
-            return call_numpy(theirs, operands, options if casting == "same_kind" else {**options, "casting": casting})
+            return call_numpy(theirs, operands, _numpys_options(out, where, dtype, casting, signature, sig))
+
+    def _operands_by_name(self, operands: tuple[Any, ...], others: dict[str, Any]) -> tuple[Any, ...]:
+        """Return the operands of a call with further keyword arguments, or raise TypeError if these are unknown.
+
+        `numpy.sinc` is not a ufunc, and accepts its operand by keyword.
+        """
+        name = self.definition.name
+        if name == "sinc" and not operands and others.keys() == {"x"}:
+            return (others["x"],)
+        raise TypeError(f"{name}() got an unexpected keyword argument {next(iter(others))!r}")
 
     @on_operands_device
     def _call_recorded(self, operands: Any, out: Any, where: Any, dtype: Any, casting: str) -> Any:
@@ -327,6 +338,14 @@ def is_short_power(op: str, base: Any, exponent: Any = None, *_: Any) -> bool:
     return type(exponent) in kinds and (exponent in SHORT_POWERS or exponent == 3)
 
 
+def _numpys_options(out: Any, where: Any, dtype: Any, casting: str, signature: Any, sig: Any) -> dict[str, Any]:
+    """Return the necessary options of a call to NumPy's ufunc. The function of another library may not know others."""
+    options = {k: v for k, v in (("out", out), ("dtype", dtype)) if v is not None}
+    options |= {k: v for k, v in (("signature", signature), ("sig", sig)) if v is not ABSENT}
+    options |= {} if where is True else {"where": where, "out": out}
+    return options if casting == "same_kind" else {**options, "casting": casting}
+
+
 def check_power(base: Any, exponent: Any) -> None:
     """Raise NumPy's ValueError if an integer is raised to a negative integer.
 
@@ -347,7 +366,11 @@ def check_power(base: Any, exponent: Any) -> None:
 # (Stored explicitly, because Python cannot inspect native code.)
 _SIGNATURE = inspect.signature(MethodType(unquote_annotations(UFunc.__call__), UFunc))
 _SIGNATURE = _SIGNATURE.replace(
-    parameters=[each.replace(default=None) if each.name == "out" else each for each in _SIGNATURE.parameters.values()]
+    parameters=[
+        each.replace(default=None) if each.default is ABSENT else each
+        for each in _SIGNATURE.parameters.values()
+        if each.name != "others"
+    ]
 )
 
 UFUNCS: dict[str, UFunc] = {}

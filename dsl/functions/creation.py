@@ -339,11 +339,13 @@ def full_like(
 
 
 def arange(
-    start: Any = None,
-    stop: Any = None,
+    start_or_stop: Any = ...,
+    /,
+    stop: Any = ...,
     step: Any = None,
     dtype: DTypeLike | None = None,
     *,
+    start: Any = ...,
     device: Any = None,
     like: object = None,
 ) -> Array:
@@ -354,10 +356,13 @@ def arange(
     >>> wf.arange(2, 10, 3)
     array([2, 5, 8])
     """
-    if start is stop is None:
-        raise TypeError("arange() requires stop to be specified.")
-    start = 0 if start is None else start
-    given: Any = (start, stop, step)
+    if start_or_stop is ...:
+        if stop is ...:
+            raise TypeError("arange() requires stop to be specified.")
+        start_or_stop, stop = (stop, None) if start is ... else (start, stop)
+    elif start is not ...:
+        raise TypeError("argument for arange() given by name ('start') and position (position 0)")
+    given: Any = (start_or_stop, None if stop is ... else stop, step)
     known = given
     if not {int, NoneType}.issuperset(map(type, given)):
         given = [to_host(v) if isinstance(v, Array) else v for v in given]

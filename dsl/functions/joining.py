@@ -18,7 +18,7 @@ from weft.dsl.arrays.array import Array, View, convert, record, start, whole
 from weft.dsl.arrays.indexing import assign_recorded
 from weft.dsl.arrays.memoized import memoized
 from weft.dsl.arrays.memory_order import memory_order, permuted, unpermuted
-from weft.dsl.arrays.results import to_python
+from weft.dsl.arrays.results import array_output, to_python
 from weft.dsl.arrays.validation import as_dtype, normalize_axis
 from weft.dsl.arrays.windows import is_c_ordered
 from weft.dsl.functions.creation import asarray, empty, set_stack
@@ -68,7 +68,7 @@ def concatenate(
     # (Without an axis, some of the arrays may be Python scalars, which are weak.)
     kinds = [a if type(a) in (int, float, complex) else b.dtype for a, b in zip(arrays, found, strict=True)]
     kind = np.result_type(*kinds) if dtype is None else as_dtype(dtype)
-    kind = kind if out is None else out.dtype
+    kind = kind if out is None else array_output(out, "'out' must be an array").dtype
     for own in dict.fromkeys(b.dtype for a, b in zip(arrays, found, strict=True) if type(a) is not int):
         if not np.can_cast(own, kind, casting):  # type: ignore[arg-type]
             raise TypeError(f"Cannot cast array data from {own!r} to {kind!r} according to the rule {casting!r}")

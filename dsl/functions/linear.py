@@ -22,7 +22,7 @@ from weft.dsl.arrays.array import Array, expr_of, record, record_array, scalar, 
 from weft.dsl.arrays.memoized import memoized
 from weft.dsl.arrays.memory_order import in_requested_order
 from weft.dsl.arrays.on_host import call_numpy
-from weft.dsl.arrays.results import return_result, single_output, to_python
+from weft.dsl.arrays.results import array_output, return_result, single_output, to_python
 from weft.dsl.arrays.validation import MOST_AXES, check_axes, normalize_axis
 from weft.dsl.arrays.windows import layout, window
 from weft.dsl.functions.creation import asarray
@@ -119,7 +119,7 @@ def dot(a: ArrayLike, b: Any, out: Output | None = None) -> Any:
 
 def _into_dot_output(found: Array, out: Any) -> Any:
     """Write a product to `out`, or raise NumPy's ValueError if `out` is not a suitable C-contiguous array."""
-    flags = out.flags
+    flags = array_output(out, "'out' must be an array").flags
     if out.ndim != found.ndim or out.dtype != found.dtype or not (flags["C_CONTIGUOUS"] and flags["WRITEABLE"]):
         raise ValueError(
             "output array is not acceptable (must have the right datatype, number of dimensions, and be a C-Array)"
@@ -241,6 +241,7 @@ def einsum(subscripts: str, *operands: Any, out: Output | None = None, **options
     if not isinstance(subscripts, str) or options.keys() - {"optimize", "order", "casting"}:
         return call_numpy(np.einsum, (subscripts, *operands), {**options, **({} if out is None else {"out": out})})
     found = [asarray(v) for v in operands]
+    array_output(out, "keyword parameter out must be an array for einsum")
     casting, order = options.get("casting", "safe"), options.get("order", "K")
     _check_einsum_casts(found, out, casting)
     value = _einsum(subscripts, found)

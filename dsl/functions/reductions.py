@@ -14,7 +14,7 @@ from weft.dsl.arrays.docstrings import named
 from weft.dsl.arrays.memoized import memoized
 from weft.dsl.arrays.memory_order import memory_order, permuted, unpermuted
 from weft.dsl.arrays.on_host import call_numpy
-from weft.dsl.arrays.results import as_array, as_mask, check_cast, return_result, to_python
+from weft.dsl.arrays.results import array_output, as_array, as_mask, check_cast, return_result, to_python
 from weft.dsl.arrays.scatter import is_gpu
 from weft.dsl.arrays.validation import as_dtype, normalize_axes, normalize_axis
 from weft.fusion import (
@@ -56,19 +56,12 @@ def _kind_with(out: Any, own: np.dtype) -> np.dtype:
 
     `own` is the dtype of the elements.
     """
-    return np.result_type(own, _checked_out(out).dtype)
-
-
-def _checked_out(out: Any) -> Any:
-    """Return `out`, or raise NumPy's TypeError if it is neither None nor an array, for example a tuple."""
-    if out is not None and not hasattr(out, "dtype"):
-        raise TypeError("return arrays must be of ArrayType")
-    return out
+    return np.result_type(own, array_output(out).dtype)
 
 
 def _return_result(name: str, node: Expr, out: Output | None, casting: str = "same_kind") -> Any:
     """Return a reduction's result as a new array, or write it to `out`, which must have the same shape."""
-    out = _checked_out(out)
+    out = array_output(out)
     if out is not None and tuple(out.shape) != node.shape:
         raise ValueError(f"output parameter for {name} has the wrong shape: {tuple(out.shape)}, not {node.shape}")
     return return_result(name, node, out, casting=casting)
@@ -465,7 +458,7 @@ def _return_position(op: str, node: Expr, out: Output | None) -> Any:
 
     The dtype of `out` must cast safely to int64.
     """
-    if out is not None and not np.can_cast(_checked_out(out).dtype, np.int64):
+    if out is not None and not np.can_cast(array_output(out).dtype, np.int64):
         raise TypeError(f"Cannot cast array data from {out.dtype!r} to dtype('int64') according to the rule 'safe'")
     return _return_result(op, node, out, casting="unsafe")
 

@@ -15,7 +15,7 @@ from weft.dsl.arrays.call_sites import apply
 from weft.dsl.arrays.indexing import getitem, nonzero
 from weft.dsl.arrays.memoized import memoized
 from weft.dsl.arrays.on_host import call_numpy
-from weft.dsl.arrays.results import as_array, return_result, single_output, to_python
+from weft.dsl.arrays.results import array_output, as_array, return_result, single_output, to_python
 from weft.dsl.arrays.scatter import is_gpu
 from weft.dsl.arrays.ufunc import UFUNCS
 from weft.dsl.arrays.validation import NUMPY_VERSION, normalize_axis, warn_deprecation
@@ -89,28 +89,28 @@ def _bounds_of_clip(a_min: Any, a_max: Any, min: Any, max: Any) -> tuple[Any, An
     """Return the bounds of `clip` from `a_min` and `a_max`, or from `min` and `max`."""
     if a_min is ... and a_max is ...:
         return (None if min is ... else min), (None if max is ... else max)
-    if min is not ... or max is not ...:
-        raise ValueError("Passing `min` or `max` keyword argument when `a_min` and `a_max` are provided is forbidden.")
     for name, bound in (("a_min", a_min), ("a_max", a_max)):
         if bound is ...:
             raise TypeError(f"clip() missing 1 required positional argument: {name!r}")
+    if min is not ... or max is not ...:
+        raise ValueError("Passing `min` or `max` keyword argument when `a_min` and `a_max` are provided is forbidden.")
     return a_min, a_max
 
 
 @memoized
 def clip(
     a: ArrayLike,
-    min: Any = ...,
-    max: Any = ...,
-    out: Output | None = None,
-    *,
     a_min: Any = ...,
     a_max: Any = ...,
+    out: Output | None = None,
+    *,
+    min: Any = ...,
+    max: Any = ...,
     **options: Any,
 ) -> Any:
     """Limit elements to an interval, like `numpy.clip`.
 
-    The bounds can be passed as `min` and `max` (array API standard), or as `a_min` and `a_max` (NumPy).
+    The bounds can be passed as `a_min` and `a_max`, or as keyword arguments `min` and `max` (array API standard).
 
     Examples
     --------
@@ -181,7 +181,7 @@ def take(
         result = result.copy()
     if out is None:
         return result
-    if np.shape(out) != result.shape:
+    if np.shape(array_output(out, "output must be an array")) != result.shape:
         raise ValueError("output array does not match result of ndarray.take")
     if not np.can_cast(result.dtype, getattr(out, "dtype", result.dtype), "same_kind"):
         warn_deprecation(
@@ -364,7 +364,7 @@ def choose(a: ArrayLike, choices: Any, out: Output | None = None, mode: str = "r
     number = number % count if mode == "wrap" else number.clip(0, count - 1)
     kind = np.result_type(*(c if type(c) in _PYTHON_NUMBERS else v.dtype for c, v in zip(options, given, strict=True)))
     shape = np.broadcast_shapes(which.shape, *(c.shape for c in given))
-    if out is not None and np.shape(out) != shape:
+    if out is not None and np.shape(array_output(out, "output must be an array")) != shape:
         raise TypeError("choose: invalid shape for output array.")
     *others, found = (broadcast_to(c.astype(kind), shape) for c in given)  # type: ignore[attr-defined]
     for k in reversed(range(count - 1)):

@@ -18,7 +18,7 @@ from weft.dsl.arrays.foreign import has_foreign
 from weft.dsl.arrays.on_host import call_numpy
 from weft.dsl.arrays.results import as_array, return_result
 from weft.dsl.arrays.scatter import is_gpu
-from weft.dsl.arrays.ufunc import NO_OUT, UFUNCS
+from weft.dsl.arrays.ufunc import ABSENT, UFUNCS
 from weft.dsl.arrays.validation import UnsupportedDtypeError, warn_deprecation, warn_of_uninitialized
 from weft.dsl.functions.introspection import stand_in
 from weft.dsl.functions.linear import matmul
@@ -43,10 +43,10 @@ class ComposedUfunc:
         self._compute = compute
 
     @on_operands_device
-    def __call__(self, *operands: Any, out: Output | None = NO_OUT, **options: Any) -> Any:
+    def __call__(self, *operands: Any, out: Output | None = ABSENT, **options: Any) -> Any:
         """Apply the ufunc to operands, with output arrays in `out` or after the operands."""
         inputs, outputs = self.wrapped.nin, self.wrapped.nout
-        if out is NO_OUT:
+        if out is ABSENT:
             out = None
             if len(operands) == inputs and "where" in options:
                 warn_of_uninitialized(options["where"])

@@ -141,11 +141,13 @@ def any(a: Any, axis: Any = None, out: Any = None, keepdims: Any = False, *, whe
 def append(arr: ArrayLike, values: ArrayLike, axis: int | None = None) -> Array: ...
 def apply_over_axes(func: Any, a: ArrayLike, axes: Any) -> Any: ...
 def arange(
-    start: Any = None,
-    stop: Any = None,
+    start_or_stop: Any = ...,
+    /,
+    stop: Any = ...,
     step: Any = None,
     dtype: DTypeLike | None = None,
     *,
+    start: Any = ...,
     device: Any = None,
     like: object = None,
 ) -> Array: ...
@@ -218,12 +220,12 @@ def can_cast(from_: Any, to: Any, casting: str = "safe") -> bool: ...
 def choose(a: ArrayLike, choices: Any, out: Output | None = None, mode: str = "raise") -> Array: ...
 def clip(
     a: ArrayLike,
-    min: Any = ...,
-    max: Any = ...,
-    out: Output | None = None,
-    *,
     a_min: Any = ...,
     a_max: Any = ...,
+    out: Output | None = None,
+    *,
+    min: Any = ...,
+    max: Any = ...,
     **options: Any,
 ) -> Array: ...
 def column_stack(tup: Sequence[ArrayLike]) -> Array: ...

@@ -503,16 +503,6 @@ def test_functions_are_not_kept_alive() -> None:
     assert alive() is None
 
 
-def test_bounds_of_clip_by_position_are_those_of_the_array_api() -> None:
-    """Test `clip` with one positional bound, as in the array API standard, and with a bound that is passed twice."""
-    x = NUMPY.arange(5)
-    assert NUMPY.clip(x, 2).tolist() == np.clip(np.arange(5), min=2).tolist() == [2, 2, 2, 3, 4]
-    with pytest.raises(TypeError, match="min"):
-        NUMPY.clip(x, 1, 2, min=1)
-    with pytest.raises(ValueError, match="forbidden"):
-        NUMPY.clip(x, a_min=1, a_max=2, min=1)
-
-
 @pytest.mark.filterwarnings("ignore:the matrix subclass")
 @pytest.mark.parametrize(
     "make",

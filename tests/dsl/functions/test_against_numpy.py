@@ -56,6 +56,12 @@ def test_rows_compute_with_what_numpy_does(row: Any) -> None:
         assert getattr(wf, row.name)(*map(wf.asarray, operands)).dtype == dtype
 
 
+@pytest.mark.parametrize("n", [3, 100_000])
+def test_sinc_takes_its_operand_by_keyword(n: int) -> None:
+    x = np.linspace(-1, 1, n)
+    np.testing.assert_allclose(wf.sinc(x=wf.asarray(x)), np.sinc(x=x), rtol=1e-13, atol=1e-16)
+
+
 @pytest.mark.parametrize("dtype", ["float16", "float32", "float64"])
 def test_neighbours_of_floats(dtype: str) -> None:
     most, least = np.finfo(dtype).max, np.finfo(dtype).smallest_subnormal

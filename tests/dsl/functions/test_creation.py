@@ -179,6 +179,7 @@ def test_a_range_may_be_too_long() -> None:
 
 def test_arange_requires_a_stop() -> None:
     for arguments in ((), (None,), (None, None, 2)):
-        with pytest.raises(TypeError, match="requires stop"):
+        with pytest.raises(TypeError):
             wf.arange(*arguments)
-    assert wf.arange(stop=3).tolist() == [0, 1, 2]
+    for options in ({"stop": 3}, {"start": 1, "stop": 3}, {"start": 3, "stop": None}, {"stop": 3, "step": 2}):
+        assert wf.arange(**options).tolist() == np.arange(**options).tolist()
