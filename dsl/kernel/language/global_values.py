@@ -38,6 +38,8 @@ def wrap(c: Compiler, value: object, label: str = "") -> Any:
             c.tables[id(value)] = value, made
         return c.tables[id(value)][1]
     if isinstance(value, names.ThreadNumber):
+        if value.path != "laneid":
+            c.fail(f"cuda.{value.path} is read outside of the kernel here: read it inside the kernel")
         (found,) = c.builder.emit("lane_index", (), (c.index_dtype,))
         return ScalarValue(c.builder.cast(found, np.int64), True, True)
     return Constant(from_numba(value))

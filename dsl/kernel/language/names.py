@@ -273,16 +273,20 @@ class Intrinsic(_Named):
 
 
 class ThreadNumbers(_Named):
-    """A built-in variable with three components, such as ``threadIdx``."""
+    """A built-in variable with three components, such as ``threadIdx``.
+
+    Outside of kernels, a component is an object without a value, so that ``hasattr`` works as with Numba.
+    """
 
     x = property(lambda self: self._component("x"))
     y = property(lambda self: self._component("y"))
     z = property(lambda self: self._component("z"))
 
-    def _component(self, axis: str) -> int:
-        return current_thread(f"{self.path}.{axis}").number(f"{self.path}.{axis}")
+    def _component(self, axis: str) -> int | ThreadNumber:
+        path = f"{self.path}.{axis}"
+        return ThreadNumber(path, self.__doc__) if running.thread is None else running.thread.number(path)
 
-    def __iter__(self) -> Iterator[int]:
+    def __iter__(self) -> Iterator[int | ThreadNumber]:
         return iter((self.x, self.y, self.z))
 
     def __repr__(self) -> str:

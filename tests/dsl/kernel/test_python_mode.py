@@ -12,6 +12,7 @@ from typing import Any
 import numpy as np
 import pytest
 
+import weft as wf
 from tests.dsl.kernel.python_mode import FULL, f32, run
 from weft.dsl.kernel.language import names as cuda
 from weft.dsl.kernel.language.kernel_errors import DivergenceError
@@ -133,11 +134,24 @@ def test_threads_know_their_numbers() -> None:
 
 
 @pytest.mark.parametrize(
-    "use", [lambda: cuda.grid(1), lambda: cuda.threadIdx.x, lambda: cuda.laneid + 1, cuda.syncthreads]
+    "use", [lambda: cuda.grid(1), lambda: cuda.threadIdx.x + 1, lambda: cuda.laneid + 1, cuda.syncthreads]
 )
 def test_names_outside_a_kernel(use: Callable[[], Any]) -> None:
     with pytest.raises(TypeError, match=r"cuda\.\w+(\.x)? works inside a kernel only"):
         use()
+
+
+def test_components_exist_outside_a_kernel() -> None:
+    assert all(hasattr(cuda.blockDim, axis) for axis in "xyz") and not hasattr(cuda.blockDim, "w")
+    assert repr(cuda.blockDim.x) == "<cuda.blockDim.x>"
+    captured = cuda.threadIdx.x
+
+    @wf.kernel
+    def kernel(out: np.ndarray) -> None:
+        out[captured] = 1
+
+    with pytest.raises(wf.KernelError, match="cuda.threadIdx.x is read outside of the kernel"):
+        kernel[1, 1](np.zeros(1))
 
 
 def test_every_name_can_be_performed() -> None:
