@@ -10,6 +10,7 @@ from __future__ import annotations
 
 import html
 import json
+import sys
 import threading
 import time
 from collections.abc import Callable
@@ -21,7 +22,10 @@ import weft.runtime as runtime
 from weft.dsl.source_table import SourceLine, show_table, source_tables
 from weft.dsl.tracebacks import is_hidden
 from weft.fusion import flush, seconds_spent, show_bytes, show_host_work, show_seconds, statistics
-from weft.runtime import BuildNote, LaunchNote, Listening, counted
+from weft.runtime import BuildNote, LaunchNote, Listening, counted, renew_in_children
+
+_lock = threading.RLock()  # (reentrant: a finalizer may launch kernels while this thread holds the lock)
+renew_in_children(sys.modules[__name__])
 
 SHOWN = 40  # maximum number of rows of a printed table
 
@@ -162,7 +166,6 @@ class Profile:
         self._begin = 0
         self._open: list[tuple[LaunchTime, Any, Any]] = []  # launches whose device events may still be pending
         self._clocks: dict[str, _Clock] = {}
-        self._lock = threading.Lock()
 
     def __enter__(self) -> Profile:
         flush()
@@ -187,7 +190,7 @@ class Profile:
 
     def launch(self, device: Any, note: LaunchNote, start: Callable[[], None]) -> None:
         """Launch a kernel or other work between two device events, which measure its time, and record the launch."""
-        with self._lock:
+        with _lock:
             if device.name not in self._clocks:
                 self._clocks[device.name] = _Clock(device)
         before, after = device.create_event(), device.create_event()

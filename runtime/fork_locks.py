@@ -9,12 +9,17 @@ from __future__ import annotations
 
 import os
 import threading
+from collections.abc import Callable
 from typing import Any
+from weakref import ref
 
 
-def renew_in_children(owner: Any) -> None:
-    """Replace the attribute `_lock` of an object or module by a new `threading.RLock` in every forked child.
+def renew_in_children(owner: Any, make: Callable[[], Any] = threading.RLock, name: str = "_lock") -> None:
+    """Replace the attribute `name` of an object or module by ``make()``, a new lock, in every forked child."""
+    found = ref(owner)
 
-    The object then exists until the process ends.
-    """
-    os.register_at_fork(after_in_child=lambda: setattr(owner, "_lock", threading.RLock()))
+    def renew() -> None:
+        if (existing := found()) is not None:
+            setattr(existing, name, make())
+
+    os.register_at_fork(after_in_child=renew)

@@ -8,11 +8,14 @@ of the launch.
 from __future__ import annotations
 
 import ctypes
+import sys
 import threading
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 
 import numpy as np
+
+from weft.runtime.fork_locks import renew_in_children
 
 WORDS = 1 << 17
 
@@ -20,6 +23,7 @@ WORDS = 1 << 17
 LOG = (ctypes.c_int64 * (2 + WORDS))()
 _words: np.ndarray = np.frombuffer(memoryview(LOG), np.int64)
 _lock = threading.Lock()
+renew_in_children(sys.modules[__name__], threading.Lock)
 Reader = Callable[[list[list[int]]], None]
 
 

@@ -23,6 +23,7 @@ from weft.runtime.cuda.streams import StreamOrder
 from weft.runtime.cuda.toolkit import find_library
 from weft.runtime.device import Operand
 from weft.runtime.errors import CudaError, PerformanceWarning, WeftError, warn_user
+from weft.runtime.fork_locks import renew_in_children
 
 NAMES = ("libcublas.so.13", "libcublas.so.12")
 PLAIN, TRANSPOSED = 0, 1
@@ -75,6 +76,7 @@ class Blas:
         self._handle: Any = None
         self._missing = False
         self._lock = threading.Lock()
+        renew_in_children(self, threading.Lock)
 
     def multiply(self, out: int, left: Operand, right: Operand, dtype: np.dtype) -> bool:
         """Compute a product like `numpy.matmul`, and write it to the address `out` in C order.

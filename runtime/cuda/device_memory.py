@@ -25,6 +25,7 @@ from weft.runtime.cuda.driver import Driver
 from weft.runtime.cuda.streams import CudaEvent, CudaStream, StreamOrder
 from weft.runtime.device import Buffer, BufferRequests
 from weft.runtime.errors import CudaError, OutOfMemoryError, WeftError
+from weft.runtime.fork_locks import renew_in_children
 
 KEPT_BYTES = 4 << 30  # limit on the bytes of free blocks; the rest is returned to the driver's pool
 # After a copy has overtaken the device's own stream, positions in this stream are recorded for this number of returned
@@ -212,6 +213,7 @@ class MemoryPool(Counted):
         self.own = order.own
         # the streams' lock, since blocks are deleted wherever garbage is collected
         self._lock = order.lock
+        renew_in_children(self)
         self._multi_stream = MultiStreamList()
         self.limit: int | None = None
         self.free_lists: FreeLists | None = None

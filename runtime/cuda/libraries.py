@@ -16,6 +16,7 @@ from weft.runtime.cuda.driver import Driver
 from weft.runtime.cuda.streams import StreamOrder
 from weft.runtime.device import Buffer
 from weft.runtime.errors import CudaError, PerformanceWarning, WeftError, warn_user
+from weft.runtime.fork_locks import renew_in_children
 
 MISSING = "NumPy computes {}'s functions on the host: {} (pip install 'weft[nvmath]')"
 
@@ -46,6 +47,7 @@ class DeviceLibrary:
         self._allocate = allocate
         self._library = library
         self._lock = threading.Lock()
+        renew_in_children(self, threading.Lock)
 
     def is_available(self) -> bool:
         """Return whether the library is installed, and warn if it is missing.

@@ -17,6 +17,7 @@ from weft.runtime.cpu.python_threads import run_calls
 from weft.runtime.cuda.driver import Driver
 from weft.runtime.cuda.streams import CudaEvent, CudaStream, StreamOrder
 from weft.runtime.errors import CudaError, OutOfMemoryError
+from weft.runtime.fork_locks import renew_in_children
 from weft.runtime.settings import usable_cores
 
 PIECE = 4 << 20
@@ -58,6 +59,7 @@ class Staging:
         self._pieces: list[PinnedBlock] | None = None
         self._next = 0
         self._lock = threading.Lock()  # protects the blocks of pinned memory
+        renew_in_children(self, threading.Lock)
 
     def _next_piece(self) -> PinnedBlock | None:
         """Return the next block of pinned memory after waiting for its last use, or None if there are no blocks."""

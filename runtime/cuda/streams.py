@@ -18,6 +18,7 @@ from weakref import WeakSet
 
 from weft.runtime.cuda.driver import Driver
 from weft.runtime.errors import CudaError, DeviceMismatchError
+from weft.runtime.fork_locks import renew_in_children
 
 if TYPE_CHECKING:
     from weft.runtime.cuda.device_memory import PoolBlock
@@ -221,6 +222,7 @@ class StreamOrder:
         self._count = itertools.count(1)
         self._open: dict[CudaStream, None] = {}
         self.lock = threading.RLock()
+        renew_in_children(self, name="lock")
         self.entered = StreamStack()
         self.all: WeakSet[CudaStream] = WeakSet()
         self.inherit: Callable[[Any], None] = lambda free: None
