@@ -293,7 +293,7 @@ class _Immediate(ResultText):
         t.leave_if(f"icmp eq ptr {self._names}, null", "choose", "choose.named")
         # (the functions and methods agree about these keywords, but have different errors for unknown keywords)
         single = t.new(f"icmp eq i64 {self._word(self._names, TUPLE_LENGTH, 'i64')}, 1")
-        option = f"ptr {known['options']}, ptr {self._word(self._names, TUPLE_ITEMS)}"
+        option = f"ptr {known['options of methods']}, ptr {self._word(self._names, TUPLE_ITEMS)}"
         found = t.new(f"call ptr {known['PyDict_GetItemWithError']}({option})")
         there = t.new(f"icmp ne ptr {found}, null")
         plain = t.new(f"and i1 {single}, {there}")

@@ -91,6 +91,11 @@ SHARED: dict[str, Any] = {
         "ord return_counts return_index return_inverse rtol atol side".split(),
         True,
     ),
+    # Options that NumPy's functions and the equivalent methods have in common. (The method `swapaxes` has none.)
+    "options of methods": dict.fromkeys(
+        "axis ddof decimals keepdims kind mode offset side".split(),
+        True,
+    ),
     "array": np.array,
     "from_numpy_result": from_numpy_result,
     "finish": finish,
