@@ -85,19 +85,18 @@ def reduce(
         node = reshape(node, (1,))
         keep = False
     axes = normalize_axes(axis, len(node.shape))
+    asked = dtype
     if dtype is None and out is not None and op[:7] != "logical":
         dtype = _kind_with(out, node.dtype)
     kind = as_dtype(dtype) if dtype is not None else reduction_dtype(op, node.dtype)
-    if (kind.kind == "c" and op in ("maximum", "minimum")) or find_op(op).identity is None:
+    if not _is_scannable(op, kind) or (kind.kind == "c" and op in ("maximum", "minimum")):
         plain = where is True and initial in (None, _NO_VALUE) and kind == node.dtype and kind.kind == "c"
         if plain and axes and node.size and op in ("maximum", "minimum"):
             return _return_result(op, _find_complex(op, node, axes, keep), out, casting="unsafe")
-        ufunc = getattr(np, find_op(op).ufunc)
-        options = {"axis": axis, "keepdims": keep, **({} if dtype is None else {"dtype": dtype})}
+        options: dict[str, Any] = {"axis": axis, "keepdims": keep}
         if initial not in (None, _NO_VALUE):
             options["initial"] = initial
-        found = call_numpy(ufunc.reduce, (values,), {**options, **({} if where is True else {"where": where})})
-        return found if out is None else _return_result(op, expr_of(as_array(found)), out, casting="unsafe")
+        return _by_numpy(op, "reduce", values, asked, out, {**options, **({} if where is True else {"where": where})})
     _check_bits(op, kind)
     has_initial = initial is not None and initial is not _NO_VALUE
     if op in EXTREMES and not has_initial:
@@ -125,6 +124,21 @@ def reduce(
         zeros = map_("logical_and", [map_("equal", [node, constant(0, kind)]), map_("signbit", [node])])
         result = map_("where", [reduce_("logical_and", zeros, axes, np.dtype(bool), keep), lowest, result])
     return _return_result(op, result, out, casting="unsafe")
+
+
+def _is_scannable(op: str, kind: np.dtype) -> bool:
+    """Return whether an op can combine elements of a dtype to elements of the same dtype, in any grouping."""
+    return find_op(op).identity is not None and (op[:7] != "logical" or kind.kind == "b")
+
+
+def _by_numpy(op: str, method: str, values: Any, dtype: Any, out: Output | None, options: dict[str, Any]) -> Any:
+    """Return the result of a method of NumPy's ufunc, or write it to `out`, whose dtype then determines the loop."""
+    if dtype is not None:
+        options["dtype"] = dtype
+    if out is not None:
+        options["out"] = np.empty(out.shape, out.dtype)
+    found = call_numpy(getattr(getattr(np, find_op(op).ufunc), method), (values,), options)
+    return found if out is None else _return_result(op, expr_of(as_array(found)), out, casting="unsafe")
 
 
 def _initial_value(initial: Any, kind: np.dtype) -> Expr:
@@ -175,16 +189,15 @@ def accumulate(
     if axis is None or not node.shape:
         node, axis = reshape(node, (node.size,)), axis or 0
     axis_number = normalize_axis(axis, len(node.shape))
+    asked = dtype
     if dtype is None and out is not None and op[:7] != "logical":
         dtype = _kind_with(out, node.dtype)
     kind = as_dtype(dtype) if dtype is not None else reduction_dtype(op, node.dtype)
     _check_bits(op, kind)
     # NumPy rounds every partial result of 16-bit floats, which a parallel scan cannot do.
     compute_by_numpy = is_half(kind) and not is_gpu((recording.epoch or current_epoch()).device)
-    if find_op(op).identity is None or compute_by_numpy or (kind.kind in "bc" and op not in _EXACT_SCANS):
-        forced = {} if dtype is None else {"dtype": dtype}
-        found = call_numpy(getattr(np, find_op(op).ufunc).accumulate, (record(node),), {"axis": axis_number, **forced})
-        return found if out is None else _return_result(op, expr_of(found), out, casting="unsafe")
+    if not _is_scannable(op, kind) or compute_by_numpy or (kind.kind in "bc" and op not in _EXACT_SCANS):
+        return _by_numpy(op, "accumulate", record(node), asked, out, {"axis": axis_number})
     if kind.kind == "b" and op in ("add", "multiply"):
         op = {"add": "logical_or", "multiply": "logical_and"}[op]
     wide = widened(kind)

@@ -8,6 +8,7 @@ import numpy as np
 import pytest
 
 import weft as wf
+from weft.runtime import override
 
 IMMEDIATE = 0
 
@@ -66,3 +67,25 @@ def test_the_first_nan_of_complex_numbers_does_not_depend_on_the_order_of_axes(a
     values = np.zeros((3, 4), np.complex128)
     values[0, 2], values[1, 0] = complex(1, np.nan), complex(2, np.nan)
     assert np.asarray(wf.max(wf.asarray(values), axis)).real == np.max(values, axis).real == 1
+
+
+@pytest.mark.parametrize("immediate", [0, 16384])
+@pytest.mark.parametrize("method", ["reduce", "accumulate"])
+@pytest.mark.parametrize("dtype", ["f4", "i8", "?"])
+def test_the_output_of_a_ufuncs_method_determines_its_loop(dtype: str, method: str, immediate: int) -> None:
+    """Test methods of ufuncs without a kernel for them, and of logical ufuncs, which have a loop for bools only."""
+    values = np.array([[1.25, 2.5, 1], [1.5, 1.25, 3], [1, 1, 2.5]]).astype(dtype)
+    for name in "subtract divide logaddexp hypot arctan2 float_power floor_divide copysign logical_or equal".split():
+        for output in ("f4", "f8", "?"):
+            for options in ({}, {"dtype": "f8"}):
+                theirs = np.zeros((3,) if method == "reduce" else (3, 3), output)
+                ours = wf.asarray(theirs.copy())
+                with override(immediate=immediate):
+                    try:
+                        getattr(getattr(np, name), method)(values, axis=0, out=theirs, **options)
+                    except TypeError:
+                        with pytest.raises(TypeError):
+                            getattr(getattr(wf, name), method)(wf.asarray(values), axis=0, out=ours, **options)
+                        continue
+                    getattr(getattr(wf, name), method)(wf.asarray(values), axis=0, out=ours, **options)
+                np.testing.assert_allclose(np.asarray(ours), theirs, rtol=1e-6)
