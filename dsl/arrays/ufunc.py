@@ -23,7 +23,7 @@ from weft.dsl.arrays.indexing import apply_at
 from weft.dsl.arrays.memory_order import in_requested_order, memory_order, unpermuted
 from weft.dsl.arrays.numbers import within_64_bits
 from weft.dsl.arrays.on_host import call_numpy, note_fallback
-from weft.dsl.arrays.results import as_array, as_mask, copy_to_out, return_result, single_output
+from weft.dsl.arrays.results import array_output, as_array, as_mask, copy_to_out, return_result, single_output
 from weft.dsl.arrays.scatter import is_gpu
 from weft.dsl.arrays.validation import (
     ForeignOperandError,
@@ -266,8 +266,9 @@ class UFunc:
                 return segments
         note_fallback(f"{self.definition.name}.reduceat", array, indices)
         begins = np.asarray(indices, None if np.size(indices) else np.intp)  # (an empty list has no dtype)
-        found = convert(getattr(np, self.definition.ufunc).reduceat(np.asarray(array), begins, axis, dtype))
-        out = single_output(out, True)
+        out = array_output(single_output(out, True))
+        theirs = None if out is None else np.empty(out.shape, out.dtype)  # (its dtype determines the loop)
+        found = convert(getattr(np, self.definition.ufunc).reduceat(np.asarray(array), begins, axis, dtype, theirs))
         return found if out is None else return_result(self.definition.name, expr_of(found), out, casting="unsafe")
 
     @_or_numpys

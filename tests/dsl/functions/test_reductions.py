@@ -70,7 +70,7 @@ def test_the_first_nan_of_complex_numbers_does_not_depend_on_the_order_of_axes(a
 
 
 @pytest.mark.parametrize("immediate", [0, 16384])
-@pytest.mark.parametrize("method", ["reduce", "accumulate"])
+@pytest.mark.parametrize("method", ["reduce", "accumulate", "reduceat"])
 @pytest.mark.parametrize("dtype", ["f4", "i8", "?"])
 def test_the_output_of_a_ufuncs_method_determines_its_loop(dtype: str, method: str, immediate: int) -> None:
     """Test methods of ufuncs without a kernel for them, and of logical ufuncs, which have a loop for bools only."""
@@ -78,14 +78,17 @@ def test_the_output_of_a_ufuncs_method_determines_its_loop(dtype: str, method: s
     for name in "subtract divide logaddexp hypot arctan2 float_power floor_divide copysign logical_or equal".split():
         for output in ("f4", "f8", "?"):
             for options in ({}, {"dtype": "f8"}):
+                indices = [[0, 2, 1]] if method == "reduceat" else []
                 theirs = np.zeros((3,) if method == "reduce" else (3, 3), output)
                 ours = wf.asarray(theirs.copy())
                 with override(immediate=immediate):
                     try:
-                        getattr(getattr(np, name), method)(values, axis=0, out=theirs, **options)
+                        getattr(getattr(np, name), method)(values, *indices, axis=0, out=theirs, **options)
                     except TypeError:
                         with pytest.raises(TypeError):
-                            getattr(getattr(wf, name), method)(wf.asarray(values), axis=0, out=ours, **options)
+                            getattr(getattr(wf, name), method)(
+                                wf.asarray(values), *indices, axis=0, out=ours, **options
+                            )
                         continue
-                    getattr(getattr(wf, name), method)(wf.asarray(values), axis=0, out=ours, **options)
+                    getattr(getattr(wf, name), method)(wf.asarray(values), *indices, axis=0, out=ours, **options)
                 np.testing.assert_allclose(np.asarray(ours), theirs, rtol=1e-6)
