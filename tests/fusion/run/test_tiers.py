@@ -99,7 +99,7 @@ def test_a_write_costs_what_it_writes(plans: Any) -> None:
 
 def test_one_long_run_is_compiled_first(plans: Any) -> None:
     with mock.patch.object(tiers, "ELEMENT", 1.0):
-        wf.evaluate(wf.asarray(np.ones(1234)) * 2 - 5)
+        wf.evaluate(wf.cbrt(wf.asarray(np.ones(1234))) * wf.arctan(5))  # (no other test has a plan of this form)
     assert plans() == 1
 
 
