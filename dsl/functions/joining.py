@@ -41,7 +41,7 @@ ROLLED = 4
 
 @memoized
 def concatenate(
-    arrays: Any, axis: int | None = 0, out: Any = None, dtype: Any = None, casting: str = "same_kind"
+    arrays: Any, /, axis: int | None = 0, out: Any = None, *, dtype: Any = None, casting: str = "same_kind"
 ) -> Array:
     """Join arrays along an existing axis.
 
@@ -179,7 +179,7 @@ def stack(
     if len({a.shape for a in found}) != 1:
         raise ValueError("all input arrays must have the same shape")
     axis_number = normalize_axis(axis, found[0].ndim + 1)
-    return concatenate([expand_dims(a, axis_number) for a in found], axis_number, out, dtype, casting)
+    return concatenate([expand_dims(a, axis_number) for a in found], axis_number, out, dtype=dtype, casting=casting)
 
 
 set_stack(stack)

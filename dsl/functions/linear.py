@@ -130,7 +130,7 @@ def _into_dot_output(found: Array, out: Any) -> Any:
 
 
 @memoized
-def vdot(a: ArrayLike, b: ArrayLike) -> Any:
+def vdot(a: ArrayLike, b: ArrayLike, /) -> Any:
     """Return the dot product of two flattened arrays, after conjugating the first.
 
     Examples
@@ -143,7 +143,7 @@ def vdot(a: ArrayLike, b: ArrayLike) -> Any:
 
 
 @memoized
-def inner(a: ArrayLike, b: Any) -> Any:
+def inner(a: ArrayLike, b: Any, /) -> Any:
     """Return the inner product of two arrays along their last axes.
 
     Examples

@@ -412,7 +412,7 @@ def place(arr: Array, mask: ArrayLike, vals: ArrayLike) -> None:
     write(arr, cast(expr_of(where(chosen.reshape(arr.shape), taken, arr)), arr.dtype))
 
 
-def putmask(a: Array, mask: ArrayLike, values: ArrayLike) -> None:
+def putmask(a: Array, /, mask: ArrayLike, values: ArrayLike) -> None:
     """Replace the elements of an array where a mask is true, like `numpy.putmask`.
 
     The new elements are those of `values` at the same positions. If `values` is shorter than the array, it is repeated.
