@@ -69,7 +69,7 @@ def differs(side: str, theirs: Mapping[str, np.ndarray], ours: Mapping[str, np.n
 
 
 def totals(outcomes: Sequence[Outcome]) -> dict[str, Any]:
-    """Return the number of programs whose ratio of NumPy's time to weft's is below `SLOWEST`."""
+    """Return a label and the number of programs whose ratio of NumPy's time to weft's is below `SLOWEST`, as a dict."""
     ratios = [ratio for o in outcomes if (ratio := o.ratio()) is not None]
     return {f"below {SLOWEST} of NumPy's speed": sum(ratio < SLOWEST for ratio in ratios)}
 

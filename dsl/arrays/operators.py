@@ -367,7 +367,10 @@ _NUMPY_MEANS = ("_mean", "_var")
 
 
 def _refuse_numpy_method(array: Any, out: Any) -> None:
-    """Raise TypeError if NumPy's method `mean`, `std` or `var` of an ndarray would leave a sum in the weft array `out`."""
+    """Raise TypeError if NumPy's method `mean`, `std` or `var` of an ndarray writes to the weft array `out`.
+
+    NumPy would not divide the sum in `out` by the number of elements.
+    """
     if isinstance(array, np.ndarray) and isinstance(out, Array):
         if sys._getframe(2).f_globals.get("__name__") == "numpy._core._methods":
             raise TypeError(

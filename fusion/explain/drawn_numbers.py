@@ -43,7 +43,10 @@ def _slots(lowered: Lowered, streams: set[Expr]) -> dict[Expr, list[int]]:
 
 
 def _read_in_order(lowered: Lowered, target: Target) -> set[int]:
-    """Return the positions of the parameters whose elements the outermost loop reads in order, a few per iteration."""
+    """Return the positions of the parameters whose elements the outermost loop reads in order.
+
+    An iteration of the loop reads at most `MOST_AT_ONCE` elements.
+    """
     if not lowered.parallel:
         return set()
     found = set()

@@ -100,7 +100,7 @@ def formulas_of(placed: Placed, group: Group, names: Names, in_place: Collection
 
 
 def _loop_names(placed: Placed, group: Group) -> str:
-    """Return text such as " along k" with the loops of a reduction or scan, or "" if they are all inner loops."""
+    """Return text such as " along k" with the loops of a reduction or scan, or "" if the group has no other inner loops."""
     own = {placed.loops[k] for k, loop in enumerate(placed.task.loops) if loop.role != "parallel"}
     if own == {k for k, loop in enumerate(group.loops) if loop.role != "parallel"}:
         return ""

@@ -265,7 +265,7 @@ def bind(storage: Storage, buffer: Buffer, epoch: Epoch) -> Expr:
 
 
 class Recording(threading.local):
-    """The current recording of a thread, and whether the running operation forbids cutting the recording."""
+    """The current recording of a thread, and whether it must not end before the running operation is complete."""
 
     epoch: Epoch | None = None
     held = False  # whether an operation is running that must not be cut

@@ -494,7 +494,10 @@ def run_weft(lines: list[str], start: Arrays, sizes: dict[str, int], device: str
 
 
 def trouble_of(lines: list[str], start: Arrays, sizes: dict[str, int], device: str, whens: tuple[str, ...]) -> str:
-    """Run a program for each time of evaluation in `whens`. Return the first fault, or ""."""
+    """Run a program once for each element of `whens`, which states when results are evaluated (see `run_weft`).
+
+    Return the first difference from NumPy or the first error as text, or "" if there is none.
+    """
     world = World(start, sizes)
     world.lines = lines
     world.again()

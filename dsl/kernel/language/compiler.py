@@ -427,9 +427,9 @@ class Compiler(Variables):
         return self.errors
 
     def visible(self, key: object, make: Callable[[], Any]) -> Any:
-        """Return the value of ``make()``, computed by the callers if a recursive function is being compiled.
+        """Return the value of ``make()``. In a recursive function, return a hidden parameter instead.
 
-        The callers pass the value to the recursive function as a hidden argument.
+        Each call of the recursive function passes the value as an argument.
         """
         if self.callee is None:
             return make()

@@ -176,7 +176,7 @@ class Variables:
         self.assign(variable.later, value)
 
     def _chosen_kind(self, variable: Variable, value: object) -> Kind | None:
-        """Return the kind that a variable with a compile-time value has before `value` is assigned to it.
+        """Return the kind to join with that of `value`, which is assigned to a variable with a compile-time value.
 
         If the variable holds an array and `value` may be None, the kind is an `ArrayKind`. A second array of the same
         type gives the variable an `ArrayKind`, and restarts compilation.

@@ -27,7 +27,10 @@ TOGETHER = 8
 
 
 def find_variances(order: list[Expr], origins: Mapping[Expr, Expr]) -> dict[Expr, tuple[Expr, Tree]]:
-    """Map each sum of squares in the variance of a whole, long array to this array and the order of the sum."""
+    """Find the sums of squares for the variances of all elements of long arrays.
+
+    Map each sum to the array and to the order in which the elements are added.
+    """
     found = {}
     for node in order:
         array = _shifted(node, origins) if node.kind == "reduce" and node.op == "add" else None
