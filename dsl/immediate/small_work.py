@@ -313,7 +313,6 @@ _METHODS = {
     },
     "amin": ("min", 2),
     "amax": ("max", 2),
-    "clip": ("clip", 3),
     "swapaxes": ("swapaxes", 3),
 }
 METHODS_OF_FUNCTIONS: dict[Callable[..., Any], tuple[Callable[..., Any], int]] = {

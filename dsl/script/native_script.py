@@ -118,8 +118,8 @@ def make_native(
     numpys, most = METHODS_OF_FUNCTIONS.get(wrapped, (wrapped, 0))
     if isinstance(own, UFunc):  # Python calls its method faster than the object itself
         own = own.__call__
-    # Calling the method is fastest for small weft arrays, too. (`clip` has other keywords than its method.)
-    method = vars(Array)[numpys.__name__] if most and wrapped is not np.clip else own
+    # (calling the method is fastest for small weft arrays, too)
+    method = vars(Array)[numpys.__name__] if most else own
     alike = (_RANGE if name == "arange" else 1) if kind is MemoryEffect.CREATE and name in ALIKE else 0
     computes = int(is_computed(name, kind))
     given = {**_OBJECTS, "plain.lengths": [_OBJECTS["plain.lengths"], _VALUED, _UNNAMED][alike]}

@@ -84,9 +84,13 @@ def test_a_build_that_fails_is_tried_again() -> None:
     with pytest.raises(ZeroDivisionError):
         cache.get_or_build("k", lambda: 1 / 0)
     assert cache.get_or_build("k", lambda: 5) == 5
-    for k in range(4):
-        cache.get_or_build(k, lambda k=k: k)
-    assert len(cache) == 2
+
+
+def test_the_least_recent_results_are_built_again() -> None:
+    cache, built = CodeCache(2), list[int]()
+    for k in (0, 1, 2, 2, 1, 0):
+        cache.get_or_build(k, lambda k=k: built.append(k) or f"function {k}")
+    assert built == [0, 1, 2, 0]
 
 
 def test_results_of_other_dtypes_are_refused() -> None:
