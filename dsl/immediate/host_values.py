@@ -93,9 +93,13 @@ def read_number(scalar: Any) -> Any:
 
 def overlaps(shape: tuple[int, ...], strides: tuple[int, ...]) -> bool:
     """Return whether elements of a layout may share memory, as in broadcast views."""
+    if 0 in shape:
+        return False
+    if 0 in strides and any([n > 1 and not s for n, s in zip(shape, strides, strict=True)]):
+        return True
     reach = 0
-    for step, n in sorted((abs(s), n) for n, s in zip(shape, strides, strict=True) if n > 1):
-        if step <= reach and 0 not in shape:
+    for step, n in sorted([(abs(s), n) for n, s in zip(shape, strides, strict=True) if n > 1]):
+        if step <= reach:
             return True
         reach += step * (n - 1)
     return False
