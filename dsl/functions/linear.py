@@ -27,7 +27,7 @@ from weft.dsl.arrays.validation import MOST_AXES, check_axes, normalize_axis
 from weft.dsl.arrays.windows import layout, window
 from weft.dsl.functions.creation import asarray
 from weft.dsl.functions.manipulation import expand_dims, reshape, swapaxes, transpose
-from weft.dsl.functions.products import is_fused, multiply, multiply_into
+from weft.dsl.functions.products import SHORT_SUM, is_fused, multiply, multiply_into
 from weft.fusion import Expr, Location, broadcast_shapes, cast, map_, opaque, reduce_, shape_text
 from weft.runtime import IMMEDIATE
 
@@ -384,7 +384,7 @@ def _contract(terms: list[str], result: str, found: list[Array], kind: np.dtype,
         first, second = set(terms[0]), set(terms[1])
         parts = (first - second, second - first, (first & second) - set(result), first & second & set(result))
         rows, columns, length, batch = (prod(sizes[letter] for letter in part) for part in parts)
-        if not is_fused(found[0].device, kind, rows, columns, length, batch):
+        if length > SHORT_SUM and not is_fused(found[0].device, kind, rows, columns, length, batch):
             return None
     letters = result + "".join(sorted(set("".join(terms)) - set(result)))
     factors = [_with_axes(array, term, letters, sizes) for term, array in zip(terms, found, strict=True)]

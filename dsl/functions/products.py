@@ -29,7 +29,8 @@ _NUMERIC = frozenset("biufc")
 def is_fused(device: Device, kind: np.dtype, rows: int, columns: int, length: int, batch: int) -> bool:
     """Return whether a fused kernel, rather than BLAS, should compute a matrix product."""
     known = "efdFD" if device.name.startswith("cuda") else "fdFD"  # a GPU's BLAS supports half precision
-    if kind.char not in known or length <= SHORT_SUM or rows == columns == 1:
+    short = 1 if kind.kind == "c" else SHORT_SUM  # (kernels multiply complex numbers more slowly than BLAS)
+    if kind.char not in known or length <= short or rows == columns == 1:
         return True
     if 1 in (rows, columns):
         # The product of a matrix and a vector: on the host, BLAS is 1.5 times as fast, and reads the operands in place.

@@ -8,6 +8,7 @@ import numpy as np
 import pytest
 
 import weft as wf
+from weft.fusion import reset_statistics, statistics
 
 IMMEDIATE = 0
 X = np.arange(12.0).reshape(3, 4)
@@ -32,3 +33,16 @@ def test_the_output_of_an_einsum_has_its_shape(shape: Any) -> None:
     for xp in (np, wf):
         with pytest.raises(ValueError, match="out|shape"):
             xp.einsum("ij->i", xp.asarray(X), out=xp.zeros(shape))
+
+
+@pytest.mark.parametrize("code", "FD")
+def test_blas_multiplies_complex_matrices_with_short_sums(code: str) -> None:
+    """Test that products of operands in memory have the bits of products of pending operands, and need no kernel."""
+    source = np.random.default_rng(3)
+    x, y = ((source.normal(size=s) + 1j * source.normal(size=s)).astype(code) for s in ((2, 2), (2, 30_000)))
+    a, b = wf.evaluate(wf.asarray(x), wf.asarray(y))
+    reset_statistics()
+    found = np.asarray(a @ b)
+    assert statistics()["kernels"] == 0
+    assert found.tobytes() == np.asarray((a * 1) @ (b * 1)).tobytes()
+    assert np.allclose(found, x @ y, rtol=1e-5)
