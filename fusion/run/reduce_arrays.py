@@ -66,7 +66,7 @@ def reduce_values(op: str, values: np.ndarray, axes: tuple[int, ...], dtype: np.
             return loop(values if len(axes) == 1 else values.reshape(-1))
     if axes == (0,) and dtype.char in "fd" and values.dtype is dtype and op in _IN_ORDER:
         if 1 < len(values) <= SHORT_COLUMN and values.size > len(values) and values.flags.c_contiguous:
-            # (a kernel, too, adds whole rows in order)
+            # (kernels combine the rows in order, too)
             return getattr(np, op).reduce(values, axis=0, keepdims=keepdims, initial=identity_of(op, dtype))
     if op in _POSITIONS or dtype_kind(dtype) not in "fc" or op in EXTREMES:
         found = _reduce_exactly(op, values, axes, dtype)
