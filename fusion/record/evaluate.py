@@ -201,16 +201,21 @@ _FEW = 4
 
 
 def _operation_alone(epoch: Epoch) -> tuple[Site, Expr] | None:
-    """Return the call site and the value of a recording that, apart from views, is one operation.
+    """Return the first call site of a recording and its last value if, apart from views, it is the work of one call.
 
-    A sequence of updates counts as one operation. Return None for other recordings.
+    A sequence of updates counts as one call. Return None for other recordings.
     """
     nodes: list[Any] = [each.expr if type(each) is Storage else each for each in epoch.pending]
-    nodes = [node for node in nodes if node is not None]
+    nodes = list(dict.fromkeys([node for node in nodes if node is not None]))
     others = [node for node in nodes if node.kind != "view"]
-    if epoch.first is None or not (1 in (len(nodes), len(others)) or {node.kind for node in others} == {"update"}):
+    where = epoch.first
+    if where is None or not (
+        1 in (len(nodes), len(others))
+        or {node.kind for node in others} == {"update"}
+        or all([node.location is not None and node.location == where for node in others])
+    ):
         return None
-    return (id(epoch.first[0]), epoch.first[1]), (others or nodes)[-1]
+    return (id(where[0]), where[1]), (others or nodes)[-1]
 
 
 def _assign(

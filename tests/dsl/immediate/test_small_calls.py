@@ -214,6 +214,7 @@ ASSIGNED_ALONE: list[Callable[[Any, Any], None]] = [
     lambda x, y: operator.setitem(x, slice(None), y),
     lambda x, y: operator.setitem(x, (slice(1, -1), slice(1, -1)), y[1:-1, 1:-1]),
     lambda x, y: operator.setitem(x, slice(2, None), 0.5),
+    lambda x, y: x.clip(-0.5, 0.5, out=x),
 ]
 
 
