@@ -95,7 +95,7 @@ def overlaps(shape: tuple[int, ...], strides: tuple[int, ...]) -> bool:
     """Return whether elements of a layout may share memory, as in broadcast views."""
     if 0 in shape:
         return False
-    if 0 in strides and any([n > 1 for n, s in zip(shape, strides, strict=True) if not s]):
+    if 0 in strides and max([n for n, s in zip(shape, strides, strict=True) if not s]) > 1:
         return True
     reach = 0
     for step, n in sorted([(abs(s), n) for n, s in zip(shape, strides, strict=True) if n > 1]):

@@ -107,6 +107,11 @@ def _limit_moved(name: str, arguments: Any, options: dict[str, Any]) -> int:
     return most_moved_alone(arrays, name == "roll", name in _KEEPING)
 
 
+def _limit_diagonal(name: str, arguments: Any, options: dict[str, Any]) -> int:
+    size = _limit_viewed(name, arguments, options)
+    return size if size and max(arguments[0].shape) <= IMMEDIATE[FIXED] else 0
+
+
 def _limit_viewed(name: str, arguments: Any, options: dict[str, Any]) -> int:
     values = values_of(arguments[0]) if arguments and type(arguments[0]) is Array else None
     return 0 if values is None else max(values.size, IMMEDIATE[0])
@@ -117,7 +122,7 @@ def _limit_shifted(name: str, arguments: Any, options: dict[str, Any]) -> int:
     if type(first) is not Array:
         return 0
     limit = shifted_limit(_SHIFTS, first.dtype)
-    alone = first.size > limit and first.device.name == "cpu" and is_alone(first.nbytes)
+    alone = first.size > limit and first.device.name == "cpu" and is_alone(first.nbytes, several=True)
     return first.size if alone else limit
 
 
@@ -266,7 +271,9 @@ _MOVING = frozenset("append concatenate copy hstack ravel flatten roll stack tak
 _MOVED_BYTES = 16
 _KEEPING = frozenset({"append", "concatenate", "hstack", "roll", "vstack"})  # ... that keep the memory order
 # Functions that return views of arrays in memory, of any size.
-_VIEWING = frozenset("atleast_1d atleast_2d atleast_3d diagonal expand_dims moveaxis rollaxis squeeze swapaxes".split())
+_VIEWING = frozenset(
+    "atleast_1d atleast_2d atleast_3d diagonal expand_dims moveaxis rollaxis rot90 squeeze swapaxes".split()
+)
 # Other functions whose limit is shifted.
 _SHIFTED = frozenset("around clip diff flip fliplr flipud round tril triu".split())
 # Functions that copy arrays in C order in rows.
@@ -301,6 +308,7 @@ _RULES: dict[str, Callable[[str, Any, dict[str, Any]], int]] = {
     **dict.fromkeys(_VIEWING, _limit_viewed),
     **dict.fromkeys(_SHIFTED, _limit_shifted),
     **dict.fromkeys(EXACT, _limit_exact),
+    "trace": _limit_diagonal,
     "array_equal": _limit_equal,  # (NumPy compares arrays in memory before a kernel would start)
     "bincount": _limit_counted,  # (a scatter with atomics, which nothing fuses with)
 }
@@ -376,13 +384,15 @@ def is_cast_immediately(values: np.ndarray, kind: np.dtype) -> bool:
     return width * values.size <= 8 * IMMEDIATE[0] or is_alone(max(values.itemsize, kind.itemsize) * values.size)
 
 
-def is_alone(nbytes: int) -> bool:
+def is_alone(nbytes: int, several: bool = False) -> bool:
     """Return whether an op on `nbytes` bytes is executed immediately, because nothing would fuse with it.
+
+    With `several`, return whether a call is executed immediately that may record several ops.
 
     For too many bytes, a kernel with several threads takes less time. Otherwise, the previous evaluation at the user's
     call site is decisive (`was_evaluated_alone`).
     """
-    return nbytes <= MOVED_ALONE * IMMEDIATE[FIXED] and was_evaluated_alone(user_location())
+    return nbytes <= MOVED_ALONE * IMMEDIATE[FIXED] and was_evaluated_alone(user_location(), several)
 
 
 def is_immediate(name: str, shapes: list[tuple[int, ...]], limit: int) -> bool:
@@ -422,7 +432,7 @@ def stays_small(one: tuple[int, ...], other: tuple[int, ...], limit: int) -> boo
 # Maximum number of elements for which plans also compute a variance from two sums.
 _TWO_SUMS = 2 * REDUCTION_BLOCK
 ROWS = {"sum": "add", "mean": "add", "prod": "multiply", "max": "maximum", "min": "minimum"}
-ALONG_AXIS = frozenset({*ROWS, "std", "var"})  # functions that `reduce_rows` knows
+ALONG_AXIS = frozenset({*ROWS, "norm", "std", "var"})  # functions that `reduce_rows` knows
 WHOLE = frozenset({*ROWS, "all", "any", "argmax", "argmin", "norm", "std", "var"})
 # Factor for the limit of reductions of whole arrays. Up to this limit, a recorded reduction takes longer, although it
 # may run on several threads.
@@ -510,13 +520,15 @@ def reduce_rows(name: str, values: np.ndarray, axis: int, keepdims: bool) -> Any
     plain, spread = fast and values.flags.c_contiguous, name in ("std", "var")
     if not plain and (spread or values.size > IMMEDIATE[0]):
         return None
-    if values.size > IMMEDIATE[0] and not was_evaluated_alone(user_location()):
+    if values.size > IMMEDIATE[0] and not was_evaluated_alone(user_location(), several=True):
         return None
     if spread:
         mean = reduce_values("add", values, (axis,), kind, True) / kind.type(length)
         distance = values - mean
         found = reduce_values("add", np.square(distance, distance), (axis,), kind, keepdims) / kind.type(length)
         return np.sqrt(found) if name == "std" else found
+    if name == "norm":
+        return np.sqrt(reduce_values("add", np.square(values), (axis,), kind, keepdims))
     try:
         found = reduce_values(ROWS[name], values, (axis,), kind, keepdims)
     except NeedsKernelError:

@@ -16,7 +16,7 @@ from weft.fusion.graph.expr import Expr, constant_value, intern, is_draw, topolo
 from weft.fusion.graph.statistics import STATISTICS
 from weft.fusion.record.shared_memory import copy_buffer, find_shared
 from weft.fusion.record.storage import EVALUATING, IDLE, OVERWRITING, Epoch, Storage, recording, references
-from weft.fusion.record.unfused_sites import Site, is_faster_compiled, note_alone
+from weft.fusion.record.unfused_sites import CALL, Site, is_faster_compiled, note_alone
 from weft.runtime import Buffer, OutOfMemoryError
 
 if TYPE_CHECKING:
@@ -201,21 +201,21 @@ _FEW = 4
 
 
 def _operation_alone(epoch: Epoch) -> tuple[Site, Expr] | None:
-    """Return the first call site of a recording and its last value if, apart from views, it is the work of one call.
+    """Return the user's call site and the last value of a recording if, apart from views, one call made it.
 
     A sequence of updates counts as one call. Return None for other recordings.
     """
     nodes: list[Any] = [each.expr if type(each) is Storage else each for each in epoch.pending]
     nodes = list(dict.fromkeys([node for node in nodes if node is not None]))
-    others = [node for node in nodes if node.kind != "view"]
-    where = epoch.first
-    if where is None or not (
-        1 in (len(nodes), len(others))
-        or {node.kind for node in others} == {"update"}
-        or all([node.location is not None and node.location == where for node in others])
-    ):
+    others = [node for node in nodes if node.kind != "view"] or nodes
+    where = (others and others[0].location) or epoch.first
+    if where is None:
         return None
-    return (id(where[0]), where[1]), (others or nodes)[-1]
+    site = id(where[-2]), where[-1]
+    if 1 in (len(nodes), len(others)) or {node.kind for node in others} == {"update"}:
+        return site, others[-1]
+    together = all(node.location is not None and node.location[-2:] == where[-2:] for node in others)
+    return ((*site, CALL), others[-1]) if together else None
 
 
 def _assign(

@@ -16,7 +16,9 @@ from weft.codegen import OPS
 from weft.fusion.graph.expr import Expr, Location
 from weft.runtime import setting, thread_count
 
-Site = tuple[int, int]  # the id of a code object, and an offset in it
+# The id of a code object, an offset in it, and, for calls that record several operations, `CALL`.
+Site = tuple[int, int] | tuple[int, int, str]
+CALL = "call"
 
 # Call sites whose last value was evaluated without other values. Each has the number of calls that remain until fusion
 # is tried again, and the number of calls between two tries. Native recorders leave calls at these sites to Python.
@@ -82,13 +84,17 @@ def _seconds_per_element(op: str, dtypes: tuple[np.dtype, ...]) -> float:
     return seconds / _SAMPLE
 
 
-def was_evaluated_alone(where: Location) -> bool:
+def was_evaluated_alone(where: Location, several: bool = False) -> bool:
     """Return whether the last evaluation of a value from the call site `where` computed only this value.
+
+    With `several`, the result is also True if the evaluation computed all operations of one call at this site.
 
     Each call of this function counts as a call at the site. After some calls the result is False, so that fusion is
     tried again.
     """
-    site = id(where[0]), where[1]
+    site: Site = id(where[0]), where[1]
+    if several and (*site, CALL) in ALONE:
+        site = (*site, CALL)
     left, calls = ALONE.get(site, (_TRIED, 0))
     if left > _TRIED:
         ALONE[site] = left - 1, calls

@@ -248,6 +248,19 @@ def test_medium_reductions_have_the_bits_of_kernels(shape: tuple[int, ...], name
             assert same(np.asarray(getattr(array, name)(axis=axis)), wanted)
 
 
+@pytest.mark.parametrize("code", "fd")
+@pytest.mark.parametrize("shape", [(224, 224), (600, 100), (30, 40, 50), (20_000, 3), (3, 20_000)])
+def test_medium_norms_have_the_bits_of_kernels(shape: tuple[int, ...], code: str) -> None:
+    """Test that norms of rows and columns are bit-identical in kernels and in immediate execution."""
+    values = np.random.default_rng(5).normal(size=shape).astype(code)
+    array = wf.evaluate(wf.asarray(values))
+    for axis in range(values.ndim):
+        with override(interpret="never"):
+            wanted = np.asarray(wf.linalg.norm(array + 0, axis=axis))
+        for _ in range(3):
+            assert same(np.asarray(wf.linalg.norm(array, axis=axis)), wanted)
+
+
 @pytest.mark.parametrize("name", ["max", "min"])
 def test_rows_that_broadcasting_repeats_are_reduced_once(name: str) -> None:
     """Test that extremes of broadcast arrays have the same bits in the first call and in later calls.

@@ -63,6 +63,8 @@ def test_operations_on_medium_sized_arrays_are_recorded(function: Callable[[Any]
         lambda x: np.diff(x),
         lambda x: np.round(x, 1),
         lambda x: np.tril(x.reshape(2, -1)),
+        lambda x: np.linalg.norm(x.reshape(4, -1), axis=0),
+        lambda x: np.linalg.norm(x.reshape(-1, 4), axis=-1, keepdims=True),
     ],
 )
 def test_operations_that_were_evaluated_alone_are_immediate(function: Callable[[Any], Any]) -> None:
@@ -71,6 +73,13 @@ def test_operations_that_were_evaluated_alone_are_immediate(function: Callable[[
     assert evaluated == [True, False, False, False]
     wanted = function(values)
     assert result.dtype == wanted.dtype and np.array_equal(result, wanted)
+
+
+def test_the_operations_of_one_call_are_fused() -> None:
+    """Test that the operations inside a function are not executed one by one, although the function runs alone."""
+    values = np.random.default_rng(1).normal(size=2 * N)
+    evaluated, result = _run_often(np.nan_to_num, wf.asarray(values), 4)
+    assert all(evaluated) and np.array_equal(result, values)
 
 
 @pytest.mark.parametrize(
